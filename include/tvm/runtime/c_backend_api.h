@@ -1,0 +1,185 @@
+/*!
+ * \file tvm/runtime/c_backend_api.h
+ * \brief All that generated code may call, and nothing else.
+ *
+ * Generated C includes this header, metadata.h and kernels/, never c_runtime_api.h. Each function
+ * exists twice: in libtvm_runtime (hosts: threads, registry, thread-local state) and in
+ * libtvm_backend.a (firmware: one thread, no malloc, no stdio); differences are noted at each.
+ *
+ * C99 and C++ clean.
+ */
+#ifndef TVM_RUNTIME_C_BACKEND_API_H_
+#define TVM_RUNTIME_C_BACKEND_API_H_
+
+#include <tvm/runtime/c_packed_func.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*!
+ * \brief Find a function that generated code calls by name.
+ *
+ * \param mod_node  [in] The value in the library's `__tvm_module_ctx`; NULL searches globals only.
+ * \param func_name [in] NUL-terminated; borrowed for the call.
+ * \param out       [out] The function; borrowed: never freed by the caller, valid while the module
+ *                  lives, so that callers keep it in a static variable.
+ *
+ * Order:   imports of the module (each with its own imports), then the global registry; not the
+ *          module itself. The result is cached per module.
+ * Errors:  0, or -1 "Cannot find function <name> ...".
+ * Threads: thread-safe.
+ * Backend library: searches the functions of TVMSystemLibEntryPoint(), if the program has one.
+ */
+TVM_DLL int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out);
+
+/*!
+ * \brief Enter a symbol of a statically linked library; called from constructors, before main.
+ *
+ * \param name [in] NUL-terminated, copied. A later, different pointer for a name replaces it.
+ * \param ptr  [in] Function or variable; lives as long as the process.
+ *
+ * Errors:  0, or -1 if memory is exhausted.
+ * Threads: thread-safe.
+ * Backend library: absent; its system library is TVMSystemLibEntryPoint() of crt/module.h.
+ */
+TVM_DLL int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr);
+
+/*!
+ * \brief Memory for the time of one call.
+ *
+ * \param device_type     [in] DLDeviceType, normally kDLCPU.
+ * \param device_id       [in] Index of the device.
+ * \param nbytes          [in] Size in bytes; 0 is allowed.
+ * \param dtype_code_hint [in] Ignored on CPU.
+ * \param dtype_bits_hint [in] Ignored on CPU.
+ * \return At least nbytes, uninitialised, aligned to 64 bytes or more (firmware: to
+ *         TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES, 16 unless configured); NULL with an error text if there
+ *         is none left. Generated code then returns -1.
+ *
+ * Ownership: released by TVMBackendFreeWorkspace() on the same thread. Last in, first out is
+ *            fastest, and required by the backend library.
+ * Threads:   each thread has its own pool; blocks are reused between calls and given back to the
+ *            system when the thread ends.
+ */
+TVM_DLL void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes,
+                                       int dtype_code_hint, int dtype_bits_hint);
+
+/*!
+ * \brief Give back memory of TVMBackendAllocWorkspace().
+ * \param ptr [in] From the same thread and device; NULL does nothing.
+ * Errors: 0, or -1 if ptr is not a live block of this thread.
+ */
+TVM_DLL int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr);
+
+/*!
+ * \brief Hand an interpreter's function to the runtime (done by the Python layer).
+ *
+ * \param name [in] PyErr_CheckSignals, Py_IncRef, Py_DecRef, PyGILState_Ensure or PyGILState_Release.
+ * \param ptr  [in] The function; lives as long as the process.
+ *
+ * Errors: 0, or -1 for an unknown name.
+ * Backend library: absent.
+ */
+TVM_DLL int TVMBackendRegisterEnvCAPI(const char* name, void* ptr);
+
+/*! \brief What a task of a parallel launch sees of its group. */
+typedef struct {
+  void* sync_handle; /*!< For TVMBackendParallelBarrier() alone. */
+  int32_t num_task;  /*!< Number of tasks that really run; at least 1. Split the work by it. */
+} TVMParallelGroupEnv;
+
+/*!
+ * \brief One task of a parallel launch.
+ * \param task_id [in] 0 to penv->num_task - 1.
+ * \param penv    [in] The group; borrowed for the call.
+ * \param cdata   [in] The launcher's closure; borrowed for the call, shared by all tasks.
+ * \return 0, or -1 with an error text.
+ */
+typedef int (*FTVMParallelLambda)(int task_id, TVMParallelGroupEnv* penv, void* cdata);
+
+/*!
+ * \brief Run a function on several threads and wait for all of them.
+ *
+ * \param flambda  [in] Called once per task.
+ * \param cdata    [in] Passed to every task; may live on the caller's stack.
+ * \param num_task [in] Wanted number of tasks; 0 for as many as there are workers. The number that
+ *                 runs is penv->num_task: fewer where there are fewer workers, and 1, on the calling
+ *                 thread, if there is one worker, if the caller is itself a task, or if another
+ *                 thread is using the workers at the moment.
+ *
+ * Task 0 runs on the calling thread. All tasks run at the same time if they use the barrier.
+ * Errors:  0, or -1 with the texts of the failed tasks, a line each: "Task <i> error: <text>".
+ * Threads: thread-safe.
+ * Backend library: runs one task on the caller.
+ */
+TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task);
+
+/*!
+ * \brief Wait inside a task until every task of the group has come here.
+ * \param task_id [in] This task's id.
+ * \param penv    [in] This task's group.
+ * \return 0. Every task must pass the same barriers.
+ */
+TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv);
+
+/*!
+ * \brief Run an initialiser the first time only.
+ *
+ * \param handle [in,out] A static variable, NULL at first; becomes non-NULL.
+ * \param f      [in] The initialiser.
+ * \param cdata  [in] Passed to f.
+ * \param nbytes [in] Size of what cdata points to; informational.
+ * \return 0 if it had run before, else what f returns.
+ * Threads: not synchronised.
+ */
+TVM_DLL int TVMBackendRunOnce(void** handle, int (*f)(void*), void* cdata, int nbytes);
+
+/*!
+ * \name Time per operator of ahead-of-time compiled code
+ *
+ * A library that is compiled with the profile option exports one tvmrt_profile_slot per network,
+ * under the symbol `<mod_name>_profile_slot` (for example `tvmgen_default_profile_slot`), and its main
+ * function brackets operator i with TVMRT_PROFILE_BEGIN and TVMRT_PROFILE_END:
+ *
+ *     static const char* const op_names[] = {"conv1", "dense"};
+ *     TVM_DLL tvmrt_profile_slot tvmgen_default_profile_slot = {op_names, 2, NULL, NULL, NULL};
+ *     ...
+ *     TVMRT_PROFILE_BEGIN(&tvmgen_default_profile_slot, 0);
+ *     if (tvmgen_default_conv1(...) != 0) return -1;
+ *     TVMRT_PROFILE_END(&tvmgen_default_profile_slot, 0);
+ *
+ * The AOT executor's `profile` function fills `begin`, `end` and `context`, runs the network, and
+ * clears them. Outside of profiling the price is one load and one branch per macro. The hooks are
+ * called on the thread that runs main; those of other threads are ignored by the receiver.
+ * @{
+ */
+
+/*! \brief Where a network reports its operators. */
+typedef struct tvmrt_profile_slot {
+  const char* const* op_names; /*!< num_ops names, operator i at i; static. */
+  int32_t num_ops;
+  void (*begin)(void* context, int32_t op_index); /*!< NULL while nobody listens. */
+  void (*end)(void* context, int32_t op_index);   /*!< NULL while nobody listens. */
+  void* context;
+} tvmrt_profile_slot;
+
+/*! \brief Report that operator `op_index` starts. */
+#define TVMRT_PROFILE_BEGIN(slot, op_index)                                   \
+  do {                                                                        \
+    if ((slot)->begin != NULL) (slot)->begin((slot)->context, (op_index));    \
+  } while (0)
+
+/*! \brief Report that operator `op_index` has ended. */
+#define TVMRT_PROFILE_END(slot, op_index)                                     \
+  do {                                                                        \
+    if ((slot)->end != NULL) (slot)->end((slot)->context, (op_index));        \
+  } while (0)
+
+/*! @} */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TVM_RUNTIME_C_BACKEND_API_H_ */

@@ -1,0 +1,53 @@
+/*!
+ * \file tvm/runtime/platform.h
+ * \brief The few functions that a board may supply to the firmware library.
+ *
+ * libtvm_backend.a carries a default for each (weak symbols), so a program links without writing any;
+ * a definition of the program's own takes its place. Nothing here is used by libtvm_runtime.
+ *
+ * C99 and C++ clean.
+ */
+#ifndef TVM_RUNTIME_PLATFORM_H_
+#define TVM_RUNTIME_PLATFORM_H_
+
+#include <dlpack/dlpack.h>
+#include <stddef.h>
+#include <tvm/runtime/crt/error_codes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*!
+ * \brief Lend memory from which workspaces are taken by the default allocator.
+ *
+ * \param memory    [in] Borrowed for as long as generated code runs; NULL takes the memory back.
+ * \param num_bytes [in] Its size. A network's header states how much it needs.
+ *
+ * Threads: before any generated code runs; the firmware library has one thread.
+ */
+void tvmrt_workspace_init(void* memory, size_t num_bytes);
+
+/*! \brief Most bytes that were in use at once since tvmrt_workspace_init(). */
+size_t tvmrt_workspace_peak_bytes(void);
+
+/*!
+ * \brief Memory for a workspace.
+ *
+ * \param num_bytes [in] Size.
+ * \param dev       [in] Device; the default serves kDLCPU only.
+ * \param out_ptr   [out] Owned; released by TVMPlatformMemoryFree(). Not written on failure.
+ * \return kTvmErrorNoError, or kTvmErrorPlatformNoMemory.
+ *
+ * Default: from the memory of tvmrt_workspace_init(), last in first out.
+ */
+tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void** out_ptr);
+
+/*! \brief Give memory of TVMPlatformMemoryAllocate() back. \return kTvmErrorNoError or a code. */
+tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TVM_RUNTIME_PLATFORM_H_ */
