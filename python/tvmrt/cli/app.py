@@ -1,0 +1,128 @@
+"""The group of commands, and how their failures reach the user: one sentence and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+import click
+
+DONE, WRONG_RESULT, CANNOT = 0, 1, 2
+INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
+
+# Command name to the module that defines it as ``command``; imported when first asked for.
+COMMANDS = {
+    "compile": "tvmrt.cli.compile",
+    "run": "tvmrt.cli.run",
+    "verify": "tvmrt.cli.verify",
+    "bench": "tvmrt.cli.bench",
+    "inspect": "tvmrt.cli.inspect",
+    "config": "tvmrt.cli.config",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported one by one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        module = COMMANDS.get(cmd_name)
+        return importlib.import_module(module).command if module else None
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted:
+        return
+    import tvmrt
+
+    click.echo(f"tvmrt {tvmrt.__version__}")
+    ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version,
+    help="Print the version and stop.",
+)  # fmt: skip
+def group() -> None:
+    """Turn a trained ONNX network into C, and run it.
+
+    Exit codes: 0 done, 1 the result is wrong (verify), 2 the request cannot be met; the reason is
+    one sentence on standard error.
+    """
+
+
+def one_line(error: BaseException) -> str:
+    """Return what an exception says, without line breaks and without Python's decoration."""
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    elif isinstance(error, KeyError) and len(error.args) == 1:
+        text = str(error.args[0])  # str() of a KeyError is the repr of its argument
+    elif isinstance(error, MemoryError):
+        text = f"out of memory ({error})" if str(error) else "out of memory"
+    elif isinstance(error, click.ClickException):
+        text = error.format_message()
+    else:
+        text = str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _is_foreseen(error: BaseException) -> bool:
+    """Tell an error that a file or a user causes from a defect of ours."""
+    from tvmrt.error import TVMError
+
+    foreseen = (TVMError, OSError, ValueError, TypeError, KeyError, ImportError, MemoryError)
+    return isinstance(error, foreseen)
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # standard error may be closed
+        print(f"tvmrt: error: {text}", file=sys.stderr, flush=True)
+
+
+def _abandon_stdout() -> None:
+    """Make the interpreter's flush at exit harmless after standard output has failed."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; see :func:`tvmrt.cli.main`."""
+    if os.environ.get("TVMRT_TRACEBACK") is None:
+        warnings.simplefilter("ignore")  # a library's remarks to its callers, not to our users
+    try:
+        result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else DONE
+    except click.UsageError as error:
+        name = error.ctx.command_path if error.ctx else "tvmrt"
+        _complain(f"{one_line(error)} (see '{name} --help')")
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon_stdout()
+        return DONE
+    except Exception as error:
+        if os.environ.get("TVMRT_TRACEBACK"):
+            raise
+        text = one_line(error)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
+            _abandon_stdout()
+            text = f"standard output: {text}"
+        elif not (isinstance(error, click.ClickException) or _is_foreseen(error)):
+            text = (
+                f"defect in tvmrt: {type(error).__name__}: {text}; please report it "
+                "with what TVMRT_TRACEBACK=1 prints"
+            )
+        _complain(text)
+    return CANNOT

@@ -1,0 +1,206 @@
+"""``tvmrt bench``: a compiled network's speed beside another runtime's, side by side in one run.
+
+A round calls each side, numpy arrays in and numpy arrays out, in an order that rotates, so that
+all see the same state of the machine. The speed told is the median over the rounds of the ratio
+within a round; the ratio of the fastest calls stands beside it, since it holds on a busy machine.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Callable
+
+import click
+
+from tvmrt.cli import console, files, networks, options
+
+RIVALS = ("onnxruntime",)
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Calls of one runtime: seconds, and our speed as a multiple of its speed."""
+
+    runtime: str
+    median: float
+    fastest: float
+    speed: float
+    speed_of_fastest: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """One network: our times first, then each rival's."""
+
+    network: str
+    timings: Sequence[Timing]
+    rounds: int
+    compile_seconds: float
+
+
+@click.command("bench")
+@click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="NAME[,NAME...]",
+    help=f"Runtimes to compare with: {', '.join(RIVALS)}.",
+)
+@click.option(
+    "--inputs",
+    "inputs_file",
+    type=options.PATH,
+    metavar="IN.npz",
+    help="Inputs by name; made up if not given.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    default=2.0,
+    show_default=True,
+    help="How long to measure each network.",
+)
+@options.compiler_options
+@console.json_option
+def command(
+    models: tuple, against: tuple, inputs_file: Path | None, seconds: float, shapes: tuple,
+    devices: tuple, threads: int, as_json: bool, **choices: Any,
+) -> None:  # fmt: skip
+    """Time each ONNX network MODEL, alone or side by side with other runtimes."""
+    rivals = options.parse_names(against)
+    for rival in rivals:
+        if rival not in RIVALS:
+            raise click.UsageError(f"'{rival}' cannot be compared with; known: {', '.join(RIVALS)}")
+    if inputs_file and len(models) > 1:
+        raise click.UsageError("--inputs goes with one MODEL")
+    for model in models:
+        files.check_file(model)
+    choices.update(shapes=options.parse_shapes(shapes), devices=options.parse_names(devices))
+    results = []
+    with console.progress(not as_json) as report:
+        for done, model in enumerate(models):
+            if report:
+                report("networks", done, len(models))
+            results.append(_measure(model, rivals, inputs_file, seconds, threads, choices))
+    if as_json:
+        console.print_json(_as_dict(results, threads))
+    else:
+        _print(results, threads)
+
+
+def _measure(
+    path: Path,
+    rivals: Sequence[str],
+    inputs_file: Path | None,
+    seconds: float,
+    threads: int,
+    choices: Mapping[str, Any],
+) -> Result:
+    from tvmrt.cli.session import compile_session
+
+    model = networks.load_model(path)
+    inputs = networks.inputs_for(model, choices["shapes"], inputs_file)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
+        start = time.perf_counter()
+        session = compile_session(model, Path(folder), threads, choices)
+        compile_seconds = time.perf_counter() - start
+        calls = {"tvmrt": lambda: session.run(inputs)}
+        for rival in rivals:
+            calls[rival] = _rival_call(path, inputs, threads)
+        times = interleave(calls, seconds)
+    return Result(path.stem, _timings(times), len(times["tvmrt"]), compile_seconds)
+
+
+def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:
+    ours = times["tvmrt"]
+    return [
+        Timing(
+            name,
+            median(theirs),
+            min(theirs),
+            median(their / our for their, our in zip(theirs, ours)),
+            min(theirs) / min(ours),
+        )
+        for name, theirs in times.items()
+    ]
+
+
+def _rival_call(path: Path, inputs: Mapping[str, Any], threads: int) -> Callable[[], Any]:
+    session = networks.onnxruntime_session(path, threads)
+    feeds = dict(inputs)
+    return lambda: session.run(None, feeds)
+
+
+def interleave(calls: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:
+    """Call all in rounds for about that long, at least five; return seconds by name and round.
+
+    Each is called twice in a row and the second call counts: the first brings its weights back
+    into the caches that the others have used.
+    """
+    order = list(calls)
+    for name in order:
+        calls[name]()
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.perf_counter() + seconds
+    rounds = 0
+    while rounds < FEWEST_ROUNDS or (time.perf_counter() < end and rounds < MOST_ROUNDS):
+        for name in order:
+            call = calls[name]
+            call()
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+        order.append(order.pop(0))
+        rounds += 1
+    return times
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def _speeds(results: Sequence[Result]) -> dict[str, list[float]]:
+    """Return our speed relative to each rival, network by network."""
+    speeds: dict[str, list[float]] = {}
+    for result in results:
+        for rival in result.timings[1:]:
+            speeds.setdefault(rival.runtime, []).append(rival.speed)
+    return speeds
+
+
+def _as_dict(results: Sequence[Result], threads: int) -> dict[str, Any]:
+    summary = {
+        rival: {"geometric_mean": _geometric_mean(speeds), "least": min(speeds)}
+        for rival, speeds in _speeds(results).items()
+    }
+    networks_timed = [asdict(result) for result in results]
+    return {"threads": threads, "networks": networks_timed, "speed": summary}
+
+
+def _print(results: Sequence[Result], threads: int) -> None:
+    seconds = console.format_seconds
+    rows = []
+    for result in results:
+        ours, *rivals = result.timings
+        row = [result.network, seconds(ours.median), seconds(ours.fastest)]
+        for rival in rivals:
+            row += [seconds(rival.median), seconds(rival.fastest)]
+            row += [f"{rival.speed:.2f}", f"{rival.speed_of_fastest:.2f}"]
+        rows.append([*row, result.rounds])
+    columns = ["network", "tvmrt", "fastest"]
+    for rival in results[0].timings[1:]:
+        columns += [rival.runtime, "fastest", "speed", "by fastest"]
+    title = f"median time of a call, {threads} thread{'s' if threads > 1 else ''}"
+    console.print_table(title, [*columns, "rounds"], rows, left=("network",))
+    for rival, speeds in _speeds(results).items():
+        click.echo(
+            f"{_geometric_mean(speeds):.2f} times the speed of {rival} "
+            f"(geometric mean of {len(speeds)}; least {min(speeds):.2f})"
+        )

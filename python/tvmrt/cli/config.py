@@ -1,0 +1,38 @@
+"""``tvmrt config``: flags for C programs that use what this package installs."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from tvmrt.cli import console
+
+
+@click.command("config")
+@click.option("--cflags", is_flag=True, help="Flags to compile with.")
+@click.option("--libs", is_flag=True, help="Flags to link a program with the runtime library.")
+@click.option("--includes", is_flag=True, help="The folder of the headers.")
+@click.option("--backend-lib", is_flag=True, help="The static library that generated C needs.")
+@console.json_option
+def command(cflags: bool, libs: bool, includes: bool, backend_lib: bool, as_json: bool) -> None:
+    """Print what a C build needs: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""
+    from tvmrt.cli import installation
+
+    found = installation.find()
+    include = str(found.include)
+    folder = str(found.runtime_library.parent)
+    values = {
+        "cflags": shlex.join([f"-I{include}"]),
+        "libs": shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-ltvm_runtime"]),
+        "includes": include,
+        "backend_lib": str(found.backend_library),
+    }
+    asked = {"cflags": cflags, "libs": libs, "includes": includes, "backend_lib": backend_lib}
+    chosen = {name: values[name] for name, wanted in asked.items() if wanted}
+    if as_json:
+        console.print_json(chosen or values)
+    elif chosen:
+        click.echo(" ".join(chosen.values()))
+    else:
+        console.print_pairs(values)

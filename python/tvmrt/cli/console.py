@@ -1,0 +1,137 @@
+"""What commands print: tables, key-value lists, JSON; and progress of long work.
+
+Tables and results go to standard output, progress to standard error and only to a terminal.
+Redirected output is never wrapped or decorated, so that other programs can read it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable
+
+import click
+
+Progress = Callable[[str, int, int], None]
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of text."
+)
+
+UNWRAPPED = 10_000  # columns: no line of redirected output is as long
+
+
+def _console(stderr: bool = False):
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        file=stream,
+        width=None if stream.isatty() else UNWRAPPED,
+        highlight=False,
+        soft_wrap=not stream.isatty(),
+    )
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print a result for machines; numpy scalars become numbers."""
+
+    def plain(item: Any) -> Any:
+        if hasattr(item, "tolist"):
+            return item.tolist()
+        return str(item)
+
+    click.echo(json.dumps(value, default=plain, indent=2))
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], left: Sequence[str] = ()
+) -> None:
+    """Print rows under a title; columns named in ``left`` align left, the others right."""
+    from rich import box
+    from rich.table import Table
+
+    terminal = sys.stdout.isatty()
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD if terminal else None,
+        pad_edge=False,
+    )
+    for column in columns:
+        side = "left" if column in left else "right"
+        table.add_column(column, justify=side, no_wrap=not terminal)
+    for row in rows:
+        table.add_row(*(_plain_cell(cell) for cell in row))
+    _console().print(table)
+
+
+def _plain_cell(cell: Any):
+    from rich.text import Text
+
+    return Text(str(cell))  # no markup: a layer may be called [bold]
+
+
+def print_pairs(pairs: Mapping[str, Any]) -> None:
+    """Print ``name  value`` lines, values aligned."""
+    width = max((len(name) for name in pairs), default=0)
+    for name, value in pairs.items():
+        click.echo(f"{name:<{width}}  {value}")
+
+
+def print_text(text: Any) -> None:
+    """Print a string as it is, or a rich text with colours where the terminal has them."""
+    _console().print(text, markup=False)
+
+
+@contextmanager
+def progress(enabled: bool = True):
+    """Show stages of long work on a terminal.
+
+    Yields a function ``(stage, done, total)`` to call as work goes on, or None where nobody looks.
+    """
+    if not enabled or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    )  # fmt: skip
+    with Bars(*columns, console=_console(stderr=True), transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield report
+
+
+def format_bytes(count: int | None) -> str:
+    """Return a size for people: ``1,234 B``, ``56.7 KiB``, ``8.90 MiB``."""
+    if count is None:
+        return "-"
+    if count < 10_000:
+        return f"{count:,} B"
+    if count < 10_000_000:
+        return f"{count / 1024:,.1f} KiB"
+    return f"{count / 1024**2:,.2f} MiB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time for people: ``12.3 us``, ``4.56 ms``, ``7.89 s``."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.2f} ms"
+    return f"{seconds:.2f} s"
+
+
+def format_shape(shape: Iterable[Any]) -> str:
+    """Return ``1 x 3 x 224 x 224``; ``scalar`` for no dimension."""
+    return " x ".join(str(d) for d in shape) or "scalar"

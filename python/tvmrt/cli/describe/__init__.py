@@ -1,0 +1,57 @@
+"""What is in a file: one module a format, each with ``describe(path) -> Description``.
+
+No code of the file runs and no size in it is believed before it is checked; a damaged file gives
+ValueError with the place.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FORMATS = {
+    ".onnx": "tvmrt.cli.describe.onnx_model",
+    ".so": "tvmrt.cli.describe.library",
+    ".tar": "tvmrt.cli.describe.archive",
+    ".params": "tvmrt.cli.describe.params",
+    ".json": "tvmrt.cli.describe.graph_json",
+}
+
+
+@dataclass
+class Table:
+    """Rows of equal length under named columns; columns in ``left`` hold words, others numbers."""
+
+    columns: Sequence[str]
+    rows: list[Sequence[Any]]
+    left: Sequence[str] = ()
+
+
+@dataclass
+class Description:
+    """Facts by name, and tables by title."""
+
+    facts: dict[str, Any]
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for machines: each table is a list of objects under its title."""
+        tables = {
+            title: [dict(zip(table.columns, row)) for row in table.rows]
+            for title, table in self.tables.items()
+        }
+        return {**self.facts, **tables}
+
+
+def describe(path: Path) -> Description:
+    """Describe a file by what its name ends in."""
+    module = FORMATS.get(path.suffix)
+    if module is None:
+        raise ValueError(
+            f"{path}: no format is known for '{path.suffix or path.name}'; "
+            f"the name must end in one of {', '.join(FORMATS)}"
+        )
+    return importlib.import_module(module).describe(path)

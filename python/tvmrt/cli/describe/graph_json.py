@@ -1,0 +1,75 @@
+"""The graph executor's JSON: operators, inputs, outputs and storage."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tvmrt.cli.console import format_shape
+from tvmrt.cli.describe import Description, Table
+
+BITS = re.compile(r"[a-z]+(\d+)(?:x(\d+))?")
+
+
+def _bytes_of(dtype: str, shape: list[int]) -> int:
+    match = BITS.fullmatch(dtype)
+    bits = int(match[1]) * int(match[2] or 1) if match else 8
+    return (bits + 7) // 8 * math.prod(shape)
+
+
+def _storage(attrs: dict[str, Any]) -> dict[int, int]:
+    """Return bytes by storage id: the largest tensor that lies there."""
+    sizes: dict[int, int] = {}
+    entries = zip(attrs["storage_id"][1], attrs["dltype"][1], attrs["shape"][1])
+    for storage, dtype, shape in entries:
+        sizes[storage] = max(sizes.get(storage, 0), _bytes_of(dtype, shape))
+    return sizes
+
+
+def _tensor_rows(graph: dict[str, Any], entries: list[tuple[int, int]]) -> list[tuple]:
+    nodes, attrs, first = graph["nodes"], graph["attrs"], graph["node_row_ptr"]
+    rows = []
+    for node, output in entries:
+        entry = first[node] + output
+        shape, dtype = attrs["shape"][1][entry], attrs["dltype"][1][entry]
+        rows.append((nodes[node]["name"], dtype, format_shape(shape)))
+    return rows
+
+
+def describe_text(text: str, what: str) -> Description:
+    """Describe the text of a graph; ``what`` names it in errors."""
+    try:
+        graph = json.loads(text)
+        nodes = graph["nodes"]
+        kernels = [node for node in nodes if node["op"] != "null"]
+        functions = Counter(node["attrs"]["func_name"] for node in kernels)
+        storage = _storage(graph["attrs"])
+        inputs = _tensor_rows(graph, [(node, 0) for node in graph["arg_nodes"]])
+        outputs = _tensor_rows(graph, [(entry[0], entry[1]) for entry in graph["heads"]])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
+        raise ValueError(
+            f"{what} is not the JSON of a graph executor ({type(error).__name__}: {error}); "
+            "the parts nodes, arg_nodes, heads, attrs and node_row_ptr must agree"
+        ) from None
+    facts = {
+        "format": "graph JSON",
+        "operators": len(kernels),
+        "storage_pieces": len(storage),
+        "storage_bytes": sum(storage.values()),
+    }
+    columns, words = ("name", "dtype", "shape"), ("name", "dtype", "shape")
+    tables = {
+        "inputs": Table(columns, inputs, words),
+        "outputs": Table(columns, outputs, words),
+        "functions": Table(("function", "calls"), sorted(functions.items()), ("function",)),
+    }
+    return Description(facts, tables)
+
+
+def describe(path: Path) -> Description:
+    """Describe a graph JSON file."""
+    return describe_text(path.read_text("utf-8", "replace"), str(path))

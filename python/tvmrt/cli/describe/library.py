@@ -1,0 +1,105 @@
+"""A compiled network as a shared library: functions, needs, and the embedded module tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvmrt.cli.describe import Description, Table, graph_json, params
+from tvmrt.cli.describe.elf import UNDEFINED, ElfFile
+from tvmrt.cli.describe.stream import Stream
+
+BLOB = "__tvm_dev_mblob"
+EXECUTORS = {
+    "GraphExecutorFactory": "graph",
+    "GraphRuntimeFactory": "graph",  # the name before 0.8
+    "AotExecutorFactory": "aot",
+}
+RUNTIME_PREFIXES = ("TVM", "tvmrt_")
+
+
+@dataclass(frozen=True)
+class Factory:
+    """What makes executors: ``name`` is the function that gives one; ``graph`` is "" for AOT."""
+
+    executor: str
+    name: str
+    graph: str
+    tensors: dict[str, params.TensorHeader]
+
+
+def _read_factory(stream: Stream, kind: str) -> Factory:
+    executor = EXECUTORS[kind]
+    graph = stream.string() if executor == "graph" else ""
+    count = stream.count(8)
+    names = stream.strings()
+    if len(names) != count:
+        raise stream.fail("the number of tensors differs from the number of names")
+    tensors = params.read_tensors(stream, names)
+    return Factory(executor, stream.string(), graph, tensors)
+
+
+def _read_constants(stream: Stream) -> dict:
+    names = stream.strings()
+    stream.unpack("Q")
+    tensors = params.read_tensors(stream, names)
+    stream.strings()
+    for _ in range(stream.count(8)):
+        stream.strings()
+    return tensors
+
+
+def _add_factory(factory: Factory, what: str, description: Description) -> None:
+    description.facts.update(executor=factory.executor, module_name=factory.name)
+    if factory.graph:
+        inner = graph_json.describe_text(factory.graph, f"the graph in {what}")
+        del inner.facts["format"]
+        description.facts.update(inner.facts)
+        description.tables.update(inner.tables)
+    if factory.tensors:
+        description.tables["weights"] = params.tensor_table(factory.tensors)
+
+
+def _describe_blob(blob: bytes, what: str, description: Description) -> None:
+    """Add the embedded module tree to a description; stops at a kind that it cannot read."""
+    outer = Stream(blob, what)
+    stream = Stream(outer.take(outer.count(1)), what)
+    kinds = []
+    for _ in range(stream.count(8)):
+        kind = stream.string()
+        kinds.append(kind)
+        if kind in EXECUTORS:
+            _add_factory(_read_factory(stream, kind), what, description)
+        elif kind in ("const_loader", "metadata"):
+            description.tables["constants"] = params.tensor_table(_read_constants(stream))
+        elif kind == "_import_tree":
+            stream.words()
+            stream.words()
+        elif kind not in ("_lib", "metadata_module"):
+            kinds.append("...")
+            break
+    description.facts["modules"] = ", ".join(k for k in kinds if k != "_import_tree")
+
+
+def describe(path: Path) -> Description:
+    """Describe a shared library without loading it."""
+    elf = ElfFile(path)
+    symbols = elf.symbols()
+    defined = [symbol for symbol in symbols if symbol.section != UNDEFINED]
+    wanted = sorted(symbol.name for symbol in symbols if symbol.section == UNDEFINED)
+    facts = {
+        "format": "shared library",
+        "machine": elf.machine,
+        "file_bytes": len(elf.data),
+        **{f"{kind}_bytes": count for kind, count in elf.loaded_bytes().items()},
+        "needs_libraries": ", ".join(elf.needed()) or "none",
+        "needs_of_runtime": ", ".join(n for n in wanted if n.startswith(RUNTIME_PREFIXES))
+        or "none",
+    }
+    description = Description(facts)
+    for symbol in defined:
+        if symbol.name == BLOB:
+            _describe_blob(elf.bytes_of(symbol), f"the module tree in {path}", description)
+    rows = sorted((symbol.name, symbol.size) for symbol in defined)
+    description.tables["symbols"] = Table(("symbol", "bytes"), rows, left=("symbol",))
+    return description

@@ -1,0 +1,69 @@
+"""An ONNX network: inputs, outputs, operators and weights."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+from tvmrt.cli import networks
+from tvmrt.cli.console import format_shape
+from tvmrt.cli.describe import Description, Table
+
+
+def _operator_name(node) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type
+
+
+def _count_operators(graph, counts: Counter) -> None:
+    """Count the nodes of a graph and of the graphs inside its nodes."""
+    from onnx import AttributeProto
+
+    for node in graph.node:
+        counts[_operator_name(node)] += 1
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                _count_operators(attribute.g, counts)
+
+
+def _weight_bytes(tensor) -> int:
+    from onnx import helper
+
+    try:
+        itemsize = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    except (KeyError, ValueError):
+        return len(tensor.raw_data)
+    return math.prod(tensor.dims) * itemsize
+
+
+def describe(path: Path) -> Description:
+    """Describe a network; it need not be one that can be compiled."""
+    model = networks.load_model(path)
+    graph = model.graph
+    weights = {tensor.name for tensor in graph.initializer}
+    counts: Counter = Counter()
+    _count_operators(graph, counts)
+    opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    facts = {
+        "format": "ONNX",
+        "graph": graph.name,
+        "opset": opsets,
+        "ir_version": model.ir_version,
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "nodes": sum(counts.values()),
+        "weights": len(weights),
+        "weights_bytes": sum(_weight_bytes(tensor) for tensor in graph.initializer),
+        "file_bytes": path.stat().st_size,
+    }
+    columns = ("name", "dtype", "shape")
+
+    def rows(values) -> list[tuple]:
+        infos = [networks.tensor_info(value) for value in values if value.name not in weights]
+        return [(i.name, i.dtype, format_shape(i.shape)) for i in infos]
+
+    tables = {
+        "inputs": Table(columns, rows(graph.input), columns),
+        "outputs": Table(columns, rows(graph.output), columns),
+        "operators": Table(("operator", "count"), counts.most_common(), ("operator",)),
+    }
+    return Description(facts, tables)

@@ -1,0 +1,240 @@
+"""ONNX networks as the commands need them: load, make inputs, and compute what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmrt.cli import files
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Name, numpy dtype name and dimensions of a tensor; a dimension is a number or its symbol."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """Read an ONNX file with its external data; ValueError or OSError naming it if that fails."""
+    import onnx
+
+    files.check_file(path)
+    try:
+        model = onnx.load_model(str(path), format="protobuf")
+    except OSError:
+        raise
+    except Exception as error:  # the protobuf library has no common base for its errors
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{path} is not a whole ONNX file ({reason}); export it anew") from None
+    if not model.graph.node and not model.graph.output:
+        raise ValueError(f"{path} is not an ONNX network: it has no nodes and no outputs")
+    return model
+
+
+def tensor_info(value: onnx.ValueInfoProto) -> TensorInfo:
+    """Return what a graph's input or output declares."""
+    from onnx import TensorProto
+
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        return TensorInfo(value.name, (kind or "unknown").replace("_type", ""), ())
+    tensor = value.type.tensor_type
+    shape = tuple(
+        dim.dim_value if dim.WhichOneof("value") == "dim_value" else dim.dim_param or "?"
+        for dim in tensor.shape.dim
+    )
+    dtype = TensorProto.DataType.Name(tensor.elem_type).lower()
+    return TensorInfo(
+        value.name, {"float": "float32", "double": "float64"}.get(dtype, dtype), shape
+    )
+
+
+def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -> list[TensorInfo]:
+    """Return the inputs that a user gives, with the dimensions that ``shapes`` binds."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    infos = [tensor_info(v) for v in model.graph.input if v.name not in weights]
+    unknown = set(shapes) - {info.name for info in infos}
+    if unknown:
+        names = ", ".join(info.name for info in infos)
+        raise KeyError(f"--shape: there is no input {min(unknown)}; the inputs are {names}")
+    bound = [TensorInfo(i.name, i.dtype, shapes.get(i.name, i.shape)) for i in infos]
+    for info in bound:
+        symbols = [str(dim) for dim in info.shape if not isinstance(dim, int)]
+        if symbols:
+            example = ",".join(str(dim) if isinstance(dim, int) else "1" for dim in info.shape)
+            raise ValueError(
+                f"input {info.name} leaves {', '.join(symbols)} open; "
+                f"bind it, for instance with --shape {info.name}={example}"
+            )
+    return bound
+
+
+def random_inputs(infos: Iterable[TensorInfo], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return inputs that suit most networks: normal floats, all of 8-bit integers, indices 0 and 1.
+
+    The same seed gives the same inputs.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for info in infos:
+        if info.dtype in ("int8", "uint8"):
+            limits = np.iinfo(info.dtype)
+            values = rng.integers(limits.min, limits.max, info.shape, endpoint=True)
+        elif info.dtype.startswith(("int", "uint", "bool")):
+            values = rng.integers(0, 1, info.shape, endpoint=True)
+        else:
+            values = rng.standard_normal(info.shape)
+        try:
+            arrays[info.name] = np.asarray(values).astype(_numpy_dtype(info.dtype))
+        except TypeError:
+            raise ValueError(
+                f"input {info.name}: no values can be made up for type {info.dtype}; "
+                "give --inputs FILE.npz"
+            ) from None
+    return arrays
+
+
+def _numpy_dtype(name: str):
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+    return name
+
+
+def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], where: str) -> None:
+    """Raise KeyError, ValueError or TypeError where arrays do not fit the inputs of a network."""
+    names = ", ".join(info.name for info in infos) or "none"
+    for name in given:
+        if name not in {info.name for info in infos}:
+            raise KeyError(f"{where}: the network has no input '{name}'; its inputs are {names}")
+    for info in infos:
+        if info.name not in given:
+            raise KeyError(f"{where}: input '{info.name}' is missing; the inputs are {names}")
+        array = given[info.name]
+        if tuple(array.shape) != tuple(info.shape):
+            raise ValueError(
+                f"{where}: input '{info.name}' must have shape {list(info.shape)}, "
+                f"not {list(array.shape)}"
+            )
+        if str(array.dtype) != info.dtype:
+            raise TypeError(
+                f"{where}: input '{info.name}' must be {info.dtype}, not {array.dtype}; "
+                f"convert it with .astype('{info.dtype}')"
+            )
+
+
+def with_all_tensors_as_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy whose outputs are its outputs and every tensor that a node makes."""
+    import onnx
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    inferred = onnx.shape_inference.infer_shapes(copy).graph
+    known = {value.name: value for value in [*inferred.value_info, *inferred.output]}
+    present = {value.name for value in copy.graph.output}
+    for node in copy.graph.node:
+        for name in node.output:
+            value = known.get(name)
+            if name and name not in present and value and value.type.HasField("tensor_type"):
+                copy.graph.output.append(value)
+                present.add(name)
+    del copy.graph.value_info[:]
+    return copy
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A right value, and how far another faithful computation of it came out (0 if unknown)."""
+
+    value: np.ndarray
+    noise: float = 0.0
+
+
+def expected_outputs(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]
+) -> tuple[str, dict[str, Expected]]:
+    """Return who computed, and every output of the model by name.
+
+    By onnxruntime where it is installed: literally, and once more with its optimisations to know
+    the noise of the arithmetic; otherwise by the reference evaluator of the onnx package.
+    """
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        values = ReferenceEvaluator(model).run(None, dict(inputs))
+        names = [value.name for value in model.graph.output]
+        return "onnx reference", {n: Expected(v) for n, v in zip(names, values)}
+    plain = run_onnxruntime(model, inputs, optimise=False)
+    tuned = run_onnxruntime(model, inputs, optimise=True)
+    return "onnxruntime", {
+        name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
+    }
+
+
+def _noise(value: np.ndarray, other: np.ndarray) -> float:
+    from tvmrt.cli import tolerance
+
+    return tolerance.difference(other, value)
+
+
+def onnxruntime_session(model: Path | onnx.ModelProto, threads: int, optimise: bool = True):
+    """Return an onnxruntime session with that many threads; ImportError says how to get it."""
+    try:
+        import onnxruntime
+    except ImportError:
+        raise ImportError(
+            "onnxruntime is not installed; get it with 'pip install onnxruntime'"
+        ) from None
+    choices = onnxruntime.SessionOptions()
+    choices.intra_op_num_threads = threads
+    choices.inter_op_num_threads = 1
+    choices.log_severity_level = 3
+    level = onnxruntime.GraphOptimizationLevel
+    choices.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+    source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    try:
+        return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])
+    except Exception as error:  # its exceptions share no base class
+        reason = " ".join(str(error).split())
+        raise ValueError(f"onnxruntime refuses the network: {reason}") from None
+
+
+def run_onnxruntime(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], optimise: bool
+) -> dict[str, np.ndarray]:
+    """Return every output by name."""
+    session = onnxruntime_session(model, threads=1, optimise=optimise)
+    try:
+        values = session.run(None, dict(inputs))
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"onnxruntime cannot run the network: {reason}") from None
+    return dict(zip([output.name for output in session.get_outputs()], values))
+
+
+def inputs_for(
+    model: onnx.ModelProto,
+    shapes: Mapping[str, tuple[int, ...]],
+    inputs_file: Path | None,
+) -> dict[str, np.ndarray]:
+    """Return checked inputs from a file, or made up where there is none."""
+    infos = input_infos(model, shapes)
+    if inputs_file is None:
+        return random_inputs(infos)
+    arrays = files.load_inputs(inputs_file)
+    check_inputs(arrays, infos, str(inputs_file))
+    return arrays

@@ -1,0 +1,69 @@
+"""Options that several commands share, and the forms ``NAME=VALUE`` that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Callable
+
+import click
+
+PATH = click.Path(path_type=Path)
+
+
+def _split(text: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.rpartition("=")
+    if not (name and equals and value):
+        raise click.UsageError(f"'{text}' does not have the form {form}")
+    return name, value
+
+
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Turn ``["x=1,3,224,224"]`` into ``{"x": (1, 3, 224, 224)}``."""
+    shapes = {}
+    for text in texts:
+        name, value = _split(text, "INPUT=DIM,DIM,...")
+        try:
+            dims = tuple(int(dim) for dim in value.split(","))
+        except ValueError:
+            dims = (0,)
+        if min(dims) < 1:
+            raise click.UsageError(f"'{text}': dimensions must be whole numbers from 1")
+        shapes[name] = dims
+    return shapes
+
+
+def parse_pools(texts: Iterable[str]) -> dict[str, int]:
+    """Turn ``["sram=65536"]`` into ``{"sram": 65536}``."""
+    pools = {}
+    for text in texts:
+        name, value = _split(text, "POOL=BYTES")
+        if not value.isdecimal():
+            raise click.UsageError(f"'{text}': the size must be a whole number of bytes")
+        pools[name] = int(value)
+    return pools
+
+
+def parse_names(texts: Iterable[str]) -> list[str]:
+    """Turn ``["a,b", "c"]`` into ``["a", "b", "c"]``."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def compiler_options(function: Callable) -> Callable:
+    """Add the options by which ``verify`` and ``bench`` choose how the network is compiled."""
+    options = [
+        click.option(
+            "--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True
+        ),
+        click.option("--device", "devices", multiple=True, metavar="NAME[,NAME...]",
+                     help="Devices that may take parts of the network, in order of preference."),
+        click.option("--shape", "shapes", multiple=True, metavar="INPUT=DIM,...",
+                     help="Shape of an input whose dimensions the file leaves open."),
+        click.option("--target", default="native", show_default=True,
+                     help="Machine to compile for: native (this one), host (any of its kind)."),
+        click.option("--cc", help="C compiler to use instead of the one found."),
+        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True),
+    ]  # fmt: skip
+    for option in reversed(options):
+        function = option(function)
+    return function

@@ -1,0 +1,123 @@
+"""``tvmrt run``: a compiled network on inputs from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import console, files, networks, options
+from tvmrt.cli.console import format_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+
+VALUES_SHOWN = 8
+
+
+@click.command("run")
+@click.argument("library", type=options.PATH)
+@click.option(
+    "--inputs",
+    "inputs_file",
+    type=options.PATH,
+    required=True,
+    metavar="IN.npz",
+    help="Inputs by name; what is called out:... in it is ignored.",
+)
+@click.option(
+    "--outputs",
+    "outputs_file",
+    type=options.PATH,
+    metavar="OUT.npz",
+    help="Where to write the outputs by name.",
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Run that often and tell the times.",
+)
+@click.option("--profile", is_flag=True, help="Tell the time of every operator.")
+@click.option("--threads", type=click.IntRange(min=1), help="All of the machine's if not given.")
+@console.json_option
+def command(
+    library: Path, inputs_file: Path, outputs_file: Path | None, repeat: int, profile: bool,
+    threads: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Run the compiled network LIBRARY (.so)."""
+    from tvmrt.cli.session import Session
+
+    files.check_file(library)
+    inputs = files.load_inputs(inputs_file)
+    session = Session(library, threads)
+    networks.check_inputs(inputs, session.inputs, str(inputs_file))
+    outputs = session.run(inputs)
+    times = session.time(repeat) if repeat > 1 else []
+    operators = session.profile() if profile else []
+    if outputs_file:
+        files.save_arrays(outputs_file, outputs)
+    if as_json:
+        console.print_json(_as_dict(outputs, times, operators, outputs_file))
+    else:
+        _print(outputs, times, operators, outputs_file)
+
+
+def _as_dict(
+    outputs: Mapping[str, np.ndarray],
+    times: Sequence[float],
+    operators: Sequence[Mapping[str, Any]],
+    outputs_file: Path | None,
+) -> dict[str, Any]:
+    described = {
+        name: {"dtype": str(value.dtype), "shape": list(value.shape)}
+        for name, value in outputs.items()
+    }
+    if not outputs_file:
+        for name, value in outputs.items():
+            described[name]["values"] = value.tolist()
+    return {"outputs": described, "seconds": list(times), "operators": list(operators)}
+
+
+def _print(
+    outputs: Mapping[str, np.ndarray],
+    times: Sequence[float],
+    operators: Sequence[Mapping[str, Any]],
+    outputs_file: Path | None,
+) -> None:
+    rows = [
+        (name, value.dtype, format_shape(value.shape), _excerpt(value))
+        for name, value in outputs.items()
+    ]
+    columns = ("output", "dtype", "shape", "values")
+    console.print_table("outputs", columns, rows, left=columns)
+    if outputs_file:
+        click.echo(f"wrote {outputs_file}")
+    if times:
+        click.echo(
+            f"{len(times)} runs: median {console.format_seconds(median(times))}, "
+            f"fastest {console.format_seconds(min(times))}"
+        )
+    if operators:
+        _print_profile(operators)
+
+
+def _excerpt(value: np.ndarray) -> str:
+    """Return the first few values."""
+    shown = " ".join(
+        f"{v:.6g}" if value.dtype.kind == "f" else str(v) for v in value.ravel()[:VALUES_SHOWN]
+    )
+    return shown + (" ..." if value.size > VALUES_SHOWN else "")
+
+
+def _print_profile(operators: Sequence[Mapping[str, Any]]) -> None:
+    total = sum(operator["seconds"] for operator in operators) or 1.0
+    rows = [
+        (o["name"], o["count"], console.format_seconds(o["seconds"]), f"{o['seconds'] / total:.1%}")
+        for o in operators
+    ]
+    console.print_table("operators", ("operator", "calls", "time", "share"), rows, ("operator",))

@@ -1,0 +1,82 @@
+"""How far a result may be from the right one, by the kind of its elements.
+
+- floats: ``|error| <= 1e-3 |right| + max(1e-4 max|right|, 10 noise, 1e-6)``, element by element
+- 8-bit integers: at most 1 step, or the noise if that is more
+- other integers and booleans: at most 0.1 % of the elements, and twice the noise, differ
+
+``noise`` is how far another faithful computation came out, in the same unit as ``difference``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``error`` and ``allowed`` in the same unit; ``excess`` is their worst ratio (<= 1: right)."""
+
+    error: float
+    allowed: float
+    excess: float
+    problem: str = ""
+
+    @property
+    def right(self) -> bool:
+        """Tell whether the result is good enough."""
+        return self.excess <= 1.0 and not self.problem
+
+
+def difference(actual: np.ndarray, right: np.ndarray) -> float:
+    """Return the largest difference: absolute, in steps, or as a share of the elements."""
+    import numpy as np
+
+    if right.size == 0:
+        return 0.0
+    if right.dtype.kind in {"f", "V"}:
+        return float(np.max(_float_errors(actual, right)))
+    if right.dtype.itemsize == 1 and right.dtype.kind in "iu":
+        return float(np.max(np.abs(actual.astype(np.int64) - right.astype(np.int64))))
+    return float(np.mean(actual != right))
+
+
+def _float_errors(actual: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return absolute differences; equal infinities and NaN in both places differ by 0."""
+    import numpy as np
+
+    a, r = actual.astype(np.float64), right.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        errors = np.abs(a - r)
+    errors[(a == r) | (np.isnan(a) & np.isnan(r))] = 0.0
+    errors[np.isnan(errors)] = np.inf
+    return errors
+
+
+def judge(actual: np.ndarray, right: np.ndarray, noise: float = 0.0) -> Verdict:
+    """Compare a result with the right one."""
+    import numpy as np
+
+    for what, got, wanted in (
+        ("shape", tuple(actual.shape), tuple(right.shape)),
+        ("type", str(actual.dtype), str(right.dtype)),
+    ):
+        if got != wanted:
+            return Verdict(float("inf"), 0.0, float("inf"), f"{what} {got}, not {wanted}")
+    error = difference(actual, right)
+    if right.size == 0:
+        return Verdict(0.0, 0.0, 0.0)
+    if right.dtype.kind in "fV":
+        magnitude = np.abs(right.astype(np.float64))
+        finite = magnitude[np.isfinite(magnitude)]
+        floor = max(1e-4 * float(finite.max(initial=0.0)), 10 * noise, 1e-6)
+        allowed = 1e-3 * np.where(np.isfinite(magnitude), magnitude, 0.0) + floor
+        ratio = _float_errors(actual, right) / allowed
+        worst = int(np.argmax(ratio))
+        return Verdict(error, float(allowed.flat[worst]), float(ratio.flat[worst]))
+    eight_bit = right.dtype.itemsize == 1 and right.dtype.kind in "iu"
+    allowed = max(1.0, noise) if eight_bit else 1e-3 + 2 * noise
+    return Verdict(error, allowed, error / allowed)

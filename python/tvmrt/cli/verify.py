@@ -1,0 +1,129 @@
+"""``tvmrt verify``: a compiled network beside onnxruntime, output by output and node by node."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import app, console, networks, options, tolerance
+from tvmrt.cli.console import format_shape
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+ROWS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tensor compared; ``part`` tells the network itself from the one with all tensors kept."""
+
+    part: str
+    tensor: str
+    made_by: str
+    dtype: str
+    shape: tuple[int, ...]
+    verdict: tolerance.Verdict
+
+
+@click.command("verify")
+@click.argument("model", type=options.PATH)
+@click.option(
+    "--inputs",
+    "inputs_file",
+    type=options.PATH,
+    metavar="IN.npz",
+    help="Inputs by name; made up if not given.",
+)
+@options.compiler_options
+@click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
+@click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
+@console.json_option
+def command(
+    model: Path, inputs_file: Path | None, shapes: tuple, devices: tuple, threads: int,
+    outputs_only: bool, show_all: bool, as_json: bool, **choices: Any,
+) -> int:  # fmt: skip
+    """Check every node of the ONNX network MODEL against onnxruntime.
+
+    The network is compiled twice: as it is, to compare its outputs, and with every tensor between
+    nodes kept, to compare each of those. Without onnxruntime, the reference evaluator of the onnx
+    package is the judge. The exit code is 1 if anything is wrong.
+    """
+    network = networks.load_model(model)
+    bound = options.parse_shapes(shapes)
+    inputs = networks.inputs_for(network, bound, inputs_file)
+    choices.update(shapes=bound, devices=options.parse_names(devices))
+    parts = {"outputs": network}
+    if not outputs_only:
+        parts["every node"] = networks.with_all_tensors_as_outputs(network)
+    rows = []
+    with console.progress(not as_json) as report:
+        for part, observed in parts.items():
+            judge, right = networks.expected_outputs(observed, inputs)
+            actual = _run(observed, inputs, threads, {**choices, "progress": report})
+            rows += _compare(part, observed, actual, right)
+    wrong = [row for row in rows if not row.verdict.right]
+    if as_json:
+        tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
+        console.print_json({"judge": judge, "wrong": len(wrong), "tensors": tensors})
+    else:
+        _print(rows, wrong, judge, show_all)
+    return app.WRONG_RESULT if wrong else app.DONE
+
+
+def _run(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
+) -> dict[str, np.ndarray]:
+    from tvmrt.cli.session import compile_session
+
+    with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
+        session = compile_session(model, Path(folder), threads, choices)
+        return session.run(inputs)
+
+
+def _compare(
+    part: str,
+    model: onnx.ModelProto,
+    actual: Mapping[str, np.ndarray],
+    right: Mapping[str, networks.Expected],
+) -> list[Row]:
+    makers = {out: f"{n.op_type} {n.name}".strip() for n in model.graph.node for out in n.output}
+    rows = []
+    for name, expected in right.items():
+        verdict = tolerance.judge(actual[name], expected.value, expected.noise)
+        value = expected.value
+        maker = makers.get(name, "input")
+        rows.append(Row(part, name, maker, str(value.dtype), tuple(value.shape), verdict))
+    return rows
+
+
+def _print(rows: list[Row], wrong: list[Row], judge: str, show_all: bool) -> None:
+    shown = rows if show_all else _worst(rows, wrong)
+    columns = ("part", "tensor", "made by", "dtype", "shape", "error", "allowed", "verdict")
+    cells = [
+        (
+            row.part, row.tensor, row.made_by, row.dtype, format_shape(row.shape),
+            f"{row.verdict.error:.3g}", f"{row.verdict.allowed:.3g}",
+            "right" if row.verdict.right else f"WRONG {row.verdict.problem}".strip(),
+        )
+        for row in shown
+    ]  # fmt: skip
+    title = (
+        "all tensors" if len(shown) == len(rows) else f"worst {len(shown)} of {len(rows)} tensors"
+    )
+    console.print_table(
+        title, columns, cells, left=("part", "tensor", "made by", "dtype", "shape", "verdict")
+    )
+    click.echo(f"{len(rows) - len(wrong)} of {len(rows)} tensors agree with {judge}")
+
+
+def _worst(rows: list[Row], wrong: list[Row]) -> list[Row]:
+    """Return wrong tensors in the order of the network, then those nearest to the limit."""
+    near = sorted((r for r in rows if r.verdict.right), key=lambda r: -r.verdict.excess)
+    return wrong + near[: max(0, ROWS_SHOWN - len(wrong))]
