@@ -109,7 +109,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt):
         _complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # click and rich answer a broken pipe by leaving
         _abandon_stdout()
         return DONE
     except Exception as error:

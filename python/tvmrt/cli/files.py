@@ -57,9 +57,10 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
     check_file(path)
     try:
-        with np.load(path, allow_pickle=False) as data:
-            if not hasattr(data, "files"):
-                raise ValueError("it holds one array without a name")
+        data = np.load(path, allow_pickle=False)
+        if not hasattr(data, "files"):
+            raise ValueError("it holds one array without a name")
+        with data:
             return {name: data[name] for name in data.files}
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(

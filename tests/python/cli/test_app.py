@@ -1,0 +1,109 @@
+"""How the command answers, whatever the sub-command is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import tvmrt as package
+from tvmrt.cli import app
+
+COMMANDS = ["compile", "run", "verify", "bench", "inspect", "config"]
+
+
+def test_version_is_the_package_version(tvmrt):
+    assert tvmrt("--version").stdout.strip() == f"tvmrt {package.__version__}"
+
+
+def test_help_lists_every_command(tvmrt):
+    text = tvmrt("--help").stdout
+    assert [name for name in COMMANDS if f"\n  {name} " in text] == COMMANDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(tvmrt, command):
+    text = tvmrt(command, "--help").stdout
+    assert "Usage: tvmrt " + command in text
+    assert "--json" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["compose"], id="unknown-command"),
+        pytest.param(["inspect"], id="missing-argument"),
+        pytest.param(["inspect", "a.onnx", "b.onnx"], id="argument-too-many"),
+        pytest.param(["inspect", "--frobnicate", "a.onnx"], id="unknown-option"),
+        pytest.param(["bench", "a.onnx", "--threads", "0"], id="number-out-of-range"),
+        pytest.param(["bench", "a.onnx", "--threads", "two"], id="not-a-number"),
+        pytest.param(["bench", "a.onnx", "--against", "nobody"], id="unknown-rival"),
+        pytest.param(["compile", "a.onnx"], id="missing-output"),
+        pytest.param(["compile", "a.onnx", "-o", "a.so", "--executor", "vm"], id="unknown-choice"),
+    ],
+)
+def test_misuse_points_to_the_help(complaint, arguments):
+    assert "--help')" in complaint(*arguments)
+
+
+def test_command_imports_only_what_it_needs():
+    code = (
+        "import sys; from tvmrt.cli import main; main(['--help']);"
+        "heavy = {'numpy', 'onnx', 'rich', 'tvmrt.pipeline'} & set(sys.modules);"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_closed_pipe_is_no_error(tvmrt, digits):
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as pipe:
+        done = tvmrt("inspect", digits / "digits_f32.onnx", stdout=pipe)
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs the device /dev/full")
+def test_full_disk_behind_standard_output(complaint, digits):
+    with open("/dev/full", "wb") as full:
+        text = complaint("inspect", digits / "digits_f32.onnx", stdout=full)
+    assert "standard output: No space left on device" in text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("there is no input x"), "there is no input x"),
+        (ValueError("two\n  lines"), "two lines"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "a"), "a: No such file or directory"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError("cannot map the file"), "cannot map the file"),
+        (MemoryError(), "out of memory"),
+        (RuntimeError(), "RuntimeError"),
+        (click.UsageError("no such option"), "no such option"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)  # fmt: skip
+def test_error_becomes_one_line(error, text):
+    assert app.one_line(error) == text
+
+
+def test_defect_names_itself_and_keeps_the_exit_code(monkeypatch, capsys):
+    def fail(_path: Path) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("tvmrt.cli.files.check_file", fail)
+    assert app.run(["inspect", "x.onnx"]) == app.CANNOT
+    assert "defect in tvmrt: ZeroDivisionError: division by zero" in capsys.readouterr().err
+
+
+def test_json_is_one_object(tvmrt, digits):
+    described = json.loads(tvmrt("inspect", "--json", digits / "digits_f32.onnx").stdout)
+    assert described["nodes"] == 12
+    assert described["inputs"] == [{"name": "image", "dtype": "float32", "shape": "1 x 1 x 8 x 8"}]

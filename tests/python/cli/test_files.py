@@ -1,0 +1,79 @@
+"""Reading arrays, and writing so that a failure leaves the old file."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import numpy as np
+import pytest
+
+from tvmrt.cli import files
+
+
+def test_arrays_come_back_by_name(tmp_path):
+    arrays = {"a": np.arange(6, dtype=np.int8).reshape(2, 3), "out:b": np.float32(1.5)}
+    files.save_arrays(tmp_path / "x.npz", arrays)
+    loaded = files.load_arrays(tmp_path / "x.npz")
+    assert loaded.keys() == arrays.keys()
+    np.testing.assert_array_equal(loaded["a"], arrays["a"])
+    assert files.load_inputs(tmp_path / "x.npz").keys() == {"a"}
+
+
+def _text(path):
+    path.write_text("this is no archive")
+
+
+def _truncated(path):
+    np.savez(path, x=np.zeros(1000))
+    path.write_bytes(path.read_bytes()[:500])
+
+
+def _objects(path):
+    np.savez(path, x=np.array([{}, []], dtype=object))
+
+
+def _single(path):
+    np.save(path.open("wb"), np.zeros(3))
+
+
+@pytest.mark.parametrize("write", [_text, _truncated, _objects, _single])
+def test_damaged_archive_is_a_value_error_with_its_name(tmp_path, write):
+    path = tmp_path / "bad.npz"
+    write(path)
+    with pytest.raises(ValueError, match=r"bad\.npz is not an \.npz archive"):
+        files.load_arrays(path)
+
+
+def test_missing_archive_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        files.load_arrays(tmp_path / "none.npz")
+
+
+def test_replacing_honours_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        files.save_text(tmp_path / "x", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o640
+
+
+def _break_off(path):
+    with files.replacing(path) as stream:
+        stream.write(b"half")
+        raise RuntimeError("broken off")
+
+
+def test_broken_off_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "x"
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="broken off"):
+        _break_off(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_unwritable_place_is_named(tmp_path):
+    with pytest.raises(OSError, match="none/x"):
+        files.save_text(tmp_path / "none" / "x", "text")

@@ -1,0 +1,66 @@
+"""The pictures of a memory plan."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from tvmrt.cli.memory_picture import FREE, Box, Picture, svg, text
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+PICTURE = Picture(
+    boxes=[Box("a", 0, 512, 0, 1), Box("b <&>", 512, 512, 1, 2), Box("tiny", 0, 1, 2, 2)],
+    steps=["conv", "pool", "dense"],
+    arena_bytes=1024,
+    lower_bound_bytes=1000,
+)
+
+
+def _grid(picture: str) -> list[str]:
+    return [line.split("|")[1] for line in picture.splitlines() if line.endswith("|")]
+
+
+def test_text_shows_who_lies_where_and_when():
+    grid = _grid(text(PICTURE, width=6, height=4))
+    assert grid == ["AAAACC", "AAAA··", "··BBBB", "··BBBB"]
+
+
+def test_text_names_bytes_and_bound():
+    lines = text(PICTURE).splitlines()
+    assert lines[0].startswith("1,024 bytes for 3 tensors over 3 steps; at least 1,000")
+    assert "1.024 of it" in lines[0]
+    assert any(line.endswith("b <&>") and "512 B at" in line for line in lines)
+
+
+@pytest.mark.parametrize("steps", [1, 7, 72, 73, 500])
+def test_text_stays_within_its_width(steps):
+    boxes = [Box(f"t{i}", 10 * (i % 3), 10, i, min(i + 1, steps - 1)) for i in range(steps)]
+    grid = _grid(text(Picture(boxes, ["s"] * steps, 30, 20), width=72, height=9))
+    assert len(grid) == 9
+    assert {len(row) for row in grid} == {72 // steps * steps if steps <= 72 else 72}
+
+
+def test_svg_is_xml_with_one_named_box_a_tensor():
+    root = ElementTree.fromstring(svg(PICTURE))
+    titles = [t.text for t in root.iter(f"{NAMESPACE}title")]
+    assert titles[:3] == [
+        "a: 512 bytes at 0, steps 0 to 1",
+        "b <&>: 512 bytes at 512, steps 1 to 2",
+        "tiny: 1 bytes at 0, steps 2 to 2",
+    ]
+
+
+def test_svg_boxes_lie_inside_the_frame():
+    root = ElementTree.fromstring(svg(PICTURE, width=400, height=300))
+    for box in root.iter(f"{NAMESPACE}rect"):
+        right = float(box.get("x", 0)) + float(box.get("width"))
+        bottom = float(box.get("y", 0)) + float(box.get("height"))
+        assert right <= 400.05
+        assert bottom <= 300.05
+
+
+def test_network_without_intermediate_tensors_has_a_picture():
+    empty = Picture([], [], 0, 0)
+    assert set("".join(_grid(text(empty)))) == {FREE}
+    ElementTree.fromstring(svg(empty))
