@@ -1,0 +1,203 @@
+/*!
+ * \file matmul_f32.h
+ * \brief Matrix products in float32: y = clamp(a * b + bias + residual), batched, b constant or
+ * computed.
+ *
+ * a is [m][k] and y is [m][n], each with a row stride. b comes in one of three orders:
+ *   TVMRT_B_PACKED   constant weights, packed as tile_f32.h describes: [block][k][OB * V]
+ *   TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator
+ *   TVMRT_B_COLUMNS  [n][k] with a row stride (a is multiplied with b transposed)
+ *
+ * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, OB = 1: 1 2 4 5 | 3 0
+ * 6 0.
+ *
+ * b that is not packed is brought into the packed order a block at a time in scratch memory, unless
+ * so few rows of a meet it that it is read in place.
+ */
+#ifndef TVM_RUNTIME_KERNELS_MATMUL_F32_H_
+#define TVM_RUNTIME_KERNELS_MATMUL_F32_H_
+
+#include <tvm/runtime/kernels/conv_f32.h>
+
+typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
+
+/*! \brief A matrix product over two batch dimensions (1 where not needed); all strides are in
+ * floats and may be 0. */
+typedef struct {
+  int32_t batch[2];
+  int32_t m, n, k;
+  int64_t a_batch[2], b_batch[2], y_batch[2], residual_batch[2];
+  int32_t a_stride;
+  /*! \brief Distance of the rows of b as stored; not used where it is packed. */
+  int32_t b_stride;
+  int32_t y_stride;
+  /*! \brief 0 adds one row of n floats to all rows: a computed bias. */
+  int32_t residual_stride;
+  /*! \brief Bounds of the result, -INFINITY and INFINITY for none. */
+  float lo;
+  float hi;
+  tvmrt_b_order b_order;
+} tvmrt_matmul_f32_layer;
+
+/*! \brief Rows of a up to which b is read in place. */
+enum { TVMRT_MATMUL_FEW_ROWS = 4 };
+
+typedef struct {
+  const tvmrt_matmul_f32_layer* layer;
+  const tvmrt_tiles_f32* tiles;
+  const float* a;
+  const float* b;
+  const float* bias;
+  const float* residual;
+  float* y;
+  tvmrt_epilogue_f32 epilogue;
+  const void* ctx;
+} tvmrt_matmul_f32_job;
+
+/*! \brief Bytes of scratch memory that each task of the layer takes, 0 for none. */
+static inline int64_t tvmrt_matmul_f32_scratch_bytes(const tvmrt_matmul_f32_layer* layer,
+                                                     int block) {
+  return layer->b_order == TVMRT_B_PACKED ? 0 : (int64_t)layer->k * block * (int64_t)sizeof(float);
+}
+
+/* Columns [c, c + count) of b, in packed order, at panel; count <= block. */
+static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, const float* b, int c,
+                                         int count, int block, float* panel) {
+  if (layer->b_order == TVMRT_B_ROWS) {
+    for (int k = 0; k < layer->k; k++) {
+      memcpy(panel + (int64_t)k * block, b + (int64_t)k * layer->b_stride + c,
+             (size_t)count * sizeof(float));
+      for (int i = count; i < block; i++) panel[(int64_t)k * block + i] = 0.0f;
+    }
+    return;
+  }
+  for (int i = 0; i < count; i++) {
+    const float* column = b + (int64_t)(c + i) * layer->b_stride;
+    for (int k = 0; k < layer->k; k++) panel[(int64_t)k * block + i] = column[k];
+  }
+  for (int k = 0; k < layer->k; k++) {
+    for (int i = count; i < block; i++) panel[(int64_t)k * block + i] = 0.0f;
+  }
+}
+
+/* Rows [begin, end) of one block of columns of one product of the batch. */
+static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_t batch, int c,
+                                         int64_t begin, int64_t end, float* panel) {
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const int block = job->tiles->block, count = layer->n - c < block ? layer->n - c : block;
+  const int64_t outer = batch / layer->batch[1], inner = batch % layer->batch[1];
+  const float* b = job->b + outer * layer->b_batch[0] + inner * layer->b_batch[1];
+  tvmrt_segment_f32 segment = {job->a + outer * layer->a_batch[0] + inner * layer->a_batch[1], 0};
+  tvmrt_tile_row_f32_args row;
+  memset(&row, 0, sizeof(row));
+  row.tiles = job->tiles;
+  row.tile.segments = &segment;
+  row.tile.segment_count = 1;
+  row.tile.run = layer->k;
+  row.tile.x_stride = layer->a_stride;
+  row.tile.w_stride = block;
+  row.tile.out_stride = layer->y_stride;
+  row.tile.residual_stride = layer->residual_stride;
+  row.tile.lo = layer->lo;
+  row.tile.hi = layer->hi;
+  if (layer->b_order == TVMRT_B_PACKED) {
+    row.w = b + (int64_t)(c / block) * layer->k * block;
+  } else if (layer->b_order == TVMRT_B_ROWS && layer->m <= TVMRT_MATMUL_FEW_ROWS &&
+             count == block) {
+    row.w = b + c;
+    row.tile.w_stride = layer->b_stride;
+  } else {
+    tvmrt_matmul_f32_pack(layer, b, c, count, block, panel);
+    row.w = panel;
+  }
+  row.bias = job->bias ? job->bias + c : NULL;
+  row.out = job->y + outer * layer->y_batch[0] + inner * layer->y_batch[1] + c;
+  row.residual = job->residual ? job->residual + outer * layer->residual_batch[0] +
+                                     inner * layer->residual_batch[1] + c
+                               : NULL;
+  row.pixel = batch * layer->m;
+  row.channel = c;
+  row.epilogue = job->epilogue;
+  row.ctx = job->ctx;
+  return tvmrt_tile_row_f32(&row, begin, end, 0, count);
+}
+
+static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_matmul_f32_job* job = (const tvmrt_matmul_f32_job*)closure;
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const int block = job->tiles->block, width = job->tiles->width[0] > 0 ? job->tiles->width[0] : 1;
+  const int64_t blocks = (layer->n + block - 1) / block;
+  const int64_t units = blocks * layer->batch[0] * layer->batch[1];
+  const int64_t bytes = tvmrt_matmul_f32_scratch_bytes(layer, block);
+  const int by_rows = tvmrt_task_imbalance((layer->m + width - 1) / width, env->num_task) <
+                      tvmrt_task_imbalance(units, env->num_task);
+  const int64_t u_begin = by_rows ? 0 : tvmrt_task_begin(units, 1, task, env->num_task);
+  const int64_t u_end = by_rows ? units : tvmrt_task_begin(units, 1, task + 1, env->num_task);
+  const int64_t begin = by_rows ? tvmrt_task_begin(layer->m, width, task, env->num_task) : 0;
+  const int64_t end =
+      by_rows ? tvmrt_task_begin(layer->m, width, task + 1, env->num_task) : layer->m;
+  float* panel = NULL;
+  int rc = 0;
+  if (begin == end || u_begin == u_end) return 0;
+  if (bytes > 0) {
+    panel = (float*)tvmrt_scratch_alloc(bytes);
+    if (!panel) return -1;
+  }
+  for (int64_t u = u_begin; u < u_end && rc == 0; u++) {
+    rc = tvmrt_matmul_f32_block(job, u / blocks, (int)(u % blocks) * block, begin, end, panel);
+  }
+  if (tvmrt_scratch_free(panel) != 0) rc = -1;
+  return rc;
+}
+
+/* One product with constant weights is a 1x1 convolution over m pixels, whose loops keep the
+ * weights in cache. */
+static inline int tvmrt_matmul_f32_as_conv(const tvmrt_matmul_f32_job* job) {
+  const tvmrt_matmul_f32_layer* layer = job->layer;
+  const tvmrt_conv_f32_layer conv = {.batch = 1,
+                                     .groups = 1,
+                                     .in_channels = layer->k,
+                                     .out_channels = layer->n,
+                                     .in = {1, 1, layer->m},
+                                     .out = {1, 1, layer->m},
+                                     .kernel = {1, 1, 1},
+                                     .stride = {1, 1, 1},
+                                     .dilation = {1, 1, 1},
+                                     .pad = {0, 0, 0},
+                                     .x_stride = layer->a_stride,
+                                     .y_stride = layer->y_stride,
+                                     .residual_stride = layer->residual_stride,
+                                     .lo = layer->lo,
+                                     .hi = layer->hi};
+  return tvmrt_conv_f32(&conv, job->tiles, job->a, job->b, job->bias, job->residual, job->y,
+                        job->epilogue, job->ctx);
+}
+
+/*!
+ * \brief y = clamp(a * b + bias + residual), then the epilogue.
+ * \param layer Sizes, strides, bounds and the order of b.
+ * \param tiles Register tiles whose widths cover m rows.
+ * \param a Left factor, rows of k contiguous floats.
+ * \param b Right factor in the order that the layer says.
+ * \param bias One float a column, filled up with zeros to whole blocks, or NULL for none.
+ * \param residual Added before the bounds, rows of n floats, or NULL; may be y.
+ * \param y Product; must not overlap a or b.
+ * \param epilogue Called on finished parts of y, or NULL; a row of the batch is a pixel, a column a
+ * channel. \param ctx Given to the epilogue. \return 0; -1 if there is no scratch memory or a
+ * thread failed.
+ *
+ * Uses the threads of the runtime where the product is large enough. The result does not depend on
+ * their number.
+ */
+static inline int tvmrt_matmul_f32(const tvmrt_matmul_f32_layer* layer,
+                                   const tvmrt_tiles_f32* tiles, const float* a, const float* b,
+                                   const float* bias, const float* residual, float* y,
+                                   tvmrt_epilogue_f32 epilogue, const void* ctx) {
+  tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
+  const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
+  if (batch == 1 && layer->b_order == TVMRT_B_PACKED) return tvmrt_matmul_f32_as_conv(&job);
+  return tvmrt_launch(tvmrt_matmul_f32_task, &job, batch * layer->m * layer->n * layer->k,
+                      TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_MATMUL_F32_H_ */

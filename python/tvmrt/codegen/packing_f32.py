@@ -1,0 +1,177 @@
+"""Weights and register tiles of the float kernels, as ``include/tvm/runtime/kernels/*_f32.h`` expect them.
+
+Everything here is numpy in, numpy out: pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias
+for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once a layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Protocol
+
+import numpy as np
+
+
+class VectorMachine(Protocol):
+    """What the choice of tiles has to know about a processor; ``tvmrt.codegen.target.Target`` has it."""
+
+    @property
+    def lanes(self) -> int:
+        """Floats in a vector register; 1 for plain C."""
+
+    @property
+    def registers(self) -> int:
+        """Vector registers; scalar float registers if ``lanes`` is 1."""
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of cache that one core has for itself; 0 for none."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A processor described by hand.
+
+    ``splits_wide`` says that an instruction on full vectors takes as long as two on halves, as on AMD's family 25
+    with AVX-512: layers whose channels do not fill full vectors then lose nothing on half ones.
+    """
+
+    lanes: int
+    registers: int
+    l2_bytes: int = 512 * 1024
+    splits_wide: bool = False
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The register tiles of one layer: ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels."""
+
+    lanes: int
+    vectors: int
+    widths: tuple[int, ...]
+    blocks_per_group: int = 1
+
+    @property
+    def block(self) -> int:
+        """Output channels of a tile."""
+        return self.lanes * self.vectors
+
+    def names(self) -> list[str]:
+        """The tile functions, widest first."""
+        return [f"tvmrt_tile_f32_{self.lanes}x{self.vectors}x{width}" for width in self.widths]
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile functions; a file holds each line once."""
+        return [
+            f"TVMRT_DEFINE_TILE_F32({self.lanes}, {self.vectors}, {width})" for width in self.widths
+        ]
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_tiles_f32``."""
+        widths = ", ".join(str(width) for width in self.widths)
+        return f"{{{self.block}, {self.blocks_per_group}, {{{widths}}}, {{{', '.join(self.names())}}}}}"
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _cover(pixels: int, width: int) -> tuple[int, ...]:
+    """At most three widths that cover a row of ``pixels`` exactly, widest first and greedy."""
+    if pixels <= width:
+        return (pixels,)
+    rest = pixels % width
+    return (width, rest) if rest else (width,)
+
+
+def _tile_cycles(lanes: int, vectors: int, width: int, window: int, target: VectorMachine) -> float:
+    """Estimated cycles of one tile: the busier of multiply-adds and loads, and what surrounds the sum."""
+    fma = 1.0 if lanes == target.lanes and getattr(target, "splits_wide", False) else 0.5
+    sums = vectors * width
+    multiply = sums * fma
+    load = (vectors * fma * 2 if lanes > 1 else vectors * 0.5) + width * 0.5
+    starved = 4.0 / 8.0 * max(0, 8 - sums) * fma
+    return window * (max(multiply, load * 0.8) + 0.1 * load + starved * 0.1) + 16 + 3 * sums * fma
+
+
+def choose_tiles(row_pixels: int, out_channels: int, window: int, target: VectorMachine) -> Tiles:
+    """Picks the register tile of a convolution or matrix product.
+
+    Parameters
+    ----------
+    row_pixels
+        Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution with stride 1 and
+        no padding and for a matrix product (its rows).
+    out_channels
+        Output channels of one group; columns of a matrix product.
+    window
+        Multiply-adds of one output: kernel volume times input channels of a group; K of a matrix product.
+    """
+    candidates = [target.lanes] if target.lanes < 8 else [target.lanes, target.lanes // 2]
+    best: tuple[float, Tiles] | None = None
+    for lanes in candidates:
+        for vectors in range(1, 9):
+            if vectors > _round_up(out_channels, lanes) // lanes:
+                break
+            for width in range(1, 15):
+                if vectors * width + vectors + 1 > target.registers or width > row_pixels:
+                    break
+                widths = _cover(row_pixels, width)
+                tiles = row_pixels // width
+                cycles = tiles * _tile_cycles(lanes, vectors, width, window, target)
+                if len(widths) == 2:
+                    cycles += _tile_cycles(lanes, vectors, widths[1], window, target)
+                blocks = _round_up(out_channels, lanes * vectors) // (lanes * vectors)
+                cycles *= blocks
+                if target.l2_bytes and window * lanes * vectors * 4 > target.l2_bytes * 0.7:
+                    cycles *= 1.3
+                per_group = (
+                    max(1, int(target.l2_bytes // 2 // (window * lanes * vectors * 4)))
+                    if target.l2_bytes
+                    else blocks
+                )
+                choice = Tiles(lanes, vectors, widths, min(per_group, blocks))
+                if best is None or cycles < best[0] * 0.999:
+                    best = (cycles, choice)
+    assert best is not None
+    return best[1]
+
+
+def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Packs convolution weights ``[OC, IC / groups, *kernel]`` to ``[group][block][*kernel][ic][tiles.block]``.
+
+    Missing channels of the last block of each group are zeros. The result is one-dimensional float32.
+    """
+    weight = np.asarray(weight, np.float32)
+    out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
+    blocks = _round_up(out_channels, tiles.block) // tiles.block
+    packed = np.zeros(
+        (groups, blocks * tiles.block, in_channels, int(np.prod(weight.shape[2:]))), np.float32
+    )
+    packed[:, :out_channels] = weight.reshape(groups, out_channels, in_channels, -1)
+    packed = packed.reshape(groups, blocks, tiles.block, in_channels, -1)
+    return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
+
+
+def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Fills the bias of each group up with zeros to whole blocks; the result is one-dimensional float32."""
+    bias = np.asarray(bias, np.float32).reshape(groups, -1)
+    packed = np.zeros((groups, _round_up(bias.shape[1], tiles.block)), np.float32)
+    packed[:, : bias.shape[1]] = bias
+    return packed.reshape(-1)
+
+
+def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
+    """Packs the right factor ``[..., K, N]`` of a matrix product to ``[...][block][K][tiles.block]``, flat."""
+    b = np.asarray(b, np.float32)
+    k, n = b.shape[-2:]
+    blocks = _round_up(n, tiles.block) // tiles.block
+    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.block), np.float32)
+    packed[:, :, :n] = b.reshape(-1, k, n)
+    packed = packed.reshape(-1, k, blocks, tiles.block)
+    return np.ascontiguousarray(packed.transpose(0, 2, 1, 3)).reshape(-1)
+
+
+def unique_definitions(tiles: Iterable[Tiles]) -> list[str]:
+    """The definitions that a file with these layers needs, each once, in a stable order."""
+    return sorted({line for each in tiles for line in each.definitions()})

@@ -1,0 +1,103 @@
+"""Compiles small C files around the header-only kernels and calls them through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# The kernels' view of the runtime: scratch from malloc, and TASKS tasks that run one after the other, so that
+# every way of sharing the work is checked without threads.
+BACKEND = r"""
+#include <stdlib.h>
+#ifndef TASKS
+#define TASKS 1
+#endif
+void* TVMBackendAllocWorkspace(int type, int id, uint64_t bytes, int code, int bits) {
+  (void)type, (void)id, (void)code, (void)bits;
+  return malloc(bytes);
+}
+int TVMBackendFreeWorkspace(int type, int id, void* memory) {
+  (void)type, (void)id;
+  free(memory);
+  return 0;
+}
+int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* closure, int count) {
+  TVMParallelGroupEnv env = {0, TASKS};
+  (void)count;
+  for (int task = 0; task < TASKS; task++) {
+    if (lambda(task, &env, closure) != 0) return -1;
+  }
+  return 0;
+}
+"""
+
+WARNINGS = "-std=c99 -Wall -Wextra -Werror -Wmissing-prototypes".split()
+OPTIMISE = "-O3 -fno-math-errno -fno-trapping-math".split()
+
+
+def load_source(path: str) -> ModuleType:
+    """A module of the source tree by its file: needs neither the installed package nor its C part."""
+    name = "kernels_" + Path(path).stem
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, ROOT / path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+def has_compiler(name: str) -> bool:
+    return shutil.which(name) is not None
+
+
+def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctypes.CDLL:
+    """Compiles `source` and the backend above with `flags`; the same text is compiled once a folder."""
+    text = "#include <tvm/runtime/c_backend_api.h>\n" + source + BACKEND
+    key = hashlib.sha256("\0".join([cc, *flags, text]).encode()).hexdigest()[:16]
+    path, library = folder / f"{key}.c", folder / f"{key}.so"
+    if not library.exists():
+        path.write_text(text)
+        command = [
+            cc,
+            *WARNINGS,
+            *flags,
+            "-fPIC",
+            "-shared",
+            f"-I{ROOT / 'include'}",
+            str(path),
+            "-o",
+            str(library),
+            "-lm",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(library))
+
+
+def pointer(array: np.ndarray | None) -> ctypes.c_void_p:
+    """The array's data; NULL for None. The caller keeps the array."""
+    return ctypes.c_void_p(None if array is None else array.ctypes.data)
+
+
+def guarded(array: np.ndarray, fill: float = 1e30) -> tuple[np.ndarray, np.ndarray]:
+    """A copy of a float array that lies between 64 floats of `fill` on each side, and the whole buffer."""
+    whole = np.full(array.size + 128, fill, np.float32)
+    inner = whole[64:-64].reshape(array.shape)
+    inner[...] = array
+    return inner, whole
+
+
+def guards_intact(whole: np.ndarray, fill: float = 1e30) -> bool:
+    """Whether nothing was written around an array that `guarded` made."""
+    expected = np.float32(fill)
+    return bool((whole[:64] == expected).all() and (whole[-64:] == expected).all())

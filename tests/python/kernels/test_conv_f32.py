@@ -1,0 +1,234 @@
+"""The float convolution against numpy: shapes, strides, padding, groups, tails, epilogues, instruction sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import kernel_build as kb
+import kernel_reference as ref
+import numpy as np
+import pytest
+
+packing = kb.load_source("python/tvmrt/codegen/packing_f32.py")
+
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution; triples are depth, height, width, pads (before, after)."""
+
+    name: str
+    size: tuple[int, int, int]
+    channels: tuple[int, int]
+    kernel: tuple[int, int, int] = (1, 3, 3)
+    stride: tuple[int, int, int] = (1, 1, 1)
+    dilation: tuple[int, int, int] = (1, 1, 1)
+    pads: tuple[tuple[int, int], ...] = ((0, 0), (1, 1), (1, 1))
+    batch: int = 1
+    groups: int = 1
+    bounds: tuple[float, float] = (-INFINITY, INFINITY)
+    residual: bool = False
+    bias: bool = True
+    epilogue: bool = False
+    slices: tuple[int, int] = field(
+        default=(0, 0)
+    )  # how much wider than needed pixels of x and y are
+
+    @property
+    def out(self) -> list[int]:
+        return [
+            ref.out_size(
+                self.size[i], self.kernel[i], self.stride[i], self.dilation[i], self.pads[i]
+            )
+            for i in range(3)
+        ]
+
+    @property
+    def window(self) -> int:
+        return int(np.prod(self.kernel)) * self.channels[0] // self.groups
+
+    @property
+    def row_pixels(self) -> int:
+        joined = self.kernel == (1, 1, 1) and self.stride == (1, 1, 1) and not np.any(self.pads)
+        return self.batch * int(np.prod(self.out)) if joined else self.out[2]
+
+
+NO_PADS = ((0, 0), (0, 0), (0, 0))
+CASES = [
+    Case("3x3-same", (1, 9, 11), (16, 32)),
+    Case("3x3-relu-bias", (1, 8, 8), (8, 40), bounds=(0.0, INFINITY)),
+    Case("3x3-relu6-residual", (1, 7, 7), (32, 64), bounds=(0.0, 6.0), residual=True),
+    Case(
+        "first-layer-stride2", (1, 23, 31), (3, 24), stride=(1, 2, 2), pads=((0, 0), (0, 1), (0, 1))
+    ),
+    Case("one-channel", (1, 12, 10), (1, 5), kernel=(1, 5, 3), pads=((0, 0), (2, 2), (1, 1))),
+    Case("odd-channels", (1, 6, 7), (13, 29)),
+    Case("1x1", (1, 5, 9), (24, 50), kernel=(1, 1, 1), pads=NO_PADS),
+    Case("1x1-batch", (1, 5, 5), (7, 18), kernel=(1, 1, 1), pads=NO_PADS, batch=3, residual=True),
+    Case("1x1-stride2", (1, 9, 9), (16, 17), kernel=(1, 1, 1), stride=(1, 2, 2), pads=NO_PADS),
+    Case("valid-3x3", (1, 9, 14), (5, 20), pads=NO_PADS),
+    Case("dilated", (1, 20, 21), (6, 19), dilation=(1, 3, 4), pads=((0, 0), (3, 3), (4, 4))),
+    Case("dilated-valid", (1, 20, 21), (6, 19), dilation=(1, 2, 3), pads=NO_PADS),
+    Case("dilation-only-rows", (1, 20, 21), (6, 19), dilation=(1, 5, 1)),
+    Case("groups", (1, 8, 9), (24, 36), groups=3, residual=True),
+    Case("groups-1x1", (1, 8, 9), (24, 36), kernel=(1, 1, 1), pads=NO_PADS, groups=4),
+    Case("many-groups", (1, 6, 6), (8, 8), groups=8),
+    Case("uneven-pads", (1, 7, 8), (4, 16), kernel=(1, 4, 4), pads=((0, 0), (2, 1), (0, 3))),
+    Case("pads-beyond-input", (1, 3, 2), (4, 9), kernel=(1, 5, 5), pads=((0, 0), (4, 4), (5, 5))),
+    Case(
+        "1d",
+        (1, 1, 57),
+        (10, 33),
+        kernel=(1, 1, 7),
+        stride=(1, 1, 2),
+        pads=((0, 0), (0, 0), (3, 3)),
+    ),
+    Case("tall", (1, 40, 1), (6, 12), kernel=(1, 3, 1), pads=((0, 0), (1, 1), (0, 0))),
+    Case("3d", (5, 6, 7), (4, 21), kernel=(3, 3, 3), pads=((1, 1), (1, 1), (1, 1))),
+    Case(
+        "3d-stride-dilation",
+        (9, 8, 7),
+        (3, 8),
+        kernel=(2, 3, 2),
+        stride=(2, 1, 2),
+        dilation=(3, 1, 2),
+        batch=2,
+    ),
+    Case("batch", (1, 7, 6), (9, 17), batch=3, residual=True, bounds=(-0.5, 0.5)),
+    Case("slices", (1, 7, 6), (9, 17), slices=(5, 3), residual=True),
+    Case("slices-1x1", (1, 7, 6), (9, 17), kernel=(1, 1, 1), pads=NO_PADS, slices=(2, 30)),
+    Case("slices-valid-wide", (1, 7, 9), (9, 17), kernel=(1, 1, 3), pads=NO_PADS, slices=(4, 0)),
+    Case("epilogue", (1, 9, 13), (8, 50), epilogue=True, bounds=(0.0, INFINITY)),
+    Case("epilogue-groups", (1, 6, 6), (8, 44), groups=2, epilogue=True, batch=2, slices=(0, 4)),
+    Case("no-bias", (1, 6, 6), (8, 12), bias=False),
+    Case("large-window", (1, 4, 4), (200, 48), kernel=(1, 3, 3)),
+]
+
+# name -> (compiler, flags, machine)
+BUILDS = {
+    "native": ("gcc", [*kb.OPTIMISE, "-march=native"], packing.Machine(16, 32, 1 << 20, True)),
+    "native-clang": ("clang", [*kb.OPTIMISE, "-march=native"], packing.Machine(16, 32, 1 << 20)),
+    "avx2": ("gcc", [*kb.OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"], packing.Machine(8, 16)),
+    "avx2-clang": (
+        "clang",
+        [*kb.OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"],
+        packing.Machine(8, 16),
+    ),
+    "sse2-O2": ("gcc", ["-O2"], packing.Machine(4, 16)),
+    "plain-O2": ("gcc", ["-O2"], packing.Machine(1, 12, 0)),
+    "small-cache": ("gcc", [*kb.OPTIMISE, "-march=native"], packing.Machine(16, 32, 4096)),
+    "three-tasks": (
+        "gcc",
+        [*kb.OPTIMISE, "-march=native", "-DTASKS=3", "-DTVMRT_PARALLEL_MIN_MACS=0"],
+        packing.Machine(16, 32, 1 << 20),
+    ),
+    "sanitised": (
+        "gcc",
+        ["-O1", "-g", "-march=native", "-DTASKS=2", "-DTVMRT_PARALLEL_MIN_MACS=0"]
+        + ["-fsanitize=undefined", "-fno-sanitize-recover=all"],
+        packing.Machine(16, 32, 1 << 20),
+    ),
+}
+
+
+def triple(values: object) -> str:
+    return "{" + ", ".join(str(v) for v in values) + "}"  # type: ignore[attr-defined]
+
+
+def c_float(value: float) -> str:
+    return {INFINITY: "INFINITY", -INFINITY: "-INFINITY"}.get(value, f"{value}f")
+
+
+def function(index: int, case: Case, tiles: packing.Tiles) -> str:
+    """C that runs one case: run_<index>(x, w, bias, residual, y, ctx)."""
+    lines = []
+    epilogue = "NULL"
+    y_stride = case.channels[1] + case.slices[1]
+    if case.epilogue:
+        epilogue = f"double_and_add_{index}"
+        lines.append(f"""
+static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int channel, int channels, const void* ctx) {{
+  const float* each = (const float*)ctx;
+  for (int p = 0; p < pixels; p++)
+    for (int c = 0; c < channels; c++)
+      out[p * {y_stride} + c] = out[p * {y_stride} + c] * 2.0f + each[(pixel + p) * {case.channels[1]} + channel + c];
+}}""")
+    lines.append(f"""
+int run_{index}(const float* x, const float* w, const float* bias, const float* residual, float* y, const float* ctx);
+int run_{index}(const float* x, const float* w, const float* bias, const float* residual, float* y, const float* ctx) {{
+  static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
+  static const tvmrt_conv_f32_layer layer = {{
+      .batch = {case.batch}, .groups = {case.groups},
+      .in_channels = {case.channels[0]}, .out_channels = {case.channels[1]},
+      .in = {triple(case.size)}, .out = {triple(case.out)}, .kernel = {triple(case.kernel)},
+      .stride = {triple(case.stride)}, .dilation = {triple(case.dilation)},
+      .pad = {triple(p[0] for p in case.pads)},
+      .x_stride = {case.channels[0] + case.slices[0]}, .y_stride = {y_stride},
+      .residual_stride = {case.channels[1]}, .lo = {c_float(case.bounds[0])}, .hi = {c_float(case.bounds[1])}}};
+  return tvmrt_conv_f32(&layer, &tiles, x, w, bias, residual, y, {epilogue}, ctx);
+}}
+""")
+    return "\n".join(lines)
+
+
+def tiles_of(case: Case, machine: packing.Machine) -> packing.Tiles:
+    return packing.choose_tiles(
+        case.row_pixels, case.channels[1] // case.groups, case.window, machine
+    )
+
+
+def source(machine: packing.Machine) -> str:
+    tiles = [tiles_of(case, machine) for case in CASES]
+    return "\n".join(
+        [
+            "#include <math.h>",
+            "#include <tvm/runtime/kernels/conv_f32.h>",
+            *packing.unique_definitions(tiles),
+        ]
+        + [function(index, case, tiles[index]) for index, case in enumerate(CASES)]
+    )
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_conv_equals_numpy(case: Case, build: str, build_folder: Path) -> None:
+    cc, flags, machine = BUILDS[build]
+    if not kb.has_compiler(cc):
+        pytest.skip(f"{cc} is not installed")
+    tiles = tiles_of(case, machine)
+    library = kb.build(build_folder, source(machine), flags, cc)
+
+    rng = np.random.default_rng(1)
+    ic, oc = case.channels
+    x = rng.standard_normal((case.batch, *case.size, ic), np.float32)
+    w = rng.standard_normal((oc, ic // case.groups, *case.kernel), np.float32)
+    bias = rng.standard_normal(oc, np.float32) if case.bias else np.zeros(oc, np.float32)
+    shape = (case.batch, *case.out, oc)
+    residual = rng.standard_normal(shape, np.float32) if case.residual else None
+    each = rng.standard_normal(shape, np.float32)
+
+    pads = case.pads
+    expected = ref.conv(x, w, bias, case.stride, case.dilation, pads, case.groups)
+    if residual is not None:
+        expected = expected + residual
+    expected = np.clip(expected, *case.bounds)
+    if case.epilogue:
+        expected = expected * 2 + each
+
+    wide_x = np.full((case.batch, *case.size, ic + case.slices[0]), np.nan, np.float32)
+    wide_x[..., :ic] = x
+    x_memory, _ = kb.guarded(wide_x, np.nan)
+    y_memory, y_whole = kb.guarded(np.full((*shape[:-1], oc + case.slices[1]), 7.0, np.float32))
+    packed = packing.pack_conv(w, tiles, case.groups)
+    packed_bias = packing.pack_bias(bias, tiles, case.groups) if case.bias else None
+    residual_memory = None if residual is None else kb.guarded(residual, np.nan)[0]
+    rc = library[f"run_{CASES.index(case)}"](
+        *(kb.pointer(a) for a in (x_memory, packed, packed_bias, residual_memory, y_memory, each))
+    )
+
+    assert rc == 0
+    assert kb.guards_intact(y_whole)
+    assert (y_memory[..., oc:] == 7.0).all()
+    np.testing.assert_allclose(y_memory[..., :oc], expected, **ref.tolerance(case.window))
