@@ -1,0 +1,537 @@
+/*!
+ * \file conv_i8.h
+ * \brief Convolution of 8-bit tensors, 1-D to 3-D, dense or grouped, by the register tile of
+ * tile_i8.h.
+ *
+ * Memory is channels-last: [N][D][H][W][C] with a pixel stride, so that input and output may be
+ * channel slices of wider tensors. 1-D and 2-D convolutions have the missing extents 1. Matrix
+ * products, see matmul_i8.h, are 1 x 1 convolutions.
+ *
+ * How the windows are read is decided by the shape alone (tvmrt_conv_i8_mode), and so is the length
+ * of the segments by which the weights are packed:
+ *
+ *   mode    when                                        segments              run
+ *   direct  no horizontal padding, taps contiguous      KD * KH               KW * IC
+ *           ... dilated in W (KW > 1) or groups > 1     KD * KH * KW          IC / groups
+ *   ring    horizontal padding or strided channels      as direct, on padded copies of the rows in
+ * use gather  the run would be shorter than 4 bytes       1                     KD * KH * KW * IC /
+ * groups, zeros to a multiple of 4
+ *
+ * Example: 3 x 3, IC 3, OC 64, padding 1, stride 2 on AVX-512 VNNI with OB 4: ring mode, 3 segments
+ * with run 9, which are 3 quads each (bytes 0-3, 4-7 and 5-8, in the last one only the byte 8 has a
+ * weight), one block of channels: 3 * 3 quads * 4 vectors * 64 bytes = 2304 bytes of weights.
+ */
+#ifndef TVM_RUNTIME_KERNELS_CONV_I8_H_
+#define TVM_RUNTIME_KERNELS_CONV_I8_H_
+
+#include <tvm/runtime/c_backend_api.h>
+
+#include "tile_i8.h"
+
+/*! \brief Bytes of packed weights that are kept in the second-level cache while the image passes
+ * by. */
+#ifndef TVMRT_I8_WEIGHTS_IN_CACHE
+#define TVMRT_I8_WEIGHTS_IN_CACHE (512 * 1024)
+#endif
+/*! \brief Bytes of input or of int32 sums that one sweep over the channels reuses from the
+ * first-level cache. */
+#ifndef TVMRT_I8_CHUNK_BYTES
+#define TVMRT_I8_CHUNK_BYTES (16 * 1024)
+#endif
+
+/*! \brief Finished int32 sums of neighbouring output pixels, for a row epilogue. */
+typedef struct tvmrt_i8_rows {
+  const int32_t* acc; /*!< Sums of the first pixel, first channel of this call; bias is added. */
+  int64_t acc_stride; /*!< Elements from one pixel's sums to the next one's. */
+  int64_t pixel;      /*!< Index of the first pixel in the output: its offset / y_stride. */
+  int64_t pixel_step; /*!< Distance of two neighbouring pixels in that count; 1 but for transposed
+                         convolution. */
+  int32_t pixels;     /*!< Number of pixels. */
+  int32_t channel;    /*!< First channel of this call. */
+  int32_t channels; /*!< Channels in this call; the sums of a pixel are padded to whole vectors. */
+  void* y;          /*!< Output of the first pixel, first channel of this call. */
+  int64_t y_stride; /*!< Elements of y from one of these pixels to the next. */
+} tvmrt_i8_rows;
+
+/*!
+ * \brief What follows the sums where that is more than rescaling: see requantize.h for those that
+ * exist, generated code adds its own. Called while the sums are in the cache, from several threads
+ * at once.
+ */
+typedef void (*tvmrt_i8_epilogue)(const tvmrt_i8_rows* rows, const void* ctx);
+
+/*! \brief Shape of a convolution and how it is cut into tiles. Extents of images are {depth,
+ * height, width}. */
+typedef struct tvmrt_conv_i8 {
+  int32_t batch;
+  int32_t in[3];
+  int32_t in_c; /*!< Input channels of all groups together. */
+  int32_t out[3];
+  int32_t out_c; /*!< Output channels of all groups together. */
+  int32_t kernel[3];
+  int32_t stride[3];
+  int32_t dilation[3];
+  int32_t pad[3]; /*!< Padding at the start; negative crops. The end follows from `out`. */
+  int32_t groups;
+  int64_t x_stride;    /*!< Bytes from one input pixel to the next; at least in_c. */
+  int64_t y_stride[4]; /*!< Elements of the output from one batch, plane, row, pixel to the next. */
+  int32_t x_signed;    /*!< 1: int8, 0: uint8; as in the tiles. */
+  int32_t x_zero;      /*!< Zero point of the input, which padding has. */
+  int32_t ob;          /*!< Vectors of channels in a block. */
+  int32_t wt;          /*!< Pixels in a tile. */
+  /*! tile[0]: ob vectors, tile[1]: the vectors left over in the last block of a group; each for wt
+     pixels and for tvmrt_conv_i8_width() % wt. Those that do not occur are NULL. */
+  tvmrt_tile_i8 tile[2][2];
+  int32_t threads; /*!< 1: on the caller only; 0: as many tasks as there are workers. */
+} tvmrt_conv_i8;
+
+/*! \brief The tensors of one call; borrowed. */
+typedef struct tvmrt_conv_i8_data {
+  const void* x;
+  const int8_t* weights; /*!< Packed, see tile_i8.h. */
+  const int32_t* bias;   /*!< Folded; [groups][channels of a group padded to whole vectors]. */
+  const float* scale;    /*!< Laid out like bias; NULL with an epilogue that needs none. */
+  const int32_t* shift;  /*!< Laid out like bias, or NULL. */
+  void* y;
+  const tvmrt_i8_range* range; /*!< Output as bytes. Not used with an epilogue. */
+  tvmrt_i8_epilogue epilogue;  /*!< NULL: y = rescaled bytes. */
+  const void* ctx;             /*!< For the epilogue. */
+  int32_t y_bytes;             /*!< Size of one element of y: 1 or 4. */
+} tvmrt_conv_i8_data;
+
+typedef enum tvmrt_conv_i8_mode_kind {
+  TVMRT_CONV_I8_DIRECT,
+  TVMRT_CONV_I8_RING,
+  TVMRT_CONV_I8_GATHER
+} tvmrt_conv_i8_mode_kind;
+
+TVMRT_INLINE int32_t tvmrt_i8_ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
+
+/*! \brief 1 if every tap is a segment of its own, 0 if every kernel row is. */
+TVMRT_INLINE int tvmrt_conv_i8_per_tap(const tvmrt_conv_i8* c) {
+  return c->groups > 1 || (c->dilation[2] > 1 && c->kernel[2] > 1);
+}
+
+TVMRT_INLINE int32_t tvmrt_conv_i8_natural_run(const tvmrt_conv_i8* c) {
+  return tvmrt_conv_i8_per_tap(c) ? c->in_c / c->groups : c->kernel[2] * c->in_c;
+}
+
+/*! \brief How the windows of this shape are read. */
+TVMRT_INLINE tvmrt_conv_i8_mode_kind tvmrt_conv_i8_mode(const tvmrt_conv_i8* c) {
+  int32_t reach = (c->out[2] - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] - c->pad[2];
+  if (tvmrt_conv_i8_natural_run(c) < 4) return TVMRT_CONV_I8_GATHER;
+  if (c->pad[2] > 0 || reach >= c->in[2]) return TVMRT_CONV_I8_RING;
+  if (!tvmrt_conv_i8_per_tap(c) && c->kernel[2] > 1 && c->x_stride != c->in_c)
+    return TVMRT_CONV_I8_RING;
+  return TVMRT_CONV_I8_DIRECT;
+}
+
+TVMRT_INLINE int32_t tvmrt_conv_i8_taps(const tvmrt_conv_i8* c) {
+  return c->kernel[0] * c->kernel[1] * c->kernel[2];
+}
+
+TVMRT_INLINE int32_t tvmrt_conv_i8_segments(const tvmrt_conv_i8* c) {
+  if (tvmrt_conv_i8_natural_run(c) < 4) return 1;
+  return c->kernel[0] * c->kernel[1] * (tvmrt_conv_i8_per_tap(c) ? c->kernel[2] : 1);
+}
+
+TVMRT_INLINE int32_t tvmrt_conv_i8_run_bytes(const tvmrt_conv_i8* c) {
+  int32_t run = tvmrt_conv_i8_natural_run(c);
+  return run < 4 ? tvmrt_i8_ceil_div(tvmrt_conv_i8_taps(c) * (c->in_c / c->groups), 4) * 4 : run;
+}
+
+/*! \brief 1 if all output pixels lie behind one another with the windows of a single row. */
+TVMRT_INLINE int tvmrt_conv_i8_flat(const tvmrt_conv_i8* c) {
+  int plain = tvmrt_conv_i8_mode(c) == TVMRT_CONV_I8_DIRECT && tvmrt_conv_i8_taps(c) == 1;
+  for (int i = 0; i < 3; i++)
+    plain = plain && c->stride[i] == 1 && c->pad[i] == 0 && c->in[i] == c->out[i];
+  return plain && c->y_stride[2] == c->out[2] * c->y_stride[3] &&
+         c->y_stride[1] == c->out[1] * c->y_stride[2] &&
+         (c->batch == 1 || c->y_stride[0] == c->out[0] * c->y_stride[1]);
+}
+
+/*! \brief Length in pixels of the rows that are cut into tiles. */
+TVMRT_INLINE int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
+  return tvmrt_conv_i8_flat(c) ? c->batch * c->out[0] * c->out[1] * c->out[2] : c->out[2];
+}
+
+/*! \brief Vectors of output channels in a group. */
+TVMRT_INLINE int32_t tvmrt_conv_i8_vectors(const tvmrt_conv_i8* c) {
+  return tvmrt_i8_ceil_div(c->out_c / c->groups, TVMRT_I8_LANES);
+}
+
+/*! \brief Everything that one task keeps while it walks over its part of the output. */
+typedef struct tvmrt_conv_i8_walk {
+  const tvmrt_conv_i8* conv;
+  const tvmrt_conv_i8_data* data;
+  tvmrt_tile_i8_args args;
+  tvmrt_conv_i8_mode_kind mode;
+  int32_t width, rows, chunk,
+      chunks;                    /* pixels in a row, rows, pixels in a chunk, chunks in a row */
+  int32_t blocks;                /* blocks of channels in a group */
+  int64_t block_bytes;           /* packed weights of one vector of channels */
+  int32_t ring_width, ring_rows; /* pixels in a padded row, number of padded rows */
+  const uint8_t** segment;       /* scratch: starts of the segments */
+  uint8_t* ring;                 /* scratch: the padded rows, then a row of padding */
+  uint8_t* patches;              /* scratch: gathered windows */
+  int32_t* sums;                 /* scratch: sums of the windows of a chunk */
+  int32_t* acc;                  /* scratch: int32 sums of a chunk */
+  int64_t acc_stride;
+  int32_t plane, next_row; /* the ring holds the rows before next_row of this input plane */
+} tvmrt_conv_i8_walk;
+
+TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8* c,
+                                     const tvmrt_conv_i8_data* data) {
+  int32_t vectors = tvmrt_conv_i8_vectors(c);
+  int32_t run = tvmrt_conv_i8_run_bytes(c);
+  int64_t wide = (int64_t)c->kernel[0] * c->kernel[1] * c->stride[2] * c->in_c;
+  int64_t least;
+  memset(w, 0, sizeof(*w));
+  w->conv = c;
+  w->data = data;
+  w->mode = tvmrt_conv_i8_mode(c);
+  w->width = tvmrt_conv_i8_width(c);
+  w->rows = tvmrt_conv_i8_flat(c) ? 1 : c->batch * c->out[0] * c->out[1];
+  w->blocks = tvmrt_i8_ceil_div(vectors, c->ob);
+  w->acc_stride = (int64_t)c->groups * vectors * TVMRT_I8_LANES;
+  if (w->mode == TVMRT_CONV_I8_GATHER) wide = run;
+  if (data->epilogue != NULL && w->acc_stride * 4 > wide) wide = w->acc_stride * 4;
+  least = TVMRT_I8_CHUNK_BYTES / wide / c->wt * c->wt;
+  w->chunk = least < 2 * c->wt ? 2 * c->wt : (int32_t)least;
+  if (w->chunk > w->width) w->chunk = w->width;
+  w->chunks = tvmrt_i8_ceil_div(w->width, w->chunk);
+  w->args.segments = tvmrt_conv_i8_segments(c);
+  w->args.run = run;
+  w->block_bytes = (int64_t)w->args.segments * tvmrt_i8_ceil_div(run, 4) * TVMRT_I8_QUAD_BYTES;
+  w->args.x_step = c->stride[2] * c->x_stride;
+  if (w->mode == TVMRT_CONV_I8_GATHER) w->args.x_step = run;
+  if (w->mode == TVMRT_CONV_I8_RING) {
+    w->args.x_step = (int64_t)c->stride[2] * c->in_c;
+    w->ring_width = (c->out[2] - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] + 1;
+    w->ring_rows =
+        c->kernel[0] > 1 ? c->kernel[0] * c->kernel[1] : (c->kernel[1] - 1) * c->dilation[1] + 1;
+  }
+  w->args.range = data->epilogue != NULL ? NULL : data->range;
+  w->plane = -1;
+}
+
+/*! \brief Bytes of a row of padding: as much as the segments of one output row can reach. */
+TVMRT_INLINE int64_t tvmrt_conv_i8_pad_row_bytes(const tvmrt_conv_i8_walk* w) {
+  const tvmrt_conv_i8* c = w->conv;
+  if (w->mode == TVMRT_CONV_I8_RING) return (int64_t)w->ring_width * c->in_c;
+  if (w->mode == TVMRT_CONV_I8_GATHER || tvmrt_conv_i8_flat(c)) return 0;
+  return (int64_t)c->in[2] * c->x_stride;
+}
+
+TVMRT_INLINE int64_t tvmrt_i8_round_up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/*! \brief Allocates the scratch of a task. \return 0, or -1 with the text of
+ * TVMBackendAllocWorkspace(). */
+TVMRT_INLINE int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
+  const tvmrt_conv_i8* c = w->conv;
+  int64_t segment = tvmrt_i8_round_up_64((int64_t)w->args.segments * (int64_t)sizeof(*w->segment));
+  int64_t pad_row = tvmrt_i8_round_up_64(tvmrt_conv_i8_pad_row_bytes(w));
+  int64_t ring = w->ring_rows * tvmrt_i8_round_up_64((int64_t)w->ring_width * c->in_c);
+  int64_t patches =
+      w->mode == TVMRT_CONV_I8_GATHER ? tvmrt_i8_round_up_64((int64_t)w->chunk * w->args.run) : 0;
+  int64_t sums = w->data->shift != NULL ? tvmrt_i8_round_up_64((int64_t)w->chunk * 4) : 0;
+  int64_t acc = w->data->epilogue != NULL ? w->chunk * w->acc_stride * 4 : 0;
+  uint8_t* p = (uint8_t*)TVMBackendAllocWorkspace(
+      kDLCPU, 0, (uint64_t)(segment + pad_row + ring + patches + sums + acc), kDLInt, 8);
+  *block = p;
+  if (p == NULL) return -1;
+  w->segment = (const uint8_t**)(void*)p;
+  w->args.segment = w->segment;
+  w->ring = p + segment;
+  w->patches = w->ring + ring + pad_row;
+  w->sums = (int32_t*)(void*)(w->patches + patches);
+  w->acc = (int32_t*)(void*)(w->patches + patches + sums);
+  memset(w->ring + ring, c->x_zero, (size_t)pad_row);
+  return 0;
+}
+
+TVMRT_INLINE uint8_t* tvmrt_conv_i8_ring_row(const tvmrt_conv_i8_walk* w, int32_t slot) {
+  return w->ring + slot * tvmrt_i8_round_up_64((int64_t)w->ring_width * w->conv->in_c);
+}
+
+TVMRT_INLINE const uint8_t* tvmrt_conv_i8_input_row(const tvmrt_conv_i8_walk* w, int32_t plane,
+                                                    int32_t h) {
+  const tvmrt_conv_i8* c = w->conv;
+  return (const uint8_t*)w->data->x + ((int64_t)plane * c->in[1] + h) * c->in[2] * c->x_stride;
+}
+
+/*! \brief Copies `pixels` pixels of one row from column `first` on, with padding where there is no
+ * such column. */
+TVMRT_INLINE void tvmrt_conv_i8_copy_row(const tvmrt_conv_i8* c, uint8_t* to, const uint8_t* row,
+                                         int32_t first, int32_t pixels) {
+  int32_t left = first < 0 ? (-first < pixels ? -first : pixels) : 0;
+  int32_t end = c->in[2] - first < pixels ? c->in[2] - first : pixels;
+  memset(to, c->x_zero, (size_t)left * (size_t)c->in_c);
+  if (end > left) {
+    const uint8_t* from = row + (int64_t)(first + left) * c->x_stride;
+    if (c->x_stride == c->in_c) {
+      memcpy(to + (int64_t)left * c->in_c, from, (size_t)(end - left) * (size_t)c->in_c);
+    } else {
+      for (int32_t i = left; i < end; i++, from += c->x_stride) {
+        memcpy(to + (int64_t)i * c->in_c, from, (size_t)c->in_c);
+      }
+    }
+  } else {
+    end = left;
+  }
+  memset(to + (int64_t)end * c->in_c, c->x_zero, (size_t)(pixels - end) * (size_t)c->in_c);
+}
+
+/*! \brief The padded copy of input row h of a plane: made now unless the ring has it. */
+TVMRT_INLINE const uint8_t* tvmrt_conv_i8_padded_row(tvmrt_conv_i8_walk* w, int32_t plane,
+                                                     int32_t h, int32_t slot) {
+  const tvmrt_conv_i8* c = w->conv;
+  int32_t from = h;
+  if (c->kernel[0] > 1) { /* rows of several planes: none is kept */
+    uint8_t* to = tvmrt_conv_i8_ring_row(w, slot);
+    tvmrt_conv_i8_copy_row(c, to, tvmrt_conv_i8_input_row(w, plane, h), -c->pad[2], w->ring_width);
+    return to;
+  }
+  if (plane != w->plane) {
+    w->plane = plane;
+    w->next_row = c->dilation[1] > 1 ? 0 : h;
+  }
+  if (w->next_row < h) from = w->next_row > h - w->ring_rows ? w->next_row : h - w->ring_rows + 1;
+  for (; w->next_row <= h && from <= h; from++) {
+    tvmrt_conv_i8_copy_row(c, tvmrt_conv_i8_ring_row(w, from % w->ring_rows),
+                           tvmrt_conv_i8_input_row(w, plane, from), -c->pad[2], w->ring_width);
+  }
+  if (w->next_row <= h) w->next_row = h + 1;
+  return tvmrt_conv_i8_ring_row(w, h % w->ring_rows);
+}
+
+/*! \brief Where the segments of output row `row` start; `row` counts [batch][depth][height]. */
+TVMRT_INLINE void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row) {
+  const tvmrt_conv_i8* c = w->conv;
+  int32_t taps = tvmrt_conv_i8_per_tap(c) ? c->kernel[2] : 1;
+  int64_t tap_step =
+      c->dilation[2] * (w->mode == TVMRT_CONV_I8_RING ? (int64_t)c->in_c : c->x_stride);
+  int32_t top = row % c->out[1] * c->stride[1] - c->pad[1];
+  int32_t front = row / c->out[1] % c->out[0] * c->stride[0] - c->pad[0];
+  int32_t batch = row / c->out[1] / c->out[0];
+  const uint8_t* none = tvmrt_conv_i8_ring_row(w, w->ring_rows);
+  const uint8_t** segment = w->segment;
+  if (w->mode == TVMRT_CONV_I8_GATHER) {
+    segment[0] = w->patches;
+    return;
+  }
+  for (int32_t kd = 0; kd < c->kernel[0]; kd++) {
+    int32_t d = front + kd * c->dilation[0];
+    for (int32_t kh = 0; kh < c->kernel[1]; kh++) {
+      int32_t h = top + kh * c->dilation[1];
+      const uint8_t* start = none;
+      if (d >= 0 && d < c->in[0] && h >= 0 && h < c->in[1]) {
+        int32_t plane = batch * c->in[0] + d;
+        start = w->mode == TVMRT_CONV_I8_RING
+                    ? tvmrt_conv_i8_padded_row(w, plane, h, kd * c->kernel[1] + kh)
+                    : tvmrt_conv_i8_input_row(w, plane, h) - c->pad[2] * c->x_stride;
+      }
+      for (int32_t t = 0; t < taps; t++) *segment++ = start + t * tap_step;
+    }
+  }
+}
+
+/*! \brief Copies the windows of a chunk for one group: [pixel][kd][kh][kw][channel of the group],
+ * then zeros. */
+TVMRT_INLINE void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                       int32_t pixels, int32_t group) {
+  const tvmrt_conv_i8* c = w->conv;
+  const int32_t channels = c->in_c / c->groups;
+  int32_t top = row % c->out[1] * c->stride[1] - c->pad[1];
+  int32_t front = row / c->out[1] % c->out[0] * c->stride[0] - c->pad[0];
+  int32_t batch = row / c->out[1] / c->out[0];
+  for (int32_t p = 0; p < pixels; p++) {
+    uint8_t* to = w->patches + (int64_t)p * w->args.run;
+    int32_t left = (first + p) * c->stride[2] - c->pad[2];
+    memset(to + w->args.run - 4, 0, 4);
+    for (int32_t tap = 0; tap < tvmrt_conv_i8_taps(c); tap++, to += channels) {
+      int32_t x = left + tap % c->kernel[2] * c->dilation[2];
+      int32_t h = top + tap / c->kernel[2] % c->kernel[1] * c->dilation[1];
+      int32_t d = front + tap / c->kernel[2] / c->kernel[1] * c->dilation[0];
+      int inside = x >= 0 && x < c->in[2] && h >= 0 && h < c->in[1] && d >= 0 && d < c->in[0];
+      const uint8_t* from =
+          tvmrt_conv_i8_input_row(w, batch * c->in[0] + (inside ? d : 0), inside ? h : 0) +
+          (inside ? x : 0) * c->x_stride + (int64_t)group * channels;
+      for (int32_t i = 0; i < channels; i++) to[i] = inside ? from[i] : (uint8_t)c->x_zero;
+    }
+  }
+}
+
+/*! \brief Element offset of an output pixel. */
+TVMRT_INLINE int64_t tvmrt_conv_i8_y_offset(const tvmrt_conv_i8_walk* w, int32_t row,
+                                            int32_t pixel) {
+  const tvmrt_conv_i8* c = w->conv;
+  int64_t batch = row / c->out[1] / c->out[0];
+  return batch * c->y_stride[0] + row / c->out[1] % c->out[0] * c->y_stride[1] +
+         row % c->out[1] * c->y_stride[2] + pixel * c->y_stride[3];
+}
+
+/*! \brief All pixels of a chunk for one block of channels. */
+TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                      int32_t pixels, int32_t block) {
+  const tvmrt_conv_i8* c = w->conv;
+  const tvmrt_conv_i8_data* data = w->data;
+  int32_t vectors = tvmrt_conv_i8_vectors(c);
+  int32_t group = block / w->blocks;
+  int32_t in_group = block % w->blocks * c->ob;
+  int32_t last = vectors - in_group < c->ob;
+  int32_t left = c->out_c / c->groups - in_group * TVMRT_I8_LANES;
+  int64_t padded = ((int64_t)group * vectors + in_group) * TVMRT_I8_LANES;
+  int64_t offset = w->mode == TVMRT_CONV_I8_GATHER
+                       ? 0
+                       : first * w->args.x_step + (int64_t)group * (c->in_c / c->groups);
+  uint8_t* y;
+  int64_t y_step;
+  w->args.weights = data->weights + ((int64_t)group * vectors + in_group) * w->block_bytes;
+  w->args.bias = data->bias + padded;
+  w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
+  w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
+  w->args.channels = left < c->ob * TVMRT_I8_LANES ? left : c->ob * TVMRT_I8_LANES;
+  if (data->epilogue != NULL) {
+    w->args.y_step = w->acc_stride;
+    y = (uint8_t*)(w->acc + padded);
+    y_step = 4 * w->acc_stride;
+  } else {
+    w->args.y_step = c->y_stride[3];
+    y = (uint8_t*)data->y + tvmrt_conv_i8_y_offset(w, row, first) +
+        (int64_t)group * (c->out_c / c->groups) + (int64_t)in_group * TVMRT_I8_LANES;
+    y_step = c->y_stride[3];
+  }
+  const int32_t* sums = data->shift != NULL ? w->sums : NULL;
+  int32_t p = 0;
+  for (; p + c->wt <= pixels; p += c->wt) {
+    c->tile[last][0](&w->args, offset + p * w->args.x_step, y + p * y_step,
+                     sums != NULL ? sums + p : NULL);
+  }
+  if (p < pixels) {
+    c->tile[last][1](&w->args, offset + p * w->args.x_step, y + p * y_step,
+                     sums != NULL ? sums + p : NULL);
+  }
+}
+
+/*! \brief Hands the sums of some blocks of one group to the epilogue. */
+TVMRT_INLINE void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                       int32_t pixels, int32_t block0, int32_t block1) {
+  const tvmrt_conv_i8* c = w->conv;
+  int32_t group = block0 / w->blocks;
+  int32_t in_group = block0 % w->blocks * c->ob * TVMRT_I8_LANES;
+  int32_t end = (block1 - group * w->blocks) * c->ob * TVMRT_I8_LANES;
+  int32_t of_group = c->out_c / c->groups;
+  int64_t y = tvmrt_conv_i8_y_offset(w, row, first);
+  tvmrt_i8_rows rows;
+  rows.acc = w->acc + ((int64_t)group * tvmrt_conv_i8_vectors(c)) * TVMRT_I8_LANES + in_group;
+  rows.acc_stride = w->acc_stride;
+  rows.pixel_step = 1;
+  rows.pixel = y / c->y_stride[3];
+  rows.pixels = pixels;
+  rows.channel = group * of_group + in_group;
+  rows.channels = (end < of_group ? end : of_group) - in_group;
+  rows.y = (uint8_t*)w->data->y + (y + rows.channel) * w->data->y_bytes;
+  rows.y_stride = c->y_stride[3];
+  w->data->epilogue(&rows, w->data->ctx);
+}
+
+/*! \brief One chunk of pixels for the blocks [block0, block1). */
+TVMRT_INLINE void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                      int32_t block0, int32_t block1) {
+  int32_t pixels = w->width - first < w->chunk ? w->width - first : w->chunk;
+  int32_t begin = block0;
+  int32_t group = -1;
+  for (int32_t block = block0; block < block1; block++) {
+    if (block / w->blocks != group) {
+      group = block / w->blocks;
+      begin = block;
+      if (w->mode == TVMRT_CONV_I8_GATHER) tvmrt_conv_i8_gather(w, row, first, pixels, group);
+      if (w->data->shift != NULL) {
+        int64_t offset =
+            w->mode == TVMRT_CONV_I8_GATHER
+                ? 0
+                : first * w->args.x_step + (int64_t)group * (w->conv->in_c / w->conv->groups);
+        tvmrt_i8_window_sums(&w->args, offset, pixels, w->conv->x_signed, w->sums);
+      }
+    }
+    tvmrt_conv_i8_block(w, row, first, pixels, block);
+    if (w->data->epilogue != NULL && (block + 1 == block1 || (block + 1) % w->blocks == 0)) {
+      tvmrt_conv_i8_finish(w, row, first, pixels, begin, block + 1);
+    }
+  }
+}
+
+/*! \brief The chunks [chunk0, chunk1) for the blocks [block0, block1), on this thread. */
+static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
+                                     int64_t chunk0, int64_t chunk1, int32_t block0,
+                                     int32_t block1) {
+  tvmrt_conv_i8_walk w;
+  void* scratch;
+  int32_t at_once;
+  tvmrt_conv_i8_plan(&w, c, data);
+  if (tvmrt_conv_i8_alloc(&w, &scratch) != 0) return -1;
+  at_once = (int32_t)(TVMRT_I8_WEIGHTS_IN_CACHE / (w.block_bytes * c->ob));
+  if (at_once < 1) at_once = 1;
+  for (int32_t b = block0; b < block1; b += at_once) {
+    int32_t end = block1 - b < at_once ? block1 : b + at_once;
+    int32_t row = -1;
+    w.plane = -1;
+    for (int64_t chunk = chunk0; chunk < chunk1; chunk++) {
+      if ((int32_t)(chunk / w.chunks) != row) {
+        row = (int32_t)(chunk / w.chunks);
+        tvmrt_conv_i8_set_segments(&w, row);
+      }
+      tvmrt_conv_i8_chunk(&w, row, (int32_t)(chunk % w.chunks) * w.chunk, b, end);
+    }
+  }
+  return TVMBackendFreeWorkspace(kDLCPU, 0, scratch);
+}
+
+typedef struct tvmrt_conv_i8_job {
+  const tvmrt_conv_i8* conv;
+  const tvmrt_conv_i8_data* data;
+  int64_t chunks;
+  int32_t blocks;
+  int32_t by_channels; /* tasks share out the blocks of channels rather than the pixels */
+} tvmrt_conv_i8_job;
+
+static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_conv_i8_job* job = (const tvmrt_conv_i8_job*)closure;
+  int64_t extent = job->by_channels ? job->blocks : job->chunks;
+  int64_t begin = extent * task / env->num_task;
+  int64_t end = extent * (task + 1) / env->num_task;
+  if (begin == end) return 0;
+  if (job->by_channels)
+    return tvmrt_conv_i8_part(job->conv, job->data, 0, job->chunks, (int32_t)begin, (int32_t)end);
+  return tvmrt_conv_i8_part(job->conv, job->data, begin, end, 0, job->blocks);
+}
+
+/*!
+ * \brief y = convolution of x.
+ *
+ * \param c    [in] Shape and tiles; best a `static const` that the compiler sees. Its tiles fit its
+ * ob, wt, x_signed. \param data [in] The tensors. x and y do not overlap.
+ *
+ * Values:  exact int32 sums (they must fit), then as tile_i8.h says or as the epilogue does.
+ * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.
+ * Threads: thread-safe; uses the workers of the runtime unless c->threads is 1.
+ */
+static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
+  tvmrt_conv_i8_walk w;
+  tvmrt_conv_i8_job job;
+  int64_t weights_bytes;
+  tvmrt_conv_i8_plan(&w, c, data);
+  job.conv = c;
+  job.data = data;
+  job.chunks = (int64_t)w.rows * w.chunks;
+  job.blocks = c->groups * w.blocks;
+  if (c->threads == 1) return tvmrt_conv_i8_part(c, data, 0, job.chunks, 0, job.blocks);
+  weights_bytes = w.block_bytes * c->groups * tvmrt_conv_i8_vectors(c);
+  job.by_channels = job.blocks >= 4 &&
+                    (weights_bytes > (int64_t)c->batch * c->in[0] * c->in[1] * c->in[2] * c->in_c ||
+                     job.chunks < 4);
+  return TVMBackendParallelLaunch(tvmrt_conv_i8_task, &job, c->threads);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_CONV_I8_H_ */

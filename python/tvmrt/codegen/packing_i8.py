@@ -1,0 +1,369 @@
+"""Weights, biases and register tiles of the integer kernels, as ``include/tvm/runtime/kernels/*_i8.h`` expect them.
+
+Everything here is numpy in, numpy out. For a convolution or a matrix product: describe the layer by :class:`ConvI8`, print
+its ``definitions()`` once a file and its ``initializer()`` once a layer, and embed what :func:`pack_conv` returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the weights of one instruction set lie in memory (the table in ``simd_i8.h``).
+
+    Parameters
+    ----------
+    name
+        As targets call it.
+    macro
+        Value of ``TVMRT_I8_FORMAT`` for the C file.
+    lanes
+        Output channels in a vector.
+    registers
+        Vector registers that a tile may fill with sums, weights and inputs.
+    wide
+        Whether weights are int16, so that none needs a shift.
+    signed
+        The type of activations that the instruction multiplies: True int8, False uint8, None either.
+    dot_cycles, least_cycles
+        Cycles of one product of a quad with a vector, and of a chain of such products.
+    """
+
+    name: str
+    macro: str
+    lanes: int
+    registers: int
+    wide: bool
+    signed: bool | None
+    dot_cycles: float = 1.0
+    least_cycles: float = 4.0
+
+    def offset(self, x_signed: bool) -> int:
+        """What the kernel adds to every activation before it multiplies."""
+        if self.signed is None or self.signed == x_signed:
+            return 0
+        return -128 if self.signed else 128
+
+
+FORMATS = {
+    "plain": Format("plain", "TVMRT_I8_PLAIN", 1, 8, False, None, 4.0, 1.0),
+    "vnni512": Format("vnni512", "TVMRT_I8_X86_VNNI", 16, 32, False, False, 1.0, 4.0),
+    "avx2": Format("avx2", "TVMRT_I8_X86_AVX2", 8, 16, True, False, 2.0, 4.0),
+    "neon": Format("neon", "TVMRT_I8_NEON", 4, 32, False, True, 2.0, 4.0),
+    "neon_dot": Format("neon_dot", "TVMRT_I8_NEON_DOT", 4, 32, False, True, 0.5, 3.0),
+}
+
+
+@dataclass(frozen=True)
+class PackedI8:
+    """Constants of one layer: ``weights`` (int8, bytes as the kernel reads them), ``bias`` and ``shift`` (int32)."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+    shift: np.ndarray | None
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def choose_tile(fmt: Format, vectors: int, width: int) -> tuple[int, int]:
+    """The (ob, wt) with the fewest estimated cycles for rows of ``width`` pixels and ``vectors`` vectors of channels."""
+    if fmt.lanes == 1:
+        return min(2, vectors), min(2, width)
+    best, best_cost = (1, 1), float("inf")
+    for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
+        for wt in range(1, min(16, width) + 1):
+            weights = min(ob, 1) if fmt.wide else ob
+            if ob * wt + weights + (3 if fmt.wide else 1) > fmt.registers:
+                break
+            cost = _tile_cost(fmt, vectors, width, ob, wt)
+            if cost < best_cost - 1e-9:
+                best, best_cost = (ob, wt), cost
+    return best
+
+
+def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float:
+    """Estimated cycles per quad of all tiles of one row."""
+
+    def tile(o: int, t: int) -> float:
+        if not o or not t:
+            return 0.0
+        loads = o * (2 if fmt.wide else 1) + t
+        return max(o * t * fmt.dot_cycles, fmt.least_cycles, loads) + 0.5
+
+    def column(o: int) -> float:
+        return (width // wt) * tile(o, wt) + tile(o, width % wt)
+
+    return (vectors // ob) * column(ob) + column(vectors % ob)
+
+
+@dataclass(frozen=True)
+class ConvI8:
+    """A convolution of 8-bit tensors, channels last; the C side is ``tvmrt_conv_i8`` in ``conv_i8.h``.
+
+    Extents of images are (depth, height, width); 1-D and 2-D layers have 1 in front. ``pad`` is the padding at the
+    start, the end follows from ``out``. ``x_stride`` is the distance of input pixels in bytes, ``y_stride`` the
+    distance of (batch, plane, row, pixel) in elements of the output; both default to dense tensors.
+    """
+
+    fmt: Format
+    batch: int
+    in_: tuple[int, int, int]
+    in_c: int
+    out: tuple[int, int, int]
+    out_c: int
+    kernel: tuple[int, int, int] = (1, 1, 1)
+    stride: tuple[int, int, int] = (1, 1, 1)
+    dilation: tuple[int, int, int] = (1, 1, 1)
+    pad: tuple[int, int, int] = (0, 0, 0)
+    groups: int = 1
+    x_signed: bool = False
+    x_zero: int = 0
+    x_stride: int | None = None
+    y_stride: tuple[int, int, int, int] | None = None
+    threads: int = 0
+    tile: tuple[int, int] | None = field(default=None)
+
+    @classmethod
+    def matmul(
+        cls,
+        fmt: Format,
+        m: int,
+        k: int,
+        n: int,
+        *,
+        lda: int | None = None,
+        ldc: int | None = None,
+        **more: object,
+    ) -> ConvI8:
+        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution of m pixels (pack the weights as [n, k])."""
+        step = n if ldc is None else ldc
+        return cls(
+            fmt,
+            1,
+            (1, 1, m),
+            k,
+            (1, 1, m),
+            n,
+            x_stride=lda,
+            y_stride=(m * step, m * step, m * step, step),
+            **more,
+        )  # type: ignore[arg-type]
+
+    @cached_property
+    def x_step(self) -> int:
+        return self.in_c if self.x_stride is None else self.x_stride
+
+    @cached_property
+    def y_steps(self) -> tuple[int, int, int, int]:
+        if self.y_stride is not None:
+            return self.y_stride
+        pixel = self.out_c
+        row = self.out[2] * pixel
+        plane = self.out[1] * row
+        return (self.out[0] * plane, plane, row, pixel)
+
+    @cached_property
+    def per_tap(self) -> bool:
+        """Whether every tap is a segment of its own."""
+        return self.groups > 1 or (self.dilation[2] > 1 and self.kernel[2] > 1)
+
+    @cached_property
+    def gathered(self) -> bool:
+        return _natural_run(self.in_c // self.groups, self.kernel[2], self.per_tap) < 4
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether all pixels form one long row."""
+        if (
+            self.gathered
+            or max(self.kernel) > 1
+            or max(self.stride) > 1
+            or any(self.pad)
+            or self.in_ != self.out
+        ):
+            return False
+        y = self.y_steps
+        rows = y[2] == self.out[2] * y[3] and y[1] == self.out[1] * y[2]
+        return rows and (self.batch == 1 or y[0] == self.out[0] * y[1])
+
+    @cached_property
+    def width(self) -> int:
+        """Pixels in the rows that are cut into tiles."""
+        return self.batch * int(np.prod(self.out)) if self.flat else self.out[2]
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a group."""
+        return ceil_div(self.out_c // self.groups, self.fmt.lanes)
+
+    @cached_property
+    def tiling(self) -> tuple[int, int]:
+        """(ob, wt): vectors of channels and pixels in a tile."""
+        return self.tile or choose_tile(self.fmt, self.vectors, self.width)
+
+    @cached_property
+    def tile_sizes(self) -> list[list[tuple[int, int]]]:
+        """The (ob, wt) of the four tile functions; (0, ...) or (..., 0) for those that do not occur."""
+        ob, wt = self.tiling
+        rest = self.width % wt
+        return [
+            [(o, wt if self.width >= wt else 0), (o, rest)]
+            for o in (ob if self.vectors >= ob else 0, self.vectors % ob)
+        ]
+
+    def _tile_name(self, ob: int, wt: int) -> str:
+        return f"tvmrt_tile_i8_{ob}x{wt}_{'s8' if self.x_signed else 'u8'}"
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile functions; a file holds each line once."""
+        sizes = [size for row in self.tile_sizes for size in row if all(size)]
+        return [
+            f"TVMRT_DEFINE_TILE_I8({self._tile_name(*size)}, {size[0]}, {size[1]}, {int(self.x_signed)})"
+            for size in sizes
+        ]
+
+    def initializer(self) -> str:
+        """The C initialiser of the layer's ``tvmrt_conv_i8``."""
+
+        def array(values: tuple[int, ...]) -> str:
+            return "{" + ", ".join(str(v) for v in values) + "}"
+
+        tiles = ", ".join(
+            "{" + ", ".join(self._tile_name(*size) if all(size) else "NULL" for size in row) + "}"
+            for row in self.tile_sizes
+        )
+        ob, wt = self.tiling
+        return (
+            f"{{.batch = {self.batch}, .in = {array(self.in_)}, .in_c = {self.in_c}, .out = {array(self.out)}, "
+            f".out_c = {self.out_c}, .kernel = {array(self.kernel)}, .stride = {array(self.stride)}, "
+            f".dilation = {array(self.dilation)}, .pad = {array(self.pad)}, .groups = {self.groups}, "
+            f".x_stride = {self.x_step}, .y_stride = {array(self.y_steps)}, .x_signed = {int(self.x_signed)}, "
+            f".x_zero = {self.x_zero}, .ob = {ob}, .wt = {wt}, .tile = {{{tiles}}}, .threads = {self.threads}}}"
+        )
+
+
+def _natural_run(channels: int, kernel_w: int, per_tap: bool) -> int:
+    return channels if per_tap else channels * kernel_w
+
+
+def pack_conv(
+    layer: ConvI8,
+    weights: np.ndarray,
+    w_zero: np.ndarray | int = 0,
+    bias: np.ndarray | None = None,
+    x_zero: int | None = None,
+) -> PackedI8:
+    """Weights and folded bias of a convolution.
+
+    Parameters
+    ----------
+    weights
+        int8 or uint8 [out_c, in_c / groups, *kernel] with 1 to 3 kernel extents (none for a matrix product).
+    w_zero
+        Zero point of the weights: one, or one per output channel.
+    bias
+        int32 [out_c], in units of x_scale * w_scale; None for none.
+    x_zero
+        Zero point to fold; the layer's by default. 0 for a zero point that is only known at run time.
+    """
+    fmt = layer.fmt
+    out_c = layer.out_c
+    centred = weights.reshape(out_c, -1, *layer.kernel).astype(np.int64)
+    centred = centred - np.broadcast_to(
+        np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1), (out_c, 1, 1, 1, 1)
+    )
+    runs = _runs(layer, centred)
+    offset = fmt.offset(layer.x_signed)
+    zero = layer.x_zero if x_zero is None else x_zero
+    shift = np.zeros(out_c, np.int64) if fmt.wide else _shifts(runs.reshape(out_c, -1))
+    folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
+    taps = int(np.prod(centred.shape[1:]))
+    folded = folded - (zero + offset) * runs.sum(axis=(1, 2)) + shift * taps * offset
+    quads = _quads(runs - shift.reshape(-1, 1, 1), layer.gathered)
+    return PackedI8(
+        _interleave(layer, quads),
+        pad_channels(layer, folded.astype(np.uint64).astype(np.uint32).view(np.int32)),
+        pad_channels(layer, shift.astype(np.int32)) if shift.any() else None,
+    )
+
+
+def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
+    """Per-channel values with zeros behind each group's channels up to whole vectors; a single value is repeated."""
+    groups = layer.groups
+    full = np.broadcast_to(np.asarray(values).reshape(-1), (layer.out_c,)).reshape(groups, -1)
+    out = np.zeros((groups, layer.vectors * layer.fmt.lanes), full.dtype)
+    out[:, : full.shape[1]] = full
+    return out.reshape(-1)
+
+
+def multiplier(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
+    """float32(x_scale * w_scale) / y_scale in single precision: the factor from int32 sums to the output."""
+    product = np.asarray(x_scale, np.float32) * np.asarray(w_scale, np.float32)
+    return np.atleast_1d(product / np.asarray(y_scale, np.float32)).astype(np.float32)
+
+
+def _runs(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
+    """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
+    last = np.transpose(centred, (0, 2, 3, 4, 1))
+    channels, kernel_w = last.shape[4], last.shape[3]
+    if layer.gathered:
+        return last.reshape(layer.out_c, 1, -1)
+    return last.reshape(layer.out_c, -1, _natural_run(channels, kernel_w, layer.per_tap))
+
+
+def _shifts(flat: np.ndarray) -> np.ndarray:
+    """Per channel the least change that makes all weights fit into int8."""
+    high = np.maximum(flat.max(axis=1) - 127, 0)
+    low = np.minimum(flat.min(axis=1) + 128, 0)
+    return np.where(high > 0, high, low)
+
+
+def _quads(runs: np.ndarray, gathered: bool) -> np.ndarray:
+    """[out_c, quads, 4]; a run that is no multiple of 4 ends with a quad that ends with the run.
+
+    Gathered windows are padded to whole quads instead.
+    """
+    rest = runs.shape[2] % 4
+    if rest:
+        whole, last = runs[:, :, :-rest], runs[:, :, -rest:]
+        zeros = np.zeros((*runs.shape[:2], 4 - rest), runs.dtype)
+        runs = np.concatenate([whole, last, zeros] if gathered else [whole, zeros, last], axis=2)
+    return runs.reshape(runs.shape[0], -1, 4)
+
+
+def _interleave(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
+    """Quads [out_c, n, 4] in blocks of channels, as bytes."""
+    fmt, vectors, ob = layer.fmt, layer.vectors, layer.tiling[0]
+    per_group = layer.out_c // layer.groups
+    count = quads.shape[1]
+    padded = np.zeros((layer.groups, vectors * fmt.lanes, count, 4), np.int64)
+    padded[:, :per_group] = quads.reshape(layer.groups, per_group, count, 4)
+    padded = padded.reshape(layer.groups, vectors, fmt.lanes, count, 4)
+    blocks = []
+    for group in padded:
+        for first in range(0, vectors, ob):
+            block = group[first : first + ob].transpose(2, 0, 1, 3)
+            blocks.append(lane_order(fmt, block).reshape(-1))
+    return np.concatenate(blocks)
+
+
+def lane_order(fmt: Format, quads: np.ndarray) -> np.ndarray:
+    """Quads [..., lane, 4] as the format stores them: an int8 array with the same leading dimensions."""
+    if fmt.name in ("avx2", "neon"):
+        order = [[0, 2], [1, 3]] if fmt.name == "avx2" else [[0, 1], [2, 3]]
+        halves = np.stack([quads[..., pair] for pair in order], axis=-3)
+        stored = (
+            np.ascontiguousarray(halves, np.int16).view(np.int8)
+            if fmt.wide
+            else halves.astype(np.int8)
+        )
+        return np.ascontiguousarray(stored).reshape(*quads.shape[:-2], -1)
+    return np.ascontiguousarray(quads.astype(np.int8)).reshape(*quads.shape[:-2], -1)

@@ -1,0 +1,199 @@
+"""Random 8-bit convolutions: numpy's answer, and the kernel's by a small C file."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from kernel_build import OPTIMISE, build, pointer
+
+from tvmrt.codegen.packing_i8 import FORMATS, ConvI8, Format, multiplier, pack_conv, pad_channels
+
+FLAGS = {
+    "vnni512": [*OPTIMISE, "-march=native"],
+    "avx2": [*OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"],
+    "plain": ["-O2"],
+}
+
+
+@lru_cache(maxsize=1)
+def usable_formats() -> tuple[str, ...]:
+    """The formats that this processor can run."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        flags = []
+    names = ["plain"]
+    if "avx2" in flags and "fma" in flags:
+        names.append("avx2")
+    if "avx512_vnni" in flags and "avx512bw" in flags and "avx512vl" in flags:
+        names.append("vnni512")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A convolution as ONNX describes it; pads are (start, end) per axis."""
+
+    batch: int = 1
+    in_c: int = 8
+    out_c: int = 8
+    size: tuple[int, ...] = (7, 7)
+    kernel: tuple[int, ...] = (3, 3)
+    stride: tuple[int, ...] = (1, 1)
+    dilation: tuple[int, ...] = (1, 1)
+    pad: tuple[tuple[int, int], ...] = ((1, 1), (1, 1))
+    groups: int = 1
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        return tuple(
+            (s + sum(p) - (k - 1) * d - 1) // st + 1
+            for s, p, k, d, st in zip(self.size, self.pad, self.kernel, self.dilation, self.stride)
+        )
+
+
+def three(values: tuple[int, ...], fill: int) -> tuple[int, int, int]:
+    """The last three extents, with `fill` in front."""
+    return (*([fill] * (3 - len(values))), *values)  # type: ignore[return-value]
+
+
+def layer(fmt: Format, s: Shape, x_signed: bool, x_zero: int, **more: object) -> ConvI8:
+    return ConvI8(
+        fmt,
+        s.batch,
+        three(s.size, 1),
+        s.in_c,
+        three(s.out, 1),
+        s.out_c,
+        three(s.kernel, 1),
+        three(s.stride, 1),
+        three(s.dilation, 1),
+        three(tuple(p[0] for p in s.pad), 0),
+        s.groups,
+        x_signed,
+        x_zero,
+        **more,
+    )  # type: ignore[arg-type]
+
+
+def random_bytes(rng: np.random.Generator, signed: bool, shape: tuple[int, ...]) -> np.ndarray:
+    low = -128 if signed else 0
+    return rng.integers(low, low + 256, shape).astype(np.int8 if signed else np.uint8)
+
+
+def integer_conv(
+    x: np.ndarray, w: np.ndarray, s: Shape, x_zero: int, w_zero: np.ndarray | int
+) -> np.ndarray:
+    """sum((x - x_zero) * (w - w_zero)) in int64; x [N, *size, C], w [OC, IC / groups, *kernel]; y [N, *out, OC]."""
+    pads = [(0, 0), *s.pad, (0, 0)]
+    centred = np.pad(x.astype(np.int64) - x_zero, pads)
+    weights = w.astype(np.int64) - np.asarray(w_zero, np.int64).reshape(-1, *[1] * (w.ndim - 1))
+    y = np.zeros((s.batch, *s.out, s.out_c), np.int64)
+    of_in, of_out = s.in_c // s.groups, s.out_c // s.groups
+    for tap in np.ndindex(*s.kernel):
+        window = tuple(
+            slice(t * d, t * d + (o - 1) * st + 1, st)
+            for t, d, o, st in zip(tap, s.dilation, s.out, s.stride)
+        )
+        part = centred[(slice(None), *window)]
+        for g in range(s.groups):
+            ins, outs = slice(g * of_in, (g + 1) * of_in), slice(g * of_out, (g + 1) * of_out)
+            y[..., outs] += part[..., ins] @ weights[(outs, slice(None), *tap)].T
+    return y
+
+
+def requantise(acc: np.ndarray, scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+    """clamp(round_half_even(float32(acc) * scale) + zero)."""
+    q = np.rint(acc.astype(np.float32) * scale.astype(np.float32)).astype(np.int64) + zero
+    return np.clip(q, low, high)
+
+
+SOURCE = """
+#define TVMRT_I8_FORMAT {macro}
+#include <tvm/runtime/kernels/requantize.h>
+{tiles}
+int run(const void* x, const int8_t* weights, const int32_t* bias, const float* scale, const int32_t* shift, void* y,
+        const tvmrt_i8_range* range, const void* ctx);
+int run(const void* x, const int8_t* weights, const int32_t* bias, const float* scale, const int32_t* shift, void* y,
+        const tvmrt_i8_range* range, const void* ctx) {{
+  static const tvmrt_conv_i8 conv = {conv};
+  tvmrt_conv_i8_data data = {{x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
+  return tvmrt_conv_i8_run(&conv, &data);
+}}
+"""
+
+
+def source(conv: ConvI8, epilogue: str = "NULL", y_bytes: int = 1) -> str:
+    return SOURCE.format(
+        macro=conv.fmt.macro,
+        tiles="\n".join(dict.fromkeys(conv.definitions())),
+        conv=conv.initializer(),
+        epilogue=epilogue,
+        y_bytes=y_bytes,
+    )
+
+
+def int8_range(
+    zero: int, signed: bool, low: int | None = None, high: int | None = None
+) -> np.ndarray:
+    """A tvmrt_i8_range."""
+    least = -128 if signed else 0
+    return np.array(
+        [zero, least if low is None else low, least + 255 if high is None else high, signed],
+        np.int32,
+    )
+
+
+def exact(array: np.ndarray) -> np.ndarray:
+    """A copy in a buffer of its own, so that an address sanitiser sees its ends."""
+    return np.array(array, copy=True, order="C")
+
+
+def run_conv(
+    folder: Path,
+    conv: ConvI8,
+    x: np.ndarray,
+    w: np.ndarray,
+    w_zero: np.ndarray | int,
+    bias: np.ndarray,
+    scale: np.ndarray,
+    y: np.ndarray,
+    out_range: np.ndarray,
+    *,
+    cc: str = "gcc",
+    flags: list[str] | None = None,
+    epilogue: str = "NULL",
+    ctx: object = None,
+) -> np.ndarray:
+    """Runs the kernel into `y` and returns it."""
+    packed = pack_conv(conv, w, w_zero, bias)
+    library = build(
+        folder,
+        source(conv, epilogue, y.itemsize),
+        FLAGS[conv.fmt.name] if flags is None else flags,
+        cc,
+    )
+    padded = pad_channels(conv, scale.astype(np.float32))
+    status = library.run(
+        pointer(x),
+        pointer(packed.weights),
+        pointer(packed.bias),
+        pointer(padded),
+        pointer(packed.shift),
+        pointer(y),
+        pointer(out_range),
+        pointer(ctx)
+        if isinstance(ctx, np.ndarray)
+        else ctypes.byref(ctx)
+        if ctx is not None
+        else None,
+    )
+    assert status == 0
+    return y
+
+
+__all__ = ["FORMATS", "multiplier"]
