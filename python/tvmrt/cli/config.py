@@ -17,16 +17,17 @@ from tvmrt.cli import console
 @console.json_option
 def command(cflags: bool, libs: bool, includes: bool, backend_lib: bool, as_json: bool) -> None:
     """Print what a C build needs: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""
-    from tvmrt.cli import installation
+    from pathlib import Path
 
-    found = installation.find()
-    include = str(found.include)
-    folder = str(found.runtime_library.parent)
+    from tvmrt import libinfo
+
+    include = libinfo.find_include_path()[0]
+    folder = str(Path(libinfo.find_lib_path("libtvm_runtime.so")[0]).parent)
     values = {
         "cflags": shlex.join([f"-I{include}"]),
         "libs": shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-ltvm_runtime"]),
         "includes": include,
-        "backend_lib": str(found.backend_library),
+        "backend_lib": libinfo.find_lib_path("libtvm_backend.a")[0],
     }
     asked = {"cflags": cflags, "libs": libs, "includes": includes, "backend_lib": backend_lib}
     chosen = {name: values[name] for name, wanted in asked.items() if wanted}

@@ -23,20 +23,18 @@ class TensorInfo:
     shape: tuple[int | str, ...]
 
 
-def load_model(path: Path) -> onnx.ModelProto:
-    """Read an ONNX file with its external data; ValueError or OSError naming it if that fails."""
-    import onnx
+def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
+    """Read an ONNX file; weights that lie in other files are read too unless told otherwise.
 
-    files.check_file(path)
-    try:
-        model = onnx.load_model(str(path), format="protobuf")
-    except OSError:
-        raise
-    except Exception as error:  # the protobuf library has no common base for its errors
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{path} is not a whole ONNX file ({reason}); export it anew") from None
-    if not model.graph.node and not model.graph.output:
-        raise ValueError(f"{path} is not an ONNX network: it has no nodes and no outputs")
+    Raises OSError or ValueError with the name of the file.
+    """
+    from onnx.external_data_helper import load_external_data_for_model
+
+    from tvmrt.frontend.onnx import model_file
+
+    model, folder = model_file.load_model(path)
+    if with_weights:
+        load_external_data_for_model(model, folder)
     return model
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import console, files, networks, options
+from tvmrt.cli import console, files, options
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def command(
     files.check_file(library)
     inputs = files.load_inputs(inputs_file)
     session = Session(library, threads)
-    networks.check_inputs(inputs, session.inputs, str(inputs_file))
-    outputs = session.run(inputs)
+    outputs = session.run(session.fit(inputs, str(inputs_file)))
     times = session.time(repeat) if repeat > 1 else []
     operators = session.profile() if profile else []
     if outputs_file:

@@ -223,8 +223,8 @@ def test_no_changed_byte_brings_the_reader_down(tmp_path, kind, value, request):
         pytest.param("a.json", b"[1, 2]", "not the JSON of a graph executor", id="other-json"),
         pytest.param("a.json", b"[" * 100_000, "not the JSON of a graph", id="deep-json"),
         pytest.param("a.tar", b"no archive", "not a Model Library Format", id="text-as-archive"),
-        pytest.param("a.onnx", b"no network", "not a whole ONNX file", id="text-as-onnx"),
-        pytest.param("a.onnx", b"", "not an ONNX network", id="empty-onnx"),
+        pytest.param("a.onnx", b"no network", "is not an ONNX model", id="text-as-onnx"),
+        pytest.param("a.onnx", b"", "holds no ONNX graph", id="empty-onnx"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(complaint, tmp_path, name, content, text):

@@ -38,7 +38,7 @@ def _weight_bytes(tensor) -> int:
 
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
-    model = networks.load_model(path)
+    model = networks.load_model(path, with_weights=False)
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer}
     counts: Counter = Counter()

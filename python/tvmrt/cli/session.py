@@ -1,0 +1,107 @@
+"""A compiled network in this process: arrays in, arrays out, whichever executor it was made for."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.cli import networks
+from tvmrt.cli.describe import library
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+THREADS_VARIABLE = "TVM_NUM_THREADS"  # read by the runtime when it starts its threads
+
+
+def c_spelling(name: str) -> str:
+    """Return a tensor's name as AOT libraries keep it: a C identifier."""
+    return re.sub(r"\W", "_", name, flags=re.ASCII)
+
+
+class Session:
+    """One executor of a shared library.
+
+    Parameters
+    ----------
+    path
+        A library that ``tvmrt compile`` or an earlier TVM made.
+    threads
+        How many threads may run one operator; all of the machine's if None. It holds for the
+        process from the first session on.
+    output_names
+        Names for the outputs in their order; what the library calls them if None.
+    """
+
+    def __init__(
+        self, path: Path, threads: int | None = None, output_names: Sequence[str] | None = None
+    ):
+        if threads is not None:
+            os.environ[THREADS_VARIABLE] = str(threads)
+        self.executor = _make_executor(path)
+        self.inputs = self._input_infos()
+        self.output_names = list(output_names or self._output_names())
+
+    def _input_infos(self) -> list[networks.TensorInfo]:
+        shapes, dtypes = self.executor.get_input_info()
+        return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in shapes]
+
+    def _output_names(self) -> list[str]:
+        return [f"output{index}" for index in range(self.executor.get_num_outputs())]
+
+    def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
+        """Return checked inputs by the library's names, which may be the C spelling of these."""
+        spelled = {c_spelling(info.name): info.name for info in self.inputs}
+        renamed = {spelled.get(c_spelling(name), name): value for name, value in arrays.items()}
+        networks.check_inputs(renamed, self.inputs, where)
+        return renamed
+
+    def run(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs by name for inputs by the library's names."""
+        executor = self.executor
+        for name, array in arrays.items():
+            executor.set_input(name, array)
+        executor.run()
+        return {
+            name: executor.get_output(index).numpy() for index, name in enumerate(self.output_names)
+        }
+
+    def time(self, repeat: int) -> list[float]:
+        """Return the seconds of each of ``repeat`` runs on the inputs set last."""
+        seconds = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            self.executor.run()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+
+def _make_executor(path: Path) -> Any:
+    import tvmrt
+
+    facts = library.describe(path).facts
+    if "executor" not in facts:
+        raise ValueError(
+            f"{path} holds no network: it has functions but no executor; "
+            "'tvmrt inspect' lists what is in it"
+        )
+    factory = tvmrt.runtime.load_module(str(path))[facts["module_name"]]
+    if facts["executor"] == "aot":
+        return tvmrt.runtime.executor.AotModule(factory(tvmrt.cpu(0)))
+    return tvmrt.contrib.graph_executor.GraphModule(factory(tvmrt.cpu(0)))
+
+
+def compile_session(
+    model: onnx.ModelProto, folder: Path, threads: int, choices: Mapping[str, Any]
+) -> Session:
+    """Compile a network into ``folder``, load it, and name its outputs as the network does."""
+    from tvmrt.pipeline import compile as compile_network
+
+    path = folder / "network.so"
+    compile_network(model, **choices).export_library(str(path))
+    return Session(path, threads, [output.name for output in model.graph.output])

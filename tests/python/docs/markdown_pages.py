@@ -1,0 +1,50 @@
+"""Markdown pages and what is in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+NOT_RUN = re.compile(r"<!-- not run: .+ -->")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of code: its language, its text, the line where the text starts."""
+
+    language: str
+    text: str
+    line: int
+    runs: bool
+
+
+def pages() -> list[Path]:
+    """Return every page that a reader is led to."""
+    tops = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    below = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    return [page for page in [*tops, *sorted(below)] if page.is_file()]
+
+
+def blocks(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page; a comment ``not run: REASON`` before one excuses it."""
+    found: list[Block] = []
+    lines = page.read_text(encoding="utf-8").splitlines()
+    start, language, excused = None, "", False
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith("```"):
+            continue
+        if start is None:
+            start, language = number + 1, line.strip().strip("`").split(" ")[0]
+            excused = any(NOT_RUN.search(before) for before in lines[max(0, number - 2) : number])
+        else:
+            text = "\n".join(lines[start:number]) + "\n"
+            found.append(Block(language, text, start + 1, not excused))
+            start = None
+    return found
+
+
+def page_id(page: Path) -> str:
+    """Return a page's path from the top, for test reports."""
+    return str(page.relative_to(ROOT))

@@ -1,0 +1,110 @@
+"""The documentation: its code runs, its links lead somewhere, the names in it exist."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def _load_helper():
+    """Import the helper by its place: test folders are no packages."""
+    spec = importlib.util.spec_from_file_location("markdown_pages", HERE / "markdown_pages.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+markdown_pages = _load_helper()
+ROOT, PAGES = markdown_pages.ROOT, markdown_pages.pages()
+RUNNABLE = {"python", "sh"}
+WITH_CODE = [
+    p for p in PAGES if any(b.runs and b.language in RUNNABLE for b in markdown_pages.blocks(p))
+]
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=markdown_pages.page_id)
+
+
+def _run_shell(block, folder: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    command = ["bash", "-euo", "pipefail", "-c", block.text]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, timeout=300, check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, f"line {block.line}:\n{block.text}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=markdown_pages.page_id)
+def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
+    """Run the blocks of a page from top to bottom in one folder that has the examples in it."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for block in markdown_pages.blocks(page):
+        if not block.runs or block.language not in RUNNABLE:
+            continue
+        if block.language == "sh":
+            _run_shell(block, tmp_path)
+            continue
+        source = "\n" * (block.line - 1) + block.text  # so that a traceback shows the page's line
+        exec(compile(source, str(page), "exec"), names)
+
+
+@every_page
+def test_links_lead_to_files(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not re.match(r"[a-z]+:", target):
+            assert (page.parent / target).exists(), f"{page} links to {target}"
+
+
+@every_page
+def test_files_named_on_the_page_exist(page):
+    """A name in backticks with a known first folder must be in the tree."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    rooms = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    for name in re.findall(r"`([\w./-]+/[\w./-]*)`", text):
+        if name.split("/")[0] in rooms:
+            assert (ROOT / name).exists(), f"{page} names {name}"
+
+
+@every_page
+def test_python_names_on_the_page_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r"`(tvmrt(?:\.\w+)+)", text))):
+        assert _resolves(name), f"{page} names {name}"
+
+
+def _resolves(name: str) -> bool:
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        try:
+            for part in parts[cut:]:
+                found = getattr(found, part)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+def test_architecture_page_names_every_folder_of_the_house():
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    skipped = {"__pycache__", "tests", "docs", "examples"}
+    package = [p for p in (ROOT / "python" / "tvmrt").iterdir() if p.is_dir()]
+    tops = [ROOT / "src_backend", ROOT / "src_runtime", ROOT / "include", *package]
+    missing = [p.name for p in tops if p.name not in skipped and f"{p.name}/" not in text]
+    assert not missing
