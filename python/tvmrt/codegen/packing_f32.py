@@ -6,8 +6,9 @@ for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Iterable, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -84,9 +85,9 @@ def _cover(pixels: int, width: int) -> tuple[int, ...]:
     return (width, rest) if rest else (width,)
 
 
-def _tile_cycles(lanes: int, vectors: int, width: int, window: int, target: VectorMachine) -> float:
+def _tile_cycles(lanes: int, vectors: int, width: int, window: int, machine: VectorMachine) -> float:
     """Estimated cycles of one tile: the busier of multiply-adds and loads, and what surrounds the sum."""
-    fma = 1.0 if lanes == target.lanes and getattr(target, "splits_wide", False) else 0.5
+    fma = 1.0 if lanes == machine.lanes and getattr(machine, "splits_wide", False) else 0.5
     sums = vectors * width
     multiply = sums * fma
     load = (vectors * fma * 2 if lanes > 1 else vectors * 0.5) + width * 0.5
@@ -94,7 +95,7 @@ def _tile_cycles(lanes: int, vectors: int, width: int, window: int, target: Vect
     return window * (max(multiply, load * 0.8) + 0.1 * load + starved * 0.1) + 16 + 3 * sums * fma
 
 
-def choose_tiles(row_pixels: int, out_channels: int, window: int, target: VectorMachine) -> Tiles:
+def choose_tiles(row_pixels: int, out_channels: int, window: int, machine: VectorMachine) -> Tiles:
     """Picks the register tile of a convolution or matrix product.
 
     Parameters
@@ -107,27 +108,27 @@ def choose_tiles(row_pixels: int, out_channels: int, window: int, target: Vector
     window
         Multiply-adds of one output: kernel volume times input channels of a group; K of a matrix product.
     """
-    candidates = [target.lanes] if target.lanes < 8 else [target.lanes, target.lanes // 2]
+    candidates = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
     best: tuple[float, Tiles] | None = None
     for lanes in candidates:
         for vectors in range(1, 9):
             if vectors > _round_up(out_channels, lanes) // lanes:
                 break
             for width in range(1, 15):
-                if vectors * width + vectors + 1 > target.registers or width > row_pixels:
+                if vectors * width + vectors + 1 > machine.registers or width > row_pixels:
                     break
                 widths = _cover(row_pixels, width)
                 tiles = row_pixels // width
-                cycles = tiles * _tile_cycles(lanes, vectors, width, window, target)
+                cycles = tiles * _tile_cycles(lanes, vectors, width, window, machine)
                 if len(widths) == 2:
-                    cycles += _tile_cycles(lanes, vectors, widths[1], window, target)
+                    cycles += _tile_cycles(lanes, vectors, widths[1], window, machine)
                 blocks = _round_up(out_channels, lanes * vectors) // (lanes * vectors)
                 cycles *= blocks
-                if target.l2_bytes and window * lanes * vectors * 4 > target.l2_bytes * 0.7:
+                if machine.l2_bytes and window * lanes * vectors * 4 > machine.l2_bytes * 0.7:
                     cycles *= 1.3
                 per_group = (
-                    max(1, int(target.l2_bytes // 2 // (window * lanes * vectors * 4)))
-                    if target.l2_bytes
+                    max(1, int(machine.l2_bytes // 2 // (window * lanes * vectors * 4)))
+                    if machine.l2_bytes
                     else blocks
                 )
                 choice = Tiles(lanes, vectors, widths, min(per_group, blocks))
@@ -172,6 +173,69 @@ def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
     return np.ascontiguousarray(packed.transpose(0, 2, 1, 3)).reshape(-1)
 
 
-def unique_definitions(tiles: Iterable[Tiles]) -> list[str]:
+@dataclass(frozen=True)
+class DepthwiseTile:
+    """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
+
+    ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
+    without dilation), 0 if it takes any.
+    """
+
+    lanes: int
+    width: int
+    columns: int = 0
+    stride: int = 0
+
+    def name(self) -> str:
+        """The tile function."""
+        fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
+        return f"tvmrt_depthwise_f32_{self.lanes}{fixed}x{self.width}"
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile function; a file holds each line once."""
+        if not self.columns:
+            return [f"TVMRT_DEFINE_DEPTHWISE_ANY_F32({self.lanes}, {self.width})"]
+        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}"
+        return [f"TVMRT_DEFINE_DEPTHWISE_F32({sizes})"]
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_depthwise_f32_tile``."""
+        return f"{{{self.lanes}, {self.width}, {self.name()}}}"
+
+
+def choose_depthwise(
+    channels: int, out_width: int, columns: int, stride: int, dilation: int, machine: VectorMachine
+) -> DepthwiseTile:
+    """Picks the register tile of a depthwise convolution, ``columns`` being its kernel's width."""
+    lanes = machine.lanes
+    while lanes > 4 and _round_up(channels, lanes) > _round_up(channels, lanes // 2):
+        lanes //= 2
+    fixed = dilation == 1 and columns <= 7 and stride <= 2
+    limit = 8
+    if fixed:
+        while limit > 1 and (limit - 1) * stride + columns + limit + 1 > machine.registers:
+            limit -= 1
+    width = min(
+        range(1, min(limit, out_width) + 1),
+        key=lambda w: (-(-out_width // w) * (w + 0.5 + (columns - 1) / 3), -w),
+    )
+    return DepthwiseTile(lanes, width, columns if fixed else 0, stride if fixed else 0)
+
+
+def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
+    """Packs ``[C, 1, *kernel]`` to ``[*kernel][C rounded up to lanes]``, flat, zeros behind C."""
+    weight = np.asarray(weight, np.float32)
+    packed = np.zeros((int(np.prod(weight.shape[2:])), _round_up(weight.shape[0], lanes)), np.float32)
+    packed[:, : weight.shape[0]] = weight.reshape(weight.shape[0], -1).T
+    return packed.reshape(-1)
+
+
+def pad_channels(values: np.ndarray, unit: int) -> np.ndarray:
+    """One float a channel, filled up with zeros to a multiple of ``unit``."""
+    values = np.asarray(values, np.float32).reshape(-1)
+    return np.concatenate([values, np.zeros(-values.size % unit, np.float32)])
+
+
+def unique_definitions(tiles: Iterable[Tiles | DepthwiseTile]) -> list[str]:
     """The definitions that a file with these layers needs, each once, in a stable order."""
     return sorted({line for each in tiles for line in each.definitions()})

@@ -8,6 +8,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
@@ -42,6 +43,8 @@ int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* closure, int count
 """
 
 WARNINGS = "-std=c99 -Wall -Wextra -Werror -Wmissing-prototypes".split()
+PARALLEL = "-DTVMRT_PARALLEL_MIN_MACS=0 -DTVMRT_PARALLEL_MIN_FLOATS=0".split()
+UNDEFINED = "-fsanitize=undefined -fno-sanitize-recover=all".split()
 OPTIMISE = "-O3 -fno-math-errno -fno-trapping-math".split()
 
 
@@ -54,6 +57,34 @@ def load_source(path: str) -> ModuleType:
         sys.modules[name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
     return sys.modules[name]
+
+
+packing = load_source("python/tvmrt/codegen/packing_f32.py")
+
+# name -> (compiler, flags, machine)
+BUILDS = {
+    "native": ("gcc", [*OPTIMISE, "-march=native"], packing.Machine(16, 32, 1 << 20, True)),
+    "native-clang": ("clang", [*OPTIMISE, "-march=native"], packing.Machine(16, 32, 1 << 20)),
+    "avx2": ("gcc", [*OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"], packing.Machine(8, 16)),
+    "avx2-clang": (
+        "clang",
+        [*OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"],
+        packing.Machine(8, 16),
+    ),
+    "sse2-O2": ("gcc", ["-O2"], packing.Machine(4, 16)),
+    "plain-O2": ("gcc", ["-O2"], packing.Machine(1, 12, 0)),
+    "small-cache": ("gcc", [*OPTIMISE, "-march=native"], packing.Machine(16, 32, 4096)),
+    "three-tasks": (
+        "gcc",
+        [*OPTIMISE, "-march=native", "-DTASKS=3", *PARALLEL],
+        packing.Machine(16, 32, 1 << 20),
+    ),
+    "sanitised": (
+        "gcc",
+        ["-O1", "-g", "-march=native", "-DTASKS=2", *PARALLEL, *UNDEFINED],
+        packing.Machine(16, 32, 1 << 20),
+    ),
+}
 
 
 def has_compiler(name: str) -> bool:
@@ -82,6 +113,18 @@ def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctype
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(library))
+
+
+def triple(values: Iterable[object]) -> str:
+    """A C initialiser of an array."""
+    return "{" + ", ".join(str(value) for value in values) + "}"
+
+
+def c_float(value: float) -> str:
+    """A float literal, infinities by their C names."""
+    if np.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return f"{float(value)!r}f"
 
 
 def pointer(array: np.ndarray | None) -> ctypes.c_void_p:

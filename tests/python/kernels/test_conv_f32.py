@@ -10,7 +10,7 @@ import kernel_reference as ref
 import numpy as np
 import pytest
 
-packing = kb.load_source("python/tvmrt/codegen/packing_f32.py")
+packing = kb.packing
 
 INFINITY = float("inf")
 
@@ -106,41 +106,6 @@ CASES = [
     Case("large-window", (1, 4, 4), (200, 48), kernel=(1, 3, 3)),
 ]
 
-# name -> (compiler, flags, machine)
-BUILDS = {
-    "native": ("gcc", [*kb.OPTIMISE, "-march=native"], packing.Machine(16, 32, 1 << 20, True)),
-    "native-clang": ("clang", [*kb.OPTIMISE, "-march=native"], packing.Machine(16, 32, 1 << 20)),
-    "avx2": ("gcc", [*kb.OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"], packing.Machine(8, 16)),
-    "avx2-clang": (
-        "clang",
-        [*kb.OPTIMISE, "-mavx2", "-mfma", "-mno-avx512f"],
-        packing.Machine(8, 16),
-    ),
-    "sse2-O2": ("gcc", ["-O2"], packing.Machine(4, 16)),
-    "plain-O2": ("gcc", ["-O2"], packing.Machine(1, 12, 0)),
-    "small-cache": ("gcc", [*kb.OPTIMISE, "-march=native"], packing.Machine(16, 32, 4096)),
-    "three-tasks": (
-        "gcc",
-        [*kb.OPTIMISE, "-march=native", "-DTASKS=3", "-DTVMRT_PARALLEL_MIN_MACS=0"],
-        packing.Machine(16, 32, 1 << 20),
-    ),
-    "sanitised": (
-        "gcc",
-        ["-O1", "-g", "-march=native", "-DTASKS=2", "-DTVMRT_PARALLEL_MIN_MACS=0"]
-        + ["-fsanitize=undefined", "-fno-sanitize-recover=all"],
-        packing.Machine(16, 32, 1 << 20),
-    ),
-}
-
-
-def triple(values: object) -> str:
-    return "{" + ", ".join(str(v) for v in values) + "}"  # type: ignore[attr-defined]
-
-
-def c_float(value: float) -> str:
-    return {INFINITY: "INFINITY", -INFINITY: "-INFINITY"}.get(value, f"{value}f")
-
-
 def function(index: int, case: Case, tiles: packing.Tiles) -> str:
     """C that runs one case: run_<index>(x, w, bias, residual, y, ctx)."""
     lines = []
@@ -162,11 +127,11 @@ int run_{index}(const float* x, const float* w, const float* bias, const float* 
   static const tvmrt_conv_f32_layer layer = {{
       .batch = {case.batch}, .groups = {case.groups},
       .in_channels = {case.channels[0]}, .out_channels = {case.channels[1]},
-      .in = {triple(case.size)}, .out = {triple(case.out)}, .kernel = {triple(case.kernel)},
-      .stride = {triple(case.stride)}, .dilation = {triple(case.dilation)},
-      .pad = {triple(p[0] for p in case.pads)},
+      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel = {kb.triple(case.kernel)},
+      .stride = {kb.triple(case.stride)}, .dilation = {kb.triple(case.dilation)},
+      .pad = {kb.triple(p[0] for p in case.pads)},
       .x_stride = {case.channels[0] + case.slices[0]}, .y_stride = {y_stride},
-      .residual_stride = {case.channels[1]}, .lo = {c_float(case.bounds[0])}, .hi = {c_float(case.bounds[1])}}};
+      .residual_stride = {case.channels[1]}, .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])}}};
   return tvmrt_conv_f32(&layer, &tiles, x, w, bias, residual, y, {epilogue}, ctx);
 }}
 """)
@@ -191,10 +156,10 @@ def source(machine: packing.Machine) -> str:
     )
 
 
-@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("build", kb.BUILDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_conv_equals_numpy(case: Case, build: str, build_folder: Path) -> None:
-    cc, flags, machine = BUILDS[build]
+    cc, flags, machine = kb.BUILDS[build]
     if not kb.has_compiler(cc):
         pytest.skip(f"{cc} is not installed")
     tiles = tiles_of(case, machine)

@@ -1,23 +1,23 @@
 /*!
  * \file conv_f32.h
- * \brief Convolution in float32 over channels-last memory, 1 to 3 dimensions, any stride, dilation,
- * padding and groups.
+ * \brief Convolution in float32 over channels-last memory, 1 to 3 dimensions, any stride,
+ * dilation, padding and groups.
  *
  * Activations are [batch][d][h][w][channels] with a pixel stride of at least their channels, so
- * that a layer may read or write a slice of the channels of a wider tensor. A 1-D convolution has d
- * = h = 1, a 2-D one d = 1.
+ * that a layer may read or write a slice of the channels of a wider tensor. A 1-D convolution has
+ * d = h = 1, a 2-D one d = 1.
  *
  * Weights are packed as tile_f32.h describes, one group after the other:
  * [group][block][kd][kh][kw][ic][OB * V]. The bias is [group][OC / groups, rounded up to whole
- * blocks]. Worked example: 64 channels in and out, 3x3, V = 16, OB = 2: 2 blocks of 3 * 3 * 64 * 32
- * floats; the weight of output channel 40, input channel 5, row 1, column 2 is number 1 * 18432 +
- * ((1 * 3 + 2) * 64 + 5) * 32 + 8.
+ * blocks]. Worked example: 64 channels in and out, 3x3, V = 16, OB = 2: 2 blocks of 3 * 3 * 64 *
+ * 32 floats; the weight of output channel 40, input channel 5, row 1, column 2 is number 1 * 18432
+ * + ((1 * 3 + 2) * 64 + 5) * 32 + 8.
  *
- * How it works: rows of output are covered by register tiles. The window of an output pixel is KD *
- * KH contiguous runs of KW * IC floats (KD * KH * KW runs of IC if the columns are dilated, or if
- * the pixels of the input are not adjacent). Rows outside the input are left out of the sum. If
- * there is padding to the left or right, the rows are copied once, with zeros at their ends, into a
- * ring in scratch memory; otherwise nothing is copied.
+ * How it works: rows of output are covered by register tiles. The window of an output pixel is KD
+ * * KH contiguous runs of KW * IC floats (KD * KH * KW runs of IC if the columns are dilated, or
+ * if the pixels of the input are not adjacent). Rows outside the input are left out of the sum. If
+ * there is padding to the left or right, the rows are copied once, with zeros at their ends, into
+ * a ring in scratch memory; otherwise nothing is copied.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_F32_H_
 #define TVM_RUNTIME_KERNELS_CONV_F32_H_
@@ -25,7 +25,8 @@
 #include <tvm/runtime/kernels/parallel.h>
 #include <tvm/runtime/kernels/tile_f32.h>
 
-/*! \brief A convolution layer. Triples are {depth, height, width}; strides of pixels are in floats.
+/*!
+ * \brief A convolution layer. Triples are {depth, height, width}; strides of pixels are in floats.
  */
 typedef struct {
   int32_t batch;
@@ -38,8 +39,10 @@ typedef struct {
   int32_t kernel[3];
   int32_t stride[3];
   int32_t dilation[3];
-  /*! \brief Zeros before the first depth, row, column; how many follow the last results from the
-   * sizes. */
+  /*!
+   * \brief Zeros before the first depth, row, column; how many follow the last results from the
+   * sizes.
+   */
   int32_t pad[3];
   int32_t x_stride;
   int32_t y_stride;
@@ -65,7 +68,8 @@ typedef struct {
 /*! \brief Windows of up to so many taps need no scratch memory if their rows are not copied. */
 enum { TVMRT_CONV_F32_TAPS = 9 };
 
-/*! \brief Scratch of one task: the segments of the current row and the ring of padded input rows.
+/*!
+ * \brief Scratch of one task: the segments of the current row and the ring of padded input rows.
  */
 typedef struct {
   tvmrt_segment_f32 few[TVMRT_CONV_F32_TAPS];
@@ -315,9 +319,11 @@ static inline void tvmrt_conv_f32_join_rows(tvmrt_conv_f32_layer* layer) {
  * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue.
  * \param layer Sizes, strides and bounds.
  * \param tiles Register tiles whose widths cover a row: out[2] pixels, or all pixels of a 1x1
- * convolution of stride 1 without padding; the weights are packed for tiles->block. \param x Input,
- * [batch][in][x_stride]. \param w Packed weights, see above. \param bias Padded bias, or NULL for
- * none. \param residual Added before the bounds, [batch][out][residual_stride], or NULL; may be y.
+ *        convolution of stride 1 without padding; the weights are packed for tiles->block.
+ * \param x Input, [batch][in][x_stride].
+ * \param w Packed weights, see above.
+ * \param bias Padded bias, or NULL for none.
+ * \param residual Added before the bounds, [batch][out][residual_stride], or NULL; may be y.
  * \param y Output, [batch][out][y_stride]; must not overlap x.
  * \param epilogue Called on finished parts of y, or NULL.
  * \param ctx Given to the epilogue.

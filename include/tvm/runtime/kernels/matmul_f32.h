@@ -4,15 +4,15 @@
  * computed.
  *
  * a is [m][k] and y is [m][n], each with a row stride. b comes in one of three orders:
- *   TVMRT_B_PACKED   constant weights, packed as tile_f32.h describes: [block][k][OB * V]
- *   TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator
- *   TVMRT_B_COLUMNS  [n][k] with a row stride (a is multiplied with b transposed)
+ * TVMRT_B_PACKED   constant weights, packed as tile_f32.h describes: [block][k][OB * V]
+ * TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator TVMRT_B_COLUMNS
+ * [n][k] with a row stride (a is multiplied with b transposed)
  *
- * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, OB = 1: 1 2 4 5 | 3 0
- * 6 0.
+ * Worked example of packing, k = 2, n = 3, b = {{1, 2, 3}, {4, 5, 6}}, V = 2, OB = 1: 1 2 4 5 | 3
+ * 0 6 0.
  *
- * b that is not packed is brought into the packed order a block at a time in scratch memory, unless
- * so few rows of a meet it that it is read in place.
+ * b that is not packed is brought into the packed order a block at a time in scratch memory,
+ * unless so few rows of a meet it that it is read in place.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_F32_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_F32_H_
@@ -21,8 +21,10 @@
 
 typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
 
-/*! \brief A matrix product over two batch dimensions (1 where not needed); all strides are in
- * floats and may be 0. */
+/*!
+ * \brief A matrix product over two batch dimensions (1 where not needed); all strides are in
+ * floats and may be 0.
+ */
 typedef struct {
   int32_t batch[2];
   int32_t m, n, k;
@@ -182,9 +184,10 @@ static inline int tvmrt_matmul_f32_as_conv(const tvmrt_matmul_f32_job* job) {
  * \param bias One float a column, filled up with zeros to whole blocks, or NULL for none.
  * \param residual Added before the bounds, rows of n floats, or NULL; may be y.
  * \param y Product; must not overlap a or b.
- * \param epilogue Called on finished parts of y, or NULL; a row of the batch is a pixel, a column a
- * channel. \param ctx Given to the epilogue. \return 0; -1 if there is no scratch memory or a
- * thread failed.
+ * \param epilogue Called on finished parts of y, or NULL; a row of the batch is a pixel, a column
+ *        a channel.
+ * \param ctx Given to the epilogue.
+ * \return 0; -1 if there is no scratch memory or a thread failed.
  *
  * Uses the threads of the runtime where the product is large enough. The result does not depend on
  * their number.

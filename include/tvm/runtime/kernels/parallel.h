@@ -22,8 +22,10 @@
 #define TVMRT_PARALLEL_MIN_FLOATS 100000
 #endif
 
-/*! \brief The end of the part of [0, extent) that comes before task's, in units: its begin; task +
- * 1 gives its end. */
+/*!
+ * \brief The end of the part of [0, extent) that comes before task's, in units: its begin; task +
+ * 1 gives its end.
+ */
 static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, int num_task) {
   const int64_t units = (extent + unit - 1) / unit;
   const int64_t begin = units * task / num_task * unit;
@@ -44,14 +46,18 @@ static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t
   return TVMBackendParallelLaunch(lambda, closure, 0);
 }
 
-/*! \brief Scratch memory of this thread, at least 64-byte aligned where the runtime is; NULL where
- * there is none left. */
+/*!
+ * \brief Scratch memory of this thread, at least 64-byte aligned where the runtime is; NULL where
+ * there is none left.
+ */
 static inline void* tvmrt_scratch_alloc(int64_t bytes) {
   return TVMBackendAllocWorkspace(1, 0, (uint64_t)bytes, 2, 32);
 }
 
-/*! \brief Gives scratch back, in the reverse order of allocation; NULL is fine. Returns 0, or -1
- * for a foreign pointer. */
+/*!
+ * \brief Gives scratch back, in the reverse order of allocation; NULL is fine. Returns 0, or -1
+ * for a foreign pointer.
+ */
 static inline int tvmrt_scratch_free(void* scratch) {
   return scratch ? TVMBackendFreeWorkspace(1, 0, scratch) : 0;
 }

@@ -13,12 +13,14 @@
  * Operations, for each width L (p points to floats, of any alignment):
  *   tvmrt_f32xL_splat(s)          all lanes s
  *   tvmrt_f32xL_load(p)           L floats from memory
- *   tvmrt_f32xL_load_n(p, n)      n <= L floats; the other lanes are 0 and their memory is not
- * touched tvmrt_f32xL_store(p, v)       L floats to memory tvmrt_f32xL_store_n(p, v, n)  the first
- * n <= L lanes; the memory behind them is not touched tvmrt_f32xL_fma(a, b, c)      a * b + c, in
- * one rounding where the processor can tvmrt_f32xL_max(v, bound)     max(v, bound); NaN in v stays
- * NaN tvmrt_f32xL_min(v, bound)     min(v, bound); NaN in v stays NaN tvmrt_f32xL_sum(v) the sum of
- * the lanes, added in a fixed order tvmrt_f32xL_max_lane(v)       the largest lane
+ *   tvmrt_f32xL_load_n(p, n)      n <= L floats, zeros behind; no other memory is touched
+ *   tvmrt_f32xL_store(p, v)       L floats to memory
+ *   tvmrt_f32xL_store_n(p, v, n)  the first n <= L lanes; no other memory is touched
+ *   tvmrt_f32xL_fma(a, b, c)      a * b + c, in one rounding where the processor can
+ *   tvmrt_f32xL_max(v, bound)     max(v, bound); NaN in v stays NaN
+ *   tvmrt_f32xL_min(v, bound)     min(v, bound); NaN in v stays NaN
+ *   tvmrt_f32xL_sum(v)            the sum of the lanes, added in a fixed order
+ *   tvmrt_f32xL_max_lane(v)       the largest lane
  * + - * / and comparisons are the operators of the language.
  */
 #ifndef TVM_RUNTIME_KERNELS_SIMD_H_

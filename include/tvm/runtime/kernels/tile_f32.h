@@ -1,32 +1,32 @@
 /*!
  * \file tile_f32.h
- * \brief The register tile: WT pixels times OB vectors of output channels, summed over runs of
- * input.
+ * \brief The register tile: WT pixels times OB vectors of output channels, summed over input.
  *
- * Convolutions, matrix products and transposed convolutions are loops around this one function. A
- * tile computes
+ * Convolutions, matrix products and transposed convolutions are loops around this one function.
+ * A tile computes, for t < WT and c < OB * V,
  *
- *   out[t][c] = clamp(bias[c] + sum over segments s, k < run of  s.x[t * x_stride + k] * w[s.w + k
- * * w_stride + c]
- *                     + residual[t][c],  lo, hi)          for t < WT, c < OB * V
+ *   out[t][c] = clamp(bias[c] + sum + residual[t][c], lo, hi)
+ *   sum       = sum of  s.x[t * x_stride + k] * w[s.w + k * w_stride + c]  over segments s, k < run
  *
  * and keeps all WT * OB sums in registers. It is instantiated once a file for each shape that the
- * file needs:
+ * file needs; the lines
  *
- *   TVMRT_DEFINE_TILE_F32(16, 2, 14)     defines   tvmrt_tile_f32_16x2x14   (V = 16 lanes, OB = 2,
- * WT = 14) TVMRT_DEFINE_TILE_F32(16, 2, 6)      its remainder, for rows of 14 n + 6 pixels
+ *   TVMRT_DEFINE_TILE_F32(16, 2, 14)
+ *   TVMRT_DEFINE_TILE_F32(16, 2, 6)
+ *
+ * define tvmrt_tile_f32_16x2x14 (V = 16 lanes, OB = 2, WT = 14) and what remains of rows of
+ * 14 n + 6 pixels, tvmrt_tile_f32_16x2x6.
  *
  * Packed weights: the output channels are cut into blocks of OB * V (the last one filled up with
  * zeros); a block holds, for every element of the window in the order in which the segments meet
- * the input, OB * V neighbouring channels. Worked example, a 1x2 convolution of 2 input and 3
- * output channels, w[oc][ic][kw], V = 2, OB = 1:
+ * the input, OB * V neighbouring channels. Worked example, a 1x2 convolution of 2 input and
+ * 3 output channels with V = 2, OB = 1 (w[oc][ic][kw] without brackets):
  *
- *   block 0 (channels 0, 1):  w[0][0][0] w[1][0][0] | w[0][1][0] w[1][1][0] | w[0][0][1] w[1][0][1]
- * | w[0][1][1] w[1][1][1] block 1 (channel 2):      w[2][0][0] 0          | w[2][1][0] 0          |
- * w[2][0][1] 0          | w[2][1][1] 0
+ *   block 0: w000 w100, w010 w110, w001 w101, w011 w111
+ *   block 1: w200 0,    w210 0,    w201 0,    w211 0
  *
- * The bias is filled up with zeros likewise: 3 channels take 4 floats. tvmrt.codegen.packing_f32
- * writes both.
+ * The bias is filled up with zeros likewise: 3 channels take 4 floats.
+ * tvmrt.codegen.packing_f32 writes both.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_F32_H_
@@ -34,10 +34,13 @@
 #include <stddef.h>
 #include <tvm/runtime/kernels/simd.h>
 
-/*! \brief One contiguous run of input under the first pixel of a row, and where its weights begin
- * in a block. */
+/*!
+ * \brief One contiguous run of input under the first pixel of a row, and where its weights begin
+ * in a block.
+ */
 typedef struct {
-  /*! \brief First float of the run; tile t of the row finds its own at x + x_offset + t * x_stride.
+  /*!
+   * \brief First float of the run; tile t of the row finds its own at x + x_offset + t * x_stride.
    */
   const float* x;
   /*! \brief Offset, in floats, of the run's weights from the start of the block. */
@@ -67,10 +70,11 @@ typedef struct {
  * \param x_offset Added to the x of each segment: how far the tile's first pixel is into the row.
  * \param w The block's weights.
  * \param bias OB * V floats, or NULL for zeros.
- * \param residual Added before the bounds are applied; the tile's first pixel and channel, or NULL.
- * May be out itself. \param out Where the tile's first pixel and channel go. Must not overlap the
- * input. \param channels How many of the OB * V channels exist: no others are read from residual or
- * written to out.
+ * \param residual Added before the bounds are applied; the tile's first pixel and channel, or
+ *        NULL. May be out itself.
+ * \param out Where the tile's first pixel and channel go. Must not overlap the input.
+ * \param channels How many of the OB * V channels exist: no others are read from residual or
+ *        written to out.
  *
  * Touches exactly the floats named above; any alignment; safe on many threads at a time.
  */
@@ -84,117 +88,125 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 #define TVMRT_TILE_F32_UNROLL(sums) ((sums) >= 8 ? 2 : TVMRT_TILE_F32_CHAINS(sums))
 
 /* clang-format off */
-#define TVMRT_DEFINE_TILE_F32(V, OB, WT) TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT)
+#define TVMRT_DEFINE_TILE_F32(V, OB, WT) \
+  TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT)
 
-#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT)                                                            \
-  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w, const float* bias,          \
-                           const float* residual, float* out, int channels) {                                        \
-    enum { kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)), kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)) };             \
-    const int64_t x_stride = tile->x_stride, w_stride = tile->w_stride, run = tile->run;                             \
-    VEC sum[kChains][WT][OB];                                                                                        \
-    TVMRT_UNROLL(64)                                                                                                 \
-    for (int t = 0; t < (WT); t++) {                                                                                 \
-      TVMRT_UNROLL(64)                                                                                               \
-      for (int o = 0; o < (OB); o++) sum[0][t][o] = bias ? VEC##_load(bias + o * (V)) : VEC##_splat(0.0f);           \
-    }                                                                                                                \
-    TVMRT_UNROLL(64)                                                                                                 \
-    for (int u = 1; u < kChains; u++) {                                                                              \
-      TVMRT_UNROLL(64)                                                                                               \
-      for (int t = 0; t < (WT); t++) {                                                                               \
-        TVMRT_UNROLL(64)                                                                                             \
-        for (int o = 0; o < (OB); o++) sum[u][t][o] = VEC##_splat(0.0f);                                             \
-      }                                                                                                              \
-    }                                                                                                                \
-    for (int64_t s = 0; s < tile->segment_count; s++) {                                                              \
-      const float* x = tile->segments[s].x + x_offset;                                                               \
-      const float* wk = w + tile->segments[s].w;                                                                     \
-      int64_t k = 0;                                                                                                 \
-      for (; k + kUnroll <= run; k += kUnroll, x += kUnroll, wk += kUnroll * w_stride) {                             \
-        TVMRT_UNROLL(64)                                                                                             \
-        for (int u = 0; u < kUnroll; u++) {                                                                          \
-          VEC weight[OB];                                                                                            \
-          TVMRT_UNROLL(64)                                                                                           \
-          for (int o = 0; o < (OB); o++) weight[o] = VEC##_load(wk + u * w_stride + o * (V));                        \
-          TVMRT_UNROLL(64)                                                                                           \
-          for (int t = 0; t < (WT); t++) {                                                                           \
-            VEC pixel = VEC##_splat(x[t * x_stride + u]);                                                            \
-            TVMRT_UNROLL(64)                                                                                         \
-            for (int o = 0; o < (OB); o++)                                                                           \
-              sum[u % kChains][t][o] = VEC##_fma(pixel, weight[o], sum[u % kChains][t][o]);                          \
-          }                                                                                                          \
-        }                                                                                                            \
-      }                                                                                                              \
-      TVMRT_UNROLL(1)                                                                                                \
-      for (; k < run; k++, x++, wk += w_stride) {                                                                    \
-        TVMRT_UNROLL(64)                                                                                             \
-        for (int t = 0; t < (WT); t++) {                                                                             \
-          VEC pixel = VEC##_splat(x[t * x_stride]);                                                                  \
-          TVMRT_UNROLL(64)                                                                                           \
-          for (int o = 0; o < (OB); o++)                                                                             \
-            sum[0][t][o] = VEC##_fma(pixel, VEC##_load(wk + o * (V)), sum[0][t][o]);                                 \
-        }                                                                                                            \
-      }                                                                                                              \
-    }                                                                                                                \
-    TVMRT_UNROLL(64)                                                                                                 \
-    for (int u = 1; u < kChains; u++) {                                                                              \
-      TVMRT_UNROLL(64)                                                                                               \
-      for (int t = 0; t < (WT); t++) {                                                                               \
-        TVMRT_UNROLL(64)                                                                                             \
-        for (int o = 0; o < (OB); o++) sum[0][t][o] += sum[u][t][o];                                                 \
-      }                                                                                                              \
-    }                                                                                                                \
-    if (residual) {                                                                                                  \
-      TVMRT_UNROLL(64)                                                                                               \
-      for (int t = 0; t < (WT); t++) {                                                                               \
-        TVMRT_UNROLL(64)                                                                                             \
-        for (int o = 0; o < (OB); o++) {                                                                             \
-          const float* r = residual + t * tile->residual_stride + o * (V);                                           \
-          sum[0][t][o] += channels >= (o + 1) * (V) ? VEC##_load(r)                                                  \
-                          : channels > o * (V)      ? VEC##_load_n(r, channels - o * (V))                            \
-                                                    : VEC##_splat(0.0f);                                             \
-        }                                                                                                            \
-      }                                                                                                              \
-    }                                                                                                                \
-    const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                                                \
-    TVMRT_UNROLL(64)                                                                                                 \
-    for (int t = 0; t < (WT); t++) {                                                                                 \
-      TVMRT_UNROLL(64)                                                                                               \
-      for (int o = 0; o < (OB); o++) {                                                                               \
-        float* y = out + t * tile->out_stride + o * (V);                                                             \
-        VEC result = VEC##_min(VEC##_max(sum[0][t][o], lo), hi);                                                     \
-        if (TVMRT_LIKELY(channels >= (o + 1) * (V))) {                                                               \
-          VEC##_store(y, result);                                                                                    \
-        } else if (channels > o * (V)) {                                                                             \
-          VEC##_store_n(y, result, channels - o * (V));                                                              \
-        }                                                                                                            \
-      }                                                                                                              \
-    }                                                                                                                \
+#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT)                                          \
+  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w, const float* bias, \
+                           const float* residual, float* out, int channels) {                      \
+    enum { kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)), kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)) }; \
+    const int64_t x_stride = tile->x_stride, w_stride = tile->w_stride, run = tile->run;           \
+    VEC sum[kChains][WT][OB];                                                                      \
+    TVMRT_UNROLL(64)                                                                               \
+    for (int t = 0; t < (WT); t++) {                                                               \
+      TVMRT_UNROLL(64)                                                                             \
+      for (int o = 0; o < (OB); o++) sum[0][t][o] = bias ? VEC##_load(bias + o * (V)) : VEC##_splat(0.0f); \
+    }                                                                                              \
+    TVMRT_UNROLL(64)                                                                               \
+    for (int u = 1; u < kChains; u++) {                                                            \
+      TVMRT_UNROLL(64)                                                                             \
+      for (int t = 0; t < (WT); t++) {                                                             \
+        TVMRT_UNROLL(64)                                                                           \
+        for (int o = 0; o < (OB); o++) sum[u][t][o] = VEC##_splat(0.0f);                           \
+      }                                                                                            \
+    }                                                                                              \
+    for (int64_t s = 0; s < tile->segment_count; s++) {                                            \
+      const float* x = tile->segments[s].x + x_offset;                                             \
+      const float* wk = w + tile->segments[s].w;                                                   \
+      int64_t k = 0;                                                                               \
+      for (; k + kUnroll <= run; k += kUnroll, x += kUnroll, wk += kUnroll * w_stride) {           \
+        TVMRT_UNROLL(64)                                                                           \
+        for (int u = 0; u < kUnroll; u++) {                                                        \
+          VEC weight[OB];                                                                          \
+          TVMRT_UNROLL(64)                                                                         \
+          for (int o = 0; o < (OB); o++) weight[o] = VEC##_load(wk + u * w_stride + o * (V));      \
+          TVMRT_UNROLL(64)                                                                         \
+          for (int t = 0; t < (WT); t++) {                                                         \
+            VEC pixel = VEC##_splat(x[t * x_stride + u]);                                          \
+            TVMRT_UNROLL(64)                                                                       \
+            for (int o = 0; o < (OB); o++)                                                         \
+              sum[u % kChains][t][o] = VEC##_fma(pixel, weight[o], sum[u % kChains][t][o]);        \
+          }                                                                                        \
+        }                                                                                          \
+      }                                                                                            \
+      TVMRT_UNROLL(1)                                                                              \
+      for (; k < run; k++, x++, wk += w_stride) {                                                  \
+        TVMRT_UNROLL(64)                                                                           \
+        for (int t = 0; t < (WT); t++) {                                                           \
+          VEC pixel = VEC##_splat(x[t * x_stride]);                                                \
+          TVMRT_UNROLL(64)                                                                         \
+          for (int o = 0; o < (OB); o++)                                                           \
+            sum[0][t][o] = VEC##_fma(pixel, VEC##_load(wk + o * (V)), sum[0][t][o]);               \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    TVMRT_UNROLL(64)                                                                               \
+    for (int u = 1; u < kChains; u++) {                                                            \
+      TVMRT_UNROLL(64)                                                                             \
+      for (int t = 0; t < (WT); t++) {                                                             \
+        TVMRT_UNROLL(64)                                                                           \
+        for (int o = 0; o < (OB); o++) sum[0][t][o] += sum[u][t][o];                               \
+      }                                                                                            \
+    }                                                                                              \
+    if (residual) {                                                                                \
+      TVMRT_UNROLL(64)                                                                             \
+      for (int t = 0; t < (WT); t++) {                                                             \
+        TVMRT_UNROLL(64)                                                                           \
+        for (int o = 0; o < (OB); o++) {                                                           \
+          const float* r = residual + t * tile->residual_stride + o * (V);                         \
+          sum[0][t][o] += channels >= (o + 1) * (V) ? VEC##_load(r)                                \
+                          : channels > o * (V)      ? VEC##_load_n(r, channels - o * (V))          \
+                                                    : VEC##_splat(0.0f);                           \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+    const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
+    TVMRT_UNROLL(64)                                                                               \
+    for (int t = 0; t < (WT); t++) {                                                               \
+      TVMRT_UNROLL(64)                                                                             \
+      for (int o = 0; o < (OB); o++) {                                                             \
+        float* y = out + t * tile->out_stride + o * (V);                                           \
+        VEC result = VEC##_min(VEC##_max(sum[0][t][o], lo), hi);                                   \
+        if (TVMRT_LIKELY(channels >= (o + 1) * (V))) {                                             \
+          VEC##_store(y, result);                                                                  \
+        } else if (channels > o * (V)) {                                                           \
+          VEC##_store_n(y, result, channels - o * (V));                                            \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
   }
 /* clang-format on */
 
 /*!
  * \brief Work on finished outputs while they are in the cache: any pointwise function, other
- * operands by ctx. \param out Channel `channel` of pixel `pixel`; neighbouring pixels are the
- * output's pixel stride apart. \param pixel Index of the first of `pixels` pixels, counted over
- * batch, depth, height and width. \param channel First of `channels` channels. \param ctx Whatever
- * the caller of the driver gave.
+ * operands by ctx.
+ * \param out Channel `channel` of pixel `pixel`; neighbouring pixels are the output's pixel stride
+ *        apart.
+ * \param pixel Index of the first of `pixels` pixels, counted over batch, depth, height and width.
+ * \param channel First of `channels` channels.
+ * \param ctx Whatever the caller of the driver gave.
  *
- * Called once for every part of the output, on the thread that computed it, in no order to rely on.
+ * Called once for every part of the output, on the thread that computed it, in no order to rely
+ * on.
  */
 typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int channel, int channels,
                                    const void* ctx);
 
 enum { TVMRT_TILE_WIDTHS = 3 };
 
-/*! \brief The tiles with which a layer covers its rows. tvmrt.codegen.packing_f32.choose_tile picks
- * them. */
+/*!
+ * \brief The tiles with which a layer covers its rows. tvmrt.codegen.packing_f32.choose_tile picks
+ * them.
+ */
 typedef struct {
   /*! \brief Output channels of a tile: OB * V, the same for all widths. */
   int32_t block;
   /*! \brief Blocks whose weights stay in the cache while the pixels pass by. */
   int32_t blocks_per_group;
-  /*! \brief Widths in falling order, ending with 0 if fewer than TVMRT_TILE_WIDTHS: each row is
-   * covered by the widest that fits. */
+  /*!
+   * \brief Widths in falling order, ending with 0 if fewer than TVMRT_TILE_WIDTHS: each row is
+   * covered by the widest that fits.
+   */
   int32_t width[TVMRT_TILE_WIDTHS];
   tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
 } tvmrt_tiles_f32;
