@@ -67,7 +67,7 @@ class Result:
     show_default=True,
     help="How long to measure each network.",
 )
-@options.compiler_options
+@options.compile_here
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, shapes: tuple,

@@ -20,13 +20,13 @@ from tvmrt.cli import console, files, options
     type=options.PATH,
     help="OUT.so (shared library), OUT.tar (Model Library Format) or a folder (C sources).",
 )
-@click.option("--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True)
+@options.executor
 @click.option(
     "--interface-api",
     type=click.Choice(["packed", "c"]),
     default="packed",
     show_default=True,
-    help="How a program calls the network.",
+    help="How a program calls the network: by packed functions, or by a plain C function.",
 )
 @click.option("--unpacked-api", is_flag=True, help="Call operators with plain pointers.")
 @click.option(
@@ -36,32 +36,15 @@ from tvmrt.cli import console, files, options
     show_default=True,
     help="Runtime on the target: with an operating system (host) or without (crt).",
 )
-@click.option(
-    "--target",
-    default="native",
-    show_default=True,
-    help="native (this machine), host (any of its kind), cortex-m4, cortex-m55, riscv32.",
-)
-@click.option(
-    "--device",
-    "devices",
-    multiple=True,
-    metavar="NAME[,NAME...]",
-    help="Devices that may take parts of the network, in order of preference.",
-)
+@options.target
+@options.device
 @click.option(
     "--require-device",
     multiple=True,
     metavar="NAME[,NAME...]",
     help="Fail where one of these takes nothing.",
 )
-@click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="INPUT=DIM,...",
-    help="Shape of an input whose dimensions the file leaves open.",
-)
+@options.shape
 @click.option(
     "--params",
     type=click.Choice(["embed", "file", "flash"]),
@@ -76,15 +59,21 @@ from tvmrt.cli import console, files, options
     metavar="NAME=BYTES",
     help="A memory that the plan may use, and its size.",
 )
-@click.option("--module-name", default="default", show_default=True)
-@click.option("--cc", help="C compiler to use instead of the one found.")
 @click.option(
-    "--dump",
-    type=options.PATH,
-    metavar="DIR",
-    help="Write the graph after every step into this folder.",
+    "--module-name",
+    default="default",
+    show_default=True,
+    help="Name of the network in the library, and part of its C names.",
 )
-@click.option("--explain", is_flag=True, help="Say which device takes each operator, and why.")
+@options.c_compiler
+@click.option(
+    "--dump", type=options.PATH, metavar="DIR", help="Write the graph after every step here."
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show every generated function, its work, and the nodes it is made of.",
+)
 @click.option(
     "--memory-plan",
     type=options.PATH,
@@ -110,7 +99,7 @@ def command(
 
     files.check_file(model)
     for path in filter(None, (output, memory_plan)):
-        _check_parent(path)
+        files.check_folder_of(path)
     start = time.perf_counter()
     with console.progress(not as_json) as report:
         library = compile_network(
@@ -124,7 +113,8 @@ def command(
             progress=report,
             **choices,
         )
-        library.export(str(output))
+        with files.writing(output):
+            library.export(str(output))
     seconds = time.perf_counter() - start
     summary = library.summary
     if memory_plan:
@@ -135,15 +125,8 @@ def command(
         console.print_json({"output": str(output), "seconds": seconds, **as_dict(summary)})
         return
     if explain:
-        _print_explanation(library)
+        _print_operators(summary)
     _print_result(output, seconds, summary)
-
-
-def _check_parent(path: Path) -> None:
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"{path} cannot be written: there is no folder {path.absolute().parent}; make it first"
-        )
 
 
 def as_dict(summary: Any) -> dict[str, Any]:
@@ -153,9 +136,20 @@ def as_dict(summary: Any) -> dict[str, Any]:
     return dataclasses.asdict(summary)
 
 
-def _print_explanation(library: Any) -> None:
-    for line in library.explanation:
-        console.print_text(line)
+def _print_operators(summary: Any) -> None:
+    rows = [
+        (
+            operator.name,
+            operator.op,
+            console.format_shape(operator.out_shape),
+            f"{operator.macs:,}",
+            ", ".join(operator.onnx_nodes),
+        )
+        for operator in summary.operators
+    ]
+    columns = ("function", "operator", "result", "multiply-adds", "made of nodes")
+    left = ("function", "operator", "result", "made of nodes")
+    console.print_table("operators", columns, rows, left)
 
 
 def _print_result(output: Path, seconds: float, summary: Any) -> None:

@@ -102,12 +102,10 @@ def progress(enabled: bool = True):
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     )  # fmt: skip
     with Bars(*columns, console=_console(stderr=True), transient=True) as bars:
-        tasks: dict[str, Any] = {}
+        task = bars.add_task("", total=None)
 
         def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)
+            bars.update(task, description=stage, completed=done, total=total)
 
         yield report
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from tvmrt.export import atomic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,32 +17,22 @@ GOLDEN_PREFIX = "out:"  # a name with it in an .npz is an expected output, not a
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file aside and rename it over ``path`` when all went well.
-
-    On any failure an existing file stays as it was and nothing else is left behind.
-    Raises OSError that names ``path``.
-    """
+def writing(path: Path) -> Iterator[None]:
+    """Let failures of writing name ``path`` rather than the file that is written aside of it."""
     try:
-        handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        yield
     except OSError as error:
+        if error.errno is None:
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        os.chmod(aside, 0o666 & ~_umask())
-        os.replace(aside, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(aside)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def check_folder_of(path: Path) -> Path:
+    """Return ``path`` if its folder is there, before any work is done for it."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it")
+    return path
 
 
 def check_file(path: Path) -> Path:
@@ -75,14 +65,14 @@ def load_inputs(path: Path) -> dict[str, np.ndarray]:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays by name as an ``.npz``, aside first."""
+    """Write arrays by name as an ``.npz``; on failure an old file stays as it was."""
     import numpy as np
 
-    with replacing(path) as stream:
+    with writing(path), atomic.replacing(path) as aside, open(aside, "wb") as stream:
         np.savez(stream, **arrays)
 
 
 def save_text(path: Path, text: str) -> None:
-    """Write UTF-8 text, aside first."""
-    with replacing(path) as stream:
-        stream.write(text.encode())
+    """Write UTF-8 text; on failure an old file stays as it was."""
+    with writing(path), atomic.replacing(path) as aside:
+        aside.write_text(text, encoding="utf-8")

@@ -43,7 +43,7 @@ class Picture:
 def of_summary(summary: Any) -> Picture:
     """Make a picture of a compiled network's summary."""
     return Picture(
-        boxes=[Box(b.name, b.offset, b.size, b.first, b.last) for b in summary.plan],
+        boxes=[Box(r.buffer, r.offset, r.size, r.first, r.last) for r in summary.plan],
         steps=[operator.name for operator in summary.operators],
         arena_bytes=summary.arena_bytes,
         lower_bound_bytes=summary.lower_bound_bytes,

@@ -49,21 +49,32 @@ def parse_names(texts: Iterable[str]) -> list[str]:
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
-def compiler_options(function: Callable) -> Callable:
-    """Add the options by which ``verify`` and ``bench`` choose how the network is compiled."""
-    options = [
-        click.option(
-            "--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True
-        ),
-        click.option("--device", "devices", multiple=True, metavar="NAME[,NAME...]",
-                     help="Devices that may take parts of the network, in order of preference."),
-        click.option("--shape", "shapes", multiple=True, metavar="INPUT=DIM,...",
-                     help="Shape of an input whose dimensions the file leaves open."),
-        click.option("--target", default="native", show_default=True,
-                     help="Machine to compile for: native (this one), host (any of its kind)."),
-        click.option("--cc", help="C compiler to use instead of the one found."),
-        click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True),
-    ]  # fmt: skip
-    for option in reversed(options):
+executor = click.option(
+    "--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True,
+    help="Run by the runtime from a graph, or by one generated function (ahead of time).",
+)  # fmt: skip
+device = click.option(
+    "--device", "devices", multiple=True, metavar="NAME[,NAME...]",
+    help="Devices that may take parts of the network, in order of preference.",
+)  # fmt: skip
+shape = click.option(
+    "--shape", "shapes", multiple=True, metavar="INPUT=DIM,...",
+    help="Shape of an input whose dimensions the file leaves open.",
+)  # fmt: skip
+target = click.option(
+    "--target", default="native", show_default=True,
+    help="native (this machine), host (any of its kind), or a board: cortex-m4, cortex-m55, "
+    "riscv32.",
+)  # fmt: skip
+c_compiler = click.option("--cc", help="C compiler to use instead of the one found.")
+threads = click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True,
+    help="How many threads may run one operator.",
+)  # fmt: skip
+
+
+def compile_here(function: Callable) -> Callable:
+    """Add the options by which ``verify`` and ``bench`` compile for this machine."""
+    for option in (threads, c_compiler, target, shape, device, executor):
         function = option(function)
     return function

@@ -43,7 +43,9 @@ VALUES_SHOWN = 8
     help="Run that often and tell the times.",
 )
 @click.option("--profile", is_flag=True, help="Tell the time of every operator.")
-@click.option("--threads", type=click.IntRange(min=1), help="All of the machine's if not given.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="How many threads may run one operator."
+)
 @console.json_option
 def command(
     library: Path, inputs_file: Path, outputs_file: Path | None, repeat: int, profile: bool,
@@ -53,6 +55,8 @@ def command(
     from tvmrt.cli.session import Session
 
     files.check_file(library)
+    if outputs_file:
+        files.check_folder_of(outputs_file)
     inputs = files.load_inputs(inputs_file)
     session = Session(library, threads)
     outputs = session.run(session.fit(inputs, str(inputs_file)))

@@ -41,7 +41,7 @@ class Row:
     metavar="IN.npz",
     help="Inputs by name; made up if not given.",
 )
-@options.compiler_options
+@options.compile_here
 @click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
 @click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
 @console.json_option

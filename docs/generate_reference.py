@@ -1,0 +1,90 @@
+"""Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
+
+``docs/reference/command-line.md`` comes from the command's own help. A test fails when a page no
+longer is what this script writes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from pathlib import Path
+
+import click
+
+from tvmrt.cli import app
+
+REFERENCE = Path(__file__).parent / "reference"
+
+HEAD = """# The command line
+
+Made by `docs/generate_reference.py` from the command itself: `tvmrt COMMAND --help` says the same.
+
+Every command prints text for people, or with `--json` one JSON object for programs. Progress goes
+to standard error and only to a terminal. Exit codes:
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | the result is wrong (`tvmrt verify`) |
+| 2 | the request cannot be met; one sentence on standard error says what, where and what to do |
+
+Set `TVMRT_TRACEBACK=1` to see where in the Python sources an error came up.
+"""
+
+
+def _value_name(option: click.Option) -> str:
+    """Return what stands for the option's value, in words that do not change between clicks."""
+    if option.is_flag:
+        return ""
+    if isinstance(option.type, click.Choice):
+        return " or ".join(option.type.choices)
+    return option.metavar or option.type.name.split()[0].upper()
+
+
+def _option_row(option: click.Option) -> str:
+    name = f"{', '.join(option.opts)} {_value_name(option)}".strip()
+    text = option.help or ""
+    if option.required:
+        text += " Required."
+    elif option.show_default:
+        text += f" Default: `{option.default}`."
+    return f"| `{name}` | {text.strip()} |"
+
+
+def _usage(name: str, command: click.Command) -> str:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    words = [argument.metavar or argument.name.upper() for argument in arguments]
+    return " ".join(["tvmrt", name, *words, "[OPTIONS]"])
+
+
+def _section(name: str, command: click.Command) -> str:
+    rows = [_option_row(p) for p in command.params if isinstance(p, click.Option)]
+    table = "\n".join(["| option | meaning |", "|---|---|", *rows])
+    usage = f"```text\n{_usage(name, command)}\n```"
+    paragraphs = [_wrap(part) for part in inspect.cleandoc(command.help or "").split("\n\n")]
+    return "\n\n".join([f"## tvmrt {name}", usage, *paragraphs, table])
+
+
+def _wrap(paragraph: str) -> str:
+    return textwrap.fill(" ".join(paragraph.split()), 100)
+
+
+def command_line() -> str:
+    """Return the page of the command line."""
+    context = click.Context(app.group, info_name="tvmrt")
+    commands = [(name, app.group.get_command(context, name)) for name in app.COMMANDS]
+    return "\n\n".join([HEAD.rstrip(), *(_section(name, c) for name, c in commands)]) + "\n"
+
+
+PAGES = {"command-line.md": command_line}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, make in PAGES.items():
+        (REFERENCE / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
