@@ -1,0 +1,302 @@
+/* DLPack both ways: tensors of other libraries as NDArray, NDArray for other libraries; no copies.
+ */
+#include "core.h"
+
+enum { ZERO_COPY_ALIGN_BYTES = 64 }; /* what a managed tensor of the runtime promises */
+
+static const char kOldName[] = "dltensor";
+static const char kOldUsed[] = "used_dltensor";
+static const char kNewName[] = "dltensor_versioned";
+static const char kNewUsed[] = "used_dltensor_versioned";
+
+/* ---- from others ---- */
+
+static int is_aligned(const DLTensor* tensor) {
+  return ((uintptr_t)tensor->data + tensor->byte_offset) % ZERO_COPY_ALIGN_BYTES == 0;
+}
+
+static int is_compact(const DLTensor* tensor) {
+  int64_t expected = 1;
+  if (tensor->strides == NULL) return 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    if (tensor->shape[i] == 0) return 1;
+    if (tensor->shape[i] != 1 && tensor->strides[i] != expected) return 0;
+    expected *= tensor->shape[i];
+  }
+  return 1;
+}
+
+/* A view for memory that is less aligned than the runtime's own tensors: good for any function that
+   takes a DLTensor. Takes `foreign` over on success. */
+static PyObject* wrap_foreign(DLManagedTensor* foreign) {
+  PyObject* self;
+  if (foreign->dl_tensor.dtype.code == kDLBool) {
+    foreign->dl_tensor.dtype = (DLDataType){kDLUInt, 1, foreign->dl_tensor.dtype.lanes};
+  }
+  foreign->dl_tensor.strides = NULL; /* compact: the caller has looked */
+  self = make_borrowed_tensor(&foreign->dl_tensor);
+  if (self != NULL) ((TensorObject*)self)->foreign = foreign;
+  return self;
+}
+
+/* *taken says whether `foreign` belongs to somebody else now, which it may even on failure. */
+static PyObject* import_managed(DLManagedTensor* foreign, int* taken) {
+  TVMArrayHandle handle = NULL;
+  *taken = 0;
+  if (!is_compact(&foreign->dl_tensor)) {
+    PyErr_SetString(PyExc_ValueError, "the array is not contiguous; pass a contiguous copy of it");
+    return NULL;
+  }
+  if (foreign->dl_tensor.device.device_type == kDLCPU && !is_aligned(&foreign->dl_tensor)) {
+    PyObject* view = wrap_foreign(foreign);
+    *taken = view != NULL;
+    return view;
+  }
+  if (TVMArrayFromDLPack(foreign, &handle) != 0) return raise_last_error();
+  *taken = 1;
+  return make_tensor(handle);
+}
+
+/* ---- numpy, by its buffer ---- */
+
+typedef struct {
+  DLManagedTensor managed;
+  Py_buffer view;
+} BufferManager;
+
+static void release_buffer(DLManagedTensor* managed) { /* any thread */
+  PyGILState_STATE state;
+  if (!Py_IsInitialized()) return;
+  state = PyGILState_Ensure();
+  PyBuffer_Release(&((BufferManager*)managed)->view);
+  PyMem_Free(managed);
+  PyGILState_Release(state);
+}
+
+static PyObject* import_buffer(PyObject* source) {
+  BufferManager* manager = PyMem_Malloc(sizeof(*manager));
+  PyObject* result;
+  int taken;
+  if (manager == NULL) return PyErr_NoMemory();
+  if (borrow_tensor(source, &manager->view, &manager->managed.dl_tensor, PyBUF_WRITABLE) != 0) {
+    PyMem_Free(manager);
+    return NULL;
+  }
+  manager->managed.manager_ctx = NULL;
+  manager->managed.deleter = release_buffer;
+  result = import_managed(&manager->managed, &taken);
+  if (!taken) {
+    PyBuffer_Release(&manager->view);
+    PyMem_Free(manager);
+  }
+  return result;
+}
+
+/* ---- capsules ---- */
+
+static void release_versioned(DLManagedTensor* managed) {
+  DLManagedTensorVersioned* versioned = managed->manager_ctx;
+  if (versioned->deleter != NULL) versioned->deleter(versioned);
+  free(managed);
+}
+
+/* A capsule whose tensor was taken is renamed, so that nobody takes it again. */
+static PyObject* end_import(PyObject* capsule, const char* used, PyObject* result, int taken) {
+  PyObject* exception = result == NULL ? take_exception() : NULL;
+  if (taken && PyCapsule_SetName(capsule, used) != 0) Py_CLEAR(result);
+  if (exception != NULL) raise_exception(exception);
+  return result;
+}
+
+static PyObject* import_versioned(PyObject* capsule) {
+  DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kNewName);
+  DLManagedTensor* managed;
+  PyObject* result;
+  int taken;
+  if (versioned == NULL) return NULL;
+  if (versioned->version.major > DLPACK_MAJOR_VERSION) {
+    return PyErr_Format(PyExc_BufferError, "DLPack %u is newer than the %d known here",
+                        versioned->version.major, DLPACK_MAJOR_VERSION);
+  }
+  managed = malloc(sizeof(*managed)); /* freed by whoever drops the tensor, without the GIL */
+  if (managed == NULL) return PyErr_NoMemory();
+  *managed = (DLManagedTensor){versioned->dl_tensor, versioned, release_versioned};
+  result = import_managed(managed, &taken);
+  if (!taken) free(managed);
+  return end_import(capsule, kNewUsed, result, taken);
+}
+
+static PyObject* import_capsule(PyObject* capsule) {
+  DLManagedTensor* managed;
+  PyObject* result;
+  int taken;
+  if (PyCapsule_IsValid(capsule, kNewName)) return import_versioned(capsule);
+  if (!PyCapsule_IsValid(capsule, kOldName)) {
+    PyErr_SetString(PyExc_ValueError,
+                    "the capsule is no DLPack tensor, or was used before; ask for a fresh one");
+    return NULL;
+  }
+  managed = PyCapsule_GetPointer(capsule, kOldName);
+  result = import_managed(managed, &taken);
+  return end_import(capsule, kOldUsed, result, taken);
+}
+
+/* Producers before the 2023 standard take no max_version. */
+static PyObject* ask_for_capsule(PyObject* source) {
+  PyObject* method = PyObject_GetAttrString(source, "__dlpack__");
+  PyObject *empty, *kwargs, *capsule = NULL;
+  if (method == NULL) {
+    PyErr_Format(PyExc_TypeError, "a %s offers no DLPack tensor", Py_TYPE(source)->tp_name);
+    return NULL;
+  }
+  empty = PyTuple_New(0);
+  kwargs = Py_BuildValue("{s(ii)}", "max_version", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  if (empty != NULL && kwargs != NULL) {
+    capsule = PyObject_Call(method, empty, kwargs);
+    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();
+      capsule = PyObject_CallNoArgs(method);
+    }
+  }
+  Py_XDECREF(kwargs);
+  Py_XDECREF(empty);
+  Py_DECREF(method);
+  return capsule;
+}
+
+PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
+  PyObject *capsule, *result;
+  (void)self;
+  if (PyCapsule_CheckExact(source)) return import_capsule(source);
+  if (Py_IS_TYPE(source, (PyTypeObject*)hooks.numpy_array)) {
+    result = import_buffer(source);
+    if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+    PyErr_Clear(); /* an element type that buffers have no letter for */
+  }
+  capsule = ask_for_capsule(source);
+  if (capsule == NULL) return NULL;
+  if (PyCapsule_CheckExact(capsule)) {
+    result = import_capsule(capsule);
+  } else {
+    result = PyErr_Format(PyExc_TypeError, "__dlpack__() of a %s returned no capsule",
+                          Py_TYPE(source)->tp_name);
+  }
+  Py_DECREF(capsule);
+  return result;
+}
+
+/* ---- for others ---- */
+
+/* What keeps a view alive in a capsule: the Python object that holds the memory. */
+static void release_owner(DLManagedTensor* managed) {
+  PyGILState_STATE state;
+  if (Py_IsInitialized()) {
+    state = PyGILState_Ensure();
+    Py_DECREF((PyObject*)managed->manager_ctx);
+    PyGILState_Release(state);
+  }
+  free(managed);
+}
+
+static DLManagedTensor* export_view(PyObject* self) {
+  DLManagedTensor* managed = malloc(sizeof(*managed));
+  if (managed == NULL) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  *managed = (DLManagedTensor){*((TensorObject*)self)->tensor, Py_NewRef(self), release_owner};
+  if (managed->dl_tensor.dtype.code == kDLUInt && managed->dl_tensor.dtype.bits == 1) {
+    managed->dl_tensor.dtype = (DLDataType){kDLBool, 8, managed->dl_tensor.dtype.lanes};
+  }
+  return managed;
+}
+
+static DLManagedTensor* export_managed(PyObject* self) {
+  TensorObject* object = (TensorObject*)self;
+  DLManagedTensor* managed = NULL;
+  if (object->tensor == NULL || (object->is_view && object->foreign == NULL)) {
+    PyErr_SetString(PyExc_ValueError, "a tensor borrowed for one call cannot be given away");
+    return NULL;
+  }
+  if (object->is_view) return export_view(self);
+  if (TVMArrayToDLPack(object->tensor, &managed) == 0) return managed;
+  raise_last_error();
+  return NULL;
+}
+
+static void drop_unused_capsule(PyObject* capsule) {
+  DLManagedTensor* managed;
+  if (!PyCapsule_IsValid(capsule, kOldName)) return;
+  managed = PyCapsule_GetPointer(capsule, kOldName);
+  if (managed->deleter != NULL) managed->deleter(managed);
+}
+
+PyObject* tensor_to_dlpack(PyObject* self, PyObject* none) {
+  DLManagedTensor* managed = export_managed(self);
+  PyObject* capsule;
+  (void)none;
+  if (managed == NULL) return NULL;
+  capsule = PyCapsule_New(managed, kOldName, drop_unused_capsule);
+  if (capsule == NULL) managed->deleter(managed);
+  return capsule;
+}
+
+static void release_versioned_export(DLManagedTensorVersioned* versioned) {
+  DLManagedTensor* managed = versioned->manager_ctx;
+  if (managed->deleter != NULL) managed->deleter(managed);
+  free(versioned);
+}
+
+static void drop_unused_versioned(PyObject* capsule) {
+  DLManagedTensorVersioned* versioned;
+  if (!PyCapsule_IsValid(capsule, kNewName)) return;
+  versioned = PyCapsule_GetPointer(capsule, kNewName);
+  if (versioned->deleter != NULL) versioned->deleter(versioned);
+}
+
+static PyObject* to_versioned(PyObject* self) {
+  DLManagedTensor* managed = export_managed(self);
+  DLManagedTensorVersioned* versioned;
+  PyObject* capsule;
+  if (managed == NULL) return NULL;
+  versioned = malloc(sizeof(*versioned));
+  if (versioned == NULL) {
+    managed->deleter(managed);
+    return PyErr_NoMemory();
+  }
+  *versioned = (DLManagedTensorVersioned){
+      .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+      .manager_ctx = managed,
+      .deleter = release_versioned_export,
+      .dl_tensor = managed->dl_tensor,
+  };
+  capsule = PyCapsule_New(versioned, kNewName, drop_unused_versioned);
+  if (capsule == NULL) release_versioned_export(versioned);
+  return capsule;
+}
+
+PyObject* tensor_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static char* names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
+  int major = 0, minor = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &max_version,
+                                   &device, &copy)) {
+    return NULL;
+  }
+  if (copy == Py_True) {
+    PyErr_SetString(PyExc_BufferError, "a copy is not made here; copy the tensor first");
+    return NULL;
+  }
+  if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor)) return NULL;
+  return major >= DLPACK_MAJOR_VERSION ? to_versioned(self) : tensor_to_dlpack(self, NULL);
+}
+
+PyObject* tensor_dlpack_device(PyObject* self, PyObject* none) {
+  DLTensor* tensor = ((TensorObject*)self)->tensor;
+  (void)none;
+  if (tensor == NULL) {
+    PyErr_SetString(PyExc_ValueError, "the tensor was borrowed for a call that has ended");
+    return NULL;
+  }
+  return Py_BuildValue("ii", (int)tensor->device.device_type, (int)tensor->device.device_id);
+}

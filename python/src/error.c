@@ -1,0 +1,83 @@
+/* Errors in both directions. The exception of a Python callback is kept while its text travels
+   through C; when the text comes out on the same thread the same exception is raised again, with
+   its traceback. */
+#include "core.h"
+
+static _Thread_local PyObject* recorded_exception = NULL;
+static _Thread_local PyObject* recorded_text = NULL;
+int num_recorded_errors = 0;
+
+void forget_python_error(void) {
+  if (recorded_exception == NULL) return;
+  num_recorded_errors--;
+  Py_CLEAR(recorded_exception);
+  Py_CLEAR(recorded_text);
+}
+
+#if PY_VERSION_HEX >= 0x030C0000
+PyObject* take_exception(void) { return PyErr_GetRaisedException(); }
+void raise_exception(PyObject* exception) { PyErr_SetRaisedException(exception); }
+#else
+PyObject* take_exception(void) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace != NULL) PyException_SetTraceback(value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return value;
+}
+void raise_exception(PyObject* exception) {
+  PyErr_Restore(Py_NewRef((PyObject*)Py_TYPE(exception)), exception,
+                PyException_GetTraceback(exception));
+}
+#endif
+
+void record_python_error(void) {
+  PyObject* exception = take_exception();
+  PyObject* text;
+  const char* utf8;
+  forget_python_error();
+  if (exception == NULL) {
+    TVMPackedFuncSetLastError("SystemError: a Python function failed without an exception");
+    return;
+  }
+  text = PyUnicode_FromFormat("%s: %S", Py_TYPE(exception)->tp_name, exception);
+  utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+  PyErr_Clear(); /* a text that cannot be made must not hide the exception */
+  TVMPackedFuncSetLastError(utf8 ? utf8 : Py_TYPE(exception)->tp_name);
+  if (utf8 == NULL) {
+    Py_XDECREF(text);
+    text = PyUnicode_FromString(Py_TYPE(exception)->tp_name);
+  }
+  recorded_exception = exception;
+  recorded_text = text;
+  num_recorded_errors++;
+}
+
+PyObject* raise_last_error(void) {
+  const char* utf8 = TVMGetLastError();
+  PyObject* cause = recorded_exception;
+  PyObject* cause_text = recorded_text;
+  PyObject *text, *exception;
+  int found = 0;
+  recorded_exception = recorded_text = NULL;
+  if (cause != NULL) num_recorded_errors--;
+  text = PyUnicode_DecodeUTF8(utf8, (Py_ssize_t)strlen(utf8), "replace");
+  if (text != NULL && cause_text != NULL) found = PyUnicode_Contains(text, cause_text);
+  if (found == 1 && PyUnicode_GET_LENGTH(text) == PyUnicode_GET_LENGTH(cause_text)) {
+    raise_exception(cause);
+    cause = NULL;
+  } else if (text != NULL && found >= 0) {
+    exception = PyObject_CallFunctionObjArgs(hooks.make_error, text, NULL);
+    if (exception != NULL && found == 1) {
+      PyException_SetCause(exception, cause);
+      cause = NULL;
+    }
+    if (exception != NULL) raise_exception(exception);
+  }
+  Py_XDECREF(text);
+  Py_XDECREF(cause);
+  Py_XDECREF(cause_text);
+  return NULL;
+}

@@ -1,0 +1,117 @@
+/* PackedFunc: the call from Python to C. */
+#include "core.h"
+
+static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, size_t nargsf,
+                                     PyObject* names) {
+  TVMFunctionHandle handle = ((FunctionObject*)self)->handle;
+  PyThreadState* state;
+  PyObject* result;
+  Args args;
+  TVMValue value;
+  int code, rc;
+  if (names != NULL && PyTuple_GET_SIZE(names) != 0) {
+    PyErr_SetString(PyExc_TypeError, "a packed function takes no keyword arguments");
+    return NULL;
+  }
+  if (args_pack(&args, values, PyVectorcall_NARGS(nargsf)) != 0) return NULL;
+  state = PyEval_SaveThread();
+  rc = TVMFuncCall(handle, args.values, args.codes, args.count, &value, &code);
+  PyEval_RestoreThread(state);
+  if (rc == 0) {
+    result = value_to_python(value, code);
+    if (num_recorded_errors != 0) forget_python_error();
+  } else {
+    result = raise_last_error();
+  }
+  args_release(&args);
+  return result;
+}
+
+PyObject* make_function(TVMFunctionHandle handle) {
+  FunctionObject* self;
+  if (handle == NULL) Py_RETURN_NONE;
+  self = PyObject_New(FunctionObject, &FunctionType);
+  if (self == NULL) {
+    TVMFuncFree(handle);
+    return NULL;
+  }
+  self->vectorcall = function_vectorcall;
+  self->handle = handle;
+  self->weakrefs = NULL;
+  return (PyObject*)self;
+}
+
+PyObject* core_function_from_handle(PyObject* self, PyObject* address) {
+  void* handle = PyLong_AsVoidPtr(address);
+  (void)self;
+  if (handle == NULL && PyErr_Occurred()) return NULL;
+  return make_function(handle);
+}
+
+static void function_dealloc(PyObject* self) {
+  FunctionObject* function = (FunctionObject*)self;
+  if (function->weakrefs != NULL) PyObject_ClearWeakRefs(self);
+  TVMFuncFree(function->handle);
+  PyObject_Free(self);
+}
+
+static PyObject* function_get_handle(PyObject* self, void* closure) {
+  (void)closure;
+  return PyLong_FromVoidPtr(((FunctionObject*)self)->handle);
+}
+
+static PyObject* function_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<tvmrt.runtime.PackedFunc at %p>", ((FunctionObject*)self)->handle);
+}
+
+static PyObject* function_richcompare(PyObject* left, PyObject* right, int op) {
+  int equal;
+  if (!Py_IS_TYPE(right, &FunctionType) || (op != Py_EQ && op != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
+  equal = ((FunctionObject*)left)->handle == ((FunctionObject*)right)->handle;
+  return PyBool_FromLong(equal == (op == Py_EQ));
+}
+
+static Py_hash_t function_hash(PyObject* self) {
+  return _Py_HashPointer(((FunctionObject*)self)->handle);
+}
+
+static PyObject* function_reduce(PyObject* self, PyObject* none) {
+  (void)self;
+  (void)none;
+  PyErr_SetString(PyExc_TypeError,
+                  "a packed function is an address in this process and cannot be pickled; "
+                  "pickle the module and ask it for the function");
+  return NULL;
+}
+
+static PyMethodDef function_methods[] = {
+    {"__reduce__", function_reduce, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef function_getset[] = {
+    {"handle", function_get_handle, NULL, "Address of the C handle; the object owns one reference.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject FunctionType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime.PackedFunc",
+    .tp_doc =
+        "A function with the packed calling convention.\n\n"
+        "Call it with None, numbers, str, bytes, NDArray, contiguous numpy arrays (passed\n"
+        "without a copy, for the time of the call), Device, DataType, Module, PackedFunc,\n"
+        "callables, lists, tuples and dicts. The GIL is released while C runs. An error\n"
+        "in C is raised as the exception type that its text names, else as TVMError.",
+    .tp_basicsize = sizeof(FunctionObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(FunctionObject, vectorcall),
+    .tp_weaklistoffset = offsetof(FunctionObject, weakrefs),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = function_dealloc,
+    .tp_repr = function_repr,
+    .tp_richcompare = function_richcompare,
+    .tp_hash = function_hash,
+    .tp_methods = function_methods,
+    .tp_getset = function_getset,
+};

@@ -1,0 +1,143 @@
+/* The extension module: its functions, its types, and the hooks that Python fills in. */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+
+#include "core.h"
+
+Hooks hooks;
+
+/* ---- hooks ---- */
+
+typedef struct {
+  const char* name;
+  PyObject** slot;
+} Hook;
+
+static const Hook kHooks[] = {
+    {"module_class", &hooks.module_class}, {"tensor_class", &hooks.tensor_class},
+    {"device_class", &hooks.device_class}, {"object_class", &hooks.object_class},
+    {"convert", &hooks.convert},           {"own_tensor", &hooks.own_tensor},
+    {"make_error", &hooks.make_error},     {"opaque_pointer", &hooks.opaque_pointer},
+    {"numpy_array", &hooks.numpy_array},   {"numpy_empty", &hooks.numpy_empty},
+    {"numpy_dtype", &hooks.numpy_dtype},   {"copy_from", &hooks.copy_from},
+};
+
+static PyTypeObject* base_of_hook(const char* name) {
+  if (strcmp(name, "module_class") == 0) return &ModuleType;
+  if (strcmp(name, "tensor_class") == 0) return &TensorType;
+  if (strcmp(name, "device_class") == 0) return &DeviceType;
+  return NULL;
+}
+
+static int set_hook(const char* name, PyObject* value) {
+  PyTypeObject* base = base_of_hook(name);
+  if (base != NULL && !(PyType_Check(value) && PyType_IsSubtype((PyTypeObject*)value, base))) {
+    PyErr_Format(PyExc_TypeError, "%s must be derived from %s", name, base->tp_name);
+    return -1;
+  }
+  for (size_t i = 0; i < sizeof(kHooks) / sizeof(kHooks[0]); i++) {
+    if (strcmp(kHooks[i].name, name) == 0) {
+      Py_XSETREF(*kHooks[i].slot, Py_NewRef(value));
+      return 0;
+    }
+  }
+  PyErr_Format(PyExc_TypeError, "there is no hook named '%s'", name);
+  return -1;
+}
+
+PyObject* core_configure(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject *name, *value;
+  Py_ssize_t position = 0;
+  (void)self;
+  if (!PyArg_ParseTuple(args, ":configure")) return NULL;
+  while (kwargs != NULL && PyDict_Next(kwargs, &position, &name, &value)) {
+    const char* text = PyUnicode_AsUTF8(name);
+    if (text == NULL || set_hook(text, value) != 0) return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+/* ---- the library ---- */
+
+/* Libraries of generated code look the runtime's functions up among the global symbols. */
+static PyObject* make_library_global(PyObject* self, PyObject* none) {
+  Dl_info info;
+  (void)self;
+  (void)none;
+  if (dladdr((void*)(uintptr_t)TVMFuncCall, &info) == 0 || info.dli_fname == NULL) {
+    PyErr_SetString(PyExc_OSError, "the file of libtvm_runtime cannot be found");
+    return NULL;
+  }
+  if (dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) == NULL) {
+    return PyErr_Format(PyExc_OSError, "cannot make %s global: %s", info.dli_fname, dlerror());
+  }
+  return PyUnicode_DecodeFSDefault(info.dli_fname);
+}
+
+/* What long-running C needs of the interpreter: Ctrl-C above all. A name that the runtime does not
+   know is no failure. */
+static void register_interpreter(void) {
+  static const struct {
+    const char* name;
+    void (*function)(void);
+  } kFunctions[] = {
+      {"PyErr_CheckSignals", (void (*)(void))PyErr_CheckSignals},
+      {"Py_IncRef", (void (*)(void))Py_IncRef},
+      {"Py_DecRef", (void (*)(void))Py_DecRef},
+      {"PyGILState_Ensure", (void (*)(void))PyGILState_Ensure},
+      {"PyGILState_Release", (void (*)(void))PyGILState_Release},
+  };
+  for (size_t i = 0; i < sizeof(kFunctions) / sizeof(kFunctions[0]); i++) {
+    (void)TVMBackendRegisterEnvCAPI(kFunctions[i].name, (void*)(uintptr_t)kFunctions[i].function);
+  }
+}
+
+/* ---- the module ---- */
+
+static PyMethodDef core_methods[] = {
+    {"configure", (PyCFunction)(void (*)(void))core_configure, METH_VARARGS | METH_KEYWORDS,
+     "Supply the classes and conversions that are in Python, by name."},
+    {"make_library_global", make_library_global, METH_NOARGS,
+     "Open libtvm_runtime for the libraries loaded later; its path."},
+    {"adopt", core_adopt, METH_VARARGS, "adopt(class, address): take over one reference."},
+    {"function_from_handle", core_function_from_handle, METH_O,
+     "The PackedFunc that takes over one reference; None for 0."},
+    {"function_from_callable", core_function_from_callable, METH_O,
+     "A PackedFunc that calls a Python callable."},
+    {"tensor_from_handle", core_tensor_from_handle, METH_O,
+     "The NDArray that takes over one reference; None for 0."},
+    {"from_dlpack", core_from_dlpack, METH_O,
+     "An NDArray that shares the memory of a DLPack tensor, capsule or numpy array."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_doc = "Calls between Python and packed functions.",
+    .m_size = -1,
+    .m_methods = core_methods,
+};
+
+static const struct {
+  const char* name;
+  PyTypeObject* type;
+} kTypes[] = {
+    {"PackedFunc", &FunctionType}, {"Object", &ObjectType}, {"Module", &ModuleType},
+    {"Tensor", &TensorType},       {"Device", &DeviceType}, {"DataType", &DataTypeType},
+};
+
+PyMODINIT_FUNC PyInit__core(void); /* Python finds it by name */
+
+PyMODINIT_FUNC PyInit__core(void) {
+  PyObject* module = PyModule_Create(&core_module);
+  for (size_t i = 0; module != NULL && i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
+    PyObject* type = (PyObject*)kTypes[i].type;
+    if (PyType_Ready(kTypes[i].type) != 0 ||
+        PyObject_SetAttrString(module, kTypes[i].name, type) != 0) {
+      Py_CLEAR(module);
+    }
+  }
+  if (module != NULL) register_interpreter();
+  return module;
+}

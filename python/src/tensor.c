@@ -1,0 +1,318 @@
+/* NDArray: the tensor type, its attributes and the copies that inference makes on every run. */
+#include "core.h"
+
+enum { COPY_WITHOUT_GIL_BYTES = 1 << 16 }; /* below, giving the GIL up costs more than the copy */
+
+/* ---- making ---- */
+
+static TensorObject* tensor_allocate(void) {
+  PyTypeObject* type = (PyTypeObject*)hooks.tensor_class;
+  return (TensorObject*)type->tp_alloc(type, 0); /* zeroed */
+}
+
+PyObject* make_tensor(TVMArrayHandle handle) {
+  TensorObject* self;
+  if (handle == NULL) Py_RETURN_NONE;
+  self = tensor_allocate();
+  if (self == NULL) {
+    TVMArrayFree(handle);
+    return NULL;
+  }
+  self->tensor = handle;
+  return (PyObject*)self;
+}
+
+PyObject* make_borrowed_tensor(DLTensor* tensor) {
+  TensorObject* self = tensor_allocate();
+  if (self == NULL) return NULL;
+  self->tensor = tensor;
+  self->is_view = 1;
+  return (PyObject*)self;
+}
+
+PyObject* core_tensor_from_handle(PyObject* self, PyObject* address) {
+  void* handle = PyLong_AsVoidPtr(address);
+  (void)self;
+  if (handle == NULL && PyErr_Occurred()) return NULL;
+  return make_tensor(handle);
+}
+
+static void tensor_dealloc(PyObject* object) {
+  TensorObject* self = (TensorObject*)object;
+  PyTypeObject* type = Py_TYPE(object);
+  if (self->weakrefs != NULL) PyObject_ClearWeakRefs(object);
+  if (self->foreign != NULL) {
+    if (self->foreign->deleter != NULL) self->foreign->deleter(self->foreign);
+  } else if (!self->is_view) {
+    TVMArrayFree(self->tensor);
+  }
+  type->tp_free(object);
+}
+
+/* ---- attributes ---- */
+
+static DLTensor* tensor_of(PyObject* self) {
+  DLTensor* tensor = ((TensorObject*)self)->tensor;
+  if (tensor == NULL) {
+    PyErr_SetString(PyExc_ValueError,
+                    "the tensor was borrowed for the time of a call that has ended; copy it there");
+  }
+  return tensor;
+}
+
+static PyObject* extents_to_tuple(const int64_t* extents, int n) {
+  PyObject* tuple = PyTuple_New(n);
+  for (int i = 0; tuple != NULL && i < n; i++) {
+    PyObject* extent = PyLong_FromLongLong(extents[i]);
+    if (extent == NULL) {
+      Py_CLEAR(tuple);
+    } else {
+      PyTuple_SET_ITEM(tuple, i, extent);
+    }
+  }
+  return tuple;
+}
+
+static PyObject* tensor_get_shape(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  return tensor ? extents_to_tuple(tensor->shape, tensor->ndim) : NULL;
+}
+
+static PyObject* tensor_get_strides(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  if (tensor == NULL) return NULL;
+  if (tensor->strides == NULL) Py_RETURN_NONE;
+  return extents_to_tuple(tensor->strides, tensor->ndim);
+}
+
+static PyObject* tensor_get_ndim(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  return tensor ? PyLong_FromLong(tensor->ndim) : NULL;
+}
+
+static const char* dtype_base(DLDataType dtype) {
+  static const char* const names[] = {"int",    "uint",    "float",      "handle",
+                                      "bfloat", "complex", "e4m3_float", "e5m2_float"};
+  return dtype.code < sizeof(names) / sizeof(names[0]) ? names[dtype.code] : NULL;
+}
+
+PyObject* dtype_to_text(DLDataType dtype) {
+  const char* base = dtype_base(dtype);
+  char lanes[8] = "";
+  if (dtype.lanes > 1) snprintf(lanes, sizeof(lanes), "x%u", (unsigned)dtype.lanes);
+  if (base == NULL) {
+    return PyUnicode_FromFormat("custom[%u]%u%s", (unsigned)dtype.code, (unsigned)dtype.bits,
+                                lanes);
+  }
+  if (dtype.code == kDLUInt && dtype.bits == 1) return PyUnicode_FromFormat("bool%s", lanes);
+  if (dtype.code == kDLOpaqueHandle) {
+    return PyUnicode_FromString(dtype.bits == 0 && dtype.lanes == 0 ? "void" : "handle");
+  }
+  return PyUnicode_FromFormat("%s%u%s", base, (unsigned)dtype.bits, lanes);
+}
+
+static PyObject* tensor_get_dtype(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  return tensor ? dtype_to_text(tensor->dtype) : NULL;
+}
+
+static PyObject* tensor_get_device(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  return tensor ? make_device(tensor->device) : NULL;
+}
+
+static PyObject* tensor_get_handle(PyObject* self, void* closure) {
+  (void)closure;
+  return PyLong_FromVoidPtr(((TensorObject*)self)->tensor);
+}
+
+static PyObject* tensor_get_data(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  return tensor ? PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset) : NULL;
+}
+
+static PyObject* tensor_get_is_view(PyObject* self, void* closure) {
+  (void)closure;
+  return PyBool_FromLong(((TensorObject*)self)->is_view);
+}
+
+size_t tensor_bytes(const DLTensor* tensor) {
+  size_t bytes = (size_t)((tensor->dtype.bits + 7) / 8) * tensor->dtype.lanes;
+  for (int i = 0; i < tensor->ndim; i++) bytes *= (size_t)tensor->shape[i];
+  return bytes;
+}
+
+static PyObject* tensor_get_nbytes(PyObject* self, void* closure) {
+  DLTensor* tensor = tensor_of(self);
+  (void)closure;
+  return tensor ? PyLong_FromSize_t(tensor_bytes(tensor)) : NULL;
+}
+
+/* ---- copies ---- */
+
+static int is_plain_host(const DLTensor* tensor) {
+  return tensor->device.device_type == kDLCPU && tensor->strides == NULL;
+}
+
+static void copy_bytes(void* to, const void* from, size_t bytes) {
+  if (bytes < COPY_WITHOUT_GIL_BYTES) {
+    memcpy(to, from, bytes);
+  } else {
+    Py_BEGIN_ALLOW_THREADS memcpy(to, from, bytes);
+    Py_END_ALLOW_THREADS
+  }
+}
+
+static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
+  int rc;
+  if (is_plain_host(tensor)) {
+    copy_bytes(to, (char*)tensor->data + tensor->byte_offset, bytes);
+    return 0;
+  }
+  Py_BEGIN_ALLOW_THREADS rc = TVMArrayCopyToBytes(tensor, to, bytes);
+  Py_END_ALLOW_THREADS if (rc != 0) raise_last_error();
+  return rc;
+}
+
+/* numpy.dtype objects of the types met so far; Python is asked once a type. */
+static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
+  enum { NUM_CODES = 8, NUM_SIZES = 129 };
+  static PyObject* known[NUM_CODES][NUM_SIZES];
+  PyObject* made;
+  if (dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES) {
+    PyObject** slot = &known[dtype.code][dtype.bits];
+    if (*slot == NULL) {
+      *slot = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, 1);
+    }
+    return *slot;
+  }
+  made = PyObject_CallFunction(hooks.numpy_dtype, "iii", dtype.code, dtype.bits, dtype.lanes);
+  if (made == NULL) return NULL;
+  PyErr_SetString(PyExc_TypeError, "a tensor of vectors is no plain numpy array; view its lanes");
+  Py_DECREF(made);
+  return NULL;
+}
+
+static PyObject* new_numpy_array(const DLTensor* tensor) {
+  PyObject* values[2];
+  PyObject* array;
+  values[1] = numpy_dtype_of(tensor->dtype);
+  if (values[1] == NULL) return NULL;
+  values[0] = extents_to_tuple(tensor->shape, tensor->ndim);
+  if (values[0] == NULL) return NULL;
+  array = PyObject_Vectorcall(hooks.numpy_empty, values, 2, NULL);
+  Py_DECREF(values[0]);
+  return array;
+}
+
+static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
+  DLTensor* tensor = tensor_of(self);
+  PyObject* array;
+  Py_buffer view;
+  int rc;
+  (void)none;
+  if (tensor == NULL) return NULL;
+  array = new_numpy_array(tensor);
+  if (array == NULL) return NULL;
+  if (PyObject_GetBuffer(array, &view, PyBUF_WRITABLE) != 0) { /* bfloat16 and its like */
+    PyObject *bytes, *copied;
+    PyErr_Clear();
+    bytes = PyObject_CallMethod(array, "view", "s", "uint8");
+    if (bytes == NULL || PyObject_GetBuffer(bytes, &view, PyBUF_WRITABLE) != 0) {
+      Py_XDECREF(bytes);
+      Py_DECREF(array);
+      return NULL;
+    }
+    copied = bytes;
+    Py_DECREF(copied); /* view holds it */
+  }
+  if ((size_t)view.len == tensor_bytes(tensor)) {
+    rc = copy_to_host(tensor, view.buf, (size_t)view.len);
+  } else {
+    PyErr_SetString(PyExc_SystemError, "the numpy type of the elements has another size");
+    rc = -1;
+  }
+  PyBuffer_Release(&view);
+  if (rc != 0) Py_CLEAR(array);
+  return array;
+}
+
+static int same_shape(const DLTensor* a, const DLTensor* b) {
+  if (a->ndim != b->ndim) return 0;
+  for (int i = 0; i < a->ndim; i++) {
+    if (a->shape[i] != b->shape[i]) return 0;
+  }
+  return 1;
+}
+
+/* 1 if copied, 0 if the general way has to be taken */
+static int copy_same_kind(DLTensor* to, PyObject* source) {
+  Py_buffer view;
+  DLTensor from;
+  int fits;
+  if (!is_plain_host(to) || !Py_IS_TYPE(source, (PyTypeObject*)hooks.numpy_array)) return 0;
+  if (borrow_tensor(source, &view, &from, 0) != 0) {
+    PyErr_Clear();
+    return 0;
+  }
+  fits = memcmp(&from.dtype, &to->dtype, sizeof(from.dtype)) == 0 && same_shape(&from, to);
+  if (fits) copy_bytes((char*)to->data + to->byte_offset, from.data, (size_t)view.len);
+  PyBuffer_Release(&view);
+  return fits;
+}
+
+static PyObject* tensor_copyfrom(PyObject* self, PyObject* source) {
+  DLTensor* tensor = tensor_of(self);
+  if (tensor == NULL) return NULL;
+  if (copy_same_kind(tensor, source)) return Py_NewRef(self);
+  return PyObject_CallFunctionObjArgs(hooks.copy_from, self, source, NULL);
+}
+
+static PyObject* tensor_same_as(PyObject* self, PyObject* other) {
+  if (!PyObject_TypeCheck(other, &TensorType)) Py_RETURN_FALSE;
+  return PyBool_FromLong(((TensorObject*)self)->tensor == ((TensorObject*)other)->tensor);
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"numpy", tensor_numpy, METH_NOARGS, "A new numpy array with the tensor's elements."},
+    {"asnumpy", tensor_numpy, METH_NOARGS, "The old name of numpy()."},
+    {"copyfrom", tensor_copyfrom, METH_O,
+     "Copy from a tensor or anything that numpy takes; the shape must be the same, the elements\n"
+     "are converted to the tensor's type."},
+    {"same_as", tensor_same_as, METH_O, "Whether both show the same C tensor."},
+    {"to_dlpack", tensor_to_dlpack, METH_NOARGS, "A DLPack capsule that shares the memory."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "A DLPack capsule that shares the memory, as the array API standard asks for it."},
+    {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "(device type, device id)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef tensor_getset[] = {
+    {"shape", tensor_get_shape, NULL, "Extents, a tuple.", NULL},
+    {"strides", tensor_get_strides, NULL, "Strides in elements; None if compact.", NULL},
+    {"ndim", tensor_get_ndim, NULL, "Number of dimensions.", NULL},
+    {"dtype", tensor_get_dtype, NULL, "Element type as text, such as 'float32'.", NULL},
+    {"device", tensor_get_device, NULL, "Where the memory is.", NULL},
+    {"handle", tensor_get_handle, NULL, "Address of the DLTensor.", NULL},
+    {"data_address", tensor_get_data, NULL, "Address of the first element.", NULL},
+    {"nbytes", tensor_get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {"is_view", tensor_get_is_view, NULL, "Whether the memory is somebody else's.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject TensorType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.Tensor",
+    .tp_doc = "Base of tvmrt.nd.NDArray.",
+    .tp_basicsize = sizeof(TensorObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_weaklistoffset = offsetof(TensorObject, weakrefs),
+    .tp_dealloc = tensor_dealloc,
+    .tp_methods = tensor_methods,
+    .tp_getset = tensor_getset,
+};

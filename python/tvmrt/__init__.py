@@ -1,0 +1,100 @@
+"""Trained networks to plain C, and a small runtime with the classic TVM ABI to run them anywhere.
+
+``tvmrt.compile`` takes an ONNX network to a library; everything else here is the runtime, with the
+names and the behaviour of ``tvm`` 0.8 to 0.18, so that ``import tvmrt as tvm`` serves deployment
+code. Both halves are imported when they are first used: the compiler works where the runtime is not
+built, the runtime never imports the compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.libinfo import __version__
+
+if TYPE_CHECKING:
+    from tvmrt import contrib, error, libinfo, nd, runtime
+    from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
+    from tvmrt.error import TVMError
+    from tvmrt.pipeline import compile
+    from tvmrt.runtime import (
+        DataType,
+        DataTypeCode,
+        Device,
+        Module,
+        NDArray,
+        PackedFunc,
+        cpu,
+        cuda,
+        device,
+        ext_dev,
+        gpu,
+        hexagon,
+        load_param_dict,
+        metal,
+        opencl,
+        rocm,
+        save_param_dict,
+        vpi,
+        vulkan,
+        webgpu,
+    )
+
+__all__ = [
+    "__version__",
+    "compile",
+    "contrib",
+    "error",
+    "libinfo",
+    "nd",
+    "runtime",
+    "TVMError",
+    "DataType",
+    "DataTypeCode",
+    "Device",
+    "Module",
+    "NDArray",
+    "PackedFunc",
+    "cpu",
+    "cuda",
+    "device",
+    "ext_dev",
+    "get_global_func",
+    "gpu",
+    "hexagon",
+    "load_param_dict",
+    "metal",
+    "opencl",
+    "register_extension",
+    "register_func",
+    "register_object",
+    "rocm",
+    "save_param_dict",
+    "vpi",
+    "vulkan",
+    "webgpu",
+]
+
+_MODULES = ("_ffi", "contrib", "error", "libinfo", "nd", "runtime")
+_OTHER_HOMES = {
+    "compile": "tvmrt.pipeline",
+    "TVMError": "tvmrt.error",
+    "register_extension": "tvmrt._ffi",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what a name stands for when it is first used."""
+    if name in _MODULES:
+        return importlib.import_module(f"tvmrt.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'tvmrt' has no attribute '{name}'")
+    home = importlib.import_module(_OTHER_HOMES.get(name, "tvmrt.runtime"))
+    value = getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,141 @@
+"""The graph executor that measures and shows single operators, under its classic name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.contrib.graph_executor import _text, device_numbers
+from tvmrt.runtime.device import Device
+from tvmrt.runtime.executor.graph_executor import GraphModule
+from tvmrt.runtime.module import Module
+from tvmrt.runtime.ndarray import NDArray, empty
+from tvmrt.runtime.packed_func import get_global_func
+from tvmrt.runtime.params import save_param_dict_to_file
+
+__all__ = ["GraphModuleDebug", "create"]
+
+
+def create(
+    graph_json_str: str,
+    libmod: Module,
+    device: Device | str | list[Device | str],
+    dump_root: str | None = None,
+) -> GraphModuleDebug:
+    """Return a debug executor for a graph and the library of its operators.
+
+    Parameters
+    ----------
+    graph_json_str
+        The graph as JSON text.
+    libmod
+        The library.
+    device
+        The device, or one for each kind that the graph uses.
+    dump_root
+        Folder where run() writes the graph and the outputs of all nodes; nothing is written
+        without it.
+    """
+    text = _text(graph_json_str)
+    make = get_global_func("tvm.graph_executor_debug.create")
+    return GraphModuleDebug(make(text, libmod, *device_numbers(device)), device, text, dump_root)
+
+
+class GraphModuleDebug(GraphModule):
+    """A graph executor whose operators can be run, measured and looked at one by one.
+
+    Parameters
+    ----------
+    module
+        The debug executor's module.
+    device
+        Its device or devices.
+    graph_json_str
+        The graph as JSON text.
+    dump_root
+        Folder where run() writes the outputs of all nodes, or None.
+    """
+
+    def __init__(
+        self, module: Module, device: Any, graph_json_str: str, dump_root: str | None = None
+    ) -> None:
+        super().__init__(module)
+        self.device = device
+        self._dump_root = None if dump_root is None else Path(dump_root)
+        graph = json.loads(graph_json_str)
+        self._graph_text = graph_json_str
+        self._nodes = graph["nodes"]
+        self._row = graph["node_row_ptr"]
+        self._shapes = graph["attrs"]["shape"][1]
+        self._types = graph["attrs"]["dltype"][1]
+
+    def run(self, **input_dict: Any) -> None:
+        """Run the network; with a dump folder, write the outputs of all nodes there too."""
+        super().run(**input_dict)
+        if self._dump_root is not None:
+            self._dump(self._dump_root)
+
+    def _dump(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "_tvmdbg_graph_dump.json").write_text(self._graph_text)
+        tensors = {
+            f"{node['name']}____{index}": self._node_output(index)
+            for index, node in enumerate(self._nodes)
+        }
+        save_param_dict_to_file(tensors, folder / "output_tensors.params")
+
+    def _node_output(self, index: int) -> NDArray:
+        entry = self._row[index]
+        out = empty(tuple(self._shapes[entry]), self._types[entry])
+        return self.debug_get_output(index, out)
+
+    def get_node_output(self, node: str | int) -> NDArray:
+        """Run up to a node and return a copy of its first output.
+
+        Raises
+        ------
+        KeyError
+            If there is no such node.
+        """
+        names = [entry["name"] for entry in self._nodes]
+        index = names.index(node) if node in names else node
+        if not isinstance(index, int) or not 0 <= index < len(names):
+            raise KeyError(f"the graph has no node {node!r}")
+        return self._node_output(index)
+
+    def execute_node(self, node: str | int) -> NDArray:
+        """Run a single node on what its inputs hold now and return a copy of its output."""
+        names = [entry["name"] for entry in self._nodes]
+        index = names.index(node) if isinstance(node, str) else node
+        self.module["execute_node"](index)
+        return self._node_output(index)
+
+    def run_individual(
+        self,
+        number: int,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+    ) -> list[float]:
+        """Measure every node by itself; return the mean seconds of each.
+
+        The parameters are those of Module.time_evaluator().
+        """
+        data = self.module["run_individual"](
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+        )
+        times = np.frombuffer(data, dtype=np.float64).reshape(len(self._nodes), -1)
+        return [float(seconds) for seconds in times.mean(axis=1)]
+
+    def exit(self) -> None:
+        """Do nothing; kept for old code."""

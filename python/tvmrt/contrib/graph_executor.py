@@ -1,0 +1,68 @@
+"""The graph executor under its classic name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.runtime.device import Device
+from tvmrt.runtime.executor.graph_executor import GraphModule
+from tvmrt.runtime.module import Module
+from tvmrt.runtime.packed_func import get_global_func
+
+__all__ = ["GraphModule", "create", "get_device"]
+
+
+def create(
+    graph_json_str: str | Any, libmod: Module, device: Device | str | list[Device | str]
+) -> GraphModule:
+    """Return an executor for a graph and the library of its operators.
+
+    Parameters
+    ----------
+    graph_json_str
+        The graph as JSON text.
+    libmod
+        The library.
+    device
+        The device, or one for each kind that the graph uses, the first for the host's part.
+    """
+    make = get_global_func("tvm.graph_executor.create")
+    return GraphModule(make(_text(graph_json_str), libmod, *device_numbers(device)))
+
+
+def get_device(libmod: Module, device: Any) -> list[Device]:
+    """Return one or several devices as a list of them.
+
+    Raises
+    ------
+    ValueError
+        If one of them is no device.
+    """
+    from tvmrt.runtime.device import device as make
+
+    given = list(device) if isinstance(device, (list, tuple)) else [device]
+    devices = [make(one) if isinstance(one, str) else one for one in given]
+    for one in devices:
+        if not isinstance(one, Device):
+            raise ValueError(f"{one!r} is no device; one is for example tvmrt.cpu(0)")
+    return devices
+
+
+def device_numbers(device: Any) -> list[int]:
+    """Return devices as the numbers that the C functions take: type and id of each."""
+    numbers = []
+    for one in get_device(None, device):
+        numbers += (one.device_type, one.device_id)
+    return numbers
+
+
+def _text(graph: Any) -> str:
+    """Return a graph as JSON text, also if an object that prints itself so was given."""
+    if isinstance(graph, str):
+        return graph
+    try:
+        return graph._tvm_graph_json()
+    except AttributeError:
+        raise ValueError(
+            f"a graph is JSON text, not {type(graph).__name__}; pass library.get_graph_json()"
+        ) from None

@@ -1,0 +1,165 @@
+"""Element types: DataType, its text and its numpy counterpart."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import numpy as np
+
+from tvmrt.runtime import _core
+
+__all__ = ["DataType", "DataTypeCode", "numpy_dtype", "of_numpy"]
+
+
+class DataTypeCode:
+    """Kinds of numbers."""
+
+    INT = 0
+    UINT = 1
+    FLOAT = 2
+    HANDLE = 3
+    BFLOAT = 4
+    E4M3Float = 6
+    E5M2Float = 7
+
+
+_BASES = {
+    "int": DataTypeCode.INT,
+    "uint": DataTypeCode.UINT,
+    "float": DataTypeCode.FLOAT,
+    "handle": DataTypeCode.HANDLE,
+    "bfloat": DataTypeCode.BFLOAT,
+    "complex": 5,
+    "e4m3_float": DataTypeCode.E4M3Float,
+    "e5m2_float": DataTypeCode.E5M2Float,
+}
+_NAMES = {code: name for name, code in _BASES.items()}
+_PATTERN = re.compile(r"(e4m3_float|e5m2_float|custom\[(\d+)\]|[a-z]+)(\d*)(?:x(\d+))?")
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(text: str) -> tuple[int, int, int]:
+    if text in ("", "void"):
+        return DataTypeCode.HANDLE, 0, 0
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"'{text}' is no data type; one is for example float32, int8x4 or bool")
+    base, custom, bits, lanes = match.groups()
+    if base == "bool":
+        return DataTypeCode.UINT, 1, int(lanes or 1)
+    if base == "handle":
+        return DataTypeCode.HANDLE, 64, int(lanes or 1)
+    code = int(custom) if custom else _BASES.get(base)
+    if code is None or int(bits or 32) > 255 or int(lanes or 1) > 65535:
+        raise ValueError(f"'{text}' is no data type; one is for example float32, int8x4 or bool")
+    return code, int(bits or 32), int(lanes or 1)
+
+
+class DataType(_core.DataType):
+    """The type of an element: a kind of number, its bits, and how many lanes a vector has.
+
+    Parameters
+    ----------
+    type_str
+        Such as ``"float32"``, ``"int8x4"``, ``"bool"``; another DataType or a numpy dtype will do.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any) -> DataType:
+        return _core.DataType.__new__(cls)
+
+    def __init__(self, type_str: Any) -> None:
+        super().__init__(*_parse(_to_text(type_str)))
+
+    def __str__(self) -> str:
+        if (self.bits, self.lanes) == (0, 0):
+            return "void"
+        lanes = f"x{self.lanes}" if self.lanes > 1 else ""
+        if (self.type_code, self.bits) == (DataTypeCode.UINT, 1):
+            return f"bool{lanes}"
+        if self.type_code == DataTypeCode.HANDLE:
+            return "handle"
+        name = _NAMES.get(self.type_code, f"custom[{self.type_code}]")
+        return f"{name}{self.bits}{lanes}"
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str(self) == other
+        return isinstance(other, DataType) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[type[DataType], tuple[str]]:
+        return DataType, (str(self),)
+
+    def itemsize(self) -> int:
+        """Return the bytes of one element; a part of a byte counts as a whole one."""
+        return (self.bits + 7) // 8 * self.lanes
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, (str, DataType)):
+        return str(value)
+    return of_numpy(np.dtype(value))
+
+
+def of_numpy(dtype: np.dtype[Any]) -> str:
+    """Return the text of the data type of a numpy dtype.
+
+    Raises
+    ------
+    TypeError
+        If tensors have no such elements (objects, strings, dates, records).
+    """
+    if dtype.kind in "iufcV" and dtype.isbuiltin in (1, 2) and dtype.names is None:
+        name = dtype.name
+        if name.startswith("float8_e4m3"):
+            return "e4m3_float8"
+        if name.startswith("float8_e5m2"):
+            return "e5m2_float8"
+        if name[0] in "iufcb" and name != "void":
+            return name
+    if dtype.kind == "b":
+        return "bool"
+    raise TypeError(f"a tensor cannot have elements of numpy's type {dtype}")
+
+
+def numpy_dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
+    """Return the numpy dtype of the elements of a tensor.
+
+    Raises
+    ------
+    TypeError
+        If numpy has none (vectors, integers of less than 8 bits, handles).
+    """
+    plain = {
+        (DataTypeCode.UINT, 1): "bool",
+        (DataTypeCode.BFLOAT, 16): "bfloat16",
+        (DataTypeCode.E4M3Float, 8): "float8_e4m3fn",
+        (DataTypeCode.E5M2Float, 8): "float8_e5m2",
+        (DataTypeCode.HANDLE, 64): "uint64",
+    }
+    name = plain.get((code, bits), f"{_NAMES.get(code, 'custom')}{bits}")
+    if lanes == 1 and bits in (1, 8, 16, 32, 64, 128):
+        if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            return _extended_dtype(name)
+        try:
+            return np.dtype(name)
+        except TypeError:
+            pass
+    suffix = f"x{lanes}" if lanes != 1 else ""
+    raise TypeError(f"numpy has no element type for {name}{suffix}")
+
+
+def _extended_dtype(name: str) -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError(f"numpy has no {name} of its own; install the package ml_dtypes") from None
+    return np.dtype(getattr(ml_dtypes, name))

@@ -1,0 +1,324 @@
+"""What the graph and the AOT executor have in common: inputs, outputs, runs, measurements.
+
+The packed functions of the module are looked up once, so that a run costs little more than the
+network's own code.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import numpy as np
+
+from tvmrt.error import NameNotFoundError
+from tvmrt.runtime import _core
+from tvmrt.runtime.device import Device
+from tvmrt.runtime.module import BenchmarkResult, Module
+from tvmrt.runtime.ndarray import NDArray, from_dlpack
+from tvmrt.runtime.packed_func import PackedFunc
+
+__all__ = ["Executor"]
+
+
+class Executor:
+    """A network that is ready to run; one thread at a time may use it.
+
+    Parameters
+    ----------
+    module
+        The executor's module, such as ``library["default"](tvmrt.cpu(0))``.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._run = module["run"]
+        self._get_output = module["get_output"]
+        self._get_input = module["get_input"]
+        self._get_num_outputs = module["get_num_outputs"]
+        self._get_num_inputs = module["get_num_inputs"]
+        self._get_input_index = module["get_input_index"]
+
+    # ---- inputs ----
+
+    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
+        """Copy values to inputs.
+
+        Parameters
+        ----------
+        key
+            Name or index of an input.
+        value
+            Its value: a numpy array, an NDArray, or anything that ``numpy.asarray`` takes. Elements
+            are converted to the input's type; the shape must be the input's.
+        params
+            More inputs and parameters by name; names that the network does not have are passed
+            over, so that a whole set of parameters can be given.
+
+        Raises
+        ------
+        KeyError
+            If there is no input `key`.
+        ValueError
+            If a shape differs.
+        """
+        if key is not None:
+            target = self._input_of(key)
+            if type(value) in _ARRAYS:
+                target.copyfrom(value)
+            else:
+                self._copy(key, target, value)
+        if params:
+            for name, given in params.items():
+                if self._index(name) >= 0:
+                    self._copy(name, self._get_input(name), given)
+
+    def _copy(self, key: str | int, target: NDArray, value: Any) -> None:
+        if value is None:
+            raise TypeError(f"input {key!r}: a value is needed")
+        target.copyfrom(value)
+
+    def _input_of(self, key: str | int) -> NDArray:
+        if type(key) is int:
+            if not 0 <= key < self._get_num_inputs():
+                raise NameNotFoundError(
+                    f"there is no input number {key}; there are {self._get_num_inputs()}"
+                )
+            return self._get_input(key)
+        target = self._get_input(key) if self._index(key) >= 0 else None
+        if target is None:
+            raise NameNotFoundError(f"there is no input '{key}'; {self._input_names()}")
+        return target
+
+    def _index(self, name: str) -> int:
+        return self._get_input_index(name)
+
+    def _input_names(self) -> str:
+        return f"there are {self._get_num_inputs()}"
+
+    def set_input_zero_copy(
+        self, key: str | int | None = None, value: Any = None, **params: Any
+    ) -> None:
+        """Let inputs use the memory of tensors instead of the executor's own.
+
+        The tensors are kept by this object until other memory takes their place. They must have
+        the input's shape and device, be contiguous and aligned to 64 bytes.
+
+        Parameters
+        ----------
+        key
+            Name or index of an input.
+        value
+            An NDArray, or anything with ``__dlpack__``.
+        params
+            More inputs by name.
+        """
+        for name, given in _pairs(key, value, params):
+            tensor = _as_tensor(given)
+            self._input_of(name)
+            self._set_input_zero_copy(name, tensor)
+            self._kept["input", self._position(name)] = tensor
+
+    def _position(self, key: str | int) -> int:
+        return key if isinstance(key, int) else self._index(key)
+
+    def get_input(self, index: str | int, out: NDArray | None = None) -> NDArray:
+        """Return an input: a tensor over the executor's memory, or a copy in `out`."""
+        tensor = self._input_of(index)
+        return tensor if out is None else tensor.copyto(out)
+
+    def get_num_inputs(self) -> int:
+        """Return the number of inputs, parameters included."""
+        return self._get_num_inputs()
+
+    def get_input_index(self, name: str) -> int:
+        """Return the index of an input, -1 if there is none of that name."""
+        return self._index(name)
+
+    def _info(self, name: str) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+        info = self.module[name]()
+        shapes = {str(key): tuple(shape) for key, shape in info["shape"].items()}
+        return shapes, {str(key): str(dtype) for key, dtype in info["dtype"].items()}
+
+    def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+        """Return the shapes and the element types of the inputs, each by name."""
+        return self._info("get_input_info")
+
+    def get_output_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+        """Return the shapes and the element types of the outputs, each by name."""
+        return self._info("get_output_info")
+
+    # ---- runs and outputs ----
+
+    def run(self, **input_dict: Any) -> None:
+        """Run the network, after setting the inputs that are given.
+
+        Raises
+        ------
+        KeyError
+            If there is no input of a name.
+        """
+        if input_dict:
+            for name, value in input_dict.items():
+                self.set_input(name, value)
+        self._run()
+
+    def set_output_zero_copy(self, key: str | int, value: Any) -> None:
+        """Let an output be written to the memory of a tensor; see set_input_zero_copy().
+
+        Parameters
+        ----------
+        key
+            Name or index of an output.
+        value
+            An NDArray, or anything with ``__dlpack__``.
+        """
+        tensor = _as_tensor(value)
+        self._set_output_zero_copy(key, tensor)
+        self._kept["output", key] = tensor
+
+    def get_num_outputs(self) -> int:
+        """Return the number of outputs."""
+        return self._get_num_outputs()
+
+    def get_output(self, index: int | str, out: NDArray | None = None) -> NDArray:
+        """Return an output.
+
+        Parameters
+        ----------
+        index
+            Which one, by number or, where the executor knows names, by name.
+        out
+            A tensor to copy to; without it a tensor over the executor's memory is returned, which
+            the next run overwrites.
+        """
+        if out is not None:
+            self._get_output(index, out)
+            return out
+        return self._get_output(index)
+
+    def load_params(self, params_bytes: bytes | bytearray) -> None:
+        """Set parameters from the bytes of save_param_dict()."""
+        self.module["load_params"](params_bytes)
+
+    def __getitem__(self, key: str) -> PackedFunc:
+        """Return a packed function of the executor's module."""
+        return self.module[key]
+
+    # ---- what is looked up when first used ----
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_kept":
+            self._kept: dict[Any, Any] = {}
+            return self._kept
+        if name in ("_set_input_zero_copy", "_set_output_zero_copy"):
+            function = self.module[name[1:]]
+            setattr(self, name, function)
+            return function
+        raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+
+    # ---- measurements ----
+
+    def time_evaluator(self, func_name: str, dev: Device, **options: Any) -> Any:
+        """Return a function that measures one of the executor's; see Module.time_evaluator()."""
+        return self.module.time_evaluator(func_name, dev, **options)
+
+    def benchmark(
+        self,
+        device: Device,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: int | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Measure the network.
+
+        Parameters
+        ----------
+        device
+            The device that it runs on.
+        func_name
+            Which function to measure, if not a run.
+        repeat, number, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, \
+        repeats_to_cooldown
+            As for Module.time_evaluator().
+        end_to_end
+            Whether to include copying the inputs in and the outputs out.
+        kwargs
+            Inputs, set before.
+        """
+        if end_to_end:
+            return self._benchmark_end_to_end(repeat, number, min_repeat_ms or 0, kwargs)
+        for name, value in kwargs.items():
+            self.set_input(name, value)
+        evaluate = self.module.time_evaluator(
+            func_name,
+            device,
+            number=number,
+            repeat=repeat,
+            min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations,
+            cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )
+        return evaluate()
+
+    def _benchmark_end_to_end(
+        self, repeat: int, number: int, min_repeat_ms: int, inputs: dict[str, Any]
+    ) -> BenchmarkResult:
+        outputs = range(self.get_num_outputs())
+
+        def run_all() -> None:
+            self.run(**inputs)
+            for index in outputs:
+                self._get_output(index).numpy()
+
+        run_all()
+        results = []
+        for _ in range(repeat):
+            start, runs = time.perf_counter(), 0
+            for _ in itertools.count():
+                run_all()
+                runs += 1
+                if runs >= number and time.perf_counter() - start >= min_repeat_ms / 1000:
+                    break
+            results.append((time.perf_counter() - start) / runs)
+        return BenchmarkResult(results)
+
+    def profile(self, collectors: Any = None, **input_dict: Any) -> Any:
+        """Run once and return the time of every operator.
+
+        Parameters
+        ----------
+        collectors
+            Accepted for compatibility; wall-clock time is collected.
+        input_dict
+            Inputs, set before.
+
+        Returns
+        -------
+        tvmrt.runtime.profiling.Report
+        """
+        from tvmrt.runtime.profiling import Report
+
+        for name, value in input_dict.items():
+            self.set_input(name, value)
+        return Report(self.module["profile"]())
+
+
+_ARRAYS = (np.ndarray, NDArray)
+
+
+def _pairs(key: str | int | None, value: Any, params: dict[str, Any]) -> list[tuple[Any, Any]]:
+    first = [] if key is None else [(key, value)]
+    return [*first, *params.items()]
+
+
+def _as_tensor(value: Any) -> NDArray:
+    return value if isinstance(value, _core.Tensor) else from_dlpack(value)

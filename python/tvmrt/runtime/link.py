@@ -1,0 +1,72 @@
+"""Link object files and C sources to a shared library, for load_module()."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from tvmrt import libinfo
+
+__all__ = ["link_shared"]
+
+_COMPILED = (".c", ".cc", ".cpp", ".o")
+
+
+def link_shared(path: Path) -> Path:
+    """Link an object file, or an archive of objects and sources, to ``<path>.so`` beside it.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read, there is no C compiler, or it refuses.
+    ValueError
+        If the archive has nothing to compile or leads out of its folder.
+    """
+    library = Path(f"{path}.so")
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        inputs = _unpack(path, Path(folder)) if path.suffix == ".tar" else [path]
+        output = Path(folder) / library.name
+        includes = [f"-I{include}" for include in libinfo.find_include_path()]
+        _run([_compiler(), "-shared", "-fPIC", "-O2", *includes, "-o", output, *inputs])
+        staged = library.with_name(f"{library.name}.{os.getpid()}.part")
+        shutil.copy(output, staged)
+        staged.replace(library)
+    return library
+
+
+def _unpack(archive: Path, folder: Path) -> list[Path]:
+    try:
+        with tarfile.open(archive) as tar:
+            files = [member for member in tar.getmembers() if member.isfile()]
+            for member in files:
+                target = (folder / member.name).resolve()
+                if not target.is_relative_to(folder.resolve()):
+                    raise ValueError(
+                        f"{archive}: the member {member.name} leads out of the archive"
+                    )
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(tar.extractfile(member).read())
+    except tarfile.TarError as error:
+        raise ValueError(f"{archive} is no readable archive: {error}") from None
+    inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)
+    if not inputs:
+        raise ValueError(f"{archive} has neither objects nor C sources to link")
+    return inputs
+
+
+def _compiler() -> str:
+    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
+        if name and shutil.which(name):
+            return name
+    raise OSError("no C compiler: install gcc or clang, or name one in the variable CC")
+
+
+def _run(command: list[object]) -> None:
+    done = subprocess.run([str(part) for part in command], capture_output=True, check=False)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise OSError(f"{command[0]} cannot link the library: {said}")

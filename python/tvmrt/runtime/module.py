@@ -1,0 +1,413 @@
+"""Modules: sets of packed functions, loaded from files or made by other modules."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.error import NameNotFoundError
+from tvmrt.runtime import _core
+from tvmrt.runtime._core import function_from_handle
+from tvmrt.runtime._library import address, check, encode, ffi, lib, pointer
+from tvmrt.runtime.device import Device
+from tvmrt.runtime.packed_func import PackedFunc, get_global_func
+
+__all__ = [
+    "BenchmarkResult",
+    "Module",
+    "ModulePropertyMask",
+    "enabled",
+    "load_module",
+    "load_static_library",
+    "num_threads",
+    "system_lib",
+]
+
+
+class ModulePropertyMask:
+    """Bits of what can be done with a module."""
+
+    BINARY_SERIALIZABLE = 0b001
+    RUNNABLE = 0b010
+    DSO_EXPORTABLE = 0b100
+
+
+class BenchmarkResult:
+    """Times of repeated runs, in seconds.
+
+    Parameters
+    ----------
+    results
+        Seconds of one run, one value a repeat.
+    """
+
+    def __init__(self, results: Any) -> None:
+        self.results = tuple(float(seconds) for seconds in results)
+
+    @property
+    def mean(self) -> float:
+        """Arithmetic mean."""
+        return float(np.mean(self.results))
+
+    @property
+    def median(self) -> float:
+        """Middle value."""
+        return float(np.median(self.results))
+
+    @property
+    def min(self) -> float:
+        """Smallest value: the least disturbed repeat."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """Largest value."""
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """Standard deviation."""
+        return float(np.std(self.results))
+
+    def __repr__(self) -> str:
+        return (
+            f"BenchmarkResult(min={self.min}, mean={self.mean}, median={self.median}, "
+            f"max={self.max}, std={self.std}, results={self.results})"
+        )
+
+    def __str__(self) -> str:
+        names = ("mean", "median", "max", "min", "std")
+        head = "".join(f"{name + ' (ms)':^14}" for name in names)
+        row = "".join(f"{getattr(self, name) * 1000:^14.4f}" for name in names)
+        return f"Execution time summary:\n{head}\n{row}"
+
+
+class Module(_core.Module):
+    """A set of packed functions with the modules that it imports.
+
+    ``module["name"]`` is a function, ``module(...)`` calls the entry function. Functions keep their
+    module alive. Look-ups are thread-safe; import_module() is not.
+    """
+
+    entry_name = "__tvm_main__"
+
+    def __init__(self) -> None:
+        raise TypeError("modules come from load_module(), system_lib() and packed functions")
+
+    # ---- functions ----
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
+        """Return a function of the module.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        query_imports
+            Whether to look into the imported modules too.
+
+        Raises
+        ------
+        AttributeError
+            If there is no such function.
+        """
+        function = self._find(name, query_imports)
+        if function is None:
+            raise AttributeError(f"{self!r} has no function '{name}'")
+        return function
+
+    def _find(self, name: str, query_imports: bool) -> PackedFunc | None:
+        out = ffi.new("TVMFunctionHandle*")
+        check(lib.TVMModGetFunction(self._pointer(), encode(name), int(query_imports), out))
+        return function_from_handle(address(out[0]))
+
+    def _pointer(self) -> ffi.CData:
+        return pointer(self.handle)
+
+    def implements_function(self, func_name: str, query_imports: bool = False) -> bool:
+        """Return whether there is a function of a name."""
+        return self._find(func_name, query_imports) is not None
+
+    def __getitem__(self, name: str) -> PackedFunc:
+        if not isinstance(name, str):
+            raise ValueError(f"a function is asked for by its name, a str, not {name!r}")
+        return self.get_function(name)
+
+    @property
+    def entry_func(self) -> PackedFunc:
+        """The function that calling the module calls."""
+        entry = self.__dict__.get("_entry")
+        if entry is None:
+            entry = self.__dict__["_entry"] = self.get_function(self.entry_name)
+        return entry
+
+    def __call__(self, *args: Any) -> Any:
+        return self.entry_func(*args)
+
+    # ---- what it is ----
+
+    @property
+    def type_key(self) -> str:
+        """The kind of the module, such as ``library`` or ``GraphExecutorFactory``."""
+        return get_global_func("runtime.ModuleGetTypeKey")(self)
+
+    @property
+    def format(self) -> str:
+        """The format of the module's source or file, such as ``c`` or ``so``; may be empty."""
+        return get_global_func("runtime.ModuleGetFormat")(self)
+
+    def get_source(self, fmt: str = "") -> str:
+        """Return the source text in a format; empty if the module has none."""
+        return get_global_func("runtime.ModuleGetSource")(self, fmt)
+
+    def get_property_mask(self) -> int:
+        """Return the bits of ModulePropertyMask that hold."""
+        return get_global_func("runtime.ModuleGetPropertyMask")(self)
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        """Whether it can be embedded in a library as bytes."""
+        return bool(self.get_property_mask() & ModulePropertyMask.BINARY_SERIALIZABLE)
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether its functions can be called."""
+        return bool(self.get_property_mask() & ModulePropertyMask.RUNNABLE)
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Whether it becomes machine code of an exported library."""
+        return bool(self.get_property_mask() & ModulePropertyMask.DSO_EXPORTABLE)
+
+    # ---- imports and files ----
+
+    @property
+    def imported_modules(self) -> list[Module]:
+        """The modules that it imports."""
+        count = get_global_func("runtime.ModuleImportsSize")(self)
+        get = get_global_func("runtime.ModuleGetImport")
+        return [get(self, i) for i in range(count)]
+
+    def import_module(self, module: Module) -> None:
+        """Add a module to the imports; its functions are found from generated code.
+
+        Raises
+        ------
+        TVMError
+            If the two would import each other.
+        """
+        if not isinstance(module, Module):
+            raise TypeError(f"a Module is needed, not {type(module).__name__}")
+        check(lib.TVMModImport(self._pointer(), module._pointer()))
+
+    def clear_imports(self) -> None:
+        """Remove all imports."""
+        get_global_func("runtime.ModuleClearImports")(self)
+
+    def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
+        """Write the module to a file, in the format that its kind has."""
+        get_global_func("runtime.ModuleSaveToFile")(self, os.fspath(file_name), fmt)
+
+    # ---- measuring ----
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str = "",
+    ) -> Any:
+        """Return a function that measures a function of the module.
+
+        Parameters
+        ----------
+        func_name
+            Which function.
+        dev
+            The device that it runs on, to be waited for.
+        number
+            Runs of one repeat; their mean time is that repeat's result.
+        repeat
+            Repeats.
+        min_repeat_ms
+            Milliseconds that a repeat takes at least; `number` grows until it does.
+        limit_zero_time_iterations
+            How often `number` grows when no time passes at all.
+        cooldown_interval_ms
+            Milliseconds to wait after every `repeats_to_cooldown` repeats.
+        cache_flush_bytes
+            Bytes to write before every repeat, so that caches are cold; 0 for none.
+        f_preproc
+            Global function called with the arguments before every repeat; empty for none.
+
+        Returns
+        -------
+        callable
+            Takes the function's arguments, runs it and returns a BenchmarkResult.
+        """
+        make = get_global_func("runtime.RPCTimeEvaluator")
+        evaluate = make(
+            self,
+            func_name,
+            dev.device_type,
+            dev.device_id,
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            cache_flush_bytes,
+            f_preproc,
+        )
+        if not self.implements_function(func_name, query_imports=True):
+            raise NameNotFoundError(f"{self!r} has no function '{func_name}' to be measured")
+
+        def evaluator(*args: Any) -> BenchmarkResult:
+            """Measure one set of arguments."""
+            return BenchmarkResult(np.frombuffer(evaluate(*args), dtype=np.float64))
+
+        return evaluator
+
+    # ---- identity and shipping ----
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Module) and self.handle == other.handle
+
+    def __hash__(self) -> int:
+        return hash(self.handle)
+
+    def __repr__(self) -> str:
+        return f"Module({self.type_key}, {self.handle:x})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        origin = self.__dict__.get("_origin")
+        if origin is None:
+            raise TypeError(
+                f"{self!r} cannot be pickled: it was not loaded from a file; ship the module that "
+                "load_module() returned and make this one from it on the other side"
+            )
+        return origin.reduce()
+
+
+class _SystemLibrary:
+    """The origin of a module that is linked into the program."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def reduce(self) -> tuple[Any, ...]:
+        return system_lib, (self.prefix,)
+
+
+class _File:
+    """The origin of a module loaded from a file, which is pickled as the file's bytes."""
+
+    def __init__(self, path: Path, fmt: str) -> None:
+        self.path, self.fmt, self.state = path.resolve(), fmt, _file_state(path)
+
+    def reduce(self) -> tuple[Any, ...]:
+        try:
+            data, state = self.path.read_bytes(), _file_state(self.path)
+        except OSError as error:
+            raise OSError(f"the module cannot be pickled: {self.path}: {error.strerror}") from None
+        if state != self.state:
+            raise OSError(f"the module cannot be pickled: {self.path} changed since it was loaded")
+        return _load_from_bytes, (data, self.path.name, self.fmt)
+
+
+def _file_state(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
+    """Load a module from the bytes of its file; what unpickling calls."""
+    folder = tempfile.TemporaryDirectory(prefix="tvmrt-")
+    path = Path(folder.name) / name
+    path.write_bytes(data)
+    module = load_module(path, fmt)
+    # The file stays as long as the module, which may be pickled again.
+    weakref.finalize(module, folder.cleanup)
+    return module
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
+    """Load a module from a file.
+
+    Parameters
+    ----------
+    path
+        A shared library, or any file for whose suffix a loader ``runtime.module.loadfile_<suffix>``
+        is registered. An object file (``.o``) or an archive of them and of C sources (``.tar``) is
+        linked to ``<path>.so`` first, by the C compiler of the machine.
+    fmt
+        The format, if the suffix does not tell.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    TVMError
+        If it is damaged or nobody can load its format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path} to load a module from")
+    if path.suffix in (".o", ".tar"):
+        from tvmrt.runtime.link import link_shared
+
+        path, fmt = link_shared(path), "so"
+    out = ffi.new("TVMModuleHandle*")
+    check(lib.TVMModLoadFromFile(encode(path), encode(fmt), out))
+    module = _core.adopt(Module, address(out[0]))
+    module.__dict__["_origin"] = _File(path, fmt)
+    return module
+
+
+def load_static_library(path: str | os.PathLike[str], func_names: list[str]) -> Module:
+    """Return an object file as a module that export puts into a library.
+
+    Parameters
+    ----------
+    path
+        The ``.o`` file.
+    func_names
+        The functions that it has.
+    """
+    load = get_global_func("runtime.ModuleLoadStaticLibrary")
+    return load(os.fspath(path), list(func_names))
+
+
+def system_lib(symbol_prefix: str = "") -> Module:
+    """Return the module of what is linked into the program itself.
+
+    Parameters
+    ----------
+    symbol_prefix
+        Which of several system libraries; their names start with it.
+    """
+    module = get_global_func("runtime.SystemLib")(symbol_prefix)
+    module.__dict__["_origin"] = _SystemLibrary(symbol_prefix)
+    return module
+
+
+def enabled(target: str) -> bool:
+    """Return whether modules for a target can be run here."""
+    return bool(get_global_func("runtime.RuntimeEnabled")(target))
+
+
+def num_threads() -> int:
+    """Return how many threads the runtime's thread pool uses."""
+    return get_global_func("runtime.NumThreads")()

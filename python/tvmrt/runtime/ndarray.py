@@ -1,0 +1,211 @@
+"""NDArray: tensors of the runtime, exchanged with numpy by copy and with anything by DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvmrt.runtime import _core
+from tvmrt.runtime._library import address, check, ffi, lib
+from tvmrt.runtime.data_type import DataType, numpy_dtype, of_numpy
+from tvmrt.runtime.device import Device, cpu
+
+__all__ = ["NDArray", "array", "empty", "from_dlpack", "numpyasarray"]
+
+
+class NDArray(_core.Tensor):
+    """A tensor of the runtime.
+
+    ``shape``, ``dtype`` (text), ``device``, ``ndim``, ``nbytes`` describe it; ``numpy()`` copies it
+    out, ``copyfrom()`` and ``t[:] = x`` copy in, ``numpy.from_dlpack(t)`` and any other library's
+    ``from_dlpack`` share its memory. Made by array(), empty() and from_dlpack().
+
+    A tensor may be used from several threads; writing while another thread reads is the caller's
+    affair. A tensor that a Python callback got as a bare DLTensor ends with the call.
+    """
+
+    __slots__ = ()
+
+    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
+        """Copy to another tensor of the same byte size, or to a new one on a device.
+
+        Returns
+        -------
+        NDArray
+            The tensor that was written.
+        """
+        if isinstance(target, Device):
+            target = empty(self.shape, self.dtype, target, mem_scope)
+        elif not isinstance(target, _core.Tensor):
+            raise TypeError(f"copyto() needs an NDArray or a Device, not {type(target).__name__}")
+        source, destination = _handle(self), _handle(target)
+        check(lib.TVMArrayCopyFromTo(source, destination, ffi.NULL))
+        return target
+
+    def _create_view(self, shape: tuple[int, ...]) -> NDArray:
+        """Return a tensor of another shape that shares the memory."""
+        from tvmrt.runtime.container import ShapeTuple
+        from tvmrt.runtime.packed_func import get_global_func
+
+        return get_global_func("runtime.TVMArrayCreateView")(self, ShapeTuple(shape))
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __setitem__(self, where: Any, value: Any) -> None:
+        if where != slice(None) and where is not Ellipsis:
+            raise ValueError("a tensor is written as a whole: tensor[:] = value")
+        self.copyfrom(value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has no length")
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if copy is False:
+            raise ValueError("numpy() copies; use numpy.from_dlpack(tensor) to share the memory")
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype, copy=False)
+
+    def __eq__(self, other: object) -> bool:
+        return self.same_as(other)
+
+    def __hash__(self) -> int:
+        return hash(self.handle)
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __repr__(self) -> str:
+        extents = ", ".join(str(extent) for extent in self.shape)
+        return f"<tvmrt.nd.NDArray shape=({extents}), {self.device}>\n{self.numpy()!r}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return array, (self.numpy(),)
+
+
+def _handle(tensor: _core.Tensor) -> ffi.CData:
+    if tensor.handle == 0:
+        raise ValueError("the tensor was borrowed for the time of a call that has ended")
+    return ffi.cast("DLTensor*", tensor.handle)
+
+
+def empty(
+    shape: int | tuple[int, ...],
+    dtype: Any = "float32",
+    device: Device | None = None,
+    mem_scope: str | None = None,
+) -> NDArray:
+    """Return a tensor with undefined contents.
+
+    Parameters
+    ----------
+    shape
+        Extents, in elements.
+    dtype
+        A text such as ``"float32"``, a DataType or a numpy dtype.
+    device
+        Where; the CPU if absent.
+    mem_scope
+        A memory of the device; its main memory if absent.
+    """
+    extents = [int(extent) for extent in ((shape,) if isinstance(shape, int) else shape)]
+    element = DataType(dtype)
+    device = device or cpu(0)
+    if mem_scope not in (None, "", "global"):
+        from tvmrt.runtime.container import ShapeTuple
+        from tvmrt.runtime.packed_func import get_global_func
+
+        allocate = get_global_func("runtime.TVMArrayAllocWithScope")
+        return allocate(ShapeTuple(extents), element, device, mem_scope)
+    out = ffi.new("TVMArrayHandle*")
+    check(
+        lib.TVMArrayAlloc(
+            ffi.new("int64_t[]", extents),
+            len(extents),
+            element.type_code,
+            element.bits,
+            element.lanes,
+            device.device_type,
+            device.device_id,
+            out,
+        )
+    )
+    return _core.tensor_from_handle(address(out[0]))
+
+
+def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
+    """Return a tensor with a copy of an array's elements.
+
+    Parameters
+    ----------
+    arr
+        A numpy array, an NDArray, or anything that ``numpy.asarray`` takes.
+    device
+        Where; the CPU if absent.
+    """
+    if not isinstance(arr, (np.ndarray, _core.Tensor)):
+        arr = np.asarray(arr)
+    dtype = of_numpy(arr.dtype) if isinstance(arr, np.ndarray) else arr.dtype
+    return empty(arr.shape, dtype, device, mem_scope).copyfrom(arr)
+
+
+def from_dlpack(dltensor: Any) -> NDArray:
+    """Return a tensor that shares the memory of another library's, without a copy.
+
+    Parameters
+    ----------
+    dltensor
+        Anything with ``__dlpack__`` (numpy, torch, jax, cupy ...) or a DLPack capsule. It must be
+        contiguous. Memory that is not aligned to 64 bytes gives a view: good for every function that
+        takes a tensor, but not for set_input_zero_copy().
+
+    Raises
+    ------
+    ValueError
+        If it is not contiguous, or the capsule was used before.
+    BufferError
+        If it may not be written to.
+    """
+    return _core.from_dlpack(dltensor)
+
+
+def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
+    """Return a tensor that shares the memory of a contiguous numpy array."""
+    return _core.from_dlpack(np.asarray(np_data))
+
+
+def _copy_from(target: NDArray, source: Any) -> NDArray:
+    """Copy with conversions: what NDArray.copyfrom() does when types or places differ."""
+    if isinstance(source, _core.Tensor):
+        if source.shape != target.shape:
+            raise _shape_error(target, source.shape)
+        if source.dtype == target.dtype:
+            check(lib.TVMArrayCopyFromTo(_handle(source), _handle(target), ffi.NULL))
+            return target
+        source = source.numpy()
+    element = DataType(target.dtype)
+    values = np.asarray(source)
+    if values.dtype == object:
+        raise TypeError(f"the elements of a {type(source).__name__} are no numbers")
+    values = np.ascontiguousarray(
+        values, dtype=numpy_dtype(element.type_code, element.bits, element.lanes)
+    ).reshape(values.shape)
+    if values.shape != target.shape:
+        raise _shape_error(target, values.shape)
+    data = ffi.from_buffer(values.reshape(-1).view(np.uint8)) if values.size else ffi.NULL
+    check(lib.TVMArrayCopyFromBytes(_handle(target), ffi.cast("void*", data), values.nbytes))
+    return target
+
+
+def _shape_error(target: NDArray, shape: tuple[int, ...]) -> ValueError:
+    return ValueError(f"an array of shape {tuple(shape)} was given for one of {target.shape}")
+
+
+def _own_tensor(value: Any) -> NDArray:
+    """Return a tensor of the runtime's own with the elements of an array or view."""
+    return array(value)
