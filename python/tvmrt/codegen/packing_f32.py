@@ -6,8 +6,11 @@ for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +44,16 @@ class Machine:
     registers: int
     l2_bytes: int = 512 * 1024
     splits_wide: bool = False
+
+
+@lru_cache(maxsize=1)
+def splits_wide_vectors() -> bool:
+    """Whether this very machine has AVX-512 whose instructions take both halves in turn."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return False
+    return "AuthenticAMD" in text and re.search(r"^cpu family\s*: 25$", text, re.M) is not None
 
 
 @dataclass(frozen=True)
