@@ -58,7 +58,7 @@ class Result:
     "inputs_file",
     type=options.PATH,
     metavar="IN.npz",
-    help="Inputs by name; made up if not given.",
+    help="Inputs by name, or a folder that has MODEL.npz; made up if not given.",
 )
 @click.option(
     "--seconds",
@@ -78,8 +78,8 @@ def command(
     for rival in rivals:
         if rival not in RIVALS:
             raise click.UsageError(f"'{rival}' cannot be compared with; known: {', '.join(RIVALS)}")
-    if inputs_file and len(models) > 1:
-        raise click.UsageError("--inputs goes with one MODEL")
+    if inputs_file and len(models) > 1 and not inputs_file.is_dir():
+        raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
         files.check_file(model)
     choices.update(shapes=options.parse_shapes(shapes), devices=options.parse_names(devices))
@@ -106,6 +106,8 @@ def _measure(
     from tvmrt.cli.session import compile_session
 
     model = networks.load_model(path)
+    if inputs_file and inputs_file.is_dir():
+        inputs_file = inputs_file / f"{path.stem}.npz"
     inputs = networks.inputs_for(model, choices["shapes"], inputs_file)
     with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
         start = time.perf_counter()

@@ -10,6 +10,8 @@ import click
 
 from tvmrt.cli import console, files, options
 
+FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a folder
+
 
 @click.command("compile")
 @click.argument("model", type=options.PATH)
@@ -98,8 +100,9 @@ def command(
     from tvmrt.pipeline import compile as compile_network
 
     files.check_file(model)
-    for path in filter(None, (output, memory_plan)):
-        files.check_folder_of(path)
+    (files.check_target if output.suffix in FILE_SUFFIXES else files.check_target_folder)(output)
+    if memory_plan:
+        files.check_target(memory_plan)
     start = time.perf_counter()
     with console.progress(not as_json) as report:
         library = compile_network(

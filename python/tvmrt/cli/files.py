@@ -13,6 +13,7 @@ from tvmrt.export import atomic
 if TYPE_CHECKING:
     import numpy as np
 
+GENERATED_MARK = "_devc.c"  # every folder of generated sources has a file with this ending
 GOLDEN_PREFIX = "out:"  # a name with it in an .npz is an expected output, not an input
 
 
@@ -27,11 +28,35 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def check_folder_of(path: Path) -> Path:
-    """Return ``path`` if its folder is there, before any work is done for it."""
+def check_target(path: Path) -> Path:
+    """Return ``path`` if a file may be made there, before any work is done for it.
+
+    Raises FileNotFoundError if its folder is missing, and OSError if something stands there that is
+    no file: a folder, or a device such as ``/dev/null``, must not be renamed over.
+    """
     folder = path.absolute().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {folder}; make it")
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} cannot be written: it is there already and is no file")
+    return path
+
+
+def check_target_folder(path: Path) -> Path:
+    """Return ``path`` if a folder of generated sources may be made there, or replaced.
+
+    Raises OSError if something else stands there, so that no folder of a user's own is lost.
+    """
+    if not path.exists():
+        return check_target(path)
+    if not path.is_dir():
+        raise OSError(f"{path} cannot become a folder: it is there already and is none")
+    names = sorted(entry.name for entry in path.iterdir())
+    if names and not any(name.endswith(GENERATED_MARK) for name in names):
+        raise OSError(
+            f"{path} is a folder with other files in it ({names[0]} ...), which are not replaced; "
+            "name a new folder, or a file that ends in .so or .tar"
+        )
     return path
 
 

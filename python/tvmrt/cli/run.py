@@ -56,7 +56,7 @@ def command(
 
     files.check_file(library)
     if outputs_file:
-        files.check_folder_of(outputs_file)
+        files.check_target(outputs_file)
     inputs = files.load_inputs(inputs_file)
     session = Session(library, threads)
     outputs = session.run(session.fit(inputs, str(inputs_file)))

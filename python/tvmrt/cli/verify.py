@@ -65,8 +65,8 @@ def command(
     rows = []
     with console.progress(not as_json) as report:
         for part, observed in parts.items():
-            judge, right = networks.expected_outputs(observed, inputs)
             actual = _run(observed, inputs, threads, {**choices, "progress": report})
+            judge, right = networks.expected_outputs(observed, inputs)
             rows += _compare(part, observed, actual, right)
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:

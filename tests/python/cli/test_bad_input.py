@@ -1,0 +1,266 @@
+"""What cannot be done is said in one sentence, with exit code 2, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+IMAGE = np.zeros((1, 1, 8, 8), np.float32)
+
+
+def _save_network(path: Path, nodes: list[onnx.NodeProto], inputs=("x",), dims=(1, 4)) -> Path:
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, dims) for n in inputs]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "net", values, [output])
+    opset = [helper.make_opsetid("", 17), helper.make_opsetid("some.vendor", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def output(tmp_path) -> Path:
+    """An existing output file, which must be the same afterwards, and alone in its folder."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / "net.so"
+    path.write_text("the library of yesterday")
+    yield path
+    assert path.read_text() == "the library of yesterday"
+    assert [entry.name for entry in folder.iterdir()] == ["net.so"]
+
+
+def _truncated(folder: Path, digits: Path) -> Path:
+    path = folder / "cut.onnx"
+    path.write_bytes((digits / "digits_f32.onnx").read_bytes()[:5000])
+    return path
+
+
+def _text(folder: Path, _digits: Path) -> Path:
+    path = folder / "notes.onnx"
+    path.write_text("These are my notes on the network.\n" * 20)
+    return path
+
+
+def _empty(folder: Path, _digits: Path) -> Path:
+    path = folder / "empty.onnx"
+    path.write_bytes(b"")
+    return path
+
+
+def _unknown(folder: Path, _digits: Path) -> Path:
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"], name="first", domain="some.vendor"),
+        helper.make_node("Transmogrify", ["a"], ["y"], name="second", domain="some.vendor"),
+    ]
+    return _save_network(folder / "unknown.onnx", nodes)
+
+
+def _contradictory(folder: Path, _digits: Path) -> Path:
+    nodes = [helper.make_node("MatMul", ["x", "z"], ["y"], name="product")]
+    return _save_network(folder / "shapes.onnx", nodes, inputs=("x", "z"))
+
+
+def _symbolic(folder: Path, _digits: Path) -> Path:
+    nodes = [helper.make_node("Relu", ["x"], ["y"], name="relu")]
+    return _save_network(folder / "symbolic.onnx", nodes, dims=("batch", 4))
+
+
+def _external(folder: Path, digits: Path) -> Path:
+    path = folder / "external.onnx"
+    model = onnx.load(digits / "digits_f32.onnx")
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    (folder / "w.bin").unlink()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        pytest.param(_truncated, ["cut.onnx"], id="truncated"),
+        pytest.param(_text, ["notes.onnx"], id="text"),
+        pytest.param(_empty, ["empty.onnx"], id="empty"),
+        pytest.param(_unknown, ["Frobnicate", "first", "Transmogrify", "second"], id="unknown"),
+        pytest.param(_contradictory, ["product"], id="contradictory-shapes"),
+        pytest.param(_symbolic, ["batch", "--shape"], id="open-dimension"),
+        pytest.param(_external, ["w.bin"], id="missing-external-weights"),
+    ],
+)
+@pytest.mark.parametrize("command", ["compile", "verify", "bench"])
+def test_bad_network(complaint, tmp_path, digits, output, make, words, command):
+    path = make(tmp_path, digits)
+    arguments = ["-o", output] if command == "compile" else []
+    sentence = complaint(command, path, *arguments)
+    assert [word for word in words if word not in sentence] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        pytest.param(["--cc", "no-such-cc"], ["no-such-cc"], id="missing-compiler"),
+        pytest.param(["--cc", "false"], ["false"], id="failing-compiler"),
+        pytest.param(["--target", "pdp-11"], ["pdp-11"], id="unknown-target"),
+        pytest.param(["--shape", "picture=1,2"], ["picture", "image"], id="shape-of-no-input"),
+        pytest.param(["--shape", "image=1,1,9,9"], ["image"], id="shape-against-the-file"),
+        pytest.param(["--module-name", "two words"], ["two words"], id="module-name"),
+        pytest.param(["--interface-api", "c"], ["host"], id="c-interface-on-a-host"),
+        pytest.param(["--device", "abacus"], ["abacus"], id="unknown-device"),
+        pytest.param(["--require-device", "abacus"], ["abacus"], id="unknown-required-device"),
+        pytest.param(["--memory-plan", "none/plan.svg"], ["none/plan.svg"], id="plan-nowhere"),
+    ],
+)
+def test_request_that_cannot_be_met(complaint, digits, output, arguments, words):
+    sentence = complaint("compile", digits / "digits_f32.onnx", "-o", output, *arguments)
+    assert [word for word in words if word not in sentence] == []
+
+
+def test_machine_without_a_compiler(complaint, digits, output, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['ziglang'] = None\n")
+    environment = {**os.environ, "PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    environment.pop("CC", None)
+    sentence = complaint("compile", digits / "digits_f32.onnx", "-o", output, env=environment)
+    assert "ziglang" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        pytest.param("none/net.so", ["none"], id="folder-missing"),
+        pytest.param("folder.so", ["folder.so"], id="folder-in-the-way"),
+        pytest.param("mine", ["mine", "thesis.txt"], id="folder-of-the-user"),
+    ],
+)
+def test_unwritable_output(complaint, digits, tmp_path, name, words):
+    (tmp_path / "folder.so").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    sentence = complaint("compile", digits / "digits_f32.onnx", "-o", tmp_path / name)
+    assert [word for word in words if word not in sentence] == []
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
+
+
+def test_device_is_not_renamed_over(complaint, digits):
+    assert "/dev/null" in complaint("compile", digits / "digits_f32.onnx", "-o", "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_output_without_permission(complaint, digits, output):
+    output.parent.chmod(0o555)
+    try:
+        sentence = complaint("compile", digits / "digits_f32.onnx", "-o", output)
+    finally:
+        output.parent.chmod(0o755)
+    assert str(output) in sentence
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 KiB; skips where this user may not mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+    try:
+        mounted = subprocess.run(command, check=False, capture_output=True).returncode == 0
+    except OSError:
+        mounted = False
+    if not mounted:
+        pytest.skip("may not mount a small file system here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_full_disk(complaint, digits, small_disk):
+    path = small_disk / "net.so"
+    path.write_bytes(b"x" * 60_000)
+    complaint("compile", digits / "digits_f32.onnx", "-o", path)
+    assert path.read_bytes() == b"x" * 60_000
+    assert list(small_disk.iterdir()) == [path]
+
+
+def _limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, 16))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory, digits) -> Path:
+    """The digits network as a library."""
+    path = tmp_path_factory.mktemp("library") / "digits.so"
+    command = [sys.executable, "-m", "tvmrt", "compile", digits / "digits_f32.onnx", "-o", path]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return path
+
+
+@pytest.fixture
+def inputs(tmp_path) -> Path:
+    """Inputs that the digits network takes."""
+    np.savez(tmp_path / "in.npz", image=IMAGE)
+    return tmp_path / "in.npz"
+
+
+def test_outputs_that_do_not_fit_on_the_disk(complaint, library, inputs, tmp_path):
+    path = tmp_path / "out" / "answer.npz"
+    path.parent.mkdir()
+    path.write_text("old")
+    sentence = complaint(
+        "run", library, "--inputs", inputs, "--outputs", path, preexec_fn=_limit_file_size
+    )
+    assert "answer.npz" in sentence
+    assert path.read_text() == "old"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        pytest.param({"picture": IMAGE}, ["picture", "image"], id="wrong-name"),
+        pytest.param({}, ["image"], id="missing"),
+        pytest.param({"image": IMAGE, "mask": IMAGE}, ["mask"], id="one-too-many"),
+        pytest.param({"image": IMAGE[0]}, ["image", "[1, 8, 8]"], id="wrong-rank"),
+        pytest.param({"image": np.zeros((1, 1, 8, 9), np.float32)}, ["9"], id="wrong-shape"),
+        pytest.param({"image": IMAGE.astype(np.float64)}, ["float64", "float32"], id="wrong-type"),
+    ],
+)
+def test_wrong_inputs(complaint, library, digits, tmp_path, arrays, words):
+    path = tmp_path / "in.npz"
+    np.savez(path, **arrays)
+    for arguments in (["run", library], ["verify", digits / "digits_f32.onnx"]):
+        sentence = complaint(*arguments, "--inputs", path)
+        assert [word for word in [*words, "in.npz"] if word not in sentence] == []
+
+
+def test_inputs_that_are_no_archive(complaint, library, tmp_path):
+    (tmp_path / "in.npz").write_text("not an archive")
+    assert "in.npz" in complaint("run", library, "--inputs", tmp_path / "in.npz")
+    assert "none.npz" in complaint("run", library, "--inputs", tmp_path / "none.npz")
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _scribble(data: bytes) -> bytes:
+    return b"\x7fELF" + bytes(len(data) - 4)
+
+
+@pytest.mark.parametrize("damage", [_cut, _scribble, lambda _data: b"", lambda _data: b"text"],
+                         ids=["truncated", "zeroed", "empty", "text"])  # fmt: skip
+def test_damaged_library(complaint, library, inputs, tmp_path, damage):
+    path = tmp_path / "damaged.so"
+    path.write_bytes(damage(library.read_bytes()))
+    assert "damaged.so" in complaint("run", path, "--inputs", inputs)
+
+
+def test_library_that_holds_no_network(complaint, inputs, tmp_path):
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    path = tmp_path / "empty.so"
+    command = ["cc", "-shared", "-fPIC", "-o", path, tmp_path / "empty.c"]
+    subprocess.run(command, check=True)
+    assert "empty.so holds no network" in complaint("run", path, "--inputs", inputs)
