@@ -98,55 +98,56 @@ def _cover(pixels: int, width: int) -> tuple[int, ...]:
     return (width, rest) if rest else (width,)
 
 
-def _tile_cycles(lanes: int, vectors: int, width: int, window: int, machine: VectorMachine) -> float:
-    """Estimated cycles of one tile: the busier of multiply-adds and loads, and what surrounds the sum."""
-    fma = 1.0 if lanes == machine.lanes and getattr(machine, "splits_wide", False) else 0.5
-    sums = vectors * width
-    multiply = sums * fma
-    load = (vectors * fma * 2 if lanes > 1 else vectors * 0.5) + width * 0.5
-    starved = 4.0 / 8.0 * max(0, 8 - sums) * fma
-    return window * (max(multiply, load * 0.8) + 0.1 * load + starved * 0.1) + 16 + 3 * sums * fma
+def _tile_cycles(lanes: int, vectors: int, width: int, window: int, fma: float) -> float:
+    """Estimated cycles of one tile: the busier of multiply-adds and loads, and what surrounds the sum.
+
+    ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
+    """
+    multiply = vectors * width * fma
+    load = vectors * fma + width * 0.5
+    issue = (vectors * width + vectors + width) / 5.0
+    slow = max(multiply, load, issue)
+    return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
 
 
-def choose_tiles(row_pixels: int, out_channels: int, window: int, machine: VectorMachine) -> Tiles:
+def choose_tiles(
+    row_pixels: int, out_channels: int, window: int, machine: VectorMachine, x_stride: int = 0
+) -> Tiles:
     """Picks the register tile of a convolution or matrix product.
 
     Parameters
     ----------
     row_pixels
-        Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution with stride 1 and
-        no padding and for a matrix product (its rows).
+        Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution
+        with stride 1 and no padding and for a matrix product (its rows).
     out_channels
         Output channels of one group; columns of a matrix product.
     window
-        Multiply-adds of one output: kernel volume times input channels of a group; K of a matrix product.
+        Multiply-adds of one output: kernel volume times input channels of a group; K of a product.
+    x_stride
+        Floats between the windows of neighbouring output pixels, if known. Many pixels at a distance
+        of a large power of two would push one another out of the first-level cache.
     """
-    candidates = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
+    wide = 14 if x_stride * 4 % 4096 or not x_stride else 7
+    lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
     best: tuple[float, Tiles] | None = None
-    for lanes in candidates:
-        for vectors in range(1, 9):
-            if vectors > _round_up(out_channels, lanes) // lanes:
-                break
-            for width in range(1, 15):
-                if vectors * width + vectors + 1 > machine.registers or width > row_pixels:
+    for lanes in lanes_choices:
+        fma = 1.0 if lanes == machine.lanes and getattr(machine, "splits_wide", False) else 0.5
+        for vectors in range(1, min(8, -(-out_channels // lanes)) + 1):
+            block_bytes = window * lanes * vectors * 4
+            blocks = -(-out_channels // (lanes * vectors))
+            per_group = max(1, machine.l2_bytes // 2 // block_bytes) if machine.l2_bytes else blocks
+            thrashing = 1.3 if machine.l2_bytes and block_bytes > 0.7 * machine.l2_bytes else 1.0
+            for width in range(1, min(wide, row_pixels) + 1):
+                if vectors * width + vectors + 1 > machine.registers:
                     break
                 widths = _cover(row_pixels, width)
-                tiles = row_pixels // width
-                cycles = tiles * _tile_cycles(lanes, vectors, width, window, machine)
+                cycles = row_pixels // width * _tile_cycles(lanes, vectors, width, window, fma)
                 if len(widths) == 2:
-                    cycles += _tile_cycles(lanes, vectors, widths[1], window, machine)
-                blocks = _round_up(out_channels, lanes * vectors) // (lanes * vectors)
-                cycles *= blocks
-                if machine.l2_bytes and window * lanes * vectors * 4 > machine.l2_bytes * 0.7:
-                    cycles *= 1.3
-                per_group = (
-                    max(1, int(machine.l2_bytes // 2 // (window * lanes * vectors * 4)))
-                    if machine.l2_bytes
-                    else blocks
-                )
-                choice = Tiles(lanes, vectors, widths, min(per_group, blocks))
+                    cycles += _tile_cycles(lanes, vectors, widths[1], window, fma)
+                cycles *= blocks * thrashing
                 if best is None or cycles < best[0] * 0.999:
-                    best = (cycles, choice)
+                    best = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))
     assert best is not None
     return best[1]
 

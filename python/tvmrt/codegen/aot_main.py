@@ -1,0 +1,133 @@
+"""The main function of an ahead-of-time compiled network, for hosted runtimes.
+
+Its arguments are tensors: inputs, outputs, then one (unused) constant buffer and one workspace
+if the network has an arena; that is what executors of the classic ABI pass.
+"""
+
+from __future__ import annotations
+
+from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
+
+
+def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """Lines of C: the profile slot, the sequence of calls, the packed main function."""
+    from .c_source import weight_inputs
+
+    extra = weight_inputs(sources, options)
+    pointers = [*_pointers(program, arguments), *_weight_pointers(extra, arguments)]
+    return [
+        *_profile_slot(program, prefix, sources),
+        *_sequence(program, prefix, sources, pointers, arguments),
+        *_packed_main(program, prefix, pointers, extra, arguments),
+    ]
+
+
+def _pointers(program: Program, arguments) -> list[tuple[str, Buffer]]:
+    return [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
+
+
+def _weight_pointers(extra: list[Buffer], arguments) -> list[tuple[str, Buffer]]:
+    return [(arguments.weight(b), b) for b in extra]
+
+
+def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
+    names = [f'  "{step.name}",' for step in program.steps] or ['  "",']
+    return [
+        "static const char *const operator_names[] = {",
+        *names,
+        "};",
+        "",
+        "/* Filled by an executor that profiles; see c_backend_api.h. */",
+        f"TVM_DLL extern tvmrt_profile_slot {prefix}_profile_slot;",
+        f"tvmrt_profile_slot {prefix}_profile_slot = {{operator_names, {len(program.steps)},"
+        " NULL, NULL, NULL};",
+        "",
+    ]
+
+
+def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
+    from .c_source import call_text
+
+    declared = [
+        f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *{name}" for name, b in pointers
+    ]
+    if uses_arena(program):
+        declared.append("uint8_t *workspace")
+    slot = f"&{prefix}_profile_slot"
+    lines = [
+        f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
+        " workspace. */",
+        f"static int32_t {prefix}_network({', '.join(declared) or 'void'}) {{",
+    ]
+    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    lines += [f"  (void){name};" for name, b in pointers if b not in used]
+    for i, function in enumerate(sources.functions):
+        call = f"if ({call_text(function, arguments)} != 0) return -1;"
+        body = [
+            f"TVMRT_PROFILE_BEGIN({slot}, {i});",
+            call,
+            f"TVMRT_PROFILE_END({slot}, {i});",
+        ]
+        guard = program.steps[i].guard
+        if guard is None:
+            lines += [f"  {text}" for text in body]
+        else:
+            lines.append(f"  if ({guard_text(guard, arguments)}) {{")
+            lines += [f"    {text}" for text in body]
+            lines.append("  }")
+    return [*lines, "  return 0;", "}", ""]
+
+
+def guard_text(guard, arguments) -> str:
+    """The C condition under which a guarded step runs."""
+    from .writer import Parameter
+
+    access, wanted = guard
+    pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
+    return f"*({pointer}) {'!=' if wanted else '=='} 0"
+
+
+def uses_arena(program: Program) -> bool:
+    return program.arena_bytes > 0
+
+
+def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> list[str]:
+    # inputs, weights passed from outside, outputs, then constants and workspace
+    inputs = [p for p in pointers if p[1].kind == INPUT]
+    weights = [(arguments.weight(b), b) for b in extra]
+    outputs = [p for p in pointers if p[1].kind == OUTPUT]
+    order = [*inputs, *weights, *outputs]
+    place = {name: i for i, (name, _) in enumerate(order)}
+    count = len(order) + (2 if uses_arena(program) else 0)
+    symbol = f"{prefix}___tvm_main__"
+    signature = (
+        f"int32_t {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
+        f"{' ' * (len(symbol) + 9)}TVMValue *out_ret_value, int *out_ret_tcode,\n"
+        f"{' ' * (len(symbol) + 9)}void *resource_handle)"
+    )
+    passed = [
+        f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
+        for name, b in pointers
+    ]
+    if uses_arena(program):
+        passed.append(f"(uint8_t *)tensor_data(args[{count - 1}])")
+    return [
+        f"TVM_DLL {signature};",
+        f"{signature} {{",
+        "  (void)type_codes;",
+        "  (void)out_ret_value;",
+        "  (void)out_ret_tcode;",
+        "  (void)resource_handle;",
+        *(["  (void)args;"] if not count else []),
+        f"  if (num_args != {count}) {{",
+        f'    TVMAPISetLastError("{symbol}: expected {count} arguments; pass inputs, outputs and'
+        ' workspace as the metadata lists them");',
+        "    return -1;",
+        "  }",
+        f"  return {prefix}_network({(',' + chr(10) + ' ' * 11).join(passed)});",
+        "}",
+        "",
+    ]
+
+
+__all__ = ["ARENA", "guard_text", "print_main", "uses_arena"]

@@ -1,0 +1,360 @@
+"""Graph to program: where each tensor lies in memory, and which function makes it.
+
+Contract: the program computes the graph's outputs into the caller's buffers, row-major. Views
+cost nothing where strides can express them; a copy is inserted where a step's demand on its
+operands' memory is not met.
+"""
+
+from __future__ import annotations
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import POINTWISE, VIEW, Builder, Graph, Node, Strided, Value, dense, get_op
+
+from tvmrt.planner.arena import Interval, liveness_bound
+from tvmrt.planner.lifetime import lifetimes
+
+from . import kernels, reductions  # noqa: F401  (fill the table of lowerings)
+from .fusion import form_groups
+from .loops import PointwiseLowering
+from .lowering import Lowering, lowering_for
+from .naming import Namer
+from tvmrt.ir.program import (
+    ARENA,
+    CHANNELS_LAST,
+    CONSTANT,
+    DENSE,
+    INPUT,
+    OUTPUT,
+    Access,
+    Buffer,
+    Group,
+    Program,
+    Step,
+    channels_last_order,
+    satisfies,
+    whole,
+)
+from .target import Target
+
+
+def build_program(graph: Graph, target: Target) -> Program:
+    """The steps that compute ``graph``. Raises UnsupportedError listing every operator that has
+    no kernel, with the names of its nodes."""
+    return _ProgramBuilder(graph, target).build()
+
+
+def _lowering_class(op: str) -> type[Lowering]:
+    return PointwiseLowering if get_op(op).kind == POINTWISE else lowering_for(op)
+
+
+class _ProgramBuilder:
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph = graph
+        self.target = target
+        self.names = Namer()
+        self.access: dict[Value, Access] = {}
+        self.copies: dict[tuple[Value, tuple[int, ...]], Access] = {}
+        self.steps: list[Step] = []
+
+    def build(self) -> Program:
+        self._check_operators()
+        inputs = []
+        for value in self.graph.inputs:
+            access = whole(value.name, value.dtype, value.shape, kind=INPUT)
+            self.access[value] = access
+            inputs.append(access.buffer)
+        groups = form_groups(self.graph, lambda n: _lowering_class(n.op).takes_epilogue)
+        for group in groups:
+            if get_op(group.root.op).kind == VIEW:
+                self._view(group.root)
+            elif group.root.op == "concat":
+                self._concat(group.root)
+            else:
+                self._step(group)
+        outputs = self._outputs()
+        graph = self.graph
+        program = Program(
+            graph.name,
+            inputs,
+            outputs,
+            [v.type for v in graph.outputs],
+            [v.type for v in graph.inputs],
+            [v.name for v in graph.inputs],
+            list(graph.output_names),
+            self.steps,
+        )
+        join_concatenations(program)
+        for step in program.steps:
+            step.in_place = step.lowering.in_place(step)
+        return program
+
+    def _check_operators(self) -> None:
+        problems = []
+        for node in self.graph.nodes:
+            if get_op(node.op).kind in (VIEW, POINTWISE) or node.op == "concat":
+                continue
+            try:
+                lowering_for(node.op)
+            except KeyError:
+                problems.append(f"{', '.join(node.sources)} ({node.op} has no kernel)")
+        if problems:
+            raise UnsupportedError("the network cannot be compiled: " + "; ".join(problems))
+
+    # Operands.
+
+    def _place(self, value: Value) -> Access:
+        """Where a value lies; constants get a buffer of their own when somebody needs one."""
+        if value not in self.access:
+            buffer = Buffer(value.name, value.dtype, value.type.size, CONSTANT)
+            buffer.data = value.data.reshape(-1)
+            self.access[value] = Access(buffer, dense(value.shape))
+        return self.access[value]
+
+    def _meet(self, value: Value, demand: str) -> Access:
+        """An access to the value that meets the demand, through a copy if need be."""
+        access = self._place(value)
+        if satisfies(access.at, demand):
+            return access
+        rank = value.type.rank
+        order = channels_last_order(rank) if demand == CHANNELS_LAST else tuple(range(rank))
+        return self._copy(value, order)
+
+    def _copy(self, value: Value, order: tuple[int, ...]) -> Access:
+        """The value laid out anew; asked for twice, it is made once."""
+        key = (value, order)
+        if key not in self.copies:
+            self.copies[key] = self._emit_copy(value, order, f"{value.name}_copy")
+        return self.copies[key]
+
+    def _emit_copy(
+        self,
+        value: Value,
+        order: tuple[int, ...],
+        name: str,
+        target: Access | None = None,
+        cause: Node | None = None,
+    ) -> Access:
+        source = self._place(value)
+        sources = _sources(value) if cause is None else cause.sources
+        node = Node("identity", [value], {}, name, sources)
+        node.outputs = [Value(name, value.type, node)]
+        group = Group(node)
+        out = target or whole(name, value.dtype, value.shape, order)
+        self._append(
+            Step(
+                self.names.take(name),
+                group,
+                PointwiseLowering(group, self.target),
+                [value],
+                [source],
+                [out],
+                ["any", "any"],
+            )
+        )
+        return out
+
+    def _append(self, step: Step) -> None:
+        self.steps.append(step)
+
+    # Groups.
+
+    def _view(self, node: Node) -> None:
+        rule = get_op(node.op)
+        value = node.inputs[0]
+        at = rule.access(self._place(value).at, node.attrs)
+        source = self._place(value)
+        if at is None:
+            source = self._meet(value, DENSE)
+            at = rule.access(source.at, node.attrs)
+        self.access[node.output] = Access(source.buffer, at)
+
+    def _step(self, group: Group) -> None:
+        lowering = _lowering_class(group.root.op)(group, self.target)
+        if group.after:
+            accesses = {v: self._place(v) for v in group.inputs() if not v.is_constant}
+            if not lowering.accepts_epilogue(accesses):
+                self._split(group)
+                return
+        operands = lowering.operands()
+        reads = [self._meet(v, lowering.demand(v)) for v in operands]
+        accesses = dict(zip(operands, reads))
+        name = self.names.take(_step_name(group))
+        writes = []
+        for i, value in enumerate(group.outputs):
+            order = lowering.result_order(i, accesses)
+            access = whole(value.name, value.dtype, value.shape, order)
+            self.access[value] = access
+            writes.append(access)
+        demands = [
+            *(lowering.demand(v) for v in operands),
+            *(lowering.result_demand(i) for i in range(len(writes))),
+        ]
+        step = Step(name, group, lowering, operands, reads, writes, demands)
+        step.scratch_bytes = lowering.scratch_bytes()
+        if step.scratch_bytes:
+            from tvmrt.ir import DTYPES
+
+            step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
+        if group.root.guard is not None:
+            condition, wanted = group.root.guard
+            step.guard = (self._place(condition), wanted)
+        self._append(step)
+
+    def _concat(self, node: Node) -> None:
+        """One copy a part, each into its slice; see join_concatenations for what becomes of
+        them."""
+        orders: dict[tuple[int, ...], int] = {}
+        for value in node.inputs:
+            order = self._place(value).at.order()
+            orders[order] = orders.get(order, 0) + value.type.nbytes
+        order = max(orders, key=lambda o: orders[o])
+        out = whole(node.output.name, node.output.dtype, node.output.shape, order)
+        self.access[node.output] = out
+        axis, start = node.attrs["axis"], 0
+        for i, value in enumerate(node.inputs):
+            rank = value.type.rank
+            starts = [start if d == axis else 0 for d in range(rank)]
+            at = out.at.slice(starts, [1] * rank, value.shape)
+            name = f"{node.sources[-1]}_part{i}"
+            self._emit_copy(value, order, name, Access(out.buffer, at), node)
+            start += value.shape[axis]
+
+    def _split(self, group: Group) -> None:
+        """The kernel alone, then the rest as a pointwise group."""
+        self._step(Group(group.root, group.before))
+        rest = group.after
+        self._step(Group(rest[-1], rest[:-1]))
+
+    # Results.
+
+    def _outputs(self) -> list[Buffer]:
+        """Bind each output to a buffer of the caller: the producer's own where that fits."""
+        bound: set[Buffer] = set()
+        outputs = []
+        for name, value in zip(self.graph.output_names, self.graph.outputs):
+            access = self._place(value)
+            fits = (
+                access.buffer.kind == ARENA
+                and access.buffer not in bound
+                and access.at.is_dense()
+                and access.at.size == access.buffer.size
+                and access.at.offset == 0
+            )
+            if fits:
+                buffer = access.buffer
+                buffer.kind, buffer.name = OUTPUT, name
+            else:
+                target = whole(name, value.dtype, value.shape, kind=OUTPUT)
+                buffer = target.buffer
+                self._emit_copy(value, tuple(range(value.type.rank)), name, target)
+            bound.add(buffer)
+            outputs.append(buffer)
+        return outputs
+
+
+def _sources(value: Value) -> tuple[str, ...]:
+    return value.producer.sources if value.producer is not None else (value.name,)
+
+
+def _step_name(group: Group) -> str:
+    """The network's name of the root; of a pointwise tree, of its last node."""
+    return group.root.name
+
+
+def join_concatenations(program: Program) -> None:
+    """Let producers write straight into the concatenation that they are copied into.
+
+    A copy into a slice of a larger buffer vanishes when every step that touches the source
+    buffer can work with the slice's strides.
+    """
+    changed = True
+    while changed:
+        changed = False
+        for step in list(program.steps):
+            if _is_plain_copy(step) and _join(program, step):
+                changed = True
+
+
+def _is_plain_copy(step: Step) -> bool:
+    return step.group.root.op == "identity" and len(step.group.nodes) == 1 and not step.guard
+
+
+def _join(program: Program, copy: Step) -> bool:
+    source, target = copy.reads[0], copy.writes[0]
+    if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
+        return False
+    if source.buffer is target.buffer or not source.covers_buffer():
+        return False
+    moved = {}
+    touching = [s for s in program.steps if any(a.buffer is source.buffer for a in s.accesses())]
+    writers = [s for s in touching if any(a.buffer is source.buffer for a in s.writes)]
+    if any(s.guard for s in writers):
+        return False
+    for step in touching:
+        if step is copy:
+            continue
+        for i, access in enumerate([*step.reads, *step.writes]):
+            if access.buffer is not source.buffer:
+                continue
+            at = _through(access.at, source.at, target.at)
+            if at is None or not satisfies(at, step.demands[i]):
+                return False
+            moved[id(step), i] = Access(target.buffer, at)
+        if step.guard and step.guard[0].buffer is source.buffer:
+            return False
+    before = live_bytes(program)
+    saved = [(s, s.reads, s.writes) for s in touching]
+    position = program.steps.index(copy)
+    program.steps.remove(copy)
+    for step in touching:
+        if step is copy:
+            continue
+        count = len(step.reads)
+        step.reads = [moved.get((id(step), i), a) for i, a in enumerate(step.reads)]
+        step.writes = [moved.get((id(step), count + i), a) for i, a in enumerate(step.writes)]
+    if live_bytes(program) <= before:
+        return True
+    # the concatenation would have to live so long that a copy is the cheaper way
+    program.steps.insert(position, copy)
+    for step, reads, writes in saved:
+        step.reads, step.writes = reads, writes
+    return False
+
+
+def live_bytes(program: Program) -> int:
+    """The most bytes of arena that live at one step, nothing shared in place."""
+    lives = lifetimes(program)
+    return liveness_bound([Interval(b.nbytes, f, l) for b, (f, l) in lives.items()])
+
+
+def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
+    """An access to the source buffer, as an access to where the copy would put it.
+
+    Every stride and the offset is split along the source's axes, which are dense.
+    """
+    order = [d for d in source.order() if source.shape[d] > 1]
+
+    def moved(distance: int) -> int | None:
+        sign, distance = (-1, -distance) if distance < 0 else (1, distance)
+        total = 0
+        for d in order:
+            count, distance = divmod(distance, source.strides[d])
+            total += count * target.strides[d]
+        return sign * total if distance == 0 else None
+
+    strides = []
+    for extent, stride in zip(at.shape, at.strides):
+        new = moved(stride) if extent > 1 else 0
+        # one stride serves the whole axis only if steps along it never carry into another axis
+        if new is None or (extent > 1 and moved(stride * (extent - 1)) != new * (extent - 1)):
+            return None
+        strides.append(new)
+    start = moved(at.offset)
+    if start is None:
+        return None
+    # axes of the access that together walk one axis of the source are checked as a whole
+    last = sum((n - 1) * s for n, s in zip(at.shape, at.strides) if n > 1)
+    new_last = sum((n - 1) * s for n, s in zip(at.shape, strides) if n > 1)
+    if moved(at.offset + last) != start + new_last:
+        return None
+    return Strided(at.shape, tuple(strides), target.offset + start)

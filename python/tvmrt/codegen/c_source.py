@@ -1,0 +1,319 @@
+"""The C files of a network: operator functions, the main function, packed entries, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvmrt import __version__
+from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
+
+from .metadata import print_metadata
+from .naming import Namer, identifier
+from .target import Target
+from .writer import Function, FunctionWriter, Parameter, Weights, access_note, literal
+
+OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
+
+
+@dataclass
+class Options:
+    """What the generated code must look like from outside.
+
+    ``embed``: ``blob`` puts the weights into an object assembled from bytes, ``flash`` into C
+    arrays, ``file`` leaves them out: they become inputs of the main function.
+    """
+
+    module_name: str = "default"
+    executor: str = "graph"
+    params: str = "embed"
+    origin: str = ""
+
+
+@dataclass
+class Sources:
+    """Everything that is written to files for one network."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    weights: bytes = b""
+    weight_buffers: list[Buffer] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+    prefix: str = ""
+
+
+def prefix_of(module_name: str) -> str:
+    """``tvmgen_<name>``, the prefix of every symbol."""
+    return f"tvmgen_{module_name}" if module_name else "tvmgen"
+
+
+def generate(program: Program, target: Target, options: Options) -> Sources:
+    """All files of the network. The same program and options give the same bytes."""
+    weights = Weights()
+    prefix = prefix_of(options.module_name)
+    sources = Sources(prefix=prefix)
+    symbols = Namer()
+    for step in program.steps:
+        symbol = f"{prefix}_{symbols.take(step.name)}"
+        sources.functions.append(print_function(symbol, step, weights, target))
+    sources.weight_buffers = [b for b in weights.buffers() if b.size]
+    sources.weights = _lay_out(sources.weight_buffers)
+    head = _head(program, options)
+    sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
+    for i, first in enumerate(range(0, len(sources.functions), OPERATORS_PER_FILE)):
+        chunk = sources.functions[first : first + OPERATORS_PER_FILE]
+        sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk)
+    sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
+    if options.params == "flash":
+        sources.files[f"{prefix}_weights.c"] = head + _weight_arrays(prefix, sources)
+    return sources
+
+
+def print_function(symbol: str, step, weights: Weights, target: Target) -> Function:
+    """One operator function as text."""
+    f = FunctionWriter(symbol, step, weights, target.threads)
+    step.lowering.emit(step, f)
+    parameters = f.parameters()
+    lines = _comment(step, f)
+    if f.parallel_extent is None:
+        lines += [*_signature(symbol, parameters, "{"), *f.lines, "}"]
+    else:
+        lines += _parallel_function(symbol, parameters, f)
+    return Function(symbol, step, parameters, "\n".join(lines), f.definitions, f.includes)
+
+
+def _comment(step, f: FunctionWriter) -> list[str]:
+    ops = ", ".join(dict.fromkeys(n.op for n in step.group.nodes))
+    layers = ", ".join(_safe(s) for s in step.sources)
+    lines = ["/*", f" * {ops}: {layers}", " *"]
+    for parameter, access in zip(f.reads, step.reads):
+        lines.append(f" * {parameter.name}: {access_note(access)}")
+    for parameter, access in zip(f.writes, step.writes):
+        lines.append(f" * {parameter.name}: {access_note(access)}, the result")
+    return [*lines, " */"]
+
+
+def _safe(text: str) -> str:
+    """A name from the network inside a C comment: nothing may end the comment or the line."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
+
+
+def _signature(symbol: str, parameters: Sequence[Parameter], end: str) -> list[str]:
+    declared = [p.declare() for p in parameters] or ["void"]
+    text = f"int32_t {symbol}({', '.join(declared)}) {end}".replace(") ;", ");")
+    if len(text) <= 100:
+        return [text]
+    indent = " " * (len(symbol) + 9)
+    lines, line = [], f"int32_t {symbol}("
+    for i, part in enumerate(declared):
+        part += "," if i + 1 < len(declared) else ")" + ("" if end == ";" else " ") + end
+        if len(line) + len(part) > 99 and not line.endswith("("):
+            lines.append(line.rstrip())
+            line = indent
+        line += part + " "
+    return [*lines, line.rstrip()]
+
+
+def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: FunctionWriter):
+    """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
+    extent = f.parallel_extent
+    plain = [p.declare().replace("restrict ", "") for p in parameters]
+    return [
+        "typedef struct {",
+        *(f"  {text};" for text in plain),
+        f"}} {symbol}_args;",
+        "",
+        f"static int {symbol}_task(int task_id, TVMParallelGroupEnv *env, void *cdata) {{",
+        f"  const {symbol}_args *args = (const {symbol}_args *)cdata;",
+        *(f"  {p.declare()} = args->{p.name};" for p in parameters),
+        f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
+        f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",
+        *f.lines,
+        "}",
+        "",
+        *_signature(symbol, parameters, "{"),
+        f"  {symbol}_args args = {{{', '.join(p.name for p in parameters)}}};",
+        f"  return TVMBackendParallelLaunch({symbol}_task, &args, 0);",
+        "}",
+    ]
+
+
+def _head(program: Program, options: Options) -> str:
+    return (
+        f"/*\n * Network {_safe(program.name)}"
+        + (f", {_safe(options.origin)}" if options.origin else "")
+        + f"\n * Generated by tvmrt {__version__}; change the network and compile it again instead of"
+        " editing.\n */\n"
+    )
+
+
+def _lay_out(buffers: Sequence[Buffer]) -> bytes:
+    """Give each constant its offset in the blob, and the blob's bytes."""
+    parts, offset = [], 0
+    for buffer in buffers:
+        pad = -offset % ALIGN_BYTES
+        parts.append(b"\0" * pad)
+        offset += pad
+        buffer.address = offset
+        data = buffer.data.astype(buffer.data.dtype.newbyteorder("<"), copy=False).tobytes()
+        parts.append(data)
+        offset += len(data)
+    return b"".join(parts)
+
+
+def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
+    guard = f"{prefix.upper()}_OPS_H_"
+    lines = [
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        "#if defined(__GNUC__) && !defined(_WIN32)",
+        "#define TVMGEN_LOCAL __attribute__((visibility(\"hidden\")))",
+        "#else",
+        "#define TVMGEN_LOCAL",
+        "#endif",
+        "",
+    ]
+    if options.params == "embed" and sources.weight_buffers:
+        lines += [
+            "/* All weights, one after the other; see the offsets where they are passed. */",
+            f"extern const unsigned char TVMGEN_LOCAL {prefix}_weights[];",
+            "",
+        ]
+    if options.params == "flash":
+        lines += [
+            f"extern const {b.dtype.c} TVMGEN_LOCAL {prefix}_w_{identifier(b.name)}[{b.size}];"
+            for b in sources.weight_buffers
+        ]
+        lines.append("")
+    for function in sources.functions:
+        lines += _local(_signature(function.symbol, function.parameters, ";"))
+    lines += ["", f"#endif /* {guard} */", ""]
+    return "\n".join(lines)
+
+
+def _local(lines: list[str]) -> list[str]:
+    return ["TVMGEN_LOCAL " + lines[0], *lines[1:]]
+
+
+def _operator_file(prefix: str, functions: Sequence[Function]) -> str:
+    headers = sorted({h for fn in functions for h in fn.includes})
+    definitions = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
+    lines = [
+        "#include <math.h>",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "#include <string.h>",
+        "",
+        "#include <tvm/runtime/c_backend_api.h>",
+        *(f"#include <tvm/runtime/kernels/{h}>" for h in headers),
+        "",
+        f'#include "{prefix}_ops.h"',
+        "",
+        *definitions,
+        *([""] if definitions else []),
+    ]
+    for function in functions:
+        lines += [function.text, ""]
+    return "\n".join(lines)
+
+
+def _weight_arrays(prefix: str, sources: Sources) -> str:
+    lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
+    for buffer in sources.weight_buffers:
+        name = f"{prefix}_w_{identifier(buffer.name)}"
+        lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}] = {{")
+        row = "  "
+        for value in buffer.data:
+            text = literal(value, buffer.dtype) + ", "
+            if len(row) + len(text) > 100:
+                lines.append(row.rstrip())
+                row = "  "
+            row += text
+        lines += [row.rstrip(), "};", ""]
+    return "\n".join(lines)
+
+
+class _Arguments:
+    """What the callers of operator functions pass: expressions for buffers by their kind."""
+
+    def __init__(self, prefix: str, program: Program, options: Options) -> None:
+        self.prefix = prefix
+        self.options = options
+        self.names: dict[Buffer, str] = {}
+        taken = Namer()
+        for word in ("workspace", "rc"):
+            taken.take(word)
+        for buffer in [*program.inputs, *program.outputs]:
+            self.names[buffer] = taken.take(buffer.name)
+
+    def expression(self, parameter: Parameter) -> str:
+        buffer = parameter.buffer
+        if buffer.kind in (INPUT, OUTPUT):
+            text = self.names[buffer]
+        elif buffer.kind == ARENA:
+            text = self._at("workspace", buffer, parameter.const)
+        else:
+            text = self.weight(buffer)
+        if not parameter.offset:
+            return text
+        return f"{text} + {parameter.offset}"
+
+    def _at(self, base: str, buffer: Buffer, const: bool) -> str:
+        place = f"{base} + {buffer.address}" if buffer.address else base
+        qualifier = "const " if const else ""
+        if buffer.dtype.c == "uint8_t":
+            return place
+        return f"({qualifier}{buffer.dtype.c} *)({place})"
+
+    def weight(self, buffer: Buffer) -> str:
+        if self.options.params == "flash":
+            return f"{self.prefix}_w_{identifier(buffer.name)}"
+        if self.options.params == "file":
+            return f"w_{identifier(buffer.name)}"
+        place = f"{self.prefix}_weights + {buffer.address}"
+        return f"(const {buffer.dtype.c} *)({place})"
+
+
+def call_text(function: Function, arguments: _Arguments) -> str:
+    """``symbol(argument, ...)``"""
+    passed = [arguments.expression(p) for p in function.parameters]
+    return f"{function.symbol}({', '.join(passed)})"
+
+
+def weight_inputs(sources: Sources, options: Options) -> list[Buffer]:
+    """Constants that the caller passes, as further inputs named like their layers."""
+    return sources.weight_buffers if options.params == "file" else []
+
+
+def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
+    from . import aot_main, graph_entries
+
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "#include <tvm/runtime/metadata.h>",
+        "",
+        f'#include "{prefix}_ops.h"',
+        "",
+        "/* Where a tensor argument's elements begin. */",
+        "static void *tensor_data(TVMValue value) {",
+        "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
+        "  return (char *)tensor->data + tensor->byte_offset;",
+        "}",
+        "",
+    ]
+    arguments = _Arguments(prefix, program, options)
+    if options.executor == "aot":
+        lines += aot_main.print_main(program, prefix, sources, options, arguments)
+    else:
+        lines += graph_entries.print_entries(program, prefix, sources, options, arguments)
+    lines += print_metadata(program, prefix, sources, options)
+    return "\n".join(lines) + "\n"
+
+
+__all__ = ["CONSTANT", "Options", "Sources", "call_text", "generate", "prefix_of", "weight_inputs"]

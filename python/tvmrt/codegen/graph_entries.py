@@ -1,0 +1,186 @@
+"""Packed entries of the operators, and the graph that a graph executor runs them by.
+
+The arena is one storage of bytes that every operator gets whole, so a graph executor uses
+exactly the planned memory; inputs and outputs are storages of their own. The attributes
+``view_offset``, ``view_shape`` and ``view_dtype`` say where in the arena a node's result lies.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
+
+from .aot_main import guard_text
+from .writer import Function
+
+
+def node_buffers(program: Program, function: Function, options) -> tuple[list[str | Buffer], list]:
+    """What an entry takes as tensors: (inputs, outputs); "arena" stands for the whole arena."""
+    step = function.step
+    inputs: list[str | Buffer] = []
+    outputs: list[str | Buffer] = []
+    parameters = list(function.parameters)
+    for parameter in parameters:
+        buffer = parameter.buffer
+        if buffer.kind == ARENA:
+            target: list = inputs if parameter.const else outputs
+            item: str | Buffer = "arena"
+        elif buffer.kind == CONSTANT:
+            if options.params != "file":
+                continue
+            target, item = inputs, buffer
+        else:
+            target, item = (inputs if parameter.const else outputs), buffer
+        if item not in target:
+            target.append(item)
+    if step.guard is not None:
+        item = "arena" if step.guard[0].buffer.kind == ARENA else step.guard[0].buffer
+        if item not in inputs:
+            inputs.append(item)
+    return inputs, outputs
+
+
+def entry_symbol(function: Function) -> str:
+    return f"{function.symbol}_packed"
+
+
+def print_entries(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """One packed function an operator."""
+    lines: list[str] = []
+    for function in sources.functions:
+        lines += _entry(program, function, options, arguments)
+    return lines
+
+
+def _entry(program: Program, function: Function, options, arguments) -> list[str]:
+    from .c_source import call_text
+
+    inputs, outputs = node_buffers(program, function, options)
+    symbol = entry_symbol(function)
+    indent = " " * (len(symbol) + 9)
+    signature = (
+        f"int32_t {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
+        f"{indent}TVMValue *out_ret_value, int *out_ret_tcode,\n{indent}void *resource_handle)"
+    )
+    lines = [
+        f"TVM_DLL {signature};",
+        f"{signature} {{",
+        "  (void)type_codes;",
+        "  (void)out_ret_value;",
+        "  (void)out_ret_tcode;",
+        "  (void)resource_handle;",
+        f"  if (num_args != {len(inputs) + len(outputs)}) {{",
+        f'    TVMAPISetLastError("{symbol}: expected {len(inputs) + len(outputs)} arguments");',
+        "    return -1;",
+        "  }",
+    ]
+    declared: set[str] = set()
+    for i, item in [*reversed(list(enumerate([*inputs, *outputs])))]:
+        # outputs come first, so that memory that is read and written keeps its non-const name
+        writable = i >= len(inputs)
+        if item == "arena":
+            name, ctype = "workspace", "uint8_t"
+            writable = True
+        elif item.kind == CONSTANT:
+            name, ctype = arguments.weight(item), item.dtype.c
+        else:
+            name, ctype = arguments.names[item], item.dtype.c
+            writable = item.kind == OUTPUT
+        if name in declared:
+            continue
+        declared.add(name)
+        qualifier = "" if writable else "const "
+        lines.append(f"  {qualifier}{ctype} *{name} = ({qualifier}{ctype} *)tensor_data(args[{i}]);")
+    if function.step.guard is not None:
+        condition = guard_text(function.step.guard, arguments)
+        lines.append(f"  if (!({condition})) return 0;")
+    return [*lines, f"  return {call_text(function, arguments)};", "}", ""]
+
+
+def graph_json(program: Program, sources, options) -> str:
+    """The graph JSON that a graph executor runs the entries by."""
+    return json.dumps(_Graph(program, sources, options).build(), indent=2)
+
+
+class _Graph:
+    def __init__(self, program: Program, sources, options) -> None:
+        self.program = program
+        self.sources = sources
+        self.options = options
+        self.nodes: list[dict] = []
+        self.entries: list[tuple[list[int], str, int]] = []  # shape, type, storage
+        self.row_ptr = [0]
+        self.storage: dict[object, int] = {}
+        self.latest: dict[object, list[int]] = {}
+
+    def build(self) -> dict:
+        from .c_source import weight_inputs
+
+        program = self.program
+        for buffer, type in zip(program.inputs, program.input_types):
+            self._null(buffer, buffer.name, list(type.shape), str(type.dtype))
+        for buffer in weight_inputs(self.sources, self.options):
+            self._null(buffer, buffer.name, [buffer.size], str(buffer.dtype))
+        arg_nodes = list(range(len(self.nodes)))
+        shapes = {b: t for b, t in zip(program.outputs, program.output_types)}
+        for function in self.sources.functions:
+            self._operator(function, shapes)
+        heads = [self.latest[b] for b in program.outputs]
+        return {
+            "nodes": self.nodes,
+            "arg_nodes": arg_nodes,
+            "heads": heads,
+            "attrs": {
+                "dltype": ["list_str", [e[1] for e in self.entries]],
+                "storage_id": ["list_int", [e[2] for e in self.entries]],
+                "shape": ["list_shape", [e[0] for e in self.entries]],
+                "device_index": ["list_int", [1] * len(self.entries)],
+            },
+            "node_row_ptr": self.row_ptr,
+        }
+
+    def _storage(self, key: object) -> int:
+        return self.storage.setdefault(key, len(self.storage))
+
+    def _null(self, buffer: Buffer, name: str, shape: list[int], dtype: str) -> None:
+        self.latest[buffer] = [len(self.nodes), 0, 0]
+        self.nodes.append({"op": "null", "name": name, "inputs": []})
+        self.entries.append((shape, dtype, self._storage(buffer)))
+        self.row_ptr.append(len(self.entries))
+
+    def _operator(self, function: Function, shapes: dict) -> None:
+        inputs, outputs = node_buffers(self.program, function, self.options)
+        index = len(self.nodes)
+        # an arena that nobody has written yet is read by nobody: such inputs cannot occur
+        edges = [self.latest[item] for item in inputs]
+        step = function.step
+        name = step.name
+        for item in outputs:
+            if item != "arena":
+                name = item.name
+        attrs = {
+            "func_name": entry_symbol(function),
+            "num_inputs": str(len(inputs)),
+            "num_outputs": str(len(outputs)),
+            "flatten_data": "0",
+        }
+        write = step.writes[0]
+        if write.buffer.kind == ARENA:
+            offset = write.buffer.address + write.at.offset * write.dtype.itemsize
+            attrs["view_offset"] = str(offset)
+            attrs["view_shape"] = json.dumps(list(write.shape))
+            attrs["view_dtype"] = str(write.dtype)
+            attrs["view_strides"] = json.dumps(list(write.at.strides))
+        self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
+        for i, item in enumerate(outputs):
+            if item == "arena":
+                entry = ([self.program.arena_bytes], "uint8", self._storage("arena"))
+            else:
+                entry = (list(shapes[item].shape), str(item.dtype), self._storage(item))
+            self.latest[item] = [index, i, 0]
+            self.entries.append(entry)
+        self.row_ptr.append(len(self.entries))
+
+
+__all__ = ["INPUT", "graph_json", "print_entries"]

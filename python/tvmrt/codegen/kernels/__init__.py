@@ -1,0 +1,8 @@
+"""Lowerings of operators with kernels of their own, one module a family."""
+
+from importlib import import_module
+
+FAMILIES = ("conv", "matmul", "pool", "softmax", "indexing")
+
+for _family in FAMILIES:
+    import_module(f"{__name__}.{_family}")

@@ -1,0 +1,197 @@
+"""Convolution in float32, dense and depthwise."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
+
+from .. import packing_f32 as packing
+from ..epilogue import emit_row_epilogue, fits_rows, residual_fits, sort_epilogue
+from ..lowering import ANY, Lowering, lowers, same_place
+from ..writer import FunctionWriter
+
+
+def triple(values, missing: int) -> tuple[int, int, int]:
+    """Depth, height, width of 1 to 3 spatial numbers."""
+    return (*[missing] * (3 - len(values)), *(int(v) for v in values))
+
+
+def braces(values) -> str:
+    return "{" + ", ".join(map(str, values)) + "}"
+
+
+class ChannelsLastLowering(Lowering):
+    """What convolutions share: channels-last operands, residual, bounds, row epilogue."""
+
+    takes_epilogue = True
+
+    @property
+    def epilogue(self):
+        return sort_epilogue(self.node.output, self.group.after)
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        last = self.group.after[-1].output
+        if last.dtype != self.node.output.dtype:
+            return False
+        epilogue = self.epilogue
+        shape = self.node.output.shape
+        return residual_fits(epilogue.residual, accesses) and fits_rows(
+            epilogue.rest, shape, channels_last_order(len(shape)), accesses
+        )
+
+    def demand(self, value: Value) -> str:
+        if value is self.node.inputs[0]:
+            return CHANNELS_LAST
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST
+
+    def result_order(self, index: int, accesses) -> tuple[int, ...]:
+        return channels_last_order(self.node.output.type.rank)
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        residual = self.epilogue.residual
+        if residual is None or residual is self.node.inputs[0]:
+            return []
+        i = step.read_values.index(residual)
+        same = same_place(step.reads[i].at, step.writes[0].at)
+        return [(i, 0)] if same else []
+
+    def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
+        """Pointer and pixel stride of the residual."""
+        if epilogue.residual is None:
+            return "NULL", 0
+        i = step.read_values.index(epilogue.residual)
+        return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
+
+
+@lowers("conv")
+class ConvLowering(ChannelsLastLowering):
+    """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
+
+    def macs(self) -> int:
+        w = self.node.inputs[1]
+        return self.node.output.type.size * prod(w.shape[1:])
+
+    def operands(self) -> list[Value]:
+        for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
+            if value is not None and not value.is_constant:
+                raise ValueError(f"the convolution's {what} are computed at run time")
+        return super().operands()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        w = self.node.inputs[1]
+        groups = self.node.attrs["groups"]
+        depthwise = w.shape[1] == 1 and groups == w.shape[0] and groups > 1
+        if depthwise:
+            self._emit_depthwise(step, f)
+        else:
+            self._emit_dense(step, f)
+
+    def _layer(self, step: Step, epilogue, residual_stride: int) -> dict[str, str]:
+        x, y = self.node.inputs[0], self.node.output
+        attrs = self.node.attrs
+        low, high = epilogue.bounds()
+        i = step.read_values.index(x)
+        return {
+            "batch": str(x.shape[0]),
+            "in": braces(triple(x.shape[2:], 1)),
+            "out": braces(triple(y.shape[2:], 1)),
+            "kernel": braces(triple(self.node.inputs[1].shape[2:], 1)),
+            "stride": braces(triple(attrs["strides"], 1)),
+            "dilation": braces(triple(attrs["dilations"], 1)),
+            "pad": braces(triple(attrs["pads_before"], 0)),
+            "x_stride": str(pixel_stride(step.reads[i].at)),
+            "y_stride": str(pixel_stride(step.writes[0].at)),
+            "residual_stride": str(residual_stride),
+            "lo": low,
+            "hi": high,
+        }
+
+    def _call(self, step, f, kernel, layer_type, extra, tile_type, tile, w, bias) -> None:
+        epilogue = self.epilogue
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual, residual_stride = self.residual_parts(step, f, epilogue)
+        y_stride = pixel_stride(step.writes[0].at)
+        layer = {**extra, **self._layer(step, epilogue, residual_stride)}
+        shape = self.node.output.shape
+        order = channels_last_order(len(shape))
+        row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
+        f.line(f"static const {layer_type} layer = {{")
+        for key, value in layer.items():
+            f.line(f"    .{key} = {value},")
+        f.line("};")
+        f.line(f"static const {tile_type} tiles = {tile.initializer()};")
+        for line in tile.definitions():
+            f.define(line)
+        f.line(
+            f"return {kernel}(&layer, &tiles, {x}, {w}, {bias}, {residual}, {f.write()}, "
+            f"{row}, {context});"
+        )
+
+    def _bias(self) -> np.ndarray:
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        channels = self.node.inputs[1].shape[0]
+        return np.zeros(channels, np.float32) if bias is None else bias.data
+
+    def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
+        x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
+        attrs, groups = self.node.attrs, self.node.attrs["groups"]
+        plain = (
+            all(k == 1 for k in w.shape[2:])
+            and all(s == 1 for s in attrs["strides"])
+            and not any(attrs["pads_before"])
+            and x.shape[2:] == y.shape[2:]
+        )
+        row = x.shape[0] * prod(y.shape[2:]) if plain else y.shape[-1]
+        tiles = packing.choose_tiles(row, w.shape[0] // groups, prod(w.shape[1:]), self.target)
+        packed = f.constant("weights", packing.pack_conv(w.data, tiles, groups))
+        bias = f.constant("bias", packing.pack_bias(self._bias(), tiles, groups))
+        f.include("conv_f32.h")
+        extra = {
+            "groups": str(groups),
+            "in_channels": str(x.shape[1]),
+            "out_channels": str(y.shape[1]),
+        }
+        self._call(
+            step,
+            f,
+            "tvmrt_conv_f32",
+            "tvmrt_conv_f32_layer",
+            extra,
+            "tvmrt_tiles_f32",
+            tiles,
+            packed,
+            bias,
+        )
+
+    def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
+        w, y = self.node.inputs[1], self.node.output
+        attrs = self.node.attrs
+        tile = packing.choose_depthwise(
+            w.shape[0],
+            y.shape[-1],
+            w.shape[-1],
+            attrs["strides"][-1],
+            attrs["dilations"][-1],
+            self.target,
+        )
+        packed = f.constant("weights", packing.pack_depthwise(w.data, tile.lanes))
+        bias = f.constant("bias", packing.pad_channels(self._bias(), tile.lanes))
+        f.include("depthwise_f32.h")
+        self._call(
+            step,
+            f,
+            "tvmrt_depthwise_f32",
+            "tvmrt_depthwise_f32_layer",
+            {"channels": str(w.shape[0])},
+            "tvmrt_depthwise_f32_tile",
+            tile,
+            packed,
+            bias,
+        )

@@ -1,0 +1,1 @@
+"""Selecting by computed index, and padding."""

@@ -1,0 +1,99 @@
+"""How a group becomes C: the interface that every operator's lowering fills.
+
+A lowering is made per group. The builder asks it for demands on memory, then fixes places, and
+only then asks it to print. Register one with ``@lowers("operator")``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tvmrt.ir import Node, Strided, Value
+
+from tvmrt.ir.program import ANY, DENSE, Access, Group, Step
+from .target import Target
+
+if TYPE_CHECKING:
+    from .writer import FunctionWriter
+
+
+class Lowering:
+    """Base: dense row-major operands, dense row-major results, no epilogue."""
+
+    takes_epilogue = False
+
+    def __init__(self, group: Group, target: Target) -> None:
+        self.group = group
+        self.node: Node = group.root
+        self.target = target
+
+    def operands(self) -> list[Value]:
+        """Values that become parameters, in order. Constants are not among them: the lowering
+        packs those itself (``FunctionWriter.constant``)."""
+        return [v for v in self.group.inputs() if not v.is_constant]
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        """Whether the pointwise nodes after the root can be computed in this function, given
+        where the values that they read lie."""
+        return not self.group.after
+
+    def demand(self, value: Value) -> str:
+        """What the memory of an operand must look like: ANY, DENSE or CHANNELS_LAST."""
+        return DENSE
+
+    def result_demand(self, index: int) -> str:
+        """The same for results: what other places than its own buffer a result may get."""
+        return DENSE
+
+    def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
+        """Order of axes in memory of a result; None is row-major."""
+        return None
+
+    def scratch_bytes(self) -> int:
+        """Bytes of arena that the step needs while it runs."""
+        return 0
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        """(read index, write index) pairs that may be the same memory."""
+        return []
+
+    def macs(self) -> int:
+        """Multiply-accumulates, for the summary."""
+        return 0
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        """Print the function's body."""
+        raise NotImplementedError(type(self).__name__)
+
+
+_TABLE: dict[str, type[Lowering]] = {}
+
+
+def lowers(*names: str):
+    """Class decorator: this lowering prints groups whose root is one of these operators."""
+
+    def add(cls: type[Lowering]) -> type[Lowering]:
+        for name in names:
+            if name in _TABLE:
+                raise ValueError(f"operator {name} has two lowerings")
+            _TABLE[name] = cls
+        return cls
+
+    return add
+
+
+def lowering_for(op: str) -> type[Lowering]:
+    """The lowering class of a kernel operator. Raises KeyError when there is none."""
+    return _TABLE[op]
+
+
+def same_place(a: Strided, b: Strided) -> bool:
+    """Whether two accesses visit the same offsets for the same index."""
+    return (
+        a.shape == b.shape
+        and a.offset == b.offset
+        and all(n == 1 or s == t for n, s, t in zip(a.shape, a.strides, b.strides))
+    )
+
+
+__all__ = ["ANY", "DENSE", "Lowering", "lowering_for", "lowers", "same_place"]

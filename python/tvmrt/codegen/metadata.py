@@ -1,0 +1,173 @@
+"""The metadata structs that a network carries about itself (metadata.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir.graph import TensorType
+from tvmrt.ir.program import Buffer, Program
+
+from .naming import sanitize
+
+
+def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
+    """Lines of C: both descriptions and the packed functions that return them."""
+    from .c_source import weight_inputs
+
+    extra = weight_inputs(sources, options)
+    inputs = [
+        *((name, t) for name, t in zip(program.input_names, program.input_types)),
+        *((b.name, TensorType((b.size,), b.dtype)) for b in extra),
+    ]
+    outputs = list(zip(program.output_names, program.output_types))
+    pools = []
+    if program.arena_bytes:
+        pools = [("workspace", (program.arena_bytes,), "2")]
+    lines: list[str] = []
+    if options.executor == "aot":
+        lines += _classic(inputs, outputs, pools, prefix, program)
+    lines += _model(inputs, outputs, prefix, program, sources, options)
+    return lines
+
+
+def _string(text: str) -> str:
+    """A C string literal of any Unicode text."""
+    out = []
+    for byte in text.encode("utf-8"):
+        char = chr(byte)
+        if char in '"\\':
+            out.append("\\" + char)
+        elif 32 <= byte < 127 and char != "?":
+            out.append(char)
+        else:
+            out.append(f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'
+
+
+def _dtype(type: TensorType) -> str:
+    return f"{{{type.dtype.code}, {type.dtype.bits}, 1}}"
+
+
+def _shapes(prefix: str, rows: Sequence[tuple[str, TensorType]]) -> list[str]:
+    return [
+        f"static const int64_t {prefix}{i}_shape[] = {{{', '.join(map(str, t.shape))}}};"
+        for i, (_, t) in enumerate(rows)
+        if t.rank
+    ]
+
+
+def _shape_name(prefix: str, i: int, type: TensorType) -> str:
+    return f"{prefix}{i}_shape" if type.rank else "NULL"
+
+
+def _classic(inputs, outputs, pools, prefix: str, program: Program) -> list[str]:
+    lines = [*_shapes("input", inputs), *_shapes("output", outputs)]
+    lines += _infos("inputs", "input", [(sanitize(n), t) for n, t in inputs])
+    lines += _infos("outputs", "output", [(f"output{i}", t) for i, (_, t) in enumerate(outputs)])
+    pool_ref = "NULL"
+    if pools:
+        pool_ref = "pools"
+        lines += [
+            f"static const int64_t pool0_shape[] = {{{program.arena_bytes}}};",
+            "static const struct TVMTensorInfo pools[] = {",
+            '  {"workspace", pool0_shape, 1, {1, 8, 1}},',
+            "};",
+        ]
+    first_in = "inputs" if inputs else "NULL"
+    first_out = "outputs" if outputs else "NULL"
+    lines += [
+        "static const struct TVMMetadata metadata[] = {{",
+        f"  TVM_METADATA_VERSION, {first_in}, {len(inputs)}, {first_out}, {len(outputs)}, "
+        f"{pool_ref}, {len(pools)}, NULL, 0, \"{prefix}\",",
+        "}};",
+        "",
+    ]
+    return [*lines, *_getter("get_c_metadata", "metadata")]
+
+
+def _infos(array: str, stem: str, rows) -> list[str]:
+    if not rows:
+        return []
+    return [
+        f"static const struct TVMTensorInfo {array}[] = {{",
+        *(
+            f"  {{{_string(name)}, {_shape_name(stem, i, t)}, {t.rank}, {_dtype(t)}}},"
+            for i, (name, t) in enumerate(rows)
+        ),
+        "};",
+    ]
+
+
+def _getter(symbol: str, variable: str) -> list[str]:
+    indent = " " * (len(symbol) + 9)
+    signature = (
+        f"int32_t {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
+        f"{indent}TVMValue *out_ret_value, int *out_ret_tcode,\n{indent}void *resource_handle)"
+    )
+    return [
+        f"TVM_DLL {signature};",
+        f"{signature} {{",
+        "  (void)args;",
+        "  (void)type_codes;",
+        "  (void)num_args;",
+        "  (void)resource_handle;",
+        "  /* the ABI has no const handle; nobody writes through it */",
+        f"  out_ret_value->v_handle = (void *)(uintptr_t){variable};",
+        "  *out_ret_tcode = kTVMOpaqueHandle;",
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> list[str]:
+    """Main function first, then the operators, each with the sizes that it needs."""
+    lines: list[str] = []
+    if options.executor != "aot":
+        lines += [*_shapes("input", inputs), *_shapes("output", outputs)]
+    io = sum(t.nbytes for _, t in [*inputs, *outputs])
+    rows = [
+        *((n, sanitize(n), f"input{i}", i, t) for i, (n, t) in enumerate(inputs)),
+        *((n, sanitize(n), f"output{i}", i, t) for i, (n, t) in enumerate(outputs)),
+    ]
+    params = "NULL"
+    if rows:
+        params = "main_params"
+        lines.append("static const struct TVMParameterInfo main_params[] = {")
+        for hint, name, stem, _, t in rows:
+            shape = f"{stem}_shape" if t.rank else "NULL"
+            lines.append(
+                f"  {{{_string(hint)}, {_string(name)}, {shape}, {t.rank}, {_dtype(t)}, "
+                "{kDLCPU, 0}},"
+            )
+        lines.append("};")
+    main = f"{prefix}___tvm_main__"
+    constant = len(sources.weights)
+    lines += [
+        "static const struct TVMFunctionInfo functions[] = {",
+        f'  {{"{main}", {params}, {len(inputs)}, {len(outputs)}, {program.arena_bytes}, {io}, '
+        f"{constant}}},",
+    ]
+    for function in sources.functions:
+        scratch = function.step.scratch_bytes
+        touched = _unique([a.buffer for a in [*function.step.reads, *function.step.writes]])
+        size = sum(b.nbytes for b in touched)
+        weights = sum(
+            b.nbytes
+            for b in _unique([p.buffer for p in function.parameters])
+            if b.kind == "constant"
+        )
+        lines.append(f'  {{"{function.symbol}", NULL, 0, 0, {scratch}, {size}, {weights}}},')
+    lines += [
+        "};",
+        "static const struct TVMModelMetadata model_metadata = {",
+        f"  TVM_MODEL_METADATA_VERSION, functions, {len(sources.functions) + 1}, "
+        f'"{options.module_name}",',
+        "};",
+        "",
+    ]
+    return [*lines, *_getter("get_model_metadata", "&model_metadata")]
+
+
+def _unique(buffers: Sequence[Buffer]) -> list[Buffer]:
+    return list(dict.fromkeys(buffers))

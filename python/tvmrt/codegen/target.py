@@ -1,0 +1,89 @@
+"""Targets: what the C compiler is told and what the kernels may count on."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of machine.
+
+    ``lanes`` is the number of float32 lanes of a vector register (1: none), ``registers`` how
+    many there are. ``int8`` names the integer kernels' instruction set. ``hosted`` targets
+    have threads, a heap and shared libraries.
+    """
+
+    name: str
+    flags: tuple[str, ...] = ()
+    lanes: int = 1
+    registers: int = 16
+    int8: str = "plain"
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    hosted: bool = True
+
+    @property
+    def threads(self) -> bool:
+        return self.hosted
+
+
+FIRMWARE = {
+    "cortex-m0plus": ("-mcpu=cortex-m0plus", "-mthumb"),
+    "cortex-m4": ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+    "cortex-m7": ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
+    "cortex-m55": ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard"),
+    "riscv32": ("-march=rv32imc", "-mabi=ilp32"),
+}
+
+
+def get_target(name: str) -> Target:
+    """The target of that name. Raises ValueError listing the names when there is none.
+
+    ``native`` is this very machine, ``host`` any machine of its architecture.
+    """
+    if name in ("native", "host"):
+        return _native() if name == "native" else _portable()
+    if name in FIRMWARE:
+        return Target(name, FIRMWARE[name], registers=16, l2_bytes=64 << 10, hosted=False)
+    known = ", ".join(["native", "host", *FIRMWARE])
+    raise ValueError(f"target {name} is not known; choose one of {known}")
+
+
+@lru_cache(maxsize=1)
+def _cpu_flags() -> frozenset[str]:
+    """Instruction sets that the system reports for this processor."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def _native() -> Target:
+    machine, flags = platform.machine().lower(), _cpu_flags()
+    if machine in ("x86_64", "amd64"):
+        if "avx512f" in flags and "avx512bw" in flags and "avx512vl" in flags:
+            wide = "vnni512" if "avx512_vnni" in flags else "avx2"
+            march = ("-march=native", "-mprefer-vector-width=512")
+            return Target("native", march, 16, 32, wide, 32 << 10, 1 << 20)
+        if "avx2" in flags and "fma" in flags:
+            return Target("native", ("-march=native",), 8, 16, "avx2")
+        return Target("native", ("-march=native",), 4, 16, "plain")
+    if machine in ("aarch64", "arm64"):
+        kind = "neon_dot" if "asimddp" in flags else "plain"
+        return Target("native", ("-mcpu=native",), 4, 32, kind)
+    return Target("native", ())
+
+
+def _portable() -> Target:
+    machine = platform.machine().lower()
+    vectors = machine in ("x86_64", "amd64", "aarch64", "arm64")
+    return Target("host", (), 4 if vectors else 1, 16)

@@ -1,0 +1,202 @@
+"""Writing C text: a file's parts, and one function with its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvmrt.ir import DType, dtype_of
+
+from tvmrt.ir.program import CONSTANT, Access, Buffer, Step
+
+
+def literal(value: object, dtype: DType) -> str:
+    """A C literal that reads back as exactly this number."""
+    if dtype.is_float:
+        return _float_literal(float(value), dtype.bits)
+    number = int(value)
+    if dtype.bits == 64:
+        if number == -(1 << 63):
+            return "INT64_MIN"
+        suffix = "" if abs(number) < 1 << 31 else ("LL" if dtype.is_signed else "ULL")
+        return f"{number}{suffix}"
+    if number == -(1 << 31):
+        return "INT32_MIN"
+    return f"{number}u" if number >= 1 << 31 else str(number)
+
+
+def _float_literal(number: float, bits: int) -> str:
+    if number != number:
+        return "NAN"
+    if number in (float("inf"), float("-inf")):
+        return "INFINITY" if number > 0 else "-INFINITY"
+    text = str(np.float32(number)) if bits == 32 else repr(number)
+    if "." not in text and "e" not in text:
+        text += ".0"
+    return text + ("f" if bits == 32 else "")
+
+
+class Weights:
+    """All constant arrays of a program, equal ones stored once."""
+
+    def __init__(self) -> None:
+        self._by_content: dict[tuple, Buffer] = {}
+
+    def add(self, array: np.ndarray, name: str) -> Buffer:
+        """The buffer of an array's elements in memory order."""
+        data = np.ascontiguousarray(array).reshape(-1)
+        key = (data.dtype.str, data.tobytes())
+        if key not in self._by_content:
+            self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)
+        return self._by_content[key]
+
+    def buffers(self) -> list[Buffer]:
+        return list(self._by_content.values())
+
+
+@dataclass
+class Parameter:
+    """One parameter of a function and what the caller passes for it."""
+
+    name: str
+    buffer: Buffer
+    offset: int = 0
+    const: bool = True
+    restrict: bool = True
+
+    def declare(self) -> str:
+        qualifier = "const " if self.const else ""
+        unaliased = "restrict " if self.restrict else ""
+        return f"{qualifier}{self.buffer.dtype.c} *{unaliased}{self.name}"
+
+
+@dataclass
+class Function:
+    """A printed function: its parameters in order and its text."""
+
+    symbol: str
+    step: Step
+    parameters: list[Parameter]
+    text: str
+    definitions: list[str] = field(default_factory=list)
+    includes: set[str] = field(default_factory=set)
+
+
+class FunctionWriter:
+    """Text of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
+
+    def __init__(self, symbol: str, step: Step, weights: Weights, threads: bool) -> None:
+        self.symbol = symbol
+        self.step = step
+        self.weights = weights
+        self.threads = threads
+        self.includes: set[str] = set()
+        self.definitions: list[str] = []
+        self.lines: list[str] = []
+        # set when the body is a task over [begin, end) of this extent, for all threads
+        self.parallel_extent: int | None = None
+        self._depth = 1
+        self._constants: dict[Buffer, Parameter] = {}
+        self._names: set[str] = set()
+        aliased_reads = {r for r, _ in step.in_place}
+        aliased_writes = {w for _, w in step.in_place}
+        many_reads, many_writes = len(step.reads) > 1, len(step.writes) > 1
+        self.reads = [
+            Parameter(
+                self.fresh(f"x{i}" if many_reads else "x"),
+                a.buffer,
+                a.at.offset,
+                True,
+                i not in aliased_reads,
+            )
+            for i, a in enumerate(step.reads)
+        ]
+        self.writes = [
+            Parameter(
+                self.fresh(f"y{i}" if many_writes else "y"),
+                a.buffer,
+                a.at.offset,
+                False,
+                i not in aliased_writes,
+            )
+            for i, a in enumerate(step.writes)
+        ]
+        self.scratch_parameter: Parameter | None = None
+        if step.scratch is not None:
+            self.scratch_parameter = Parameter(self.fresh("scratch"), step.scratch, 0, False)
+
+    def fresh(self, name: str) -> str:
+        """A name for a parameter or variable that nothing else in the function has."""
+        candidate, count = name, 1
+        while candidate in self._names:
+            count += 1
+            candidate = f"{name}{count}"
+        self._names.add(candidate)
+        return candidate
+
+    def read(self, index: int) -> str:
+        return self.reads[index].name
+
+    def write(self, index: int = 0) -> str:
+        return self.writes[index].name
+
+    def name_read(self, index: int, name: str) -> str:
+        """Give an operand's pointer the name that its role has in the literature."""
+        self.reads[index].name = self.fresh(name)
+        return self.reads[index].name
+
+    def name_write(self, index: int, name: str) -> str:
+        self.writes[index].name = self.fresh(name)
+        return self.writes[index].name
+
+    def scratch(self) -> str:
+        """The pointer to the step's scratch bytes (uint8_t)."""
+        if self.scratch_parameter is None:
+            raise ValueError(f"{self.symbol} asked for no scratch memory")
+        return self.scratch_parameter.name
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        """The pointer to a constant array, which becomes part of the weights."""
+        buffer = self.weights.add(array, f"{self.step.name}_{name}")
+        if buffer not in self._constants:
+            self._constants[buffer] = Parameter(self.fresh(name), buffer)
+        return self._constants[buffer].name
+
+    def include(self, *headers: str) -> None:
+        """Kernel headers that the file needs, by their name in ``kernels/``."""
+        self.includes.update(headers)
+
+    def define(self, text: str) -> None:
+        """Text at file scope in front of the function; equal text is printed once a file."""
+        if text not in self.definitions:
+            self.definitions.append(text)
+
+    def line(self, text: str = "") -> None:
+        for part in text.split("\n"):
+            self.lines.append(("  " * self._depth + part) if part else "")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """``head {`` ... ``}`` with the lines between indented."""
+        self.line(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    def parameters(self) -> list[Parameter]:
+        scratch = [self.scratch_parameter] if self.scratch_parameter else []
+        return [*self.reads, *self.writes, *self._constants.values(), *scratch]
+
+
+def access_note(access: Access) -> str:
+    """``float32[1, 8, 6, 6]`` and, where memory is not in that order, the order."""
+    order = access.at.order()
+    shape = ", ".join(map(str, access.shape))
+    text = f"{access.dtype}[{shape}]"
+    if order != tuple(range(len(order))):
+        text += " in memory order " + "".join(str(d) for d in order)
+    return text

@@ -1,0 +1,1 @@
+"""From generated sources to artefacts on disk: libraries, folders, archives."""

@@ -1,0 +1,66 @@
+"""Writing results so that a failure leaves what was there as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """A new path in the same folder to write to; it takes the place of ``path`` at the end.
+
+    On an error it is removed and ``path`` stays untouched. Raises OSError as writing does.
+    """
+    target = Path(path)
+    folder = target.parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder; create it, then write {target.name}")
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=folder)
+    os.close(handle)
+    aside = Path(name)
+    try:
+        yield aside
+        _take_mode(aside, target)
+        os.replace(aside, target)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def _take_mode(aside: Path, target: Path) -> None:
+    """Permissions as a plain open() would have given, or as the old file had."""
+    if target.exists():
+        mode = target.stat().st_mode & 0o777
+    else:
+        umask = os.umask(0)
+        os.umask(umask)
+        mode = 0o666 & ~umask
+    aside.chmod(mode | (aside.stat().st_mode & 0o111))
+
+
+@contextmanager
+def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
+    """A new folder to fill, which becomes ``path``; an existing folder is replaced as a whole."""
+    target = Path(path)
+    parent = target.parent
+    if not parent.is_dir():
+        raise FileNotFoundError(f"{parent} is not a folder; create it, then write {target.name}")
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
+    aside.chmod(0o755)
+    try:
+        yield aside
+        if target.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=parent))
+            os.replace(target, old / "old")
+            os.replace(aside, target)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(aside, target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise

@@ -1,0 +1,123 @@
+"""The tree of modules that a library carries: the bytes of ``__tvm_dev_mblob``, and params files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tvmrt.ir import dtype_of
+
+NDARRAY_MAGIC = 0xDD5E40F096B4A13F
+PARAMS_MAGIC = 0xF7E58D4F05049CB7
+
+
+def u64(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+def string(text: str | bytes) -> bytes:
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    return u64(len(data)) + data
+
+
+def vector(values: Sequence[int]) -> bytes:
+    return u64(len(values)) + b"".join(u64(v) for v in values)
+
+
+def ndarray(array: np.ndarray) -> bytes:
+    """One tensor as saved by the classic ABI; always on CPU 0."""
+    dtype = dtype_of(array)
+    data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+    head = struct.pack("<QQiii", NDARRAY_MAGIC, 0, 1, 0, array.ndim)
+    head += struct.pack("<BBH", dtype.code, dtype.bits, 1)
+    shape = struct.pack(f"<{array.ndim}q", *array.shape)
+    return head + shape + struct.pack("<q", len(data)) + data
+
+
+def params(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """A params file: names and tensors."""
+    names = b"".join(string(name) for name in arrays)
+    tensors = b"".join(ndarray(array) for array in arrays.values())
+    return (
+        struct.pack("<QQ", PARAMS_MAGIC, 0)
+        + u64(len(arrays))
+        + names
+        + u64(len(arrays))
+        + tensors
+    )
+
+
+def _factory_params(arrays: Mapping[str, np.ndarray]) -> bytes:
+    names = b"".join(string(name) for name in arrays)
+    tensors = b"".join(ndarray(array) for array in arrays.values())
+    return u64(len(arrays)) + u64(len(arrays)) + names + tensors
+
+
+def graph_factory(json: str, module_name: str) -> bytes:
+    """Payload of a GraphExecutorFactory without params."""
+    return string(json) + _factory_params({}) + string(module_name)
+
+
+def aot_factory(module_name: str) -> bytes:
+    """Payload of an AotExecutorFactory without params."""
+    return _factory_params({}) + string(module_name)
+
+
+def graph_library(json: str, module_name: str) -> bytes:
+    """The blob of a library run by a graph executor: factory, then the library itself."""
+    stream = u64(3)
+    stream += string("GraphExecutorFactory") + graph_factory(json, module_name)
+    stream += string("_lib")
+    stream += string("_import_tree") + vector([0, 1, 1]) + vector([1])
+    return u64(len(stream)) + stream
+
+
+def aot_library(module_name: str) -> bytes:
+    """The blob of a library run by an AOT executor: factory, metadata, then the library itself."""
+    stream = u64(4)
+    stream += string("AotExecutorFactory") + aot_factory(module_name)
+    stream += string("metadata_module")
+    stream += string("_lib")
+    stream += string("_import_tree") + vector([0, 1, 2, 2]) + vector([1, 2])
+    return u64(len(stream)) + stream
+
+
+def blob_source(blob: bytes) -> str:
+    """C text that defines ``__tvm_dev_mblob``."""
+    lines = [
+        "/* The tree of modules of this library; see the description of __tvm_dev_mblob. */",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "",
+        f"TVM_DLL extern const unsigned char __tvm_dev_mblob[{len(blob)}];",
+        f"const unsigned char __tvm_dev_mblob[{len(blob)}] = {{",
+    ]
+    for i in range(0, len(blob), 20):
+        lines.append("  " + ", ".join(f"0x{b:02x}" for b in blob[i : i + 20]) + ",")
+    return "\n".join([*lines, "};", ""])
+
+
+def weights_source(symbol: str, file_name: str, nbytes: int) -> str:
+    """Assembler that includes a file's bytes under a hidden symbol, read-only and 64-aligned."""
+    return f"""\
+/* {nbytes} bytes of weights, taken as they are from {file_name}. */
+#if defined(__APPLE__)
+  .section __TEXT,__const
+  .private_extern _{symbol}
+  .globl _{symbol}
+  .p2align 6
+_{symbol}:
+#else
+  .section .rodata.{symbol},"a",%progbits
+  .globl {symbol}
+  .hidden {symbol}
+  .p2align 6
+{symbol}:
+#endif
+  .incbin "{file_name}"
+#if defined(__ELF__)
+  .size {symbol}, {nbytes}
+  .section .note.GNU-stack,"",%progbits
+#endif
+"""

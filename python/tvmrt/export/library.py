@@ -1,0 +1,206 @@
+"""A compiled network: its sources and plan, and the artefacts that can be made of them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tvmrt.codegen.c_source import Options, Sources
+from tvmrt.codegen.target import Target
+from tvmrt.ir.program import ARENA, Program
+from tvmrt.planner.lifetime import lifetimes
+
+from . import blob
+from .atomic import replacing, replacing_folder
+from .toolchain import build_library
+
+
+@dataclass
+class TensorSummary:
+    """One input or output of the network."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+
+
+@dataclass
+class OperatorSummary:
+    """One generated function: the network's nodes in it, its work, its result."""
+
+    name: str
+    op: str
+    onnx_nodes: list[str]
+    macs: int
+    out_shape: tuple[int, ...]
+
+
+@dataclass
+class PlanRow:
+    """One buffer's place in the arena, in bytes, and the steps of its life."""
+
+    buffer: str
+    offset: int
+    size: int
+    first: int
+    last: int
+
+
+@dataclass
+class Summary:
+    """What a network costs, known before the C compiler runs. Sizes in bytes."""
+
+    arena_bytes: int
+    lower_bound_bytes: int
+    weights_bytes: int
+    scratch_bytes: int
+    inputs: list[TensorSummary]
+    outputs: list[TensorSummary]
+    operators: list[OperatorSummary]
+    plan: list[PlanRow]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+class CompiledLibrary:
+    """The result of ``tvmrt.compile``."""
+
+    def __init__(
+        self,
+        program: Program,
+        sources: Sources,
+        options: Options,
+        target: Target,
+        json: str | None,
+        seconds: dict[str, float],
+        cc: str | None,
+    ) -> None:
+        self.program = program
+        self.sources = sources
+        self.options = options
+        self.target = target
+        self._json = json
+        self._seconds = seconds
+        self._cc = cc
+
+    @property
+    def module_name(self) -> str:
+        return self.options.module_name
+
+    def get_graph_json(self) -> str:
+        """The graph JSON. Raises ValueError for a network compiled for the AOT executor."""
+        if self._json is None:
+            raise ValueError("a network compiled for the AOT executor has no graph JSON")
+        return self._json
+
+    def get_params(self) -> dict[str, np.ndarray]:
+        """Weights that the library does not hold itself; empty unless params are in a file."""
+        if self.options.params != "file":
+            return {}
+        return {b.name: b.data for b in self.sources.weight_buffers}
+
+    @property
+    def summary(self) -> Summary:
+        program = self.program
+        lives = lifetimes(program)
+        return Summary(
+            program.arena_bytes,
+            program.lower_bound_bytes,
+            len(self.sources.weights),
+            max((s.scratch_bytes for s in program.steps), default=0),
+            [_tensor(n, t) for n, t in zip(program.input_names, program.input_types)],
+            [_tensor(n, t) for n, t in zip(program.output_names, program.output_types)],
+            [
+                OperatorSummary(
+                    s.name,
+                    s.group.root.op,
+                    list(s.sources),
+                    s.lowering.macs(),
+                    s.writes[0].shape,
+                )
+                for s in program.steps
+            ],
+            [
+                PlanRow(b.name, b.address, b.nbytes, *lives[b])
+                for b in program.arena_buffers()
+                if b.kind == ARENA
+            ],
+            dict(self._seconds),
+        )
+
+    def export(self, path: str | os.PathLike) -> None:
+        """Write by suffix: ``.so`` a library, ``.tar`` an archive, anything else a folder."""
+        suffix = Path(path).suffix
+        if suffix in (".so", ".dylib", ".dll"):
+            self.export_library(path)
+        elif suffix == ".tar":
+            self.export_model_library_format(path)
+        else:
+            self.export_sources(path)
+
+    def export_library(self, path: str | os.PathLike) -> None:
+        """Compile and link to a shared library in the classic layout.
+
+        Raises CompileError when there is no C compiler or it fails, OSError when the file
+        cannot be written; what stood at ``path`` is then untouched.
+        """
+        if not self.target.hosted:
+            raise ValueError(
+                f"target {self.target.name} has no shared libraries; export to a folder or .tar"
+            )
+        begin = time.perf_counter()
+        with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            sources = self._write_sources(Path(folder))
+            build_library(sources, aside.resolve(), self.target, self._cc)
+        self._seconds["compile"] = time.perf_counter() - begin
+        if self.options.params == "file":
+            with replacing(Path(path).with_suffix(".params")) as aside:
+                aside.write_bytes(blob.params(self.get_params()))
+
+    def export_sources(self, path: str | os.PathLike) -> None:
+        """Write the C files into a folder, which is replaced if it is there."""
+        with replacing_folder(path) as folder:
+            self._write_sources(folder)
+
+    def export_model_library_format(self, path: str | os.PathLike) -> None:
+        """Write the archive of the Model Library Format."""
+        from .model_library_format import write_archive
+
+        with replacing(path) as aside:
+            write_archive(self, aside)
+
+    def blob(self) -> bytes:
+        """The bytes of ``__tvm_dev_mblob``."""
+        if self._json is not None:
+            return blob.graph_library(self._json, self.module_name)
+        return blob.aot_library(self.module_name)
+
+    def _write_sources(self, folder: Path) -> list[Path]:
+        """All sources of the library; the paths are those to compile."""
+        written = []
+        for name, text in self.sources.files.items():
+            (folder / name).write_text(text)
+            if name.endswith(".c"):
+                written.append(folder / name)
+        prefix = self.sources.prefix
+        devc = folder / f"{prefix}_devc.c"
+        devc.write_text(blob.blob_source(self.blob()))
+        written.append(devc)
+        if self.options.params == "embed" and self.sources.weights:
+            data = folder / f"{prefix}_weights.bin"
+            data.write_bytes(self.sources.weights)
+            assembler = folder / f"{prefix}_weights.S"
+            assembler.write_text(
+                blob.weights_source(f"{prefix}_weights", data.name, len(self.sources.weights))
+            )
+            written.append(assembler)
+        return written
+
+
+def _tensor(name, type) -> TensorSummary:
+    return TensorSummary(name, type.shape, str(type.dtype), type.nbytes)

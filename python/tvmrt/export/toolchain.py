@@ -1,0 +1,90 @@
+"""Finding and calling a C compiler."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tvmrt.codegen.target import Target
+from tvmrt.error import CompileError
+from tvmrt.libinfo import find_include_path
+
+# Exact results matter more than the last percent: no -ffast-math. These three change no value
+# that C defines; without them loops with sqrt, min or exp do not become vector code.
+OPTIMISE = (
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fopenmp-simd",
+)
+COMMON = ("-std=c99", "-fPIC", "-fvisibility=hidden", "-D_POSIX_C_SOURCE=200809L")
+
+
+def find_compiler(cc: str | None = None) -> list[str]:
+    """The command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang wheel.
+
+    Raises CompileError saying what to install when there is none.
+    """
+    for candidate in (cc, os.environ.get("CC")):
+        if candidate:
+            command = shlex.split(candidate)
+            if shutil.which(command[0]) is None:
+                raise CompileError(
+                    f"C compiler {command[0]} is not found; install it or name another with --cc"
+                )
+            return command
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
+    raise CompileError(
+        "no C compiler is found (tried $CC, cc, gcc, clang and the ziglang package); "
+        "install one, for example with: pip install ziglang"
+    )
+
+
+def build_library(
+    sources: Sequence[Path], output: Path, target: Target, cc: str | None = None
+) -> None:
+    """Compile C and assembler files, several at a time, and link them to a shared library.
+
+    Raises CompileError with the compiler's own first words when it fails.
+    """
+    command = find_compiler(cc)
+    includes = [f"-I{folder}" for folder in find_include_path()]
+    flags = [*COMMON, *OPTIMISE, *target.flags, *includes]
+    objects = [source.with_suffix(source.suffix + ".o") for source in sources]
+
+    def compile_one(pair: tuple[Path, Path]) -> None:
+        source, object_file = pair
+        _call([*command, *flags, "-c", source.name, "-o", object_file.name], source.parent)
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        list(pool.map(compile_one, zip(sources, objects)))
+    link = [*command, "-shared", "-o", str(output), *(str(o) for o in objects), "-lm"]
+    _call([*link, "-Wl,-z,noexecstack"] if sys.platform == "linux" else link, output.parent)
+
+
+def _call(command: Sequence[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as problem:
+        raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem
+    if done.returncode != 0:
+        words = [line for line in done.stderr.splitlines() if line.strip()]
+        first = next((w for w in words if "error" in w), words[0] if words else "no message")
+        raise CompileError(
+            f"C compiler {' '.join(command[:1])} failed with code {done.returncode}: "
+            f"{first.strip()}"
+        )

@@ -1,0 +1,1 @@
+"""Importers: a trained network's file to the graph of the IR."""

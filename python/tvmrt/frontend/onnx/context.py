@@ -1,0 +1,137 @@
+"""What an operator's importer sees: one ONNX node, its inputs as IR values, its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Builder, Value
+
+if TYPE_CHECKING:
+    from .importer import GraphImporter
+
+
+class NodeContext:
+    """One node during import. Missing optional inputs are None; missing attributes a default."""
+
+    def __init__(
+        self,
+        node: onnx.NodeProto,
+        name: str,
+        inputs: list[Value | None],
+        opset: int,
+        builder: Builder,
+        importer: GraphImporter,
+    ) -> None:
+        self.node = node
+        self.name = name
+        self.inputs = inputs
+        self.opset = opset
+        self.builder = builder
+        self.importer = importer
+        self._attrs = {a.name: a for a in node.attribute}
+
+    @property
+    def op(self) -> str:
+        return self.node.op_type
+
+    def input(self, index: int) -> Value | None:
+        """Input by position, None when it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def required(self, index: int) -> Value:
+        """Input by position, which must be there."""
+        value = self.input(index)
+        if value is None:
+            raise ValueError(f"input {index} is missing")
+        return value
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Attribute as a Python value: int, float, str, list, or numpy array for tensors."""
+        if name not in self._attrs:
+            return default
+        value = helper.get_attribute_value(self._attrs[name])
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        if isinstance(value, onnx.TensorProto):
+            return numpy_helper.to_array(value, self.importer.folder)
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+            return [v.decode("utf-8", "replace") for v in value]
+        if isinstance(value, (onnx.GraphProto, str, int, float)):
+            return value
+        return list(value)
+
+    def constant_of(self, index: int, what: str) -> np.ndarray | None:
+        """The elements of an input that must be known at compile time; None if left out."""
+        value = self.input(index)
+        if value is None:
+            return None
+        if value.data is None:
+            raise UnsupportedError(
+                f"{what} (input {index}, {value.name}) is computed at run time; "
+                "it must be a constant, for tvmrt fixes every shape when it compiles"
+            )
+        return value.data
+
+    def ints_of(self, index: int, what: str) -> list[int] | None:
+        """Like constant_of, as a flat list of ints."""
+        data = self.constant_of(index, what)
+        return None if data is None else [int(v) for v in np.asarray(data).reshape(-1)]
+
+    def attr_or_input(self, name: str, index: int) -> list[int] | None:
+        """A list of ints that older opsets give as an attribute and newer ones as an input."""
+        value = self.attr(name)
+        if value is None:
+            return self.ints_of(index, name)
+        return list(value) if isinstance(value, list) else [value]
+
+    def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
+        """Add an IR node with one output, named after this node."""
+        return self.builder.emit(op, inputs, self.name, **attrs)
+
+    def emit_many(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> list[Value]:
+        """Add an IR node, named after this node; all its outputs."""
+        return self.builder.emit_many(op, inputs, self.name, **attrs)
+
+    def const(self, array: Any, dtype: Any = None) -> Value:
+        """A constant named after this node."""
+        return self.builder.const(np.asarray(array, dtype), f"{self.name}_const")
+
+    def scalar_like(self, number: float, like: Value) -> Value:
+        """A rank-0 constant with the element type of another value."""
+        return self.const(number, like.dtype.numpy)
+
+    # Small compositions that many importers share.
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        shape = tuple(int(n) for n in shape)
+        return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        perm = tuple(perm)
+        if perm == tuple(range(len(perm))):
+            return x
+        return self.emit("transpose", [x], perm=perm)
+
+    def expand(self, x: Value, shape: Sequence[int]) -> Value:
+        shape = tuple(int(n) for n in shape)
+        return x if x.shape == shape else self.emit("expand", [x], shape=shape)
+
+    def slice_axis(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+        """Elements start, start + step, ... along one axis."""
+        rank = len(x.shape)
+        starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
+        starts[axis], steps[axis], sizes[axis] = start, step, size
+        if tuple(sizes) == x.shape and step == 1:
+            return x
+        return self.emit(
+            "slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes)
+        )
+
+    def cast(self, x: Value, to: str) -> Value:
+        return x if x.dtype.name == to else self.emit("cast", [x], to=to)

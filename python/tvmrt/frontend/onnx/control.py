@@ -1,0 +1,46 @@
+"""Control flow: a known condition takes one branch; otherwise both stand in the graph, guarded."""
+
+from __future__ import annotations
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .context import NodeContext
+from .registry import onnx_op
+
+
+@onnx_op("If")
+def if_(ctx: NodeContext) -> list[Value | None]:
+    condition = ctx.required(0)
+    then_branch, else_branch = ctx.attr("then_branch"), ctx.attr("else_branch")
+    if condition.data is not None:
+        branch = then_branch if condition.data.reshape(-1)[0] else else_branch
+        return ctx.importer.import_branch(branch, ctx.scope, None)
+    # Each branch's nodes run only under their guard; the choice then reads the side that ran.
+    condition = ctx.reshape(condition, ())
+    outer = ctx.builder.guard
+    taken = _both(ctx, outer, condition)
+    other = _both(ctx, outer, ctx.emit("logical_not", [condition]))
+    yes = ctx.importer.import_branch(then_branch, ctx.scope, (taken, True))
+    no = ctx.importer.import_branch(else_branch, ctx.scope, (other, True))
+    return [_choose(ctx, condition, a, b) for a, b in zip(yes, no)]
+
+
+def _both(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
+    """The condition, and that of the branch around it."""
+    if outer is None:
+        return condition
+    value, wanted = outer
+    if not wanted:
+        value = ctx.emit("logical_not", [value])
+    return ctx.emit("logical_and", [value, condition])
+
+
+def _choose(ctx: NodeContext, condition: Value, a: Value | None, b: Value | None) -> Value | None:
+    if a is None or b is None:
+        return None
+    if a.type != b.type:
+        raise UnsupportedError(
+            f"the branches give {a.type} and {b.type}; only equal types and shapes are supported"
+        )
+    return ctx.emit("where", [condition, a, b])

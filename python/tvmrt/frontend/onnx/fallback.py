@@ -1,0 +1,55 @@
+"""Nodes that depend on constants only, computed at import by the ONNX reference evaluator.
+
+This settles whatever the IR cannot express or does not fold (NonZero, Unique, a convolution
+of constants), as long as no input of the network is involved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from tvmrt.ir import DTYPES, Value, constant
+
+MAX_ELEMENTS = 1 << 24
+
+
+def evaluate(
+    node: onnx.NodeProto, inputs: Sequence[Value | None], model: onnx.ModelProto
+) -> list[Value | None] | None:
+    """The node's outputs as constants, or None when they are not known at compile time."""
+    if any(v is not None and v.data is None for v in inputs):
+        return None
+    if node.op_type.startswith("Random") or any(a.HasField("g") for a in node.attribute):
+        return None
+    if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
+        return None
+    feeds = {key: v.data for key, v in zip(node.input, inputs) if v is not None}
+    graph = helper.make_graph(
+        [node],
+        "one_node",
+        [
+            helper.make_tensor_value_info(
+                key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for key, array in feeds.items()
+        ],
+        [helper.make_empty_tensor_value_info(key) for key in node.output if key],
+    )
+    single = helper.make_model(graph, opset_imports=model.opset_import, functions=model.functions)
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(single).run(None, feeds)
+    except Exception:
+        # the evaluator raises whatever numpy does; the caller then reports the node by name
+        return None
+    named = dict(zip([key for key in node.output if key], results))
+    if any(not isinstance(a, (np.ndarray, np.generic)) for a in named.values()):
+        return None
+    if any(np.asarray(a).dtype.name not in DTYPES for a in named.values()):
+        return None
+    return [constant(np.asarray(named[key]), key) if key else None for key in node.output]

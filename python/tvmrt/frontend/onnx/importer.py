@@ -1,0 +1,253 @@
+"""A whole ONNX graph to a whole IR graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
+
+from . import fallback
+from .context import NodeContext
+from .model_file import load_model, opsets
+from .registry import find
+
+
+def import_model(
+    source: str | os.PathLike | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Graph:
+    """Read an ONNX model.
+
+    ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions.
+    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
+    input that is not there) or UnsupportedError, which lists every unsupported node at once.
+    """
+    model, folder = load_model(source)
+    importer = GraphImporter(model, folder, dict(shapes or {}))
+    return importer.run()
+
+
+class GraphImporter:
+    """State of one import. ``problems`` collects what is not supported, node by node."""
+
+    def __init__(self, model: onnx.ModelProto, folder: str, shapes: dict) -> None:
+        self.model = model
+        self.folder = folder
+        self.shapes = shapes
+        self.opsets = opsets(model)
+        self.functions = {(f.domain, f.name): f for f in model.functions}
+        self.graph = Graph(model.graph.name or "graph")
+        self.builder = Builder(self.graph)
+        self.problems: list[str] = []
+
+    def run(self) -> Graph:
+        proto = self.model.graph
+        scope: dict[str, Value | None] = {}
+        self._add_initializers(proto, scope)
+        self._add_inputs(proto, scope)
+        self.import_nodes(proto.node, scope)
+        self._raise_problems()
+        for info in proto.output:
+            if info.name not in scope:
+                raise ValueError(f"output {info.name} of the graph is made by no node")
+            self.graph.outputs.append(scope[info.name])
+            self.graph.output_names.append(info.name)
+        return self.graph
+
+    def _raise_problems(self) -> None:
+        if self.problems:
+            count = len(self.problems)
+            raise UnsupportedError(
+                f"{count} node{'s' if count > 1 else ''} of the network cannot be compiled: "
+                + "; ".join(self.problems)
+            )
+
+    def _add_initializers(self, proto: onnx.GraphProto, scope: dict) -> None:
+        for tensor in proto.initializer:
+            try:
+                array = numpy_helper.to_array(tensor, self.folder)
+            except Exception as problem:
+                raise ValueError(
+                    f"weights {tensor.name} cannot be read ({problem}); export the model again"
+                ) from problem
+            scope[tensor.name] = self._constant(array, tensor.name)
+        for sparse in proto.sparse_initializer:
+            scope[sparse.values.name] = self._constant(
+                _dense_array(sparse), sparse.values.name
+            )
+
+    def _constant(self, array: np.ndarray, name: str) -> Value | None:
+        try:
+            return constant(array, name)
+        except UnsupportedError as problem:
+            self.problems.append(f"weights {name} ({problem})")
+            return None
+
+    def _add_inputs(self, proto: onnx.GraphProto, scope: dict) -> None:
+        names = [info.name for info in proto.input if info.name not in scope]
+        for name in self.shapes:
+            if name not in names:
+                raise KeyError(
+                    f"a shape is given for {name}, which is not an input; "
+                    f"the inputs are {', '.join(names) or 'none'}"
+                )
+        for info in proto.input:
+            if info.name in scope:
+                continue  # a default of an initialiser: we treat it as the constant it is
+            value = Value(info.name, self._input_type(info))
+            scope[info.name] = value
+            self.graph.inputs.append(value)
+
+    def _input_type(self, info: onnx.ValueInfoProto) -> TensorType:
+        if not info.type.HasField("tensor_type"):
+            kind = info.type.WhichOneof("value")
+            raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
+        tensor = info.type.tensor_type
+        declared = [
+            d.dim_value if d.HasField("dim_value") else d.dim_param or "?"
+            for d in tensor.shape.dim
+        ]
+        given = self.shapes.get(info.name)
+        if given is None:
+            if not tensor.HasField("shape") or any(isinstance(d, str) for d in declared):
+                text = ",".join(map(str, declared)) if tensor.HasField("shape") else "unknown"
+                raise ValueError(
+                    f"input {info.name} has symbolic shape [{text}]; "
+                    f"bind it, for example with --shape {info.name}="
+                    + (",".join("1" if isinstance(d, str) else str(d) for d in declared) or "1")
+                )
+            given = declared
+        given = tuple(int(d) for d in given)
+        fixed = tensor.HasField("shape")
+        if fixed and (
+            len(given) != len(declared)
+            or any(isinstance(d, int) and d != g for d, g in zip(declared, given))
+        ):
+            raise ValueError(
+                f"shape {list(given)} does not fit input {info.name} of shape "
+                f"[{', '.join(map(str, declared))}]"
+            )
+        if any(d < 0 for d in given):
+            raise ValueError(f"input {info.name}: shape {list(given)} has a negative extent")
+        name = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        if name not in DTYPES:
+            raise UnsupportedError(f"input {info.name} has element type {name}, not supported")
+        return TensorType(given, DTYPES[name])
+
+    def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
+        """Import nodes in order; ``scope`` maps names to values and takes the results."""
+        for index, node in enumerate(nodes):
+            name = node.name or (f"{node.op_type}_{next((o for o in node.output if o), index)}")
+            inputs: list[Value | None] = []
+            missing = False
+            for key in node.input:
+                if key and key not in scope:
+                    raise ValueError(f"node {name} ({node.op_type}) reads {key}, which is not made before it")
+                inputs.append(scope[key] if key else None)
+                missing |= bool(key) and scope[key] is None
+            if missing:
+                outputs: Sequence[Value | None] = [None] * len(node.output)
+                if find(node.domain, node.op_type) is None and not self._function(node):
+                    self.problems.append(f"{name} ({_qualified(node)} is not a known operator)")
+            else:
+                outputs = self._import_node(node, name, inputs, scope)
+            for key, value in zip(node.output, outputs):
+                if key:
+                    scope[key] = value
+
+    def import_branch(
+        self,
+        proto: onnx.GraphProto,
+        outer: dict[str, Value | None],
+        guard: tuple[Value, bool] | None,
+    ) -> list[Value | None]:
+        """The nodes of a subgraph in place; with a guard they run only if it holds."""
+        scope = dict(outer)
+        self._add_initializers(proto, scope)
+        saved = self.builder.guard, self.builder.sources
+        if guard is not None:
+            self.builder.guard = guard
+        self.import_nodes(proto.node, scope)
+        self.builder.guard, self.builder.sources = saved
+        return [scope.get(info.name) for info in proto.output]
+
+    def _function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
+        return self.functions.get((node.domain, node.op_type))
+
+    def _import_node(self, node, name, inputs, scope) -> Sequence[Value | None]:
+        failed = [None] * len(node.output)
+        self.builder.sources = (name,)
+        opset = self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+        context = NodeContext(node, name, inputs, opset, self.builder, self)
+        context.scope = scope
+        importer = find(node.domain, node.op_type)
+        count = len(self.graph.nodes)
+        try:
+            if importer is not None:
+                result = importer(context)
+                outputs = result if isinstance(result, list) else [result]
+            elif self._function(node) is not None:
+                outputs = self._inline(self._function(node), node, inputs)
+            else:
+                outputs = None
+            if outputs is None or any(v is not None and v.data is None for v in outputs):
+                folded = fallback.evaluate(node, inputs, self.model)
+                if folded is not None:
+                    del self.graph.nodes[count:]
+                    return folded
+        except UnsupportedError as problem:
+            del self.graph.nodes[count:]
+            folded = fallback.evaluate(node, inputs, self.model)
+            if folded is not None:
+                return folded
+            self.problems.append(f"{name} ({_qualified(node)}: {problem})")
+            return failed
+        except (ValueError, TypeError, IndexError, KeyError) as problem:
+            raise ValueError(f"node {name} ({_qualified(node)}): {problem}") from problem
+        if outputs is None:
+            self.problems.append(f"{name} ({_qualified(node)} is not a known operator)")
+            return failed
+        return outputs
+
+    def _inline(self, function: onnx.FunctionProto, node, inputs) -> list[Value | None]:
+        """The body of a function that the model itself defines, in place of its call."""
+        given = {a.name: a for a in node.attribute}
+        given.update({a.name: a for a in function.attribute_proto if a.name not in given})
+        scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
+        nodes = []
+        for inner in function.node:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(inner)
+            copy.name = f"{node.name or node.op_type}/{inner.name or inner.op_type}"
+            del copy.attribute[:]
+            for attribute in inner.attribute:
+                if not attribute.ref_attr_name:
+                    copy.attribute.add().CopyFrom(attribute)
+                elif attribute.ref_attr_name in given:
+                    bound = copy.attribute.add()
+                    bound.CopyFrom(given[attribute.ref_attr_name])
+                    bound.name = attribute.name
+            nodes.append(copy)
+        self.import_nodes(nodes, scope)
+        return [scope.get(key) for key in function.output]
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _dense_array(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    values = numpy_helper.to_array(sparse.values)
+    indices = numpy_helper.to_array(sparse.indices)
+    out = np.zeros(tuple(sparse.dims), values.dtype)
+    if indices.ndim == 1:
+        out.reshape(-1)[indices] = values
+    else:
+        out[tuple(indices.T)] = values
+    return out

@@ -1,0 +1,50 @@
+"""The table of ONNX operators: (domain, name) to the function that imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tvmrt.ir import Value
+
+    from .context import NodeContext
+
+Importer = Callable[["NodeContext"], "Value | list[Value]"]
+
+_TABLE: dict[tuple[str, str], Importer] = {}
+
+FAMILIES = (
+    "elementwise",
+    "shape",
+    "reduction",
+    "linear",
+    "convolution",
+    "control",
+)
+
+
+def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
+    """Decorator: the function imports these operators of ``domain`` in every opset version."""
+
+    def add(function: Importer) -> Importer:
+        for name in names:
+            _TABLE[domain, name] = function
+        return function
+
+    return add
+
+
+def find(domain: str, name: str) -> Importer | None:
+    """The importer of an operator, or None when it is not known."""
+    if not _TABLE:
+        for family in FAMILIES:
+            import_module(f"{__package__}.{family}")
+    return _TABLE.get(("" if domain == "ai.onnx" else domain, name))
+
+
+def known_operators() -> list[tuple[str, str]]:
+    """Every (domain, name) that can be imported, sorted."""
+    find("", "")
+    return sorted(_TABLE)

@@ -1,0 +1,32 @@
+"""The intermediate representation: graphs of typed tensors, and the operators they know."""
+
+from . import data_movement, nn, pointwise, reduction, view  # noqa: F401  (fill the table)
+from .builder import Builder
+from .dtype import DTYPES, DType, dtype_of
+from .graph import Graph, Node, TensorType, Value, constant, walk_back
+from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
+from .strided import Strided, compact, dense
+
+__all__ = [
+    "DTYPES",
+    "KERNEL",
+    "OPS",
+    "POINTWISE",
+    "REDUCE",
+    "VIEW",
+    "Builder",
+    "DType",
+    "Graph",
+    "Node",
+    "Op",
+    "Strided",
+    "TensorType",
+    "Value",
+    "broadcast",
+    "compact",
+    "constant",
+    "dense",
+    "dtype_of",
+    "get_op",
+    "walk_back",
+]

@@ -1,0 +1,81 @@
+"""Adding nodes to a graph: typing, folding of constants, fresh names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import op as ops
+from .graph import Graph, Node, Value, constant
+
+# Folding a node is refused above this size: a constant of the file may be expanded by a factor
+# of thousands (a Tile, an Expand), and memory would pay for what a loop does for nothing.
+MAX_FOLDED_BYTES = 1 << 26
+
+
+class Builder:
+    """Adds nodes at the end of a graph, or before a given node.
+
+    Nodes whose inputs are all constant become constants at once.
+    """
+
+    def __init__(self, graph: Graph, sources: tuple[str, ...] = ()) -> None:
+        self.graph = graph
+        self.sources = sources
+        self.guard: tuple[Value, bool] | None = None
+        self.new_nodes: list[Node] = []
+        self._counter = 0
+
+    def const(self, array: Any, name: str = "const") -> Value:
+        """A constant from an array or number."""
+        return constant(np.asarray(array), name)
+
+    def emit(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        name: str | None = None,
+        **attrs: Any,
+    ) -> Value:
+        """Add a node with one output and return that output."""
+        (value,) = self.emit_many(op, inputs, name, **attrs)
+        return value
+
+    def emit_many(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        name: str | None = None,
+        **attrs: Any,
+    ) -> list[Value]:
+        """Add a node and return all its outputs."""
+        rule = ops.get_op(op)
+        name = name or (self.sources[0] if self.sources else op)
+        types = rule.infer([None if v is None else v.type for v in inputs], attrs)
+        folded = self._fold(rule, inputs, attrs, types)
+        if folded is not None:
+            return [constant(a, f"{name}_{i}") for i, a in enumerate(folded)]
+        node = Node(op, inputs, attrs, name, self.sources, self.guard)
+        node.outputs = [Value(self._fresh(name), t, node) for t in types]
+        self.graph.nodes.append(node)
+        self.new_nodes.append(node)
+        return node.outputs
+
+    def _fold(self, rule, inputs, attrs, types) -> list[np.ndarray] | None:
+        if any(v is not None and v.data is None for v in inputs):
+            return None
+        if sum(t.nbytes for t in types) > MAX_FOLDED_BYTES:
+            return None
+        with np.errstate(all="ignore"):
+            arrays = rule.evaluate([None if v is None else v.data for v in inputs], attrs)
+        if arrays is None:
+            return None
+        return [
+            np.asarray(a, dtype=t.dtype.numpy).reshape(t.shape) for a, t in zip(arrays, types)
+        ]
+
+    def _fresh(self, name: str) -> str:
+        self._counter += 1
+        return name

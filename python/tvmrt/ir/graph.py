@@ -1,0 +1,203 @@
+"""The graph: values, nodes and their order. Knows nothing of any single operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .dtype import DType, dtype_of
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Logical shape (ONNX order, every extent known) and element type of a tensor."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class Value:
+    """A tensor in the graph: an input, a constant (``data`` set) or a node's output."""
+
+    __slots__ = ("data", "name", "producer", "type")
+
+    def __init__(
+        self,
+        name: str,
+        type: TensorType,
+        producer: Node | None = None,
+        data: np.ndarray | None = None,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.producer = producer
+        self.data = data
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def is_constant(self) -> bool:
+        return self.data is not None
+
+    def __repr__(self) -> str:
+        return f"%{self.name}: {self.type}"
+
+
+class Node:
+    """One application of an operator.
+
+    ``name`` is the network's own name for it; ``sources`` are the names of all the
+    network's nodes that it stands for, which errors and generated comments quote.
+    ``guard`` is None, or (condition value, wanted truth): the node runs only if they agree.
+    """
+
+    __slots__ = ("attrs", "guard", "inputs", "name", "op", "outputs", "sources")
+
+    def __init__(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        attrs: dict[str, Any],
+        name: str,
+        sources: tuple[str, ...] = (),
+        guard: tuple[Value, bool] | None = None,
+    ) -> None:
+        self.op = op
+        self.inputs = list(inputs)
+        self.outputs: list[Value] = []
+        self.attrs = attrs
+        self.name = name
+        self.sources = sources or (name,)
+        self.guard = guard
+
+    @property
+    def output(self) -> Value:
+        """The only output; for nodes that have exactly one."""
+        (value,) = self.outputs
+        return value
+
+    def operands(self) -> list[Value]:
+        """Every value that the node reads: inputs that are there, and its guard."""
+        found = [v for v in self.inputs if v is not None]
+        if self.guard is not None:
+            found.append(self.guard[0])
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.name}>"
+
+
+class Graph:
+    """Nodes in an order in which each comes after the producers of its inputs.
+
+    ``output_names[i]`` is the network's name of ``outputs[i]``; one value may serve several
+    names, and an input or a constant may be an output.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.outputs: list[Value] = []
+        self.output_names: list[str] = []
+        self.nodes: list[Node] = []
+
+    def consumers(self) -> dict[Value, list[Node]]:
+        """Every value read by some node, with its readers in order."""
+        users: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.operands()):
+                users.setdefault(value, []).append(node)
+        return users
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Make every reader of ``old``, the graph's outputs included, read ``new``."""
+        self.replace_many({old: new})
+
+    def replace_many(self, mapping: dict[Value, Value]) -> None:
+        """Replace each key by its value everywhere, following chains."""
+        if not mapping:
+            return
+
+        def final(value: Value | None) -> Value | None:
+            while value is not None and value in mapping:
+                value = mapping[value]
+            return value
+
+        for node in self.nodes:
+            node.inputs = [final(v) for v in node.inputs]
+            if node.guard is not None:
+                node.guard = (final(node.guard[0]), node.guard[1])
+        self.outputs = [final(v) for v in self.outputs]
+
+    def constants(self) -> list[Value]:
+        """Constants that some node or output reads, in order of first use."""
+        read = (v for node in self.nodes for v in node.operands())
+        return [v for v in dict.fromkeys([*read, *self.outputs]) if v.is_constant]
+
+    def sort(self) -> None:
+        """Put the nodes in a valid order again, keeping the present order where it may stay."""
+        done: set[Node] = set()
+        order: list[Node] = []
+        members = set(self.nodes)
+        for root in self.nodes:
+            stack = [(root, False)]
+            while stack:
+                node, expanded = stack.pop()
+                if node in done:
+                    continue
+                if expanded:
+                    done.add(node)
+                    order.append(node)
+                    continue
+                stack.append((node, True))
+                for value in reversed(node.operands()):
+                    producer = value.producer
+                    if producer is not None and producer not in done and producer in members:
+                        stack.append((producer, False))
+        self.nodes = order
+
+
+def constant(array: np.ndarray, name: str) -> Value:
+    """A constant value; the array is kept, not copied."""
+    # ascontiguousarray would turn a scalar into a vector of one
+    data = np.asarray(array, order="C")
+    return Value(name, TensorType(tuple(data.shape), dtype_of(data)), data=data)
+
+
+def walk_back(values: Iterable[Value]) -> set[Node]:
+    """All nodes that the given values depend on."""
+    seen: set[Node] = set()
+    stack = [v.producer for v in values if v.producer is not None]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        stack += [v.producer for v in node.operands() if v.producer is not None]
+    return seen

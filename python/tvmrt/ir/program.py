@@ -1,0 +1,207 @@
+"""The program: steps in order, each a C function, over buffers with fixed places in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from .dtype import DType
+from .graph import Node, Value
+from .strided import Strided, dense
+
+INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
+ALIGN_BYTES = 64
+
+
+class Buffer:
+    """A contiguous run of memory.
+
+    ``size`` counts elements. Inputs and outputs belong to the caller, constants to the
+    artefact, the others lie in the arena, at byte ``address`` once planned. ``parent`` is set
+    when the buffer has become a part of another one (a concatenation built in place).
+    """
+
+    __slots__ = ("address", "data", "dtype", "kind", "name", "size")
+
+    def __init__(
+        self, name: str, dtype: DType, size: int, kind: str, data: np.ndarray | None = None
+    ) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.size = size
+        self.kind = kind
+        self.data = data
+        self.address: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.name}: {self.dtype} x {self.size}>"
+
+
+@dataclass(frozen=True)
+class Access:
+    """A tensor as a step sees it: which elements of which buffer."""
+
+    buffer: Buffer
+    at: Strided
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.at.shape
+
+    def covers_buffer(self) -> bool:
+        """Whether it is the whole buffer, without gaps, in some order of axes."""
+        return (
+            self.at.offset == 0
+            and self.at.size == self.buffer.size
+            and self.at.is_dense(self.at.order())
+        )
+
+
+# What a step demands of an operand's place in memory.
+ANY = "any"  # strides as they come
+DENSE = "dense"  # row-major in logical order, no gaps
+CHANNELS_LAST = "channels_last"  # channels innermost, pixels at one stride, see pixel_stride()
+ROWS = "rows"  # the last axis without gaps, the others as they come
+MATRIX = "matrix"  # the last axis or the one before it without gaps
+
+
+def channels_last_order(rank: int) -> tuple[int, ...]:
+    """Order of axes [N, C, *spatial] in memory with channels innermost."""
+    return (0, *range(2, rank), 1) if rank > 1 else tuple(range(rank))
+
+
+def pixel_stride(at: Strided) -> int | None:
+    """Elements from one pixel to the next when channels lie innermost and pixels follow each
+    other at one stride; None when they do not.
+    """
+    order = channels_last_order(len(at.shape))
+    channels = at.shape[1]
+    if channels != 1 and at.strides[1] != 1:
+        return None
+    pixels = [d for d in order[:-1] if at.shape[d] != 1]
+    if not pixels:
+        return channels
+    step = at.strides[pixels[-1]]
+    if step < channels:
+        return None
+    expected = step
+    for d in reversed(pixels):
+        if at.strides[d] != expected:
+            return None
+        expected *= at.shape[d]
+    return step
+
+
+def contiguous_axis(at: Strided, axis: int) -> bool:
+    """Whether neighbours along the axis are neighbours in memory."""
+    return at.shape[axis] == 1 or at.strides[axis] == 1
+
+
+def satisfies(at: Strided, demand: str) -> bool:
+    """Whether an access meets a step's demand."""
+    if demand == ANY:
+        return True
+    if demand == DENSE:
+        return at.is_dense()
+    if demand == ROWS:
+        return contiguous_axis(at, -1)
+    if demand == MATRIX:
+        return contiguous_axis(at, -1) or contiguous_axis(at, -2)
+    return pixel_stride(at) is not None
+
+
+@dataclass
+class Group:
+    """Nodes that become one C function: a root, what is computed into it and out of it."""
+
+    root: Node
+    before: list[Node] = field(default_factory=list)
+    after: list[Node] = field(default_factory=list)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [*self.before, self.root, *self.after]
+
+    @property
+    def outputs(self) -> list[Value]:
+        return self.after[-1].outputs if self.after else self.root.outputs
+
+    def inputs(self) -> list[Value]:
+        """Values read from outside, each once, in order of use."""
+        inside = {v for n in self.nodes for v in n.outputs}
+        read = (v for n in self.nodes for v in n.inputs if v is not None)
+        return [v for v in dict.fromkeys(read) if v not in inside]
+
+
+@dataclass(eq=False)
+class Step:
+    """One call of the program.
+
+    ``reads`` and ``writes`` are the operands in the order of the C parameters; a value that is
+    a compile-time constant is no operand. ``demands`` holds for each operand (reads, then
+    writes) what memory it needs. ``in_place`` lists (read index, write index) pairs that may
+    share memory. ``scratch_bytes`` lie in the arena while the step runs.
+    """
+
+    name: str
+    group: Group
+    lowering: object
+    read_values: list[Value]
+    reads: list[Access]
+    writes: list[Access]
+    demands: list[str]
+    in_place: list[tuple[int, int]] = field(default_factory=list)
+    scratch_bytes: int = 0
+    scratch: Buffer | None = None
+    guard: tuple[Access, bool] | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Names of the network's nodes in this step."""
+        return tuple(dict.fromkeys(s for n in self.group.nodes for s in n.sources))
+
+    def accesses(self) -> list[Access]:
+        guard = [self.guard[0]] if self.guard else []
+        return [*self.reads, *self.writes, *guard]
+
+
+@dataclass
+class Program:
+    """Steps in order of execution, over the caller's buffers and one arena."""
+
+    name: str
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    output_types: list
+    input_types: list
+    input_names: list[str]
+    output_names: list[str]
+    steps: list[Step]
+    arena_bytes: int = 0
+    lower_bound_bytes: int = 0
+
+    def arena_buffers(self) -> list[Buffer]:
+        """Buffers of the arena in order of first use, scratch included."""
+        found: dict[Buffer, None] = {}
+        for step in self.steps:
+            for access in step.accesses():
+                if access.buffer.kind == ARENA:
+                    found.setdefault(access.buffer)
+            if step.scratch is not None:
+                found.setdefault(step.scratch)
+        return list(found)
+
+
+def whole(name: str, dtype: DType, shape: tuple[int, ...], order=None, kind: str = ARENA) -> Access:
+    """A new buffer of just the size of a tensor, and the access to all of it."""
+    return Access(Buffer(name, dtype, prod(shape), kind), dense(shape, order))

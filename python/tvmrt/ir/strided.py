@@ -1,0 +1,109 @@
+"""Strided access: which element of a buffer stands at which logical place of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+
+@dataclass(frozen=True)
+class Strided:
+    """Element ``index`` lies at ``offset + sum(index[d] * strides[d])``, all in elements."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    def order(self) -> tuple[int, ...]:
+        """Axes from the outermost in memory to the innermost.
+
+        Axes of extent 1 or stride 0 have no place of their own; they keep their logical
+        neighbours as far as the others allow.
+        """
+        placed = [d for d in range(len(self.shape)) if self.shape[d] > 1 and self.strides[d] != 0]
+        placed.sort(key=lambda d: -abs(self.strides[d]))
+        order = list(placed)
+        for d in range(len(self.shape)):
+            if d in placed:
+                continue
+            before = [order.index(e) for e in range(d) if e in order]
+            order.insert((before[-1] + 1) if before else 0, d)
+        return tuple(order)
+
+    def is_dense(self, order: Sequence[int] | None = None) -> bool:
+        """Whether the elements lie without gaps in this order of axes (default: logical)."""
+        order = range(len(self.shape)) if order is None else order
+        expected = 1
+        for d in reversed(list(order)):
+            if self.shape[d] != 1 and self.strides[d] != expected:
+                return False
+            expected *= self.shape[d]
+        return True
+
+    def transpose(self, perm: Sequence[int]) -> Strided:
+        return Strided(
+            tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm), self.offset
+        )
+
+    def slice(self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Strided:
+        offset = self.offset + sum(s * t for s, t in zip(starts, self.strides))
+        strides = tuple(t * s for t, s in zip(self.strides, steps))
+        return Strided(tuple(sizes), strides, offset)
+
+    def expand(self, shape: Sequence[int]) -> Strided:
+        """Repeat extents of 1, and new leading axes, to fill ``shape``."""
+        lead = len(shape) - len(self.shape)
+        strides = [0] * lead + [
+            0 if old == 1 and new != 1 else stride
+            for old, new, stride in zip(self.shape, shape[lead:], self.strides)
+        ]
+        return Strided(tuple(shape), tuple(strides), self.offset)
+
+    def reshape(self, shape: Sequence[int]) -> Strided | None:
+        """The same elements in row-major order under another shape, if strides can say it."""
+        old = [(n, s) for n, s in zip(self.shape, self.strides) if n != 1]
+        if prod(self.shape) == 0:
+            return Strided(tuple(shape), compact(shape), self.offset)
+        strides = [0] * len(shape)
+        i = j = 0
+        while i < len(old) and j < len(shape):
+            # take axes from both sides until the extents of the two groups agree
+            first, group = j, old[i][0]
+            last_old, total = i, shape[j]
+            while group != total:
+                if group < total:
+                    last_old += 1
+                    group *= old[last_old][0]
+                else:
+                    j += 1
+                    total *= shape[j]
+            for k in range(i, last_old):
+                if old[k][1] != old[k + 1][0] * old[k + 1][1]:
+                    return None
+            stride = old[last_old][1]
+            for axis in range(j, first - 1, -1):
+                strides[axis] = stride
+                stride *= shape[axis]
+            i, j = last_old + 1, j + 1
+        return Strided(tuple(shape), tuple(strides), self.offset)
+
+
+def compact(shape: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Strides of a tensor without gaps whose axes lie in ``order``, outermost first."""
+    order = range(len(shape)) if order is None else order
+    strides = [0] * len(shape)
+    step = 1
+    for d in reversed(list(order)):
+        strides[d] = step
+        step *= shape[d]
+    return tuple(strides)
+
+
+def dense(shape: Sequence[int], order: Sequence[int] | None = None) -> Strided:
+    """Access to a whole buffer that holds exactly this tensor."""
+    return Strided(tuple(shape), compact(shape, order))

@@ -1,0 +1,124 @@
+"""Packing intervals into one arena: each has a size and a first and last step of life.
+
+Finding the best packing is NP-hard; ours are good because networks are kind: a few orders of
+placing, then a short local search, and it stops as soon as the lower bound is reached.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SEARCH_ROUNDS = 400
+
+
+@dataclass(frozen=True)
+class Interval:
+    """``size`` bytes that must exist from step ``first`` to step ``last``, both included."""
+
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Interval) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def liveness_bound(intervals: Sequence[Interval]) -> int:
+    """The most bytes that live at one step: no plan without copies can need less."""
+    change: dict[int, int] = {}
+    for interval in intervals:
+        change[interval.first] = change.get(interval.first, 0) + interval.size
+        change[interval.last + 1] = change.get(interval.last + 1, 0) - interval.size
+    live = most = 0
+    for step in sorted(change):
+        live += change[step]
+        most = max(most, live)
+    return most
+
+
+def place(intervals: Sequence[Interval], seed: int = 0) -> list[int]:
+    """An offset for each interval so that none that live together overlap.
+
+    Deterministic: the search draws from a generator that starts from ``seed``.
+    """
+    bound = liveness_bound(intervals)
+    neighbours = [
+        [j for j, b in enumerate(intervals) if j != i and a.overlaps(b)]
+        for i, a in enumerate(intervals)
+    ]
+    indices = range(len(intervals))
+    orders = [
+        sorted(indices, key=lambda i: (-intervals[i].size, intervals[i].first)),
+        sorted(indices, key=lambda i: (-_area(intervals[i]), intervals[i].first)),
+        sorted(indices, key=lambda i: (-_length(intervals[i]), -intervals[i].size)),
+        sorted(indices, key=lambda i: (intervals[i].first, -intervals[i].size)),
+    ]
+    best_offsets: list[int] = []
+    best_top, best_order = -1, orders[0]
+    for order in orders:
+        offsets = _fill(intervals, neighbours, order)
+        top = _top(intervals, offsets)
+        if best_top < 0 or top < best_top:
+            best_offsets, best_top, best_order = offsets, top, order
+        if top == bound:
+            return offsets
+    return _search(intervals, neighbours, best_order, best_offsets, best_top, bound, seed)
+
+
+def _search(intervals, neighbours, order, offsets, top, bound, seed) -> list[int]:
+    """Move what stands highest to the front of the order, again and again."""
+    generator = random.Random(seed)
+    best, best_top, order = offsets, top, list(order)
+    current = offsets
+    for _ in range(SEARCH_ROUNDS if len(intervals) <= 400 else SEARCH_ROUNDS // 8):
+        if best_top == bound:
+            break
+        highest = [
+            i for i in range(len(intervals)) if current[i] + intervals[i].size == best_top
+        ] or list(range(len(intervals)))
+        trial = list(order)
+        pick = generator.choice(highest)
+        trial.remove(pick)
+        trial.insert(generator.randrange(max(1, len(trial) // 2)), pick)
+        if generator.random() < 0.3 and len(trial) > 1:
+            a, b = generator.randrange(len(trial)), generator.randrange(len(trial))
+            trial[a], trial[b] = trial[b], trial[a]
+        candidate = _fill(intervals, neighbours, trial)
+        candidate_top = _top(intervals, candidate)
+        if candidate_top <= best_top:
+            best, best_top, order, current = candidate, candidate_top, trial, candidate
+    return best
+
+
+def _area(interval: Interval) -> int:
+    return interval.size * _length(interval)
+
+
+def _length(interval: Interval) -> int:
+    return interval.last - interval.first + 1
+
+
+def _top(intervals, offsets) -> int:
+    return max((o + i.size for o, i in zip(offsets, intervals)), default=0)
+
+
+def _fill(intervals, neighbours, order) -> list[int]:
+    """Give each interval in turn the lowest gap that holds it."""
+    offsets = [-1] * len(intervals)
+    for i in order:
+        taken = sorted(
+            (offsets[j], offsets[j] + intervals[j].size)
+            for j in neighbours[i]
+            if offsets[j] >= 0
+        )
+        size = intervals[i].size
+        cursor, best, best_gap = 0, None, None
+        for begin, end in taken:
+            gap = begin - cursor
+            if gap >= size and (best_gap is None or gap < best_gap):
+                best, best_gap = cursor, gap
+            cursor = max(cursor, end)
+        offsets[i] = cursor if best is None else best
+    return offsets
