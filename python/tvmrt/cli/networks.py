@@ -171,16 +171,28 @@ def expected_outputs(
     try:
         import onnxruntime  # noqa: F401
     except ImportError:
-        from onnx.reference import ReferenceEvaluator
-
-        values = ReferenceEvaluator(model).run(None, dict(inputs))
-        names = [value.name for value in model.graph.output]
-        return "onnx reference", {n: Expected(v) for n, v in zip(names, values)}
+        return "onnx reference", _evaluate_reference(model, inputs)
     plain = run_onnxruntime(model, inputs, optimise=False)
     tuned = run_onnxruntime(model, inputs, optimise=True)
     return "onnxruntime", {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
+
+
+def _evaluate_reference(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]
+) -> dict[str, Expected]:
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        values = ReferenceEvaluator(model).run(None, dict(inputs))
+    except Exception as error:  # it raises whatever its operators do
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"the reference evaluator of onnx cannot run the network ({reason}); "
+            "'pip install onnxruntime' gives a judge that can"
+        ) from None
+    return {o.name: Expected(v) for o, v in zip(model.graph.output, values)}
 
 
 def _noise(value: np.ndarray, other: np.ndarray) -> float:

@@ -1,0 +1,129 @@
+"""Inputs, and the right values that compiled networks are compared with."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tvmrt.cli import networks
+from tvmrt.cli.networks import TensorInfo
+
+IMAGE = TensorInfo("image", "float32", (1, 1, 8, 8))
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    return networks.load_model(digits / "digits_int8.onnx")
+
+
+def _symbolic_model() -> onnx.ModelProto:
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3]),
+    ]
+    node = helper.make_node("Relu", ["x"], ["y"])
+    return helper.make_model(helper.make_graph([node], "g", values[:1], values[1:]))
+
+
+def test_inputs_of_a_network_leave_out_its_weights(model):
+    assert networks.input_infos(model, {}) == [IMAGE]
+
+
+def test_open_dimension_must_be_bound():
+    with pytest.raises(ValueError, match=r"input x leaves batch open; .* --shape x=1,3"):
+        networks.input_infos(_symbolic_model(), {})
+    assert networks.input_infos(_symbolic_model(), {"x": (7, 3)})[0].shape == (7, 3)
+
+
+def test_shape_of_an_unknown_input_is_refused():
+    with pytest.raises(KeyError, match="there is no input z; the inputs are x"):
+        networks.input_infos(_symbolic_model(), {"z": (1,)})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [("int8", -128, 127), ("uint8", 0, 255), ("int64", 0, 1), ("bool", False, True)],
+)
+def test_made_up_integers_stay_in_a_range_that_suits_their_use(dtype, low, high):
+    array = networks.random_inputs([TensorInfo("x", dtype, (40, 100))])["x"]
+    assert (array.dtype, array.shape) == (np.dtype(dtype), (40, 100))
+    assert (array.min(), array.max()) == (low, high)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_made_up_floats_are_normal_and_the_same_each_time(dtype):
+    info = TensorInfo("x", dtype, (1000,))
+    first, again = (networks.random_inputs([info])["x"] for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+    assert first.dtype == dtype
+    assert abs(float(first.mean())) < 0.2
+    assert 0.8 < float(first.std()) < 1.2
+
+
+def test_no_strings_are_made_up():
+    with pytest.raises(ValueError, match="input x: no values can be made up for type string"):
+        networks.random_inputs([TensorInfo("x", "string", (2,))])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "error", "text"),
+    [
+        pytest.param({}, KeyError, "f: input 'image' is missing; the inputs are image", id="none"),
+        pytest.param({"a": 0}, KeyError, "f: the network has no input 'a'", id="unknown"),
+        pytest.param(
+            {"image": np.zeros((8, 8), np.float32)},
+            ValueError,
+            r"f: input 'image' must have shape \[1, 1, 8, 8\], not \[8, 8\]",
+            id="shape",
+        ),
+        pytest.param(
+            {"image": np.zeros((1, 1, 8, 8), np.uint8)},
+            TypeError,
+            r"f: input 'image' must be float32, not uint8; convert it with \.astype\('float32'\)",
+            id="type",
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit_are_told_apart(arrays, error, text):
+    with pytest.raises(error, match=text):
+        networks.check_inputs(arrays, [IMAGE], "f")
+
+
+def test_every_tensor_becomes_an_output_once(model):
+    kept = networks.with_all_tensors_as_outputs(model)
+    names = [output.name for output in kept.graph.output]
+    made = {name for node in model.graph.node for name in node.output}
+    assert names[0] == "probabilities"
+    assert set(names) == made
+    assert len(names) == len(made)
+    onnx.checker.check_model(kept)
+
+
+@pytest.mark.parametrize("hide_onnxruntime", [False, True], ids=["onnxruntime", "onnx"])
+def test_both_judges_agree_with_each_other(digits, monkeypatch, hide_onnxruntime):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    path = digits / "digits_f32.onnx"
+    inputs = networks.random_inputs([IMAGE])
+    wanted = onnxruntime.InferenceSession(str(path)).run(None, inputs)[0]
+    if hide_onnxruntime:
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    judge, values = networks.expected_outputs(networks.load_model(path), inputs)
+    assert judge == ("onnx reference" if hide_onnxruntime else "onnxruntime")
+    np.testing.assert_allclose(values["probabilities"].value, wanted, atol=1e-5)
+
+
+def test_judge_that_cannot_says_so(model, monkeypatch):
+    """The reference evaluator has no DequantizeLinear as old as that of the int8 network."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ValueError, match=r"cannot run the network .*pip install onnxruntime"):
+        networks.expected_outputs(model, networks.random_inputs([IMAGE]))
+
+
+def test_missing_rival_says_how_to_get_it(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match="pip install onnxruntime"):
+        networks.onnxruntime_session(model, threads=1)
