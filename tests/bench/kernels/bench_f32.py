@@ -131,7 +131,7 @@ def layer_code(i: int, layer: Layer, machine: packing.Machine) -> tuple[str, obj
 }}""", tile
     joined = layer.kernel == (1, 1) and layer.stride == 1
     row = layer.out[0] * layer.out[1] if joined else layer.out[1]
-    tiles = packing.choose_tiles(row, layer.out_channels, layer.window, machine)
+    tiles = packing.choose_tiles(row, layer.out_channels, layer.window, machine, layer.in_channels * layer.stride)
     return f"""{head}
   static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
   static const tvmrt_conv_f32_layer layer = {{.batch = 1, .groups = 1,

@@ -19,6 +19,7 @@
  *   tvmrt_f32xL_fma(a, b, c)      a * b + c, in one rounding where the processor can
  *   tvmrt_f32xL_max(v, bound)     max(v, bound); NaN in v stays NaN
  *   tvmrt_f32xL_min(v, bound)     min(v, bound); NaN in v stays NaN
+ *   tvmrt_f32xL_keep(v)           v, loaded once into a register instead of again at each use
  *   tvmrt_f32xL_sum(v)            the sum of the lanes, added in a fixed order
  *   tvmrt_f32xL_max_lane(v)       the largest lane
  * + - * / and comparisons are the operators of the language.
@@ -51,12 +52,20 @@
 #define TVMRT_NOINLINE static __attribute__((noinline))
 /*! \brief Unrolls the following loop n times, or completely where it has no more than n rounds. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
+/*!
+ * \brief Makes the compiler forget what it knows about a pointer.
+ *
+ * Keeps it from replacing a few pointers that advance together by one offset for each access, of
+ * which there are more than registers.
+ */
+#define TVMRT_OPAQUE(p) __asm__("" : "+r"(p))
 #define TVMRT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TVMRT_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
 #define TVMRT_UNROLL(n)
+#define TVMRT_OPAQUE(p) ((void)0)
 #define TVMRT_LIKELY(x) (x)
 #define TVMRT_UNLIKELY(x) (x)
 #endif
@@ -71,6 +80,15 @@
 #define TVMRT_SIMD_LANES_F32 4
 #else
 #define TVMRT_SIMD_LANES_F32 1
+#endif
+
+/*! \brief Vector registers of the processor. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TVMRT_SIMD_REGISTERS 32
+#elif defined(__ARM_FEATURE_MVE)
+#define TVMRT_SIMD_REGISTERS 8
+#else
+#define TVMRT_SIMD_REGISTERS 16
 #endif
 
 /* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.
@@ -102,6 +120,7 @@ TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_max(tvmrt_f32x1 v, tvmrt_f32x1 bound) {
 TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_min(tvmrt_f32x1 v, tvmrt_f32x1 bound) {
   return v > bound ? bound : v;
 }
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_keep(tvmrt_f32x1 v) { return v; }
 TVMRT_INLINE float tvmrt_f32x1_sum(tvmrt_f32x1 v) { return v; }
 TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
 
@@ -190,6 +209,22 @@ TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
 TVMRT_DEFINE_VECTOR(4)
 TVMRT_DEFINE_VECTOR(8)
 TVMRT_DEFINE_VECTOR(16)
+
+/* With AVX-512 gcc folds a broadcast into every instruction that uses it, and then loads are short.
+ */
+#if defined(__AVX512VL__) && !defined(__clang__)
+#define TVMRT_DEFINE_KEEP(L)                                         \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { \
+    __asm__("" : "+v"(v));                                           \
+    return v;                                                        \
+  }
+#else
+#define TVMRT_DEFINE_KEEP(L) \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { return v; }
+#endif
+TVMRT_DEFINE_KEEP(4)
+TVMRT_DEFINE_KEEP(8)
+TVMRT_DEFINE_KEEP(16)
 
 /* ---- 4 lanes ---- */
 

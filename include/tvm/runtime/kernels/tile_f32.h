@@ -85,92 +85,87 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 /* A sum of fewer than 8 vectors leaves the multipliers waiting for the adders, so such tiles sum
    every second, fourth or eighth k apart. */
 #define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
-#define TVMRT_TILE_F32_UNROLL(sums) ((sums) >= 8 ? 2 : TVMRT_TILE_F32_CHAINS(sums))
+#define TVMRT_TILE_F32_UNROLL(sums) ((sums) >= 16 ? 2 : (sums) >= 8 ? 4 : TVMRT_TILE_F32_CHAINS(sums))
+
+/* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
+#define TVMRT_TILE_F32_EACH(variable, count) \
+  TVMRT_UNROLL(64)                           \
+  for (int variable = 0; variable < (count); variable++)
+
+/* Pixel t of the tile: every fourth has a pointer of its own, the others are reached from it by stride. */
+#define TVMRT_TILE_F32_X(t, u) x[(t) / 4][((t) % 4) * x_stride + (u)]
 
 /* clang-format off */
 #define TVMRT_DEFINE_TILE_F32(V, OB, WT) \
   TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT)
 
 #define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT)                                          \
-  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w, const float* bias, \
-                           const float* residual, float* out, int channels) {                      \
-    enum { kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)), kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)) }; \
-    const int64_t x_stride = tile->x_stride, w_stride = tile->w_stride, run = tile->run;           \
+  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
+                           const float* bias, const float* residual, float* out, int channels) {   \
+    enum {                                                                                         \
+      kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
+      kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)),                                                \
+      kPointers = ((WT) + 3) / 4,                                                                  \
+      kKeep = (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS                                            \
+    };                                                                                             \
+    const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
+    const intptr_t run = (intptr_t)tile->run;                                                      \
     VEC sum[kChains][WT][OB];                                                                      \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int t = 0; t < (WT); t++) {                                                               \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int o = 0; o < (OB); o++) sum[0][t][o] = bias ? VEC##_load(bias + o * (V)) : VEC##_splat(0.0f); \
-    }                                                                                              \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int u = 1; u < kChains; u++) {                                                            \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int t = 0; t < (WT); t++) {                                                             \
-        TVMRT_UNROLL(64)                                                                           \
-        for (int o = 0; o < (OB); o++) sum[u][t][o] = VEC##_splat(0.0f);                           \
+    TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
+      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
+        sum[0][t][o] = bias ? VEC##_load(bias + o * (V)) : VEC##_splat(0.0f);                      \
+        TVMRT_TILE_F32_EACH(u, kChains - 1) sum[u + 1][t][o] = VEC##_splat(0.0f);                  \
       }                                                                                            \
     }                                                                                              \
     for (int64_t s = 0; s < tile->segment_count; s++) {                                            \
-      const float* x = tile->segments[s].x + x_offset;                                             \
       const float* wk = w + tile->segments[s].w;                                                   \
-      int64_t k = 0;                                                                               \
-      for (; k + kUnroll <= run; k += kUnroll, x += kUnroll, wk += kUnroll * w_stride) {           \
-        TVMRT_UNROLL(64)                                                                           \
-        for (int u = 0; u < kUnroll; u++) {                                                        \
+      const float* x[kPointers];                                                                   \
+      intptr_t k = run;                                                                            \
+      TVMRT_TILE_F32_EACH(p, kPointers)                                                            \
+        x[p] = tile->segments[s].x + x_offset + 4 * p * x_stride;                                  \
+      for (; k >= kUnroll; k -= kUnroll) {                                                         \
+        TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
+        TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
           VEC weight[OB];                                                                          \
-          TVMRT_UNROLL(64)                                                                         \
-          for (int o = 0; o < (OB); o++) weight[o] = VEC##_load(wk + u * w_stride + o * (V));      \
-          TVMRT_UNROLL(64)                                                                         \
-          for (int t = 0; t < (WT); t++) {                                                         \
-            VEC pixel = VEC##_splat(x[t * x_stride + u]);                                          \
-            TVMRT_UNROLL(64)                                                                       \
-            for (int o = 0; o < (OB); o++)                                                         \
+          TVMRT_TILE_F32_EACH(o, OB) {                                                             \
+            weight[o] = VEC##_load(wk + u * w_stride + o * (V));                                   \
+            if (kKeep) weight[o] = VEC##_keep(weight[o]);                                          \
+          }                                                                                        \
+          TVMRT_TILE_F32_EACH(t, WT) {                                                             \
+            VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, u));                                       \
+            if (kKeep && (OB) > 1) pixel = VEC##_keep(pixel);                                                  \
+            TVMRT_TILE_F32_EACH(o, OB)                                                             \
               sum[u % kChains][t][o] = VEC##_fma(pixel, weight[o], sum[u % kChains][t][o]);        \
           }                                                                                        \
         }                                                                                          \
+        TVMRT_TILE_F32_EACH(p, kPointers) x[p] += kUnroll;                                         \
+        wk += kUnroll * w_stride;                                                                  \
       }                                                                                            \
-      TVMRT_UNROLL(1)                                                                              \
-      for (; k < run; k++, x++, wk += w_stride) {                                                  \
-        TVMRT_UNROLL(64)                                                                           \
-        for (int t = 0; t < (WT); t++) {                                                           \
-          VEC pixel = VEC##_splat(x[t * x_stride]);                                                \
-          TVMRT_UNROLL(64)                                                                         \
-          for (int o = 0; o < (OB); o++)                                                           \
+      for (; k > 0; k--) {                                                                         \
+        TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
+        TVMRT_TILE_F32_EACH(t, WT) {                                                               \
+          const VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, 0));                                   \
+          TVMRT_TILE_F32_EACH(o, OB)                                                               \
             sum[0][t][o] = VEC##_fma(pixel, VEC##_load(wk + o * (V)), sum[0][t][o]);               \
         }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int u = 1; u < kChains; u++) {                                                            \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int t = 0; t < (WT); t++) {                                                             \
-        TVMRT_UNROLL(64)                                                                           \
-        for (int o = 0; o < (OB); o++) sum[0][t][o] += sum[u][t][o];                               \
-      }                                                                                            \
-    }                                                                                              \
-    if (residual) {                                                                                \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int t = 0; t < (WT); t++) {                                                             \
-        TVMRT_UNROLL(64)                                                                           \
-        for (int o = 0; o < (OB); o++) {                                                           \
-          const float* r = residual + t * tile->residual_stride + o * (V);                         \
-          sum[0][t][o] += channels >= (o + 1) * (V) ? VEC##_load(r)                                \
-                          : channels > o * (V)      ? VEC##_load_n(r, channels - o * (V))          \
-                                                    : VEC##_splat(0.0f);                           \
-        }                                                                                          \
+        TVMRT_TILE_F32_EACH(p, kPointers) x[p]++;                                                  \
+        wk += w_stride;                                                                            \
       }                                                                                            \
     }                                                                                              \
     const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int t = 0; t < (WT); t++) {                                                               \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int o = 0; o < (OB); o++) {                                                             \
+    TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
+      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
+        const int lanes = channels - o * (V);                                                      \
+        const int64_t at = t * tile->residual_stride + o * (V);                                    \
         float* y = out + t * tile->out_stride + o * (V);                                           \
-        VEC result = VEC##_min(VEC##_max(sum[0][t][o], lo), hi);                                   \
-        if (TVMRT_LIKELY(channels >= (o + 1) * (V))) {                                             \
-          VEC##_store(y, result);                                                                  \
-        } else if (channels > o * (V)) {                                                           \
-          VEC##_store_n(y, result, channels - o * (V));                                            \
+        VEC total = sum[0][t][o];                                                                  \
+        TVMRT_TILE_F32_EACH(u, kChains - 1) total += sum[u + 1][t][o];                             \
+        if (TVMRT_LIKELY(lanes >= (V))) {                                                          \
+          if (residual) total += VEC##_load(residual + at);                                        \
+          VEC##_store(y, VEC##_min(VEC##_max(total, lo), hi));                                     \
+        } else if (lanes > 0) {                                                                    \
+          if (residual) total += VEC##_load_n(residual + at, lanes);                               \
+          VEC##_store_n(y, VEC##_min(VEC##_max(total, lo), hi), lanes);                            \
         }                                                                                          \
       }                                                                                            \
     }                                                                                              \
