@@ -129,6 +129,7 @@ class ConvI8:
     x_stride: int | None = None
     y_stride: tuple[int, int, int, int] | None = None
     threads: int = 0
+    parts: int = 1
     tile: tuple[int, int] | None = field(default=None)
 
     @classmethod
@@ -171,13 +172,44 @@ class ConvI8:
         return (self.out[0] * plane, plane, row, pixel)
 
     @cached_property
+    def depthwise(self) -> bool:
+        """Whether every channel has a kernel of its own, so that ``depthwise_i8.h`` serves."""
+        return self.groups > 1 and self.groups == self.in_c == self.out_c
+
+    @cached_property
+    def depthwise_block(self) -> int:
+        """Channels in a block of a depthwise convolution."""
+        most = {"vnni512": 64, "avx2": 32, "plain": 4}.get(self.fmt.name, 16)
+        return min(most, self._block_width(self.out_c))
+
+    def _block_width(self, channels: int) -> int:
+        """Channels in the vectors that hold ``channels`` of the last block."""
+        if self.fmt.name not in ("vnni512", "avx2"):
+            return 4 if self.fmt.lanes == 1 else 16
+        return 64 if channels > 32 else 32 if channels > 16 else 16
+
+    @cached_property
+    def depthwise_taps(self) -> tuple[int, int]:
+        """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
+        rows, columns = self.kernel[0] * self.kernel[1], self.kernel[2]
+        return (columns, 1) if rows == 1 else (rows, columns)
+
+    @cached_property
+    def offset(self) -> int:
+        """What the kernel adds to every activation before it multiplies."""
+        if self.depthwise and self.fmt.name.startswith("neon"):
+            return 0
+        return self.fmt.offset(self.x_signed)
+
+    @cached_property
     def per_tap(self) -> bool:
         """Whether every tap is a segment of its own."""
         return self.groups > 1 or (self.dilation[2] > 1 and self.kernel[2] > 1)
 
     @cached_property
     def gathered(self) -> bool:
-        return _natural_run(self.in_c // self.groups, self.kernel[2], self.per_tap) < 4
+        run = _natural_run(self.in_c // self.groups, self.kernel[2], self.per_tap)
+        return not self.depthwise and run < 4
 
     @cached_property
     def flat(self) -> bool:
@@ -206,29 +238,48 @@ class ConvI8:
 
     @cached_property
     def tiling(self) -> tuple[int, int]:
-        """(ob, wt): vectors of channels and pixels in a tile."""
-        return self.tile or choose_tile(self.fmt, self.vectors, self.width)
+        """(ob, wt): vectors of channels and pixels in a tile; ob is 1 for depthwise ones."""
+        if self.tile is not None:
+            return self.tile
+        if self.depthwise:
+            return 1, choose_depthwise_tile(self.fmt, self)
+        return choose_tile(self.fmt, self.vectors, self.width)
 
     @cached_property
     def tile_sizes(self) -> list[list[tuple[int, int]]]:
-        """The (ob, wt) of the four tile functions; (0, ...) or (..., 0) for those that do not occur."""
-        ob, wt = self.tiling
-        rest = self.width % wt
-        return [
-            [(o, wt if self.width >= wt else 0), (o, rest)]
-            for o in (ob if self.vectors >= ob else 0, self.vectors % ob)
-        ]
+        """The sizes of the four tile functions, one of them 0 where a tile does not occur.
 
-    def _tile_name(self, ob: int, wt: int) -> str:
-        return f"tvmrt_tile_i8_{ob}x{wt}_{'s8' if self.x_signed else 'u8'}"
+        (ob, wt), or (channels, wt) for depthwise ones.
+        """
+        ob, wt = self.tiling
+        blocks = (ob if self.vectors >= ob else 0, self.vectors % ob)
+        if self.depthwise:
+            block = self.depthwise_block
+            blocks = (block if self.out_c >= block else 0, self.out_c % block)
+        widths = (wt if self.width >= wt else 0, self.width % wt)
+        return [[(block, width) for width in widths] for block in blocks]
+
+    def _tile_name(self, size: tuple[int, int]) -> str:
+        kind = "s8" if self.x_signed else "u8"
+        if not self.depthwise:
+            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}"
+        rows, columns = self.depthwise_taps
+        steps = f"s{self.stride[2]}d{self.dilation[2]}"
+        parts = "_wide" if self.parts > 1 else ""
+        return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
+
+    def _definition(self, size: tuple[int, int]) -> str:
+        name, signed = self._tile_name(size), int(self.x_signed)
+        if not self.depthwise:
+            return f"TVMRT_DEFINE_TILE_I8({name}, {size[0]}, {size[1]}, {signed})"
+        rows, columns = self.depthwise_taps
+        numbers = (rows, columns, self.stride[2], self.dilation[2], size[1], size[0], self.parts)
+        return f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {', '.join(map(str, numbers))}, {signed})"
 
     def definitions(self) -> list[str]:
         """Lines of C that define the tile functions; a file holds each line once."""
         sizes = [size for row in self.tile_sizes for size in row if all(size)]
-        return [
-            f"TVMRT_DEFINE_TILE_I8({self._tile_name(*size)}, {size[0]}, {size[1]}, {int(self.x_signed)})"
-            for size in sizes
-        ]
+        return [self._definition(size) for size in sizes]
 
     def initializer(self) -> str:
         """The C initialiser of the layer's ``tvmrt_conv_i8``."""
@@ -237,17 +288,66 @@ class ConvI8:
             return "{" + ", ".join(str(v) for v in values) + "}"
 
         tiles = ", ".join(
-            "{" + ", ".join(self._tile_name(*size) if all(size) else "NULL" for size in row) + "}"
+            "{" + ", ".join(self._tile_name(size) if all(size) else "NULL" for size in row) + "}"
             for row in self.tile_sizes
         )
         ob, wt = self.tiling
-        return (
-            f"{{.batch = {self.batch}, .in = {array(self.in_)}, .in_c = {self.in_c}, .out = {array(self.out)}, "
-            f".out_c = {self.out_c}, .kernel = {array(self.kernel)}, .stride = {array(self.stride)}, "
-            f".dilation = {array(self.dilation)}, .pad = {array(self.pad)}, .groups = {self.groups}, "
-            f".x_stride = {self.x_step}, .y_stride = {array(self.y_steps)}, .x_signed = {int(self.x_signed)}, "
-            f".x_zero = {self.x_zero}, .ob = {ob}, .wt = {wt}, .tile = {{{tiles}}}, .threads = {self.threads}}}"
-        )
+        fields = {
+            "batch": self.batch,
+            "in": array(self.in_),
+            "in_c": self.in_c,
+            "out": array(self.out),
+            "out_c": self.out_c,
+            "kernel": array(self.kernel),
+            "stride": array(self.stride),
+            "dilation": array(self.dilation),
+            "pad": array(self.pad),
+            "groups": 1 if self.depthwise else self.groups,
+            "x_stride": self.x_step,
+            "y_stride": array(self.y_steps),
+            "x_signed": int(self.x_signed),
+            "x_zero": self.x_zero,
+            "depthwise": self.depthwise_block if self.depthwise else 0,
+            "weights_step": self.depthwise_bytes(self.depthwise_block) if self.depthwise else 0,
+            "ob": ob,
+            "wt": wt,
+            "tile": f"{{{tiles}}}",
+            "threads": self.threads,
+        }
+        return "{" + ", ".join(f".{name} = {value}" for name, value in fields.items()) + "}"
+
+    def depthwise_bytes(self, block: int) -> int:
+        """Bytes of the packed weights of a block of that many channels."""
+        rows, columns = self.depthwise_taps
+        if self.fmt.name in ("vnni512", "avx2"):
+            return ceil_div(rows, 4) * 4 * columns * self.parts * block * (1 + self.fmt.wide)
+        return rows * columns * block * self.parts
+
+
+def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
+    """The number of output pixels of a depthwise tile with the fewest estimated operations."""
+    rows, columns = layer.depthwise_taps
+    if fmt.name not in ("vnni512", "avx2"):
+        return min(layer.width, 1 if fmt.lanes == 1 else 2)
+    quads = ceil_div(rows, 4)
+    dot = 4 * layer.parts * (4 if fmt.wide else 1)
+    split = 8 if fmt.wide else 0
+
+    def cost(wt: int) -> float:
+        if not wt:
+            return 0.0
+        hits = {
+            t * layer.stride[2] + k * layer.dilation[2] for t in range(wt) for k in range(columns)
+        }
+        return len(hits) * quads * (11 + split) + wt * quads * columns * dot + 25 * wt + 6
+
+    def row(wt: int) -> float:
+        return (layer.width // wt) * cost(wt) + cost(layer.width % wt)
+
+    most = 2 if fmt.wide else 5
+    if columns * quads * most > 128:  # such kernels would fill the instruction cache
+        most = 1
+    return min(range(1, min(most, layer.width) + 1), key=row)
 
 
 def _natural_run(channels: int, kernel_w: int, per_tap: bool) -> int:
@@ -277,31 +377,99 @@ def pack_conv(
     fmt = layer.fmt
     out_c = layer.out_c
     centred = weights.reshape(out_c, -1, *layer.kernel).astype(np.int64)
-    centred = centred - np.broadcast_to(
-        np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1), (out_c, 1, 1, 1, 1)
-    )
-    runs = _runs(layer, centred)
-    offset = fmt.offset(layer.x_signed)
-    zero = layer.x_zero if x_zero is None else x_zero
-    shift = np.zeros(out_c, np.int64) if fmt.wide else _shifts(runs.reshape(out_c, -1))
-    folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
+    centred = centred - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
     taps = int(np.prod(centred.shape[1:]))
-    folded = folded - (zero + offset) * runs.sum(axis=(1, 2)) + shift * taps * offset
+    folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
+    zero = layer.x_zero if x_zero is None else x_zero
+    folded = folded - (zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
+    if layer.depthwise:
+        return PackedI8(_pack_depthwise(layer, centred), pad_channels(layer, _wrap(folded)), None)
+    runs = _runs(layer, centred)
+    shift = np.zeros(out_c, np.int64) if fmt.wide else _shifts(runs.reshape(out_c, -1))
+    folded = folded + shift * taps * layer.offset
     quads = _quads(runs - shift.reshape(-1, 1, 1), layer.gathered)
     return PackedI8(
         _interleave(layer, quads),
-        pad_channels(layer, folded.astype(np.uint64).astype(np.uint32).view(np.int32)),
+        pad_channels(layer, _wrap(folded)),
         pad_channels(layer, shift.astype(np.int32)) if shift.any() else None,
     )
 
 
+def depthwise_parts(fmt: Format, weights: np.ndarray, w_zero: np.ndarray | int = 0) -> int:
+    """The ``parts`` that a depthwise layer with these weights needs: 2 where w - w_zero exceed int8."""
+    flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
+    flat = flat - np.asarray(w_zero, np.int64).reshape(-1, 1)
+    return 1 if fmt.wide or (flat.min() >= -128 and flat.max() <= 127) else 2
+
+
+def sums_fit(layer: ConvI8, packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles' own rescaling needs.
+
+    It does for any sensible scale. Where it does not, use an epilogue that bounds the product
+    (``tvmrt_i8_rows_requantize``).
+    """
+    taps = weights[0].size
+    largest = taps * 255 * 255 + np.abs(packed.bias.astype(np.float64)).max()
+    return bool(min(largest, 2.0**31) * np.abs(scale.astype(np.float64)).max() < 2.0**31)
+
+
+def _wrap(values: np.ndarray) -> np.ndarray:
+    """int64 to int32 modulo 2 ** 32, as the kernels' sums wrap."""
+    return values.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
 def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
     """Per-channel values with zeros behind each group's channels up to whole vectors; a single value is repeated."""
-    groups = layer.groups
-    full = np.broadcast_to(np.asarray(values).reshape(-1), (layer.out_c,)).reshape(groups, -1)
-    out = np.zeros((groups, layer.vectors * layer.fmt.lanes), full.dtype)
+    full = np.broadcast_to(np.asarray(values).reshape(-1), (layer.out_c,))
+    if layer.depthwise:
+        return np.concatenate(
+            [_depthwise_lanes(layer, part) for part in _depthwise_blocks(layer, full)]
+        )
+    full = full.reshape(layer.groups, -1)
+    out = np.zeros((layer.groups, layer.vectors * layer.fmt.lanes), full.dtype)
     out[:, : full.shape[1]] = full
     return out.reshape(-1)
+
+
+def _depthwise_blocks(layer: ConvI8, values: np.ndarray) -> list[np.ndarray]:
+    """The first axis cut into blocks, each padded to the width of its vectors."""
+    blocks = []
+    for first in range(0, layer.out_c, layer.depthwise_block):
+        part = values[first : first + layer.depthwise_block]
+        block = np.zeros((layer._block_width(len(part)), *values.shape[1:]), values.dtype)
+        block[: len(part)] = part
+        blocks.append(block)
+    return blocks
+
+
+def _depthwise_lanes(layer: ConvI8, block: np.ndarray) -> np.ndarray:
+    """The channels of a block in the order of the kernel's sums."""
+    if layer.fmt.name not in ("vnni512", "avx2"):
+        return block
+    return block.reshape(-1, 4, 4, *block.shape[1:]).swapaxes(0, 1).reshape(block.shape)
+
+
+def _pack_depthwise(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
+    """Weights [channel, 1, kd, kh, kw] as ``depthwise_i8.h`` lays them out."""
+    rows, columns = layer.depthwise_taps
+    taps = centred.reshape(layer.out_c, rows, columns)
+    packed = [_pack_depthwise_block(layer, block) for block in _depthwise_blocks(layer, taps)]
+    return np.concatenate(packed)
+
+
+def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
+    channels, rows, columns = block.shape
+    if layer.fmt.name not in ("vnni512", "avx2"):
+        kind = np.int8 if layer.parts == 1 else np.int16
+        return np.ascontiguousarray(block.transpose(1, 2, 0), kind).reshape(-1).view(np.int8)
+    quads = np.zeros((channels, ceil_div(rows, 4) * 4, columns), np.int64)
+    quads[:, :rows] = block
+    first = quads if layer.parts == 1 else np.clip(quads, -128, 127)
+    parts = np.stack([first, quads - first][: layer.parts])
+    parts = np.stack([_depthwise_lanes(layer, part) for part in parts])
+    # [part, quarter, lane, row / 4, row % 4, column] -> [row / 4, column, part, quarter, lane, row % 4]
+    parts = parts.reshape(layer.parts, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
+    return lane_order(layer.fmt, parts).reshape(-1)
 
 
 def multiplier(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +11,14 @@ from pathlib import Path
 import numpy as np
 from kernel_build import OPTIMISE, build, pointer
 
-from tvmrt.codegen.packing_i8 import FORMATS, ConvI8, Format, multiplier, pack_conv, pad_channels
+from tvmrt.codegen.packing_i8 import (
+    FORMATS,
+    ConvI8,
+    Format,
+    depthwise_parts,
+    pack_conv,
+    pad_channels,
+)
 
 FLAGS = {
     "vnni512": [*OPTIMISE, "-march=native"],
@@ -114,6 +122,7 @@ def requantise(acc: np.ndarray, scale: np.ndarray, zero: int, low: int, high: in
 
 SOURCE = """
 #define TVMRT_I8_FORMAT {macro}
+#include <tvm/runtime/kernels/depthwise_i8.h>
 #include <tvm/runtime/kernels/requantize.h>
 {tiles}
 int run(const void* x, const int8_t* weights, const int32_t* bias, const float* scale, const int32_t* shift, void* y,
@@ -196,4 +205,42 @@ def run_conv(
     return y
 
 
-__all__ = ["FORMATS", "multiplier"]
+# x signed, x zero, w signed, w zero (a number, or "channel" for one per channel), y signed, y zero
+TYPES = {
+    "u8-s8-u8": (False, 128, True, 0, False, 7),
+    "s8-s8-s8": (True, -5, True, 0, True, 11),
+    "u8-u8-u8": (False, 3, False, 121, False, 0),
+    "s8-u8-s8": (True, 127, False, 255, True, -128),
+    "s8-s8-zero": (True, -128, True, -128, False, 255),
+    "u8-s8-channel": (False, 77, True, "channel", True, 0),
+}
+
+
+def check_conv(
+    folder: Path,
+    fmt: str,
+    shape: Shape,
+    types: str,
+    *,
+    cc: str = "gcc",
+    flags: list[str] | None = None,
+) -> None:
+    """One random convolution, kernel against numpy."""
+    x_signed, x_zero, w_signed, w_zero, y_signed, y_zero = TYPES[types]
+    rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
+    x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
+    w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
+    if w_zero == "channel":
+        w_zero = rng.integers(-3, 4, shape.out_c)
+    bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
+    acc = integer_conv(x, w, shape, x_zero, w_zero) + bias
+    scale = (rng.uniform(0.5, 1.5, shape.out_c) * 60 / max(1.0, float(acc.std()))).astype(
+        np.float32
+    )
+    out_range = int8_range(y_zero, y_signed)
+    expected = requantise(acc, scale, y_zero, int(out_range[1]), int(out_range[2]))
+    y = np.zeros((shape.batch, *shape.out, shape.out_c), np.int8 if y_signed else np.uint8)
+    parts = depthwise_parts(FORMATS[fmt], w, w_zero)
+    conv = layer(FORMATS[fmt], shape, x_signed, x_zero, parts=parts)
+    run_conv(folder, conv, x, w, w_zero, bias, scale, y, out_range, cc=cc, flags=flags)
+    np.testing.assert_array_equal(y, expected)

@@ -2,25 +2,8 @@
 
 from __future__ import annotations
 
-import zlib
-
-import numpy as np
 import pytest
-from i8_case import (
-    FLAGS,
-    FORMATS,
-    Shape,
-    int8_range,
-    integer_conv,
-    layer,
-    random_bytes,
-    requantise,
-    run_conv,
-    usable_formats,
-)
-from kernel_build import has_compiler
-
-from tvmrt.codegen.packing_i8 import ConvI8
+from i8_case import TYPES, Shape, check_conv, usable_formats
 
 ONE, TWO = (1, 1), (2, 2)
 NONE = ((0, 0), (0, 0))
@@ -80,44 +63,14 @@ SHAPES = {
     "wide": Shape(in_c=64, out_c=200, size=(3, 70)),
 }
 
-# x signed, x zero, w signed, w zero (a number, or "channel" for one per channel), y signed, y zero
-TYPES = {
-    "u8-s8-u8": (False, 128, True, 0, False, 7),
-    "s8-s8-s8": (True, -5, True, 0, True, 11),
-    "u8-u8-u8": (False, 3, False, 121, False, 0),
-    "s8-u8-s8": (True, 127, False, 255, True, -128),
-    "s8-s8-zero": (True, -128, True, -128, False, 255),
-    "u8-s8-channel": (False, 77, True, "channel", True, 0),
-}
-
-
-def check(tmp_path_factory, fmt, shape, types, **more):
-    x_signed, x_zero, w_signed, w_zero, y_signed, y_zero = TYPES[types]
-    rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
-    x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
-    w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
-    if w_zero == "channel":
-        w_zero = rng.integers(-3, 4, shape.out_c)
-    bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
-    acc = integer_conv(x, w, shape, x_zero, w_zero) + bias
-    scale = (rng.uniform(0.5, 1.5, shape.out_c) * 60 / max(1.0, float(acc.std()))).astype(
-        np.float32
-    )
-    out_range = int8_range(y_zero, y_signed)
-    expected = requantise(acc, scale, y_zero, int(out_range[1]), int(out_range[2]))
-    y = np.zeros((shape.batch, *shape.out, shape.out_c), np.int8 if y_signed else np.uint8)
-    conv = layer(FORMATS[fmt], shape, x_signed, x_zero)
-    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, w_zero, bias, scale, y, out_range, **more)
-    np.testing.assert_array_equal(y, expected)
-
 
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("types", TYPES)
 def test_types_give_numpys_bytes(tmp_path_factory, fmt, types):
-    check(tmp_path_factory, fmt, SHAPES["3x3-odd-channels"], types)
+    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES["3x3-odd-channels"], types)
 
 
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_give_numpys_bytes(tmp_path_factory, fmt, name):
-    check(tmp_path_factory, fmt, SHAPES[name], "u8-u8-u8")
+    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], "u8-u8-u8")

@@ -77,8 +77,10 @@ typedef struct tvmrt_conv_i8 {
   int64_t y_stride[4]; /*!< Elements of the output from one batch, plane, row, pixel to the next. */
   int32_t x_signed;    /*!< 1: int8, 0: uint8; as in the tiles. */
   int32_t x_zero;      /*!< Zero point of the input, which padding has. */
-  int32_t ob;          /*!< Vectors of channels in a block. */
-  int32_t wt;          /*!< Pixels in a tile. */
+  int32_t depthwise;   /*!< Channels in a block if depthwise, see depthwise_i8.h; 0: dense. */
+  int32_t weights_step; /*!< Bytes of packed weights of a block; only for depthwise. */
+  int32_t ob;           /*!< Vectors of channels in a block; only for dense. */
+  int32_t wt;           /*!< Pixels in a tile. */
   /*! tile[0]: ob vectors, tile[1]: the vectors left over in the last block of a group; each for wt
      pixels and for tvmrt_conv_i8_width() % wt. Those that do not occur are NULL. */
   tvmrt_tile_i8 tile[2][2];
@@ -109,10 +111,13 @@ TVMRT_INLINE int32_t tvmrt_i8_ceil_div(int32_t a, int32_t b) { return (a + b - 1
 
 /*! \brief 1 if every tap is a segment of its own, 0 if every kernel row is. */
 TVMRT_INLINE int tvmrt_conv_i8_per_tap(const tvmrt_conv_i8* c) {
+  if (c->depthwise) return c->kernel[0] * c->kernel[1] == 1;
   return c->groups > 1 || (c->dilation[2] > 1 && c->kernel[2] > 1);
 }
 
+/*! \brief Bytes of a segment before anything is gathered; depthwise tiles use none of it. */
 TVMRT_INLINE int32_t tvmrt_conv_i8_natural_run(const tvmrt_conv_i8* c) {
+  if (c->depthwise) return 4;
   return tvmrt_conv_i8_per_tap(c) ? c->in_c / c->groups : c->kernel[2] * c->in_c;
 }
 
@@ -121,8 +126,9 @@ TVMRT_INLINE tvmrt_conv_i8_mode_kind tvmrt_conv_i8_mode(const tvmrt_conv_i8* c) 
   int32_t reach = (c->out[2] - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] - c->pad[2];
   if (tvmrt_conv_i8_natural_run(c) < 4) return TVMRT_CONV_I8_GATHER;
   if (c->pad[2] > 0 || reach >= c->in[2]) return TVMRT_CONV_I8_RING;
-  if (!tvmrt_conv_i8_per_tap(c) && c->kernel[2] > 1 && c->x_stride != c->in_c)
+  if (!c->depthwise && !tvmrt_conv_i8_per_tap(c) && c->kernel[2] > 1 && c->x_stride != c->in_c) {
     return TVMRT_CONV_I8_RING;
+  }
   return TVMRT_CONV_I8_DIRECT;
 }
 
@@ -155,9 +161,15 @@ TVMRT_INLINE int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
   return tvmrt_conv_i8_flat(c) ? c->batch * c->out[0] * c->out[1] * c->out[2] : c->out[2];
 }
 
-/*! \brief Vectors of output channels in a group. */
-TVMRT_INLINE int32_t tvmrt_conv_i8_vectors(const tvmrt_conv_i8* c) {
-  return tvmrt_i8_ceil_div(c->out_c / c->groups, TVMRT_I8_LANES);
+/*! \brief Output channels of a block. */
+TVMRT_INLINE int32_t tvmrt_conv_i8_block_channels(const tvmrt_conv_i8* c) {
+  return c->depthwise ? c->depthwise : c->ob * TVMRT_I8_LANES;
+}
+
+/*! \brief Output channels of a group, padded to whole vectors (depthwise: to whole blocks). */
+TVMRT_INLINE int32_t tvmrt_conv_i8_padded(const tvmrt_conv_i8* c) {
+  int32_t unit = c->depthwise ? c->depthwise : TVMRT_I8_LANES;
+  return tvmrt_i8_ceil_div(c->out_c / c->groups, unit) * unit;
 }
 
 /*! \brief Everything that one task keeps while it walks over its part of the output. */
@@ -169,7 +181,7 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t width, rows, chunk,
       chunks;                    /* pixels in a row, rows, pixels in a chunk, chunks in a row */
   int32_t blocks;                /* blocks of channels in a group */
-  int64_t block_bytes;           /* packed weights of one vector of channels */
+  int64_t channel_bytes;         /* packed weights of one channel */
   int32_t ring_width, ring_rows; /* pixels in a padded row, number of padded rows */
   const uint8_t** segment;       /* scratch: starts of the segments */
   uint8_t* ring;                 /* scratch: the padded rows, then a row of padding */
@@ -182,7 +194,7 @@ typedef struct tvmrt_conv_i8_walk {
 
 TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8* c,
                                      const tvmrt_conv_i8_data* data) {
-  int32_t vectors = tvmrt_conv_i8_vectors(c);
+  int32_t padded = tvmrt_conv_i8_padded(c);
   int32_t run = tvmrt_conv_i8_run_bytes(c);
   int64_t wide = (int64_t)c->kernel[0] * c->kernel[1] * c->stride[2] * c->in_c;
   int64_t least;
@@ -192,9 +204,10 @@ TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8*
   w->mode = tvmrt_conv_i8_mode(c);
   w->width = tvmrt_conv_i8_width(c);
   w->rows = tvmrt_conv_i8_flat(c) ? 1 : c->batch * c->out[0] * c->out[1];
-  w->blocks = tvmrt_i8_ceil_div(vectors, c->ob);
-  w->acc_stride = (int64_t)c->groups * vectors * TVMRT_I8_LANES;
+  w->blocks = tvmrt_i8_ceil_div(padded, tvmrt_conv_i8_block_channels(c));
+  w->acc_stride = (int64_t)c->groups * padded;
   if (w->mode == TVMRT_CONV_I8_GATHER) wide = run;
+  if (c->depthwise) wide = 1; /* no channel is read twice */
   if (data->epilogue != NULL && w->acc_stride * 4 > wide) wide = w->acc_stride * 4;
   least = TVMRT_I8_CHUNK_BYTES / wide / c->wt * c->wt;
   w->chunk = least < 2 * c->wt ? 2 * c->wt : (int32_t)least;
@@ -202,7 +215,10 @@ TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8*
   w->chunks = tvmrt_i8_ceil_div(w->width, w->chunk);
   w->args.segments = tvmrt_conv_i8_segments(c);
   w->args.run = run;
-  w->block_bytes = (int64_t)w->args.segments * tvmrt_i8_ceil_div(run, 4) * TVMRT_I8_QUAD_BYTES;
+  w->channel_bytes = (int64_t)w->args.segments * tvmrt_i8_ceil_div(run, 4) *
+                     (TVMRT_I8_QUAD_BYTES / TVMRT_I8_LANES);
+  if (c->depthwise) w->channel_bytes = c->weights_step / c->depthwise;
+  w->args.x_pixel = w->mode == TVMRT_CONV_I8_RING ? c->in_c : c->x_stride;
   w->args.x_step = c->stride[2] * c->x_stride;
   if (w->mode == TVMRT_CONV_I8_GATHER) w->args.x_step = run;
   if (w->mode == TVMRT_CONV_I8_RING) {
@@ -371,35 +387,41 @@ TVMRT_INLINE int64_t tvmrt_conv_i8_y_offset(const tvmrt_conv_i8_walk* w, int32_t
          row % c->out[1] * c->y_stride[2] + pixel * c->y_stride[3];
 }
 
+/*! \brief Bytes from the starts of the segments to the window of a row's pixel, for one group. */
+TVMRT_INLINE int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_t pixel,
+                                            int32_t group) {
+  if (w->mode == TVMRT_CONV_I8_GATHER) return 0;
+  return pixel * w->args.x_step + (int64_t)group * (w->conv->in_c / w->conv->groups);
+}
+
 /*! \brief All pixels of a chunk for one block of channels. */
 TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                       int32_t pixels, int32_t block) {
   const tvmrt_conv_i8* c = w->conv;
   const tvmrt_conv_i8_data* data = w->data;
-  int32_t vectors = tvmrt_conv_i8_vectors(c);
-  int32_t group = block / w->blocks;
-  int32_t in_group = block % w->blocks * c->ob;
-  int32_t last = vectors - in_group < c->ob;
-  int32_t left = c->out_c / c->groups - in_group * TVMRT_I8_LANES;
-  int64_t padded = ((int64_t)group * vectors + in_group) * TVMRT_I8_LANES;
-  int64_t offset = w->mode == TVMRT_CONV_I8_GATHER
-                       ? 0
-                       : first * w->args.x_step + (int64_t)group * (c->in_c / c->groups);
+  const int32_t group = block / w->blocks;
+  const int32_t of_group = c->out_c / c->groups;
+  const int32_t most = tvmrt_conv_i8_block_channels(c);
+  const int32_t in_group = block % w->blocks * most;
+  const int last = in_group + most > (c->depthwise ? of_group : tvmrt_conv_i8_padded(c));
+  const int32_t left = of_group - in_group;
+  const int64_t padded = (int64_t)group * tvmrt_conv_i8_padded(c) + in_group;
+  const int64_t offset = tvmrt_conv_i8_x_offset(w, first, group) + (c->depthwise ? in_group : 0);
   uint8_t* y;
   int64_t y_step;
-  w->args.weights = data->weights + ((int64_t)group * vectors + in_group) * w->block_bytes;
+  w->args.weights = data->weights + padded * w->channel_bytes;
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;
-  w->args.channels = left < c->ob * TVMRT_I8_LANES ? left : c->ob * TVMRT_I8_LANES;
+  w->args.channels = left < most ? left : most;
   if (data->epilogue != NULL) {
     w->args.y_step = w->acc_stride;
     y = (uint8_t*)(w->acc + padded);
     y_step = 4 * w->acc_stride;
   } else {
     w->args.y_step = c->y_stride[3];
-    y = (uint8_t*)data->y + tvmrt_conv_i8_y_offset(w, row, first) +
-        (int64_t)group * (c->out_c / c->groups) + (int64_t)in_group * TVMRT_I8_LANES;
+    y = (uint8_t*)data->y + tvmrt_conv_i8_y_offset(w, row, first) + (int64_t)group * of_group +
+        in_group;
     y_step = c->y_stride[3];
   }
   const int32_t* sums = data->shift != NULL ? w->sums : NULL;
@@ -419,12 +441,12 @@ TVMRT_INLINE void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row,
                                        int32_t pixels, int32_t block0, int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
   int32_t group = block0 / w->blocks;
-  int32_t in_group = block0 % w->blocks * c->ob * TVMRT_I8_LANES;
-  int32_t end = (block1 - group * w->blocks) * c->ob * TVMRT_I8_LANES;
+  int32_t in_group = block0 % w->blocks * tvmrt_conv_i8_block_channels(c);
+  int32_t end = (block1 - group * w->blocks) * tvmrt_conv_i8_block_channels(c);
   int32_t of_group = c->out_c / c->groups;
   int64_t y = tvmrt_conv_i8_y_offset(w, row, first);
   tvmrt_i8_rows rows;
-  rows.acc = w->acc + ((int64_t)group * tvmrt_conv_i8_vectors(c)) * TVMRT_I8_LANES + in_group;
+  rows.acc = w->acc + (int64_t)group * tvmrt_conv_i8_padded(c) + in_group;
   rows.acc_stride = w->acc_stride;
   rows.pixel_step = 1;
   rows.pixel = y / c->y_stride[3];
@@ -448,10 +470,7 @@ TVMRT_INLINE void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_
       begin = block;
       if (w->mode == TVMRT_CONV_I8_GATHER) tvmrt_conv_i8_gather(w, row, first, pixels, group);
       if (w->data->shift != NULL) {
-        int64_t offset =
-            w->mode == TVMRT_CONV_I8_GATHER
-                ? 0
-                : first * w->args.x_step + (int64_t)group * (w->conv->in_c / w->conv->groups);
+        int64_t offset = tvmrt_conv_i8_x_offset(w, first, group);
         tvmrt_i8_window_sums(&w->args, offset, pixels, w->conv->x_signed, w->sums);
       }
     }
@@ -471,7 +490,8 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
   int32_t at_once;
   tvmrt_conv_i8_plan(&w, c, data);
   if (tvmrt_conv_i8_alloc(&w, &scratch) != 0) return -1;
-  at_once = (int32_t)(TVMRT_I8_WEIGHTS_IN_CACHE / (w.block_bytes * c->ob));
+  at_once =
+      (int32_t)(TVMRT_I8_WEIGHTS_IN_CACHE / (w.channel_bytes * tvmrt_conv_i8_block_channels(c)));
   if (at_once < 1) at_once = 1;
   for (int32_t b = block0; b < block1; b += at_once) {
     int32_t end = block1 - b < at_once ? block1 : b + at_once;
@@ -527,7 +547,7 @@ static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_
   job.chunks = (int64_t)w.rows * w.chunks;
   job.blocks = c->groups * w.blocks;
   if (c->threads == 1) return tvmrt_conv_i8_part(c, data, 0, job.chunks, 0, job.blocks);
-  weights_bytes = w.block_bytes * c->groups * tvmrt_conv_i8_vectors(c);
+  weights_bytes = w.channel_bytes * w.acc_stride;
   job.by_channels = job.blocks >= 4 &&
                     (weights_bytes > (int64_t)c->batch * c->in[0] * c->in[1] * c->in[2] * c->in_c ||
                      job.chunks < 4);

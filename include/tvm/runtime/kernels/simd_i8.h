@@ -152,10 +152,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
                           _mm512_mullo_epi32(_mm512_loadu_si512(shift), _mm512_set1_epi32(sum)));
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
-  __m512 product = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale));
-  /* Below the range of int32 the conversion gives its least value, which is what saturation wants;
-   * above as well. */
-  return _mm512_cvtps_epi32(_mm512_min_ps(product, _mm512_set1_ps(1048576.0f)));
+  return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));
 }
 /* Up to four vectors to n <= 64 bytes. The packs work within 128 bits; the permutation puts the
  * rest right. */
@@ -224,8 +221,7 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
   return _mm256_add_epi32(acc, _mm256_mullo_epi32(s, _mm256_set1_epi32(sum)));
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
-  __m256 product = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale));
-  return _mm256_cvtps_epi32(_mm256_min_ps(product, _mm256_set1_ps(1048576.0f)));
+  return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale)));
 }
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {

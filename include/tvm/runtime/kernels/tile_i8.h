@@ -45,6 +45,7 @@ typedef struct tvmrt_tile_i8_args {
   int32_t segments;              /*!< Number of segments. */
   int32_t run;                   /*!< Bytes in a segment, at least 4. */
   int64_t x_step;                /*!< Bytes from one output pixel's window to the next one's. */
+  int64_t x_pixel;               /*!< Bytes from one input pixel to the next; for depthwise. */
   const int8_t* weights;         /*!< Packed weights of this block. */
   const int32_t* bias;           /*!< Folded bias of this block's channels. */
   const float* scale;            /*!< Multiplier per channel; not used for int32 output. */
