@@ -7,14 +7,30 @@ from collections.abc import Callable
 from tvmrt.ir import Graph
 from tvmrt.ir.verifier import verify
 
+from .common_subexpressions import eliminate_common_subexpressions
 from .dead_code import remove_dead_code
+from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
+from .fold_pad import fold_pad
+from .fold_scale import fold_scale
+from .simplify import simplify
 
 Pass = Callable[[Graph], None]
 
+# Factors before biases: a normalisation is a factor, then a bias. Simplifying first brings
+# equal things into equal form; doing it last clears up what the others leave.
 PASSES: tuple[tuple[str, Pass], ...] = (
-    ("fold-bias", fold_bias),
+    ("simplify", simplify),
+    ("common-subexpressions", eliminate_common_subexpressions),
     ("dead-code", remove_dead_code),
+    ("fold-pad", fold_pad),
+    ("fold-bias", fold_bias),
+    ("fold-scale", fold_scale),
+    ("fold-bias-again", fold_bias),
+    ("flatten-dense", flatten_dense),
+    ("simplify-again", simplify),
+    ("common-subexpressions-again", eliminate_common_subexpressions),
+    ("dead-code-again", remove_dead_code),
 )
 
 
