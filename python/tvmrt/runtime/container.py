@@ -208,7 +208,14 @@ class String(str):
         return String, (str(self),)
 
 
+def _unbox(obj: _core.Object) -> Any:
+    """Return a number that a container holds as an object."""
+    return _call("Unbox", obj)
+
+
 _enter("runtime.String", String._of_object)
+for _boxed in ("runtime.BoxInt", "runtime.BoxFloat", "runtime.BoxBool"):
+    _enter(_boxed, _unbox)
 
 
 def tuple_object(fields: Any = ()) -> ADT:

@@ -117,13 +117,13 @@ def of_numpy(dtype: np.dtype[Any]) -> str:
     TypeError
         If tensors have no such elements (objects, strings, dates, records).
     """
-    if dtype.kind in "iufcV" and dtype.isbuiltin in (1, 2) and dtype.names is None:
-        name = dtype.name
+    name = dtype.name
+    if dtype.kind in "iufcV" and dtype.isnative and dtype.names is None:
         if name.startswith("float8_e4m3"):
             return "e4m3_float8"
         if name.startswith("float8_e5m2"):
             return "e5m2_float8"
-        if name[0] in "iufcb" and name != "void":
+        if not name.startswith("void"):
             return name
     if dtype.kind == "b":
         return "bool"

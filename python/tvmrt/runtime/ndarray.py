@@ -161,8 +161,8 @@ def from_dlpack(dltensor: Any) -> NDArray:
     ----------
     dltensor
         Anything with ``__dlpack__`` (numpy, torch, jax, cupy ...) or a DLPack capsule. It must be
-        contiguous. Memory that is not aligned to 64 bytes gives a view: good for every function that
-        takes a tensor, but not for set_input_zero_copy().
+        contiguous. Memory that is not aligned to 64 bytes gives a view: good for every function
+        that takes a tensor, but not for set_input_zero_copy().
 
     Raises
     ------
