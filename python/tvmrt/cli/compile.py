@@ -157,15 +157,13 @@ def _print_operators(summary: Any) -> None:
 
 def _print_result(output: Path, seconds: float, summary: Any) -> None:
     size = console.format_bytes
-    bound = summary.lower_bound_bytes
-    ratio = f", {summary.arena_bytes / bound:.3f} of it" if bound else ""
     console.print_pairs(
         {
             "wrote": f"{output} in {console.format_seconds(seconds)}",
             "operators": len(summary.operators),
             "weights": size(summary.weights_bytes),
-            "memory": f"{size(summary.arena_bytes)} for tensors "
-            f"(at least {size(bound)} by their lifetimes{ratio}), "
-            f"{size(summary.scratch_bytes)} of scratch a thread",
+            "memory": f"{size(summary.arena_bytes)} for tensors; "
+            f"no plan can do with less than {size(summary.lower_bound_bytes)}",
+            "scratch": f"{size(summary.scratch_bytes)} a thread",
         }
     )

@@ -36,6 +36,19 @@ def _weight_bytes(tensor) -> int:
     return math.prod(tensor.dims) * itemsize
 
 
+def _import_verdict(path: Path) -> str:
+    """Return "yes", or what the importer has against the network."""
+    from tvmrt.cli.app import one_line
+    from tvmrt.error import TVMError
+    from tvmrt.frontend.onnx import import_model
+
+    try:
+        import_model(path)
+    except (TVMError, ValueError, TypeError, KeyError, OSError) as error:
+        return f"no: {one_line(error)}"
+    return "yes"
+
+
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
     model = networks.load_model(path, with_weights=False)
@@ -54,6 +67,7 @@ def describe(path: Path) -> Description:
         "weights": len(weights),
         "weights_bytes": sum(_weight_bytes(tensor) for tensor in graph.initializer),
         "file_bytes": path.stat().st_size,
+        "can_be_imported": _import_verdict(path),
     }
     columns = ("name", "dtype", "shape")
 

@@ -1,0 +1,234 @@
+"""compile, run, verify, bench and config on the digits networks."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tvmrt.cli import app
+
+CASES = [("digits_f32", "graph"), ("digits_f32", "aot"), ("digits_int8", "graph"),
+         ("digits_int8", "aot")]  # fmt: skip
+IDS = ["-".join(case) for case in CASES]
+
+
+@pytest.fixture(scope="module")
+def images(digits) -> np.ndarray:
+    with np.load(digits / "digits_test.npz") as data:
+        return (data["images"][:, None, None] / 16).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def inputs(images, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("inputs") / "in.npz"
+    np.savez(path, image=images[0], **{"out:probabilities": np.zeros((1, 10), np.float32)})
+    return path
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory, digits):
+    """Return a function that gives the library of a case, and what compiling printed."""
+    folder = tmp_path_factory.mktemp("compiled")
+    done: dict[tuple[str, str], dict] = {}
+
+    def library(network: str, executor: str) -> tuple[Path, dict]:
+        path = folder / f"{network}_{executor}.so"
+        if (network, executor) not in done:
+            command = [sys.executable, "-m", "tvmrt", "compile", digits / f"{network}.onnx",
+                       "-o", path, "--executor", executor, "--json"]  # fmt: skip
+            printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            done[network, executor] = json.loads(printed)
+        return path, done[network, executor]
+
+    return library
+
+
+@pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
+def test_compile_tells_a_plan_that_holds(compiled, network, executor):
+    path, told = compiled(network, executor)
+    assert told["output"] == str(path)
+    assert [value["name"] for value in told["inputs"]] == ["image"]
+    assert [value["name"] for value in told["outputs"]] == ["probabilities"]
+    assert told["arena_bytes"] <= 1.05 * told["lower_bound_bytes"]
+    plan = told["plan"]
+    assert max(row["offset"] + row["size"] for row in plan) <= told["arena_bytes"]
+    for i, a in enumerate(plan):
+        for b in plan[i + 1 :]:
+            apart_in_time = a["last"] < b["first"] or b["last"] < a["first"]
+            apart_in_memory = (
+                a["offset"] + a["size"] <= b["offset"] or b["offset"] + b["size"] <= a["offset"]
+            )
+            in_place = a["last"] == b["first"] or b["last"] == a["first"]
+            assert apart_in_time or apart_in_memory or in_place, (a, b)
+
+
+@pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
+def test_inspect_knows_the_library(tvmrt, compiled, network, executor):
+    described = json.loads(tvmrt("inspect", "--json", compiled(network, executor)[0]).stdout)
+    assert described["executor"] == executor
+    assert described["module_name"] == "default"
+
+
+@pytest.mark.parametrize(("network", "executor"), CASES, ids=IDS)
+def test_run_gives_what_onnxruntime_gives(tvmrt, compiled, digits, inputs, images, tmp_path,
+                                          network, executor):  # fmt: skip
+    onnxruntime = pytest.importorskip("onnxruntime")
+    answer = tmp_path / "out.npz"
+    tvmrt("run", compiled(network, executor)[0], "--inputs", inputs, "--outputs", answer)
+    session = onnxruntime.InferenceSession(str(digits / f"{network}.onnx"))
+    (right,) = session.run(None, {"image": images[0]})
+    with np.load(answer) as outputs:
+        (value,) = (outputs[name] for name in outputs.files)
+        np.testing.assert_allclose(value, right, rtol=1e-3, atol=1e-4)
+
+
+def test_run_repeats_and_profiles(tvmrt, compiled, inputs):
+    library, _ = compiled("digits_f32", "graph")
+    told = json.loads(
+        tvmrt("run", library, "--inputs", inputs, "--repeat", 7, "--profile", "--json").stdout
+    )
+    assert len(told["seconds"]) == 7
+    assert min(told["seconds"]) > 0
+    (output,) = told["outputs"].values()
+    assert output["dtype"] == "float32"
+    assert sum(output["values"][0]) == pytest.approx(1.0, abs=1e-3)
+    assert {"name", "count", "seconds"} <= set(told["operators"][0])
+    text = tvmrt("run", library, "--inputs", inputs, "--repeat", 7, "--profile").stdout
+    assert "7 runs: median" in text
+    assert told["operators"][0]["name"] in text
+
+
+@pytest.mark.parametrize("suffix", [".tar", ""], ids=["archive", "folder"])
+def test_compile_to_sources(tvmrt, digits, tmp_path, suffix):
+    path = tmp_path / f"digits{suffix}"
+    tvmrt("compile", digits / "digits_f32.onnx", "-o", path)
+    tvmrt("compile", digits / "digits_f32.onnx", "-o", path)  # over the first one
+    if suffix:
+        described = json.loads(tvmrt("inspect", "--json", path).stdout)
+        assert described["format"].startswith("Model Library Format")
+    else:
+        assert any(entry.suffix == ".c" for entry in path.iterdir())
+
+
+def test_compile_draws_the_plan(tvmrt, digits, tmp_path):
+    picture = tmp_path / "plan.svg"
+    library = tmp_path / "digits.so"
+    tvmrt("compile", digits / "digits_f32.onnx", "-o", library, "--memory-plan", picture)
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+
+
+def test_compile_explains_with_the_names_of_the_layers(tvmrt, digits, tmp_path):
+    text = tvmrt(
+        "compile", digits / "digits_f32.onnx", "-o", tmp_path / "digits.so", "--explain"
+    ).stdout
+    for layer in ("conv1", "conv2", "depthwise", "pointwise", "pool", "dense", "softmax"):
+        assert layer in text
+
+
+def test_dump_writes_the_graph_after_every_step(tvmrt, digits, tmp_path):
+    dump = tmp_path / "dump"
+    tvmrt("compile", digits / "digits_f32.onnx", "-o", tmp_path / "d.so", "--dump", dump)
+    assert len(list(dump.iterdir())) >= 3
+
+
+@pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])
+def test_verify_finds_every_node_right(tvmrt, digits, inputs, network):
+    told = json.loads(
+        tvmrt("verify", digits / f"{network}.onnx", "--inputs", inputs, "--json").stdout
+    )
+    assert told["wrong"] == 0
+    assert told["judge"] == "onnxruntime"
+    made = {row["tensor"] for row in told["tensors"] if row["part"] == "every node"}
+    assert {"conv1_out", "pool_out", "probabilities"} <= made
+
+
+def test_verify_tells_a_wrong_result_by_its_exit_code(digits, inputs, monkeypatch, capsys):
+    from tvmrt.cli import session, verify
+
+    def off_by_a_little(model, arrays, threads, choices):
+        right = verify.networks.run_onnxruntime(model, arrays, optimise=False)
+        return {**right, "probabilities": right["probabilities"] + 0.01}
+
+    monkeypatch.setattr(verify, "_run", off_by_a_little)
+    arguments = ["verify", str(digits / "digits_f32.onnx"), "--inputs", str(inputs)]
+    assert app.run([*arguments, "--outputs-only"]) == app.WRONG_RESULT
+    printed = capsys.readouterr().out
+    assert "WRONG" in printed
+    assert "0 of 1 tensors agree" in printed
+    assert session.THREADS_VARIABLE
+
+
+def test_bench_stands_beside_onnxruntime(tvmrt, digits):
+    told = json.loads(
+        tvmrt(
+            "bench", digits / "digits_f32.onnx", digits / "digits_int8.onnx",
+            "--against", "onnxruntime", "--seconds", 0.1, "--json",
+        ).stdout
+    )  # fmt: skip
+    assert [network["network"] for network in told["networks"]] == ["digits_f32", "digits_int8"]
+    assert told["speed"]["onnxruntime"]["least"] > 0
+    for network in told["networks"]:
+        assert [t["runtime"] for t in network["timings"]] == ["tvmrt", "onnxruntime"]
+        assert network["rounds"] >= 5
+
+
+def test_bench_prints_the_geometric_mean(tvmrt, digits):
+    text = tvmrt("bench", digits / "digits_f32.onnx", "--against", "onnxruntime",
+                 "--seconds", 0.1).stdout  # fmt: skip
+    assert "times the speed of onnxruntime" in text
+
+
+def test_config_flags_build_a_program(tvmrt, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    (tmp_path / "program.c").write_text(
+        "#include <stdio.h>\n#include <tvm/runtime/c_runtime_api.h>\n"
+        "int main(void) { puts(TVMGetLastError()); return 0; }\n"
+    )
+    flags = {name: tvmrt("config", f"--{name}").stdout.split() for name in ("cflags", "libs")}
+    program = tmp_path / "program"
+    source = tmp_path / "program.c"
+    command = [compiler, *flags["cflags"], source, *flags["libs"], "-o", program]
+    subprocess.run(command, check=True)
+    subprocess.run([program], check=True)
+
+
+def test_config_names_files_that_exist(tvmrt):
+    told = json.loads(tvmrt("config", "--json").stdout)
+    assert Path(told["backend_lib"]).name == "libtvm_backend.a"
+    assert Path(told["backend_lib"]).is_file()
+    assert (Path(told["includes"]) / "tvm" / "runtime" / "c_backend_api.h").is_file()
+
+
+def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
+    arguments = ["compile", digits / "digits_f32.onnx", "-o", tmp_path / "digits.so"]
+    assert tvmrt(*arguments).stderr == ""
+    terminal, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, "-m", "tvmrt", *map(str, arguments)],
+        stdout=subprocess.DEVNULL, stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(terminal, 4096)
+        except OSError:  # Linux answers so when the other side is closed
+            break
+        if not chunk:
+            break
+        shown += chunk
+    os.close(terminal)
+    assert done.wait(timeout=60) == 0
+    assert b"generate" in shown or b"plan" in shown
