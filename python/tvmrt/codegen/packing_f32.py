@@ -237,11 +237,12 @@ def choose_depthwise(
 
 
 def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
-    """Packs ``[C, 1, *kernel]`` to ``[*kernel][C rounded up to lanes]``, flat, zeros behind C."""
+    """Packs ``[C, 1, *kernel]`` to ``[C / lanes, rounded up][*kernel][lanes]``, flat."""
     weight = np.asarray(weight, np.float32)
-    packed = np.zeros((int(np.prod(weight.shape[2:])), _round_up(weight.shape[0], lanes)), np.float32)
-    packed[:, : weight.shape[0]] = weight.reshape(weight.shape[0], -1).T
-    return packed.reshape(-1)
+    channels, taps = weight.shape[0], int(np.prod(weight.shape[2:]))
+    packed = np.zeros((_round_up(channels, lanes), taps), np.float32)
+    packed[:channels] = weight.reshape(channels, taps)
+    return np.ascontiguousarray(packed.reshape(-1, lanes, taps).transpose(0, 2, 1)).reshape(-1)
 
 
 def pad_channels(values: np.ndarray, unit: int) -> np.ndarray:

@@ -1,24 +1,27 @@
 /*!
  * \file depthwise_f32.h
- * \brief Depthwise convolution in float32 over channels-last memory: each channel has its own
- * window.
+ * \brief Depthwise convolution in float32 over channels-last memory: each channel has its own window.
  *
  * Channels lie along the vectors; a tile is WT neighbouring output pixels of one row, for all
  * channels. Nothing is copied: rows outside the input are left out, columns outside it count as
  * zeros.
  *
- * Packed weights are [kd][kh][kw][channels rounded up to V], the bias [channels rounded up to V];
- * what is added is zero. Worked example: 3x3, 20 channels, V = 16: the weight of channel 17, row
- * 1, column 2 is number (1 * 3 + 2) * 32 + 17 of 9 * 32.
+ * Packed weights are [channels / V, rounded up][kd][kh][kw][V], the bias [channels rounded up to V];
+ * what is added is zero. Worked example: 3x3, 20 channels, V = 16: the weight of channel 17, row 1,
+ * column 2 is number (1 * 9 + 1 * 3 + 2) * 16 + 1 of 2 * 9 * 16.
  *
- * A file instantiates what its layers need: TVMRT_DEFINE_DEPTHWISE_F32(16, 3, 1, 8)   defines
- * tvmrt_depthwise_f32_16k3s1x8: 3 columns wide, stride 1, 8 pixels
- * TVMRT_DEFINE_DEPTHWISE_ANY_F32(16, 8)     defines tvmrt_depthwise_f32_16x8: any width, stride
- * and dilation
+ * A file instantiates what its layers need; the lines
+ *
+ *   TVMRT_DEFINE_DEPTHWISE_F32(16, 3, 1, 8)
+ *   TVMRT_DEFINE_DEPTHWISE_ANY_F32(16, 8)
+ *
+ * define tvmrt_depthwise_f32_16k3s1x8, for windows 3 columns wide, stride 1, 8 pixels at a time, and
+ * tvmrt_depthwise_f32_16x8, which takes any width, stride and dilation.
  */
 #ifndef TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
 #define TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
 
+#include <math.h>
 #include <stddef.h>
 #include <tvm/runtime/kernels/parallel.h>
 #include <tvm/runtime/kernels/tile_f32.h>
@@ -47,31 +50,29 @@ typedef struct {
   float hi;
 } tvmrt_depthwise_f32_layer;
 
-/*!
- * \brief Input rows under one output row, and the weights that meet each: at most
- * TVMRT_DEPTHWISE_ROWS at a time.
- */
+/*! \brief Input rows that a tile sums at a time; a window of more rows takes several passes. */
 enum { TVMRT_DEPTHWISE_ROWS = 16 };
 
-/*! \brief What a tile function works on. */
+/*! \brief What a tile function works on: the input rows under one output row. */
 typedef struct {
   const tvmrt_depthwise_f32_layer* layer;
-  /*!
-   * \brief Channels rounded up to whole vectors: distance of the weights of neighbouring columns.
-   */
-  int32_t w_stride;
-  int32_t row_count;
-  /*! \brief Column 0, channel 0 of the input rows inside the input. */
-  const float* row[TVMRT_DEPTHWISE_ROWS];
-  const float* w[TVMRT_DEPTHWISE_ROWS];
+  const float* w;
   /*! \brief Channel 0 of the bias, or NULL. */
   const float* bias;
-  /*!
-   * \brief Whether the sum continues that in out (a further part of a window of very many rows).
-   */
+  /*! \brief Bounds, infinite unless this is the last pass. */
+  float lo;
+  float hi;
+  /*! \brief Weights of a channel: the window's size. */
+  int32_t taps;
+  /*! \brief Whether the sum continues that of the pass before, which is in out. */
   int32_t continues;
-  /*! \brief Whether this is the last part: residual and bounds apply. */
-  int32_t finishes;
+  int32_t row_count;
+  struct {
+    /*! \brief Column 0, channel 0 of a row inside the input. */
+    const float* x;
+    /*! \brief Number of the window's element that meets column 0. */
+    int64_t tap;
+  } row[TVMRT_DEPTHWISE_ROWS];
 } tvmrt_depthwise_f32_rows;
 
 /*!
@@ -85,96 +86,151 @@ typedef struct {
 typedef void (*tvmrt_depthwise_f32_fn)(const tvmrt_depthwise_f32_rows* rows, int64_t column,
                                        int pixels, const float* residual, float* out);
 
+/* What the inner loops need of a layer: a copy that no store can change, so that it stays in registers. */
+typedef struct {
+  intptr_t x_stride, y_stride, residual_stride;
+  intptr_t kernel, stride, dilation;
+  float lo, hi;
+} tvmrt_depthwise_f32_sizes;
+
+/* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
+#define TVMRT_DEPTHWISE_EACH(variable, count) \
+  TVMRT_UNROLL(64)                            \
+  for (int variable = 0; variable < (count); variable++)
+
 /* clang-format off */
 #define TVMRT_DEFINE_DEPTHWISE_F32(V, KW, S, WT)                                                   \
-  TVMRT_DEFINE_DEPTHWISE_F32_BODY(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V, WT, \
-                                  TVMRT_DEPTHWISE_SUM_FIXED, KW, S)
+  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,    \
+                                 WT, KW, S)                                                        \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,   \
+                                  WT, ((KW) - 1) / 2, ((WT) - 1) * (S) + (KW))
 
 #define TVMRT_DEFINE_DEPTHWISE_ANY_F32(V, WT)                                                      \
-  TVMRT_DEFINE_DEPTHWISE_F32_BODY(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT,            \
-                                  TVMRT_DEPTHWISE_SUM_ANY, 0, 0)
+  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT)         \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, 0,         \
+                                  ((WT) - 1) * of.stride + (of.kernel - 1) * of.dilation + 1)
 
-/* Sums one input row into sum[]; inside: no column is outside the input; n: channels of this vector.
-   The columns are loaded once and serve all windows that they lie in. */
-#define TVMRT_DEPTHWISE_SUM_FIXED(VEC, V, WT, KW, S)                                               \
-  VEC x[((WT) - 1) * (S) + (KW)];                                                                  \
-  const float* p = rows->row[r] + column * x_stride + c;                                           \
-  TVMRT_UNROLL(64)                                                                                 \
-  for (int j = 0; j < ((WT) - 1) * (S) + (KW); j++) {                                              \
-    x[j] = inside || (column + j >= 0 && column + j < columns)                                     \
-               ? (n == (V) ? VEC##_load(p + j * x_stride) : VEC##_load_n(p + j * x_stride, n)) : VEC##_splat(0.0f); \
-  }                                                                                                \
-  TVMRT_UNROLL(64)                                                                                 \
-  for (int kw = 0; kw < (KW); kw++) {                                                              \
-    const VEC weight = VEC##_load(rows->w[r] + kw * rows->w_stride + c);                           \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int t = 0; t < (WT); t++) sum[t] = VEC##_fma(weight, x[t * (S) + kw], sum[t]);            \
+/* NAME_sum adds to sum[] what one input row gives under the tile's WT pixels. x is the row's first
+   column of the tile; only columns [first, last) of it are inside the input; n channels exist.
+   Here each column is loaded once for all windows that it lies in; pointers as in tile_f32.h. */
+#define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, WT, KW, S)                                    \
+  TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
+                               const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
+    enum { kColumns = ((WT) - 1) * (S) + (KW), kPointers = (kColumns + 3) / 4 };                   \
+    const intptr_t stride = of->x_stride;                                                          \
+    const float* p[kPointers];                                                                     \
+    VEC column[kColumns];                                                                          \
+    TVMRT_DEPTHWISE_EACH(i, kPointers) {                                                           \
+      p[i] = x + 4 * i * stride;                                                                   \
+      TVMRT_OPAQUE(p[i]);                                                                          \
+    }                                                                                              \
+    TVMRT_DEPTHWISE_EACH(j, kColumns) {                                                            \
+      const float* from = p[j / 4] + (j % 4) * stride;                                             \
+      column[j] = j < first || j >= last ? VEC##_splat(0.0f)                                       \
+                  : n == (V)             ? VEC##_load(from)                                        \
+                                         : VEC##_load_n(from, n);                                  \
+    }                                                                                              \
+    TVMRT_DEPTHWISE_EACH(kw, KW) {                                                                 \
+      const VEC weight = VEC##_load(w + kw * (V));                                                 \
+      TVMRT_DEPTHWISE_EACH(t, WT)                                                                  \
+        sum[t] = VEC##_fma(weight, column[t * (S) + kw], sum[t]);                                  \
+    }                                                                                              \
   }
 
-#define TVMRT_DEPTHWISE_SUM_ANY(VEC, V, WT, KW, S)                                                 \
-  const int64_t stride = layer->stride[2], dilation = layer->dilation[2];                          \
-  const float* p = rows->row[r] + column * x_stride + c;                                           \
-  for (int kw = 0; kw < layer->kernel[2]; kw++) {                                                  \
-    const VEC weight = VEC##_load(rows->w[r] + kw * rows->w_stride + c);                           \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int t = 0; t < (WT); t++) {                                                               \
-      const int64_t j = kw * dilation + t * stride;                                                \
-      if (inside || (column + j >= 0 && column + j < columns)) {                                   \
-        const VEC x = n == (V) ? VEC##_load(p + j * x_stride) : VEC##_load_n(p + j * x_stride, n); \
-        sum[t] = VEC##_fma(weight, x, sum[t]);                                                     \
+#define TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, VEC, V, WT)                                       \
+  TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
+                               const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
+    for (intptr_t kw = 0; kw < of->kernel; kw++) {                                                 \
+      const VEC weight = VEC##_load(w + kw * (V));                                                 \
+      TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
+        const intptr_t j = kw * of->dilation + t * of->stride;                                     \
+        const float* from = x + j * of->x_stride;                                                  \
+        if (j >= first && j < last) {                                                              \
+          sum[t] = VEC##_fma(weight, n == (V) ? VEC##_load(from) : VEC##_load_n(from, n), sum[t]); \
+        }                                                                                          \
       }                                                                                            \
     }                                                                                              \
   }
 
-#define TVMRT_DEFINE_DEPTHWISE_F32_BODY(NAME, VEC, V, WT, SUM, KW, S)                              \
-  TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows, int64_t column, int pixels, \
-                                  const float* residual, float* out, int c, int n, int inside) {   \
-    const tvmrt_depthwise_f32_layer* layer = rows->layer;                                          \
-    const int64_t x_stride = layer->x_stride, y_stride = layer->y_stride, columns = layer->in[2];  \
-    const VEC lo = VEC##_splat(layer->lo), hi = VEC##_splat(layer->hi);                            \
+/* One vector of channels of the tile, then the tile. The usual edges - none, or half a window to the
+   left, to the right or to both sides - are compiled each for itself. */
+#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS)                           \
+  TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
+                                  const tvmrt_depthwise_f32_sizes* of, const float* w,             \
+                                  const float* bias, int64_t column, int pixels,                   \
+                                  const float* residual, float* out, int c, int64_t first,         \
+                                  int64_t last, int n) {                                           \
+    const intptr_t offset = (intptr_t)column * of->x_stride + c;                                   \
+    const VEC start = bias ? VEC##_load(bias + c) : VEC##_splat(0.0f);                             \
     VEC sum[WT];                                                                                   \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int t = 0; t < (WT); t++) sum[t] = rows->bias ? VEC##_load(rows->bias + c) : VEC##_splat(0.0f); \
+    TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = start;                                                    \
     if (TVMRT_UNLIKELY(rows->continues)) {                                                         \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int t = 0; t < (WT); t++) {                                                             \
-        if (t < pixels) sum[t] = VEC##_load_n(out + t * y_stride + c, n);                          \
+      TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
+        if (t < pixels) sum[t] = VEC##_load_n(out + t * of->y_stride + c, n);                      \
       }                                                                                            \
     }                                                                                              \
     for (int r = 0; r < rows->row_count; r++) {                                                    \
-      SUM(VEC, V, WT, KW, S)                                                                       \
+      NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (V), sum, first, last, n);    \
     }                                                                                              \
     if (residual) {                                                                                \
-      TVMRT_UNROLL(64)                                                                             \
-      for (int t = 0; t < (WT); t++) {                                                             \
-        const float* p = residual + t * (int64_t)layer->residual_stride + c;                       \
-        if (inside || t < pixels) sum[t] += n == (V) ? VEC##_load(p) : VEC##_load_n(p, n);         \
+      TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
+        const float* from = residual + t * of->residual_stride + c;                                \
+        if (t < pixels) sum[t] += n == (V) ? VEC##_load(from) : VEC##_load_n(from, n);             \
       }                                                                                            \
     }                                                                                              \
-    TVMRT_UNROLL(64)                                                                               \
-    for (int t = 0; t < (WT); t++) {                                                               \
-      const VEC y = rows->finishes ? VEC##_min(VEC##_max(sum[t], lo), hi) : sum[t];                \
-      if (!inside && t >= pixels) continue;                                                        \
-      if (n == (V)) {                                                                              \
-        VEC##_store(out + t * y_stride + c, y);                                                    \
-      } else {                                                                                     \
-        VEC##_store_n(out + t * y_stride + c, y, n);                                               \
+    if (of->lo > -INFINITY) {                                                                      \
+      const VEC lo = VEC##_splat(of->lo);                                                          \
+      TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = VEC##_max(sum[t], lo);                                  \
+    }                                                                                              \
+    if (of->hi < INFINITY) {                                                                       \
+      const VEC hi = VEC##_splat(of->hi);                                                          \
+      TVMRT_DEPTHWISE_EACH(t, WT) sum[t] = VEC##_min(sum[t], hi);                                  \
+    }                                                                                              \
+    TVMRT_DEPTHWISE_EACH(t, WT) {                                                                  \
+      float* y = out + t * of->y_stride + c;                                                       \
+      if (t < pixels && n == (V)) {                                                                \
+        VEC##_store(y, sum[t]);                                                                    \
+      } else if (t < pixels) {                                                                     \
+        VEC##_store_n(y, sum[t], n);                                                               \
       }                                                                                            \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_NOINLINE void NAME(const tvmrt_depthwise_f32_rows* rows, int64_t column, int pixels, const float* residual, \
-                           float* out) {                                                           \
+  TVMRT_NOINLINE void NAME(const tvmrt_depthwise_f32_rows* rows, int64_t column, int pixels,       \
+                           const float* residual, float* out) {                                    \
     const tvmrt_depthwise_f32_layer* layer = rows->layer;                                          \
+    const tvmrt_depthwise_f32_sizes of = {                                                         \
+        layer->x_stride,  layer->y_stride,    layer->residual_stride, layer->kernel[2],            \
+        layer->stride[2], layer->dilation[2], rows->lo,               rows->hi};                   \
+    const float *w = rows->w, *bias = rows->bias;                                                  \
+    const int64_t columns = (COLUMNS), edge = (EDGE);                                              \
+    const int64_t first = column < 0 ? -column : 0, right = column + columns - layer->in[2];       \
+    const int64_t last = right > 0 ? columns - right : columns;                                    \
     const int channels = layer->channels;                                                          \
-    const int64_t end = column + ((WT) - 1) * (int64_t)layer->stride[2] +                          \
-                        (layer->kernel[2] - 1) * (int64_t)layer->dilation[2] + 1;                  \
+    const int full = pixels == (WT) ? channels / (V) * (V) : 0;                                    \
+    const intptr_t window = rows->taps;                                                            \
     int c = 0;                                                                                     \
-    if (pixels == (WT) && column >= 0 && end <= layer->in[2]) {                                    \
-      for (; c + (V) <= channels; c += (V)) NAME##_vector(rows, column, pixels, residual, out, c, (V), 1); \
-    } else {                                                                                       \
-      for (; c + (V) <= channels; c += (V)) NAME##_vector(rows, column, pixels, residual, out, c, (V), 0); \
+    if (first == 0 && last == columns) {                                                           \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, 0,          \
+                      (COLUMNS), (V));                                                             \
+    } else if (first == edge && last == columns) {                                                 \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, (EDGE),     \
+                      (COLUMNS), (V));                                                             \
+    } else if (first == 0 && right == edge) {                                                      \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, 0,          \
+                      (COLUMNS) - (EDGE), (V));                                                    \
+    } else if (first == edge && right == edge) {                                                   \
+      for (; c < full; c += (V))                                                                   \
+        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, (EDGE),     \
+                      (COLUMNS) - (EDGE), (V));                                                    \
     }                                                                                              \
-    if (c < channels) NAME##_vector(rows, column, pixels, residual, out, c, channels - c, 0);      \
+    for (; c < channels; c += (V)) {                                                               \
+      const int n = channels - c < (V) ? channels - c : (V);                                       \
+      NAME##_vector(rows, &of, w + c * window, bias, column, pixels, residual, out, c, first,      \
+                    last, n);                                                                      \
+    }                                                                                              \
   }
 /* clang-format on */
 
@@ -198,55 +254,53 @@ typedef struct {
   const void* ctx;
 } tvmrt_depthwise_f32_job;
 
-/* One output row with the input rows that `rows` holds. */
+/* One output row with the input rows that `rows` holds; finishes: this is the last pass over it. */
 static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
-                                           const tvmrt_depthwise_f32_rows* rows, int64_t pixel) {
+                                           tvmrt_depthwise_f32_rows* rows, int64_t pixel,
+                                           int finishes) {
   const tvmrt_depthwise_f32_layer* layer = job->layer;
   const int width = job->tile->width;
+  rows->lo = finishes ? layer->lo : -INFINITY;
+  rows->hi = finishes ? layer->hi : INFINITY;
   for (int t = 0; t < layer->out[2]; t += width) {
     const int pixels = layer->out[2] - t < width ? layer->out[2] - t : width;
+    const int64_t column = (int64_t)t * layer->stride[2] - layer->pad[2];
     float* out = job->y + (pixel + t) * layer->y_stride;
-    const float* residual = job->residual && rows->finishes
-                                ? job->residual + (pixel + t) * layer->residual_stride
-                                : NULL;
-    job->tile->run(rows, (int64_t)t * layer->stride[2] - layer->pad[2], pixels, residual, out);
-    if (job->epilogue && rows->finishes) {
+    const float* residual = NULL;
+    if (job->residual && finishes) residual = job->residual + (pixel + t) * layer->residual_stride;
+    job->tile->run(rows, column, pixels, residual, out);
+    if (job->epilogue && finishes) {
       job->epilogue(out, pixel + t, pixels, 0, layer->channels, job->ctx);
     }
   }
+  rows->row_count = 0;
+  rows->continues = 1;
 }
 
-/* Output row (od, oh) of one image: gathers the input rows inside the input, a handful at a time.
- */
+/* Output row (od, oh) of one image: gathers the input rows inside the input, a handful at a time. */
 static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job,
                                               const float* image, int od, int oh, int64_t pixel) {
   const tvmrt_depthwise_f32_layer* layer = job->layer;
+  const int64_t row_floats = (int64_t)layer->in[2] * layer->x_stride;
   tvmrt_depthwise_f32_rows rows;
   rows.layer = layer;
-  rows.w_stride = (layer->channels + job->tile->lanes - 1) / job->tile->lanes * job->tile->lanes;
-  rows.row_count = 0;
+  rows.w = job->w;
   rows.bias = job->bias;
+  rows.taps = layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
+  rows.row_count = 0;
   rows.continues = 0;
-  rows.finishes = 0;
   for (int kd = 0; kd < layer->kernel[0]; kd++) {
     const int d = od * layer->stride[0] - layer->pad[0] + kd * layer->dilation[0];
     if (d < 0 || d >= layer->in[0]) continue;
     for (int kh = 0; kh < layer->kernel[1]; kh++) {
       const int h = oh * layer->stride[1] - layer->pad[1] + kh * layer->dilation[1];
       if (h < 0 || h >= layer->in[1]) continue;
-      if (rows.row_count == TVMRT_DEPTHWISE_ROWS) {
-        tvmrt_depthwise_f32_row(job, &rows, pixel);
-        rows.row_count = 0;
-        rows.continues = 1;
-      }
-      rows.row[rows.row_count] =
-          image + ((int64_t)d * layer->in[1] + h) * layer->in[2] * layer->x_stride;
-      rows.w[rows.row_count++] = job->w + ((int64_t)kd * layer->kernel[1] + kh) * layer->kernel[2] *
-                                              (int64_t)rows.w_stride;
+      if (rows.row_count == TVMRT_DEPTHWISE_ROWS) tvmrt_depthwise_f32_row(job, &rows, pixel, 0);
+      rows.row[rows.row_count].x = image + ((int64_t)d * layer->in[1] + h) * row_floats;
+      rows.row[rows.row_count++].tap = ((int64_t)kd * layer->kernel[1] + kh) * layer->kernel[2];
     }
   }
-  rows.finishes = 1;
-  tvmrt_depthwise_f32_row(job, &rows, pixel);
+  tvmrt_depthwise_f32_row(job, &rows, pixel, 1);
 }
 
 static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
