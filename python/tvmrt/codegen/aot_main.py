@@ -46,7 +46,7 @@ def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
 
 
 def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
-    from .c_source import call_text
+    from .c_source import call_arguments, wrap
 
     declared = [
         f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *{name}" for name, b in pointers
@@ -57,24 +57,26 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     lines = [
         f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
         " workspace. */",
-        f"static int32_t {prefix}_network({', '.join(declared) or 'void'}) {{",
+        *wrap(f"static int32_t {prefix}_network", declared or ["void"], " {"),
     ]
     used = {p.buffer for fn in sources.functions for p in fn.parameters}
     lines += [f"  (void){name};" for name, b in pointers if b not in used]
     for i, function in enumerate(sources.functions):
-        call = f"if ({call_text(function, arguments)} != 0) return -1;"
-        body = [
-            f"TVMRT_PROFILE_BEGIN({slot}, {i});",
-            call,
-            f"TVMRT_PROFILE_END({slot}, {i});",
-        ]
         guard = program.steps[i].guard
+        depth = 1 if guard is None else 2
+        call = wrap(f"if ({function.symbol}", call_arguments(function, arguments), " != 0)", depth)
+        call[-1] += " return -1;" if len(call) == 1 and len(call[0]) < 88 else " {"
+        if call[-1].endswith("{"):
+            call += ["  " * (depth + 1) + "return -1;", "  " * depth + "}"]
+        body = [
+            "  " * depth + f"TVMRT_PROFILE_BEGIN({slot}, {i});",
+            *call,
+            "  " * depth + f"TVMRT_PROFILE_END({slot}, {i});",
+        ]
         if guard is None:
-            lines += [f"  {text}" for text in body]
+            lines += body
         else:
-            lines.append(f"  if ({guard_text(guard, arguments)}) {{")
-            lines += [f"    {text}" for text in body]
-            lines.append("  }")
+            lines += [f"  if ({guard_text(guard, arguments)}) {{", *body, "  }"]
     return [*lines, "  return 0;", "}", ""]
 
 

@@ -8,16 +8,7 @@ operands' memory is not met.
 from __future__ import annotations
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import POINTWISE, VIEW, Builder, Graph, Node, Strided, Value, dense, get_op
-
-from tvmrt.planner.arena import Interval, liveness_bound
-from tvmrt.planner.lifetime import lifetimes
-
-from . import kernels, reductions  # noqa: F401  (fill the table of lowerings)
-from .fusion import form_groups
-from .loops import PointwiseLowering
-from .lowering import Lowering, lowering_for
-from .naming import Namer
+from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Strided, Value, dense, get_op
 from tvmrt.ir.program import (
     ARENA,
     CHANNELS_LAST,
@@ -34,6 +25,14 @@ from tvmrt.ir.program import (
     satisfies,
     whole,
 )
+from tvmrt.planner.arena import Interval, liveness_bound
+from tvmrt.planner.lifetime import lifetimes
+
+from . import kernels, reductions  # noqa: F401  (fill the table of lowerings)
+from .fusion import form_groups
+from .loops import PointwiseLowering
+from .lowering import Lowering, lowering_for
+from .naming import Namer
 from .target import Target
 
 
@@ -180,9 +179,11 @@ class _ProgramBuilder:
         accesses = dict(zip(operands, reads))
         name = self.names.take(_step_name(group))
         writes = []
+        several = len(group.outputs) > 1
         for i, value in enumerate(group.outputs):
             order = lowering.result_order(i, accesses)
-            access = whole(value.name, value.dtype, value.shape, order)
+            label = f"{name}_{i}" if several else name
+            access = whole(label, value.dtype, value.shape, order)
             self.access[value] = access
             writes.append(access)
         demands = [
@@ -192,8 +193,6 @@ class _ProgramBuilder:
         step = Step(name, group, lowering, operands, reads, writes, demands)
         step.scratch_bytes = lowering.scratch_bytes()
         if step.scratch_bytes:
-            from tvmrt.ir import DTYPES
-
             step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:
             condition, wanted = group.root.guard
@@ -324,7 +323,7 @@ def _join(program: Program, copy: Step) -> bool:
 def live_bytes(program: Program) -> int:
     """The most bytes of arena that live at one step, nothing shared in place."""
     lives = lifetimes(program)
-    return liveness_bound([Interval(b.nbytes, f, l) for b, (f, l) in lives.items()])
+    return liveness_bound([Interval(b.nbytes, first, last) for b, (first, last) in lives.items()])
 
 
 def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:

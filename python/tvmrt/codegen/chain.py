@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, DType, Node, Value, get_op
+from tvmrt.ir import DType, Node, Value, get_op
 from tvmrt.ir.pointwise import PointwiseOp
 
 from .writer import FunctionWriter, literal
 
-_HEADERS = ("scalar_math.h", "scalar_int.h")
+_INTEGER_HELPER = re.compile(r"tvmrt_\w+_(u?int\d+)\(")
+
+
+def headers_of(text: str) -> list[str]:
+    """The kernel headers that an expression needs."""
+    found = []
+    if _INTEGER_HELPER.search(text):
+        found.append("scalar_int.h")
+    if re.search(r"tvmrt_\w+_f(32|64)\(", text):
+        found.append("scalar_math.h")
+    return found
 
 
 def scalar_literal(value: Value) -> str | None:
@@ -29,7 +40,6 @@ def print_chain(
     """Print the nodes in order. ``names`` holds a C expression for every value read from
     outside and receives the variable of every value computed.
     """
-    f.include(*_HEADERS)
     for node in nodes:
         for value in node.inputs:
             if value not in names:
@@ -40,7 +50,9 @@ def print_chain(
         out = node.output
         variable = f"{tag}{len(f._names)}"
         variable = f.fresh(variable)
-        f.line(f"const {out.dtype.c} {variable} = {expression(node, names)};")
+        text = expression(node, names)
+        f.include(*headers_of(text))
+        f.line(f"const {out.dtype.c} {variable} = {text};")
         names[out] = variable
 
 
@@ -56,9 +68,7 @@ def expression(node: Node, names: dict[Value, str]) -> str:
     template = rule.template(dtype)
     unsigned = "uint64_t" if dtype.bits == 64 else "uint32_t"
     attrs = {k: literal(v, dtype) if isinstance(v, float) else v for k, v in node.attrs.items()}
-    return template.format(
-        *args, t=dtype.c, u=unsigned, n=dtype.name, bits=dtype.bits, **attrs
-    )
+    return template.format(*args, t=dtype.c, u=unsigned, n=dtype.name, bits=dtype.bits, **attrs)
 
 
 def cast_expression(x: str, source: DType, to: DType) -> str:
@@ -70,6 +80,3 @@ def cast_expression(x: str, source: DType, to: DType) -> str:
     if source.is_float and to.is_int:
         return f"tvmrt_{'f32' if source.bits == 32 else 'f64'}_to_{to.name}({x})"
     return f"({to.c}){x}"
-
-
-FLOAT32 = DTYPES["float32"]

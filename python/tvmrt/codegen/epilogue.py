@@ -85,9 +85,7 @@ def _narrow(epilogue: Epilogue, node: Node, current: Value) -> bool:
     return True
 
 
-def row_strides(
-    at: Strided, shape: Sequence[int], order: Sequence[int]
-) -> tuple[int, int] | None:
+def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
     """(pixel, channel) strides of an operand that broadcasts to ``shape``.
 
     ``order``: the axes as the kernel walks them, the channels last. None when the pixels are

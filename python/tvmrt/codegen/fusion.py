@@ -8,7 +8,6 @@ them). Non-goal: whether a kernel can take a given epilogue; the builder asks an
 from __future__ import annotations
 
 from tvmrt.ir import POINTWISE, REDUCE, VIEW, Graph, Node, Value, get_op
-
 from tvmrt.ir.program import Group
 
 MAX_NODES = 48  # a longer chain spills registers and says little to a reader

@@ -91,7 +91,9 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
             continue
         declared.add(name)
         qualifier = "" if writable else "const "
-        lines.append(f"  {qualifier}{ctype} *{name} = ({qualifier}{ctype} *)tensor_data(args[{i}]);")
+        lines.append(
+            f"  {qualifier}{ctype} *{name} = ({qualifier}{ctype} *)tensor_data(args[{i}]);"
+        )
     if function.step.guard is not None:
         condition = guard_text(function.step.guard, arguments)
         lines.append(f"  if (!({condition})) return 0;")

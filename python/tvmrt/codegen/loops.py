@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.ir import Strided, Value, dense
+from tvmrt.ir.program import Access, Step
 
 from .chain import print_chain, scalar_literal
 from .lowering import ANY, Lowering, lowers, same_place
-from tvmrt.ir.program import Access, Step
 from .writer import FunctionWriter
 
 PARALLEL_ELEMENTS = 1 << 16  # below this, waking a thread costs more than it saves
@@ -128,9 +128,7 @@ class PointwiseLowering(Lowering):
         strides = [*operands.strides, out.strides]
         loops = merge_loops(out.shape, out.order(), strides)
         loops = _inner_last(loops)
-        emit_nest(
-            f, loops, lambda names: self._body(f, operands, loops, names), sum_size(loops)
-        )
+        emit_nest(f, loops, lambda names: self._body(f, operands, loops, names), sum_size(loops))
 
     def _body(self, f: FunctionWriter, operands: Operands, loops, names) -> None:
         known = dict(operands.literals)
@@ -189,5 +187,3 @@ def _nest(f: FunctionWriter, loops: Sequence[Loop], body, split: bool) -> None:
             first, last = ("begin", "end") if split and k == 0 else ("0", str(loop.extent))
             stack.enter_context(f.block(f"for (int {name} = {first}; {name} < {last}; ++{name})"))
         body(names)
-
-

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tvmrt.ir import Node, Strided, Value
-
 from tvmrt.ir.program import ANY, DENSE, Access, Group, Step
+
 from .target import Target
 
 if TYPE_CHECKING:

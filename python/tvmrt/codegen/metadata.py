@@ -78,7 +78,7 @@ def _classic(inputs, outputs, pools, prefix: str, program: Program) -> list[str]
     lines += [
         "static const struct TVMMetadata metadata[] = {{",
         f"  TVM_METADATA_VERSION, {first_in}, {len(inputs)}, {first_out}, {len(outputs)}, "
-        f"{pool_ref}, {len(pools)}, NULL, 0, \"{prefix}\",",
+        f'{pool_ref}, {len(pools)}, NULL, 0, "{prefix}",',
         "}};",
         "",
     ]

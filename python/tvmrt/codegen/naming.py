@@ -34,8 +34,9 @@ class Namer:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def take(self, name: str) -> str:
-        base = identifier(name)
+    def take(self, name: str, prefix: str = "") -> str:
+        """``prefix`` and the name as an identifier that nobody has yet."""
+        base = prefix + identifier(name)
         candidate, count = base, 1
         while candidate.lower() in self._taken:
             count += 1

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 import numpy as np
 
 from tvmrt.ir import Strided, Value, get_op
+from tvmrt.ir.program import Access, Step
 from tvmrt.ir.reduction import ReduceOp
 
-from .chain import print_chain
+from .chain import headers_of, print_chain
 from .loops import Loop, Operands, emit_nest, index, load, merge_loops, sum_size
 from .lowering import ANY, Lowering, lowers
-from tvmrt.ir.program import Access, Step
 from .writer import FunctionWriter
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
@@ -121,7 +121,7 @@ class _Printer:
             return False
         walked = range(self.out_operand)
         step = min((abs(self.kept[-1].strides[i]) for i in walked), default=0)
-        fold_step = min((abs(l.strides[i]) for l in self.folds for i in walked), default=0)
+        fold_step = min((abs(loop.strides[i]) for loop in self.folds for i in walked), default=0)
         return step == 1 and fold_step != 1
 
     def _fold(self, names: Sequence[str], accumulator: str) -> None:
@@ -130,7 +130,7 @@ class _Printer:
         print_chain(self.f, self.group.before, known)
         x = known[self.node.inputs[0]]
         update = self.rule.step.format(acc=accumulator, x=x, n=self.dtype.name)
-        self.f.include("scalar_math.h", "scalar_int.h")
+        self.f.include(*headers_of(update))
         self.f.line(f"{accumulator} = {update};")
 
     def _narrow_body(self, names: Sequence[str]) -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.ir import DType, dtype_of
-
-from tvmrt.ir.program import CONSTANT, Access, Buffer, Step
+from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 
 
 def literal(value: object, dtype: DType) -> str:
@@ -29,7 +28,7 @@ def literal(value: object, dtype: DType) -> str:
 
 
 def _float_literal(number: float, bits: int) -> str:
-    if number != number:
+    if np.isnan(number):
         return "NAN"
     if number in (float("inf"), float("-inf")):
         return "INFINITY" if number > 0 else "-INFINITY"
@@ -197,6 +196,8 @@ def access_note(access: Access) -> str:
     order = access.at.order()
     shape = ", ".join(map(str, access.shape))
     text = f"{access.dtype}[{shape}]"
-    if order != tuple(range(len(order))):
-        text += " in memory order " + "".join(str(d) for d in order)
-    return text
+    if order == tuple(range(len(order))):
+        return text
+    if order == channels_last_order(len(order)) and len(order) > 2:
+        return f"{text}, channels last"
+    return f"{text}, in memory by axes {', '.join(map(str, order))}"

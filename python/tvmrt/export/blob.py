@@ -41,11 +41,7 @@ def params(arrays: Mapping[str, np.ndarray]) -> bytes:
     names = b"".join(string(name) for name in arrays)
     tensors = b"".join(ndarray(array) for array in arrays.values())
     return (
-        struct.pack("<QQ", PARAMS_MAGIC, 0)
-        + u64(len(arrays))
-        + names
-        + u64(len(arrays))
-        + tensors
+        struct.pack("<QQ", PARAMS_MAGIC, 0) + u64(len(arrays)) + names + u64(len(arrays)) + tensors
     )
 
 

@@ -72,9 +72,7 @@ class Builder:
             arrays = rule.evaluate([None if v is None else v.data for v in inputs], attrs)
         if arrays is None:
             return None
-        return [
-            np.asarray(a, dtype=t.dtype.numpy).reshape(t.shape) for a, t in zip(arrays, types)
-        ]
+        return [np.asarray(a, dtype=t.dtype.numpy).reshape(t.shape) for a, t in zip(arrays, types)]
 
     def _fresh(self, name: str) -> str:
         self._counter += 1

@@ -11,6 +11,9 @@ from .graph import TensorType
 from .op import Op, normalize_axis, register
 
 
+PAD_MODES = ("constant", "reflect", "edge", "wrap")  # numpy has the same names
+
+
 @register("concat")
 class Concat(Op):
     """Join along ``axis``; all other extents and the element types agree."""
@@ -40,14 +43,10 @@ class Pad(Op):
     ``mode`` is constant, reflect, edge or wrap; the value defaults to zero.
     """
 
-    _NUMPY_MODE = {"constant": "constant", "reflect": "reflect", "edge": "edge", "wrap": "wrap"}
-
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        if attrs["mode"] not in self._NUMPY_MODE:
+        if attrs["mode"] not in PAD_MODES:
             raise ValueError(f"padding mode {attrs['mode']} is not known")
-        shape = [
-            n + b + a for n, b, a in zip(types[0].shape, attrs["before"], attrs["after"])
-        ]
+        shape = [n + b + a for n, b, a in zip(types[0].shape, attrs["before"], attrs["after"])]
         return [TensorType(tuple(shape), types[0].dtype)]
 
     def evaluate(self, arrays, attrs):
@@ -56,7 +55,7 @@ class Pad(Op):
         if attrs["mode"] == "constant":
             value = arrays[1] if len(arrays) > 1 and arrays[1] is not None else 0
             extra["constant_values"] = np.asarray(value).reshape(())
-        return [np.pad(arrays[0], pads, self._NUMPY_MODE[attrs["mode"]], **extra)]
+        return [np.pad(arrays[0], pads, attrs["mode"], **extra)]
 
 
 @register("gather")

@@ -52,7 +52,10 @@ class Conv(Op):
 
 @register("matmul")
 class MatMul(Op):
-    """Inputs: a [..., M, K], b [..., K, N][, bias broadcastable to the result]; batches broadcast."""
+    """Inputs: a [..., M, K], b [..., K, N][, bias that broadcasts to the result].
+
+    Batches broadcast.
+    """
 
     def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
         a, b = types[0], types[1]

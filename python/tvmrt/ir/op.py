@@ -24,9 +24,7 @@ class Op:
     name: str = ""
     kind: str = KERNEL
 
-    def infer(
-        self, types: Sequence[TensorType | None], attrs: dict[str, Any]
-    ) -> list[TensorType]:
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
         """Types of the outputs. Raises ValueError with a sentence when inputs do not fit."""
         raise NotImplementedError(self.name)
 

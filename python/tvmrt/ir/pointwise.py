@@ -208,17 +208,17 @@ _ROWS: tuple[PointwiseOp, ...] = (
     ),
     # choice: condition, then, else
     PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
-    PointwiseOp(
-        "is_nan", {"f32": "tvmrt_isnan_f32({0})", "f64": "({0} != {0})"}, np.isnan, BOOL
-    ),
+    PointwiseOp("is_nan", {"f32": "tvmrt_isnan_f32({0})", "f64": "({0} != {0})"}, np.isnan, BOOL),
     PointwiseOp(
         "is_inf",
         {
             "f32": "((({positive}) && {0} == INFINITY) || (({negative}) && {0} == -INFINITY))",
-            "f64": "((({positive}) && {0} == (double)INFINITY) || (({negative}) && {0} == -(double)INFINITY))",
+            "f64": "((({positive}) && {0} == (double)INFINITY) || "
+            "(({negative}) && {0} == -(double)INFINITY))",
         },
-        lambda x, positive, negative: (np.isposinf(x) & bool(positive))
-        | (np.isneginf(x) & bool(negative)),
+        lambda x, positive, negative: (
+            (np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative))
+        ),
         BOOL,
     ),
     # one operand
@@ -264,9 +264,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
     PointwiseOp("erf", _libm("erf"), _numpy_erf, cheap=False),
     PointwiseOp("floor", _libm("floor"), np.floor),
     PointwiseOp("ceil", _libm("ceil"), np.ceil),
-    PointwiseOp(
-        "round", {"f32": "tvmrt_round_even_f32({0})", "f64": "nearbyint({0})"}, np.rint
-    ),
+    PointwiseOp("round", {"f32": "tvmrt_round_even_f32({0})", "f64": "nearbyint({0})"}, np.rint),
     PointwiseOp(
         "sigmoid",
         {"f32": "tvmrt_sigmoid_f32({0})", "f64": "(1.0 / (1.0 + exp(-{0})))"},

@@ -63,7 +63,8 @@ class ReduceOp(Op):
         suffix = "LL" if dtype.bits == 64 and dtype.is_signed else "ULL" if dtype.bits == 64 else ""
         if dtype.is_signed and self.start == "lowest":
             return f"(-{info.max}{suffix} - 1)"
-        return f"{info.min if self.start == 'lowest' else info.max}{suffix or 'u' * (not dtype.is_signed)}"
+        suffix = suffix or ("" if dtype.is_signed else "u")
+        return f"{info.min if self.start == 'lowest' else info.max}{suffix}"
 
 
 def reduced_shape(type: TensorType, attrs: dict[str, Any]) -> tuple[int, ...]:
@@ -82,19 +83,17 @@ for _op in (
     ReduceOp("reduce_sum", "0", "{acc} + {x}", np.sum),
     ReduceOp("reduce_mean", "0", "{acc} + {x}", np.mean, "{acc} / {n}"),
     ReduceOp("reduce_prod", "1", "{acc} * {x}", _prod, combine="*"),
-    ReduceOp(
-        "reduce_max", "lowest", "({x} > {acc} ? {x} : {acc})", np.max, combine="max"
-    ),
-    ReduceOp(
-        "reduce_min", "highest", "({x} < {acc} ? {x} : {acc})", np.min, combine="min"
-    ),
+    ReduceOp("reduce_max", "lowest", "({x} > {acc} ? {x} : {acc})", np.max, combine="max"),
+    ReduceOp("reduce_min", "highest", "({x} < {acc} ? {x} : {acc})", np.min, combine="min"),
     ReduceOp(
         "reduce_sum_square",
         "0",
         "{acc} + {x} * {x}",
         lambda x, **kw: np.sum(np.square(x), **kw),
     ),
-    ReduceOp("reduce_l1", "0", "{acc} + tvmrt_abs_{n}({x})", lambda x, **kw: np.sum(np.abs(x), **kw)),
+    ReduceOp(
+        "reduce_l1", "0", "{acc} + tvmrt_abs_{n}({x})", lambda x, **kw: np.sum(np.abs(x), **kw)
+    ),
 ):
     define(_op)
 
@@ -109,9 +108,7 @@ class ArgReduce(Op):
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         from .dtype import DTYPES
 
-        shape = reduced_shape(
-            types[0], {"axes": [attrs["axis"]], "keepdims": attrs["keepdims"]}
-        )
+        shape = reduced_shape(types[0], {"axes": [attrs["axis"]], "keepdims": attrs["keepdims"]})
         if types[0].shape[attrs["axis"]] == 0:
             raise ValueError(f"{self.name} over an empty axis {attrs['axis']}")
         return [TensorType(shape, DTYPES["int64"])]

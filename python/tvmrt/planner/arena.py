@@ -109,9 +109,7 @@ def _fill(intervals, neighbours, order) -> list[int]:
     offsets = [-1] * len(intervals)
     for i in order:
         taken = sorted(
-            (offsets[j], offsets[j] + intervals[j].size)
-            for j in neighbours[i]
-            if offsets[j] >= 0
+            (offsets[j], offsets[j] + intervals[j].size) for j in neighbours[i] if offsets[j] >= 0
         )
         size = intervals[i].size
         cursor, best, best_gap = 0, None, None

@@ -19,8 +19,8 @@ def fold_bias(graph: Graph) -> None:
         if node.op not in ("add", "sub"):
             continue
         sides = (node.inputs, node.inputs[::-1]) if node.op == "add" else (node.inputs,)
-        for heavy, bias in sides:
-            heavy = replaced.get(heavy, heavy)
+        for read, bias in sides:
+            heavy = replaced.get(read, read)
             if _absorb(node, heavy, bias, users, outputs):
                 replaced[node.output] = heavy
                 users[heavy] = users.get(node.output, [])

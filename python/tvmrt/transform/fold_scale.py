@@ -19,8 +19,8 @@ def fold_scale(graph: Graph) -> None:
     for node in graph.nodes:
         if node.op != "mul":
             continue
-        for heavy, factor in (node.inputs, node.inputs[::-1]):
-            heavy = replaced.get(heavy, heavy)
+        for read, factor in (node.inputs, node.inputs[::-1]):
+            heavy = replaced.get(read, read)
             if _absorb(node, heavy, factor, users, outputs):
                 replaced[node.output] = heavy
                 users[heavy] = users.get(node.output, [])

@@ -1,0 +1,84 @@
+"""What the generated C looks like: free of warnings, the same each time, named by layers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+
+import tvmrt
+from tvmrt.libinfo import find_include_path
+
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]
+
+
+def sources_of(network, folder, **options):
+    lib = tvmrt.compile(network, **options)
+    lib.export_sources(folder)
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("target", ["native", "host", "cortex-m4"])
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_compiles_without_a_warning(network, tmp_path, compiler, target, executor):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    params = "flash" if target == "cortex-m4" else "embed"
+    lib = tvmrt.compile(network, executor=executor, target=target, params=params)
+    lib.export_sources(tmp_path / "out")
+    flags = lib.target.flags if target == "native" else ()
+    for source in sorted((tmp_path / "out").glob("*.c")):
+        includes = [f"-I{folder}" for folder in find_include_path()]
+        done = subprocess.run(
+            [compiler, *STRICT, "-O1", *flags, *includes, str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{source.name}: {done.stderr}"
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_is_the_same_to_the_byte(network, tmp_path, executor):
+    first = sources_of(network, tmp_path / "a", executor=executor)
+    second = sources_of(network, tmp_path / "b", executor=executor)
+    assert first == second
+
+
+def test_carries_the_names_of_layers(network, tmp_path):
+    text = b"".join(sources_of(network, tmp_path / "out", executor="aot").values()).decode("latin1")
+    for symbol in ("tvmgen_default_stem_conv", "tvmgen_default_head_dense"):
+        assert f"int32_t {symbol}(" in text
+    assert "block/silu" in text
+
+
+def test_names_that_end_a_comment_do_no_harm(network, tmp_path):
+    evil = type(network)()
+    evil.CopyFrom(network)
+    evil.graph.node[0].name = 'a */ int x; /* "\\'
+    evil.graph.name = "*/ #error"
+    lib = tvmrt.compile(evil, executor="aot")
+    lib.export_library(tmp_path / "net.so")
+
+
+def test_module_name_is_in_every_symbol(network, tmp_path):
+    files = sources_of(network, tmp_path / "out", executor="aot", module_name="kws")
+    assert "tvmgen_kws_lib0.c" in files
+    assert b"tvmgen_kws___tvm_main__" in files["tvmgen_kws_lib0.c"]
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        pytest.param({"executor": "vm"}, "executor vm is not known", id="executor"),
+        pytest.param({"target": "z80"}, "target z80 is not known", id="target"),
+        pytest.param({"params": "tape"}, "params tape is not known", id="params"),
+        pytest.param({"interface_api": "c"}, "packed functions only", id="interface"),
+        pytest.param({"module_name": "a b"}, "no C identifier", id="module-name"),
+    ],
+)
+def test_bad_options_are_refused_by_name(network, options, text):
+    with pytest.raises(ValueError, match=text):
+        tvmrt.compile(network, **options)

@@ -1,0 +1,54 @@
+"""Real networks, compiled and run, against their golden outputs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import golden_case as golden
+import pytest
+
+import tvmrt
+from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.runtime.executor import AotModule
+
+if not golden.names():
+    pytest.skip(
+        "TVMRT_MODELS is not set: real networks with golden outputs are not tested",
+        allow_module_level=True,
+    )
+
+EXECUTORS = {"graph": GraphModule, "aot": AotModule}
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize("network", golden.names())
+def test_golden_outputs_with_one_and_two_threads(
+    models_dir: Path, tmp_path: Path, network: str, executor: str, compiler: str
+):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    library = tvmrt.compile(models_dir / f"{network}.onnx", executor=executor, cc=compiler)
+    library.export_library(tmp_path / "net.so")
+    inputs, outputs = golden.load(models_dir, network)
+    assert [t.name for t in library.summary.outputs] == list(outputs)
+    configure = tvmrt.get_global_func("runtime.config_threadpool")
+    factory = tvmrt.runtime.load_module(tmp_path / "net.so")
+    for threads in (1, 2):
+        configure(1, threads)
+        session = EXECUTORS[executor](factory["default"](tvmrt.cpu(0)))
+        session.set_input(**inputs)
+        session.run()
+        for i, (name, expected) in enumerate(outputs.items()):
+            found = session.get_output(i).numpy()
+            golden.check(
+                f"{name} with {threads} threads", found, expected, golden.noise(models_dir, network)
+            )
+
+
+@pytest.mark.parametrize("network", golden.names())
+def test_memory_plan_is_within_five_percent_of_the_bound(models_dir: Path, network: str):
+    summary = tvmrt.compile(models_dir / f"{network}.onnx", executor="aot").summary
+    assert summary.lower_bound_bytes <= summary.arena_bytes
+    assert summary.arena_bytes <= 1.05 * summary.lower_bound_bytes
