@@ -1,13 +1,34 @@
 /* The call from C to Python: any callable as a packed function. */
 #include "core.h"
 
-#if PY_VERSION_HEX < 0x030D0000
-#define Py_IsFinalizing _Py_IsFinalizing
-#endif
-
 /* Once the interpreter is going, only the thread that ends it may still run Python. */
 static int python_is_gone(void) {
   return !Py_IsInitialized() || (Py_IsFinalizing() && !PyGILState_Check());
+}
+
+typedef struct {
+  PyThreadState* state; /* taken back from the packed call that this thread is in, or NULL: */
+  PyGILState_STATE gil; /* then this is what has to be restored */
+} Entry;
+
+static Entry enter_python(void) {
+  Entry entry = {released_state, PyGILState_LOCKED};
+  /* C called by others in between may have taken the GIL already */
+  if (entry.state != NULL && PyThreadState_GetUnchecked() == entry.state) entry.state = NULL;
+  if (entry.state != NULL) {
+    PyEval_RestoreThread(entry.state);
+  } else {
+    entry.gil = PyGILState_Ensure();
+  }
+  return entry;
+}
+
+static void leave_python(Entry entry) {
+  if (entry.state != NULL) {
+    (void)PyEval_SaveThread();
+  } else {
+    PyGILState_Release(entry.gil);
+  }
 }
 
 /* Arguments are borrowed: what is counted gets a reference of its own, a bare DLTensor a view that
@@ -31,12 +52,17 @@ static PyObject* argument_to_python(TVMValue* value, int* code) {
   return value_to_python(*value, *code);
 }
 
-static void end_argument(PyObject* object) {
-  if (PyObject_TypeCheck(object, &TensorType) && ((TensorObject*)object)->is_view &&
-      ((TensorObject*)object)->foreign == NULL) {
+static void end_argument(PyObject* object, int code) {
+  if (code == kTVMDLTensorHandle && PyObject_TypeCheck(object, &TensorType)) {
     ((TensorObject*)object)->tensor = NULL;
   }
   Py_DECREF(object);
+}
+
+static int set_value(TVMValue* value, int* code, TVMRetValueHandle ret) {
+  if (TVMCFuncSetReturn(ret, value, code, 1) == 0) return 0;
+  raise_last_error();
+  return -1;
 }
 
 static int set_packed_return(PyObject* result, TVMRetValueHandle ret) {
@@ -50,14 +76,19 @@ static int set_packed_return(PyObject* result, TVMRetValueHandle ret) {
     Py_XDECREF(owned);
     return rc;
   }
-  rc = TVMCFuncSetReturn(ret, args.values, args.codes, 1);
+  rc = set_value(args.values, args.codes, ret);
   args_release(&args);
-  if (rc != 0) raise_last_error();
   return rc;
 }
 
 static int set_return(PyObject* result, TVMRetValueHandle ret) {
   if (result == Py_None) return 0;
+  if (PyLong_CheckExact(result)) { /* the commonest of all */
+    TVMValue value = {.v_int64 = PyLong_AsLongLong(result)};
+    int code = kTVMArgInt;
+    if (value.v_int64 == -1 && PyErr_Occurred()) return -1;
+    return set_value(&value, &code, ret);
+  }
   return set_packed_return(result, ret);
 }
 
@@ -74,7 +105,7 @@ static int call_with(PyObject* callable, PyObject** objects, TVMValue* values, i
   }
   if (result != NULL) rc = set_return(result, ret);
   Py_XDECREF(result);
-  while (made > 0) end_argument(objects[--made]);
+  while (made-- > 0) end_argument(objects[made], codes[made]);
   if (rc != 0) record_python_error();
   return rc;
 }
@@ -83,13 +114,13 @@ static int call_with(PyObject* callable, PyObject** objects, TVMValue* values, i
 static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle ret, void* callable) {
   PyObject* inline_objects[MAX_INLINE_ARGS + 1];
   PyObject** objects = inline_objects;
-  PyGILState_STATE state;
+  Entry entry;
   int rc;
   if (python_is_gone()) {
     TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
     return -1;
   }
-  state = PyGILState_Ensure();
+  entry = enter_python();
   if (n > MAX_INLINE_ARGS) objects = PyMem_New(PyObject*, (size_t)n + 1);
   if (objects != NULL) {
     /* the slot before the arguments is lent to the callee, as vectorcall allows */
@@ -100,7 +131,7 @@ static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle re
     rc = -1;
   }
   if (objects != inline_objects) PyMem_Free(objects);
-  PyGILState_Release(state);
+  leave_python(entry);
   return rc == 0 ? 0 : -2; /* -2: the exception itself is kept on this side */
 }
 

@@ -275,19 +275,40 @@ static PyObject* to_versioned(PyObject* self) {
   return capsule;
 }
 
-PyObject* tensor_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static char* names[] = {"stream", "max_version", "dl_device", "copy", NULL};
-  PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
-  int major = 0, minor = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &max_version,
-                                   &device, &copy)) {
+/* The options of __dlpack__() that matter here; stream is for devices with streams only, and
+   dl_device can but be where the tensor is. */
+static int read_dlpack_option(PyObject* name, PyObject* value, int* major) {
+  int minor;
+  if (value == Py_None || PyUnicode_CompareWithASCIIString(name, "stream") == 0 ||
+      PyUnicode_CompareWithASCIIString(name, "dl_device") == 0) {
+    return 0;
+  }
+  if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
+    if (PyTuple_Check(value)) return PyArg_ParseTuple(value, "ii", major, &minor) ? 0 : -1;
+    PyErr_SetString(PyExc_TypeError, "max_version is a tuple (major, minor)");
+    return -1;
+  }
+  if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
+    if (PyObject_IsTrue(value) == 0) return 0;
+    if (!PyErr_Occurred()) {
+      PyErr_SetString(PyExc_BufferError, "no copy is made here; copy the tensor first");
+    }
+    return -1;
+  }
+  PyErr_Format(PyExc_TypeError, "__dlpack__() has no option '%U'", name);
+  return -1;
+}
+
+PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names) {
+  int major = 0;
+  Py_ssize_t num_names = names != NULL ? PyTuple_GET_SIZE(names) : 0;
+  if (n != 0) {
+    PyErr_SetString(PyExc_TypeError, "__dlpack__() takes keyword arguments only");
     return NULL;
   }
-  if (copy == Py_True) {
-    PyErr_SetString(PyExc_BufferError, "a copy is not made here; copy the tensor first");
-    return NULL;
+  for (Py_ssize_t i = 0; i < num_names; i++) {
+    if (read_dlpack_option(PyTuple_GET_ITEM(names, i), values[i], &major) != 0) return NULL;
   }
-  if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor)) return NULL;
   return major >= DLPACK_MAJOR_VERSION ? to_versioned(self) : tensor_to_dlpack(self, NULL);
 }
 

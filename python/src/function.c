@@ -1,10 +1,12 @@
 /* PackedFunc: the call from Python to C. */
 #include "core.h"
 
+TVMRT_THREAD_LOCAL PyThreadState* released_state = NULL;
+
 static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, size_t nargsf,
                                      PyObject* names) {
   TVMFunctionHandle handle = ((FunctionObject*)self)->handle;
-  PyThreadState* state;
+  PyThreadState *state, *outer;
   PyObject* result;
   Args args;
   TVMValue value;
@@ -14,8 +16,10 @@ static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, si
     return NULL;
   }
   if (args_pack(&args, values, PyVectorcall_NARGS(nargsf)) != 0) return NULL;
-  state = PyEval_SaveThread();
+  outer = released_state;
+  released_state = state = PyEval_SaveThread();
   rc = TVMFuncCall(handle, args.values, args.codes, args.count, &value, &code);
+  released_state = outer;
   PyEval_RestoreThread(state);
   if (rc == 0) {
     result = value_to_python(value, code);

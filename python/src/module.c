@@ -1,5 +1,5 @@
 /* The extension module: its functions, its types, and the hooks that Python fills in. */
-#define _GNU_SOURCE /* dladdr */
+
 #include <dlfcn.h>
 
 #include "core.h"

@@ -287,7 +287,7 @@ static PyMethodDef tensor_methods[] = {
      "are converted to the tensor's type."},
     {"same_as", tensor_same_as, METH_O, "Whether both show the same C tensor."},
     {"to_dlpack", tensor_to_dlpack, METH_NOARGS, "A DLPack capsule that shares the memory."},
-    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_VARARGS | METH_KEYWORDS,
+    {"__dlpack__", (PyCFunction)(void (*)(void))tensor_dlpack, METH_FASTCALL | METH_KEYWORDS,
      "A DLPack capsule that shares the memory, as the array API standard asks for it."},
     {"__dlpack_device__", tensor_dlpack_device, METH_NOARGS, "(device type, device id)."},
     {NULL, NULL, 0, NULL},

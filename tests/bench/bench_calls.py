@@ -7,6 +7,7 @@ rounds of (ours / theirs) within one round. Run: ``python tests/bench/bench_call
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import shutil
 import statistics
@@ -40,7 +41,7 @@ def build(folder: Path) -> tuple[Any, Any]:
 
 def per_call(run: Callable[..., Any], args: tuple[Any, ...], count: int) -> float:
     """Return the nanoseconds of one call; the loop itself is included."""
-    loops = range(count)
+    loops = itertools.repeat(None, count)
     start = time.perf_counter_ns()
     if len(args) == 0:
         for _ in loops:

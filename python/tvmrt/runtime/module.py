@@ -198,7 +198,7 @@ class Module(_core.Module):
 
         Raises
         ------
-        TVMError
+        ValueError
             If the two would import each other.
         """
         if not isinstance(module, Module):

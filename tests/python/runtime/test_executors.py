@@ -1,0 +1,307 @@
+"""The graph and the AOT executor, with the same expectations of both."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+
+import libraries
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.contrib import graph_executor
+from tvmrt.contrib.debugger import debug_executor
+from tvmrt.runtime.executor import AotModule, GraphModule
+
+X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+
+
+@pytest.fixture(params=["graph", "aot"])
+def executor(request):
+    """A fresh executor of data/network.c."""
+    library = tvmrt.runtime.load_module(request.getfixturevalue(f"{request.param}_library"))
+    kind = GraphModule if request.param == "graph" else AotModule
+    return kind(library["default"](tvmrt.cpu(0)))
+
+
+@pytest.fixture
+def graph(graph_library):
+    library = tvmrt.runtime.load_module(graph_library)
+    return GraphModule(library["default"](tvmrt.cpu(0)))
+
+
+def assert_outputs(executor, x, w=libraries.WEIGHT):
+    y, z = libraries.expected(x, w)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), y, rtol=1e-6)
+    np.testing.assert_allclose(executor.get_output(1).numpy(), z, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [X, X.tolist(), X.astype(np.float64), X.astype(np.int8), np.asfortranarray(X)],
+    ids=["float32", "list", "float64", "int8", "fortran-order"],
+)
+def test_run_with_any_kind_of_value(executor, value):
+    executor.set_input("x", value)
+    executor.run()
+    assert_outputs(executor, X)
+
+
+@pytest.mark.parametrize("key", ["x", 0])
+def test_set_input_by_name_or_index(executor, key):
+    executor.set_input(key, X)
+    executor.run()
+    assert_outputs(executor, X)
+
+
+def test_set_input_from_tensor(executor):
+    executor.set_input("x", tvmrt.nd.array(X))
+    executor.run()
+    assert_outputs(executor, X)
+
+
+def test_inputs_of_run(executor):
+    executor.run(x=X)
+    assert_outputs(executor, X)
+
+
+def test_params_by_keyword(executor):
+    executor.set_input(x=X, w=np.ones((2, 3)), not_there=np.ones(1))
+    executor.run()
+    assert_outputs(executor, X, np.ones((2, 3), np.float32))
+
+
+def test_counts_and_names(executor):
+    assert executor.get_num_outputs() == 2
+    assert executor.get_num_inputs() in (1, 2)
+    assert executor.get_input_index("x") == 0
+    np.testing.assert_array_equal(executor.get_input("x").shape, (2, 3))
+
+
+def test_output_into_a_tensor(executor):
+    out = tvmrt.nd.empty((2,))
+    executor.run(x=X)
+    assert executor.get_output(1, out) is out
+    np.testing.assert_allclose(out.numpy(), libraries.expected(X)[1], rtol=1e-6)
+
+
+BAD_INPUTS = {
+    "unknown-name": (("nope", X), KeyError, "nope"),
+    "unknown-index": ((99, X), KeyError, "99"),
+    "negative-index": ((-1, X), KeyError, "-1"),
+    "wrong-shape": (("x", np.zeros((3, 2), np.float32)), ValueError, r"\(3, 2\)"),
+    "wrong-rank": (("x", np.zeros(6, np.float32)), ValueError, "shape"),
+    "text": (("x", "text"), (TypeError, ValueError), ""),
+    "nothing": (("x", None), (TypeError, ValueError), ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUTS)
+def test_bad_input_is_named(executor, name):
+    args, kind, text = BAD_INPUTS[name]
+    with pytest.raises(kind) as caught:
+        executor.set_input(*args)
+    assert not text or any(part in str(caught.value) for part in (text, "(3, 2)"))
+
+
+def test_unknown_input_of_run(executor):
+    with pytest.raises(KeyError, match="nope"):
+        executor.run(nope=X)
+
+
+@pytest.mark.parametrize("index", [2, -1, 99])
+def test_unknown_output(executor, index):
+    with pytest.raises((tvmrt.TVMError, IndexError, ValueError, KeyError)):
+        executor.get_output(index)
+
+
+def aligned(shape):
+    raw = np.zeros(int(np.prod(shape)) * 4 + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + int(np.prod(shape)) * 4].view(np.float32).reshape(shape)
+
+
+def test_zero_copy_input(executor):
+    x = aligned((2, 3))
+    executor.set_input_zero_copy("x", x)
+    for turn in range(3):
+        x[:] = X * turn
+        executor.run()
+        assert_outputs(executor, X * turn)
+
+
+def test_zero_copy_output(executor):
+    y = aligned((2, 3))
+    key = "scale_add:0" if isinstance(executor, GraphModule) else 0
+    executor.set_output_zero_copy(key, y)
+    executor.run(x=X)
+    np.testing.assert_allclose(y, libraries.expected(X)[0], rtol=1e-6)
+
+
+def test_zero_copy_output_by_index(executor):
+    y = aligned((2, 3))
+    executor.set_output_zero_copy(0, y)
+    executor.run(x=X)
+    np.testing.assert_allclose(y, libraries.expected(X)[0], rtol=1e-6)
+
+
+def test_zero_copy_keeps_the_memory(executor):
+    executor.set_input_zero_copy("x", tvmrt.nd.array(X))
+    junk = [tvmrt.nd.array(np.full((2, 3), 9, np.float32)) for _ in range(50)]
+    executor.run()
+    assert_outputs(executor, X)
+    assert junk
+
+
+def test_zero_copy_of_another_shape(executor):
+    with pytest.raises((tvmrt.TVMError, ValueError)):
+        executor.set_input_zero_copy("x", tvmrt.nd.empty((3, 2)))
+    executor.run(x=X)
+    assert_outputs(executor, X)
+
+
+def test_load_params(executor):
+    executor.load_params(tvmrt.save_param_dict({"w": np.ones((2, 3), np.float32)}))
+    executor.run(x=X)
+    assert_outputs(executor, X, np.ones((2, 3), np.float32))
+
+
+@pytest.mark.parametrize("end_to_end", [False, True])
+def test_benchmark(executor, end_to_end):
+    result = executor.benchmark(tvmrt.cpu(0), repeat=3, number=4, end_to_end=end_to_end, x=X)
+    assert len(result.results) == 3
+    assert 0 < result.median < 0.01
+
+
+def test_time_evaluator(executor):
+    executor.set_input("x", X)
+    assert 0 < executor.time_evaluator("run", tvmrt.cpu(0), number=5)().mean < 0.01
+
+
+def test_input_info(graph):
+    shapes, types = graph.get_input_info()
+    assert shapes["x"] == (2, 3)
+    assert types["x"] == "float32"
+
+
+def test_many_instances_on_many_threads(graph_library):
+    library = tvmrt.runtime.load_module(graph_library)
+    failures = []
+
+    def work(number):
+        executor = GraphModule(library["default"](tvmrt.cpu(0)))
+        for turn in range(50):
+            x = X * (number + turn)
+            executor.run(x=x)
+            if not np.allclose(executor.get_output(0).numpy(), libraries.expected(x)[0]):
+                failures.append((number, turn))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+# ---- the graph executor alone ----
+
+
+@pytest.mark.parametrize(
+    "device", [tvmrt.cpu(0), "cpu", [tvmrt.cpu(0)]], ids=["device", "name", "list"]
+)
+def test_create_from_graph_library_and_params(graph_library, device):
+    (library,) = tvmrt.runtime.load_module(graph_library).imported_modules
+    executor = graph_executor.create(json.dumps(libraries.GRAPH), library, device)
+    executor.set_input("x", X)
+    executor.set_input(w=libraries.WEIGHT)
+    executor.run()
+    assert_outputs(executor, X)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("{", tvmrt.TVMError), ("", tvmrt.TVMError), (5, ValueError)],
+    ids=["damaged", "empty", "number"],
+)
+def test_create_from_something_else(toolbox, text, kind):
+    with pytest.raises((kind, ValueError)):
+        graph_executor.create(text, toolbox, tvmrt.cpu(0))
+
+
+def test_create_without_device(toolbox):
+    with pytest.raises(ValueError, match="no device"):
+        graph_executor.create(json.dumps(libraries.GRAPH), toolbox, object())
+
+
+def test_missing_operator_is_named(toolbox):
+    with pytest.raises((tvmrt.TVMError, AttributeError, KeyError), match="scale_add"):
+        graph_executor.create(json.dumps(libraries.GRAPH), toolbox, tvmrt.cpu(0))
+
+
+def test_share_params(graph_library):
+    (library,) = tvmrt.runtime.load_module(graph_library).imported_modules
+    text = json.dumps(libraries.GRAPH)
+    first, second = (graph_executor.create(text, library, tvmrt.cpu(0)) for _ in range(2))
+    data = tvmrt.save_param_dict({"w": libraries.WEIGHT})
+    first.load_params(data)
+    second.share_params(first, data)
+    second.run(x=X)
+    assert_outputs(second, X)
+
+
+@pytest.fixture
+def debug(graph_library, tmp_path):
+    (library,) = tvmrt.runtime.load_module(graph_library).imported_modules
+    text = json.dumps(libraries.GRAPH)
+    executor = debug_executor.create(text, library, tvmrt.cpu(0), str(tmp_path / "dump"))
+    executor.set_input("x", X)
+    executor.set_input(w=libraries.WEIGHT)
+    return executor
+
+
+def test_debug_outputs_of_nodes(debug):
+    debug.run()
+    y, z = libraries.expected(X)
+    np.testing.assert_allclose(debug.get_node_output("scale_add").numpy(), y, rtol=1e-6)
+    np.testing.assert_allclose(debug.get_node_output(3).numpy(), z, rtol=1e-6)
+    out = tvmrt.nd.empty((2, 3))
+    np.testing.assert_allclose(debug.debug_get_output("scale_add", out).numpy(), y, rtol=1e-6)
+    with pytest.raises(KeyError, match="nope"):
+        debug.get_node_output("nope")
+
+
+def test_debug_dump_has_all_nodes(debug, tmp_path):
+    debug.run()
+    dumped = tvmrt.runtime.load_param_dict_from_file(tmp_path / "dump" / "output_tensors.params")
+    np.testing.assert_allclose(dumped["sum____3"].numpy(), libraries.expected(X)[1], rtol=1e-6)
+
+
+def test_debug_run_individual(debug):
+    times = debug.run_individual(number=2, repeat=2)
+    assert len(times) == 4
+    assert all(0 <= seconds < 0.1 for seconds in times)
+
+
+def test_profile(debug):
+    report = debug.profile()
+    names = [call["name"] for call in report.calls]
+    assert any("scale_add" in name for name in names)
+    assert report.total > 0
+    assert "scale_add" in report.table()
+    assert json.loads(report.json())["calls"]
+    assert report.csv().startswith("name,count,seconds")
+
+
+def test_factory_functions(graph_library):
+    library = tvmrt.runtime.load_module(graph_library)
+    assert json.loads(library["get_graph_json"]())["arg_nodes"] == [0, 1]
+    params = library["get_graph_params"]()
+    np.testing.assert_array_equal(params["w"].numpy(), libraries.WEIGHT)
+
+
+def test_library_is_pickled_not_the_executor(graph):
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(graph)

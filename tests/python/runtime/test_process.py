@@ -1,0 +1,162 @@
+"""The package as a process sees it: import time, what is imported, fork, interpreter exit."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+import libraries
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.runtime.executor import GraphModule
+
+
+def run(program: str, *args: object) -> str:
+    """Run a program in a fresh interpreter and return what it prints."""
+    command = [sys.executable, "-c", program, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def seconds(program: str) -> float:
+    """Return the wall time of a fresh interpreter; the least disturbed of several."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        run(program)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def test_import_is_quick():
+    bare = seconds("pass")
+    assert seconds("import tvmrt; tvmrt.nd; tvmrt.runtime") - bare < 0.150
+    assert seconds("import tvmrt") - bare < 0.150
+
+
+def test_runtime_imports_neither_onnx_nor_the_compiler():
+    program = (
+        "import sys, tvmrt, tvmrt.runtime.executor, tvmrt.contrib.graph_executor\n"
+        "tvmrt.nd.empty((1,))\n"
+        "print(' '.join(sys.modules))"
+    )
+    loaded = run(program).split()
+    compiler = ("ir", "frontend", "transform", "devices", "planner", "codegen", "export", "cli")
+    forbidden = {"onnx", "click", "rich", "tvmrt.pipeline", *(f"tvmrt.{room}" for room in compiler)}
+    assert not forbidden & set(loaded)
+
+
+def test_package_imports_without_the_runtime():
+    program = "import sys, tvmrt; tvmrt.TVMError; print('tvmrt.runtime' in sys.modules)"
+    assert run(program).strip() == "False"
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="colour"):
+        _ = tvmrt.colour
+
+
+def test_every_public_name_is_there():
+    for module in (tvmrt, tvmrt.runtime, tvmrt.nd, tvmrt._ffi):
+        for name in module.__all__:
+            if name != "compile":
+                assert hasattr(module, name), (module.__name__, name)
+
+
+def in_child(function):
+    """Call a function in a forked child and return its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = 0 if function() else 2
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    return "hangs"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_after_use(graph_library, toolbox):
+    library = tvmrt.runtime.load_module(graph_library)
+    executor = GraphModule(library["default"](tvmrt.cpu(0)))
+    x = np.ones((2, 3), np.float32)
+    executor.run(x=x)
+
+    def work():
+        executor.run(x=x + 1)
+        right = np.allclose(executor.get_output(0).numpy(), libraries.expected(x + 1)[0])
+        return right and toolbox["call"](lambda a: a + 1, 1) == 2
+
+    assert in_child(work) == 0
+    executor.run(x=x)
+    np.testing.assert_allclose(executor.get_output(0).numpy(), libraries.expected(x)[0])
+
+
+def square_sum(module: tvmrt.runtime.Module, x: np.ndarray) -> float:
+    """Run a shipped network; called in another process."""
+    executor = GraphModule(module["default"](tvmrt.cpu(0)))
+    executor.run(x=x)
+    return float(executor.get_output(0).numpy().sum())
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_multiprocessing_ships_modules(graph_library, method):
+    library = tvmrt.runtime.load_module(graph_library)
+    x = np.ones((2, 3), np.float32)
+    context = multiprocessing.get_context(method)
+    with context.Pool(1) as pool:
+        result = pool.apply(square_sum, (library, x))
+    assert result == pytest.approx(libraries.expected(x)[0].sum())
+
+
+def test_clean_exit_with_everything_alive(graph_library):
+    program = (
+        "import sys, numpy as np, tvmrt, threading\n"
+        "library = tvmrt.runtime.load_module(sys.argv[1])\n"
+        "ex = tvmrt.contrib.graph_executor.GraphModule(library['default'](tvmrt.cpu(0)))\n"
+        "ex.run(x=np.ones((2, 3), np.float32))\n"
+        "tvmrt.register_func('exit.closure', lambda: ex)\n"
+        "array = np.from_dlpack(tvmrt.nd.from_dlpack(np.zeros(5)))\n"
+        "cycle = [ex]; cycle.append(cycle)\n"
+        "print('done')\n"
+    )
+    assert run(program, graph_library).strip() == "done"
+
+
+def test_library_resolves_the_runtime_globally(toolbox):
+    assert toolbox["call_global"]("runtime.NumThreads") >= 1
+
+
+def test_no_memory_is_lost_by_calls(toolbox):
+    def use():
+        toolbox["call"](lambda t: t, tvmrt.nd.empty((64, 64)))
+        np.from_dlpack(tvmrt.nd.from_dlpack(np.zeros((64, 64), np.float32)))
+        tvmrt.nd.array(np.zeros((64, 64), np.float32)).numpy()
+        with pytest.raises(ValueError, match="x"):
+            toolbox["raise_error"]("ValueError: x")
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    for _ in range(200):
+        use()
+    before = resident()
+    for _ in range(2000):
+        use()
+    assert resident() - before < 8 << 20  # one of the tensors a turn would be 32 MiB
