@@ -1,16 +1,18 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
-``docs/reference/command-line.md`` comes from the command's own help. A test fails when a page no
-longer is what this script writes.
+``docs/reference/command-line.md`` comes from the command's own help, ``docs/reference/python.md``
+from the docstrings. A test fails when a page no longer is what this script writes.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from pathlib import Path
 
 import click
+import python_reference
 
 from tvmrt.cli import app
 
@@ -77,13 +79,14 @@ def command_line() -> str:
     return "\n\n".join([HEAD.rstrip(), *(_section(name, c) for name, c in commands)]) + "\n"
 
 
-PAGES = {"command-line.md": command_line}
+PAGES = {"command-line.md": command_line, "python.md": python_reference.page}
 
 
 def main() -> None:
-    """Write every page."""
+    """Write every page into the folder named on the command line, or where they belong."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else REFERENCE
     for name, make in PAGES.items():
-        (REFERENCE / name).write_text(make(), encoding="utf-8")
+        (folder / name).write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,167 @@
+"""The page of the Python API, made of the docstrings in the sources; nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "python" / "tvmrt"
+
+HEAD = """# The Python API
+
+Made by `docs/generate_reference.py` from the docstrings. What `tvm` 0.8 to 0.18 has in its runtime,
+tvmrt has at the same path with the same behaviour.
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A documented name: where users find it, and the file and the name that define it."""
+
+    public: str
+    file: str
+    name: str
+
+
+SECTIONS = {
+    "Compile": [
+        Entry("tvmrt.compile", "pipeline.py", "compile"),
+        Entry("tvmrt.export.library.CompiledLibrary", "export/library.py", "CompiledLibrary"),
+        Entry("tvmrt.export.library.Summary", "export/library.py", "Summary"),
+    ],
+    "Load and run": [
+        Entry("tvmrt.runtime.load_module", "runtime/module.py", "load_module"),
+        Entry("tvmrt.contrib.graph_executor.GraphModule",
+              "runtime/executor/graph_executor.py", "GraphModule"),
+        Entry("tvmrt.runtime.executor.AotModule", "runtime/executor/aot_executor.py", "AotModule"),
+        Entry("tvmrt.runtime.executor.base.Executor", "runtime/executor/base.py", "Executor"),
+        Entry("tvmrt.contrib.graph_executor.create", "contrib/graph_executor.py", "create"),
+        Entry("tvmrt.runtime.profiling.Report", "runtime/profiling/__init__.py", "Report"),
+    ],
+    "Modules and functions": [
+        Entry("tvmrt.runtime.Module", "runtime/module.py", "Module"),
+        Entry("tvmrt.runtime.BenchmarkResult", "runtime/module.py", "BenchmarkResult"),
+        Entry("tvmrt.runtime.system_lib", "runtime/module.py", "system_lib"),
+        Entry("tvmrt.get_global_func", "runtime/packed_func.py", "get_global_func"),
+        Entry("tvmrt.register_func", "runtime/packed_func.py", "register_func"),
+    ],
+    "Tensors and devices": [
+        Entry("tvmrt.nd.array", "runtime/ndarray.py", "array"),
+        Entry("tvmrt.nd.empty", "runtime/ndarray.py", "empty"),
+        Entry("tvmrt.nd.from_dlpack", "runtime/ndarray.py", "from_dlpack"),
+        Entry("tvmrt.nd.NDArray", "runtime/ndarray.py", "NDArray"),
+        Entry("tvmrt.device", "runtime/device.py", "device"),
+        Entry("tvmrt.Device", "runtime/device.py", "Device"),
+        Entry("tvmrt.runtime.save_param_dict", "runtime/params.py", "save_param_dict"),
+        Entry("tvmrt.runtime.load_param_dict", "runtime/params.py", "load_param_dict"),
+    ],
+    "Errors": [
+        Entry("tvmrt.TVMError", "error.py", "TVMError"),
+        Entry("tvmrt.error.UnsupportedError", "error.py", "UnsupportedError"),
+        Entry("tvmrt.error.CompileError", "error.py", "CompileError"),
+    ],
+}  # fmt: skip
+
+LINE = 96
+NAMES = re.compile(r"^[\w*]+(, [\w*]+)*$")
+UNDERLINE = re.compile(r"^-{3,}$")
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD.rstrip()]
+    for title, entries in SECTIONS.items():
+        parts.append(f"## {title}")
+        parts += [_entry(entry) for entry in entries]
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(entry: Entry) -> str:
+    node = _find(entry)
+    if isinstance(node, ast.ClassDef):
+        return _class(entry.public, node)
+    return f"### {entry.public}\n\n{_function(entry.public, node)}"
+
+
+def _find(entry: Entry) -> ast.ClassDef | ast.FunctionDef:
+    tree = ast.parse((PACKAGE / entry.file).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == entry.name:
+            return node
+    raise LookupError(f"{entry.file} defines no {entry.name}; the list of names is out of date")
+
+
+def _function(name: str, node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    call = f"{name}({_arguments(node)}){returns}"
+    if len(call) > LINE:
+        arguments = "".join(f"    {argument},\n" for argument in _split_arguments(node))
+        call = f"{name}(\n{arguments}){returns}"
+    return f"```text\n{call}\n```\n\n{_text(node)}"
+
+
+def _split_arguments(node: ast.FunctionDef) -> list[str]:
+    """Return the arguments one by one; those with a default are the last ones."""
+    arguments = [*node.args.args, *node.args.kwonlyargs]
+    plain = len(node.args.args) - len(node.args.defaults)
+    defaults = [None] * plain + [*node.args.defaults, *node.args.kw_defaults]
+    return [
+        ast.unparse(argument) + (f" = {ast.unparse(default)}" if default else "")
+        for argument, default in zip(arguments, defaults)
+    ]
+
+
+def _arguments(node: ast.FunctionDef) -> str:
+    text = ast.unparse(node.args)
+    return re.sub(r"^self(, )?", "", text)
+
+
+def _class(public: str, node: ast.ClassDef) -> str:
+    parts = [f"### {public}", _text(node)]
+    fields = [
+        f for f in node.body if isinstance(f, ast.AnnAssign) and isinstance(f.target, ast.Name)
+    ]
+    if fields:
+        names = [f"- `{f.target.id}`: `{ast.unparse(f.annotation)}`" for f in fields]
+        parts.append("\n".join(names))
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and _is_public(item):
+            parts.append(_member(item))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _is_public(item: ast.FunctionDef) -> bool:
+    return not item.name.startswith("_") and ast.get_docstring(item) is not None
+
+
+def _member(item: ast.FunctionDef) -> str:
+    decorators = {ast.unparse(decorator) for decorator in item.decorator_list}
+    if "property" in decorators:
+        kind = f": {ast.unparse(item.returns)}" if item.returns else ""
+        return f"#### `.{item.name}{kind}`\n\n{_text(item)}"
+    returns = f" -> {ast.unparse(item.returns)}" if item.returns else ""
+    return f"#### `.{item.name}({_arguments(item)}){returns}`\n\n{_text(item)}"
+
+
+def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """Return a docstring as Markdown: sections become bold heads, their entries list items."""
+    lines = inspect.cleandoc(ast.get_docstring(node) or "").replace("``", "`").splitlines()
+    result: list[str] = []
+    section = ""
+    for number, line in enumerate(lines):
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        if UNDERLINE.match(line):
+            continue
+        if UNDERLINE.match(following):
+            section = line
+            result.append(f"**{line}**\n")
+        elif section in ("Parameters", "Raises") and NAMES.match(line):
+            result.append(f"- `{line}`")
+        elif section in ("Parameters", "Raises"):
+            result.append(f"  {line.strip()}" if line else "")
+        else:
+            result.append(line)
+    return "\n".join(result).strip()
