@@ -6,12 +6,13 @@ and the libraries in a build folder, whose place is known once the runtime is lo
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
-_PACKAGE = Path(__file__).resolve().parent
-_SOURCE_ROOT = _PACKAGE.parent.parent
+_PACKAGE = os.path.dirname(os.path.realpath(__file__))
+_SOURCE_ROOT = os.path.dirname(os.path.dirname(_PACKAGE))
 
-__version__ = (_PACKAGE / "VERSION").read_text().strip()
+with open(os.path.join(_PACKAGE, "VERSION"), encoding="ascii") as _file:
+    __version__ = _file.read().strip()
 
 
 def find_include_path() -> list[str]:
@@ -22,9 +23,10 @@ def find_include_path() -> list[str]:
     FileNotFoundError
         If the headers are neither in the package nor in a source tree around it.
     """
-    for folder in (_PACKAGE / "include", _SOURCE_ROOT / "include"):
-        if (folder / "tvm" / "runtime" / "c_backend_api.h").is_file():
-            return [str(folder)]
+    for root in (_PACKAGE, _SOURCE_ROOT):
+        folder = os.path.join(root, "include")
+        if os.path.isfile(os.path.join(folder, "tvm", "runtime", "c_backend_api.h")):
+            return [folder]
     raise FileNotFoundError(f"the C headers are not below {_PACKAGE}; install the package again")
 
 
@@ -41,16 +43,19 @@ def find_lib_path(name: str = "libtvm_runtime.so") -> list[str]:
     FileNotFoundError
         If there is no such library; the text lists where it was looked for.
     """
-    candidates = [_PACKAGE / "lib" / name, *_in_build_folder(name)]
-    found = [str(path) for path in candidates if path.is_file()]
-    if not found:
-        places = ", ".join(str(path.parent) for path in candidates)
-        raise FileNotFoundError(f"{name} is not in {places}; install the package again")
-    return found[:1]
+    inside = os.path.join(_PACKAGE, "lib", name)
+    if os.path.isfile(inside):
+        return [inside]
+    candidates = _in_build_folder(name)
+    for path in candidates:
+        if os.path.isfile(path):
+            return [path]
+    places = ", ".join(os.path.dirname(path) for path in (inside, *candidates))
+    raise FileNotFoundError(f"{name} is not in {places}; install the package again")
 
 
-def _in_build_folder(name: str) -> list[Path]:
+def _in_build_folder(name: str) -> list[str]:
     from tvmrt.runtime import _library
 
-    build = Path(_library.PATH).resolve().parent.parent
-    return [build / "src_runtime" / name, build / "src_backend" / name]
+    build = os.path.dirname(os.path.dirname(os.path.realpath(_library.PATH)))
+    return [os.path.join(build, room, name) for room in ("src_runtime", "src_backend")]

@@ -16,7 +16,7 @@ __all__ = ["link_shared"]
 _COMPILED = (".c", ".cc", ".cpp", ".o")
 
 
-def link_shared(path: Path) -> Path:
+def link_shared(file: str) -> str:
     """Link an object file, or an archive of objects and sources, to ``<path>.so`` beside it.
 
     Raises
@@ -26,7 +26,7 @@ def link_shared(path: Path) -> Path:
     ValueError
         If the archive has nothing to compile or leads out of its folder.
     """
-    library = Path(f"{path}.so")
+    path, library = Path(file), Path(f"{file}.so")
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         inputs = _unpack(path, Path(folder)) if path.suffix == ".tar" else [path]
         output = Path(folder) / library.name
@@ -35,7 +35,7 @@ def link_shared(path: Path) -> Path:
         staged = library.with_name(f"{library.name}.{os.getpid()}.part")
         shutil.copy(output, staged)
         staged.replace(library)
-    return library
+    return str(library)
 
 
 def _unpack(archive: Path, folder: Path) -> list[Path]:

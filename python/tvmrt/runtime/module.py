@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import weakref
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -256,6 +254,8 @@ class Module(_core.Module):
         callable
             Takes the function's arguments, runs it and returns a BenchmarkResult.
         """
+        if not self.implements_function(func_name, query_imports=True):
+            raise NameNotFoundError(f"{self!r} has no function '{func_name}' to be measured")
         make = get_global_func("runtime.RPCTimeEvaluator")
         evaluate = make(
             self,
@@ -271,8 +271,6 @@ class Module(_core.Module):
             cache_flush_bytes,
             f_preproc,
         )
-        if not self.implements_function(func_name, query_imports=True):
-            raise NameNotFoundError(f"{self!r} has no function '{func_name}' to be measured")
 
         def evaluator(*args: Any) -> BenchmarkResult:
             """Measure one set of arguments."""
@@ -314,29 +312,33 @@ class _SystemLibrary:
 class _File:
     """The origin of a module loaded from a file, which is pickled as the file's bytes."""
 
-    def __init__(self, path: Path, fmt: str) -> None:
-        self.path, self.fmt, self.state = path.resolve(), fmt, _file_state(path)
+    def __init__(self, path: str, fmt: str) -> None:
+        self.path, self.fmt, self.state = os.path.realpath(path), fmt, _file_state(path)
 
     def reduce(self) -> tuple[Any, ...]:
         try:
-            data, state = self.path.read_bytes(), _file_state(self.path)
+            with open(self.path, "rb") as file:
+                data, state = file.read(), _file_state(file.fileno())
         except OSError as error:
             raise OSError(f"the module cannot be pickled: {self.path}: {error.strerror}") from None
         if state != self.state:
             raise OSError(f"the module cannot be pickled: {self.path} changed since it was loaded")
-        return _load_from_bytes, (data, self.path.name, self.fmt)
+        return _load_from_bytes, (data, os.path.basename(self.path), self.fmt)
 
 
-def _file_state(path: Path) -> tuple[int, int, int]:
-    status = path.stat()
+def _file_state(path: str | int) -> tuple[int, int, int]:
+    status = os.stat(path)
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
     """Load a module from the bytes of its file; what unpickling calls."""
+    import tempfile
+
     folder = tempfile.TemporaryDirectory(prefix="tvmrt-")
-    path = Path(folder.name) / name
-    path.write_bytes(data)
+    path = os.path.join(folder.name, name)
+    with open(path, "wb") as file:
+        file.write(data)
     module = load_module(path, fmt)
     # The file stays as long as the module, which may be pickled again.
     weakref.finalize(module, folder.cleanup)
@@ -362,10 +364,10 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     TVMError
         If it is damaged or nobody can load its format.
     """
-    path = Path(path)
-    if not path.is_file():
+    path = os.fsdecode(encode(path))
+    if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no file {path} to load a module from")
-    if path.suffix in (".o", ".tar"):
+    if path.endswith((".o", ".tar")):
         from tvmrt.runtime.link import link_shared
 
         path, fmt = link_shared(path), "so"
