@@ -1,300 +1,307 @@
 /*!
  * \file scalar_math.h
- * \brief Functions of one float that compilers turn into vector code inside loops.
+ * \brief Mathematical functions of one float, without branches or calls, so that loops over them vectorise.
  *
- * The C library's expf and its like are calls, and a loop with a call stays scalar. These are
- * straight lines of arithmetic and selections: gcc and clang vectorise loops around them with
- * -O3 -fno-math-errno -fno-trapping-math, which change no value that C defines. Errors are a few
- * units in the last place over the whole range (the bound stands at each function), infinities
- * and NaN come out as the C library gives them.
+ * Compile with -O3 -fno-math-errno -fno-trapping-math; -ffast-math is neither needed nor wanted. The
+ * results are within 4 units in the last place of the exact ones for all finite arguments unless a
+ * function says otherwise; infinities give the limits, NaN gives NaN, denormals are kept.
+ *
+ * Polynomial coefficients are those of the Cephes library and of minimax fits of the same form.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_MATH_H_
 #define TVM_RUNTIME_KERNELS_SCALAR_MATH_H_
 
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
+#include <tvm/runtime/kernels/simd.h>
 
-static inline int32_t tvmrt_bits_of_f32(float x) {
-  int32_t bits;
+TVMRT_INLINE uint32_t tvmrt_bits_f32(float x) {
+  uint32_t bits;
   memcpy(&bits, &x, sizeof(bits));
   return bits;
 }
 
-static inline float tvmrt_f32_of_bits(int32_t bits) {
+TVMRT_INLINE float tvmrt_from_bits_f32(uint32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof(x));
   return x;
 }
 
-/*! \brief |x|, sign of x (NaN stays NaN), the larger and the smaller of two (NaN wins). */
-static inline float tvmrt_abs_f32(float x) {
-  return tvmrt_f32_of_bits(tvmrt_bits_of_f32(x) & 0x7fffffff);
-}
-static inline double tvmrt_abs_f64(double x) { return fabs(x); }
-static inline float tvmrt_sign_f32(float x) {
-  return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x == 0.0f ? 0.0f : x;
-}
-static inline float tvmrt_max_f32(float a, float b) { return a > b || a != a ? a : b; }
-static inline float tvmrt_min_f32(float a, float b) { return a < b || a != a ? a : b; }
-static inline double tvmrt_max_f64(double a, double b) { return a > b || a != a ? a : b; }
-static inline double tvmrt_min_f64(double a, double b) { return a < b || a != a ? a : b; }
-static inline int tvmrt_isnan_f32(float x) {
-  /* in integers, so that no compiler option can assume it away */
-  return (tvmrt_bits_of_f32(x) & 0x7fffffff) > 0x7f800000;
+TVMRT_INLINE float tvmrt_abs_f32(float x) { return tvmrt_from_bits_f32(tvmrt_bits_f32(x) & 0x7fffffffu); }
+
+/*! \brief The size of `size` with the sign of `sign`. */
+TVMRT_INLINE float tvmrt_copysign_f32(float size, float sign) {
+  return tvmrt_from_bits_f32((tvmrt_bits_f32(size) & 0x7fffffffu) | (tvmrt_bits_f32(sign) & 0x80000000u));
 }
 
-/*! \brief x as a float of the sign of `sign`. */
-static inline float tvmrt_copysign_f32(float x, float sign) {
-  return tvmrt_f32_of_bits((tvmrt_bits_of_f32(x) & 0x7fffffff) |
-                           (tvmrt_bits_of_f32(sign) & (int32_t)0x80000000u));
+/*! \brief Larger of both; NaN if either is. */
+TVMRT_INLINE float tvmrt_max_f32(float a, float b) { return a > b || a != a ? a : b; }
+
+/*! \brief Smaller of both; NaN if either is. */
+TVMRT_INLINE float tvmrt_min_f32(float a, float b) { return a < b || a != a ? a : b; }
+
+/*! \brief x brought between lo and hi; NaN stays. */
+TVMRT_INLINE float tvmrt_clamp_f32(float x, float lo, float hi) {
+  x = x < lo ? lo : x;
+  return x > hi ? hi : x;
 }
 
-static inline float tvmrt_floor_f32(float x) { return floorf(x); }
-static inline float tvmrt_ceil_f32(float x) { return ceilf(x); }
-/*! \brief To the nearest integer, halves to the even one. */
-static inline float tvmrt_round_even_f32(float x) { return nearbyintf(x); }
+TVMRT_INLINE float tvmrt_floor_f32(float x) { return floorf(x); }
+TVMRT_INLINE float tvmrt_ceil_f32(float x) { return ceilf(x); }
+TVMRT_INLINE float tvmrt_sqrt_f32(float x) { return sqrtf(x); }
+TVMRT_INLINE float tvmrt_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
 
-/*! \brief a - b * floor(a / b): the remainder with the divisor's sign. */
-static inline float tvmrt_floor_mod_f32(float a, float b) {
-  const float rest = fmodf(a, b);
-  return rest != 0.0f && (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
-}
-static inline double tvmrt_floor_mod_f64(double a, double b) {
-  const double rest = fmod(a, b);
-  return rest != 0.0 && (rest < 0.0) != (b < 0.0) ? rest + b : rest;
+/*! \brief The nearest integer, halves to the even one; the sign of zero is kept. */
+TVMRT_INLINE float tvmrt_round_f32(float x) {
+  const float size = tvmrt_abs_f32(x);
+  const float rounded = (size + 8388608.0f) - 8388608.0f;
+  return tvmrt_copysign_f32(size < 8388608.0f ? rounded : x, x);
 }
 
-/*!
- * \brief e to the x; within 2 units in the last place, denormal results included.
- *
- * x = n ln 2 + r with |r| <= ln 2 / 2; a polynomial of r, times 2^n in two factors, since 2^n
- * itself leaves the range of floats before the product does.
- */
-static inline float tvmrt_exp_f32(float x) {
-  const float low = x < -104.0f ? -104.0f : x;
-  const float v = low > 89.0f ? 89.0f : low;
-  const float shifted = v * 1.44269504088896341f + 12582912.0f; /* 1.5 * 2^23: rounds to integer */
-  const float n = shifted - 12582912.0f;
-  const float r = (v - n * 0.693359375f) - n * -2.12194440e-4f;
+/*! \brief -1, 0 or 1 by the sign of x; NaN stays. */
+TVMRT_INLINE float tvmrt_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
+
+/*! \brief e to the x: x = n ln 2 + r, a polynomial in r, and 2^n in two factors so that denormals come out right. */
+TVMRT_INLINE float tvmrt_exp_f32(float x) {
+  const float shift = 12582912.0f; /* adding 1.5 * 2^23 leaves the nearest integer in the low bits */
+  const float clamped = tvmrt_clamp_f32(x, -104.0f, 89.0f);
+  const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
+  const float n = shifted - shift;
+  float r = TVMRT_FMAF(n, -0.693359375f, clamped);
+  r = TVMRT_FMAF(n, 2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  const int32_t power = tvmrt_bits_of_f32(shifted) - 0x4b400000;
+  p = TVMRT_FMAF(p, r, 1.3981999507e-3f);
+  p = TVMRT_FMAF(p, r, 8.3334519073e-3f);
+  p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
+  p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
+  p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
+  p = TVMRT_FMAF(p, r * r, r) + 1.0f;
+  const int32_t power = (int32_t)(tvmrt_bits_f32(shifted) - 0x4b400000u);
   const int32_t half = power >> 1;
-  return p * tvmrt_f32_of_bits((int32_t)((uint32_t)(half + 127) << 23)) *
-         tvmrt_f32_of_bits((int32_t)((uint32_t)(power - half + 127) << 23));
+  const float first = tvmrt_from_bits_f32((uint32_t)(half + 127) << 23);
+  const float second = tvmrt_from_bits_f32((uint32_t)(power - half + 127) << 23);
+  return p * first * second;
 }
 
-/*! \brief Natural logarithm; within 2 units in the last place. */
-static inline float tvmrt_log_f32(float x) {
+/*! \brief The natural logarithm: -inf at 0, NaN below. */
+TVMRT_INLINE float tvmrt_log_f32(float x) {
   const int tiny = x < 1.17549435e-38f;
-  const float scaled = tiny ? x * 8388608.0f : x; /* denormals become normal */
-  const int32_t bits = tvmrt_bits_of_f32(scaled);
-  float e = (float)(((bits >> 23) & 0xff) - 126) - (tiny ? 23.0f : 0.0f);
-  const float m = tvmrt_f32_of_bits((bits & 0x007fffff) | 0x3f000000);
-  const int small = m < 0.707106781186547524f;
-  e = small ? e - 1.0f : e;
-  const float v = small ? m + m - 1.0f : m - 1.0f;
-  const float z = v * v;
+  const uint32_t bits = tvmrt_bits_f32(tiny ? x * 8388608.0f : x);
+  /* Mantissa between sqrt(1/2) and sqrt(2). */
+  const uint32_t moved = bits - 0x3f3504f3u;
+  const int32_t exponent = ((int32_t)moved >> 23) - (tiny ? 23 : 0);
+  const float m = tvmrt_from_bits_f32((moved & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  const float e = (float)exponent;
+  const float z = m * m;
   float p = 7.0376836292e-2f;
-  p = p * v - 1.1514610310e-1f;
-  p = p * v + 1.1676998740e-1f;
-  p = p * v - 1.2420140846e-1f;
-  p = p * v + 1.4249322787e-1f;
-  p = p * v - 1.6668057665e-1f;
-  p = p * v + 2.0000714765e-1f;
-  p = p * v - 2.4999993993e-1f;
-  p = p * v + 3.3333331174e-1f;
-  float y = p * v * z + e * -2.12194440e-4f - 0.5f * z;
-  y = v + y + e * 0.693359375f;
+  p = TVMRT_FMAF(p, m, -1.1514610310e-1f);
+  p = TVMRT_FMAF(p, m, 1.1676998740e-1f);
+  p = TVMRT_FMAF(p, m, -1.2420140846e-1f);
+  p = TVMRT_FMAF(p, m, 1.4249322787e-1f);
+  p = TVMRT_FMAF(p, m, -1.6668057665e-1f);
+  p = TVMRT_FMAF(p, m, 2.0000714765e-1f);
+  p = TVMRT_FMAF(p, m, -2.4999993993e-1f);
+  p = TVMRT_FMAF(p, m, 3.3333331174e-1f);
+  float y = p * m * z;
+  y = TVMRT_FMAF(e, -2.12194440e-4f, y);
+  y = TVMRT_FMAF(z, -0.5f, y);
+  y = TVMRT_FMAF(e, 0.693359375f, m + y);
+  y = x == INFINITY ? x : y;
   y = x == 0.0f ? -INFINITY : y;
-  y = x < 0.0f ? NAN : y;
-  /* infinity and NaN pass */
-  return x > 3.402823466e38f || x != x ? x : y;
+  return x < 0.0f || x != x ? NAN : y;
 }
 
-/*! \brief log(1 + x), exact for small x. */
-static inline float tvmrt_log1p_f32(float x) {
-  const float u = 1.0f + x;
-  const float d = u - 1.0f;
-  const float y = tvmrt_log_f32(u);
-  /* the rounding of 1 + x is made good by the factor x / d */
-  return d == 0.0f || u > 3.402823466e38f ? (d == 0.0f ? x : y) : y * (x / d);
-}
-
-/*! \brief exp(x) - 1, exact for small x; within 4 units in the last place. */
-static inline float tvmrt_expm1_f32(float x) {
-  float p = 1.9841270e-4f;
-  p = p * x + 1.3888889e-3f;
-  p = p * x + 8.3333333e-3f;
-  p = p * x + 4.1666667e-2f;
-  p = p * x + 1.6666667e-1f;
-  p = p * x + 0.5f;
-  const float near = x + x * x * p;
+/*! \brief e^x - 1 without loss near 0. */
+TVMRT_INLINE float tvmrt_expm1_f32(float x) {
+  float p = 1.98412698e-4f;
+  p = TVMRT_FMAF(p, x, 1.38888889e-3f);
+  p = TVMRT_FMAF(p, x, 8.33333333e-3f);
+  p = TVMRT_FMAF(p, x, 4.16666667e-2f);
+  p = TVMRT_FMAF(p, x, 1.66666667e-1f);
+  p = TVMRT_FMAF(p, x, 0.5f);
+  const float near = TVMRT_FMAF(p, x * x, x);
   return tvmrt_abs_f32(x) < 0.35f ? near : tvmrt_exp_f32(x) - 1.0f;
 }
 
-/*! \brief Hyperbolic tangent as a quotient of polynomials; within 6 units in the last place. */
-static inline float tvmrt_tanh_f32(float x) {
-  const float low = x < -7.90531110763549805f ? -7.90531110763549805f : x;
-  const float v = low > 7.90531110763549805f ? 7.90531110763549805f : low;
-  const float z = v * v;
-  float p = -2.76076847742355e-16f;
-  p = p * z + 2.00018790482477e-13f;
-  p = p * z - 8.60467152213735e-11f;
-  p = p * z + 5.12229709037114e-08f;
-  p = p * z + 1.48572235717979e-05f;
-  p = p * z + 6.37261928875436e-04f;
-  p = p * z + 4.89352455891786e-03f;
-  float q = 1.19825839466702e-06f;
-  q = q * z + 1.18534705686654e-04f;
-  q = q * z + 2.26843463243900e-03f;
-  q = q * z + 4.89352518554385e-03f;
-  return tvmrt_abs_f32(v) < 0.0004f ? v : v * p / q;
+/*! \brief log(1 + x) without loss near 0. */
+TVMRT_INLINE float tvmrt_log1p_f32(float x) {
+  const float u = 1.0f + x;
+  const float lost = x - (u - 1.0f); /* what rounding took from x */
+  const float y = tvmrt_log_f32(u) + lost / u;
+  return x == INFINITY || u == 0.0f ? tvmrt_log_f32(u) : tvmrt_abs_f32(x) < 1e-7f ? x : y;
 }
 
-/*! \brief 1 / (1 + exp(-x)); within 4 units in the last place; denormal results become 0. */
-static inline float tvmrt_sigmoid_f32(float x) { return 1.0f / (1.0f + tvmrt_exp_f32(-x)); }
-
-/*! \brief log(1 + exp(x)) without overflow. */
-static inline float tvmrt_softplus_f32(float x) {
-  const float top = x > 0.0f ? x : 0.0f;
-  const float y = top + tvmrt_log1p_f32(tvmrt_exp_f32(-tvmrt_abs_f32(x)));
-  return x != x ? x : y;
+/*! \brief The hyperbolic tangent. */
+TVMRT_INLINE float tvmrt_tanh_f32(float x) {
+  const float size = tvmrt_abs_f32(x), z = x * x;
+  float p = -5.70498872745e-3f;
+  p = TVMRT_FMAF(p, z, 2.06390887954e-2f);
+  p = TVMRT_FMAF(p, z, -5.37397155531e-2f);
+  p = TVMRT_FMAF(p, z, 1.33314422036e-1f);
+  p = TVMRT_FMAF(p, z, -3.33332819422e-1f);
+  const float near = TVMRT_FMAF(p * z, x, x);
+  const float far = 1.0f - 2.0f / (tvmrt_exp_f32(2.0f * size) + 1.0f);
+  return size < 0.625f ? near : tvmrt_copysign_f32(far, x);
 }
 
-/*! \brief The error function as a quotient of polynomials; within 8 units in the last place. */
-static inline float tvmrt_erf_f32(float x) {
-  const float low = x < -3.925f ? -3.925f : x;
-  const float v = low > 3.925f ? 3.925f : low;
-  const float z = v * v;
-  float p = -2.72614225801306e-10f;
-  p = p * z + 2.77068142495902e-08f;
-  p = p * z - 2.10102402082508e-06f;
-  p = p * z - 5.69250639462346e-05f;
-  p = p * z - 7.34990630326855e-04f;
-  p = p * z - 2.95459980854025e-03f;
-  p = p * z - 1.60960333262415e-02f;
-  float q = -1.45660718464996e-05f;
-  q = q * z - 2.13374055278905e-04f;
-  q = q * z - 1.68282697438203e-03f;
-  q = q * z - 7.37332916720468e-03f;
-  q = q * z - 1.42647390514189e-02f;
-  return v * p / q;
+/*! \brief 1 / (1 + e^-x), exact in relative terms on both sides. */
+TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
+  const float e = tvmrt_exp_f32(-tvmrt_abs_f32(x));
+  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/* sin(x + quadrant * pi / 2): the angle is reduced in double, so that arguments up to 1e9 keep
-   their accuracy; of larger ones only the range of the result is promised. */
-static inline float tvmrt_sin_quadrant_f32(float x, int32_t quadrant) {
-  const double shifted = (double)x * 0.63661977236758134308 + 6755399441055744.0; /* 1.5 * 2^52 */
-  const double n = shifted - 6755399441055744.0;
-  int64_t bits;
-  memcpy(&bits, &shifted, sizeof(bits));
-  const int32_t q = (int32_t)bits + quadrant;
-  const double reduced = ((double)x - n * 1.57079632679489661923) - n * 6.123233995736766e-17;
-  const float bounded = (float)(reduced < -0.8 ? -0.8 : reduced > 0.8 ? 0.8 : reduced);
-  const float r = x - x == 0.0f ? bounded : NAN;
-  const float z = r * r;
-  const float s = r + r * z * (-1.6666654611e-1f + z * (8.3321608736e-3f + z * -1.9515295891e-4f));
-  const float c =
-      1.0f - 0.5f * z +
-      z * z * (4.166664568298827e-2f + z * (-1.388731625493765e-3f + z * 2.443315711809948e-5f));
-  const float y = (q & 1) ? c : s;
-  return (q & 2) ? -y : y;
+/*! \brief The error function. */
+TVMRT_INLINE float tvmrt_erf_f32(float x) {
+  const float size = tvmrt_clamp_f32(tvmrt_abs_f32(x), 0.0f, 4.0f), s = size * size;
+  float far = TVMRT_FMAF(-1.72853470e-5f, size, 3.83197126e-4f);
+  far = TVMRT_FMAF(far, s, TVMRT_FMAF(-3.88396438e-3f, size, 2.42546219e-2f));
+  far = TVMRT_FMAF(far, size, -1.06777877e-1f);
+  far = TVMRT_FMAF(far, size, -6.34846687e-1f);
+  far = TVMRT_FMAF(far, size, -1.28717512e-1f);
+  far = 1.0f - tvmrt_exp_f32(TVMRT_FMAF(far, size, -size));
+  float near = -5.96761703e-4f;
+  near = TVMRT_FMAF(near, s, 4.99119423e-3f);
+  near = TVMRT_FMAF(near, s, -2.67681349e-2f);
+  near = TVMRT_FMAF(near, s, 1.12819925e-1f);
+  near = TVMRT_FMAF(near, s, -3.76125336e-1f);
+  near = TVMRT_FMAF(near, s, 1.28379166e-1f);
+  near = TVMRT_FMAF(near, size, size);
+  return tvmrt_copysign_f32(size > 0.927734375f ? far : near, x) + (x != x ? x : 0.0f);
 }
 
-/*! \brief Trigonometric functions of an angle in radians; 2 units in the last place to 1e9. */
-static inline float tvmrt_sin_f32(float x) { return tvmrt_sin_quadrant_f32(x, 0); }
-static inline float tvmrt_cos_f32(float x) { return tvmrt_sin_quadrant_f32(x, 1); }
-static inline float tvmrt_tan_f32(float x) { return tvmrt_sin_f32(x) / tvmrt_cos_f32(x); }
-
-/*! \brief Arc tangent; within 3 units in the last place. */
-static inline float tvmrt_atan_f32(float x) {
-  const float a = tvmrt_abs_f32(x);
-  const int large = a > 2.414213562373095f, middle = a > 0.4142135623730950f;
-  const float offset = large ? 1.5707963267948966f : middle ? 0.7853981633974483f : 0.0f;
-  const float v = large ? -1.0f / a : middle ? (a - 1.0f) / (a + 1.0f) : a;
-  const float z = v * v;
-  float p = 8.05374449538e-2f;
-  p = p * z - 1.38776856032e-1f;
-  p = p * z + 1.99777106478e-1f;
-  p = p * z - 3.33329491539e-1f;
-  return tvmrt_copysign_f32(offset + (p * z * v + v), x);
-}
-
-/*! \brief Arc sine, NaN outside [-1, 1]; within 3 units in the last place. */
-static inline float tvmrt_asin_f32(float x) {
-  const float a = tvmrt_abs_f32(x);
-  const int outer = a > 0.5f;
-  const float z = outer ? 0.5f * (1.0f - a) : a * a;
-  const float v = outer ? sqrtf(z) : a;
-  float p = 4.2163199048e-2f;
-  p = p * z + 2.4181311049e-2f;
-  p = p * z + 4.5470025998e-2f;
-  p = p * z + 7.4953002686e-2f;
-  p = p * z + 1.6666752422e-1f;
-  p = p * z * v + v;
-  const float y = outer ? 1.5707963267948966f - (p + p) : p;
-  return tvmrt_copysign_f32(y, x);
-}
-
-/*! \brief Arc cosine, NaN outside [-1, 1]; within 4 units in the last place away from 1. */
-static inline float tvmrt_acos_f32(float x) {
-  const float high = 2.0f * tvmrt_asin_f32(sqrtf(0.5f * (1.0f - x)));
-  const float low = 3.14159265358979f - 2.0f * tvmrt_asin_f32(sqrtf(0.5f * (1.0f + x)));
-  const float middle = 1.5707963267948966f - tvmrt_asin_f32(x);
-  return x > 0.5f ? high : x < -0.5f ? low : middle;
-}
-
-static inline float tvmrt_sinh_f32(float x) {
-  const float a = tvmrt_abs_f32(x);
-  const float e = tvmrt_expm1_f32(a);
-  /* exp(a / 2) twice keeps the result finite as long as it can be */
-  const float h = tvmrt_exp_f32(0.5f * a);
-  const float y = a > 80.0f ? 0.5f * h * h : 0.5f * (e + e / (e + 1.0f));
-  return tvmrt_copysign_f32(y, x);
-}
-
-static inline float tvmrt_cosh_f32(float x) {
-  const float h = tvmrt_exp_f32(0.5f * tvmrt_abs_f32(x));
-  const float e = h * h;
-  return tvmrt_abs_f32(x) > 80.0f ? 0.5f * h * h : 0.5f * e + 0.5f / e;
-}
-
-static inline float tvmrt_asinh_f32(float x) {
-  const float a = tvmrt_abs_f32(x);
-  const float near = tvmrt_log1p_f32(a + a * a / (1.0f + sqrtf(a * a + 1.0f)));
-  const float far = tvmrt_log_f32(a) + 0.693147180559945f;
-  return tvmrt_copysign_f32(a > 1e9f ? far : near, x);
-}
-
-static inline float tvmrt_acosh_f32(float x) {
-  const float t = x - 1.0f;
-  const float near = tvmrt_log1p_f32(t + sqrtf(2.0f * t + t * t));
-  const float far = tvmrt_log_f32(x) + 0.693147180559945f;
-  return x > 1e9f ? far : near;
-}
-
-static inline float tvmrt_atanh_f32(float x) {
-  const float a = tvmrt_abs_f32(x);
-  return tvmrt_copysign_f32(0.5f * tvmrt_log1p_f32(2.0f * a / (1.0f - a)), x);
-}
-
-/*! \brief a to the b, by the C library: exponents that networks use are mostly constant and are
- * written as products or roots by the compiler. */
-static inline float tvmrt_pow_f32(float a, float b) { return powf(a, b); }
-
-/*! \brief x * Phi(x) with the normal distribution, by the error function or by tanh. */
-static inline float tvmrt_gelu_f32(float x) {
+/*! \brief x times the normal distribution's integral up to x. */
+TVMRT_INLINE float tvmrt_gelu_f32(float x) {
   return 0.5f * x * (1.0f + tvmrt_erf_f32(x * 0.70710678118654752f));
 }
-static inline float tvmrt_gelu_tanh_f32(float x) {
-  return 0.5f * x * (1.0f + tvmrt_tanh_f32(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+
+/*! \brief The approximation of gelu by tanh. */
+TVMRT_INLINE float tvmrt_gelu_tanh_f32(float x) {
+  const float inner = 0.79788456080286536f * TVMRT_FMAF(0.044715f * x * x, x, x);
+  return 0.5f * x * (1.0f + tvmrt_tanh_f32(inner));
 }
 
-#endif /* TVM_RUNTIME_KERNELS_SCALAR_MATH_H_ */
+/*! \brief log(1 + e^x). */
+TVMRT_INLINE float tvmrt_softplus_f32(float x) {
+  const float e = tvmrt_exp_f32(-tvmrt_abs_f32(x));
+  return (x < 0.0f ? 0.0f : x) + tvmrt_log1p_f32(e);
+}
+
+/*! \brief x times its sigmoid. */
+TVMRT_INLINE float tvmrt_silu_f32(float x) { return x * tvmrt_sigmoid_f32(x); }
+
+/*! \brief x * clamp(x / 6 + 1 / 2, 0, 1). */
+TVMRT_INLINE float tvmrt_hard_swish_f32(float x) {
+  return x * tvmrt_clamp_f32(TVMRT_FMAF(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f);
+}
+
+/*! \brief x * tanh(softplus(x)), by (n^2 + 2 n) / (n^2 + 2 n + 2) with n = e^x. */
+TVMRT_INLINE float tvmrt_mish_f32(float x) {
+  const float n = tvmrt_exp_f32(x > 20.0f ? 20.0f : x), q = n * (n + 2.0f);
+  return x * (q / (q + 2.0f));
+}
+
+/* sin or cos of the remainder r of x = n pi/2 + r, by the quadrant n. */
+TVMRT_INLINE float tvmrt_quadrant_f32(float r, int32_t quadrant) {
+  const float z = r * r;
+  float s = -1.9515295891e-4f;
+  s = TVMRT_FMAF(s, z, 8.3321608736e-3f);
+  s = TVMRT_FMAF(s, z, -1.6666654611e-1f);
+  s = TVMRT_FMAF(s * z, r, r);
+  float c = 2.443315711809948e-5f;
+  c = TVMRT_FMAF(c, z, -1.388731625493765e-3f);
+  c = TVMRT_FMAF(c, z, 4.166664568298827e-2f);
+  c = TVMRT_FMAF(c * z, z, TVMRT_FMAF(z, -0.5f, 1.0f));
+  const float y = quadrant & 1 ? c : s;
+  return quadrant & 2 ? -y : y;
+}
+
+/* The remainder of x by pi/2, and the quadrant; in double, good to |x| = 10^9. */
+TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
+  const double shift = 6755399441055744.0; /* 1.5 * 2^52 */
+  const double shifted = (double)x * 0.63661977236758134308 + shift;
+  const double n = shifted - shift;
+  uint64_t bits;
+  memcpy(&bits, &shifted, sizeof(bits));
+  *quadrant = (int32_t)(bits & 3u);
+  return (float)(((double)x - n * 1.57079632679489655800) - n * 6.12323399573676603587e-17);
+}
+
+/*! \brief Sine; within 2 units up to |x| = 10^9, beyond that without meaning; NaN at infinity. */
+TVMRT_INLINE float tvmrt_sin_f32(float x) {
+  int32_t quadrant;
+  const float r = tvmrt_reduce_f32(x, &quadrant);
+  return x == 0.0f ? x : tvmrt_quadrant_f32(r, quadrant);
+}
+
+/*! \brief Cosine; as tvmrt_sin_f32(). */
+TVMRT_INLINE float tvmrt_cos_f32(float x) {
+  int32_t quadrant;
+  const float r = tvmrt_reduce_f32(x, &quadrant);
+  return tvmrt_quadrant_f32(r, quadrant + 1);
+}
+
+/* Logarithm to base 2 of a positive normal or denormal float, in double, to about 2^-40. */
+TVMRT_INLINE double tvmrt_log2_wide(float x) {
+  double wide = (double)x;
+  uint64_t bits, mantissa;
+  memcpy(&bits, &wide, sizeof(bits));
+  const uint64_t moved = bits - 0x3fe6a09e667f3bcdull;
+  const int32_t e = (int32_t)(moved >> 32) >> 20;
+  mantissa = (moved & 0x000fffffffffffffull) + 0x3fe6a09e667f3bcdull;
+  memcpy(&wide, &mantissa, sizeof(wide));
+  const double t = (wide - 1.0) / (wide + 1.0), z = t * t;
+  double p = 1.0 / 17.0;
+  p = p * z + 1.0 / 15.0;
+  p = p * z + 1.0 / 13.0;
+  p = p * z + 1.0 / 11.0;
+  p = p * z + 1.0 / 9.0;
+  p = p * z + 1.0 / 7.0;
+  p = p * z + 1.0 / 5.0;
+  p = p * z + 1.0 / 3.0;
+  p = p * z + 1.0;
+  return (double)e + 2.88539008177792681472 * t * p;
+}
+
+/* 2 to the x in double, for |x| < 1000, to about 2^-36. */
+TVMRT_INLINE double tvmrt_exp2_wide(double x) {
+  const double shift = 6755399441055744.0;
+  const double shifted = x + shift;
+  const double r = (x - (shifted - shift)) * 0.69314718055994530942;
+  uint64_t bits, power;
+  memcpy(&bits, &shifted, sizeof(bits));
+  power = (bits + 1023u) << 52;
+  double p = 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
+  double scale;
+  memcpy(&scale, &power, sizeof(scale));
+  return p * scale;
+}
+
+/*! \brief x to the y with the special cases of pow() of C; within 1 unit. */
+TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
+  const float size = tvmrt_abs_f32(x);
+  const int whole = y == floorf(y);
+  const int odd = whole && tvmrt_abs_f32(y) < 16777216.0f && floorf(y * 0.5f) * 2.0f != y;
+  double power = (double)y * tvmrt_log2_wide(size);
+  power = power > 500.0 ? 500.0 : power;
+  power = power < -500.0 ? -500.0 : power;
+  float result = (float)tvmrt_exp2_wide(power);
+  const int grows = (size > 1.0f) == (y > 0.0f);
+  result = size == 0.0f ? (y > 0.0f ? 0.0f : INFINITY) : result;
+  result = size == INFINITY ? (y > 0.0f ? INFINITY : 0.0f) : result;
+  result = tvmrt_abs_f32(y) == INFINITY ? (size == 1.0f ? 1.0f : grows ? INFINITY : 0.0f) : result;
+  result = tvmrt_bits_f32(x) >> 31 && odd ? -result : result;
+  result = x < 0.0f && x != -INFINITY && !whole ? NAN : result;
+  result = x != x || y != y ? NAN : result;
+  return y == 0.0f || x == 1.0f ? 1.0f : result;
+}
+
+#endif  /* TVM_RUNTIME_KERNELS_SCALAR_MATH_H_ */
