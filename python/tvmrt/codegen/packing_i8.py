@@ -6,7 +6,7 @@ its ``definitions()`` once a file and its ``initializer()`` once a layer, and em
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -130,7 +130,9 @@ class ConvI8:
     y_stride: tuple[int, int, int, int] | None = None
     threads: int = 0
     parts: int = 1
-    tile: tuple[int, int] | None = field(default=None)
+    spare_row: int = -1
+    extra: tuple[tuple[int, int], ...] = ()
+    tile: tuple[int, int] | None = None
 
     @classmethod
     def matmul(
@@ -157,6 +159,48 @@ class ConvI8:
             y_stride=(m * step, m * step, m * step, step),
             **more,
         )  # type: ignore[arg-type]
+
+    def fit(self, weights: np.ndarray, w_zero: np.ndarray | int = 0) -> ConvI8:
+        """This layer prepared for weights that do not fit into int8 once their zero point is taken off.
+
+        Where all do, the layer as it is. To be called before anything is printed or packed.
+        """
+        if self.fmt.wide:
+            return self
+        centred = _centred(self, weights, w_zero)
+        excess = centred - np.clip(centred, -128, 127)
+        if not excess.any():
+            return self
+        if not self.depthwise:
+            quads = np.argwhere(_quads(_runs(self, excess), self.gathered).any(axis=(0, 2)))[:, 0]
+            enough = min(max(2, _run_quads(self) * self.segments // 8), 16)
+            return replace(self, extra=self._quad_places(quads)) if len(quads) <= enough else self
+        rows = np.argwhere(excess.reshape(self.out_c, *self.depthwise_taps).any(axis=(0, 2)))[:, 0]
+        if self.fmt.name == "vnni512" and len(rows) == 1 and self.depthwise_taps[0] % 4:
+            return replace(self, spare_row=int(rows[0]))
+        return replace(self, parts=2)
+
+    def _quad_places(self, quads: np.ndarray) -> tuple[tuple[int, int], ...]:
+        """(segment, first byte) of quads that are counted over all segments."""
+        per_run = _run_quads(self)
+        last = max(0, self.run - 4)
+        return tuple((int(q) // per_run, min(int(q) % per_run * 4, last)) for q in quads)
+
+    @cached_property
+    def run(self) -> int:
+        """Bytes in a segment of a dense layer."""
+        run = _natural_run(self.in_c // self.groups, self.kernel[2], self.per_tap)
+        return (
+            ceil_div(int(np.prod(self.kernel)) * (self.in_c // self.groups), 4) * 4
+            if self.gathered
+            else run
+        )
+
+    @cached_property
+    def segments(self) -> int:
+        """Segments of a dense layer."""
+        taps = int(np.prod(self.kernel))
+        return 1 if self.gathered else taps if self.per_tap else taps // self.kernel[2]
 
     @cached_property
     def x_step(self) -> int:
@@ -193,6 +237,11 @@ class ConvI8:
         """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
         rows, columns = self.kernel[0] * self.kernel[1], self.kernel[2]
         return (columns, 1) if rows == 1 else (rows, columns)
+
+    @cached_property
+    def depthwise_rows(self) -> int:
+        """Rows that a depthwise tile reads: those of the kernel and the spare one."""
+        return self.depthwise_taps[0] + (self.spare_row >= 0)
 
     @cached_property
     def offset(self) -> int:
@@ -263,7 +312,7 @@ class ConvI8:
         kind = "s8" if self.x_signed else "u8"
         if not self.depthwise:
             return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}"
-        rows, columns = self.depthwise_taps
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         steps = f"s{self.stride[2]}d{self.dilation[2]}"
         parts = "_wide" if self.parts > 1 else ""
         return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
@@ -272,7 +321,7 @@ class ConvI8:
         name, signed = self._tile_name(size), int(self.x_signed)
         if not self.depthwise:
             return f"TVMRT_DEFINE_TILE_I8({name}, {size[0]}, {size[1]}, {signed})"
-        rows, columns = self.depthwise_taps
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         numbers = (rows, columns, self.stride[2], self.dilation[2], size[1], size[0], self.parts)
         return f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {', '.join(map(str, numbers))}, {signed})"
 
@@ -309,6 +358,9 @@ class ConvI8:
             "x_zero": self.x_zero,
             "depthwise": self.depthwise_block if self.depthwise else 0,
             "weights_step": self.depthwise_bytes(self.depthwise_block) if self.depthwise else 0,
+            "spare_row": self.spare_row,
+            "extra": "{" + ", ".join(map(array, self.extra or ((0, 0),))) + "}",
+            "extras": len(self.extra),
             "ob": ob,
             "wt": wt,
             "tile": f"{{{tiles}}}",
@@ -318,7 +370,7 @@ class ConvI8:
 
     def depthwise_bytes(self, block: int) -> int:
         """Bytes of the packed weights of a block of that many channels."""
-        rows, columns = self.depthwise_taps
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         if self.fmt.name in ("vnni512", "avx2"):
             return ceil_div(rows, 4) * 4 * columns * self.parts * block * (1 + self.fmt.wide)
         return rows * columns * block * self.parts
@@ -376,8 +428,7 @@ def pack_conv(
     """
     fmt = layer.fmt
     out_c = layer.out_c
-    centred = weights.reshape(out_c, -1, *layer.kernel).astype(np.int64)
-    centred = centred - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
+    centred = _centred(layer, weights, w_zero)
     taps = int(np.prod(centred.shape[1:]))
     folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
     zero = layer.x_zero if x_zero is None else x_zero
@@ -385,9 +436,12 @@ def pack_conv(
     if layer.depthwise:
         return PackedI8(_pack_depthwise(layer, centred), pad_channels(layer, _wrap(folded)), None)
     runs = _runs(layer, centred)
-    shift = np.zeros(out_c, np.int64) if fmt.wide else _shifts(runs.reshape(out_c, -1))
+    plain = fmt.wide or len(layer.extra) > 0
+    shift = np.zeros(out_c, np.int64) if plain else _shifts(runs.reshape(out_c, -1))
     folded = folded + shift * taps * layer.offset
     quads = _quads(runs - shift.reshape(-1, 1, 1), layer.gathered)
+    if layer.extra:
+        quads = _with_extra_quads(layer, quads)
     return PackedI8(
         _interleave(layer, quads),
         pad_channels(layer, _wrap(folded)),
@@ -395,11 +449,24 @@ def pack_conv(
     )
 
 
-def depthwise_parts(fmt: Format, weights: np.ndarray, w_zero: np.ndarray | int = 0) -> int:
-    """The ``parts`` that a depthwise layer with these weights needs: 2 where w - w_zero exceed int8."""
-    flat = weights.reshape(weights.shape[0], -1).astype(np.int64)
-    flat = flat - np.asarray(w_zero, np.int64).reshape(-1, 1)
-    return 1 if fmt.wide or (flat.min() >= -128 and flat.max() <= 127) else 2
+def _centred(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
+    """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
+    values = weights.reshape(layer.out_c, -1, *layer.kernel).astype(np.int64)
+    return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
+
+
+def _run_quads(layer: ConvI8) -> int:
+    return ceil_div(layer.run, 4)
+
+
+def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
+    """Quads bounded to int8, followed by what the layer's extra ones have to add."""
+    excess = quads - np.clip(quads, -128, 127)
+    places = layer._quad_places(np.arange(quads.shape[1]))
+    chosen = [places.index(place) for place in layer.extra]
+    if np.delete(excess, chosen, axis=1).any():
+        raise ValueError("the layer was not fitted to these weights: call fit() before pack_conv()")
+    return np.concatenate([quads - excess, excess[:, chosen]], axis=1)
 
 
 def sums_fit(layer: ConvI8, packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
@@ -462,8 +529,11 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
     if layer.fmt.name not in ("vnni512", "avx2"):
         kind = np.int8 if layer.parts == 1 else np.int16
         return np.ascontiguousarray(block.transpose(1, 2, 0), kind).reshape(-1).view(np.int8)
-    quads = np.zeros((channels, ceil_div(rows, 4) * 4, columns), np.int64)
+    quads = np.zeros((channels, ceil_div(layer.depthwise_rows, 4) * 4, columns), np.int64)
     quads[:, :rows] = block
+    if layer.spare_row >= 0:
+        bounded = np.clip(block, -128, 127)
+        quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, layer.spare_row]
     first = quads if layer.parts == 1 else np.clip(quads, -128, 127)
     parts = np.stack([first, quads - first][: layer.parts])
     parts = np.stack([_depthwise_lanes(layer, part) for part in parts])

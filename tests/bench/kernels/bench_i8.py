@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "kernels"))
 from i8_case import FLAGS, Shape, int8_range, layer, random_bytes, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.codegen.packing_i8 import FORMATS, depthwise_parts, pack_conv, pad_channels
+from tvmrt.codegen.packing_i8 import FORMATS, pack_conv, pad_channels
 
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
 
@@ -57,12 +57,20 @@ CHAINS = {
     "dense 1x128x128": [Shape(in_c=128, out_c=128, size=ONE, kernel=ONE, pad=NONE)],
     "matmul 128x256x256": [Shape(in_c=256, out_c=256, size=(1, 128), kernel=ONE, pad=NONE)],
 }
-# input signed, weights signed, zero point of the weights
-TYPES = {"u8s8": (False, True, 0), "s8s8": (True, True, 0), "u8u8": (False, False, 121)}
+# Input signed, weights signed, zero point of the weights. The weights of u8u8 are spread like those of networks: only the
+# largest do not fit into int8 once their zero point is taken off; those of u8uni are uniform.
+TYPES = {
+    "u8s8": (False, True, 0),
+    "s8s8": (True, True, 0),
+    "u8u8": (False, False, 121),
+    "u8uni": (False, False, 121),
+}
 LENGTH = 8
 
 
-def network(shapes: list[Shape], weights: list[np.ndarray], types: tuple[bool, bool, int], scale: float) -> bytes:
+def network(
+    shapes: list[Shape], weights: list[np.ndarray], types: tuple[bool, bool, int], scale: float
+) -> bytes:
     """The chain as QLinearConv nodes."""
     x_type = np.int8 if types[0] else np.uint8
     zero = np.array(0 if types[0] else 128, x_type)
@@ -78,7 +86,13 @@ def network(shapes: list[Shape], weights: list[np.ndarray], types: tuple[bool, b
         names = [f"t{i}", "one", "zx", f"w{i}", "ws", "zw", "one", "zx"]
         (top, bottom), (left, right) = shape.pad
         nodes.append(
-            helper.make_node("QLinearConv", names, [f"t{i + 1}"], pads=[top, left, bottom, right], group=shape.groups)
+            helper.make_node(
+                "QLinearConv",
+                names,
+                [f"t{i + 1}"],
+                pads=[top, left, bottom, right],
+                group=shape.groups,
+            )
         )
     kind = TensorProto.INT8 if types[0] else TensorProto.UINT8
     first, last = shapes[0], shapes[-1]
@@ -95,7 +109,9 @@ def network(shapes: list[Shape], weights: list[np.ndarray], types: tuple[bool, b
 
 def chain_source(layers: list) -> str:
     definitions = dict.fromkeys(line for conv in layers for line in conv.definitions())
-    structs = "\n".join(f"static const tvmrt_conv_i8 conv{i} = {c.initializer()};" for i, c in enumerate(layers))
+    structs = "\n".join(
+        f"static const tvmrt_conv_i8 conv{i} = {c.initializer()};" for i, c in enumerate(layers)
+    )
     calls = "\n".join(
         f"  {{ const tvmrt_conv_i8_data d = {{b[{i % 2}], w[{i}], bias[{i}], scale[{i}], shift[{i}], b[{(i + 1) % 2}], r,"
         f" NULL, NULL, 1}};\n    if (tvmrt_conv_i8_run(&conv{i}, &d) != 0) return -1; }}"
@@ -119,20 +135,28 @@ int run(void** b, const int8_t** w, const int32_t** bias, const float** scale, c
 class Ours:
     """The chain in our kernels."""
 
-    def __init__(self, fmt: str, shapes: list[Shape], weights: list[np.ndarray], types: tuple, scale: float) -> None:
+    def __init__(
+        self, fmt: str, shapes: list[Shape], weights: list[np.ndarray], types: tuple, scale: float
+    ) -> None:
         zero = 0 if types[0] else 128
         kind = np.int8 if types[0] else np.uint8
-        parts = [depthwise_parts(FORMATS[fmt], w, types[2]) for w in weights]
-        layers = [layer(FORMATS[fmt], s, types[0], zero, threads=1, parts=p) for s, p in zip(shapes, parts)]
+        layers = [
+            layer(FORMATS[fmt], s, types[0], zero, threads=1).fit(w, types[2])
+            for s, w in zip(shapes, weights)
+        ]
         packed = [pack_conv(conv, w, types[2]) for conv, w in zip(layers, weights)]
         scales = [pad_channels(conv, np.float32(scale)) for conv in layers]
-        most = max(max(int(np.prod(s.size)) * s.in_c, int(np.prod(s.out)) * s.out_c) for s in shapes)
+        most = max(
+            max(int(np.prod(s.size)) * s.in_c, int(np.prod(s.out)) * s.out_c) for s in shapes
+        )
         self.buffers = [np.zeros(most, kind) for _ in range(2)]
         self.range = int8_range(zero, types[0])
         self.keep = [packed, scales]
 
         def table(arrays: list) -> ctypes.Array:
-            return (ctypes.c_void_p * len(arrays))(*(None if a is None else a.ctypes.data for a in arrays))
+            return (ctypes.c_void_p * len(arrays))(
+                *(None if a is None else a.ctypes.data for a in arrays)
+            )
 
         self.arguments = [
             table(self.buffers), table([p.weights for p in packed]), table([p.bias for p in packed]), table(scales),
@@ -150,7 +174,13 @@ def measure(name: str, fmt: str, types: str, rounds: int = 15) -> None:
     shapes = (CHAINS[name] * LENGTH)[:LENGTH]
     rng = np.random.default_rng(1)
     kinds = TYPES[types]
-    weights = [random_bytes(rng, kinds[1], (s.out_c, s.in_c // s.groups, *s.kernel)) for s in shapes]
+    weights = [
+        random_bytes(rng, kinds[1], (s.out_c, s.in_c // s.groups, *s.kernel)) for s in shapes
+    ]
+    if types == "u8u8":
+        weights = [((w.astype(int) * 2 + 121) // 3).clip(5, 240).astype(np.uint8) for w in weights]
+        for w in weights:
+            w.reshape(-1)[w.size // 2] = 255
     scale = 0.01 / np.sqrt(weights[0][0].size)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -15,7 +15,6 @@ from tvmrt.codegen.packing_i8 import (
     FORMATS,
     ConvI8,
     Format,
-    depthwise_parts,
     pack_conv,
     pad_channels,
 )
@@ -213,6 +212,8 @@ TYPES = {
     "s8-u8-s8": (True, 127, False, 255, True, -128),
     "s8-s8-zero": (True, -128, True, -128, False, 255),
     "u8-s8-channel": (False, 77, True, "channel", True, 0),
+    "u8-u8-outliers": (False, 9, False, 120, False, 3),
+    "s8-u8-outliers": (True, 9, False, 140, True, 3),
 }
 
 
@@ -230,6 +231,9 @@ def check_conv(
     rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
     x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
     w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
+    if "outliers" in types:  # all but one weight fit into int8 once the zero point is taken off
+        w = (w // 3 + 80).astype(w.dtype)
+        w.reshape(-1)[w.size * 2 // 3] = 255 if w_zero < 128 else 0
     if w_zero == "channel":
         w_zero = rng.integers(-3, 4, shape.out_c)
     bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
@@ -240,7 +244,6 @@ def check_conv(
     out_range = int8_range(y_zero, y_signed)
     expected = requantise(acc, scale, y_zero, int(out_range[1]), int(out_range[2]))
     y = np.zeros((shape.batch, *shape.out, shape.out_c), np.int8 if y_signed else np.uint8)
-    parts = depthwise_parts(FORMATS[fmt], w, w_zero)
-    conv = layer(FORMATS[fmt], shape, x_signed, x_zero, parts=parts)
+    conv = layer(FORMATS[fmt], shape, x_signed, x_zero).fit(w, w_zero)
     run_conv(folder, conv, x, w, w_zero, bias, scale, y, out_range, cc=cc, flags=flags)
     np.testing.assert_array_equal(y, expected)

@@ -74,3 +74,11 @@ def test_types_give_numpys_bytes(tmp_path_factory, fmt, types):
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_give_numpys_bytes(tmp_path_factory, fmt, name):
     check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], "u8-u8-u8")
+
+
+@pytest.mark.parametrize("fmt", usable_formats())
+@pytest.mark.parametrize(
+    "name", ["3x3-first-layer", "3x3-dilated-few-channels", "groups-2", "1x1", "3x3-mono"]
+)
+def test_few_large_weights_take_extra_quads(tmp_path_factory, fmt, name):
+    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], "s8-u8-outliers")

@@ -56,6 +56,6 @@ SHAPES = {
 
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-u8"])
+@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-u8", "s8-u8-outliers"])
 def test_depthwise_gives_numpys_bytes(tmp_path_factory, fmt, name, types):
     check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], types)

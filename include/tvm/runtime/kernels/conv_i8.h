@@ -1,24 +1,24 @@
 /*!
  * \file conv_i8.h
- * \brief Convolution of 8-bit tensors, 1-D to 3-D, dense or grouped, by the register tile of
- * tile_i8.h.
+ * \brief Convolution of 8-bit tensors, 1-D to 3-D, dense, grouped or depthwise.
  *
  * Memory is channels-last: [N][D][H][W][C] with a pixel stride, so that input and output may be
- * channel slices of wider tensors. 1-D and 2-D convolutions have the missing extents 1. Matrix
- * products, see matmul_i8.h, are 1 x 1 convolutions.
+ * channel slices of wider tensors. 1-D and 2-D convolutions have the missing extents 1. A matrix
+ * product is a 1 x 1 convolution of M pixels, K input and N output channels. The tiles come from
+ * tile_i8.h (dense and grouped) or depthwise_i8.h.
  *
- * How the windows are read is decided by the shape alone (tvmrt_conv_i8_mode), and so is the length
- * of the segments by which the weights are packed:
+ * How the windows are read follows from the shape alone (tvmrt_conv_i8_mode), and so does the
+ * length of the segments by which weights are packed:
  *
- *   mode    when                                        segments              run
- *   direct  no horizontal padding, taps contiguous      KD * KH               KW * IC
- *           ... dilated in W (KW > 1) or groups > 1     KD * KH * KW          IC / groups
- *   ring    horizontal padding or strided channels      as direct, on padded copies of the rows in
- * use gather  the run would be shorter than 4 bytes       1                     KD * KH * KW * IC /
- * groups, zeros to a multiple of 4
+ *     mode    when                                    segments       run in bytes
+ *     direct  no horizontal padding, taps contiguous  KD * KH        KW * IC
+ *             and dilated (KW > 1) or groups > 1      KD * KH * KW   IC / groups
+ *     ring    horizontal padding or strided channels  as direct, on padded copies of the rows
+ *     gather  the run would be shorter than 4 bytes   1              KD * KH * KW * IC / groups,
+ *                                                                    zeros to a multiple of 4
  *
  * Example: 3 x 3, IC 3, OC 64, padding 1, stride 2 on AVX-512 VNNI with OB 4: ring mode, 3 segments
- * with run 9, which are 3 quads each (bytes 0-3, 4-7 and 5-8, in the last one only the byte 8 has a
+ * with run 9, which are 3 quads each (bytes 0-3, 4-7 and 5-8; in the last only the byte 8 has a
  * weight), one block of channels: 3 * 3 quads * 4 vectors * 64 bytes = 2304 bytes of weights.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_I8_H_
@@ -79,8 +79,12 @@ typedef struct tvmrt_conv_i8 {
   int32_t x_zero;      /*!< Zero point of the input, which padding has. */
   int32_t depthwise;   /*!< Channels in a block if depthwise, see depthwise_i8.h; 0: dense. */
   int32_t weights_step; /*!< Bytes of packed weights of a block; only for depthwise. */
-  int32_t ob;           /*!< Vectors of channels in a block; only for dense. */
-  int32_t wt;           /*!< Pixels in a tile. */
+  int32_t spare_row;    /*!< Kernel row that a depthwise tile reads twice, or -1. */
+  /*! {segment, first byte} of each quad that is counted twice, see tile_i8.h. */
+  int32_t extra[TVMRT_TILE_I8_MAX_EXTRAS][2];
+  int32_t extras; /*!< Number of those quads. */
+  int32_t ob;     /*!< Vectors of channels in a block; only for dense. */
+  int32_t wt;     /*!< Pixels in a tile. */
   /*! tile[0]: ob vectors, tile[1]: the vectors left over in the last block of a group; each for wt
      pixels and for tvmrt_conv_i8_width() % wt. Those that do not occur are NULL. */
   tvmrt_tile_i8 tile[2][2];
@@ -138,7 +142,8 @@ TVMRT_INLINE int32_t tvmrt_conv_i8_taps(const tvmrt_conv_i8* c) {
 
 TVMRT_INLINE int32_t tvmrt_conv_i8_segments(const tvmrt_conv_i8* c) {
   if (tvmrt_conv_i8_natural_run(c) < 4) return 1;
-  return c->kernel[0] * c->kernel[1] * (tvmrt_conv_i8_per_tap(c) ? c->kernel[2] : 1);
+  return c->kernel[0] * c->kernel[1] * (tvmrt_conv_i8_per_tap(c) ? c->kernel[2] : 1) +
+         (c->depthwise && c->spare_row >= 0);
 }
 
 TVMRT_INLINE int32_t tvmrt_conv_i8_run_bytes(const tvmrt_conv_i8* c) {
@@ -215,8 +220,10 @@ TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8*
   w->chunks = tvmrt_i8_ceil_div(w->width, w->chunk);
   w->args.segments = tvmrt_conv_i8_segments(c);
   w->args.run = run;
-  w->channel_bytes = (int64_t)w->args.segments * tvmrt_i8_ceil_div(run, 4) *
+  w->channel_bytes = ((int64_t)w->args.segments * tvmrt_i8_ceil_div(run, 4) + c->extras) *
                      (TVMRT_I8_QUAD_BYTES / TVMRT_I8_LANES);
+  w->args.extra = c->extra[0];
+  w->args.extras = c->extras;
   if (c->depthwise) w->channel_bytes = c->weights_step / c->depthwise;
   w->args.x_pixel = w->mode == TVMRT_CONV_I8_RING ? c->in_c : c->x_stride;
   w->args.x_step = c->stride[2] * c->x_stride;
@@ -350,6 +357,7 @@ TVMRT_INLINE void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row)
       for (int32_t t = 0; t < taps; t++) *segment++ = start + t * tap_step;
     }
   }
+  if (c->depthwise && c->spare_row >= 0) *segment = w->segment[c->spare_row];
 }
 
 /*! \brief Copies the windows of a chunk for one group: [pixel][kd][kh][kw][channel of the group],
@@ -394,6 +402,13 @@ TVMRT_INLINE int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_t
   return pixel * w->args.x_step + (int64_t)group * (w->conv->in_c / w->conv->groups);
 }
 
+/*! \brief 1 if any of n numbers is not 0. */
+TVMRT_INLINE int tvmrt_i8_any(const int32_t* v, int32_t n) {
+  int32_t any = 0;
+  for (int32_t i = 0; i < n; i++) any |= v[i];
+  return any != 0;
+}
+
 /*! \brief All pixels of a chunk for one block of channels. */
 TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
                                       int32_t pixels, int32_t block) {
@@ -424,7 +439,7 @@ TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_
         in_group;
     y_step = c->y_stride[3];
   }
-  const int32_t* sums = data->shift != NULL ? w->sums : NULL;
+  const int32_t* sums = w->args.shift != NULL && tvmrt_i8_any(w->args.shift, most) ? w->sums : NULL;
   int32_t p = 0;
   for (; p + c->wt <= pixels; p += c->wt) {
     c->tile[last][0](&w->args, offset + p * w->args.x_step, y + p * y_step,

@@ -1,34 +1,46 @@
 /*!
  * \file tile_i8.h
- * \brief The register tile of all dense integer layers: WT pixels x (OB vectors of output
- * channels).
+ * \brief The register tile of all dense integer layers: WT pixels x (OB vectors of channels).
  *
  * A tile adds, for WT output pixels and OB * LANES output channels, the products of the bytes in a
  * window of the input with packed weights, and stores the sums as int32 or, rescaled and rounded,
- * as bytes. The window is a list of segments: runs of `run` bytes that lie one behind the other in
- * memory. A convolution without dilation has one run of KW * IC bytes per kernel row, a dilated or
- * grouped one a run of IC / groups bytes per tap, a matrix product a single run of K bytes. run is
- * at least 4.
+ * as bytes. The window is a list of segments: runs of `run` neighbouring bytes. A convolution
+ * without dilation has one run of KW * IC bytes per kernel row, a dilated or grouped one a run of
+ * IC / groups bytes per tap, a matrix product a single run of K bytes. run is at least 4.
  *
- * Packed weights: [block of channels][segment][quad][vector][weights of one quad for all lanes, see
- * simd_i8.h]. A run whose length is no multiple of 4 ends with a quad that starts at run - 4: the
- * bytes that the quad before has counted already have the weight 0 in it. So nothing is ever read
- * outside a run. Channels behind the last are weights of 0; bias, scale and shift have as many
- * entries as the channels so padded.
+ * Packed weights:
  *
- * Example: TVMRT_I8_PLAIN (1 lane), OB 2, one segment, run 6, the weights of the channels being a0
- * .. a5, b0 .. b5, is packed as a0 a1 a2 a3 | b0 b1 b2 b3 | 0 0 a4 a5 | 0 0 b4 b5 where the second
- * pair of quads meets the input bytes 2, 3, 4, 5.
+ *     [block of OB vectors][segment][quad of the run][vector][quad of weights, see simd_i8.h]
  *
- * Values: with x the input, zx its zero point, w and zw the weight and its zero point of the
- * channel, q    = w - zw - shift                              int8 (int16 for AVX2, where shift is
- * 0) bias = bias of the layer - x' zero * sum(w - zw) + shift * K * (x' - x) sum((x - zx) * (w -
- * zw)) + bias of the layer  =  sum(x' * q) + shift * sum(x) + bias where x' is x as the format
- * multiplies it: x, x + 128 or x - 128. Only channels whose w - zw do not fit into int8 have a
- * shift; then the driver sums the window, once per pixel for all channels.
+ * A run whose length is no multiple of 4 ends with a quad that starts at run - 4: the bytes that
+ * the quad before has counted have the weight 0 in it. So nothing is read outside a run. Channels
+ * behind the last have weights of 0; bias, scale and shift have an entry for each of them too.
+ *
+ * Example: TVMRT_I8_PLAIN (1 lane), OB 2, one segment, run 6, weights a0 .. a5 of one channel and
+ * b0 .. b5 of the other are packed as
+ *
+ *     a0 a1 a2 a3   b0 b1 b2 b3   0 0 a4 a5   0 0 b4 b5
+ *
+ * where the last two quads meet the input bytes 2, 3, 4, 5.
+ *
+ * Values: x is the input with zero point zx; w, zw the weight and its zero point of a channel; x'
+ * is x as the format multiplies it: x, x + 128 or x - 128; zx' likewise.
+ *
+ *     q    = w - zw - shift                      int8; int16 for AVX2, where shift is 0
+ *     bias = bias of the layer - zx' * sum(w - zw) + shift * K * (x' - x)
+ *     sum(x' * q) + shift * sum(x) + bias  =  sum((x - zx) * (w - zw)) + bias of the layer
+ *
+ * Weights less their zero point need not fit into int8 (think of uint8 weights). Two ways out:
+ *
+ *     extra quads  The few quads that contain such a weight of any channel are multiplied a second
+ *                  time, by what is left of the weights. These weights follow those of the last
+ *                  segment; shift is 0.
+ *     shift        Where there are many: q is moved into int8 by a number per channel, and the sum
+ *                  of the window, computed once per pixel for all channels, carries the rest.
  *
  * The output is y = clamp(round(float32(sum) * scale) + zero), ties to even: bit for bit what ONNX
- * defines for QLinearConv with scale = float32(x_scale * w_scale) / y_scale.
+ * defines for QLinearConv with scale = float32(x_scale * w_scale) / y_scale. |sum * scale| must be
+ * below 2 ^ 31, which any sensible scale ensures.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_I8_H_
@@ -38,6 +50,8 @@
 /*! \brief Most vectors of channels and most pixels in one tile. */
 #define TVMRT_TILE_I8_MAX_OB 8
 #define TVMRT_TILE_I8_MAX_WT 16
+/*! \brief Most quads that are counted twice. */
+#define TVMRT_TILE_I8_MAX_EXTRAS 16
 
 /*! \brief What the tiles of one block of channels share; everything is borrowed for the call. */
 typedef struct tvmrt_tile_i8_args {
@@ -49,9 +63,11 @@ typedef struct tvmrt_tile_i8_args {
   const int8_t* weights;         /*!< Packed weights of this block. */
   const int32_t* bias;           /*!< Folded bias of this block's channels. */
   const float* scale;            /*!< Multiplier per channel; not used for int32 output. */
-  const int32_t* shift; /*!< Part of the weights that sum(x) carries, or NULL where all are 0. */
-  const tvmrt_i8_range* range; /*!< Output in bytes; NULL: int32 sums. */
-  int64_t y_step;              /*!< Elements from one output pixel to the next. */
+  const int32_t* shift;          /*!< Part of the weights that sum(x) carries; NULL: all are 0. */
+  const int32_t* extra;          /*!< {segment, first byte} of the quads that are counted twice. */
+  int32_t extras;                /*!< Number of those quads. */
+  const tvmrt_i8_range* range;   /*!< Output in bytes; NULL: int32 sums. */
+  int64_t y_step;                /*!< Elements from one output pixel to the next. */
   int32_t channels; /*!< Channels to store; 1 to OB * LANES. For int32 sums always all. */
 } tvmrt_tile_i8_args;
 
@@ -118,6 +134,12 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_
       weights += ob * TVMRT_I8_QUAD_BYTES;
     }
   }
+  for (int32_t e = 0; e < a->extras; e++, weights += ob * TVMRT_I8_QUAD_BYTES) {
+    const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
+    const uint8_t* start = a->segment[a->extra[2 * e]] + a->extra[2 * e + 1] + offset;
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = start + t * step;
+    tvmrt_tile_i8_quad(ob, wt, is_signed, x, 0, step, weights, acc);
+  }
   if (sums != NULL) {
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
       TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
@@ -154,20 +176,35 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_
     tvmrt_tile_i8_body(ob, wt, is_signed, a, offset, y, sums);                   \
   }
 
+#if TVMRT_I8_CAN_AVX2
+/*! \brief The sum of the four 64-bit lanes, which is small. */
+TVMRT_INLINE int32_t tvmrt_i8_sum_lanes(__m256i v) {
+  __m128i half = _mm_add_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  return _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)));
+}
+#endif
+
 /*! \brief sum(x) over one run of n bytes. */
 TVMRT_INLINE int32_t tvmrt_i8_sum_run(const uint8_t* x, int64_t n, int is_signed) {
   int32_t sum = 0;
   int64_t i = 0;
 #if TVMRT_I8_CAN_AVX2
   const __m256i flip = _mm256_set1_epi8((char)(is_signed ? 128 : 0));
-  __m256i wide = _mm256_setzero_si256();
+  const __m256i none = _mm256_setzero_si256();
+  __m256i wide = none;
   for (; i + 32 <= n; i += 32) {
     __m256i v = _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)(x + i)), flip);
-    wide = _mm256_add_epi64(wide, _mm256_sad_epu8(v, _mm256_setzero_si256()));
+    wide = _mm256_add_epi64(wide, _mm256_sad_epu8(v, none));
   }
-  __m128i half = _mm_add_epi64(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
-  sum = _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half))) -
-        (is_signed ? (int32_t)i * 128 : 0);
+#if TVMRT_I8_CAN_VNNI
+  if (i < n) {
+    __mmask32 first = (__mmask32)(((uint64_t)1 << (n - i)) - 1);
+    __m256i v = _mm256_maskz_mov_epi8(first, _mm256_maskz_loadu_epi8(first, x + i) ^ flip);
+    wide = _mm256_add_epi64(wide, _mm256_sad_epu8(v, none));
+    i = n;
+  }
+#endif
+  sum = tvmrt_i8_sum_lanes(wide) - (is_signed ? (int32_t)i * 128 : 0);
 #endif
   for (; i < n; i++) sum += is_signed ? (int32_t)((const int8_t*)x)[i] : (int32_t)x[i];
   return sum;
