@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
+from .writer import wrap
+
 
 def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
     """Lines of C: the profile slot, the sequence of calls, the packed main function."""
@@ -46,7 +48,7 @@ def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
 
 
 def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
-    from .c_source import call_arguments, wrap
+    from .c_source import call_arguments
 
     declared = [
         f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *{name}" for name, b in pointers

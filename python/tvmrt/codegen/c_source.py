@@ -11,9 +11,8 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer
 from .metadata import print_metadata
 from .naming import Namer, identifier
 from .target import Target
-from .writer import Function, FunctionWriter, Parameter, Weights, access_note, literal
+from .writer import Function, FunctionWriter, Parameter, Weights, access_note, literal, wrap
 
-LINE = 100
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
 
@@ -83,7 +82,7 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
     f = FunctionWriter(symbol, step, weights, target.threads)
     step.lowering.emit(step, f)
     parameters = f.parameters()
-    lines = _comment(step, f)
+    lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:
         lines += [*_signature(symbol, parameters, " {"), *f.lines, "}"]
     else:
@@ -106,22 +105,6 @@ def _safe(text: str) -> str:
     """A name from the network inside a C comment: nothing may end the comment or the line."""
     clean = "".join(c if c.isprintable() else "?" for c in text)
     return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
-
-
-def wrap(head: str, parts: Sequence[str], end: str, depth: int = 0) -> list[str]:
-    """``head(part, part)end`` on one line if it fits, else the parts below each other."""
-    margin = "  " * depth
-    text = f"{margin}{head}({', '.join(parts)}){end}"
-    if len(text) <= LINE:
-        return [text]
-    lines, line = [f"{margin}{head}("], f"{margin}    "
-    closed = [*(f"{part}, " for part in parts[:-1]), f"{parts[-1]}){end}"]
-    for part in closed:
-        if len(line) + len(part.rstrip()) > LINE and line.strip():
-            lines.append(line.rstrip())
-            line = f"{margin}    "
-        line += part
-    return [*lines, line.rstrip()]
 
 
 def _signature(symbol: str, parameters: Sequence[Parameter], end: str) -> list[str]:

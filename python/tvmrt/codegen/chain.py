@@ -22,6 +22,8 @@ def headers_of(text: str) -> list[str]:
         found.append("scalar_int.h")
     if re.search(r"tvmrt_\w+_f(32|64)\(", text):
         found.append("scalar_math.h")
+    if "tvmrt_quantize_" in text:
+        found.append("scalar_quant.h")
     return found
 
 
@@ -34,9 +36,7 @@ def scalar_literal(value: Value) -> str | None:
     return literal(flat[0], value.dtype) if same else None
 
 
-def print_chain(
-    f: FunctionWriter, nodes: Sequence[Node], names: dict[Value, str], tag: str = "v"
-) -> None:
+def print_chain(f: FunctionWriter, nodes: Sequence[Node], names: dict[Value, str]) -> None:
     """Print the nodes in order. ``names`` holds a C expression for every value read from
     outside and receives the variable of every value computed.
     """
@@ -48,8 +48,10 @@ def print_chain(
                     raise ValueError(f"{node!r}: no expression for {value!r}")
                 names[value] = text
         out = node.output
-        variable = f"{tag}{len(f._names)}"
-        variable = f.fresh(variable)
+        if node.op == "identity":
+            names[out] = names[node.inputs[0]]
+            continue
+        variable = f.fresh(f"{node.op}_1")
         text = expression(node, names)
         f.include(*headers_of(text))
         f.line(f"const {out.dtype.c} {variable} = {text};")

@@ -16,7 +16,7 @@ from tvmrt.ir import Node, Strided, Value, dense
 from tvmrt.ir.program import Access, Step, pixel_stride
 
 from .chain import print_chain, scalar_literal
-from .writer import FunctionWriter
+from .writer import FunctionWriter, wrap
 
 
 @dataclass
@@ -157,7 +157,7 @@ def emit_row_epilogue(
         member = f"operand{len(members)}"
         members.append((value.dtype.c, member, pointer))
         loads.append((value, member, pixel, channel))
-    f.define(_row_function(f, name, epilogue, y_stride, members, loads, known))
+    f.helper(_row_function(f, name, epilogue, y_stride, members, loads, known))
     if not members:
         return name, "NULL"
     f.line(f"const {name}_operands operands = {{{', '.join(p for _, _, p in members)}}};")
@@ -182,20 +182,18 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
     lines = []
     if members:
         lines += [
+            "",
             "typedef struct {",
             *(f"  const {ctype} *{member};" for ctype, member, _ in members),
             f"}} {name}_operands;",
-            "",
         ]
-    lines += [
-        f"static void {name}(float *out, int64_t pixel, int pixels, int channel, int channels,",
-        f"{' ' * (len(name) + 13)}const void *ctx) {{",
-    ]
+    parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
+    lines += ["", *wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")]
     if members:
         inner.line(f"const {name}_operands *operands = (const {name}_operands *)ctx;")
         for ctype, member, _ in members:
             inner.fresh(member)
-            inner.line(f"const {ctype} *{member} = operands->{member};")
+            inner.line(f"const {ctype} *restrict {member} = operands->{member};")
     else:
         inner.line("(void)ctx;")
     pixel_used = any(p for _, _, p, _ in loads)
@@ -205,9 +203,8 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
     if not channel_used:
         inner.line("(void)channel;")
     with inner.block("for (int t = 0; t < pixels; ++t)"):
-        inner.line(f"float *row = out + (int64_t)t * {y_stride};")
+        inner.line(f"float *restrict row = out + (int64_t)t * {y_stride};")
         inner.fresh("row")
-        inner.line("#pragma GCC ivdep")
         with inner.block("for (int c = 0; c < channels; ++c)"):
             inner.line("const float sum = row[c];")
             inner.fresh("sum")
@@ -225,4 +222,4 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
             print_chain(inner, epilogue.rest, known)
             inner.line(f"row[c] = {known[epilogue.rest[-1].output]};")
     f.include(*inner.includes)
-    return "\n".join([*lines, *inner.lines, "}", ""])
+    return "\n".join([*lines[1:], *inner.lines, "}", ""])

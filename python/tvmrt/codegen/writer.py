@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -36,6 +36,25 @@ def _float_literal(number: float, bits: int) -> str:
     if "." not in text and "e" not in text:
         text += ".0"
     return text + ("f" if bits == 32 else "")
+
+
+LINE = 100  # columns of generated C
+
+
+def wrap(head: str, parts: Sequence[str], end: str, depth: int = 0) -> list[str]:
+    """``head(part, part)end`` on one line if it fits, else the parts below each other."""
+    margin = "  " * depth
+    text = f"{margin}{head}({', '.join(parts)}){end}"
+    if len(text) <= LINE:
+        return [text]
+    lines, line = [f"{margin}{head}("], f"{margin}    "
+    closed = [*(f"{part}, " for part in parts[:-1]), f"{parts[-1]}){end}"]
+    for part in closed:
+        if len(line) + len(part.rstrip()) > LINE and line.strip():
+            lines.append(line.rstrip())
+            line = f"{margin}    "
+        line += part
+    return [*lines, line.rstrip()]
 
 
 class Weights:
@@ -94,12 +113,14 @@ class FunctionWriter:
         self.threads = threads
         self.includes: set[str] = set()
         self.definitions: list[str] = []
+        self.helpers: list[str] = []
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: int | None = None
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
+        self._named_reads: set[int] = set()
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
         many_reads, many_writes = len(step.reads) > 1, len(step.writes) > 1
@@ -129,10 +150,11 @@ class FunctionWriter:
 
     def fresh(self, name: str) -> str:
         """A name for a parameter or variable that nothing else in the function has."""
-        candidate, count = name, 1
+        stem, count = name.rstrip("0123456789"), 1
+        candidate = name
         while candidate in self._names:
             count += 1
-            candidate = f"{name}{count}"
+            candidate = f"{stem}{count}"
         self._names.add(candidate)
         return candidate
 
@@ -143,8 +165,13 @@ class FunctionWriter:
         return self.writes[index].name
 
     def name_read(self, index: int, name: str) -> str:
-        """Give an operand's pointer the name that its role has in the literature."""
-        self.reads[index].name = self.fresh(name)
+        """Give an operand's pointer the name that its role has in the literature.
+
+        An operand of two roles keeps the first name.
+        """
+        if index not in self._named_reads:
+            self._named_reads.add(index)
+            self.reads[index].name = self.fresh(name)
         return self.reads[index].name
 
     def name_write(self, index: int, name: str) -> str:
@@ -172,6 +199,10 @@ class FunctionWriter:
         """Text at file scope in front of the function; equal text is printed once a file."""
         if text not in self.definitions:
             self.definitions.append(text)
+
+    def helper(self, text: str) -> None:
+        """A static function or type that only this function uses, printed in front of it."""
+        self.helpers.append(text)
 
     def line(self, text: str = "") -> None:
         for part in text.split("\n"):
