@@ -1,0 +1,291 @@
+/*!
+ * \file recurrent.h
+ * \brief LSTM, GRU and RNN in float32: the recurrence of one direction over a sequence.
+ *
+ * The input's share of the gates, x [steps][batch][gates * hidden], is computed beforehand for all
+ * steps by one matrix product, biases included. Each step here is one product of the previous
+ * state with the recurrence weights by the register tile, then one loop over the hidden units with
+ * all gates in registers.
+ *
+ * Weights: the recurrence matrix, transposed to [hidden][gates * hidden], packed as
+ * matmul_f32.h describes. Gates stand in ONNX's order: LSTM i o f c, GRU z r h.
+ *
+ * A cell is instantiated once a file for each choice of activations, which are functions or macros
+ * of one float that compilers can vectorise:
+ *
+ *   TVMRT_DEFINE_LSTM_F32(my_lstm, tvmrt_sigmoid_f32, tvmrt_tanh_f32, tvmrt_tanh_f32)
+ *   TVMRT_DEFINE_GRU_F32(my_gru, tvmrt_sigmoid_f32, tvmrt_tanh_f32)
+ *   TVMRT_DEFINE_RNN_F32(my_rnn, tvmrt_tanh_f32)
+ *
+ * Cells run on the calling thread: a step depends on the one before and is too short to share.
+ */
+#ifndef TVM_RUNTIME_KERNELS_RECURRENT_H_
+#define TVM_RUNTIME_KERNELS_RECURRENT_H_
+
+#include <math.h>
+#include <tvm/runtime/kernels/tile_f32.h>
+
+/*! \brief One direction of a recurrent layer; distances are in floats. */
+typedef struct {
+  int32_t steps;
+  int32_t batch;
+  int32_t hidden;
+  /*! \brief Whether the last step of each sequence comes first. */
+  int32_t reverse;
+  /*! \brief Distance of neighbouring steps, and of neighbouring rows of the batch. */
+  int64_t x_step, x_row;
+  int64_t y_step, y_row;
+  /*! \brief Bound of the magnitude of what goes into an activation; INFINITY for none. */
+  float clip;
+} tvmrt_recurrent_f32_layer;
+
+/* Weights, states and results of one call; see the cells. */
+typedef struct {
+  const float* x;
+  const float* r;
+  const float* r_hidden;
+  const float* bias;
+  const float* peephole;
+  const float* h0;
+  const float* c0;
+  const int32_t* lengths;
+  float* y;
+  float* h;
+  float* c;
+  float* sums;
+} tvmrt_recurrent_f32_job;
+
+/* sums[b][n] = bias + h[b] * r for all rows of the batch; the state is dense. */
+static inline int tvmrt_recurrent_f32_product(const tvmrt_recurrent_f32_layer* layer,
+                                              const tvmrt_tiles_f32* tiles, const float* h,
+                                              const float* r, const float* bias, int n,
+                                              int sums_row, float* sums) {
+  tvmrt_segment_f32 segment = {h, 0};
+  tvmrt_tile_row_f32_args row;
+  memset(&row, 0, sizeof(row));
+  row.tiles = tiles;
+  row.tile.segments = &segment;
+  row.tile.segment_count = 1;
+  row.tile.run = layer->hidden;
+  row.tile.x_stride = layer->hidden;
+  row.tile.w_stride = tiles->block;
+  row.tile.out_stride = sums_row;
+  row.tile.lo = -INFINITY;
+  row.tile.hi = INFINITY;
+  row.w = r;
+  row.w_block = (int64_t)layer->hidden * tiles->block;
+  row.bias = bias;
+  row.out = sums;
+  return tvmrt_tile_row_f32(&row, 0, layer->batch, 0, n);
+}
+
+/* States before the first step: given ones or zeros. */
+static inline void tvmrt_recurrent_f32_start(const tvmrt_recurrent_f32_layer* layer,
+                                             const float* given, float* state) {
+  const size_t bytes = (size_t)layer->batch * (size_t)layer->hidden * sizeof(float);
+  if (given) {
+    memcpy(state, given, bytes);
+  } else {
+    memset(state, 0, bytes);
+  }
+}
+
+/* Steps of one row's sequence that count; never more than there are. */
+static inline int tvmrt_recurrent_f32_length(const tvmrt_recurrent_f32_layer* layer,
+                                             const int32_t* lengths, int b) {
+  if (!lengths || lengths[b] > layer->steps) return layer->steps;
+  return lengths[b] < 0 ? 0 : lengths[b];
+}
+
+/* Zeros behind the end of each sequence. */
+static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* layer,
+                                           const int32_t* lengths, float* y) {
+  if (!lengths) return;
+  for (int b = 0; b < layer->batch; b++) {
+    for (int t = tvmrt_recurrent_f32_length(layer, lengths, b); t < layer->steps; t++) {
+      memset(y + t * layer->y_step + b * layer->y_row, 0, (size_t)layer->hidden * sizeof(float));
+    }
+  }
+}
+
+/* The place in the sequence of row b that the s-th step works on; -1 behind its end. */
+static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* layer,
+                                            const int32_t* lengths, int b, int s) {
+  const int length = tvmrt_recurrent_f32_length(layer, lengths, b);
+  if (s >= length) return -1;
+  return layer->reverse ? length - 1 - s : s;
+}
+
+#define TVMRT_RECURRENT_CLIP(v, bound) ((v) > (bound) ? (bound) : (v) < -(bound) ? -(bound) : (v))
+
+/*!
+ * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output):
+ *
+ *   int NAME(layer, tiles, job, input_forget)
+ *
+ * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f, or NULL), lengths (steps of each
+ * row, or NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of
+ * batch * 4 * hidden floats). No two may overlap. input_forget: the forget gate is 1 - i.
+ * Returns 0, or -1 where the tiles do not cover the batch.
+ */
+/* clang-format off */
+#define TVMRT_DEFINE_LSTM_F32(NAME, F, G, H)                                                       \
+  static inline void NAME##_unit(int hidden, float clip, int input_forget,                         \
+                                 const float* TVMRT_RESTRICT x, const float* TVMRT_RESTRICT s,     \
+                                 const float* TVMRT_RESTRICT p, float* TVMRT_RESTRICT h,           \
+                                 float* TVMRT_RESTRICT c, float* TVMRT_RESTRICT y) {               \
+    for (int j = 0; j < hidden; j++) {                                                             \
+      const float old = c[j];                                                                      \
+      const float ui = x[j] + s[j] + (p ? p[j] * old : 0.0f);                                      \
+      const float uf = x[2 * hidden + j] + s[2 * hidden + j] + (p ? p[2 * hidden + j] * old : 0.0f); \
+      const float uc = x[3 * hidden + j] + s[3 * hidden + j];                                      \
+      const float in = F(TVMRT_RECURRENT_CLIP(ui, clip));                                          \
+      const float keep = input_forget ? 1.0f - in : F(TVMRT_RECURRENT_CLIP(uf, clip));             \
+      const float cell = keep * old + in * G(TVMRT_RECURRENT_CLIP(uc, clip));                      \
+      const float uo = x[hidden + j] + s[hidden + j] + (p ? p[hidden + j] * cell : 0.0f);          \
+      const float state = F(TVMRT_RECURRENT_CLIP(uo, clip)) * H(cell);                             \
+      c[j] = cell;                                                                                 \
+      h[j] = state;                                                                                \
+      y[j] = state;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
+                          const tvmrt_recurrent_f32_job* job, int input_forget) {                  \
+    const int hidden = layer->hidden;                                                              \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    tvmrt_recurrent_f32_start(layer, job->c0, job->c);                                             \
+    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
+    for (int s = 0; s < layer->steps; s++) {                                                       \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, 4 * hidden, 4 * hidden,  \
+                                      job->sums) != 0)                                             \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        if (t < 0) continue;                                                                       \
+        NAME##_unit(hidden, layer->clip, input_forget,                                             \
+                    job->x + t * layer->x_step + b * layer->x_row,                                 \
+                    job->sums + (int64_t)b * 4 * hidden, job->peephole,                            \
+                    job->h + (int64_t)b * hidden, job->c + (int64_t)b * hidden,                    \
+                    job->y + t * layer->y_step + b * layer->y_row);                                \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+
+/*!
+ * \brief Defines a GRU with the activations F (gates) and G (hidden):
+ *
+ *   int NAME(layer, tiles, job)
+ *
+ * Two forms. Where job->r_hidden is NULL, the reset gate scales the product with the state (ONNX's
+ * linear_before_reset): r holds all three gates, bias (or NULL) is the hidden gate's own
+ * recurrence bias behind 2 * hidden zeros, filled up to whole blocks. Otherwise r holds the gates
+ * z and r, r_hidden the hidden gate, which is multiplied with the scaled state.
+ * job->sums: scratch memory of batch * 4 * hidden floats. The rest is as for the LSTM.
+ */
+#define TVMRT_DEFINE_GRU_F32(NAME, F, G)                                                           \
+  static inline void NAME##_unit(int hidden, float clip, const float* TVMRT_RESTRICT x,            \
+                                 const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h,           \
+                                 float* TVMRT_RESTRICT y) {                                        \
+    for (int j = 0; j < hidden; j++) {                                                             \
+      const float uz = x[j] + s[j], ur = x[hidden + j] + s[hidden + j];                            \
+      const float update = F(TVMRT_RECURRENT_CLIP(uz, clip));                                      \
+      const float reset = F(TVMRT_RECURRENT_CLIP(ur, clip));                                       \
+      const float uh = x[2 * hidden + j] + reset * s[2 * hidden + j];                              \
+      const float state = (1.0f - update) * G(TVMRT_RECURRENT_CLIP(uh, clip)) + update * h[j];     \
+      h[j] = state;                                                                                \
+      y[j] = state;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  /* The state scaled by the reset gate; the update gate replaces its own sum. */                  \
+  static inline void NAME##_reset(int hidden, float clip, const float* TVMRT_RESTRICT x,           \
+                                  float* TVMRT_RESTRICT s, const float* TVMRT_RESTRICT h,          \
+                                  float* TVMRT_RESTRICT scaled) {                                  \
+    for (int j = 0; j < hidden; j++) {                                                             \
+      const float uz = x[j] + s[j], ur = x[hidden + j] + s[hidden + j];                            \
+      s[j] = F(TVMRT_RECURRENT_CLIP(uz, clip));                                                    \
+      scaled[j] = F(TVMRT_RECURRENT_CLIP(ur, clip)) * h[j];                                        \
+    }                                                                                              \
+  }                                                                                                \
+  static inline void NAME##_update(int hidden, float clip, const float* TVMRT_RESTRICT x,          \
+                                   const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h,         \
+                                   float* TVMRT_RESTRICT y) {                                      \
+    for (int j = 0; j < hidden; j++) {                                                             \
+      const float uh = x[2 * hidden + j] + s[2 * hidden + j];                                      \
+      const float state = (1.0f - s[j]) * G(TVMRT_RECURRENT_CLIP(uh, clip)) + s[j] * h[j];         \
+      h[j] = state;                                                                                \
+      y[j] = state;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
+                          const tvmrt_recurrent_f32_job* job) {                                    \
+    const int hidden = layer->hidden, gates = job->r_hidden ? 2 : 3;                               \
+    float* scaled = job->sums + (int64_t)layer->batch * 3 * hidden;                                \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
+    for (int s = 0; s < layer->steps; s++) {                                                       \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, job->bias, gates * hidden,     \
+                                      3 * hidden, job->sums) != 0)                                 \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch && job->r_hidden; b++) {                                    \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        NAME##_reset(t < 0 ? 0 : hidden, layer->clip,                                              \
+                     job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row,                  \
+                     job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
+                     scaled + (int64_t)b * hidden);                                                \
+        if (t < 0) memset(scaled + (int64_t)b * hidden, 0, (size_t)hidden * sizeof(float));        \
+      }                                                                                            \
+      if (job->r_hidden &&                                                                         \
+          tvmrt_recurrent_f32_product(layer, tiles, scaled, job->r_hidden, NULL, hidden,           \
+                                      3 * hidden, job->sums + 2 * hidden) != 0)                    \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        if (t < 0) continue;                                                                       \
+        (job->r_hidden ? NAME##_update : NAME##_unit)(                                             \
+            hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,                    \
+            job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,                     \
+            job->y + t * layer->y_step + b * layer->y_row);                                        \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+
+/*!
+ * \brief Defines a plain RNN with the activation F: int NAME(layer, tiles, job).
+ *
+ * job->sums: scratch memory of batch * hidden floats. The rest is as for the LSTM.
+ */
+#define TVMRT_DEFINE_RNN_F32(NAME, F)                                                              \
+  static inline void NAME##_unit(int hidden, float clip, const float* TVMRT_RESTRICT x,            \
+                                 const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h,           \
+                                 float* TVMRT_RESTRICT y) {                                        \
+    for (int j = 0; j < hidden; j++) {                                                             \
+      const float u = x[j] + s[j];                                                                 \
+      const float state = F(TVMRT_RECURRENT_CLIP(u, clip));                                        \
+      h[j] = state;                                                                                \
+      y[j] = state;                                                                                \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
+                          const tvmrt_recurrent_f32_job* job) {                                    \
+    const int hidden = layer->hidden;                                                              \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
+    for (int s = 0; s < layer->steps; s++) {                                                       \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, hidden, hidden,          \
+                                      job->sums) != 0)                                             \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        if (t < 0) continue;                                                                       \
+        NAME##_unit(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,            \
+                    job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden,                 \
+                    job->y + t * layer->y_step + b * layer->y_row);                                \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+/* clang-format on */
+
+#endif /* TVM_RUNTIME_KERNELS_RECURRENT_H_ */

@@ -1,0 +1,123 @@
+"""Single-node ONNX networks, many in one model: compile once, compare each with a reference."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+IR_VERSION = 10
+
+
+@dataclass
+class Case:
+    """One node: its operator, inputs (None: left out), which of them are constants, attributes.
+
+    ``outputs``: how many outputs are compared; ``wanted``: expected arrays where no reference
+    runs the operator.
+    """
+
+    id: str
+    op: str
+    inputs: list[np.ndarray | None]
+    constants: tuple[int, ...] = ()
+    outputs: int = 1
+    domain: str = ""
+    wanted: list[np.ndarray] | None = None
+    rtol: float = 1e-4
+    atol: float = 1e-5
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+def case(id: str, op: str, inputs, constants=(), **attrs: Any) -> Case:
+    """A case; keywords that a Case has go there, the others are the node's attributes."""
+    own = {k: attrs.pop(k) for k in ("outputs", "domain", "wanted", "rtol", "atol") if k in attrs}
+    return Case(id, op, list(inputs), tuple(constants), attrs=attrs, **own)
+
+
+def build_model(cases: list[Case], opset: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """All cases side by side in one graph, and the feeds of its inputs."""
+    nodes, inputs, weights, outputs, feeds = [], [], [], [], {}
+    for number, each in enumerate(cases):
+        names = []
+        for i, array in enumerate(each.inputs):
+            name = "" if array is None else f"c{number}_i{i}"
+            names.append(name)
+            if array is None:
+                continue
+            if i in each.constants:
+                weights.append(numpy_helper.from_array(array, name))
+            else:
+                kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+                inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
+                feeds[name] = array
+        results = [f"c{number}_o{i}" for i in range(each.outputs)]
+        nodes.append(
+            helper.make_node(
+                each.op, names, results, f"case{number}", domain=each.domain, **each.attrs
+            )
+        )
+        outputs += [helper.make_empty_tensor_value_info(r) for r in results]
+    graph = helper.make_graph(nodes, "cases", inputs, outputs, weights)
+    domains = [("", opset), *((d, 1) for d in {c.domain for c in cases} if d)]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid(*d) for d in domains])
+    model.ir_version = IR_VERSION
+    return model, feeds
+
+
+def reference(each: Case, opset: int, evaluator: str) -> list[np.ndarray]:
+    """The case's outputs by ``onnxruntime`` or by the ONNX ``reference`` evaluator."""
+    if each.wanted is not None:
+        return each.wanted
+    model, feeds = build_model([each], opset)
+    if evaluator == "onnxruntime":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        return session.run(None, feeds)
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model).run(None, feeds)
+
+
+def check(cases: list[Case], opset: int, folder: Path, evaluator: str = "onnxruntime") -> None:
+    """Compile all cases as one network, run it, compare every output."""
+    wanted = [reference(each, opset, evaluator) for each in cases]
+    model, feeds = build_model(cases, opset)
+    found = run_compiled(model, feeds, folder)
+    problems = []
+    for number, (each, arrays) in enumerate(zip(cases, wanted)):
+        for i, array in enumerate(arrays[: each.outputs]):
+            got = found[f"c{number}_o{i}"]
+            try:
+                assert got.dtype == array.dtype, f"{got.dtype} instead of {array.dtype}"
+                np.testing.assert_allclose(got, array, each.rtol, each.atol, equal_nan=True)
+            except AssertionError as problem:
+                problems.append(f"{each.id} output {i}: {problem}")
+    assert not problems, "\n".join(problems)
+
+
+def run_compiled(
+    model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path
+) -> dict[str, np.ndarray]:
+    """The network's outputs by name, through the library that tvmrt makes of it."""
+    from tvmrt import pipeline, runtime
+
+    library = pipeline.compile(model, executor="aot")
+    path = Path(folder) / "cases.so"
+    library.export_library(str(path))
+    executor = runtime.executor.AotModule(runtime.load_module(str(path))["default"](runtime.cpu(0)))
+    for name, array in feeds.items():
+        executor.set_input(name, array)
+    executor.run()
+    return {
+        output.name: executor.get_output(i).numpy()
+        for i, output in enumerate(library.summary.outputs)
+    }
