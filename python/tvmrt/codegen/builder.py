@@ -46,6 +46,10 @@ def _lowering_class(op: str) -> type[Lowering]:
     return PointwiseLowering if get_op(op).kind == POINTWISE else lowering_for(op)
 
 
+def _takes_epilogue(node: Node) -> bool:
+    return node.op != "concat" and _lowering_class(node.op).takes_epilogue
+
+
 class _ProgramBuilder:
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph = graph
@@ -62,7 +66,7 @@ class _ProgramBuilder:
             access = whole(value.name, value.dtype, value.shape, kind=INPUT)
             self.access[value] = access
             inputs.append(access.buffer)
-        groups = form_groups(self.graph, lambda n: _lowering_class(n.op).takes_epilogue)
+        groups = form_groups(self.graph, _takes_epilogue)
         for group in groups:
             if get_op(group.root.op).kind == VIEW:
                 self._view(group.root)
