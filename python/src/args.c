@@ -298,6 +298,7 @@ int args_pack(Args* args, PyObject* const* values, Py_ssize_t n) {
   args->num_borrows = 0;
   args->borrows = NULL;
   args->objects = NULL;
+  args->count = (int)n;
   if (n > MAX_INLINE_ARGS && args_allocate(args, n) != 0) return -1;
   for (Py_ssize_t i = 0; i < n; i++) {
     if (pack_value(args, (int)i, values[i]) != 0) {
@@ -306,7 +307,6 @@ int args_pack(Args* args, PyObject* const* values, Py_ssize_t n) {
       return -1;
     }
   }
-  args->count = (int)n;
   return 0;
 }
 

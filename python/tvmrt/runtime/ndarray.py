@@ -179,31 +179,42 @@ def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
     return _core.from_dlpack(np.asarray(np_data))
 
 
+def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    """Return values as a contiguous array of a shape, with elements of a tensor's type.
+
+    Raises
+    ------
+    TypeError
+        If they are no numbers.
+    ValueError
+        If they have another shape.
+    """
+    if isinstance(source, _core.Tensor):
+        source = source.numpy()
+    values = np.asarray(source)
+    if values.dtype.kind not in "biufcV":
+        raise TypeError(f"the elements of a {type(source).__name__} are no numbers")
+    if values.shape != shape:
+        raise ValueError(f"an array of shape {values.shape} was given for one of {shape}")
+    element = DataType(dtype)
+    wanted = numpy_dtype(element.type_code, element.bits, element.lanes)
+    # ascontiguousarray gives a scalar a dimension
+    return np.require(values, wanted, ["C", "W"]).reshape(shape)
+
+
 def _copy_from(target: NDArray, source: Any) -> NDArray:
     """Copy with conversions: what NDArray.copyfrom() does when types or places differ."""
-    if isinstance(source, _core.Tensor):
+    if isinstance(source, _core.Tensor) and source.dtype == target.dtype:
         if source.shape != target.shape:
-            raise _shape_error(target, source.shape)
-        if source.dtype == target.dtype:
-            check(lib.TVMArrayCopyFromTo(_handle(source), _handle(target), ffi.NULL))
-            return target
-        source = source.numpy()
-    element = DataType(target.dtype)
-    values = np.asarray(source)
-    if values.dtype == object:
-        raise TypeError(f"the elements of a {type(source).__name__} are no numbers")
-    values = np.ascontiguousarray(
-        values, dtype=numpy_dtype(element.type_code, element.bits, element.lanes)
-    ).reshape(values.shape)
-    if values.shape != target.shape:
-        raise _shape_error(target, values.shape)
+            raise ValueError(
+                f"a tensor of shape {source.shape} was given for one of {target.shape}"
+            )
+        check(lib.TVMArrayCopyFromTo(_handle(source), _handle(target), ffi.NULL))
+        return target
+    values = convert_elements(source, target.shape, target.dtype)
     data = ffi.from_buffer(values.reshape(-1).view(np.uint8)) if values.size else ffi.NULL
     check(lib.TVMArrayCopyFromBytes(_handle(target), ffi.cast("void*", data), values.nbytes))
     return target
-
-
-def _shape_error(target: NDArray, shape: tuple[int, ...]) -> ValueError:
-    return ValueError(f"an array of shape {tuple(shape)} was given for one of {target.shape}")
 
 
 def _own_tensor(value: Any) -> NDArray:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.error import NameNotFoundError
+from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.runtime import _core
 from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import BenchmarkResult, Module
-from tvmrt.runtime.ndarray import NDArray, from_dlpack
+from tvmrt.runtime.ndarray import NDArray, convert_elements, from_dlpack
 from tvmrt.runtime.packed_func import PackedFunc
 
 __all__ = ["Executor"]
@@ -39,6 +39,9 @@ class Executor:
         self._get_num_outputs = module["get_num_outputs"]
         self._get_num_inputs = module["get_num_inputs"]
         self._get_input_index = module["get_input_index"]
+        self._set_input = module["set_input"]
+        self._known: set[str | int] = set()
+        self._kept: dict[Any, Any] = {}
 
     # ---- inputs ----
 
@@ -64,38 +67,50 @@ class Executor:
             If a shape differs.
         """
         if key is not None:
-            target = self._input_of(key)
+            if key not in self._known:
+                self._learn(key)
             if type(value) in _ARRAYS:
-                target.copyfrom(value)
-            else:
-                self._copy(key, target, value)
-        if params:
-            for name, given in params.items():
-                if self._index(name) >= 0:
-                    self._copy(name, self._get_input(name), given)
+                try:
+                    self._set_input(key, value)
+                    return
+                except _NEEDS_CONVERSION:
+                    pass
+            self._set_converted(key, value)
+        for name, given in params.items():
+            if name in self._known or self._index(name) >= 0:
+                self.set_input(name, given)
 
-    def _copy(self, key: str | int, target: NDArray, value: Any) -> None:
-        if value is None:
-            raise TypeError(f"input {key!r}: a value is needed")
-        target.copyfrom(value)
+    def _set_converted(self, key: str | int, value: Any) -> None:
+        """Set an input from a value of another type or layout, or say what is wrong with it."""
+        target = self._get_input(key)
+        try:
+            converted = convert_elements(value, target.shape, target.dtype)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"input {key!r}: {error}") from None
+        self._set_input(key, converted)
 
-    def _input_of(self, key: str | int) -> NDArray:
-        if type(key) is int:
-            if not 0 <= key < self._get_num_inputs():
-                raise NameNotFoundError(
-                    f"there is no input number {key}; there are {self._get_num_inputs()}"
-                )
-            return self._get_input(key)
-        target = self._get_input(key) if self._index(key) >= 0 else None
-        if target is None:
-            raise NameNotFoundError(f"there is no input '{key}'; {self._input_names()}")
-        return target
-
-    def _index(self, name: str) -> int:
-        return self._get_input_index(name)
+    def _learn(self, key: str | int) -> None:
+        """Note that there is an input of a name or index, which never changes; or raise."""
+        if isinstance(key, str):
+            found = self._index(key) >= 0
+        else:
+            found = 0 <= key < self._get_num_inputs()
+        if not found:
+            raise NameNotFoundError(f"there is no input {key!r}; {self._input_names()}")
+        self._known.add(key)
 
     def _input_names(self) -> str:
-        return f"there are {self._get_num_inputs()}"
+        try:
+            names = ", ".join(self.get_input_info()[0])
+        except (AttributeError, TVMError):
+            return f"there are {self._get_num_inputs()}"
+        return f"the inputs are {names}"
+
+    def _index(self, name: str) -> int:
+        try:
+            return self._get_input_index(name)
+        except (TVMError, LookupError, ValueError):  # the AOT executor on an unknown name
+            return -1
 
     def set_input_zero_copy(
         self, key: str | int | None = None, value: Any = None, **params: Any
@@ -115,17 +130,17 @@ class Executor:
             More inputs by name.
         """
         for name, given in _pairs(key, value, params):
+            if name not in self._known:
+                self._learn(name)
             tensor = _as_tensor(given)
-            self._input_of(name)
             self._set_input_zero_copy(name, tensor)
-            self._kept["input", self._position(name)] = tensor
-
-    def _position(self, key: str | int) -> int:
-        return key if isinstance(key, int) else self._index(key)
+            self._kept["input", self._index(name) if isinstance(name, str) else name] = tensor
 
     def get_input(self, index: str | int, out: NDArray | None = None) -> NDArray:
         """Return an input: a tensor over the executor's memory, or a copy in `out`."""
-        tensor = self._input_of(index)
+        if index not in self._known:
+            self._learn(index)
+        tensor = self._get_input(index)
         return tensor if out is None else tensor.copyto(out)
 
     def get_num_inputs(self) -> int:
@@ -159,9 +174,8 @@ class Executor:
         KeyError
             If there is no input of a name.
         """
-        if input_dict:
-            for name, value in input_dict.items():
-                self.set_input(name, value)
+        for name, value in input_dict.items():
+            self.set_input(name, value)
         self._run()
 
     def set_output_zero_copy(self, key: str | int, value: Any) -> None:
@@ -209,9 +223,6 @@ class Executor:
     # ---- what is looked up when first used ----
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_kept":
-            self._kept: dict[Any, Any] = {}
-            return self._kept
         if name in ("_set_input_zero_copy", "_set_output_zero_copy"):
             function = self.module[name[1:]]
             setattr(self, name, function)
@@ -313,6 +324,7 @@ class Executor:
 
 
 _ARRAYS = (np.ndarray, NDArray)
+_NEEDS_CONVERSION = (TypeError, ValueError, TVMError)
 
 
 def _pairs(key: str | int | None, value: Any, params: dict[str, Any]) -> list[tuple[Any, Any]]:

@@ -15,23 +15,52 @@ class Report:
 
     Parameters
     ----------
-    data
-        What an executor's ``profile`` function returns: a JSON text or a mapping with the key
-        ``calls``, a list of operators with ``name``, ``count`` and ``seconds``.
+    text
+        The JSON text that an executor's ``profile`` function returns.
+
+    Attributes
+    ----------
+    calls
+        One dictionary an operator, in the order of the run: ``name``, ``count``, and ``seconds``
+        of all its calls together.
+    device_metrics
+        Metrics of each device as a whole, as they stand in the text.
+    configuration
+        What was run and how, as it stands in the text.
     """
 
-    def __init__(self, data: Any) -> None:
-        data = json.loads(str(data)) if isinstance(data, (str, bytes, bytearray)) else data
-        self.calls: list[dict[str, Any]] = [_plain(call) for call in data["calls"]]
+    def __init__(self, text: str) -> None:
+        data = json.loads(text)
+        self._text = text
+        self.calls: list[dict[str, Any]] = [_operator(call) for call in data["calls"]]
+        self.device_metrics: dict[str, Any] = data.get("device_metrics", {})
+        self.configuration: dict[str, Any] = data.get("configuration", {})
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Return the report that json() has written."""
+        return cls(text)
 
     @property
     def total(self) -> float:
         """Seconds of all operators together."""
         return sum(call["seconds"] for call in self.calls)
 
-    def table(self, sort: bool = True) -> str:
-        """Return the report as text, the slowest operator first unless `sort` is false."""
-        calls = sorted(self.calls, key=lambda call: -call["seconds"]) if sort else self.calls
+    def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
+        """Return the report as text.
+
+        Parameters
+        ----------
+        sort
+            Whether the slowest operator comes first.
+        aggregate
+            Whether operators of one name share a row.
+        col_sums
+            Whether a last row has the sum.
+        """
+        calls = _aggregated(self.calls) if aggregate else self.calls
+        if sort:
+            calls = sorted(calls, key=lambda call: -call["seconds"])
         width = max([len(call["name"]) for call in calls] + [len("Operator")])
         total = self.total or 1.0
         lines = [f"{'Operator':<{width}}  {'Count':>6}  {'Time (us)':>12}  {'Percent':>7}"]
@@ -41,7 +70,9 @@ class Report:
                 f"{call['name']:<{width}}  {call['count']:>6}  "
                 f"{call['seconds'] * 1e6:>12.2f}  {share:>7.2f}"
             )
-        return "\n".join([*lines, f"{'Total':<{width}}  {'':>6}  {self.total * 1e6:>12.2f}"])
+        if col_sums:
+            lines.append(f"{'Sum':<{width}}  {'':>6}  {self.total * 1e6:>12.2f}")
+        return "\n".join(lines)
 
     def csv(self) -> str:
         """Return the report as comma-separated values."""
@@ -52,16 +83,25 @@ class Report:
         return text.getvalue()
 
     def json(self) -> str:
-        """Return the report as JSON."""
-        return json.dumps({"calls": self.calls})
+        """Return the report as the JSON text that it was made from."""
+        return self._text
 
     def __str__(self) -> str:
         return self.table()
 
 
-def _plain(call: Any) -> dict[str, Any]:
+def _operator(call: dict[str, Any]) -> dict[str, Any]:
     return {
-        "name": str(call["name"]),
-        "count": int(call["count"]),
-        "seconds": float(call["seconds"]),
+        "name": call["Name"]["string"],
+        "count": int(call["Count"]["count"]),
+        "seconds": call["Duration (us)"]["microseconds"] / 1e6,
     }
+
+
+def _aggregated(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for call in calls:
+        row = rows.setdefault(call["name"], {"name": call["name"], "count": 0, "seconds": 0.0})
+        row["count"] += call["count"]
+        row["seconds"] += call["seconds"]
+    return list(rows.values())
