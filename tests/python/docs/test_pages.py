@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import markdown_pages
 import pytest
+from markdown_pages import ROOT
 
-HERE = Path(__file__).parent
-
-
-def _load_helper():
-    """Import the helper by its place: test folders are no packages."""
-    spec = importlib.util.spec_from_file_location("markdown_pages", HERE / "markdown_pages.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-markdown_pages = _load_helper()
-ROOT, PAGES = markdown_pages.ROOT, markdown_pages.pages()
 RUNNABLE = {"python", "sh"}
+PAGES = markdown_pages.pages()
 WITH_CODE = [
-    p for p in PAGES if any(b.runs and b.language in RUNNABLE for b in markdown_pages.blocks(p))
+    page
+    for page in PAGES
+    if any(block.runs and block.language in RUNNABLE for block in markdown_pages.blocks(page))
 ]
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=markdown_pages.page_id)
