@@ -14,6 +14,10 @@ from .writer import FunctionWriter, literal
 
 _INTEGER_HELPER = re.compile(r"tvmrt_\w+_(u?int\d+)\(")
 
+_RARE_FLOAT = re.compile(
+    r"_f64\(|tvmrt_(isnan|round_even|floor_mod|tan|asin|acos|atan|a?sinh|a?cosh|atanh)_f32\("
+)
+
 
 def headers_of(text: str) -> list[str]:
     """The kernel headers that an expression needs."""
@@ -21,7 +25,7 @@ def headers_of(text: str) -> list[str]:
     if _INTEGER_HELPER.search(text):
         found.append("scalar_int.h")
     if re.search(r"tvmrt_\w+_f(32|64)\(", text):
-        found.append("scalar_math.h")
+        found.append("scalar_inverse.h" if _RARE_FLOAT.search(text) else "scalar_math.h")
     if "tvmrt_quantize_" in text:
         found.append("scalar_quant.h")
     return found

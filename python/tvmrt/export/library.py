@@ -17,6 +17,7 @@ from tvmrt.planner.lifetime import lifetimes
 
 from . import blob
 from .atomic import replacing, replacing_folder
+from .dump import print_program
 from .toolchain import build_library
 
 
@@ -97,6 +98,14 @@ class CompiledLibrary:
         if self._json is None:
             raise ValueError("a network compiled for the AOT executor has no graph JSON")
         return self._json
+
+    @property
+    def has_graph_json(self) -> bool:
+        return self._json is not None
+
+    def print_program(self) -> str:
+        """The steps and their places in memory as text."""
+        return print_program(self.program)
 
     def get_params(self) -> dict[str, np.ndarray]:
         """Weights that the library does not hold itself; empty unless params are in a file."""
