@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from tvmrt.ir import Strided, Value
+from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 
 from .. import packing_f32 as packing
@@ -123,6 +123,8 @@ class _MatMulPrinter:
         self._print_calls(outer, names, row_function, context)
 
     def _at(self, value: Value) -> Strided:
+        if value.is_constant:
+            return dense(value.shape)
         return self.step.reads[self.step.read_values.index(value)].at
 
     def _pointer(self, value: Value, name: str) -> str:
