@@ -1,6 +1,6 @@
 """The intermediate representation: graphs of typed tensors, and the operators they know."""
 
-from . import data_movement, nn, pointwise, reduction, view  # noqa: F401  (fill the table)
+from . import data_movement, nn, pointwise, quantized, reduction, view  # noqa: F401  (fill the table)
 from .builder import Builder
 from .dtype import DTYPES, DType, dtype_of
 from .graph import Graph, Node, TensorType, Value, constant, walk_back

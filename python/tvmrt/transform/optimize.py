@@ -13,6 +13,7 @@ from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
 from .fold_pad import fold_pad
 from .fold_scale import fold_scale
+from .quantize import form_quantized, separate_dequantize
 from .simplify import simplify
 
 Pass = Callable[[Graph], None]
@@ -24,6 +25,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("common-subexpressions", eliminate_common_subexpressions),
     ("dead-code", remove_dead_code),
     ("fold-pad", fold_pad),
+    ("quantize", form_quantized),
     ("fold-bias", fold_bias),
     ("fold-scale", fold_scale),
     ("fold-bias-again", fold_bias),
@@ -31,6 +33,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify-again", simplify),
     ("common-subexpressions-again", eliminate_common_subexpressions),
     ("dead-code-again", remove_dead_code),
+    ("separate-dequantize", separate_dequantize),
 )
 
 

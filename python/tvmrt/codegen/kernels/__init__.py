@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FAMILIES = ("conv", "matmul", "pool", "softmax", "indexing")
+FAMILIES = ("conv", "matmul", "pool", "quantized", "softmax", "indexing")
 
 for _family in FAMILIES:
     import_module(f"{__name__}.{_family}")

@@ -24,6 +24,8 @@ def evaluate(
     """The node's outputs as constants, or None when they are not known at compile time."""
     if any(v is not None and v.data is None for v in inputs):
         return None
+    if node.op_type == "DequantizeLinear":
+        return None  # integer kernels want the integers; what they leave is folded later
     if node.op_type.startswith("Random") or any(a.HasField("g") for a in node.attribute):
         return None
     if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:

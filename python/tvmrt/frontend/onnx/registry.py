@@ -22,6 +22,7 @@ FAMILIES = (
     "linear",
     "convolution",
     "control",
+    "quantize",
 )
 
 

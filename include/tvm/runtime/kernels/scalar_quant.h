@@ -1,0 +1,32 @@
+/*!
+ * \file scalar_quant.h
+ * \brief QuantizeLinear of single elements, for loops that compilers turn into vectors.
+ *
+ * q = saturate(round(x / scale) + zero), ties to even. The quotient is bounded first, so that
+ * adding 2 ^ 23 + 2 ^ 22 rounds it in its lowest bits without a call and without a mode; NaN
+ * becomes the least value. scale is not 0.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
+#define TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
+
+#include <stdint.h>
+
+/*! \brief The nearest integer to v, which is kept between low and high, in +-2 ^ 21. */
+static inline int32_t tvmrt_round_between(float v, float low, float high) {
+  const float bounded = v > low ? (v < high ? v : high) : low;
+  return (int32_t)(bounded + 12582912.0f) - 12582912;
+}
+
+/* NAME: the IR's name of TYPE. */
+#define TVMRT_DEFINE_QUANTIZE(NAME, TYPE, LOW, HIGH)                                      \
+  static inline TYPE tvmrt_quantize_##NAME(float x, float scale, int32_t zero) {          \
+    return (TYPE)(tvmrt_round_between(x / scale, (float)((LOW)-zero), (float)((HIGH)-zero)) + \
+                  zero);                                                                  \
+  }
+
+TVMRT_DEFINE_QUANTIZE(int8, int8_t, -128, 127)
+TVMRT_DEFINE_QUANTIZE(uint8, uint8_t, 0, 255)
+TVMRT_DEFINE_QUANTIZE(int16, int16_t, -32768, 32767)
+TVMRT_DEFINE_QUANTIZE(uint16, uint16_t, 0, 65535)
+
+#endif /* TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_ */

@@ -1,0 +1,225 @@
+"""Integer convolution and matrix product."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import (
+    CHANNELS_LAST,
+    ROWS,
+    Access,
+    Step,
+    channels_last_order,
+    pixel_stride,
+)
+from tvmrt.ir.quantized import storage_range
+
+from .. import packing_i8 as packing
+from ..epilogue import fits_rows
+from ..lowering import ANY, DENSE, Lowering, lowers, same_place
+from ..writer import FunctionWriter
+from .conv import triple
+from .quantized_epilogue import emit_rows
+
+# Fewer multiply-adds than this are done before a second thread has woken up.
+PARALLEL_MACS = 1 << 20
+
+
+class IntegerProduct(Lowering):
+    """What integer convolutions and matrix products share: packing, bounds, row epilogue.
+
+    Subclasses say where the channels are (``order``), how memory must look (``demand``), and
+    describe the layer (``layer``) with weights as [output channels, ...].
+    """
+
+    takes_epilogue = True
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def layer(self, step: Step) -> packing.ConvI8:
+        raise NotImplementedError
+
+    def weights(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def macs(self) -> int:
+        weights = self.weights()
+        return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
+
+    @property
+    def format(self) -> packing.Format:
+        return packing.FORMATS[self.target.int8]
+
+    @property
+    def threads(self) -> int:
+        """As the kernels count: 1 for the caller alone, 0 for all."""
+        return 0 if self.target.threads and self.macs() >= PARALLEL_MACS else 1
+
+    @property
+    def w_zero(self) -> np.ndarray:
+        zero = self.node.inputs[4]
+        return np.zeros(1, np.int32) if zero is None else zero.data
+
+    def common(self) -> dict:
+        """Fields of the layer that do not depend on its shape."""
+        x = self.node.inputs[0]
+        return {
+            "x_signed": x.dtype.is_signed,
+            "x_zero": self.node.attrs["x_zero"],
+            "threads": self.threads,
+        }
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        return fits_rows(self.group.after, self.node.output.shape, self.order, accesses)
+
+    def result_order(self, index: int, accesses) -> tuple[int, ...]:
+        return self.order
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        out = step.writes[0]
+        return [
+            (i, 0)
+            for i, access in enumerate(step.reads)
+            if step.read_values[i] is not self.node.inputs[0]
+            and access.dtype.itemsize == out.dtype.itemsize
+            and same_place(access.at, out.at)
+        ]
+
+    def read_at(self, step: Step, value: Value):
+        return step.reads[step.read_values.index(value)].at
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        node = self.node
+        weights = self.weights()
+        layer = self.layer(step).fit(weights, self.w_zero)
+        bias = None if node.inputs[3] is None else node.inputs[3].data
+        packed = packing.pack_conv(layer, weights, self.w_zero, bias)
+        x = f.name_read(step.read_values.index(node.inputs[0]), "in")
+        fields = {
+            "x": x,
+            "weights": f.constant("weights", packed.weights),
+            "bias": f.constant("bias", packed.bias),
+            "y": f.write(),
+            "y_bytes": step.writes[0].dtype.itemsize,
+        }
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "requantize.h")
+        for line in layer.definitions():
+            f.define(line)
+        f.line(f"static const tvmrt_conv_i8 layer = {layer.initializer()};")
+        scale = np.broadcast_to(node.inputs[2].data.reshape(-1), (weights.shape[0],))
+        direct = node.attrs["to"] in ("int8", "uint8") and not self.group.after
+        if direct and packing.sums_fit(layer, packed, scale, weights):
+            fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
+            fields["range"] = "&range"
+            f.line(f"static const tvmrt_i8_range range = {self._range()};")
+        else:
+            fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
+        f.line("const tvmrt_conv_i8_data data = {")
+        for key, text in fields.items():
+            f.line(f"    .{key} = {text},")
+        f.line("};")
+        f.line("return tvmrt_conv_i8_run(&layer, &data);")
+
+    def _range(self) -> str:
+        attrs, dtype = self.node.attrs, self.node.output.dtype
+        low, high = storage_range(dtype)
+        low, high = attrs.get("low", low), attrs.get("high", high)
+        return (
+            f"{{.zero = {attrs['y_zero']}, .lo = {low}, .hi = {high}, "
+            f".is_signed = {int(dtype.is_signed)}}}"
+        )
+
+    def _epilogue(self, step: Step, f: FunctionWriter, scale: np.ndarray) -> tuple[str, str]:
+        """The row function and its context, as C expressions."""
+        to = self.node.attrs["to"]
+        if not self.group.after and to == "int32":
+            return "tvmrt_i8_rows_int32", "NULL"
+        if not self.group.after and to == "float32":
+            return "tvmrt_i8_rows_float", f.constant("scale", scale)
+        shape = self.node.output.shape
+        return emit_rows(f, step, self.node, self.group.after, shape, self.order)
+
+
+@lowers("qconv")
+class QConvLowering(IntegerProduct):
+    """Direct convolution by register tiles, dense, grouped or depthwise; channels last."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return channels_last_order(self.node.output.type.rank)
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else ANY
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST
+
+    def weights(self) -> np.ndarray:
+        return self.node.inputs[1].data
+
+    def layer(self, step: Step) -> packing.ConvI8:
+        x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
+        out = triple(y.shape[2:], 1)
+        pixel = pixel_stride(step.writes[0].at)
+        row = out[2] * pixel
+        return packing.ConvI8(
+            self.format,
+            x.shape[0],
+            triple(x.shape[2:], 1),
+            x.shape[1],
+            out,
+            y.shape[1],
+            triple(self.weights().shape[2:], 1),
+            triple(attrs["strides"], 1),
+            triple(attrs["dilations"], 1),
+            triple(attrs["pads_before"], 0),
+            attrs["groups"],
+            x_stride=pixel_stride(self.read_at(step, x)),
+            y_stride=(out[0] * out[1] * row, out[1] * row, row, pixel),
+            **self.common(),
+        )
+
+
+@lowers("qmatmul")
+class QMatMulLowering(IntegerProduct):
+    """A matrix product is a 1 x 1 convolution whose pixels are the rows."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(range(self.node.output.type.rank))
+
+    def demand(self, value: Value) -> str:
+        if value is not self.node.inputs[0]:
+            return ANY
+        return ROWS if value.type.rank == 2 else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return ROWS if self.node.output.type.rank == 2 else DENSE
+
+    def weights(self) -> np.ndarray:
+        return self.node.inputs[1].data.T
+
+    def layer(self, step: Step) -> packing.ConvI8:
+        x, y = self.node.inputs[0], self.node.output
+        rows, depth, columns = prod(x.shape[:-1]), x.shape[-1], y.shape[-1]
+        return packing.ConvI8.matmul(
+            self.format,
+            rows,
+            depth,
+            columns,
+            lda=_row_step(self.read_at(step, x), depth),
+            ldc=_row_step(step.writes[0].at, columns),
+            **self.common(),
+        )
+
+
+def _row_step(at, extent: int) -> int:
+    """Elements from one row to the next."""
+    return at.strides[-2] if len(at.shape) == 2 and at.shape[0] > 1 else extent

@@ -1,0 +1,468 @@
+"""Quantised operators: each as dequantised operands, the plain operator, and a quantised result.
+
+``transform/quantize.py`` makes integer kernels of that; what it cannot match stays right, in
+floats. Products that ONNX defines on integers (MatMulInteger, ConvInteger) become integer
+kernels at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.op import normalize_axis
+
+from .context import NodeContext
+from .convolution import pool_extents, window_attrs
+from .registry import onnx_op
+
+MICROSOFT = "com.microsoft"
+EXACT_FLOAT_PRODUCTS = 256  # as many products of two 9-bit numbers add up exactly in a float32
+
+
+def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: int = 0) -> Value:
+    """Scale or zero point brought to a shape that broadcasts to ``shape``.
+
+    One number becomes a scalar, one a slice lies along ``axis``, blocks are repeated.
+    """
+    if p.type.size == 1:
+        return ctx.reshape(p, ())
+    axis = normalize_axis(axis, len(shape))
+    if block:
+        return _repeated(ctx, p, shape, axis, block)
+    if len(p.shape) != 1 or p.shape[0] != shape[axis]:
+        raise ValueError(f"parameters {p.type} do not fit axis {axis} of shape {list(shape)}")
+    return ctx.reshape(p, [p.shape[0] if d == axis else 1 for d in range(len(shape))])
+
+
+def _repeated(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value:
+    blocks = -(-shape[axis] // block)
+    expected = (*shape[:axis], blocks, *shape[axis + 1 :])
+    if p.shape != expected:
+        raise ValueError(f"parameters {p.type} do not fit blocks of {block} in {list(shape)}")
+    split = (*shape[:axis], blocks, 1, *shape[axis + 1 :])
+    wide = (*shape[:axis], blocks, block, *shape[axis + 1 :])
+    joined = (*shape[:axis], blocks * block, *shape[axis + 1 :])
+    out = ctx.reshape(ctx.expand(ctx.reshape(p, split), wide), joined)
+    return ctx.slice_axis(out, axis, 0, shape[axis])
+
+
+def dequantized(
+    ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
+) -> Value:
+    """(q - zero) * scale; zero None is 0."""
+    scale = aligned(ctx, scale, q.shape, axis, block)
+    if zero is None:
+        zero = ctx.const(0, q.dtype.numpy)
+    return ctx.emit("dequantize", [q, scale, aligned(ctx, zero, q.shape, axis, block)])
+
+
+def quantized(
+    ctx: NodeContext,
+    x: Value,
+    scale: Value,
+    zero: Value | None,
+    axis: int = 1,
+    block: int = 0,
+    default: str = "uint8",
+) -> Value:
+    """saturate(round(x / scale) + zero); without a zero point 0 of the ``default`` type."""
+    scale = aligned(ctx, scale, x.shape, axis, block)
+    if zero is None:
+        zero = ctx.const(0, DTYPES[default].numpy)
+    zero = aligned(ctx, zero, x.shape, axis, block)
+    if zero.dtype.name not in ("int8", "uint8", "int16", "uint16"):
+        raise UnsupportedError(f"quantising to {zero.dtype} is not supported; use 8 or 16 bits")
+    return ctx.emit(
+        "quantize", [ctx.cast(x, "float32"), ctx.cast(scale, "float32"), zero]
+    )
+
+
+@onnx_op("DequantizeLinear")
+def dequantize_linear(ctx: NodeContext) -> Value:
+    axis, block = ctx.attr("axis", 1), ctx.attr("block_size", 0)
+    return dequantized(ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block)
+
+
+@onnx_op("QuantizeLinear")
+def quantize_linear(ctx: NodeContext) -> Value:
+    axis, block = ctx.attr("axis", 1), ctx.attr("block_size", 0)
+    default = "uint8"
+    if ctx.attr("output_dtype", 0):
+        default = _type_name(ctx.attr("output_dtype"))
+    return quantized(
+        ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block, default
+    )
+
+
+def _type_name(code: int) -> str:
+    """Our name of an ONNX element type."""
+    from onnx import TensorProto, helper
+
+    name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
+    if name not in DTYPES:
+        raise UnsupportedError(f"element type {TensorProto.DataType.Name(code)} is not supported")
+    return name
+
+
+# ONNX Runtime writes 16-bit quantisation with its own domain.
+onnx_op("DequantizeLinear", domain=MICROSOFT)(dequantize_linear)
+onnx_op("QuantizeLinear", domain=MICROSOFT)(quantize_linear)
+
+
+@onnx_op("DynamicQuantizeLinear")
+def dynamic_quantize_linear(ctx: NodeContext) -> list[Value]:
+    return list(dynamic_quantized(ctx, ctx.required(0)))
+
+
+def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
+    """uint8 elements, their scale and zero point by the range of x, which includes 0."""
+    axes = tuple(range(len(x.shape)))
+    zero = ctx.const(0, np.float32)
+    low = ctx.emit("min", [ctx.emit("reduce_min", [x], axes=axes, keepdims=0), zero])
+    high = ctx.emit("max", [ctx.emit("reduce_max", [x], axes=axes, keepdims=0), zero])
+    width = ctx.emit("sub", [high, low])
+    # a tensor of zeros has no range; any scale serves
+    some = ctx.emit("equal", [width, zero])
+    scale = ctx.emit("div", [width, ctx.const(255, np.float32)])
+    scale = ctx.emit("where", [some, ctx.const(1, np.float32), scale])
+    point = ctx.emit("sub", [zero, low])
+    point = ctx.emit("quantize", [point, scale, ctx.const(0, np.uint8)])
+    return ctx.emit("quantize", [x, scale, point]), scale, point
+
+
+# Products.
+
+
+def matrix_product(ctx: NodeContext, a: Value, b: Value) -> Value:
+    """MatMul, vectors included."""
+    drop_row, drop_column = len(a.shape) == 1, len(b.shape) == 1
+    if drop_row:
+        a = ctx.reshape(a, (1, *a.shape))
+    if drop_column:
+        b = ctx.reshape(b, (*b.shape, 1))
+    out = ctx.emit("matmul", [a, b])
+    shape = list(out.shape)
+    if drop_column:
+        del shape[-1]
+    if drop_row:
+        del shape[-1 if drop_column else -2]
+    return ctx.reshape(out, shape)
+
+
+def left_factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
+    """Dequantised rows: parameters are one number or one a row."""
+    return dequantized(ctx, q, *_rows(ctx, (scale, zero), q, -2))
+
+
+def right_factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
+    """Dequantised columns: parameters are one number or one a column."""
+    return dequantized(ctx, q, *_rows(ctx, (scale, zero), q, -1))
+
+
+def _rows(ctx: NodeContext, parameters, q: Value, axis: int) -> list:
+    """Parameters as ``dequantized`` takes them, with their axis; full ranks become vectors."""
+    found = []
+    for p in parameters:
+        if p is not None and len(p.shape) > 1:
+            if p.type.size not in (1, p.shape[axis]):
+                raise UnsupportedError(f"parameters {p.type} that differ by batch")
+            p = ctx.reshape(p, (p.type.size,))
+        found.append(p)
+    return [*found, axis if len(q.shape) > 1 else 0]
+
+
+@onnx_op("QLinearConv")
+def qlinear_conv(ctx: NodeContext) -> Value:
+    x, w = ctx.required(0), ctx.required(3)
+    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
+    inputs = [
+        dequantized(ctx, x, ctx.required(1), ctx.input(2)),
+        dequantized(ctx, w, ctx.required(4), ctx.input(5), 0),
+    ]
+    if ctx.input(8) is not None:
+        inputs.append(_int_bias(ctx, ctx.required(8), ctx.required(1), ctx.required(4)))
+    out = ctx.emit("conv", inputs, groups=ctx.attr("group", 1), **attrs)
+    return quantized(ctx, out, ctx.required(6), ctx.input(7), default=x.dtype.name)
+
+
+def _int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
+    """An int32 bias in units of the product of both scales, as floats."""
+    x_scale = ctx.reshape(x_scale, ())
+    w_scale = ctx.reshape(w_scale, () if w_scale.type.size == 1 else (w_scale.type.size,))
+    bias = ctx.reshape(bias, (bias.type.size,))
+    return dequantized(ctx, bias, ctx.emit("mul", [x_scale, w_scale]), None, 0)
+
+
+@onnx_op("QLinearMatMul")
+def qlinear_matmul(ctx: NodeContext) -> Value:
+    a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
+    b = right_factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5))
+    out = matrix_product(ctx, a, b)
+    return quantized(
+        ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
+    )
+
+
+@onnx_op("QGemm", domain=MICROSOFT)
+def qgemm(ctx: NodeContext) -> Value:
+    a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
+    b, w_scale = ctx.required(3), ctx.required(4)
+    alpha = ctx.attr("alpha", 1.0)
+    # parameters a column of the product are parameters a row of a transposed factor
+    axis = 0 if ctx.attr("transB", 0) else 1
+    b = dequantized(ctx, b, _flat(ctx, w_scale), _flat(ctx, ctx.input(5)), axis)
+    a = ctx.transpose(a, (1, 0)) if ctx.attr("transA", 0) else a
+    b = ctx.transpose(b, (1, 0)) if ctx.attr("transB", 0) else b
+    out = ctx.emit("matmul", [a, b])
+    if ctx.input(6) is not None:
+        bias = _int_bias(ctx, ctx.required(6), ctx.required(1), w_scale)
+        out = ctx.emit("add", [out, bias])
+    if alpha != 1.0:
+        out = ctx.emit("mul", [out, ctx.const(alpha, np.float32)])
+    if ctx.input(7) is None:
+        return out
+    return quantized(ctx, out, ctx.required(7), ctx.input(8), default=ctx.required(0).dtype.name)
+
+
+def _flat(ctx: NodeContext, p: Value | None) -> Value | None:
+    return p if p is None or len(p.shape) <= 1 else ctx.reshape(p, (p.type.size,))
+
+
+@onnx_op("MatMulInteger")
+def matmul_integer(ctx: NodeContext) -> Value:
+    return integer_product(ctx, ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3))
+
+
+def integer_product(
+    ctx: NodeContext, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
+) -> Value:
+    """The exact int32 product of (a - a_zero) and (b - b_zero); zeros one, or one a row or column."""
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise UnsupportedError("an integer product of vectors; reshape them to matrices")
+    a_zero, b_zero = (_flat_zero(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1)))
+    known = b.is_constant and (b_zero is None or b_zero.is_constant)
+    if not known or len(b.shape) != 2:
+        return _product_by_floats(ctx, a, b, a_zero, b_zero)
+    fixed = a_zero is not None and a_zero.is_constant and a_zero.type.size == 1
+    out = ctx.emit(
+        "qmatmul",
+        [a, b, ctx.const(1, np.float32), None, _weights_zero(ctx, b_zero)],
+        x_zero=int(a_zero.data.reshape(())) if fixed else 0,
+        to="int32",
+    )
+    if a_zero is None or fixed:
+        return out
+    centred = b.data.astype(np.int64) - (0 if b_zero is None else b_zero.data.astype(np.int64))
+    sums = ctx.const(centred.sum(axis=0), np.int32)
+    return ctx.emit("sub", [out, ctx.emit("mul", [ctx.cast(a_zero, "int32"), sums])])
+
+
+def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
+    """A zero point that broadcasts against a matrix, one number or a vector along the axis."""
+    if zero is None:
+        return None
+    if zero.type.size == 1:
+        return ctx.reshape(zero, ())
+    if len(zero.shape) > 1:
+        return zero
+    return ctx.reshape(zero, (zero.shape[0], 1) if axis == -2 else (1, zero.shape[0]))
+
+
+def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
+    """Float products over slices so short that every sum is exact, added up as integers."""
+    factors = []
+    for q, zero in ((a, a_zero), (b, b_zero)):
+        q = ctx.cast(q, "int32")
+        if zero is not None:
+            q = ctx.emit("sub", [q, ctx.cast(zero, "int32")])
+        factors.append(ctx.cast(q, "float32"))
+    a, b = factors
+    depth = a.shape[-1]
+    total = None
+    for start in range(0, depth, EXACT_FLOAT_PRODUCTS):
+        size = min(EXACT_FLOAT_PRODUCTS, depth - start)
+        left = ctx.slice_axis(a, len(a.shape) - 1, start, size)
+        right = ctx.slice_axis(b, len(b.shape) - 2, start, size)
+        part = ctx.cast(ctx.emit("matmul", [left, right]), "int32")
+        total = part if total is None else ctx.emit("add", [total, part])
+    return total
+
+
+@onnx_op("ConvInteger")
+def conv_integer(ctx: NodeContext) -> Value:
+    x, w, x_zero, w_zero = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
+    if not w.is_constant or not (w_zero is None or w_zero.is_constant):
+        raise UnsupportedError("the weights of a ConvInteger are computed at run time")
+    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
+    attrs["groups"] = ctx.attr("group", 1)
+    if x_zero is not None and x_zero.type.size != 1:
+        raise UnsupportedError("a zero point for each channel of ConvInteger's input")
+    fixed = x_zero is None or x_zero.is_constant
+    out = ctx.emit(
+        "qconv",
+        [x, w, ctx.const(1, np.float32), None, _weights_zero(ctx, w_zero)],
+        x_zero=int(x_zero.data.reshape(())) if fixed and x_zero is not None else 0,
+        to="int32",
+        **attrs,
+    )
+    if fixed:
+        return out
+    # what the zero point adds to each place: the weights there, fewer at padded borders
+    ones = np.ones(x.shape[1:], np.float64)[None]
+    centred = w.data.astype(np.float64)
+    if w_zero is not None:
+        centred -= w_zero.data.astype(np.float64).reshape(-1, *[1] * (w.type.rank - 1))
+    sums = ctx.const(convolved(ones, centred, attrs, out.shape[2:]), np.int32)
+    zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
+    return ctx.emit("sub", [out, ctx.emit("mul", [zero, sums])])
+
+
+def _weights_zero(ctx: NodeContext, zero: Value | None) -> Value | None:
+    return None if zero is None else ctx.reshape(ctx.cast(zero, "int32"), (zero.type.size,))
+
+
+def convolved(x: np.ndarray, w: np.ndarray, attrs: dict, spatial: Sequence[int]) -> np.ndarray:
+    """Convolution in numpy, zeros around x [N, C, *spatial]."""
+    pads = list(zip(attrs["pads_before"], attrs["pads_after"]))
+    x = np.pad(x, [(0, 0), (0, 0), *pads])
+    groups = attrs["groups"]
+    of_in, of_out = w.shape[1], w.shape[0] // groups
+    y = np.zeros((x.shape[0], w.shape[0], *spatial), x.dtype)
+    for tap in np.ndindex(*w.shape[2:]):
+        window = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, attrs["dilations"], spatial, attrs["strides"])
+        )
+        part = x[(slice(None), slice(None), *window)]
+        for g in range(groups):
+            kernel = w[(slice(g * of_out, (g + 1) * of_out), slice(None), *tap)]
+            inputs = part[:, g * of_in : (g + 1) * of_in]
+            y[:, g * of_out : (g + 1) * of_out] += np.einsum("oc,nc...->no...", kernel, inputs)
+    return y
+
+
+@onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(ctx: NodeContext) -> Value:
+    a, b = ctx.required(0), ctx.required(1)
+    acc = integer_product(ctx, a, b, ctx.input(4), ctx.input(5))
+    return _scaled(ctx, acc, ctx.required(2), ctx.required(3), ctx.input(6))
+
+
+@onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
+    q, scale, zero = dynamic_quantized(ctx, ctx.required(0))
+    acc = integer_product(ctx, q, ctx.required(1), zero, ctx.input(3))
+    return _scaled(ctx, acc, scale, ctx.required(2), ctx.input(4))
+
+
+def _scaled(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:
+    """acc * a_scale * b_scale + bias; b_scale may be one a column."""
+    a_scale = aligned(ctx, a_scale, acc.shape, -2)
+    b_scale = aligned(ctx, b_scale, acc.shape, -1)
+    out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])
+    return out if bias is None else ctx.emit("add", [out, bias])
+
+
+# ONNX Runtime's operators on quantised tensors.
+
+
+def _ms_operand(ctx: NodeContext, index: int) -> Value:
+    """Operand, scale and zero point from three inputs in a row."""
+    return dequantized(ctx, ctx.required(index), ctx.required(index + 1), ctx.input(index + 2))
+
+
+def _ms_result(ctx: NodeContext, out: Value, index: int, like: int = 0) -> Value:
+    return quantized(
+        ctx, out, ctx.required(index), ctx.input(index + 1), default=ctx.required(like).dtype.name
+    )
+
+
+@onnx_op("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def qlinear_binary(ctx: NodeContext) -> Value:
+    op = "add" if ctx.op == "QLinearAdd" else "mul"
+    return _ms_result(ctx, ctx.emit(op, [_ms_operand(ctx, 0), _ms_operand(ctx, 3)]), 6)
+
+
+@onnx_op("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(ctx: NodeContext) -> Value:
+    return _ms_result(ctx, ctx.emit("sigmoid", [_ms_operand(ctx, 0)]), 3)
+
+
+@onnx_op("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(ctx: NodeContext) -> Value:
+    x = _ms_operand(ctx, 0)
+    scaled = ctx.emit("mul", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
+    negative = ctx.emit("less", [x, ctx.scalar_like(0, x)])
+    return _ms_result(ctx, ctx.emit("where", [negative, scaled, x]), 3)
+
+
+@onnx_op("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(ctx: NodeContext) -> Value:
+    x = _ms_operand(ctx, 0)
+    rank = len(x.shape)
+    if ctx.attr("opset", 13) >= 13:
+        axis = normalize_axis(ctx.attr("axis", -1), rank)
+        return _ms_result(ctx, ctx.emit("softmax", [x], axis=axis), 3)
+    # of old, all axes from this one on are one
+    axis = normalize_axis(ctx.attr("axis", 1), rank)
+    lead = int(np.prod(x.shape[:axis], dtype=np.int64))
+    flat = ctx.reshape(x, (lead, x.type.size // max(lead, 1)))
+    return _ms_result(ctx, ctx.reshape(ctx.emit("softmax", [flat], axis=1), x.shape), 3)
+
+
+@onnx_op("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(ctx: NodeContext) -> Value:
+    parts = [_ms_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
+    out = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=ctx.attr("axis"))
+    return _ms_result(ctx, out, 0, like=2)
+
+
+def _channels_first(ctx: NodeContext, x: Value) -> Value:
+    rank = len(x.shape)
+    return ctx.transpose(x, (0, rank - 1, *range(1, rank - 1)))
+
+
+def _channels_back(ctx: NodeContext, x: Value) -> Value:
+    rank = len(x.shape)
+    return ctx.transpose(x, (0, *range(2, rank), 1))
+
+
+@onnx_op("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(ctx: NodeContext) -> Value:
+    x = _ms_operand(ctx, 0)
+    last = ctx.attr("channels_last", 0)
+    x = _channels_first(ctx, x) if last else x
+    kernel = tuple(ctx.attr("kernel_shape"))
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
+    out = ctx.emit(
+        "avg_pool", [x], kernel=kernel, count_pads=ctx.attr("count_include_pad", 0), **attrs
+    )
+    return _ms_result(ctx, _channels_back(ctx, out) if last else out, 3)
+
+
+@onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(ctx: NodeContext) -> Value:
+    x = _ms_operand(ctx, 0)
+    rank = len(x.shape)
+    axes = tuple(range(1, rank - 1)) if ctx.attr("channels_last", 0) else tuple(range(2, rank))
+    return _ms_result(ctx, ctx.emit("reduce_mean", [x], axes=axes, keepdims=1), 3)
+
+
+@onnx_op("QLinearReduceMean", domain=MICROSOFT)
+def qlinear_reduce_mean(ctx: NodeContext) -> Value:
+    x = _ms_operand(ctx, 0)
+    rank = len(x.shape)
+    axes = tuple(sorted(normalize_axis(a, rank) for a in ctx.attr("axes", range(rank))))
+    out = ctx.emit("reduce_mean", [x], axes=axes, keepdims=ctx.attr("keepdims", 1))
+    return _ms_result(ctx, out, 3)
+
+
+@onnx_op("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(ctx: NodeContext) -> Value:
+    out = ctx.emit("where", [ctx.required(0), _ms_operand(ctx, 1), _ms_operand(ctx, 4)])
+    return _ms_result(ctx, out, 7, like=1)

@@ -1,0 +1,171 @@
+"""Quantised tensors: conversion from and to floats, and integer products of quantised tensors.
+
+A quantised tensor holds integers q that stand for the numbers (q - zero) * scale. Conversions are
+pointwise and fuse into loops; products are kernels that sum in int32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .dtype import DTYPES, DType
+from .graph import Node, TensorType, Value
+from .nn import Conv
+from .op import POINTWISE, Op, broadcast, register
+
+STORAGE = ("int8", "uint8", "int16", "uint16")
+
+
+def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """saturate(round(x / scale) + zero), ties to even; NaN becomes the least value."""
+    info = np.iinfo(zero.dtype)
+    shift = zero.astype(np.float32)
+    with np.errstate(all="ignore"):
+        quotient = (x / scale).astype(np.float32)
+    low, high = np.float32(info.min) - shift, np.float32(info.max) - shift
+    bounded = np.where(quotient > low, np.minimum(quotient, high), low)
+    return (np.rint(bounded) + shift).astype(zero.dtype)
+
+
+def dequantize_array(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """(q - zero) * scale in the type of the scale."""
+    return (q.astype(np.int64) - zero.astype(np.int64)).astype(scale.dtype) * scale
+
+
+@register("quantize")
+class Quantize(Op):
+    """Inputs: x (float32), scale (float32), zero (an 8 or 16 bit type, which the result has).
+
+    saturate(round(x / scale) + zero), ties to even; all three broadcast.
+    """
+
+    kind = POINTWISE
+    cheap = True
+
+    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+        x, scale, zero = types
+        if x.dtype.name != "float32" or scale.dtype.name != "float32":
+            raise ValueError(f"quantising {x} by {scale}; both must be float32")
+        if zero.dtype.name not in STORAGE:
+            raise ValueError(f"quantising to {zero.dtype}; {', '.join(STORAGE)} are supported")
+        return [TensorType(broadcast(x.shape, scale.shape, zero.shape), zero.dtype)]
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return [quantize_array(*arrays)]
+
+    def expression(self, node: Node, args: Sequence[str]) -> str:
+        return f"tvmrt_quantize_{node.output.dtype.name}({', '.join(args)})"
+
+
+@register("dequantize")
+class Dequantize(Op):
+    """Inputs: q, scale (a float type, which the result has), zero (the type of q).
+
+    (q - zero) * scale; all three broadcast. Not folded by the builder: a product of quantised
+    weights wants the integers (``transform/quantize.py`` folds what is left over).
+    """
+
+    kind = POINTWISE
+    cheap = True
+
+    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+        q, scale, zero = types
+        if not q.dtype.is_int or q.dtype.bits > 32 or not scale.dtype.is_float:
+            raise ValueError(f"dequantising {q} by {scale}; integers and a float are expected")
+        if zero.dtype != q.dtype:
+            raise ValueError(f"zero point of type {zero.dtype} for elements of type {q.dtype}")
+        return [TensorType(broadcast(q.shape, scale.shape, zero.shape), scale.dtype)]
+
+    def expression(self, node: Node, args: Sequence[str]) -> str:
+        q, scale, zero = args
+        source, to = node.inputs[0].dtype, node.output.dtype.c
+        if zero == "0":
+            return f"({to}){q} * {scale}"
+        if source.bits < 32:
+            return f"({to})({q} - {zero}) * {scale}"
+        return f"({to})({source.c})((uint32_t){q} - (uint32_t){zero}) * {scale}"
+
+
+class _Product(Op):
+    """What integer products share.
+
+    Inputs: x (int8 or uint8), w (constant int8 or uint8), scale (constant float32, one or one an
+    output channel), bias (constant int32, one an output channel, or None), w_zero (constant
+    int32, one or one an output channel, or None for 0).
+    Attributes: ``x_zero``; ``to``: the element type of the result. With ``acc`` the exact sum of
+    (x - x_zero) * (w - w_zero), plus bias:
+
+    - ``to`` int32: acc
+    - ``to`` float32: acc * scale
+    - ``to`` int8 or uint8: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``), ties to even
+    """
+
+    def check(self, types: Sequence[TensorType | None], attrs: dict[str, Any], channels: int):
+        x, w, scale = types[:3]
+        for t in (x, w):
+            if t.dtype.name not in ("int8", "uint8"):
+                raise ValueError(f"integer product of {x} and {w}; 8-bit tensors are expected")
+        if attrs["to"] not in ("int8", "uint8", "int32", "float32"):
+            raise ValueError(f"integer product to {attrs['to']}")
+        rows = {"scale": scale, "bias": types[3], "w_zero": types[4]}
+        for name, t in rows.items():
+            if t is not None and t.size not in (1, channels):
+                raise ValueError(f"{name} {t} does not fit {channels} output channels")
+
+
+@register("qconv")
+class QConv(_Product):
+    """Convolution: x [N, C, *spatial], w [OC, C / groups, *kernel]; attributes of ``conv`` too.
+
+    Padding has the value ``x_zero``.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
+        self.check(types, attrs, types[1].shape[0])
+        (out,) = Conv().infer(types[:2], attrs)
+        return [TensorType(out.shape, DTYPES[attrs["to"]])]
+
+
+@register("qmatmul")
+class QMatMul(_Product):
+    """Matrix product: x [..., M, K], w [K, N]."""
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
+        x, w = types[:2]
+        if x.rank < 2 or w.rank != 2 or x.shape[-1] != w.shape[0]:
+            raise ValueError(f"integer matrix product of {x} and {w}: inner extents differ")
+        self.check(types, attrs, w.shape[1])
+        return [TensorType((*x.shape[:-1], w.shape[1]), DTYPES[attrs["to"]])]
+
+
+def is_per_tensor(node: Node) -> bool:
+    """Whether a quantize or dequantize node has one constant scale and one constant zero point."""
+    return all(v.is_constant and v.type.size == 1 for v in node.inputs[1:])
+
+
+def same_parameters(a: Node, b: Node) -> bool:
+    """Whether two such nodes, per tensor, have equal parameters."""
+    if not (is_per_tensor(a) and is_per_tensor(b)) or a.inputs[2].dtype != b.inputs[2].dtype:
+        return False
+    return all(
+        v.data.reshape(()) == w.data.reshape(()) for v, w in zip(a.inputs[1:], b.inputs[1:])
+    )
+
+
+def storage_range(dtype: DType) -> tuple[int, int]:
+    """Least and greatest value of an integer type."""
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+def constant_of(value: Value | None) -> np.ndarray | None:
+    """The elements of a constant, or of a dequantised constant; None for anything else."""
+    if value is None or value.data is not None:
+        return None if value is None else value.data
+    node = value.producer
+    if node is None or node.op != "dequantize" or not all(v.is_constant for v in node.inputs):
+        return None
+    return dequantize_array(*(v.data for v in node.inputs))
