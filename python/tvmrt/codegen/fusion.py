@@ -41,7 +41,8 @@ def form_groups(graph: Graph, takes_epilogue) -> list[Group]:
         group = Group(node, _feeders(node, [node], node.output.shape, users, outputs, taken))
         _take(group, taken, groups)
     for group in groups:
-        if _kind(group.root) == REDUCE:
+        # a group that a reduction has absorbed is left behind without a root
+        if group.root is not None and _kind(group.root) == REDUCE:
             _absorb_feeders(group, users, outputs, taken, groups)
     for node in graph.nodes:
         if _kind(node) == VIEW:
