@@ -1,6 +1,16 @@
 """The intermediate representation: graphs of typed tensors, and the operators they know."""
 
-from . import data_movement, nn, pointwise, quantized, reduction, view  # noqa: F401  (fill the table)
+from . import (  # noqa: F401  (fill the table)
+    data_movement,
+    indexing,
+    nn,
+    pointwise,
+    quantized,
+    recurrent,
+    reduction,
+    scan,
+    view,
+)
 from .builder import Builder
 from .dtype import DTYPES, DType, dtype_of
 from .graph import Graph, Node, TensorType, Value, constant, walk_back

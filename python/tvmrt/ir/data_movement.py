@@ -1,4 +1,4 @@
-"""Operators that move elements: joining, padding, selecting by computed index."""
+"""Operators that move elements: joining and padding."""
 
 from __future__ import annotations
 
@@ -56,19 +56,3 @@ class Pad(Op):
             value = arrays[1] if len(arrays) > 1 and arrays[1] is not None else 0
             extra["constant_values"] = np.asarray(value).reshape(())
         return [np.pad(arrays[0], pads, attrs["mode"], **extra)]
-
-
-@register("gather")
-class Gather(Op):
-    """Inputs: data, indices (int32 or int64, negative ones count from the end); ``axis``."""
-
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        axis = normalize_axis(attrs["axis"], types[0].rank)
-        attrs["axis"] = axis
-        if not types[1].dtype.is_int:
-            raise ValueError(f"indices must be integers, not {types[1].dtype}")
-        shape = types[0].shape[:axis] + types[1].shape + types[0].shape[axis + 1 :]
-        return [TensorType(shape, types[0].dtype)]
-
-    def evaluate(self, arrays, attrs):
-        return [np.take(arrays[0], arrays[1], attrs["axis"])]

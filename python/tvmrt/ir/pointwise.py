@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .dtype import DTYPES, DType
-from .graph import TensorType
+from .graph import Node, TensorType
 from .op import POINTWISE, Op, broadcast, define
 
 BOOL = DTYPES["bool"]
@@ -90,6 +90,29 @@ class Cast(Op):
         return [arrays[0].astype(DTYPES[attrs["to"]].numpy)]
 
 
+class BitCast(Op):
+    """The same bits as the element type named by ``to``, which has the same size."""
+
+    name = "bit_cast"
+    kind = POINTWISE
+    cheap = True
+
+    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+        to = DTYPES[attrs["to"]]
+        if "bool" in (to.name, types[0].dtype.name) or to.itemsize != types[0].dtype.itemsize:
+            raise ValueError(f"the bits of {types[0].dtype} do not make up {to}")
+        return [TensorType(types[0].shape, to)]
+
+    def expression(self, node: Node, args: Sequence[str]) -> str:
+        source, to = node.inputs[0].dtype, node.output.dtype
+        if source.is_int and to.is_int:
+            return f"({to.c}){args[0]}"
+        return f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})"
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return [_bits_of(arrays[0], DTYPES[attrs["to"]])]
+
+
 def _libm(name: str) -> dict[str, str]:
     """Our float32 function beside the C library's for float64."""
     return {"f32": f"tvmrt_{name}_f32({{0}})", "f64": f"{name}({{0}})"}
@@ -107,6 +130,18 @@ def _shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
     bits = a.dtype.itemsize * 8
     moved = np.left_shift(a, b % bits) if left else np.right_shift(a, b % bits)
     return np.where(b < bits, moved, 0).astype(a.dtype)
+
+
+def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if np.issubdtype(a.dtype, np.floating):
+        return np.power(a.astype(np.float64), b).astype(a.dtype)
+    # numpy refuses negative exponents of integers; the power is then 0 unless the base is +-1
+    inverse = np.where(a == 1, 1, np.where(abs(a) == 1, np.where(b % 2, -1, 1), 0))
+    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+
+def _bits_of(x: np.ndarray, to: DType) -> np.ndarray:
+    return np.ascontiguousarray(x).view(to.numpy).reshape(x.shape)
 
 
 def _numpy_erf(x: np.ndarray) -> np.ndarray:
@@ -158,9 +193,9 @@ _ROWS: tuple[PointwiseOp, ...] = (
         {
             "f32": "tvmrt_pow_f32({0}, {1})",
             "f64": "pow({0}, {1})",
-            "integer": "({t})pow((double){0}, (double){1})",
+            "integer": "tvmrt_pow_{n}({0}, {1})",
         },
-        lambda a, b: np.power(a.astype(np.float64), b).astype(a.dtype),
+        _pow,
         cheap=False,
     ),
     PointwiseOp(
@@ -272,6 +307,22 @@ _ROWS: tuple[PointwiseOp, ...] = (
         cheap=False,
     ),
     PointwiseOp(
+        "softplus",
+        {"f32": "tvmrt_softplus_f32({0})", "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)"},
+        lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
+        cheap=False,
+    ),
+    # x where it is not negative, the second operand times x elsewhere
+    PointwiseOp(
+        "prelu",
+        {
+            "float": "({0} < 0 ? {0} * {1} : {0})",
+            "int": "({0} < 0 ? ({t})(({u}){0} * ({u}){1}) : {0})",
+            "uint": "{0}",
+        },
+        lambda x, slope: np.where(x < 0, x * slope, x).astype(x.dtype),
+    ),
+    PointwiseOp(
         "relu",
         {"f32": "tvmrt_max_f32({0}, 0.0f)", "any": "({0} > 0 ? {0} : ({t})0)"},
         lambda x: np.maximum(x, np.zeros((), x.dtype)),
@@ -281,3 +332,4 @@ _ROWS: tuple[PointwiseOp, ...] = (
 for _row in _ROWS:
     define(_row)
 define(Cast())
+define(BitCast())

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtype import DType
+from .dtype import DTYPES, DType
 from .graph import TensorType
 from .op import REDUCE, Op, define
 
@@ -91,9 +91,6 @@ for _op in (
         "{acc} + {x} * {x}",
         lambda x, **kw: np.sum(np.square(x), **kw),
     ),
-    ReduceOp(
-        "reduce_l1", "0", "{acc} + tvmrt_abs_{n}({x})", lambda x, **kw: np.sum(np.abs(x), **kw)
-    ),
 ):
     define(_op)
 
@@ -106,8 +103,6 @@ class ArgReduce(Op):
         self.largest = largest
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        from .dtype import DTYPES
-
         shape = reduced_shape(types[0], {"axes": [attrs["axis"]], "keepdims": attrs["keepdims"]})
         if types[0].shape[attrs["axis"]] == 0:
             raise ValueError(f"{self.name} over an empty axis {attrs['axis']}")

@@ -49,6 +49,52 @@ TVMRT_DEFINE_UNSIGNED(uint16, uint16_t)
 TVMRT_DEFINE_UNSIGNED(uint32, uint32_t)
 TVMRT_DEFINE_UNSIGNED(uint64, uint64_t)
 
+/* Powers wrap around; a negative exponent gives 0, except for the bases 1 and -1. */
+#define TVMRT_DEFINE_POW(NAME, TYPE)                                                    \
+  static inline TYPE tvmrt_pow_##NAME(TYPE base, TYPE exponent) {                       \
+    uint64_t power = 1, factor = (uint64_t)base;                                        \
+    const int64_t sign = (int64_t)exponent;                                             \
+    uint64_t rest = (uint64_t)exponent;                                                 \
+    if ((TYPE)-1 < (TYPE)1 && sign < 0) {                                               \
+      if (base != (TYPE)1 && base != (TYPE)-1) return 0;                                \
+      return base == (TYPE)1 || (rest & 1) == 0 ? (TYPE)1 : base;                       \
+    }                                                                                   \
+    for (; rest != 0; rest >>= 1) {                                                     \
+      if (rest & 1) power *= factor;                                                    \
+      factor *= factor;                                                                 \
+    }                                                                                   \
+    return (TYPE)power;                                                                 \
+  }
+
+TVMRT_DEFINE_POW(int8, int8_t)
+TVMRT_DEFINE_POW(int16, int16_t)
+TVMRT_DEFINE_POW(int32, int32_t)
+TVMRT_DEFINE_POW(int64, int64_t)
+TVMRT_DEFINE_POW(uint8, uint8_t)
+TVMRT_DEFINE_POW(uint16, uint16_t)
+TVMRT_DEFINE_POW(uint32, uint32_t)
+TVMRT_DEFINE_POW(uint64, uint64_t)
+
+/* The bits of a number under another type of the same size. */
+#define TVMRT_DEFINE_BITS(FROM, FROM_TYPE, TO, TO_TYPE)                                 \
+  static inline TO_TYPE tvmrt_##FROM##_bits_as_##TO(FROM_TYPE x) {                      \
+    union {                                                                             \
+      FROM_TYPE from;                                                                   \
+      TO_TYPE to;                                                                       \
+    } bits;                                                                             \
+    bits.from = x;                                                                      \
+    return bits.to;                                                                     \
+  }
+
+TVMRT_DEFINE_BITS(float32, float, int32, int32_t)
+TVMRT_DEFINE_BITS(float32, float, uint32, uint32_t)
+TVMRT_DEFINE_BITS(float64, double, int64, int64_t)
+TVMRT_DEFINE_BITS(float64, double, uint64, uint64_t)
+TVMRT_DEFINE_BITS(int32, int32_t, float32, float)
+TVMRT_DEFINE_BITS(uint32, uint32_t, float32, float)
+TVMRT_DEFINE_BITS(int64, int64_t, float64, double)
+TVMRT_DEFINE_BITS(uint64, uint64_t, float64, double)
+
 /* Bounds are the nearest floats inside the range: 2^31 and 2^63 are exact, their predecessors not. */
 #define TVMRT_DEFINE_FROM_FLOAT(NAME, TYPE, LOW, HIGH)                                  \
   static inline TYPE tvmrt_f32_to_##NAME(float x) {                                     \

@@ -2,7 +2,18 @@
 
 from importlib import import_module
 
-FAMILIES = ("conv", "matmul", "pool", "quantized", "softmax", "indexing")
+FAMILIES = (
+    "conv",
+    "matmul",
+    "pool",
+    "quantized",
+    "recurrent",
+    "softmax",
+    "indexing",
+    "scatter",
+    "pad",
+    "rows",
+)
 
 for _family in FAMILIES:
     import_module(f"{__name__}.{_family}")

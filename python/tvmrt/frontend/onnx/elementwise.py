@@ -1,8 +1,12 @@
-"""Element-wise arithmetic, comparison, logic and activations."""
+"""Element-wise arithmetic, comparison, logic and conversions."""
 
 from __future__ import annotations
 
-from tvmrt.ir import Value
+import numpy as np
+import onnx
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES, Value, broadcast
 
 from .context import NodeContext
 from .registry import onnx_op
@@ -77,6 +81,12 @@ def variadic(ctx: NodeContext) -> Value:
     return result
 
 
+@onnx_op("Mean")
+def mean(ctx: NodeContext) -> Value:
+    total = variadic(ctx)
+    return ctx.emit("div", [total, ctx.scalar_like(len(ctx.inputs), total)])
+
+
 @onnx_op("Clip")
 def clip(ctx: NodeContext) -> Value:
     x = ctx.required(0)
@@ -85,12 +95,111 @@ def clip(ctx: NodeContext) -> Value:
         low = None if ctx.attr("min") is None else ctx.scalar_like(ctx.attr("min"), x)
         high = None if ctx.attr("max") is None else ctx.scalar_like(ctx.attr("max"), x)
     if low is not None:
-        x = ctx.emit("max", [x, low])
+        x = ctx.emit("max", [x, ctx.reshape(low, ())])
     if high is not None:
-        x = ctx.emit("min", [x, high])
+        x = ctx.emit("min", [x, ctx.reshape(high, ())])
     return x
 
 
-@onnx_op("Identity", "Dropout")
+@onnx_op("Identity")
 def identity(ctx: NodeContext) -> Value:
     return ctx.required(0)
+
+
+@onnx_op("Dropout")
+def dropout(ctx: NodeContext) -> list[Value]:
+    x = ctx.required(0)
+    training = ctx.constant_of(2, "training_mode")
+    if training is not None and training.reshape(-1)[0]:
+        raise UnsupportedError("training_mode is set; tvmrt only runs inference, export for that")
+    if len(ctx.node.output) < 2:
+        return [x]
+    mask = np.dtype(bool) if ctx.opset >= 10 else x.dtype.numpy
+    return [x, ctx.expand(ctx.const(1, mask), x.shape)]
+
+
+@onnx_op("Cast")
+def cast(ctx: NodeContext) -> Value:
+    return ctx.cast(ctx.required(0), element_type(ctx.attr("to")))
+
+
+@onnx_op("CastLike")
+def cast_like(ctx: NodeContext) -> Value:
+    return ctx.cast(ctx.required(0), ctx.required(1).dtype.name)
+
+
+@onnx_op("BitCast")
+def bit_cast(ctx: NodeContext) -> Value:
+    return ctx.emit("bit_cast", [ctx.required(0)], to=element_type(ctx.attr("to")))
+
+
+def element_type(code: int) -> str:
+    """The IR's name of an ONNX element type."""
+    name = onnx.TensorProto.DataType.Name(code).lower()
+    name = {"float": "float32", "double": "float64"}.get(name, name)
+    if name not in DTYPES:
+        raise UnsupportedError(
+            f"element type {name} is not supported; the types are {', '.join(DTYPES)}"
+        )
+    return name
+
+
+@onnx_op("Mod")
+def mod(ctx: NodeContext) -> Value:
+    op = "trunc_mod" if ctx.attr("fmod", 0) else "floor_mod"
+    return ctx.emit(op, [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("BitShift")
+def bit_shift(ctx: NodeContext) -> Value:
+    direction = ctx.attr("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise ValueError(f"direction is {direction}; LEFT or RIGHT expected")
+    return ctx.emit(f"shift_{direction.lower()}", [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("IsInf")
+def is_inf(ctx: NodeContext) -> Value:
+    return ctx.emit(
+        "is_inf",
+        [ctx.required(0)],
+        positive=int(ctx.attr("detect_positive", 1)),
+        negative=int(ctx.attr("detect_negative", 1)),
+    )
+
+
+@onnx_op("Where")
+def where(ctx: NodeContext) -> Value:
+    return ctx.emit("where", [ctx.required(i) for i in range(3)])
+
+
+@onnx_op("Pow")
+def power(ctx: NodeContext) -> Value:
+    """The result has the base's element type; common exponents become products and roots."""
+    x, exponent = ctx.required(0), ctx.required(1)
+    number = _uniform(exponent)
+    shape = broadcast(x.shape, exponent.shape)
+    if number in (1.0, 2.0, 3.0) and (x.dtype.is_float or exponent.dtype.is_int):
+        result = x
+        for _ in range(int(number) - 1):
+            result = ctx.emit("mul", [result, x])
+        return ctx.expand(result, shape)
+    if x.dtype.is_float:
+        if number in (0.5, -0.5):
+            root = ctx.emit("sqrt", [x])
+            return ctx.expand(root if number > 0 else ctx.emit("reciprocal", [root]), shape)
+        if number == -1.0:
+            return ctx.expand(ctx.emit("reciprocal", [x]), shape)
+        return ctx.emit("pow", [x, ctx.cast(exponent, x.dtype.name)])
+    if exponent.dtype.is_int:
+        return ctx.emit("pow", [x, ctx.cast(exponent, x.dtype.name)])
+    wide = ctx.emit("pow", [ctx.cast(x, "float64"), ctx.cast(exponent, "float64")])
+    return ctx.cast(wide, x.dtype.name)
+
+
+def _uniform(value: Value) -> float | None:
+    """The number that all elements of a constant are; None for anything else."""
+    if value.data is None or value.data.size == 0:
+        return None
+    flat = value.data.reshape(-1)
+    return float(flat[0]) if bool(np.all(flat == flat[0])) else None

@@ -17,12 +17,17 @@ _TABLE: dict[tuple[str, str], Importer] = {}
 
 FAMILIES = (
     "elementwise",
+    "activation",
     "shape",
     "reduction",
+    "indexing",
     "linear",
     "convolution",
+    "recurrent",
+    "normalization",
     "control",
     "quantize",
+    "refused",
 )
 
 

@@ -1,12 +1,17 @@
-"""Shapes, layout changes, joining and selecting."""
+"""Shapes, layout changes, joining and cutting."""
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from tvmrt.ir import Value
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value, broadcast
+from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
+from .elementwise import element_type
 from .registry import onnx_op
 
 
@@ -19,7 +24,7 @@ def constant(ctx: NodeContext) -> Value:
             if name in ("value_int", "value_ints"):
                 dtype = np.int64
             return ctx.const(value, dtype)
-    raise ValueError("a Constant without a numeric value")
+    raise UnsupportedError("the constant holds no dense numbers; only those are supported")
 
 
 @onnx_op("Shape")
@@ -28,14 +33,49 @@ def shape(ctx: NodeContext) -> Value:
     return ctx.const(extents[slice(ctx.attr("start", 0), ctx.attr("end"))])
 
 
+@onnx_op("Size")
+def size(ctx: NodeContext) -> Value:
+    return ctx.const(ctx.required(0).type.size, np.int64)
+
+
+@onnx_op("ConstantOfShape")
+def constant_of_shape(ctx: NodeContext) -> Value:
+    value = np.asarray(ctx.attr("value", np.zeros(1, np.float32)))
+    return ctx.expand(ctx.const(value.reshape(())), ctx.ints_of(0, "the shape"))
+
+
+@onnx_op("Range")
+def range_(ctx: NodeContext) -> Value:
+    names = ("start", "limit", "delta")
+    start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
+    if delta == 0:
+        raise ValueError("delta is 0; the range has no end")
+    count = max(int(np.ceil((limit - start) / delta)), 0)
+    return ctx.const(start + np.arange(count) * delta, start.dtype)
+
+
+@onnx_op("EyeLike")
+def eye_like(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    rows, columns = x.shape
+    ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
+    dtype = ctx.attr("dtype")
+    return ctx.cast(ones, x.dtype.name if dtype is None else element_type(dtype))
+
+
+# The same elements under another shape.
+
+
 @onnx_op("Reshape")
 def reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     wanted = ctx.attr_or_input("shape", 1)
+    if wanted is None:
+        raise ValueError("the shape is missing")
     if not ctx.attr("allowzero", 0):
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     if -1 in wanted:
-        known = int(np.prod([n for n in wanted if n != -1], dtype=np.int64))
+        known = prod(n for n in wanted if n != -1)
         if known == 0 or x.type.size % known:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
         wanted[wanted.index(-1)] = x.type.size // known
@@ -47,8 +87,31 @@ def flatten(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = ctx.attr("axis", 1)
     axis += len(x.shape) if axis < 0 else 0
-    lead = int(np.prod(x.shape[:axis], dtype=np.int64))
-    return ctx.reshape(x, (lead, int(np.prod(x.shape[axis:], dtype=np.int64))))
+    return ctx.reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+@onnx_op("Squeeze")
+def squeeze(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axes = ctx.attr_or_input("axes", 1)
+    if axes is None:
+        axes = [d for d, n in enumerate(x.shape) if n == 1]
+    axes = [normalize_axis(a, len(x.shape)) for a in axes]
+    if any(x.shape[a] != 1 for a in axes):
+        raise ValueError(f"axes {axes} of {x.type} do not all have extent 1")
+    return ctx.reshape(x, [n for d, n in enumerate(x.shape) if d not in axes])
+
+
+@onnx_op("Unsqueeze")
+def unsqueeze(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axes = ctx.attr_or_input("axes", 1) or []
+    rank = len(x.shape) + len(axes)
+    added = {normalize_axis(a, rank) for a in axes}
+    if len(added) != len(axes):
+        raise ValueError(f"axes {axes} name one axis twice")
+    kept = iter(x.shape)
+    return ctx.reshape(x, [1 if d in added else next(kept) for d in range(rank)])
 
 
 @onnx_op("Transpose")
@@ -57,7 +120,160 @@ def transpose(ctx: NodeContext) -> Value:
     return ctx.transpose(x, ctx.attr("perm", list(range(len(x.shape)))[::-1]))
 
 
+@onnx_op("DepthToSpace")
+def depth_to_space(ctx: NodeContext) -> Value:
+    x, block = ctx.required(0), ctx.attr("blocksize")
+    n, c, h, w = x.shape
+    if c % (block * block):
+        raise ValueError(f"{c} channels are no multiple of the block's {block} x {block}")
+    depth = c // (block * block)
+    if ctx.attr("mode", "DCR") == "DCR":
+        blocks, perm = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        blocks, perm = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
+    out = ctx.transpose(ctx.reshape(x, blocks), perm)
+    return ctx.reshape(out, (n, depth, h * block, w * block))
+
+
+@onnx_op("SpaceToDepth")
+def space_to_depth(ctx: NodeContext) -> Value:
+    x, block = ctx.required(0), ctx.attr("blocksize")
+    n, c, h, w = x.shape
+    if h % block or w % block:
+        raise ValueError(f"{h} x {w} pixels are no multiple of the block's {block} x {block}")
+    blocks = ctx.reshape(x, (n, c, h // block, block, w // block, block))
+    out = ctx.transpose(blocks, (0, 3, 5, 1, 2, 4))
+    return ctx.reshape(out, (n, c * block * block, h // block, w // block))
+
+
+# Repeating and joining.
+
+
+@onnx_op("Expand")
+def expand(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.expand(x, broadcast(x.shape, tuple(ctx.ints_of(1, "the shape"))))
+
+
+@onnx_op("Tile")
+def tile(ctx: NodeContext) -> Value:
+    x, repeats = ctx.required(0), ctx.ints_of(1, "the number of repeats")
+    if len(repeats) != len(x.shape) or min(repeats, default=0) < 0:
+        raise ValueError(f"repeats {repeats} do not fit {x.type}")
+    apart = ctx.reshape(x, [m for n in x.shape for m in (1, n)])
+    filled = ctx.expand(apart, [m for n, r in zip(x.shape, repeats) for m in (r, n)])
+    return ctx.reshape(filled, [n * r for n, r in zip(x.shape, repeats)])
+
+
 @onnx_op("Concat")
 def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
-    return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=ctx.attr("axis"))
+    axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
+    filled = [p for p in parts if p.shape[axis]] or parts[:1]
+    return filled[0] if len(filled) == 1 else ctx.emit("concat", filled, axis=axis)
+
+
+# Cutting.
+
+
+@onnx_op("Slice")
+def slice_(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    starts = ctx.attr_or_input("starts", 1)
+    ends = ctx.attr_or_input("ends", 2)
+    axes = ctx.attr_or_input("axes", 3)
+    steps = ctx.ints_of(4, "steps") or [1] * len(starts)
+    axes = list(range(len(starts))) if axes is None else axes
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ValueError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match")
+    for start, end, axis, step in zip(starts, ends, axes, steps):
+        axis = normalize_axis(axis, len(x.shape))
+        if step == 0:
+            raise ValueError(f"the step along axis {axis} is 0")
+        taken = range(x.shape[axis])[start:end:step]
+        x = ctx.slice_axis(x, axis, taken.start if taken else 0, len(taken), step)
+    return x
+
+
+@onnx_op("Split")
+def split(ctx: NodeContext) -> list[Value]:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    sizes = ctx.attr_or_input("split", 1)
+    if sizes is None:
+        count = ctx.attr("num_outputs", len(ctx.node.output))
+        sizes = _equal_parts(x.shape[axis], count)
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+        raise ValueError(f"parts of {sizes} do not make up axis {axis} of {x.type}")
+    starts = np.cumsum([0, *sizes])
+    return [ctx.slice_axis(x, axis, int(s), n) for s, n in zip(starts, sizes)]
+
+
+def _equal_parts(extent: int, count: int) -> list[int]:
+    """Equal parts, of which only the last ones may be smaller."""
+    part = -(-extent // count)
+    return [max(0, min(part, extent - part * i)) for i in range(count)]
+
+
+@onnx_op("Pad")
+def pad(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    rank = len(x.shape)
+    pads = ctx.attr_or_input("pads", 1)
+    axes = ctx.ints_of(3, "axes")
+    axes = list(range(rank)) if axes is None else [normalize_axis(a, rank) for a in axes]
+    if pads is None or len(pads) != 2 * len(axes):
+        raise ValueError(f"pads {pads} do not fit the axes {axes} of {x.type}")
+    before, after = [0] * rank, [0] * rank
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = pads[i], pads[len(axes) + i]
+    value = ctx.input(2)
+    if value is None:
+        value = ctx.scalar_like(ctx.attr("value", 0.0), x)
+    return pad_with(ctx, x, before, after, ctx.attr("mode", "constant"), value)
+
+
+def pad_with(
+    ctx: NodeContext, x: Value, before: list[int], after: list[int], mode: str, value: Value
+) -> Value:
+    """Pad each axis; negative numbers cut elements away instead."""
+    for axis, (b, a) in enumerate(zip(before, after)):
+        left = x.shape[axis] + min(b, 0) + min(a, 0)
+        if left < 0:
+            raise ValueError(f"pads {b} and {a} cut more than axis {axis} of {x.type} has")
+        x = ctx.slice_axis(x, axis, max(-b, 0), left)
+    before, after = ([max(n, 0) for n in side] for side in (before, after))
+    if not any(before) and not any(after):
+        return x
+    if mode != "constant" and any(
+        n == 0 and b + a > 0 for n, b, a in zip(x.shape, before, after)
+    ):
+        raise ValueError(f"there is no element of {x.type} to fill the padding with")
+    inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
+    return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)
+
+
+@onnx_op("CenterCropPad")
+def center_crop_pad(ctx: NodeContext) -> Value:
+    x, wanted = ctx.required(0), ctx.ints_of(1, "the shape")
+    rank = len(x.shape)
+    axes = [normalize_axis(a, rank) for a in ctx.attr("axes", list(range(rank)))]
+    before, after = [0] * rank, [0] * rank
+    for axis, n in zip(axes, wanted):
+        extra = n - x.shape[axis]
+        # of an odd number, the one more goes to the end when padding and when cutting
+        before[axis] = extra // 2 if extra > 0 else -(-extra // 2)
+        after[axis] = extra - before[axis]
+    return pad_with(ctx, x, before, after, "constant", ctx.scalar_like(0, x))
+
+
+@onnx_op("Trilu")
+def trilu(ctx: NodeContext) -> Value:
+    """Keep the elements on and above (or below) a diagonal, zero the others."""
+    x, k = ctx.required(0), ctx.input(1)
+    rows, columns = x.shape[-2:]
+    k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())
+    diagonal = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+    side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
+    kept = ctx.emit(side, [ctx.const(diagonal, np.int64), k])
+    return ctx.emit("where", [kept, x, ctx.scalar_like(0, x)])

@@ -1,0 +1,177 @@
+"""Activation functions, as chains of simpler pointwise operators."""
+
+from __future__ import annotations
+
+from math import pi, prod, sqrt
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .context import NodeContext
+from .registry import onnx_op
+
+_SELU_ALPHA = 1.67326319217681884765625
+_SELU_GAMMA = 1.05070102214813232421875
+
+
+def _scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
+    return x if factor == 1.0 else ctx.emit("mul", [x, ctx.scalar_like(factor, x)])
+
+
+def _shifted(ctx: NodeContext, x: Value, amount: float) -> Value:
+    return x if amount == 0.0 else ctx.emit("add", [x, ctx.scalar_like(amount, x)])
+
+
+@onnx_op("LeakyRelu")
+def leaky_relu(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.emit("prelu", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
+
+
+@onnx_op("PRelu")
+def prelu(ctx: NodeContext) -> Value:
+    return ctx.emit("prelu", [ctx.required(0), ctx.required(1)])
+
+
+@onnx_op("ThresholdedRelu")
+def thresholded_relu(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    above = ctx.emit("greater", [x, ctx.scalar_like(ctx.attr("alpha", 1.0), x)])
+    return ctx.emit("where", [above, x, ctx.scalar_like(0, x)])
+
+
+def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
+    """x where it is positive, alpha * (exp(x / slope) - 1) elsewhere."""
+    below = ctx.emit("min", [x, ctx.scalar_like(0, x)])
+    curve = ctx.emit("exp", [_scaled(ctx, below, 1.0 / slope)])
+    curve = _scaled(ctx, _shifted(ctx, curve, -1.0), alpha)
+    positive = ctx.emit("greater", [x, ctx.scalar_like(0, x)])
+    return ctx.emit("where", [positive, x, curve])
+
+
+@onnx_op("Elu")
+def elu(ctx: NodeContext) -> Value:
+    return exponential_unit(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+
+
+@onnx_op("Celu")
+def celu(ctx: NodeContext) -> Value:
+    alpha = ctx.attr("alpha", 1.0)
+    return exponential_unit(ctx, ctx.required(0), alpha, alpha)
+
+
+@onnx_op("Selu")
+def selu(ctx: NodeContext) -> Value:
+    gamma = ctx.attr("gamma", _SELU_GAMMA)
+    unit = exponential_unit(ctx, ctx.required(0), ctx.attr("alpha", _SELU_ALPHA))
+    return _scaled(ctx, unit, gamma)
+
+
+def hard_gate(ctx: NodeContext, x: Value, alpha: float, beta: float) -> Value:
+    """alpha * x + beta, held between 0 and 1."""
+    line = _shifted(ctx, _scaled(ctx, x, alpha), beta)
+    line = ctx.emit("max", [line, ctx.scalar_like(0, x)])
+    return ctx.emit("min", [line, ctx.scalar_like(1, x)])
+
+
+@onnx_op("HardSigmoid")
+def hard_sigmoid(ctx: NodeContext) -> Value:
+    return hard_gate(ctx, ctx.required(0), ctx.attr("alpha", 0.2), ctx.attr("beta", 0.5))
+
+
+@onnx_op("HardSwish")
+def hard_swish(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.emit("mul", [x, hard_gate(ctx, x, 1 / 6, 0.5)])
+
+
+@onnx_op("Softplus")
+def softplus(ctx: NodeContext) -> Value:
+    return ctx.emit("softplus", [ctx.required(0)])
+
+
+@onnx_op("Softsign")
+def softsign(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.emit("div", [x, _shifted(ctx, ctx.emit("abs", [x]), 1.0)])
+
+
+@onnx_op("Mish")
+def mish(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    return ctx.emit("mul", [x, ctx.emit("tanh", [ctx.emit("softplus", [x])])])
+
+
+def swish_of(ctx: NodeContext, x: Value, alpha: float) -> Value:
+    """x * sigmoid(alpha * x)"""
+    return ctx.emit("mul", [x, ctx.emit("sigmoid", [_scaled(ctx, x, alpha)])])
+
+
+@onnx_op("Swish")
+def swish(ctx: NodeContext) -> Value:
+    return swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+
+
+@onnx_op("SwiGLU")
+def swiglu(ctx: NodeContext) -> Value:
+    gate = swish_of(ctx, ctx.required(0), ctx.attr("alpha", 1.0))
+    return ctx.emit("mul", [gate, ctx.required(1)])
+
+
+@onnx_op("Gelu")
+def gelu(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    mode = ctx.attr("approximate", "none")
+    if mode == "tanh":
+        cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
+        inner = ctx.emit("add", [x, _scaled(ctx, cube, 0.044715)])
+        curve = ctx.emit("tanh", [_scaled(ctx, inner, sqrt(2 / pi))])
+    elif mode == "none":
+        curve = ctx.emit("erf", [_scaled(ctx, x, sqrt(0.5))])
+    else:
+        raise ValueError(f"approximate is {mode}; none or tanh expected")
+    return ctx.emit("mul", [_scaled(ctx, x, 0.5), _shifted(ctx, curve, 1.0)])
+
+
+@onnx_op("Shrink")
+def shrink(ctx: NodeContext) -> Value:
+    x, bias = ctx.required(0), ctx.attr("bias", 0.0)
+    limit = ctx.attr("lambd", 0.5)
+    zero = ctx.scalar_like(0, x)
+    above = ctx.emit("greater", [x, ctx.scalar_like(limit, x)])
+    below = ctx.emit("less", [x, ctx.scalar_like(-limit, x)])
+    lifted = ctx.emit("where", [below, _shifted(ctx, x, bias), zero])
+    return ctx.emit("where", [above, _shifted(ctx, x, -bias), lifted])
+
+
+@onnx_op("Softmax", "LogSoftmax")
+def softmax(ctx: NodeContext) -> Value:
+    """Since version 13 along one axis; before that along all axes from ``axis`` on, as one."""
+    x = ctx.required(0)
+    log = ctx.op == "LogSoftmax"
+    axis, rows = _softmax_axis(ctx, x)
+    out = ctx.emit("softmax", [rows], axis=axis, log=log)
+    return ctx.reshape(out, x.shape)
+
+
+@onnx_op("Hardmax")
+def hardmax(ctx: NodeContext) -> Value:
+    """1 at the first of the largest elements, 0 elsewhere."""
+    x = ctx.required(0)
+    axis, rows = _softmax_axis(ctx, x)
+    winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
+    count = rows.shape[axis]
+    shape = [count if d == axis else 1 for d in range(len(rows.shape))]
+    places = ctx.const(np.arange(count).reshape(shape), np.int64)
+    out = ctx.cast(ctx.emit("equal", [winner, places]), x.dtype.name)
+    return ctx.reshape(out, x.shape)
+
+
+def _softmax_axis(ctx: NodeContext, x: Value) -> tuple[int, Value]:
+    """The axis that is normalised, and the input in a shape that has this axis."""
+    axis = normalize_axis(ctx.attr("axis", -1 if ctx.opset >= 13 else 1), len(x.shape))
+    if ctx.opset >= 13 or prod(x.shape[axis + 1 :]) == 1:
+        return axis, x
+    return 1, ctx.reshape(x, (prod(x.shape[:axis]), prod(x.shape[axis:])))

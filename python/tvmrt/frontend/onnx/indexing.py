@@ -1,0 +1,200 @@
+"""Selecting and writing by index, sorting, one-hot codes."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .context import NodeContext
+from .registry import onnx_op
+
+
+def _indices(ctx: NodeContext, index: int, extent: int | None = None) -> Value:
+    """An operand of indices; constant ones are checked and counted from the front."""
+    value = ctx.required(index)
+    if not value.dtype.is_int:
+        raise ValueError(f"indices must be integers, not {value.dtype}")
+    if value.data is None or extent is None:
+        return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
+    return ctx.const(_from_front(value.data, extent), np.int64)
+
+
+def _from_front(indices: np.ndarray, extent: int) -> np.ndarray:
+    outside = (indices < -extent) | (indices >= extent)
+    if outside.any():
+        raise ValueError(f"index {indices[outside][0]} is outside an extent of {extent}")
+    return np.where(indices < 0, indices + extent, indices)
+
+
+@onnx_op("Gather")
+def gather(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    indices = _indices(ctx, 1, x.shape[axis])
+    if indices.data is None:
+        return ctx.emit("gather", [x, indices], axis=axis)
+    return take(ctx, x, indices.data, axis)
+
+
+def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:
+    """Elements at known indices, none negative: a slice where they are evenly spaced."""
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    flat = indices.reshape(-1)
+    steps = np.unique(np.diff(flat))
+    if flat.size == 0 or steps.size > 1:
+        out = ctx.emit("gather", [x, ctx.const(flat, np.int64)], axis=axis)
+        return ctx.reshape(out, shape)
+    step = int(steps[0]) if steps.size else 1
+    if step == 0:
+        x = ctx.slice_axis(x, axis, int(flat[0]), 1)
+        x = ctx.expand(x, [flat.size if d == axis else n for d, n in enumerate(x.shape)])
+    else:
+        x = ctx.slice_axis(x, axis, int(flat[0]), flat.size, step)
+    return ctx.reshape(x, shape)
+
+
+@onnx_op("GatherElements")
+def gather_elements(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    return ctx.emit("gather_elements", [x, _indices(ctx, 1, x.shape[axis])], axis=axis)
+
+
+@onnx_op("GatherND")
+def gather_nd(ctx: NodeContext) -> Value:
+    batch = ctx.attr("batch_dims", 0)
+    return ctx.emit("gather_nd", [ctx.required(0), _indices(ctx, 1)], batch=batch)
+
+
+@onnx_op("Compress")
+def compress(ctx: NodeContext) -> Value:
+    x, kept = ctx.required(0), ctx.constant_of(1, "the condition")
+    axis = ctx.attr("axis")
+    if axis is None:
+        x, axis = ctx.reshape(x, (x.type.size,)), 0
+    axis = normalize_axis(axis, len(x.shape))
+    return take(ctx, x, np.flatnonzero(kept[: x.shape[axis]]), axis)
+
+
+@onnx_op("Scatter", "ScatterElements")
+def scatter_elements(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    inputs = [x, _indices(ctx, 1, x.shape[axis]), ctx.required(2)]
+    return ctx.emit(
+        "scatter_elements", inputs, axis=axis, reduction=ctx.attr("reduction", "none")
+    )
+
+
+@onnx_op("ScatterND")
+def scatter_nd(ctx: NodeContext) -> Value:
+    inputs = [ctx.required(0), _indices(ctx, 1), ctx.required(2)]
+    return ctx.emit("scatter_nd", inputs, reduction=ctx.attr("reduction", "none"))
+
+
+@onnx_op("TensorScatter")
+def tensor_scatter(ctx: NodeContext) -> Value:
+    """Write ``update`` into a cache at a position of its own for each sample."""
+    cache, update = ctx.required(0), ctx.required(1)
+    where = ctx.input(2)
+    if where is None:
+        where = ctx.const(np.zeros(cache.shape[0]), np.int64)
+    return ctx.emit(
+        "tensor_scatter",
+        [cache, update, ctx.cast(where, "int64")],
+        axis=normalize_axis(ctx.attr("axis", -2), len(cache.shape)),
+        circular=ctx.attr("mode", "linear") == "circular",
+    )
+
+
+@onnx_op("OneHot")
+def one_hot(ctx: NodeContext) -> Value:
+    """``on`` where an index equals the place along the new axis; indices outside give ``off``."""
+    indices = ctx.cast(ctx.required(0), "int64")
+    (depth,) = ctx.ints_of(1, "the depth")
+    values = ctx.required(2)
+    rank = len(indices.shape) + 1
+    axis = normalize_axis(ctx.attr("axis", -1), rank)
+    negative = ctx.emit("less", [indices, ctx.const(0, np.int64)])
+    lifted = ctx.emit("add", [indices, ctx.const(depth, np.int64)])
+    indices = ctx.emit("where", [negative, lifted, indices])
+    indices = ctx.reshape(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    places = np.arange(depth).reshape([depth if d == axis else 1 for d in range(rank)])
+    hit = ctx.emit("equal", [indices, ctx.const(places, np.int64)])
+    off, on = (ctx.reshape(ctx.slice_axis(values, 0, i, 1), ()) for i in (0, 1))
+    return ctx.emit("where", [hit, on, off])
+
+
+@onnx_op("TopK")
+def top_k(ctx: NodeContext) -> list[Value]:
+    x = ctx.required(0)
+    (k,) = ctx.attr_or_input("k", 1)
+    axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
+    return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))
+
+
+@onnx_op("ReverseSequence")
+def reverse_sequence(ctx: NodeContext) -> Value:
+    inputs = [ctx.required(0), ctx.cast(ctx.required(1), "int64")]
+    return ctx.emit(
+        "reverse_sequence",
+        inputs,
+        batch_axis=ctx.attr("batch_axis", 1),
+        time_axis=ctx.attr("time_axis", 0),
+    )
+
+
+@onnx_op("Col2Im")
+def col2im(ctx: NodeContext) -> Value:
+    """Sum overlapping blocks into an image; where each element goes is known beforehand."""
+    x = ctx.required(0)
+    image, block = ctx.ints_of(1, "the image's shape"), ctx.ints_of(2, "the block's shape")
+    rank = len(image)
+    pads = ctx.attr("pads", [0] * 2 * rank)
+    targets = block_targets(
+        image, block, ctx.attr("strides", [1] * rank), ctx.attr("dilations", [1] * rank), pads
+    )
+    channels, spots = x.shape[1] // prod(block), prod(targets.shape[-rank:])
+    if x.shape[1] % prod(block) or x.shape[2] != spots:
+        raise ValueError(f"{x.type} does not hold blocks of {block} for an image of {image}")
+    rows = ctx.reshape(x, (x.shape[0] * channels, targets.size))
+    out = ctx.emit("sum_into", [rows, ctx.const(targets.reshape(-1), np.int32)], size=prod(image))
+    return ctx.reshape(out, (x.shape[0], channels, *image))
+
+
+def block_targets(image, block, strides, dilations, pads) -> np.ndarray:
+    """The flat place in the image of element [*block][*position], -1 in the padding."""
+    rank = len(image)
+    places, inside = np.zeros([1] * 2 * rank, np.int64), np.ones([1] * 2 * rank, bool)
+    for d in range(rank):
+        reach = dilations[d] * (block[d] - 1) + 1
+        positions = (image[d] + pads[d] + pads[rank + d] - reach) // strides[d] + 1
+        along = (
+            dilations[d] * np.arange(block[d])[:, None]
+            + strides[d] * np.arange(positions)[None, :]
+            - pads[d]
+        )
+        shape = [1] * 2 * rank
+        shape[d], shape[rank + d] = along.shape
+        along = along.reshape(shape)
+        places = places * image[d] + along
+        inside = inside & (along >= 0) & (along < image[d])
+    return np.where(inside, places, -1)
+
+
+@onnx_op("Det")
+def det(ctx: NodeContext) -> Value:
+    return ctx.emit("det", [ctx.required(0)])
+
+
+@onnx_op("NonZero", "Unique")
+def data_dependent(ctx: NodeContext) -> Value:
+    raise UnsupportedError(
+        "the shape of the result depends on the values of the input; "
+        "tvmrt fixes every shape when it compiles, so the input must be a constant"
+    )
