@@ -1,0 +1,239 @@
+/*!
+ * \file pool.h
+ * \brief Pooling in float32 over channels-last memory: maximum, average and Lp, 1 to 3 dimensions.
+ *
+ * Channels lie along the vectors; nothing is packed. Global pooling is a window as large as the input.
+ */
+#ifndef TVM_RUNTIME_KERNELS_POOL_H_
+#define TVM_RUNTIME_KERNELS_POOL_H_
+
+#include <math.h>
+#include <stddef.h>
+#include <tvm/runtime/kernels/parallel.h>
+#include <tvm/runtime/kernels/scalar_math.h>
+#include <tvm/runtime/kernels/tile_f32.h>
+
+typedef enum {
+  TVMRT_POOL_MAX,
+  /*! \brief The mean of the elements inside the input. */
+  TVMRT_POOL_AVERAGE,
+  /*! \brief The mean of the elements inside the input and its padding, which counts as zeros. */
+  TVMRT_POOL_AVERAGE_PADDED,
+  /*! \brief The p-th root of the sum of the p-th powers of the absolute values. */
+  TVMRT_POOL_LP
+} tvmrt_pool_kind;
+
+/*! \brief A pooling layer. Triples are {depth, height, width}; strides of pixels are in floats. */
+typedef struct {
+  tvmrt_pool_kind kind;
+  int32_t p;
+  int32_t batch;
+  int32_t channels;
+  int32_t in[3];
+  int32_t out[3];
+  int32_t kernel[3];
+  int32_t stride[3];
+  int32_t dilation[3];
+  /*! \brief Padding before and behind; windows may reach beyond it (ceil_mode). */
+  int32_t pad[3];
+  int32_t pad_end[3];
+  int32_t x_stride;
+  int32_t y_stride;
+} tvmrt_pool_f32_layer;
+
+typedef struct {
+  const tvmrt_pool_f32_layer* layer;
+  const float* x;
+  float* y;
+  tvmrt_epilogue_f32 epilogue;
+  const void* ctx;
+} tvmrt_pool_f32_job;
+
+/*! \brief The elements of one output's window that lie inside the input. */
+typedef struct {
+  /*! \brief First element inside in each dimension, and how many there are. */
+  int32_t first[3];
+  int32_t count[3];
+  /*! \brief Distance of the elements in each dimension, in floats. */
+  intptr_t step[3];
+  /*! \brief What an average divides by. */
+  float divisor;
+} tvmrt_pool_f32_window;
+
+/* Elements k of [0, kernel) for which begin + k * dilation lies in [low, high). */
+static inline int tvmrt_pool_inside(int begin, int kernel, int dilation, int low, int high,
+                                    int32_t* first) {
+  int k0 = begin < low ? (low - begin + dilation - 1) / dilation : 0;
+  int k1 = high > begin ? (high - begin + dilation - 1) / dilation : 0;
+  if (k1 > kernel) k1 = kernel;
+  *first = k0;
+  return k1 > k0 ? k1 - k0 : 0;
+}
+
+static inline tvmrt_pool_f32_window tvmrt_pool_f32_window_at(const tvmrt_pool_f32_layer* layer,
+                                                             const int32_t at[3]) {
+  tvmrt_pool_f32_window window;
+  int64_t inside = 1, padded = 1;
+  intptr_t unit = layer->x_stride;
+  for (int dim = 2; dim >= 0; dim--) {
+    const int begin = at[dim] * layer->stride[dim] - layer->pad[dim];
+    int32_t unused;
+    window.count[dim] = tvmrt_pool_inside(begin, layer->kernel[dim], layer->dilation[dim], 0,
+                                          layer->in[dim], &window.first[dim]);
+    padded *= tvmrt_pool_inside(begin, layer->kernel[dim], layer->dilation[dim], -layer->pad[dim],
+                                layer->in[dim] + layer->pad_end[dim], &unused);
+    inside *= window.count[dim];
+    window.first[dim] = begin + window.first[dim] * layer->dilation[dim];
+    window.step[dim] = unit * layer->dilation[dim];
+    unit *= layer->in[dim];
+  }
+  if (layer->kind == TVMRT_POOL_AVERAGE_PADDED) inside = padded;
+  window.divisor = inside > 0 ? (float)inside : 1.0f;
+  return window;
+}
+
+/* One vector over the window; x is its first element. A row is summed by itself first, which keeps
+   the rounding of large windows small. */
+#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                             \
+  TVMRT_INLINE tvmrt_f32v NAME(const tvmrt_pool_f32_window* window, const float* x, int n) {       \
+    tvmrt_f32v total = TVMRT_F32V(splat)(START);                                                   \
+    for (int d = 0; d < window->count[0]; d++) {                                                   \
+      for (int h = 0; h < window->count[1]; h++) {                                                 \
+        const float* from = x + d * window->step[0] + h * window->step[1];                         \
+        tvmrt_f32v row = TVMRT_F32V(splat)(START);                                                 \
+        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                      \
+          const tvmrt_f32v each = n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(from)               \
+                                                            : TVMRT_F32V(load_n)(from, n);         \
+          row = STEP(each, row);                                                                   \
+        }                                                                                          \
+        total = JOIN(row, total);                                                                  \
+      }                                                                                            \
+    }                                                                                              \
+    return total;                                                                                  \
+  }
+#define TVMRT_POOL_F32_ADD(each, sum) ((sum) + (each))
+#define TVMRT_POOL_F32_ADD_SIZE(each, sum) \
+  ((sum) + TVMRT_F32V(max)(each, TVMRT_F32V(splat)(0.0f) - (each)))
+#define TVMRT_POOL_F32_ADD_SQUARE(each, sum) TVMRT_F32V(fma)(each, each, sum)
+TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_max, -INFINITY, TVMRT_F32V(max), TVMRT_F32V(max))
+TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_sum, 0.0f, TVMRT_POOL_F32_ADD, TVMRT_POOL_F32_ADD)
+TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l1, 0.0f, TVMRT_POOL_F32_ADD_SIZE, TVMRT_POOL_F32_ADD)
+TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l2, 0.0f, TVMRT_POOL_F32_ADD_SQUARE, TVMRT_POOL_F32_ADD)
+
+/* Any p, one channel at a time. */
+static inline float tvmrt_pool_f32_lp(const tvmrt_pool_f32_window* window, const float* x, int p) {
+  float total = 0.0f;
+  for (int d = 0; d < window->count[0]; d++) {
+    for (int h = 0; h < window->count[1]; h++) {
+      for (int w = 0; w < window->count[2]; w++) {
+        const float each = x[d * window->step[0] + h * window->step[1] + w * window->step[2]];
+        total += tvmrt_pow_f32(tvmrt_abs_f32(each), (float)p);
+      }
+    }
+  }
+  return tvmrt_pow_f32(total, 1.0f / (float)p);
+}
+
+TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
+  if (n == TVMRT_SIMD_LANES_F32) {
+    TVMRT_F32V(store)(y, value);
+  } else {
+    TVMRT_F32V(store_n)(y, value, n);
+  }
+}
+
+/* The window of one output pixel for n channels; x is its first element. */
+TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
+                                        const tvmrt_pool_f32_window* window, const float* x,
+                                        float* y, int n) {
+  float root[TVMRT_SIMD_LANES_F32];
+  switch (layer->kind) {
+    case TVMRT_POOL_MAX:
+      tvmrt_pool_f32_put(y, tvmrt_pool_f32_max(window, x, n), n);
+      break;
+    case TVMRT_POOL_AVERAGE:
+    case TVMRT_POOL_AVERAGE_PADDED:
+      tvmrt_pool_f32_put(
+          y, tvmrt_pool_f32_sum(window, x, n) / TVMRT_F32V(splat)(window->divisor), n);
+      break;
+    case TVMRT_POOL_LP:
+      if (layer->p == 1) {
+        tvmrt_pool_f32_put(y, tvmrt_pool_f32_l1(window, x, n), n);
+      } else if (layer->p == 2) {
+        TVMRT_F32V(store)(root, tvmrt_pool_f32_l2(window, x, n));
+        for (int i = 0; i < n; i++) y[i] = sqrtf(root[i]);
+      } else {
+        for (int i = 0; i < n; i++) y[i] = tvmrt_pool_f32_lp(window, x + i, layer->p);
+      }
+      break;
+  }
+}
+
+/* Output pixel `pixel` for channels [c_begin, c_end). */
+static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job, int64_t pixel, int c_begin,
+                                        int c_end) {
+  const tvmrt_pool_f32_layer* layer = job->layer;
+  const int64_t plane = (int64_t)layer->out[1] * layer->out[2];
+  const int64_t image = pixel / (layer->out[0] * plane);
+  const int32_t at[3] = {(int32_t)(pixel / plane % layer->out[0]),
+                         (int32_t)(pixel / layer->out[2] % layer->out[1]),
+                         (int32_t)(pixel % layer->out[2])};
+  const tvmrt_pool_f32_window window = tvmrt_pool_f32_window_at(layer, at);
+  const int64_t first = ((image * layer->in[0] + window.first[0]) * layer->in[1] + window.first[1]) *
+                            layer->in[2] +
+                        window.first[2];
+  const float* x = job->x + first * layer->x_stride;
+  float* y = job->y + pixel * layer->y_stride;
+  for (int c = c_begin; c < c_end; c += TVMRT_SIMD_LANES_F32) {
+    const int n = c_end - c < TVMRT_SIMD_LANES_F32 ? c_end - c : TVMRT_SIMD_LANES_F32;
+    if (n == TVMRT_SIMD_LANES_F32) {
+      tvmrt_pool_f32_vector(layer, &window, x + c, y + c, TVMRT_SIMD_LANES_F32);
+    } else {
+      tvmrt_pool_f32_vector(layer, &window, x + c, y + c, n);
+    }
+  }
+  if (job->epilogue) job->epilogue(y + c_begin, pixel, 1, c_begin, c_end - c_begin, job->ctx);
+}
+
+/* Pixels are shared, or the channels where there are few pixels (global pooling). */
+static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_pool_f32_job* job = (const tvmrt_pool_f32_job*)closure;
+  const tvmrt_pool_f32_layer* layer = job->layer;
+  const int count = env->num_task, by_channels = job->epilogue == NULL;
+  const int64_t pixels = (int64_t)layer->batch * layer->out[0] * layer->out[1] * layer->out[2];
+  int64_t begin = 0, end = pixels, c_begin = 0, c_end = layer->channels;
+  if (by_channels && pixels < 4 * (int64_t)count) {
+    c_begin = tvmrt_task_begin(layer->channels, TVMRT_SIMD_LANES_F32, task, count);
+    c_end = tvmrt_task_begin(layer->channels, TVMRT_SIMD_LANES_F32, task + 1, count);
+  } else {
+    begin = tvmrt_task_begin(pixels, 1, task, count);
+    end = tvmrt_task_begin(pixels, 1, task + 1, count);
+  }
+  for (int64_t pixel = begin; pixel < end && c_begin < c_end; pixel++) {
+    tvmrt_pool_f32_pixel(job, pixel, (int)c_begin, (int)c_end);
+  }
+  return 0;
+}
+
+/*!
+ * \brief y = pooled x, then the epilogue.
+ * \param layer Kind, sizes and strides.
+ * \param x Input, [batch][in][x_stride].
+ * \param y Output, [batch][out][y_stride]; must not overlap x.
+ * \param epilogue Called on finished pixels of y, or NULL.
+ * \param ctx Given to the epilogue.
+ * \return 0; -1 if a thread failed.
+ *
+ * A window without any element inside the input gives -INFINITY for the maximum and 0 otherwise.
+ * Needs no scratch memory. The result does not depend on the number of threads.
+ */
+static inline int tvmrt_pool_f32(const tvmrt_pool_f32_layer* layer, const float* x, float* y,
+                                 tvmrt_epilogue_f32 epilogue, const void* ctx) {
+  tvmrt_pool_f32_job job = {layer, x, y, epilogue, ctx};
+  const int64_t taps = (int64_t)layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
+  const int64_t outputs = (int64_t)layer->batch * layer->out[0] * layer->out[1] * layer->out[2];
+  return tvmrt_launch(tvmrt_pool_f32_task, &job, outputs * layer->channels * taps,
+                      TVMRT_PARALLEL_MIN_FLOATS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_POOL_H_ */
