@@ -143,15 +143,16 @@ class _ProgramBuilder:
         node.outputs = [Value(name, value.type, node)]
         group = Group(node)
         out = target or whole(name, value.dtype, value.shape, order)
+        reads = [] if value.is_constant else [value]
         self._append(
             Step(
                 self.names.take(name),
                 group,
                 PointwiseLowering(group, self.target),
-                [value],
-                [source],
+                reads,
+                [source] * len(reads),
                 [out],
-                ["any", "any"],
+                ["any"] * (len(reads) + 1),
             )
         )
         return out
@@ -279,7 +280,8 @@ def join_concatenations(program: Program) -> None:
 
 
 def _is_plain_copy(step: Step) -> bool:
-    return step.group.root.op == "identity" and len(step.group.nodes) == 1 and not step.guard
+    alone = step.group.root.op == "identity" and len(step.group.nodes) == 1
+    return alone and bool(step.reads) and not step.guard
 
 
 def _join(program: Program, copy: Step) -> bool:

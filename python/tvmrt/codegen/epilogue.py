@@ -113,9 +113,13 @@ def fits_rows(
     """Whether all operands of the nodes can be read pixel by pixel."""
     made = {n.output for n in nodes}
     for value in dict.fromkeys(v for n in nodes for v in n.inputs):
-        if value in made or value.is_constant or value not in accesses:
+        if value in made:
             continue
-        if row_strides(accesses[value].at, shape, order) is None:
+        if value.is_constant:
+            at = None if scalar_literal(value) else _constant_place(value, order)
+        else:
+            at = accesses[value].at if value in accesses else None
+        if at is not None and row_strides(at, shape, order) is None:
             return False
     return True
 
@@ -164,6 +168,12 @@ def emit_row_epilogue(
     return name, "&operands"
 
 
+def _constant_place(value: Value, order: Sequence[int]) -> Strided:
+    """A constant as it is laid out for a kernel that walks the result's axes in ``order``."""
+    lead = len(order) - value.type.rank
+    return dense(value.shape, [d - lead for d in order if d >= lead])
+
+
 def _operand(
     f: FunctionWriter, step: Step, value: Value, order: Sequence[int]
 ) -> tuple[str, Strided]:
@@ -171,8 +181,8 @@ def _operand(
         i = step.read_values.index(value)
         return f.read(i), step.reads[i].at
     lead = len(order) - value.type.rank
-    order = [d - lead for d in order if d >= lead]
-    return f.constant("c", np.transpose(value.data, order)), dense(value.shape, order)
+    data = np.transpose(value.data, [d - lead for d in order if d >= lead])
+    return f.constant("c", data), _constant_place(value, order)
 
 
 def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
