@@ -90,12 +90,10 @@ def _round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
-def _cover(pixels: int, width: int) -> tuple[int, ...]:
-    """At most three widths that cover a row of ``pixels`` exactly, widest first and greedy."""
-    if pixels <= width:
-        return (pixels,)
-    rest = pixels % width
-    return (width, rest) if rest else (width,)
+def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of each of ``pixels`` exactly, widest first and greedily."""
+    widths = {width} if any(row >= width for row in pixels) else set()
+    return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
 def _tile_cycles(lanes: int, vectors: int, width: int, window: int, fma: float) -> float:
@@ -111,7 +109,11 @@ def _tile_cycles(lanes: int, vectors: int, width: int, window: int, fma: float) 
 
 
 def choose_tiles(
-    row_pixels: int, out_channels: int, window: int, machine: VectorMachine, x_stride: int = 0
+    row_pixels: int | tuple[int, ...],
+    out_channels: int,
+    window: int,
+    machine: VectorMachine,
+    x_stride: int = 0,
 ) -> Tiles:
     """Picks the register tile of a convolution or matrix product.
 
@@ -119,7 +121,8 @@ def choose_tiles(
     ----------
     row_pixels
         Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution
-        with stride 1 and no padding and for a matrix product (its rows).
+        with stride 1 and no padding and for a matrix product (its rows). Several lengths where rows
+        differ (:func:`phase_pixels` of a transposed convolution); three at most.
     out_channels
         Output channels of one group; columns of a matrix product.
     window
@@ -128,6 +131,7 @@ def choose_tiles(
         Floats between the windows of neighbouring output pixels, if known. Many pixels at a distance
         of a large power of two would push one another out of the first-level cache.
     """
+    rows = (row_pixels,) if isinstance(row_pixels, int) else tuple(row_pixels)
     wide = 14 if x_stride * 4 % 4096 or not x_stride else 7
     lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
     best: tuple[float, Tiles] | None = None
@@ -138,13 +142,15 @@ def choose_tiles(
             blocks = -(-out_channels // (lanes * vectors))
             per_group = max(1, machine.l2_bytes // 2 // block_bytes) if machine.l2_bytes else blocks
             thrashing = 1.3 if machine.l2_bytes and block_bytes > 0.7 * machine.l2_bytes else 1.0
-            for width in range(1, min(wide, row_pixels) + 1):
+            for width in range(1, min(wide, max(rows)) + 1):
                 if vectors * width + vectors + 1 > machine.registers:
                     break
-                widths = _cover(row_pixels, width)
-                cycles = row_pixels // width * _tile_cycles(lanes, vectors, width, window, fma)
-                if len(widths) == 2:
-                    cycles += _tile_cycles(lanes, vectors, widths[1], window, fma)
+                widths = _cover(rows, width)
+                cycles = 0.0
+                for row in rows:
+                    cycles += row // width * _tile_cycles(lanes, vectors, width, window, fma)
+                    if row % width:
+                        cycles += _tile_cycles(lanes, vectors, row % width, window, fma)
                 cycles *= blocks * thrashing
                 if best is None or cycles < best[0] * 0.999:
                     best = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))
@@ -166,6 +172,18 @@ def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     packed[:, :out_channels] = weight.reshape(groups, out_channels, in_channels, -1)
     packed = packed.reshape(groups, blocks, tiles.block, in_channels, -1)
     return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
+
+
+def phase_pixels(out_width: int, stride: int) -> tuple[int, ...]:
+    """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
+    return tuple({-(-out_width // stride), max(1, out_width // stride)})
+
+
+def pack_conv_transpose(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Packs transposed convolution weights ``[IC, OC / groups, *kernel]`` as :func:`pack_conv` does."""
+    weight = np.asarray(weight, np.float32)
+    per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
+    return pack_conv(per_group.reshape(-1, *per_group.shape[2:]), tiles, groups)
 
 
 def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:

@@ -187,7 +187,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int channel, int channels,
                                    const void* ctx);
 
-enum { TVMRT_TILE_WIDTHS = 3 };
+enum { TVMRT_TILE_WIDTHS = 4 };
 
 /*!
  * \brief The tiles with which a layer covers its rows. tvmrt.codegen.packing_f32.choose_tile picks
