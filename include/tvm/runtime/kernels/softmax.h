@@ -1,0 +1,144 @@
+/*!
+ * \file softmax.h
+ * \brief Softmax and log-softmax in float32 over one axis of a tensor seen as [outer][n][inner].
+ */
+#ifndef TVM_RUNTIME_KERNELS_SOFTMAX_H_
+#define TVM_RUNTIME_KERNELS_SOFTMAX_H_
+
+#include <tvm/runtime/kernels/parallel.h>
+#include <tvm/runtime/kernels/scalar_math.h>
+
+/*! \brief The largest of n contiguous floats; -INFINITY for none. */
+static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
+  tvmrt_f32v largest = TVMRT_F32V(splat)(-INFINITY);
+  int64_t i = 0;
+  for (; i + TVMRT_SIMD_LANES_F32 <= n; i += TVMRT_SIMD_LANES_F32) {
+    largest = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i), largest);
+  }
+  float result = TVMRT_F32V(max_lane)(largest);
+  for (; i < n; i++) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+/*! \brief The sum of n contiguous floats, in four vectors' worth of partial sums. */
+static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  tvmrt_f32v sum[4] = {TVMRT_F32V(splat)(0.0f), TVMRT_F32V(splat)(0.0f), TVMRT_F32V(splat)(0.0f),
+                       TVMRT_F32V(splat)(0.0f)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int j = 0; j < 4; j++) sum[j] += TVMRT_F32V(load)(x + i + j * kLanes);
+  }
+  for (; i + kLanes <= n; i += kLanes) sum[0] += TVMRT_F32V(load)(x + i);
+  float result = TVMRT_F32V(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  for (; i < n; i++) result += x[i];
+  return result;
+}
+
+/*!
+ * \brief Softmax of one row of n contiguous floats; y may be x.
+ *
+ * A row of -INFINITY alone gives NaN, as the definition does.
+ */
+static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
+  const float largest = tvmrt_row_max_f32(x, n);
+  for (int64_t i = 0; i < n; i++) y[i] = tvmrt_exp_f32(x[i] - largest);
+  const float scale = 1.0f / tvmrt_row_sum_f32(y, n);
+  for (int64_t i = 0; i < n; i++) y[i] *= scale;
+}
+
+/*! \brief Log-softmax of one row of n contiguous floats; y may be x. */
+static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n) {
+  enum { kPart = 256 };
+  const float largest = tvmrt_row_max_f32(x, n);
+  float part[kPart], sum = 0.0f;
+  for (int64_t i = 0; i < n; i += kPart) {
+    const int64_t count = n - i < kPart ? n - i : kPart;
+    for (int64_t j = 0; j < count; j++) part[j] = tvmrt_exp_f32(x[i + j] - largest);
+    sum += tvmrt_row_sum_f32(part, count);
+  }
+  const float offset = largest + tvmrt_log_f32(sum);
+  for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
+}
+
+/*! \brief Sizes of a softmax: [outer][n][inner], contiguous; n is the axis that is normalised. */
+typedef struct {
+  int64_t outer;
+  int64_t n;
+  int64_t inner;
+  int32_t log;
+} tvmrt_softmax_f32_layer;
+
+typedef struct {
+  const tvmrt_softmax_f32_layer* layer;
+  const float* x;
+  float* y;
+} tvmrt_softmax_f32_job;
+
+/* `count` neighbouring columns of an [n][inner] matrix, up to TVMRT_SOFTMAX_COLUMNS at a time. */
+enum { TVMRT_SOFTMAX_COLUMNS = 64 };
+static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_layer* layer, const float* x,
+                                             float* y, int count) {
+  float largest[TVMRT_SOFTMAX_COLUMNS], sum[TVMRT_SOFTMAX_COLUMNS];
+  const int64_t inner = layer->inner;
+  for (int j = 0; j < count; j++) largest[j] = x[j], sum[j] = 0.0f;
+  for (int64_t i = 1; i < layer->n; i++) {
+    for (int j = 0; j < count; j++) {
+      largest[j] = x[i * inner + j] > largest[j] ? x[i * inner + j] : largest[j];
+    }
+  }
+  for (int64_t i = 0; i < layer->n; i++) {
+    for (int j = 0; j < count; j++) {
+      const float shifted = x[i * inner + j] - largest[j], e = tvmrt_exp_f32(shifted);
+      y[i * inner + j] = layer->log ? shifted : e;
+      sum[j] += e;
+    }
+  }
+  for (int j = 0; j < count; j++) sum[j] = layer->log ? tvmrt_log_f32(sum[j]) : 1.0f / sum[j];
+  for (int64_t i = 0; i < layer->n; i++) {
+    for (int j = 0; j < count; j++) {
+      const float each = y[i * inner + j];
+      y[i * inner + j] = layer->log ? each - sum[j] : each * sum[j];
+    }
+  }
+}
+
+static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_softmax_f32_job* job = (const tvmrt_softmax_f32_job*)closure;
+  const tvmrt_softmax_f32_layer* layer = job->layer;
+  const int64_t begin = tvmrt_task_begin(layer->outer, 1, task, env->num_task);
+  const int64_t end = tvmrt_task_begin(layer->outer, 1, task + 1, env->num_task);
+  for (int64_t o = begin; o < end; o++) {
+    const float* x = job->x + o * layer->n * layer->inner;
+    float* y = job->y + o * layer->n * layer->inner;
+    if (layer->inner == 1 && layer->log) {
+      tvmrt_log_softmax_row_f32(x, y, layer->n);
+    } else if (layer->inner == 1) {
+      tvmrt_softmax_row_f32(x, y, layer->n);
+    } else {
+      for (int64_t j = 0; j < layer->inner; j += TVMRT_SOFTMAX_COLUMNS) {
+        const int64_t rest = layer->inner - j;
+        const int count = rest < TVMRT_SOFTMAX_COLUMNS ? (int)rest : TVMRT_SOFTMAX_COLUMNS;
+        tvmrt_softmax_columns_f32(layer, x + j, y + j, count);
+      }
+    }
+  }
+  return 0;
+}
+
+/*!
+ * \brief y = softmax or log-softmax of x along the layer's axis.
+ * \param layer Sizes; n is at least 1.
+ * \param x Input.
+ * \param y Output of the same shape; may be x.
+ * \return 0; -1 if a thread failed.
+ */
+static inline int tvmrt_softmax_f32(const tvmrt_softmax_f32_layer* layer, const float* x,
+                                    float* y) {
+  tvmrt_softmax_f32_job job = {layer, x, y};
+  /* An exponential costs about ten moves. */
+  return tvmrt_launch(tvmrt_softmax_f32_task, &job, 10 * layer->outer * layer->n * layer->inner,
+                      TVMRT_PARALLEL_MIN_FLOATS);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_SOFTMAX_H_ */
