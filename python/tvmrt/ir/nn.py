@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .dtype import DTYPES
 from .graph import TensorType
 from .op import Op, broadcast, register
 
@@ -29,7 +30,7 @@ class Conv(Op):
         if not 1 <= rank <= 3 or w.rank != x.rank:
             raise ValueError(f"convolution of {x} with weights {w}; 1 to 3 spatial axes expected")
         groups = attrs["groups"]
-        if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+        if groups < 1 or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
             raise ValueError(f"weights {w} do not fit {x} in {groups} groups")
         bias = types[2] if len(types) > 2 else None
         if bias is not None and bias.shape != (w.shape[0],):
@@ -48,6 +49,29 @@ class Conv(Op):
         if min(spatial) < 1:
             raise ValueError(f"kernel {list(w.shape[2:])} does not fit into {x} with its padding")
         return [TensorType((x.shape[0], w.shape[0], *spatial), x.dtype)]
+
+
+@register("conv_transpose")
+class ConvTranspose(Op):
+    """Inputs: x [N, C, *spatial], w [C, OC / groups, *kernel][, bias [OC]]; 1 to 3 spatial axes.
+
+    Input element i meets output element i * stride + tap * dilation - before. ``strides``,
+    ``dilations``, ``pads_before`` per spatial axis; ``out_spatial``: the extents; ``groups``.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
+        x, w = types[0], types[1]
+        groups = attrs["groups"]
+        if not 1 <= x.rank - 2 <= 3 or w.rank != x.rank:
+            raise ValueError(f"convolution of {x} with weights {w}; 1 to 3 spatial axes expected")
+        if x.shape[1] != w.shape[0] or groups < 1 or x.shape[1] % groups:
+            raise ValueError(f"weights {w} do not fit {x} in {groups} groups")
+        bias = types[2] if len(types) > 2 else None
+        if bias is not None and bias.shape != (w.shape[1] * groups,):
+            raise ValueError(f"bias {bias} does not fit {w.shape[1] * groups} output channels")
+        if min(attrs["out_spatial"]) < 1:
+            raise ValueError(f"the result would have the extents {list(attrs['out_spatial'])}")
+        return [TensorType((x.shape[0], w.shape[1] * groups, *attrs["out_spatial"]), x.dtype)]
 
 
 @register("matmul")
@@ -99,6 +123,37 @@ class MaxPool(_Pool):
 @register("avg_pool")
 class AvgPool(_Pool):
     """Mean of each window; ``count_pads``: whether padding counts as zeros or not at all."""
+
+
+@register("lp_pool")
+class LpPool(_Pool):
+    """Root of the sum of the ``p``-th powers of the magnitudes in each window."""
+
+
+@register("max_pool_index")
+class MaxPoolIndex(_Pool):
+    """Like max_pool; a second output holds each maximum's place in the flattened input (int64).
+
+    ``columns_first``: the places count the first spatial axis as the innermost.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
+        (values,) = super().infer(types, attrs)
+        return [values, TensorType(values.shape, DTYPES["int64"])]
+
+
+@register("max_unpool")
+class MaxUnpool(Op):
+    """Inputs: x [N, C, *spatial], places of its elements in the flattened result (int64).
+
+    ``out_spatial``: extents of the result, which is zero elsewhere.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
+        x, places = types[0], types[1]
+        if places.shape != x.shape or places.dtype.name != "int64":
+            raise ValueError(f"places {places} do not fit {x}")
+        return [TensorType((*x.shape[:2], *attrs["out_spatial"]), x.dtype)]
 
 
 @register("softmax")

@@ -109,7 +109,7 @@ def test_small_ones(tmp_path):
         case("lrn", "LRN", [x], size=5),
         case("lrn other power", "LRN", [x], size=3, alpha=0.3, beta=0.6, bias=2.0),
         case("lrn wide", "LRN", [array(1, 3, 2, 2)], size=7, alpha=0.5),
-        case("lrn sequence", "LRN", [array(1, 9, 6)], size=3, alpha=0.5),
+        case("lrn thin", "LRN", [array(1, 9, 6, 1)], size=3, alpha=0.5),
     ]
     check(cases, 13, tmp_path)
 

@@ -1,1 +1,139 @@
-"""Pooling."""
+"""Pooling over windows, and its inverse."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import ANY, CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
+
+from ..epilogue import Epilogue, emit_row_epilogue
+from ..lowering import Lowering, lowers
+from ..writer import FunctionWriter
+from .conv import ChannelsLastLowering, braces, triple
+
+
+@lowers("max_pool", "avg_pool", "lp_pool")
+class PoolLowering(ChannelsLastLowering):
+    """Float32 over channels-last memory; maxima of other element types by plain loops."""
+
+    @property
+    def epilogue(self) -> Epilogue:
+        # the kernel neither adds nor bounds: all that follows is done by rows
+        return Epilogue(self.node.output, rest=list(self.group.after))
+
+    @property
+    def vectors(self) -> bool:
+        return self.node.output.dtype.name == "float32"
+
+    def accepts_epilogue(self, accesses) -> bool:
+        return self.vectors and super().accepts_epilogue(accesses)
+
+    def demand(self, value: Value) -> str:
+        if value is not self.node.inputs[0]:
+            return ANY
+        return CHANNELS_LAST if self.vectors else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST if self.vectors else DENSE
+
+    def result_order(self, index: int, accesses):
+        return channels_last_order(self.node.output.type.rank) if self.vectors else None
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        if not self.vectors:
+            emit_plain_max(self.node, f, "NULL")
+            return
+        y_stride = pixel_stride(step.writes[0].at)
+        x = step.read_values.index(self.node.inputs[0])
+        shape = self.node.output.shape
+        f.include("pool.h")
+        row, context = emit_row_epilogue(
+            f, step, self.epilogue, y_stride, shape, channels_last_order(len(shape))
+        )
+        f.line("static const tvmrt_pool_f32_layer layer = {")
+        for key, value in {
+            "kind": self._kind(),
+            "p": self.node.attrs.get("p", 0),
+            "batch": shape[0],
+            "channels": shape[1],
+            **sizes(self.node),
+            "pad_end": braces(triple(self.node.attrs["pads_after"], 0)),
+            "x_stride": pixel_stride(step.reads[x].at),
+            "y_stride": y_stride,
+        }.items():
+            f.line(f"    .{key} = {value},")
+        f.line("};")
+        f.line(f"return tvmrt_pool_f32(&layer, {f.read(x)}, {f.write()}, {row}, {context});")
+
+    def _kind(self) -> str:
+        if self.node.op == "avg_pool":
+            return "TVMRT_POOL_AVERAGE" + ("_PADDED" if self.node.attrs["count_pads"] else "")
+        return {"max_pool": "TVMRT_POOL_MAX", "lp_pool": "TVMRT_POOL_LP"}[self.node.op]
+
+
+def sizes(node) -> dict[str, str]:
+    """What every pooling layer has, as C initialisers by member."""
+    attrs = node.attrs
+    return {
+        "in": braces(triple(node.inputs[0].shape[2:], 1)),
+        "out": braces(triple(attrs["out_spatial"], 1)),
+        "kernel": braces(triple(attrs["kernel"], 1)),
+        "stride": braces(triple(attrs["strides"], 1)),
+        "dilation": braces(triple(attrs["dilations"], 1)),
+        "pad": braces(triple(attrs["pads_before"], 0)),
+    }
+
+
+@lowers("max_pool_index")
+class MaxPoolIndexLowering(Lowering):
+    """Plain loops that remember where the maximum was."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        emit_plain_max(self.node, f, f.name_write(1, "places"))
+
+
+def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
+    x = node.inputs[0]
+    spatial = triple(x.shape[2:], 1)
+    distance = (spatial[1] * spatial[2], spatial[2], 1)
+    if node.attrs.get("columns_first"):
+        distance = (1, spatial[0], spatial[0] * spatial[1])
+        if len(x.shape) < 5:
+            distance = (0, 1, spatial[1])
+    kernel = f"max_pool_{x.dtype.name}"
+    f.include("pool_index.h")
+    lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
+    f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
+    f.line("static const tvmrt_pool_index_layer layer = {")
+    for key, value in {
+        "planes": prod(x.shape[:2]),
+        **sizes(node),
+        "place": braces(distance),
+    }.items():
+        f.line(f"    .{key} = {value},")
+    f.line("};")
+    f.line(f"return {kernel}(&layer, {f.read(0)}, {f.write(0)}, {places});")
+
+
+def _lowest(dtype) -> str:
+    return f"INT{dtype.bits}_MIN" if dtype.is_signed else "0"
+
+
+@lowers("max_unpool")
+class MaxUnpoolLowering(Lowering):
+    """Zeros, then each element at its place; a place outside is an error at run time."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x, places = self.node.inputs
+        pointers = []
+        for value, name in ((x, "x"), (places, "places")):
+            if value.is_constant:
+                pointers.append(f.constant(name, value.data))
+            else:
+                pointers.append(f.name_read(step.read_values.index(value), name))
+        f.include("pool_index.h")
+        f.line(
+            f"return tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "
+            f"{self.node.output.type.size}, {x.dtype.itemsize});"
+        )

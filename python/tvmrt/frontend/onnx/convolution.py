@@ -1,21 +1,43 @@
-"""Convolution and pooling."""
+"""Convolution, plain, transposed and causal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product as combinations
+from math import prod
 
+import numpy as np
+
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import NodeContext
+from .linear import fused_activation
 from .registry import onnx_op
+
+
+def same_pads(total: Sequence[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Padding split in two halves, the odd element behind (SAME_UPPER) or in front."""
+    small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+    return (small, large) if mode == "SAME_UPPER" else (large, small)
+
+
+def spatial_ints(ctx: NodeContext, name: str, rank: int, default: int) -> tuple[int, ...]:
+    """An attribute with one number for each spatial axis."""
+    values = ctx.attr(name) or [default] * rank
+    if len(values) != rank:
+        raise ValueError(f"{name} {values} does not fit {rank} spatial axes")
+    return tuple(values)
 
 
 def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
     """Strides, dilations and padding of a sliding window, ``auto_pad`` resolved."""
     rank = len(spatial)
-    strides = tuple(ctx.attr("strides", [1] * rank))
-    dilations = tuple(ctx.attr("dilations", [1] * rank))
-    pads = ctx.attr("pads", [0] * 2 * rank)
+    strides = spatial_ints(ctx, "strides", rank, 1)
+    dilations = spatial_ints(ctx, "dilations", rank, 1)
+    pads = ctx.attr("pads") or [0] * 2 * rank
+    if min(strides) < 1 or min(dilations) < 1 or len(pads) != 2 * rank:
+        raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     mode = ctx.attr("auto_pad", "NOTSET")
     if mode == "VALID":
@@ -25,8 +47,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
             max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
             for n, k, s, d in zip(spatial, kernel, strides, dilations)
         ]
-        small, large = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
-        before, after = (small, large) if mode == "SAME_UPPER" else (large, small)
+        before, after = same_pads(total, mode)
     elif mode != "NOTSET":
         raise ValueError(f"auto_pad {mode} is not known")
     return {
@@ -37,41 +58,130 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
     }
 
 
+def cropped(ctx: NodeContext, x: Value, attrs: dict) -> Value:
+    """x without the edges that negative padding takes away; such padding becomes zero."""
+    for i, (before, after) in enumerate(zip(attrs["pads_before"], attrs["pads_after"])):
+        start, stop = max(-before, 0), x.shape[i + 2] - max(-after, 0)
+        x = ctx.slice_axis(x, i + 2, start, stop - start)
+    for key in ("pads_before", "pads_after"):
+        attrs[key] = tuple(max(p, 0) for p in attrs[key])
+    return x
+
+
+def with_bias(ctx: NodeContext, y: Value, bias: Value | None) -> Value:
+    """Add a number a channel."""
+    if bias is None:
+        return y
+    return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *[1] * (len(y.shape) - 2)))])
+
+
 @onnx_op("Conv")
 def conv(ctx: NodeContext) -> Value:
-    x, w = ctx.required(0), ctx.required(1)
+    x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    inputs = [x, w] if ctx.input(2) is None else [x, w, ctx.input(2)]
-    return ctx.emit("conv", inputs, groups=ctx.attr("group", 1), **attrs)
+    x = cropped(ctx, x, attrs)
+    return convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
 
 
-def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict) -> tuple:
-    """Output extents; with ceil_mode a last window that begins inside the data counts."""
-    extents = []
-    for n, k, s, d, b, a in zip(
-        x.shape[2:],
-        kernel,
-        attrs["strides"],
-        attrs["dilations"],
-        attrs["pads_before"],
-        attrs["pads_after"],
-    ):
-        room = n + b + a - d * (k - 1) - 1
-        count = (-(-room // s) if ctx.attr("ceil_mode", 0) else room // s) + 1
-        if ctx.attr("ceil_mode", 0) and (count - 1) * s >= n + b:
-            count -= 1
-        extents.append(count)
-    return tuple(extents)
+def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
+    """A convolution of any weights; those computed at run time go through a matrix product."""
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"convolution of {x.dtype}; only float32 has a kernel")
+    if w.is_constant and (bias is None or bias.is_constant):
+        inputs = [x, w] if bias is None else [x, w, bias]
+        return ctx.emit("conv", inputs, groups=groups, **attrs)
+    if w.is_constant:
+        return with_bias(ctx, ctx.emit("conv", [x, w], groups=groups, **attrs), bias)
+    return with_bias(ctx, _unfolded(ctx, x, w, groups, attrs), bias)
 
 
-@onnx_op("MaxPool", "AveragePool")
-def pool(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    kernel = tuple(ctx.attr("kernel_shape"))
-    attrs = window_attrs(ctx, x.shape[2:], kernel)
-    attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
-    if ctx.op == "MaxPool":
-        return ctx.emit("max_pool", [x], kernel=kernel, **attrs)
-    return ctx.emit(
-        "avg_pool", [x], kernel=kernel, count_pads=ctx.attr("count_include_pad", 0), **attrs
-    )
+def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
+    """Convolution as a matrix product of the weights with all windows laid side by side."""
+    batch, channels = x.shape[:2]
+    out_channels, depth, *kernel = w.shape
+    if channels != depth * groups or out_channels % groups:
+        raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
+    if any(attrs["pads_before"]) or any(attrs["pads_after"]):
+        before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
+        x = ctx.emit("pad", [x], before=before, after=after, mode="constant")
+    extents = [
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilations"])
+    ]
+    taps = []
+    for tap in combinations(*(range(k) for k in kernel)):
+        part = x
+        for i, (t, d, s, n) in enumerate(zip(tap, attrs["dilations"], attrs["strides"], extents)):
+            part = ctx.slice_axis(part, i + 2, t * d, n, s)
+        taps.append(ctx.reshape(part, (batch, groups, depth, 1, prod(extents))))
+    windows = taps[0] if len(taps) == 1 else ctx.emit("concat", taps, axis=3)
+    windows = ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
+    weights = ctx.reshape(w, (groups, out_channels // groups, depth * len(taps)))
+    return ctx.reshape(ctx.emit("matmul", [weights, windows]), (batch, out_channels, *extents))
+
+
+@onnx_op("FusedConv", domain="com.microsoft")
+def fused_conv(ctx: NodeContext) -> Value:
+    y, extra = conv(ctx), ctx.input(3)
+    if extra is not None:
+        y = ctx.emit("add", [y, extra])
+    return fused_activation(ctx, y)
+
+
+@onnx_op("ConvTranspose")
+def conv_transpose(ctx: NodeContext) -> Value:
+    x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"convolution of {x.dtype}; only float32 has a kernel")
+    if w.data is None:
+        raise UnsupportedError("the weights of a transposed convolution are computed at run time")
+    attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])
+    inputs = [x, w] if bias is None or not bias.is_constant else [x, w, bias]
+    y = ctx.emit("conv_transpose", inputs, groups=ctx.attr("group", 1), **attrs)
+    return y if len(inputs) > 2 else with_bias(ctx, y, bias)
+
+
+def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
+    """Strides, dilations, elements cut off in front, and extents of the result."""
+    rank = len(spatial)
+    strides = spatial_ints(ctx, "strides", rank, 1)
+    dilations = spatial_ints(ctx, "dilations", rank, 1)
+    extra = spatial_ints(ctx, "output_padding", rank, 0)
+    pads = ctx.attr("pads") or [0] * 2 * rank
+    mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
+    full = [
+        s * (n - 1) + e + (k - 1) * d + 1
+        for s, n, e, k, d in zip(strides, spatial, extra, kernel, dilations)
+    ]
+    if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):
+        # some exporters give the whole shape
+        out = list(wanted)[-rank:] if wanted else [n * s for n, s in zip(spatial, strides)]
+        total = [f - o for f, o in zip(full, out)]
+        if mode != "SAME_UPPER":
+            mode = "SAME_LOWER"
+        before, _ = same_pads([max(t, 0) for t in total], mode)
+    else:
+        before = tuple(pads[:rank]) if mode == "NOTSET" else (0,) * rank
+        after = pads[rank:] if mode == "NOTSET" else [0] * rank
+        out = [f - b - a for f, b, a in zip(full, before, after)]
+    return {
+        "strides": strides,
+        "dilations": dilations,
+        "pads_before": before,
+        "out_spatial": tuple(out),
+    }
+
+
+@onnx_op("CausalConvWithState")
+def causal_conv_with_state(ctx: NodeContext) -> list[Value]:
+    x, w, bias, past = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
+    batch, channels, _ = x.shape
+    history = w.shape[2] - 1
+    if past is None:
+        past = ctx.const(np.zeros((batch, channels, history)), x.dtype.numpy)
+    sequence = ctx.emit("concat", [past, x], axis=2) if history else x
+    attrs = {"strides": (1,), "dilations": (1,), "pads_before": (0,), "pads_after": (0,)}
+    y = convolution(ctx, sequence, w, bias, channels, attrs)
+    if ctx.attr("activation", "none") in ("silu", "swish"):
+        y = ctx.emit("mul", [y, ctx.emit("sigmoid", [y])])
+    return [y, ctx.slice_axis(sequence, 2, sequence.shape[2] - history, history)]

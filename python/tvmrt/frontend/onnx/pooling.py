@@ -1,0 +1,128 @@
+"""Pooling over windows and over whole images, and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .context import NodeContext
+from .convolution import cropped, window_attrs
+from .registry import onnx_op
+
+
+def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict) -> tuple:
+    """Output extents; with ceil_mode a last window that begins inside the data counts."""
+    extents = []
+    for n, k, s, d, b, a in zip(
+        x.shape[2:],
+        kernel,
+        attrs["strides"],
+        attrs["dilations"],
+        attrs["pads_before"],
+        attrs["pads_after"],
+    ):
+        room = n + b + a - d * (k - 1) - 1
+        count = (-(-room // s) if ctx.attr("ceil_mode", 0) else room // s) + 1
+        if ctx.attr("ceil_mode", 0) and (count - 1) * s >= n + b:
+            count -= 1
+        if count < 1:
+            raise ValueError(f"a window of {k} does not fit into {x.type} with its padding")
+        extents.append(count)
+    return tuple(extents)
+
+
+def pool_window(ctx: NodeContext, x: Value) -> tuple[Value, dict]:
+    """The input and the attributes that all pools share."""
+    kernel = tuple(ctx.attr("kernel_shape"))
+    if len(kernel) != len(x.shape) - 2:
+        raise ValueError(f"a window {list(kernel)} does not fit {x.type}")
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    x = cropped(ctx, x, attrs)
+    attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
+    return x, {"kernel": kernel, **attrs}
+
+
+def covers_all(x: Value, attrs: dict) -> bool:
+    """Whether there is one window and it is the whole image."""
+    return attrs["kernel"] == x.shape[2:] and not any(attrs["pads_before"] + attrs["pads_after"])
+
+
+@onnx_op("MaxPool")
+def max_pool(ctx: NodeContext) -> Value | list[Value]:
+    x, attrs = pool_window(ctx, ctx.required(0))
+    if len(ctx.node.output) > 1 and ctx.node.output[1]:
+        columns_first = bool(ctx.attr("storage_order", 0))
+        return ctx.emit_many("max_pool_index", [x], columns_first=columns_first, **attrs)
+    return ctx.emit("max_pool", [x], **attrs)
+
+
+@onnx_op("AveragePool")
+def average_pool(ctx: NodeContext) -> Value:
+    x = _floats(ctx)
+    x, attrs = pool_window(ctx, x)
+    if covers_all(x, attrs):
+        return _over_image(ctx, "reduce_mean", x)
+    return ctx.emit("avg_pool", [x], count_pads=ctx.attr("count_include_pad", 0), **attrs)
+
+
+@onnx_op("LpPool")
+def lp_pool(ctx: NodeContext) -> Value:
+    x, attrs = pool_window(ctx, _floats(ctx))
+    return ctx.emit("lp_pool", [x], p=ctx.attr("p", 2), **attrs)
+
+
+def _floats(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"{ctx.op} of {x.dtype}; only float32 has a kernel")
+    return x
+
+
+def _over_image(ctx: NodeContext, op: str, x: Value) -> Value:
+    return ctx.emit(op, [x], axes=tuple(range(2, len(x.shape))), keepdims=1)
+
+
+@onnx_op("GlobalAveragePool")
+def global_average_pool(ctx: NodeContext) -> Value:
+    return _over_image(ctx, "reduce_mean", ctx.required(0))
+
+
+@onnx_op("GlobalMaxPool")
+def global_max_pool(ctx: NodeContext) -> Value:
+    return _over_image(ctx, "reduce_max", ctx.required(0))
+
+
+@onnx_op("GlobalLpPool")
+def global_lp_pool(ctx: NodeContext) -> Value:
+    x, p = ctx.required(0), ctx.attr("p", 2)
+    if p == 2:
+        return ctx.emit("sqrt", [_over_image(ctx, "reduce_sum", ctx.emit("mul", [x, x]))])
+    size = ctx.emit("abs", [x])
+    if p == 1:
+        return _over_image(ctx, "reduce_sum", size)
+    total = _over_image(ctx, "reduce_sum", ctx.emit("pow", [size, ctx.scalar_like(p, x)]))
+    return ctx.emit("pow", [total, ctx.scalar_like(1.0 / p, x)])
+
+
+@onnx_op("MaxUnpool")
+def max_unpool(ctx: NodeContext) -> Value:
+    x, places = ctx.required(0), ctx.required(1)
+    kernel = tuple(ctx.attr("kernel_shape"))
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    natural = [
+        (n - 1) * s - b - a + k
+        for n, s, b, a, k in zip(
+            x.shape[2:], attrs["strides"], attrs["pads_before"], attrs["pads_after"], kernel
+        )
+    ]
+    y = ctx.emit("max_unpool", [x, places], out_spatial=tuple(natural))
+    wanted = ctx.ints_of(2, "the output shape")
+    if wanted is None or tuple(wanted) == y.shape:
+        return y
+    # places count in the natural shape; a larger one is filled up with zeros
+    after = tuple(w - n for w, n in zip(wanted, y.shape))
+    if len(after) != len(y.shape) or min(after) < 0:
+        raise ValueError(f"output shape {wanted} is smaller than {list(y.shape)}")
+    return ctx.emit("pad", [y], before=(0,) * len(after), after=after, mode="constant")
