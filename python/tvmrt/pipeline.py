@@ -14,6 +14,7 @@ from typing import Any
 
 from tvmrt.codegen import builder, c_source, graph_entries
 from tvmrt.codegen.target import Target, get_target
+from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
@@ -79,6 +80,7 @@ def compile(
     network that the compiler cannot do. Every text is one sentence.
     """
     _check(executor, interface_api, unpacked_api, runtime, params, module_name)
+    _check_placement(devices, require_device, pools or {})
     machine = get_target(target)
     clock = _Clock(progress)
     dump = Dump(dump_dir)
@@ -101,19 +103,34 @@ def compile(
 
 
 def _check(executor, interface_api, unpacked_api, runtime, params, module_name) -> None:
-    if executor not in EXECUTORS:
-        raise ValueError(f"executor {executor} is not known; choose graph or aot")
-    if params not in PARAMS:
-        raise ValueError(f"params {params} is not known; choose embed, file or flash")
-    if runtime not in ("host", "crt"):
-        raise ValueError(f"runtime {runtime} is not known; choose host or crt")
+    for value, what, known in (
+        (executor, "executor", EXECUTORS),
+        (params, "params", PARAMS),
+        (runtime, "runtime", ("host", "crt")),
+        (interface_api, "interface-api", ("packed", "c")),
+    ):
+        if value not in known:
+            raise ValueError(f"{what} {value} is not known; choose {' or '.join(known)}")
     if runtime == "host" and (interface_api != "packed" or unpacked_api):
         raise ValueError(
             "the host runtime calls networks by packed functions only; "
             "choose runtime crt for interface-api c or unpacked-api"
         )
+    if runtime == "crt" and interface_api == "c" and not unpacked_api:
+        raise ValueError("interface-api c passes raw pointers; it needs unpacked-api")
+    if runtime == "crt":
+        raise UnsupportedError("code for the crt runtime cannot be generated; choose runtime host")
     if module_name and not module_name.isidentifier():
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
+
+
+def _check_placement(devices, require_device, pools) -> None:
+    for device in [*devices, *(rule.partition(":")[0] for rule in require_device)]:
+        if device != "cpu":
+            raise ValueError(f"device {device} is not known; the only one is cpu")
+    if pools:
+        names = ", ".join(pools)
+        raise UnsupportedError(f"memory pools ({names}) cannot be planned; there is one arena")
 
 
 class _Clock:
