@@ -56,6 +56,14 @@ def splits_wide_vectors() -> bool:
     return "AuthenticAMD" in text and re.search(r"^cpu family\s*: 25$", text, re.M) is not None
 
 
+def splits_wide(machine: VectorMachine) -> bool:
+    """Whether full vectors take twice the time of half ones: as the machine says, or as this one does."""
+    said = getattr(machine, "splits_wide", None)
+    if said is None:
+        return getattr(machine, "name", "") == "native" and splits_wide_vectors()
+    return bool(said)
+
+
 @dataclass(frozen=True)
 class Tiles:
     """The register tiles of one layer: ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels."""
@@ -128,15 +136,17 @@ def choose_tiles(
     window
         Multiply-adds of one output: kernel volume times input channels of a group; K of a product.
     x_stride
-        Floats between the windows of neighbouring output pixels, if known. Many pixels at a distance
-        of a large power of two would push one another out of the first-level cache.
+        Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
+        pixels at a distance of a large power of two would push one another out of the first-level
+        cache.
     """
     rows = (row_pixels,) if isinstance(row_pixels, int) else tuple(row_pixels)
-    wide = 14 if x_stride * 4 % 4096 or not x_stride else 7
+    aliases = (x_stride or window) * 4 % 4096 == 0
+    wide = 7 if aliases else 14
     lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
     best: tuple[float, Tiles] | None = None
     for lanes in lanes_choices:
-        fma = 1.0 if lanes == machine.lanes and getattr(machine, "splits_wide", False) else 0.5
+        fma = 1.0 if lanes == machine.lanes and splits_wide(machine) else 0.5
         for vectors in range(1, min(8, -(-out_channels // lanes)) + 1):
             block_bytes = window * lanes * vectors * 4
             blocks = -(-out_channels // (lanes * vectors))

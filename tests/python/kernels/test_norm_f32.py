@@ -17,8 +17,7 @@ SOURCE = r"""
 #include <tvm/runtime/kernels/softmax.h>
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log);
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log) {
-  const tvmrt_softmax_f32_layer layer = {sizes[0], sizes[1], sizes[2], log};
-  return tvmrt_softmax_f32(&layer, x, y);
+  return (log ? tvmrt_log_softmax_f32 : tvmrt_softmax_f32)(x, y, sizes[0], sizes[1], sizes[2]);
 }
 int layer_norm(const float* x, const float* scale, const float* shift, float* y, const int64_t* sizes, int32_t centre);
 int layer_norm(const float* x, const float* scale, const float* shift, float* y, const int64_t* sizes, int32_t centre) {

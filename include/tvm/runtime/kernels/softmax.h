@@ -61,84 +61,90 @@ static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n
   for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
 }
 
-/*! \brief Sizes of a softmax: [outer][n][inner], contiguous; n is the axis that is normalised. */
 typedef struct {
-  int64_t outer;
-  int64_t n;
-  int64_t inner;
-  int32_t log;
-} tvmrt_softmax_f32_layer;
-
-typedef struct {
-  const tvmrt_softmax_f32_layer* layer;
   const float* x;
   float* y;
+  int64_t outer, n, inner;
+  int log;
 } tvmrt_softmax_f32_job;
 
 /* `count` neighbouring columns of an [n][inner] matrix, up to TVMRT_SOFTMAX_COLUMNS at a time. */
 enum { TVMRT_SOFTMAX_COLUMNS = 64 };
-static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_layer* layer, const float* x,
+static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, const float* x,
                                              float* y, int count) {
   float largest[TVMRT_SOFTMAX_COLUMNS], sum[TVMRT_SOFTMAX_COLUMNS];
-  const int64_t inner = layer->inner;
+  const int64_t inner = job->inner;
   for (int j = 0; j < count; j++) largest[j] = x[j], sum[j] = 0.0f;
-  for (int64_t i = 1; i < layer->n; i++) {
+  for (int64_t i = 1; i < job->n; i++) {
     for (int j = 0; j < count; j++) {
       largest[j] = x[i * inner + j] > largest[j] ? x[i * inner + j] : largest[j];
     }
   }
-  for (int64_t i = 0; i < layer->n; i++) {
+  for (int64_t i = 0; i < job->n; i++) {
     for (int j = 0; j < count; j++) {
       const float shifted = x[i * inner + j] - largest[j], e = tvmrt_exp_f32(shifted);
-      y[i * inner + j] = layer->log ? shifted : e;
+      y[i * inner + j] = job->log ? shifted : e;
       sum[j] += e;
     }
   }
-  for (int j = 0; j < count; j++) sum[j] = layer->log ? tvmrt_log_f32(sum[j]) : 1.0f / sum[j];
-  for (int64_t i = 0; i < layer->n; i++) {
+  for (int j = 0; j < count; j++) sum[j] = job->log ? tvmrt_log_f32(sum[j]) : 1.0f / sum[j];
+  for (int64_t i = 0; i < job->n; i++) {
     for (int j = 0; j < count; j++) {
       const float each = y[i * inner + j];
-      y[i * inner + j] = layer->log ? each - sum[j] : each * sum[j];
+      y[i * inner + j] = job->log ? each - sum[j] : each * sum[j];
     }
   }
 }
 
 static inline int tvmrt_softmax_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_softmax_f32_job* job = (const tvmrt_softmax_f32_job*)closure;
-  const tvmrt_softmax_f32_layer* layer = job->layer;
-  const int64_t begin = tvmrt_task_begin(layer->outer, 1, task, env->num_task);
-  const int64_t end = tvmrt_task_begin(layer->outer, 1, task + 1, env->num_task);
+  const int64_t begin = tvmrt_task_begin(job->outer, 1, task, env->num_task);
+  const int64_t end = tvmrt_task_begin(job->outer, 1, task + 1, env->num_task);
   for (int64_t o = begin; o < end; o++) {
-    const float* x = job->x + o * layer->n * layer->inner;
-    float* y = job->y + o * layer->n * layer->inner;
-    if (layer->inner == 1 && layer->log) {
-      tvmrt_log_softmax_row_f32(x, y, layer->n);
-    } else if (layer->inner == 1) {
-      tvmrt_softmax_row_f32(x, y, layer->n);
+    const float* x = job->x + o * job->n * job->inner;
+    float* y = job->y + o * job->n * job->inner;
+    if (job->inner == 1 && job->log) {
+      tvmrt_log_softmax_row_f32(x, y, job->n);
+    } else if (job->inner == 1) {
+      tvmrt_softmax_row_f32(x, y, job->n);
     } else {
-      for (int64_t j = 0; j < layer->inner; j += TVMRT_SOFTMAX_COLUMNS) {
-        const int64_t rest = layer->inner - j;
+      for (int64_t j = 0; j < job->inner; j += TVMRT_SOFTMAX_COLUMNS) {
+        const int64_t rest = job->inner - j;
         const int count = rest < TVMRT_SOFTMAX_COLUMNS ? (int)rest : TVMRT_SOFTMAX_COLUMNS;
-        tvmrt_softmax_columns_f32(layer, x + j, y + j, count);
+        tvmrt_softmax_columns_f32(job, x + j, y + j, count);
       }
     }
   }
   return 0;
 }
 
+static inline int tvmrt_softmax_f32_run(const tvmrt_softmax_f32_job* job) {
+  tvmrt_softmax_f32_job copy = *job;
+  /* An exponential costs about ten moves. */
+  return tvmrt_launch(tvmrt_softmax_f32_task, &copy, 10 * job->outer * job->n * job->inner,
+                      TVMRT_PARALLEL_MIN_FLOATS);
+}
+
 /*!
- * \brief y = softmax or log-softmax of x along the layer's axis.
- * \param layer Sizes; n is at least 1.
+ * \brief y = softmax of x along the middle axis of [outer][n][inner], contiguous.
  * \param x Input.
  * \param y Output of the same shape; may be x.
+ * \param outer Number of independent blocks.
+ * \param n Length of the axis, at least 1.
+ * \param inner Elements behind each other that belong to different sums; 1 for the last axis.
  * \return 0; -1 if a thread failed.
  */
-static inline int tvmrt_softmax_f32(const tvmrt_softmax_f32_layer* layer, const float* x,
-                                    float* y) {
-  tvmrt_softmax_f32_job job = {layer, x, y};
-  /* An exponential costs about ten moves. */
-  return tvmrt_launch(tvmrt_softmax_f32_task, &job, 10 * layer->outer * layer->n * layer->inner,
-                      TVMRT_PARALLEL_MIN_FLOATS);
+static inline int tvmrt_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
+                                    int64_t inner) {
+  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 0};
+  return tvmrt_softmax_f32_run(&job);
+}
+
+/*! \brief The logarithm of the softmax; parameters as for tvmrt_softmax_f32(). */
+static inline int tvmrt_log_softmax_f32(const float* x, float* y, int64_t outer, int64_t n,
+                                        int64_t inner) {
+  const tvmrt_softmax_f32_job job = {x, y, outer, n, inner, 1};
+  return tvmrt_softmax_f32_run(&job);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_SOFTMAX_H_ */
