@@ -1,0 +1,36 @@
+/* Backend library: calls by name, served by the functions of the image's own table. */
+#include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/crt/module.h>
+
+#if defined(__GNUC__)
+/* An image of direct calls only has no table; the address is then NULL. */
+__attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
+#endif
+
+/* A handle here is the address of the table's entry: a data pointer, as the handle type asks for. */
+int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out) {
+  const TVMModule* image = NULL;
+  tvm_function_index_t index;
+  (void)mod_node;
+  *out = NULL;
+  if (TVMSystemLibEntryPoint != NULL) image = TVMSystemLibEntryPoint();
+  if (image != NULL &&
+      TVMFuncRegistry_Lookup(image->registry, func_name, &index) == kTvmErrorNoError) {
+    *out = (TVMFunctionHandle)(uintptr_t)&image->registry->funcs[index];
+    return 0;
+  }
+  TVMPackedFuncSetLastError("Cannot find function: the image's table has no such name.");
+  return -1;
+}
+
+int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args,
+                TVMValue* ret_val, int* ret_type_code) {
+  ret_val->v_int64 = 0;
+  *ret_type_code = kTVMNullptr;
+  if (func == NULL) {
+    TVMPackedFuncSetLastError("TVMFuncCall: the function handle is NULL.");
+    return -1;
+  }
+  return (*(const TVMCPackedFunc*)func)(arg_values, type_codes, num_args, ret_val, ret_type_code,
+                                        NULL);
+}

@@ -1,0 +1,62 @@
+/* Backend library: a table of functions that grows inside a fixed buffer. */
+#include <string.h>
+#include <tvm/runtime/crt/func_registry.h>
+
+tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,
+                                              size_t buffer_size_bytes) {
+  size_t pointers_at;
+  if (buffer_size_bytes < TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES + 2) return kTvmErrorBufferTooSmall;
+  memset(buffer, 0, buffer_size_bytes);
+  reg->max_functions = (buffer_size_bytes - 2) / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;
+  if (reg->max_functions > UINT16_MAX) reg->max_functions = UINT16_MAX;
+  pointers_at = buffer_size_bytes - reg->max_functions * sizeof(TVMCPackedFunc);
+  pointers_at -= (uintptr_t)(buffer + pointers_at) % sizeof(TVMCPackedFunc);
+  reg->registry.names = (const char*)buffer;
+  reg->registry.funcs = (const TVMCPackedFunc*)(void*)(buffer + pointers_at);
+  return kTvmErrorNoError;
+}
+
+/* End of the names, where the next one goes. */
+static char* names_end(const TVMMutableFuncRegistry* reg, uint16_t count) {
+  const char* p = reg->registry.names + 2;
+  for (; count > 0; --count) p += strlen(p) + 1;
+  return (char*)(uintptr_t)p;
+}
+
+static tvm_crt_error_t append(TVMMutableFuncRegistry* reg, const char* name, TVMCPackedFunc func) {
+  TVMCPackedFunc* funcs = (TVMCPackedFunc*)(uintptr_t)reg->registry.funcs;
+  uint16_t count;
+  size_t room;
+  char* end;
+  memcpy(&count, reg->registry.names, sizeof(count));
+  if (count >= reg->max_functions) return kTvmErrorFunctionRegistryFull;
+  end = names_end(reg, count);
+  room = (size_t)((const char*)(const void*)funcs - end);
+  if (strlen(name) + 1 > room) return kTvmErrorFunctionRegistryFull;
+  memcpy(end, name, strlen(name) + 1);
+  funcs[count] = func;
+  ++count;
+  memcpy((char*)(uintptr_t)reg->registry.names, &count, sizeof(count));
+  return kTvmErrorNoError;
+}
+
+/* Unlike a generated table this one always has the wide count, also with names that begin below 'A'. */
+static int find(const TVMMutableFuncRegistry* reg, const char* name) {
+  const char* p = reg->registry.names + 2;
+  uint16_t count;
+  uint16_t i;
+  memcpy(&count, reg->registry.names, sizeof(count));
+  for (i = 0; i < count; ++i, p += strlen(p) + 1) {
+    if (strcmp(p, name) == 0) return i;
+  }
+  return -1;
+}
+
+tvm_crt_error_t TVMMutableFuncRegistry_Set(TVMMutableFuncRegistry* reg, const char* name,
+                                           TVMCPackedFunc func, int override) {
+  int at = find(reg, name);
+  if (at < 0) return append(reg, name, func);
+  if (!override) return kTvmErrorFunctionAlreadyDefined;
+  ((TVMCPackedFunc*)(uintptr_t)reg->registry.funcs)[at] = func;
+  return kTvmErrorNoError;
+}

@@ -1,0 +1,70 @@
+/* Backend library: workspaces, taken from the board's allocator or by default from lent memory. */
+#include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/crt/stack_allocator.h>
+#include <tvm/runtime/platform.h>
+
+#if defined(__GNUC__)
+#define TVMRT_WEAK __attribute__((weak))
+#else
+#define TVMRT_WEAK
+#endif
+
+static tvm_workspace_t lent;
+static size_t peak_bytes;
+
+void tvmrt_workspace_init(void* memory, size_t num_bytes) {
+  peak_bytes = 0;
+  if (memory == NULL) num_bytes = 0;
+  /* A block too small for its alignment leaves an empty allocator, which refuses politely. */
+  (void)StackMemoryManager_Init(&lent, (uint8_t*)memory, num_bytes);
+}
+
+size_t tvmrt_workspace_peak_bytes(void) { return peak_bytes; }
+
+TVMRT_WEAK tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev,
+                                                     void** out_ptr) {
+  tvm_crt_error_t rc;
+  if (dev.device_type != kDLCPU || num_bytes > INT32_MAX) return kTvmErrorPlatformNoMemory;
+  rc = StackMemoryManager_Allocate(&lent, (int32_t)num_bytes, out_ptr);
+  if (rc == kTvmErrorNoError) {
+    size_t used = (size_t)(lent.next_alloc - lent.workspace);
+    if (used > peak_bytes) peak_bytes = used;
+  }
+  return rc;
+}
+
+TVMRT_WEAK tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev) {
+  (void)dev;
+  return StackMemoryManager_Free(&lent, ptr);
+}
+
+static DLDevice make_device(int device_type, int device_id) {
+  DLDevice dev;
+  dev.device_type = (DLDeviceType)device_type;
+  dev.device_id = device_id;
+  return dev;
+}
+
+void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes,
+                               int dtype_code_hint, int dtype_bits_hint) {
+  void* ptr = NULL;
+  (void)dtype_code_hint;
+  (void)dtype_bits_hint;
+  if (nbytes <= SIZE_MAX &&
+      TVMPlatformMemoryAllocate((size_t)nbytes, make_device(device_type, device_id), &ptr) ==
+          kTvmErrorNoError) {
+    return ptr;
+  }
+  TVMPackedFuncSetLastError(
+      "No workspace memory is left: lend more by tvmrt_workspace_init(), see the size in the "
+      "network's header.");
+  return NULL;
+}
+
+int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
+  if (ptr == NULL) return 0;
+  if (TVMPlatformMemoryFree(ptr, make_device(device_type, device_id)) == kTvmErrorNoError) return 0;
+  TVMPackedFuncSetLastError(
+      "TVMBackendFreeWorkspace: not the block that was allocated last; free in reverse order.");
+  return -1;
+}
