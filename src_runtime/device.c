@@ -1,0 +1,217 @@
+/* Devices: the CPU, and the C functions for memory and streams. */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "builtins.h"
+#include "device_api.h"
+#include "tensor.h"
+
+static int cpu_exists(int device_id) { return device_id >= 0; }
+
+static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
+  (void)dev;
+  *out = NULL;
+  if (align < sizeof(void*)) align = sizeof(void*);
+  /* Small blocks from the heap, whose padding is known to be unused. */
+  if (posix_memalign(out, align, bytes == 0 ? 1 : bytes) == 0) return 0;
+  *out = NULL;
+  return tvmrt__fail_memory(bytes);
+}
+
+static int cpu_free(DLDevice dev, void* ptr) {
+  (void)dev;
+  free(ptr);
+  return 0;
+}
+
+static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
+                    TVMStreamHandle stream) {
+  (void)from_dev;
+  (void)to_dev;
+  (void)stream;
+  if (bytes != 0 && from != to) memmove(to, from, bytes);
+  return 0;
+}
+
+static const tvmrt_device_api cpu_api = {
+    "cpu", cpu_exists, cpu_alloc, cpu_free, cpu_copy, NULL, NULL, NULL, NULL,
+};
+
+const char* tvmrt__device_name(int device_type) {
+  static const char* const names[TVMDeviceExtType_End] = {
+      [kDLCPU] = "cpu",           [kDLCUDA] = "cuda",       [kDLCUDAHost] = "cuda_host",
+      [kDLOpenCL] = "opencl",     [kDLVulkan] = "vulkan",   [kDLMetal] = "metal",
+      [kDLVPI] = "vpi",           [kDLROCM] = "rocm",       [kDLROCMHost] = "rocm_host",
+      [kDLExtDev] = "ext_dev",    [kDLCUDAManaged] = "cuda_managed", [kDLOneAPI] = "oneapi",
+      [kDLWebGPU] = "webgpu",     [kDLHexagon] = "hexagon", [kDLAOCL] = "aocl",
+      [kDLSDAccel] = "sdaccel",   [kOpenGL] = "opengl",     [kDLMicroDev] = "microdev",
+  };
+  if (device_type < 0 || device_type >= TVMDeviceExtType_End || names[device_type] == NULL) {
+    return "unknown";
+  }
+  return names[device_type];
+}
+
+const tvmrt_device_api* tvmrt__device_api(int device_type) {
+  if (device_type == kDLCPU) return &cpu_api;
+  (void)tvmrt__fail("ValueError: this runtime has no device of type %s (%d); it has: cpu (1).",
+                    tvmrt__device_name(device_type), device_type);
+  return NULL;
+}
+
+static DLDevice make_device(int device_type, int device_id) {
+  DLDevice dev;
+  dev.device_type = (DLDeviceType)device_type;
+  dev.device_id = device_id;
+  return dev;
+}
+
+int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
+  const tvmrt_device_api* api = tvmrt__device_api(device_type);
+  *out = NULL;
+  if (api == NULL) return -1;
+  if (api->stream_create == NULL) return 0;
+  return api->stream_create(make_device(device_type, device_id), out);
+}
+
+int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
+  const tvmrt_device_api* api = tvmrt__device_api(device_type);
+  if (api == NULL) return -1;
+  if (api->stream_free == NULL) return 0;
+  return api->stream_free(make_device(device_type, device_id), stream);
+}
+
+int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
+  (void)device_id;
+  (void)stream; /* every call that depends on a stream gets it as an argument */
+  return tvmrt__device_api(device_type) == NULL ? -1 : 0;
+}
+
+int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
+  const tvmrt_device_api* api = tvmrt__device_api(device_type);
+  if (api == NULL) return -1;
+  if (api->stream_sync == NULL) return 0;
+  return api->stream_sync(make_device(device_type, device_id), stream);
+}
+
+int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle src,
+                               TVMStreamHandle dst) {
+  const tvmrt_device_api* api = tvmrt__device_api(device_type);
+  if (api == NULL) return -1;
+  if (api->stream_wait == NULL) return 0;
+  return api->stream_wait(make_device(device_type, device_id), src, dst);
+}
+
+int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
+                            void** out_data) {
+  const tvmrt_device_api* api = tvmrt__device_api(dev.device_type);
+  (void)type_hint;
+  *out_data = NULL;
+  if (api == NULL) return -1;
+  if (alignment == 0) alignment = TVMRT_ALLOC_ALIGN_BYTES;
+  if ((alignment & (alignment - 1)) != 0) {
+    return tvmrt__fail("ValueError: the alignment %zu is not a power of two.", alignment);
+  }
+  return api->alloc(dev, nbytes, alignment, out_data);
+}
+
+int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape,
+                                     DLDataType dtype, const char* mem_scope, void** out_data) {
+  uint64_t bytes;
+  *out_data = NULL;
+  if (mem_scope != NULL && mem_scope[0] != '\0' && strcmp(mem_scope, "global") != 0) {
+    return tvmrt__fail("ValueError: device %s has no memory scope '%s'; it has: global.",
+                       tvmrt__device_name(dev.device_type), mem_scope);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, ndim, dtype, &bytes));
+  return TVMDeviceAllocDataSpace(dev, (size_t)bytes, 0, dtype, out_data);
+}
+
+int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
+  const tvmrt_device_api* api = tvmrt__device_api(dev.device_type);
+  if (api == NULL) return -1;
+  return ptr == NULL ? 0 : api->free(dev, ptr);
+}
+
+static int check_copy(const DLTensor* from, const DLTensor* to) {
+  uint64_t from_bytes;
+  uint64_t to_bytes;
+  if (from == NULL || to == NULL) return tvmrt__fail("TypeError: copy of a tensor that is NULL.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(from, &from_bytes));
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(to, &to_bytes));
+  if (from_bytes != to_bytes) {
+    char a[TVMRT_TENSOR_TEXT_BYTES];
+    char b[TVMRT_TENSOR_TEXT_BYTES];
+    return tvmrt__fail("ValueError: cannot copy %s to %s: the sizes differ.",
+                       tvmrt__tensor_text(from, a), tvmrt__tensor_text(to, b));
+  }
+  return 0;
+}
+
+int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
+  TVMRT_RETURN_IF_ERROR(check_copy(from, to));
+  return tvmrt__tensor_copy(from, to, stream);
+}
+
+int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStreamHandle stream) {
+  return TVMDeviceCopyDataFromTo(from, to, stream);
+}
+
+TVMRT_NATIVE(get_device_attr) {
+  DLDevice dev;
+  int64_t type;
+  int64_t id;
+  int64_t kind;
+  TVMRT_ARGS("runtime.GetDeviceAttr");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
+  if (kind != 0) return 0; /* only "exists" is known of a CPU */
+  dev = make_device((int)type, (int)id);
+  return tvmrt__ret_int(out, out_code,
+                        dev.device_type == kDLCPU && cpu_api.exists(dev.device_id));
+}
+
+TVMRT_NATIVE(set_stream) {
+  int64_t type;
+  TVMRT_ARGS("runtime.TVMSetStream");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
+  return TVMSetStream((int)type, 0, args[2].v_handle);
+}
+
+TVMRT_NATIVE(set_device) {
+  int64_t type;
+  TVMRT_ARGS("__tvm_set_device");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
+  return tvmrt__device_api((int)type) == NULL ? -1 : 0;
+}
+
+TVMRT_NATIVE(cpu_handle) {
+  TVMRT_ARGS("device_api.cpu");
+  out->v_handle = (void*)(uintptr_t)&cpu_api;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}
+
+TVMRT_NATIVE(runtime_enabled) {
+  static const char* const enabled[] = {"cpu", "c", "llvm"}; /* what their libraries need is here */
+  const char* name;
+  size_t i;
+  int64_t found = 0;
+  TVMRT_ARGS("runtime.RuntimeEnabled");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  for (i = 0; i < sizeof(enabled) / sizeof(enabled[0]); ++i) found |= !strcmp(name, enabled[i]);
+  return tvmrt__ret_int(out, out_code, found);
+}
+
+const tvmrt_builtin tvmrt__device_builtins[] = {
+    {"runtime.GetDeviceAttr", get_device_attr}, {"runtime.TVMSetStream", set_stream},
+    {"__tvm_set_device", set_device},           {"device_api.cpu", cpu_handle},
+    {"runtime.RuntimeEnabled", runtime_enabled}, {NULL, NULL},
+};

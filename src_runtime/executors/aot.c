@@ -1,0 +1,235 @@
+/* The AOT executor: building an instance from a library's metadata, and running it. */
+#include "aot.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void aot_destroy(tvmrt_module* self) {
+  tvmrt_aot_executor* e = (tvmrt_aot_executor*)self;
+  size_t i;
+  for (i = 0; e->inputs != NULL && i < e->num_inputs; ++i) tvmrt__port_free(&e->inputs[i]);
+  for (i = 0; e->outputs != NULL && i < e->num_outputs; ++i) tvmrt__port_free(&e->outputs[i]);
+  for (i = 0; e->pools != NULL && i < e->num_pools; ++i) tvmrt__tensor_release(e->pools[i]);
+  free(e->inputs);
+  free(e->outputs);
+  free(e->pools);
+  free(e->args);
+  free(e->codes);
+  if (e->main_function != NULL) tvmrt__release(&e->main_function->base);
+  tvmrt__module_release((tvmrt_object*)e->library);
+}
+
+static const tvmrt_module_type aot_type = {
+    .key = "AotExecutor",
+    .properties = TVMRT_MODULE_RUNNABLE,
+    .find = tvmrt__aot_find,
+    .destroy = aot_destroy,
+};
+
+/* `get_c_metadata`, or `tvmgen_<name>_get_c_metadata` where a library holds several networks. */
+static int find_metadata(tvmrt_aot_executor* e, const char* name) {
+  tvmrt_buf symbol = {NULL, 0, 0};
+  void* found = NULL;
+  int rc = tvmrt__buf_printf(&symbol, "tvmgen_%s_get_c_metadata", name);
+  if (rc == 0) rc = tvmrt__module_call_pointer(e->library, symbol.data, &found);
+  if (rc == 0 && found == NULL) {
+    rc = tvmrt__module_call_pointer(e->library, "get_c_metadata", &found);
+  }
+  tvmrt__buf_free(&symbol);
+  if (rc != 0) return rc;
+  if (found == NULL) {
+    return tvmrt__fail("ValueError: the library has no function 'get_c_metadata': it was not compiled "
+                       "ahead of time with metadata.");
+  }
+  e->metadata = found;
+  return 0;
+}
+
+static int check_metadata(const TVMMetadata* m) {
+  if (m->version < 1 || m->num_inputs < 0 || m->num_outputs < 0 || m->num_workspace_pools < 0 ||
+      m->num_constant_pools < 0 || m->num_inputs > 65536 || m->num_outputs > 65536 ||
+      m->num_workspace_pools > 65536 || m->mod_name == NULL) {
+    return tvmrt__fail("ValueError: the library's metadata is of version %lld or has counts out of "
+                       "range; this runtime reads version %d.",
+                       (long long)m->version, TVM_METADATA_VERSION);
+  }
+  return 0;
+}
+
+static int find_main(tvmrt_aot_executor* e) {
+  tvmrt_buf symbol = {NULL, 0, 0};
+  int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
+  if (rc == 0) rc = tvmrt__module_get(e->library, symbol.data, true, &e->main_function);
+  if (rc == 0 && e->main_function == NULL) {
+    rc = tvmrt__fail("ValueError: the library has metadata but no main function '%s'.", symbol.data);
+  }
+  tvmrt__buf_free(&symbol);
+  return rc;
+}
+
+static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** out) {
+  if (info->num_shape < 0 || info->num_shape > TVMRT_MAX_NDIM) {
+    return tvmrt__fail("ValueError: the library's metadata gives tensor '%.60s' %lld dimensions.",
+                       info->name, (long long)info->num_shape);
+  }
+  *out = tvmrt__tensor_alloc(info->shape, (int)info->num_shape, info->dtype, dev);
+  return *out == NULL ? -1 : 0;
+}
+
+static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tvmrt_port** out,
+                      size_t* out_count) {
+  size_t i;
+  *out = tvmrt__calloc(count, sizeof(**out));
+  if (*out == NULL) return -1;
+  *out_count = count;
+  for (i = 0; i < count; ++i) {
+    tvmrt_port* port = &(*out)[i];
+    port->name = infos[i].name == NULL ? "" : infos[i].name;
+    TVMRT_RETURN_IF_ERROR(alloc_info(&infos[i], dev, &port->own));
+    tvmrt__retain(&port->own->base);
+    port->bound = port->own;
+  }
+  return 0;
+}
+
+static int constant_end(const TVMConstantInfo* info, uint64_t* end) {
+  if (info->byte_offset < 0 || info->data_len < 0 || info->data_bytes == NULL ||
+      info->data_len > PTRDIFF_MAX - info->byte_offset) {
+    return tvmrt__fail("ValueError: constant '%.60s' of the library has no data or a bad offset.",
+                       info->name_hint == NULL ? "" : info->name_hint);
+  }
+  *end = (uint64_t)(info->byte_offset + info->data_len);
+  return 0;
+}
+
+/* Put a serialised constant at its place in the pool. */
+static int place_constant(const TVMConstantInfo* info, tvmrt_tensor* pool) {
+  tvmrt_reader in;
+  tvmrt_tensor* t;
+  uint64_t bytes = 0;
+  int rc;
+  tvmrt__reader_init(&in, "a constant of the library", info->data_bytes, (size_t)info->data_len);
+  t = tvmrt__tensor_read(&in);
+  if (t == NULL) return -1;
+  rc = tvmrt__tensor_bytes(&t->dl, &bytes); /* less than data_len, which the pool has room for */
+  if (rc == 0) memcpy((char*)pool->dl.data + info->byte_offset, t->dl.data, (size_t)bytes);
+  tvmrt__tensor_release(t);
+  return rc;
+}
+
+static const DLDataType byte_type = {kDLUInt, 8, 1};
+
+static int make_constant_pool(const TVMMetadata* m, DLDevice dev, tvmrt_tensor** out) {
+  uint64_t size = 0;
+  int64_t extent;
+  int64_t i;
+  for (i = 0; i < m->num_constant_pools; ++i) {
+    uint64_t end = 0;
+    TVMRT_RETURN_IF_ERROR(constant_end(&m->constant_pools[i], &end));
+    if (end > size) size = end;
+  }
+  extent = (int64_t)size;
+  *out = tvmrt__tensor_alloc(&extent, 1, byte_type, dev);
+  if (*out == NULL) return -1;
+  for (i = 0; i < m->num_constant_pools; ++i) {
+    TVMRT_RETURN_IF_ERROR(place_constant(&m->constant_pools[i], *out));
+  }
+  return 0;
+}
+
+static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
+  const TVMMetadata* m = e->metadata;
+  int64_t i;
+  if (m->num_workspace_pools == 0) return 0; /* then main takes no constants either */
+  e->pools = tvmrt__calloc((size_t)m->num_workspace_pools + 1, sizeof(*e->pools));
+  if (e->pools == NULL) return -1;
+  e->num_pools = (size_t)m->num_workspace_pools + 1;
+  TVMRT_RETURN_IF_ERROR(make_constant_pool(m, dev, &e->pools[0]));
+  for (i = 0; i < m->num_workspace_pools; ++i) {
+    TVMRT_RETURN_IF_ERROR(alloc_info(&m->workspace_pools[i], dev, &e->pools[i + 1]));
+  }
+  return 0;
+}
+
+static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
+  e->args[i].v_handle = &t->dl;
+  e->codes[i] = kTVMDLTensorHandle;
+}
+
+void tvmrt__aot_update(tvmrt_aot_executor* e) {
+  size_t i;
+  for (i = 0; i < e->num_inputs; ++i) set_arg(e, i, e->inputs[i].bound);
+  for (i = 0; i < e->num_outputs; ++i) set_arg(e, e->num_inputs + i, e->outputs[i].bound);
+  for (i = 0; i < e->num_pools; ++i) set_arg(e, e->num_inputs + e->num_outputs + i, e->pools[i]);
+}
+
+static int make_args(tvmrt_aot_executor* e) {
+  size_t count = e->num_inputs + e->num_outputs + e->num_pools;
+  e->args = tvmrt__calloc(count, sizeof(*e->args));
+  e->codes = tvmrt__calloc(count, sizeof(*e->codes));
+  if (e->args == NULL || e->codes == NULL) return -1;
+  e->num_args = (int)count;
+  tvmrt__aot_update(e);
+  return 0;
+}
+
+static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
+  const TVMMetadata* m;
+  TVMRT_RETURN_IF_ERROR(find_metadata(e, name));
+  m = e->metadata;
+  TVMRT_RETURN_IF_ERROR(check_metadata(m));
+  TVMRT_RETURN_IF_ERROR(find_main(e));
+  TVMRT_RETURN_IF_ERROR(
+      make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->inputs, &e->num_inputs));
+  TVMRT_RETURN_IF_ERROR(
+      make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->outputs, &e->num_outputs));
+  TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
+  return make_args(e);
+}
+
+int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params) {
+  size_t i;
+  size_t k;
+  for (i = 0; i < params->count; ++i) {
+    char* name = tvmrt__sanitise_name(params->names[i]);
+    int rc = name == NULL ? -1 : 0;
+    for (k = 0; rc == 0 && k < e->num_inputs; ++k) {
+      if (strcmp(e->inputs[k].name, name) != 0) continue;
+      rc = tvmrt__port_share(&e->inputs[k], "parameter", params->tensors[i]);
+    }
+    free(name);
+    if (rc != 0) return rc;
+  }
+  tvmrt__aot_update(e);
+  return 0;
+}
+
+int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice dev,
+                            const tvmrt_params* params, tvmrt_module** out) {
+  tvmrt_aot_executor* e = tvmrt__module_new(&aot_type, sizeof(*e));
+  int rc;
+  *out = NULL;
+  if (e == NULL) return -1;
+  tvmrt__retain(&library->base);
+  e->library = library;
+  rc = build(e, name, dev);
+  if (rc == 0 && params != NULL) rc = tvmrt__aot_set_params(e, params);
+  if (rc == 0) {
+    *out = &e->base;
+  } else {
+    tvmrt__module_release(e);
+  }
+  return rc;
+}
+
+int tvmrt__aot_run(tvmrt_aot_executor* e) {
+  const tvmrt_func* f = e->main_function;
+  TVMValue ret;
+  int code = kTVMNullptr;
+  if (f->kind == TVMRT_FUNC_LIBRARY) {
+    return f->fn(e->args, e->codes, e->num_args, &ret, &code, f->resource);
+  }
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(e->main_function, e->args, e->codes, e->num_args, &ret, &code));
+  tvmrt__release(tvmrt__value_object(&ret, code));
+  return 0;
+}

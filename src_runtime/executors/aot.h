@@ -1,0 +1,41 @@
+/* The AOT executor: an instance of a network whose operators one generated main function calls. */
+#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_AOT_H_
+#define TVMRT_SRC_RUNTIME_EXECUTORS_AOT_H_
+
+#include <tvm/runtime/metadata.h>
+
+#include "port.h"
+
+typedef struct tvmrt_aot_executor {
+  tvmrt_module base;
+  tvmrt_module* library; /* retained */
+  const TVMMetadata* metadata; /* the library's */
+  tvmrt_func* main_function; /* retained */
+  tvmrt_port* inputs;
+  tvmrt_port* outputs;
+  tvmrt_tensor** pools; /* constants, then workspaces; what main takes after inputs and outputs */
+  size_t num_inputs;
+  size_t num_outputs;
+  size_t num_pools;
+  TVMValue* args; /* each the address of a DLTensor in use */
+  int* codes;
+  int num_args;
+} tvmrt_aot_executor;
+
+/* An executor of the network `name` ("" for the library's only one); `params` may be NULL. *out is
+ * owned. */
+int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice dev,
+                            const tvmrt_params* params, tvmrt_module** out);
+
+/* Set the inputs that have a name in params, by sharing. */
+int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params);
+int tvmrt__aot_run(tvmrt_aot_executor* e);
+/* Point main's arguments at the ports' tensors after one was bound. */
+void tvmrt__aot_update(tvmrt_aot_executor* e);
+
+int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out);
+
+/* (...) -> JSON text of times per operator, see port.h. */
+int tvmrt__aot_profile(tvmrt_aot_executor* e, tvmrt_buf* text);
+
+#endif

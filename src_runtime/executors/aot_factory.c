@@ -1,0 +1,141 @@
+/* The module that an ahead-of-time compiled library has at its root: it makes executors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../builtins.h"
+#include "aot.h"
+
+typedef struct aot_factory {
+  tvmrt_module base;
+  char* name;
+  tvmrt_params params;
+} aot_factory;
+
+static void factory_destroy(tvmrt_module* self) {
+  aot_factory* f = (aot_factory*)self;
+  free(f->name);
+  tvmrt__params_free(&f->params);
+}
+
+/* (Device, ...): the network runs on the first. */
+TVMRT_NATIVE(create) {
+  aot_factory* f = resource_handle;
+  tvmrt_module* mod = NULL;
+  DLDevice dev;
+  TVMRT_ARGS("AotExecutorFactory");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_device(&in, 0, &dev));
+  if (f->base.num_imports == 0) {
+    return tvmrt__fail("ValueError: the factory of network '%s' imports no library.", f->name);
+  }
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__aot_executor_new(f->base.imports[0], f->name, dev, &f->params, &mod));
+  return tvmrt__ret_object(out, out_code, &mod->base);
+}
+
+TVMRT_NATIVE(list_module_names) {
+  const aot_factory* f = resource_handle;
+  tvmrt_array* array = tvmrt__array_new(1);
+  TVMRT_ARGS("list_module_names");
+  if (array == NULL) return -1;
+  array->items[0] = (tvmrt_object*)tvmrt__string_new(f->name, strlen(f->name));
+  if (array->items[0] != NULL) return tvmrt__ret_object(out, out_code, &array->base);
+  tvmrt__release(&array->base);
+  return -1;
+}
+
+static aot_factory* new_factory(const char* name);
+
+TVMRT_NATIVE(remove_params) {
+  aot_factory* f = resource_handle;
+  aot_factory* bare = new_factory(f->name);
+  size_t i;
+  TVMRT_ARGS("remove_params");
+  for (i = 0; bare != NULL && i < f->base.num_imports; ++i) {
+    if (tvmrt__module_import(&bare->base, f->base.imports[i]) != 0) {
+      tvmrt__module_release(bare);
+      bare = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)bare);
+}
+
+static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  static const tvmrt_builtin own[] = {
+      {"list_module_names", list_module_names},
+      {"remove_params", remove_params},
+      {NULL, NULL},
+  };
+  if (strcmp(name, ((aot_factory*)self)->name) == 0) {
+    out->fn = create;
+    out->kind = TVMRT_FUNC_NATIVE;
+    return 0;
+  }
+  return tvmrt__find_native(own, name, out);
+}
+
+static int factory_save(tvmrt_module* self, tvmrt_buf* out) {
+  const aot_factory* f = (const aot_factory*)self;
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_write(out, true, &f->params));
+  return tvmrt__write_string(out, f->name);
+}
+
+static const tvmrt_module_type factory_type = {
+    .key = "AotExecutorFactory",
+    .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE,
+    .find = factory_find,
+    .save = factory_save,
+    .destroy = factory_destroy,
+};
+
+static aot_factory* new_factory(const char* name) {
+  aot_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
+  if (f == NULL) return NULL;
+  f->name = tvmrt__strdup(name);
+  if (f->name != NULL) return f;
+  tvmrt__module_release(f);
+  return NULL;
+}
+
+int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out) {
+  aot_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
+  int rc = f == NULL ? -1 : tvmrt__params_read(in, true, &f->params);
+  if (rc == 0) rc = tvmrt__read_string(in, &f->name);
+  *out = rc == 0 ? &f->base : NULL;
+  if (rc != 0) tvmrt__module_release((tvmrt_object*)f);
+  return rc;
+}
+
+static int fill(aot_factory* f, const tvmrt_args* in, tvmrt_module* library) {
+  int i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_import(&f->base, library));
+  for (i = 2; i + 1 < in->count; i += 2) {
+    const char* name;
+    tvmrt_tensor* t;
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, i, &name));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, i + 1, TVMRT_TYPE_NDARRAY, &t));
+    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(&f->params, name, t));
+  }
+  return 0;
+}
+
+/* (module, name, name0, NDArray0, ...) */
+TVMRT_NATIVE(create_factory) {
+  tvmrt_module* library;
+  const char* name;
+  aot_factory* f;
+  TVMRT_ARGS("tvm.aot_executor_factory.create");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &library));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &name));
+  f = new_factory(name);
+  if (f == NULL) return -1;
+  if (fill(f, &in, library) == 0) return tvmrt__ret_object(out, out_code, &f->base.base);
+  tvmrt__module_release(f);
+  return -1;
+}
+
+const tvmrt_builtin tvmrt__aot_factory_builtins[] = {
+    {"tvm.aot_executor_factory.create", create_factory},
+    {NULL, NULL},
+};

@@ -1,0 +1,103 @@
+/* Times of the operators inside a generated main function, see tvmrt_profile_slot. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_backend_api.h>
+
+#include "../clock.h"
+#include "aot.h"
+
+typedef struct recorder {
+  pthread_t thread; /* others may run the same library meanwhile */
+  tvmrt_op_time* ops;
+  double* started;
+  int32_t count;
+} recorder;
+
+/* A library has one slot: one profile at a time. */
+static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_mine(const recorder* r, int32_t op) {
+  return op >= 0 && op < r->count && pthread_equal(r->thread, pthread_self());
+}
+
+static void begin_op(void* context, int32_t op) {
+  recorder* r = context;
+  if (is_mine(r, op)) r->started[op] = tvmrt__seconds();
+}
+
+static void end_op(void* context, int32_t op) {
+  recorder* r = context;
+  if (!is_mine(r, op)) return;
+  r->ops[op].seconds += tvmrt__seconds() - r->started[op];
+  ++r->ops[op].count;
+}
+
+/* The slot is data, which a library module gives out as any other symbol. */
+static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
+  tvmrt_buf symbol = {NULL, 0, 0};
+  tvmrt_func* f = NULL;
+  int rc = tvmrt__buf_printf(&symbol, "%s_profile_slot", e->metadata->mod_name);
+  *out = NULL;
+  if (rc == 0) rc = tvmrt__module_get(e->library, symbol.data, true, &f);
+  if (rc == 0 && f != NULL && f->kind == TVMRT_FUNC_LIBRARY) memcpy(out, &f->fn, sizeof(*out));
+  if (f != NULL) tvmrt__release(&f->base);
+  tvmrt__buf_free(&symbol);
+  return rc;
+}
+
+static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
+                        double* total) {
+  double start;
+  int rc;
+  (void)pthread_mutex_lock(&slot_lock);
+  slot->context = r;
+  slot->begin = begin_op;
+  slot->end = end_op;
+  start = tvmrt__seconds();
+  rc = tvmrt__aot_run(e);
+  *total = tvmrt__seconds() - start;
+  slot->begin = NULL;
+  slot->end = NULL;
+  slot->context = NULL;
+  (void)pthread_mutex_unlock(&slot_lock);
+  return rc;
+}
+
+static int profile_ops(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorder* r,
+                       tvmrt_buf* text) {
+  double total;
+  int32_t i;
+  for (i = 0; i < r->count; ++i) {
+    r->ops[i].name = slot->op_names[i];
+  }
+  TVMRT_RETURN_IF_ERROR(run_recorded(e, slot, r, &total));
+  return tvmrt__profile_json(r->ops, (size_t)r->count, total, "AOT", text);
+}
+
+/* Without a slot the whole network is one row. */
+static int profile_whole(tvmrt_aot_executor* e, tvmrt_buf* text) {
+  tvmrt_op_time whole = {NULL, 1, 0};
+  double start = tvmrt__seconds();
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(e));
+  whole.name = e->metadata->mod_name;
+  whole.seconds = tvmrt__seconds() - start;
+  return tvmrt__profile_json(&whole, 1, whole.seconds, "AOT", text);
+}
+
+int tvmrt__aot_profile(tvmrt_aot_executor* e, tvmrt_buf* text) {
+  tvmrt_profile_slot* slot;
+  recorder r = {0};
+  int rc;
+  TVMRT_RETURN_IF_ERROR(find_slot(e, &slot));
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(e)); /* warm */
+  if (slot == NULL || slot->num_ops <= 0 || slot->op_names == NULL) return profile_whole(e, text);
+  r.thread = pthread_self();
+  r.count = slot->num_ops;
+  r.ops = tvmrt__calloc((size_t)r.count, sizeof(*r.ops));
+  r.started = tvmrt__calloc((size_t)r.count, sizeof(*r.started));
+  rc = r.ops == NULL || r.started == NULL ? -1 : profile_ops(e, slot, &r, text);
+  free(r.ops);
+  free(r.started);
+  return rc;
+}

@@ -1,0 +1,74 @@
+/* The graph executor: an instance of a network that calls one function per node. */
+#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
+#define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
+
+#include "graph_json.h"
+#include "port.h"
+
+/* One node that does something, with its arguments ready: running it is one call. */
+typedef struct tvmrt_graph_op {
+  tvmrt_func* function; /* retained; NULL for a copy between devices */
+  TVMValue* args;       /* each the address of a DLTensor of the executor */
+  int* codes;
+  int num_args;
+  size_t node;
+} tvmrt_graph_op;
+
+/* A 1-dimensional view of an entry, for nodes with flatten_data. */
+typedef struct tvmrt_graph_flat {
+  DLTensor view;
+  int64_t extent;
+  size_t entry;
+} tvmrt_graph_flat;
+
+typedef struct tvmrt_graph_executor {
+  tvmrt_module base;
+  tvmrt_module* library; /* retained; functions come from here */
+  tvmrt_graph graph;
+  DLDevice* devices;
+  size_t num_devices;
+  tvmrt_tensor** storage; /* per storage id, NULL if not needed */
+  DLTensor* entries;      /* what operators see; shapes lie in graph.dims */
+  size_t* alias;          /* ring of entries that are one tensor under several shapes */
+  tvmrt_graph_op* ops;
+  size_t num_ops;
+  TVMValue* values; /* arguments of all operators */
+  int* codes;
+  TVMValue* scratch; /* arguments for functions that may change theirs */
+  int* scratch_codes;
+  tvmrt_graph_flat* flats;
+  size_t num_flats;
+  tvmrt_port* inputs; /* per arg_node */
+  bool* is_param;     /* inputs that were set as parameters */
+  tvmrt_port* outputs; /* per head */
+  char** output_names; /* "<node>:<i>" */
+  bool* copy_out;      /* outputs whose memory cannot be replaced: they are copied after a run */
+} tvmrt_graph_executor;
+
+/* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are shared,
+ * not copied. *out is owned. */
+int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
+                              const DLDevice* devices, size_t num_devices,
+                              const tvmrt_params* params, tvmrt_module** out);
+
+/* Run all operators, or one; op counts operators, not nodes. */
+int tvmrt__graph_run(tvmrt_graph_executor* g);
+int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
+
+/* Point operators at a port's tensor after it was bound. */
+void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input);
+void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output);
+
+/* Functions of the executor's module. */
+int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out);
+/* Functions for looking inside. */
+extern const tvmrt_builtin tvmrt__graph_debug_functions[];
+
+/* Global function: (json, module, name, name0, NDArray0, ...) -> factory. */
+int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
+                                int* out_code, void* resource_handle);
+
+/* Devices from (device type, device id) pairs or Device values, from argument `first` on; owned. */
+int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size_t* out_count);
+
+#endif

@@ -1,0 +1,231 @@
+/* Looking inside a graph executor: single nodes, their outputs, their times. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../clock.h"
+#include "graph.h"
+
+/* A node by argument 0: its number, or its name. */
+static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t* out) {
+  const char* name;
+  int64_t index;
+  size_t i;
+  if (in->codes[0] == kTVMArgInt) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
+    if (index < 0 || (uint64_t)index >= g->graph.num_nodes) {
+      return tvmrt__fail("IndexError: %s: the graph has %zu nodes, there is no node %" PRId64 ".",
+                         in->who, g->graph.num_nodes, index);
+    }
+    *out = (size_t)index;
+    return 0;
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
+  for (i = 0; i < g->graph.num_nodes; ++i) {
+    if (strcmp(g->graph.nodes[i].name, name) == 0) {
+      *out = i;
+      return 0;
+    }
+  }
+  return tvmrt__fail("ValueError: %s: the graph has no node '%.60s'.", in->who, name);
+}
+
+/* Run the operators of the nodes up to and including `node`. */
+static int run_until(tvmrt_graph_executor* g, size_t node) {
+  size_t i;
+  for (i = 0; i < g->num_ops && g->ops[i].node <= node; ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
+  }
+  return 0;
+}
+
+/* (node) runs one node alone. */
+TVMRT_NATIVE(execute_node) {
+  tvmrt_graph_executor* g = resource_handle;
+  size_t node;
+  size_t i;
+  TVMRT_ARGS("execute_node");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
+  for (i = 0; i < g->num_ops; ++i) {
+    if (g->ops[i].node == node) return tvmrt__graph_run_op(g, i);
+  }
+  return 0; /* inputs and reshapes do nothing */
+}
+
+/* A copy of an output of a node as it is now. */
+static tvmrt_tensor* copy_entry(const DLTensor* t) {
+  tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
+  if (copy == NULL) return NULL;
+  if (tvmrt__tensor_copy(t, &copy->dl, NULL) == 0) return copy;
+  tvmrt__tensor_release(copy);
+  return NULL;
+}
+
+/* (node [, output]) -> NDArray */
+TVMRT_NATIVE(get_node_output) {
+  tvmrt_graph_executor* g = resource_handle;
+  int64_t output = 0;
+  size_t node;
+  tvmrt_tensor* copy;
+  TVMRT_ARGS("get_node_output");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
+  if (num_args == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &output));
+  if (output < 0 || (uint64_t)output >= g->graph.nodes[node].num_outputs) {
+    return tvmrt__fail("IndexError: node '%.60s' has %zu outputs, there is no output %" PRId64 ".",
+                       g->graph.nodes[node].name, g->graph.nodes[node].num_outputs, output);
+  }
+  copy = copy_entry(&g->entries[g->graph.nodes[node].first_entry + (size_t)output]);
+  return tvmrt__ret_object(out, out_code, copy == NULL ? NULL : &copy->base);
+}
+
+/* (node, tensor) runs up to the node and copies its first output. */
+TVMRT_NATIVE(debug_get_output) {
+  tvmrt_graph_executor* g = resource_handle;
+  DLTensor* to;
+  size_t node;
+  TVMRT_ARGS("debug_get_output");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 1, &to));
+  TVMRT_RETURN_IF_ERROR(run_until(g, node));
+  if (g->graph.nodes[node].num_outputs == 0) return 0;
+  return TVMArrayCopyFromTo(&g->entries[g->graph.nodes[node].first_entry], to, NULL);
+}
+
+typedef struct timing {
+  int64_t number;
+  int64_t repeat;
+  double min_seconds;
+} timing;
+
+static int read_timing(const tvmrt_args* in, int first, timing* t) {
+  int64_t min_ms = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first, &t->number));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first + 1, &t->repeat));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first + 2, &min_ms));
+  t->min_seconds = (double)min_ms / 1000.0;
+  if (t->number >= 1 && t->repeat >= 1) return 0;
+  return tvmrt__fail("ValueError: %s: number and repeat must be at least 1.", in->who);
+}
+
+/* Mean seconds of one operator, `repeat` times. */
+static int time_op(tvmrt_graph_executor* g, size_t op, const timing* t, tvmrt_buf* results) {
+  int64_t r;
+  for (r = 0; r < t->repeat; ++r) {
+    double start = tvmrt__seconds();
+    double elapsed;
+    double mean;
+    int64_t calls = 0;
+    do {
+      int64_t i;
+      for (i = 0; i < t->number; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, op));
+      calls += t->number;
+      elapsed = tvmrt__seconds() - start;
+    } while (elapsed < t->min_seconds);
+    mean = elapsed / (double)calls;
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &mean, sizeof(mean)));
+  }
+  return 0;
+}
+
+static int add_zeros(const timing* t, tvmrt_buf* results) {
+  double zero = 0;
+  int64_t r;
+  for (r = 0; r < t->repeat; ++r) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &zero, sizeof(zero)));
+  }
+  return 0;
+}
+
+static int time_node(tvmrt_graph_executor* g, size_t node, const timing* t, tvmrt_buf* results) {
+  size_t i;
+  for (i = 0; i < g->num_ops; ++i) {
+    if (g->ops[i].node == node) return time_op(g, i, t, results);
+  }
+  return add_zeros(t, results);
+}
+
+static int time_nodes(tvmrt_graph_executor* g, const timing* t, tvmrt_buf* results) {
+  int64_t count = (int64_t)g->graph.num_nodes;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(g)); /* so that every node has sensible inputs */
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &count, sizeof(count)));
+  for (i = 0; i < g->graph.num_nodes; ++i) TVMRT_RETURN_IF_ERROR(time_node(g, i, t, results));
+  return 0;
+}
+
+/* (number, repeat, min_repeat_ms, ...) -> bytes: i64 number of nodes, then `repeat` doubles each. */
+TVMRT_NATIVE(run_individual) {
+  tvmrt_buf results = {NULL, 0, 0};
+  timing t;
+  int rc;
+  TVMRT_ARGS("run_individual");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 6));
+  TVMRT_RETURN_IF_ERROR(read_timing(&in, 0, &t));
+  rc = time_nodes(resource_handle, &t, &results);
+  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
+  tvmrt__buf_free(&results);
+  return rc;
+}
+
+/* (node, number, repeat, min_repeat_ms, ...) -> bytes: `repeat` doubles. */
+TVMRT_NATIVE(run_individual_node) {
+  tvmrt_buf results = {NULL, 0, 0};
+  timing t;
+  size_t node;
+  int rc;
+  TVMRT_ARGS("run_individual_node");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 4, 7));
+  TVMRT_RETURN_IF_ERROR(read_node(resource_handle, &in, &node));
+  TVMRT_RETURN_IF_ERROR(read_timing(&in, 1, &t));
+  rc = time_node(resource_handle, node, &t, &results);
+  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
+  tvmrt__buf_free(&results);
+  return rc;
+}
+
+static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf* text) {
+  double start;
+  double before;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(g));
+  start = tvmrt__seconds();
+  before = start;
+  for (i = 0; i < g->num_ops; ++i) {
+    double now;
+    TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
+    now = tvmrt__seconds();
+    times[i].name = g->graph.nodes[g->ops[i].node].func_name;
+    times[i].count = 1;
+    times[i].seconds = now - before;
+    before = now;
+  }
+  return tvmrt__profile_json(times, g->num_ops, before - start, "Graph", text);
+}
+
+/* (...) -> JSON text, see port.h. Collectors given as arguments are not used. */
+TVMRT_NATIVE(profile) {
+  tvmrt_graph_executor* g = resource_handle;
+  tvmrt_buf text = {NULL, 0, 0};
+  tvmrt_op_time* times = tvmrt__calloc(g->num_ops, sizeof(*times));
+  int rc;
+  TVMRT_ARGS("profile");
+  rc = times == NULL ? -1 : profile_ops(g, times, &text);
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
+  tvmrt__buf_free(&text);
+  free(times);
+  return rc;
+}
+
+const tvmrt_builtin tvmrt__graph_debug_functions[] = {
+    {"execute_node", execute_node},
+    {"get_node_output", get_node_output},
+    {"debug_get_output", debug_get_output},
+    {"run_individual", run_individual},
+    {"run_individual_node", run_individual_node},
+    {"profile", profile},
+    {"profile_rpc", profile},
+    {NULL, NULL},
+};

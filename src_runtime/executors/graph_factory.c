@@ -1,0 +1,177 @@
+/* The module that a graph library has at its root: it holds the graph and makes executors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+
+typedef struct graph_factory {
+  tvmrt_module base;
+  char* json;
+  char* name;
+  tvmrt_params params;
+} graph_factory;
+
+static void factory_destroy(tvmrt_module* self) {
+  graph_factory* f = (graph_factory*)self;
+  free(f->json);
+  free(f->name);
+  tvmrt__params_free(&f->params);
+}
+
+/* Operators are searched in what the factory imports. */
+static int make_executor(graph_factory* f, const tvmrt_args* in, int first, TVMValue* out,
+                         int* out_code) {
+  DLDevice* devices;
+  size_t num_devices;
+  tvmrt_module* mod = NULL;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, first + 1, -1));
+  if (f->base.num_imports == 0) {
+    return tvmrt__fail("ValueError: the factory of network '%s' imports no library.", f->name);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__devices_of_args(in, first, &devices, &num_devices));
+  rc = tvmrt__graph_executor_new(f->json, strlen(f->json), f->base.imports[0], devices, num_devices,
+                                 &f->params, &mod);
+  free(devices);
+  return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
+}
+
+TVMRT_NATIVE(create) {
+  TVMRT_ARGS("GraphExecutorFactory");
+  return make_executor(resource_handle, &in, 0, out, out_code);
+}
+
+/* (name, Device, ...) */
+TVMRT_NATIVE(debug_create) {
+  const graph_factory* f = resource_handle;
+  const char* name;
+  TVMRT_ARGS("debug_create");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  if (strcmp(name, f->name) != 0) {
+    return tvmrt__fail("ValueError: the library has no network '%.60s'; it has: %.60s.", name,
+                       f->name);
+  }
+  return make_executor(resource_handle, &in, 1, out, out_code);
+}
+
+TVMRT_NATIVE(get_graph_json) {
+  const graph_factory* f = resource_handle;
+  TVMRT_ARGS("get_graph_json");
+  return tvmrt__ret_str(out, out_code, f->json);
+}
+
+TVMRT_NATIVE(get_graph_params) {
+  const graph_factory* f = resource_handle;
+  tvmrt_map* map = tvmrt__map_new();
+  size_t i;
+  TVMRT_ARGS("get_graph_params");
+  for (i = 0; map != NULL && i < f->params.count; ++i) {
+    tvmrt__retain(&f->params.tensors[i]->base);
+    if (tvmrt__map_set_text(map, f->params.names[i], &f->params.tensors[i]->base) != 0) {
+      tvmrt__release(&map->base);
+      map = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
+}
+
+static graph_factory* new_factory(const char* json, const char* name);
+
+TVMRT_NATIVE(remove_params) {
+  graph_factory* f = resource_handle;
+  graph_factory* bare = new_factory(f->json, f->name);
+  size_t i;
+  TVMRT_ARGS("remove_params");
+  for (i = 0; bare != NULL && i < f->base.num_imports; ++i) {
+    if (tvmrt__module_import(&bare->base, f->base.imports[i]) != 0) {
+      tvmrt__module_release(bare);
+      bare = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)bare);
+}
+
+static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  static const tvmrt_builtin own[] = {
+      {"debug_create", debug_create},
+      {"get_graph_json", get_graph_json},
+      {"get_graph_params", get_graph_params},
+      {"remove_params", remove_params},
+      {NULL, NULL},
+  };
+  if (strcmp(name, ((graph_factory*)self)->name) == 0) {
+    out->fn = create;
+    out->kind = TVMRT_FUNC_NATIVE;
+    return 0;
+  }
+  return tvmrt__find_native(own, name, out);
+}
+
+static int factory_save(tvmrt_module* self, tvmrt_buf* out) {
+  const graph_factory* f = (const graph_factory*)self;
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, f->json));
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_write(out, true, &f->params));
+  return tvmrt__write_string(out, f->name);
+}
+
+static const tvmrt_module_type factory_type = {
+    .key = "GraphExecutorFactory",
+    .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE,
+    .find = factory_find,
+    .save = factory_save,
+    .destroy = factory_destroy,
+};
+
+static graph_factory* new_factory(const char* json, const char* name) {
+  graph_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
+  if (f == NULL) return NULL;
+  f->json = tvmrt__strdup(json);
+  f->name = tvmrt__strdup(name);
+  if (f->json != NULL && f->name != NULL) return f;
+  tvmrt__module_release(f);
+  return NULL;
+}
+
+int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out) {
+  graph_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
+  int rc = f == NULL ? -1 : tvmrt__read_string(in, &f->json);
+  if (rc == 0) rc = tvmrt__params_read(in, true, &f->params);
+  if (rc == 0) rc = tvmrt__read_string(in, &f->name);
+  *out = rc == 0 ? &f->base : NULL;
+  if (rc != 0) tvmrt__module_release((tvmrt_object*)f);
+  return rc;
+}
+
+static int add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
+  int i;
+  for (i = first; i + 1 < in->count; i += 2) {
+    const char* name;
+    tvmrt_tensor* t;
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, i, &name));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, i + 1, TVMRT_TYPE_NDARRAY, &t));
+    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(params, name, t));
+  }
+  return 0;
+}
+
+int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
+                                int* out_code, void* resource_handle) {
+  const char* json;
+  const char* name;
+  tvmrt_module* library;
+  graph_factory* f;
+  int rc;
+  TVMRT_ARGS("tvm.graph_executor_factory.create");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &json));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 1, &library));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &name));
+  f = new_factory(json, name);
+  if (f == NULL) return -1;
+  rc = tvmrt__module_import(&f->base, library);
+  if (rc == 0) rc = add_params(&f->params, &in, 3);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &f->base.base);
+  tvmrt__module_release(f);
+  return rc;
+}

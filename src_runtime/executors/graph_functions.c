@@ -1,0 +1,352 @@
+/* The graph executor's functions, as its module offers them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../builtins.h"
+#include "graph.h"
+
+/* The head of a function of the executor. */
+#define GRAPH_FUNCTION(fn, name)                                                                \
+  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code); \
+  TVMRT_NATIVE(fn) {                                                                            \
+    TVMRT_ARGS(name);                                                                           \
+    return fn##_of(resource_handle, &in, out, out_code);                                        \
+  }                                                                                             \
+  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code)
+
+#define UNUSED_RESULT ((void)out, (void)out_code)
+
+static int find_input(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, port));
+  if (*port != NULL) return 0;
+  return tvmrt__port_unknown(g->inputs, g->graph.num_arg_nodes, "input", in, 0);
+}
+
+/* Outputs go by "<node>:<i>", or by the node's name as releases before 0.10 had it. */
+static int find_output_or_none(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
+  const char* name;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(g->outputs, g->graph.num_heads, "output", in, 0, port));
+  if (*port != NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
+  for (i = 0; i < g->graph.num_heads && *port == NULL; ++i) {
+    size_t length = strlen(name);
+    if (strncmp(g->output_names[i], name, length) == 0 &&
+        strchr(g->output_names[i] + length, ':') == strrchr(g->output_names[i], ':') &&
+        g->output_names[i][length] == ':') {
+      *port = &g->outputs[i];
+    }
+  }
+  return 0;
+}
+
+static int find_output(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
+  TVMRT_RETURN_IF_ERROR(find_output_or_none(g, in, port));
+  return *port != NULL ? 0 : tvmrt__port_unknown(g->outputs, g->graph.num_heads, "output", in, 0);
+}
+
+GRAPH_FUNCTION(set_input, "set_input") {
+  tvmrt_port* port;
+  DLTensor* from;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find_input(g, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &from));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_copy_in(port, "input", from));
+  tvmrt__graph_update_input(g, (size_t)(port - g->inputs));
+  return 0;
+}
+
+GRAPH_FUNCTION(set_input_zero_copy, "set_input_zero_copy") {
+  tvmrt_port* port;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find_input(g, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "input", in, 1));
+  tvmrt__graph_update_input(g, (size_t)(port - g->inputs));
+  return 0;
+}
+
+GRAPH_FUNCTION(set_output_zero_copy, "set_output_zero_copy") {
+  tvmrt_port* port;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find_output(g, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "output", in, 1));
+  tvmrt__graph_update_output(g, (size_t)(port - g->outputs));
+  return 0;
+}
+
+/* (index) -> NDArray in use; (index, tensor) copies into the tensor. */
+static int give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
+  DLTensor* to;
+  if (in->count == 1) return tvmrt__port_return(port, out, out_code);
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
+  return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
+}
+
+GRAPH_FUNCTION(get_output, "get_output") {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(find_output(g, in, &port));
+  return give(port, in, out, out_code);
+}
+
+GRAPH_FUNCTION(get_input, "get_input") {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, &port));
+  return port == NULL ? 0 : give(port, in, out, out_code); /* unknown: no value */
+}
+
+GRAPH_FUNCTION(get_num_inputs, "get_num_inputs") {
+  (void)in;
+  return tvmrt__ret_int(out, out_code, (int64_t)g->graph.num_arg_nodes);
+}
+
+GRAPH_FUNCTION(get_num_outputs, "get_num_outputs") {
+  (void)in;
+  return tvmrt__ret_int(out, out_code, (int64_t)g->graph.num_heads);
+}
+
+GRAPH_FUNCTION(get_input_index, "get_input_index") {
+  tvmrt_port* port;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, &port));
+  return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - g->inputs);
+}
+
+static int name_of(const tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
+                   TVMValue* out, int* out_code) {
+  tvmrt_port* port;
+  int64_t index;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__port_of_arg((tvmrt_port*)(uintptr_t)ports, count, kind, in, 0, &port));
+  return tvmrt__ret_str(out, out_code, port->name);
+}
+
+GRAPH_FUNCTION(get_input_name, "get_input_name") {
+  return name_of(g->inputs, g->graph.num_arg_nodes, "input", in, out, out_code);
+}
+
+GRAPH_FUNCTION(get_output_name, "get_output_name") {
+  return name_of(g->outputs, g->graph.num_heads, "output", in, out, out_code);
+}
+
+GRAPH_FUNCTION(get_input_info, "get_input_info") {
+  (void)in;
+  return tvmrt__port_info(g->inputs, g->graph.num_arg_nodes, g->is_param, out, out_code);
+}
+
+GRAPH_FUNCTION(get_output_info, "get_output_info") {
+  (void)in;
+  return tvmrt__port_info(g->outputs, g->graph.num_heads, NULL, out, out_code);
+}
+
+GRAPH_FUNCTION(run, "run") {
+  (void)in;
+  UNUSED_RESULT;
+  return tvmrt__graph_run(g);
+}
+
+static size_t input_named(const tvmrt_graph_executor* g, const char* name) {
+  size_t i = 0;
+  while (i < g->graph.num_arg_nodes && strcmp(g->inputs[i].name, name) != 0) ++i;
+  return i;
+}
+
+static int share_one(tvmrt_graph_executor* g, size_t input, tvmrt_tensor* t) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_share(&g->inputs[input], "parameter", t));
+  g->is_param[input] = true;
+  tvmrt__graph_update_input(g, input);
+  return 0;
+}
+
+/* (bytes of a params file): names that are no inputs are left out. */
+GRAPH_FUNCTION(load_params, "load_params") {
+  TVMByteArray bytes;
+  tvmrt_params params;
+  size_t i;
+  int rc = 0;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &bytes));
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
+  for (i = 0; rc == 0 && i < params.count; ++i) {
+    size_t input = input_named(g, params.names[i]);
+    if (input < g->graph.num_arg_nodes) rc = share_one(g, input, params.tensors[i]);
+  }
+  tvmrt__params_free(&params);
+  return rc;
+}
+
+/* (other graph executor, bytes of a params file): use the other's tensors for the names in it. */
+GRAPH_FUNCTION(share_params, "share_params") {
+  tvmrt_module* mod;
+  const tvmrt_graph_executor* other;
+  TVMByteArray bytes;
+  tvmrt_params params;
+  size_t i;
+  int rc = 0;
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 0, &mod));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &bytes));
+  if (mod->type != g->base.type) {
+    return tvmrt__fail("TypeError: share_params: argument 0 must be a graph executor, got a module "
+                       "of kind '%s'.",
+                       mod->type->key);
+  }
+  other = (const void*)mod;
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
+  for (i = 0; rc == 0 && i < params.count; ++i) {
+    size_t mine = input_named(g, params.names[i]);
+    size_t theirs = input_named(other, params.names[i]);
+    if (mine < g->graph.num_arg_nodes && theirs < other->graph.num_arg_nodes) {
+      rc = share_one(g, mine, other->inputs[theirs].bound);
+    }
+  }
+  tvmrt__params_free(&params);
+  return rc;
+}
+
+static int set_inputs(tvmrt_graph_executor* g, const tvmrt_args* in, int first) {
+  int i;
+  for (i = first; i < in->count; i += 2) {
+    tvmrt_args pair = {in->who, in->values + i, in->codes + i, 2};
+    TVMRT_RETURN_IF_ERROR(set_input_of(g, &pair, NULL, NULL));
+  }
+  return 0;
+}
+
+static tvmrt_object* copy_output(const tvmrt_port* port, DLDevice host) {
+  const DLTensor* t = &port->bound->dl;
+  tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, host);
+  if (copy == NULL) return NULL;
+  if (tvmrt__tensor_copy(t, &copy->dl, NULL) == 0) return &copy->base;
+  tvmrt__tensor_release(copy);
+  return NULL;
+}
+
+/* (host device type, host device id, name, tensor, ...) -> Array of copies of all outputs. */
+GRAPH_FUNCTION(run_from_inputs, "run_from_inputs") {
+  tvmrt_array* array;
+  DLDevice host;
+  int64_t type;
+  int64_t id;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &type));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 1, &id));
+  if (in->count % 2 != 0) {
+    return tvmrt__fail("TypeError: run_from_inputs takes names and tensors in turn.");
+  }
+  TVMRT_RETURN_IF_ERROR(set_inputs(g, in, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(g));
+  host.device_type = (DLDeviceType)type;
+  host.device_id = (int32_t)id;
+  array = tvmrt__array_new(g->graph.num_heads);
+  for (i = 0; array != NULL && i < g->graph.num_heads; ++i) {
+    array->items[i] = copy_output(&g->outputs[i], host);
+    if (array->items[i] == NULL) {
+      tvmrt__release(&array->base);
+      array = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
+}
+
+int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  static const tvmrt_builtin own[] = {
+      {"set_input", set_input},
+      {"set_input_zero_copy", set_input_zero_copy},
+      {"set_output_zero_copy", set_output_zero_copy},
+      {"get_output", get_output},
+      {"get_input", get_input},
+      {"get_num_inputs", get_num_inputs},
+      {"get_num_outputs", get_num_outputs},
+      {"get_input_index", get_input_index},
+      {"get_input_name", get_input_name},
+      {"get_output_name", get_output_name},
+      {"get_input_info", get_input_info},
+      {"get_output_info", get_output_info},
+      {"run", run},
+      {"run_from_inputs", run_from_inputs},
+      {"load_params", load_params},
+      {"share_params", share_params},
+      {NULL, NULL},
+  };
+  (void)self;
+  TVMRT_RETURN_IF_ERROR(tvmrt__find_native(own, name, out));
+  return out->fn != NULL ? 0 : tvmrt__find_native(tvmrt__graph_debug_functions, name, out);
+}
+
+/* Devices as Device values, or as pairs of ints. */
+int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size_t* out_count) {
+  int i;
+  DLDevice* devices = tvmrt__calloc((size_t)(in->count - first), sizeof(*devices));
+  int rc = devices == NULL ? -1 : 0;
+  *out_count = 0;
+  for (i = first; rc == 0 && i < in->count; ++i) {
+    DLDevice* dev = &devices[(*out_count)++];
+    int64_t type = 0;
+    int64_t id = 0;
+    if (in->codes[i] == kDLDevice) {
+      *dev = in->values[i].v_device;
+      continue;
+    }
+    if (i + 1 >= in->count) {
+      rc = tvmrt__fail("TypeError: %s: argument %d must be followed by a device id.", in->who, i);
+      break;
+    }
+    rc = tvmrt__arg_int(in, i, &type);
+    if (rc == 0) rc = tvmrt__arg_int(in, ++i, &id);
+    dev->device_type = (DLDeviceType)type;
+    dev->device_id = (int32_t)id;
+  }
+  if (rc == 0 && *out_count == 0) {
+    rc = tvmrt__fail("TypeError: %s: argument %d must be a device.", in->who, first);
+  }
+  *out = devices;
+  if (rc != 0) {
+    free(devices);
+    *out = NULL;
+  }
+  return rc;
+}
+
+/* (json, module [, look-up of linked parameters], device type, device id, ...) */
+static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
+  TVMByteArray json;
+  tvmrt_module* library;
+  tvmrt_module* mod = NULL;
+  DLDevice* devices;
+  size_t num_devices;
+  int first = 2;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 1, &library));
+  if (in->codes[2] == kTVMPackedFuncHandle || in->codes[2] == kTVMNullptr) first = 3;
+  TVMRT_RETURN_IF_ERROR(tvmrt__devices_of_args(in, first, &devices, &num_devices));
+  rc = tvmrt__graph_executor_new(json.data, json.size, library, devices, num_devices, NULL, &mod);
+  free(devices);
+  return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
+}
+
+TVMRT_NATIVE(create) {
+  TVMRT_ARGS("tvm.graph_executor.create");
+  return create_of(&in, out, out_code);
+}
+
+const tvmrt_builtin tvmrt__graph_builtins[] = {
+    {"tvm.graph_executor.create", create},
+    {"tvm.graph_executor_debug.create", create},
+    {"tvm.graph_executor_factory.create", tvmrt__graph_factory_create},
+    {NULL, NULL},
+};

@@ -1,0 +1,500 @@
+/* Reading and checking of graph JSON. */
+#include "graph_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+
+/* A list of numbers as it stands in the text. */
+typedef struct numbers {
+  int64_t* items;
+  size_t count;
+} numbers;
+
+/* What is read before it is checked. Node entries are pairs: node, output. */
+typedef struct draft {
+  tvmrt_graph* graph;
+  numbers input_pairs;
+  numbers head_pairs;
+  numbers arg_nodes;
+  numbers row_ptr;
+  numbers storage_ids;
+  numbers device_types;
+  DLDataType* dtypes;
+  size_t num_dtypes;
+  size_t* shape_ends; /* place in graph->dims after each shape */
+  size_t num_shapes;
+  unsigned seen; /* bits of the required keys */
+  tvmrt_buf text;
+} draft;
+
+static int add_number(numbers* list, int64_t value) {
+  void* items = list->items;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, list->count, sizeof(*list->items)));
+  list->items = items;
+  list->items[list->count++] = value;
+  return 0;
+}
+
+static int read_numbers(tvmrt_json* in, numbers* out) {
+  tvmrt_json_list list;
+  bool more;
+  int64_t value;
+  out->count = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;;) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(in, &value));
+    TVMRT_RETURN_IF_ERROR(add_number(out, value));
+  }
+}
+
+/* [node, output] or [node, output, version] */
+static int read_pair(tvmrt_json* in, numbers* out) {
+  tvmrt_json_list list;
+  bool more;
+  int64_t value;
+  int count = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;; ++count) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) break;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(in, &value));
+    if (count < 2) TVMRT_RETURN_IF_ERROR(add_number(out, value));
+  }
+  return count == 2 || count == 3 ? 0 : tvmrt__json_fail(in, "an entry needs 2 or 3 numbers");
+}
+
+static int read_pairs(tvmrt_json* in, numbers* out) {
+  tvmrt_json_list list;
+  bool more;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;;) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(read_pair(in, out));
+  }
+}
+
+static int read_text(tvmrt_json* in, draft* d, char** out) {
+  char* copy;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+  copy = tvmrt__strdup(d->text.data);
+  if (copy == NULL) return -1;
+  free(*out); /* a key that comes twice: the last one counts */
+  *out = copy;
+  return 0;
+}
+
+/* A number in a string, as attributes of nodes are written. */
+static int read_text_number(tvmrt_json* in, draft* d, int64_t* out) {
+  tvmrt_json number;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+  tvmrt__json_init(&number, in->what, d->text.data, d->text.size);
+  if (tvmrt__json_int(&number, out) != 0 || number.at != number.end) {
+    return tvmrt__json_fail(in, "'%.40s' is no number", d->text.data);
+  }
+  return 0;
+}
+
+static int read_node_attrs(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key) {
+  tvmrt_json_list list;
+  bool more;
+  int64_t value = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(in, &list));
+  for (;;) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(in, &list, key, &more));
+    if (!more) return 0;
+    if (strcmp(key->data, "func_name") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->func_name));
+    } else if (strcmp(key->data, "num_inputs") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &node->stated_inputs));
+    } else if (strcmp(key->data, "num_outputs") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &node->stated_outputs));
+    } else if (strcmp(key->data, "flatten_data") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &value));
+      node->flatten_data = value != 0;
+    } else {
+      TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in));
+    }
+  }
+}
+
+static int read_node_keys(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key,
+                          char** op) {
+  tvmrt_json_list list;
+  bool more;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(in, &list));
+  for (;;) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(in, &list, key, &more));
+    if (!more) return 0;
+    if (strcmp(key->data, "op") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text(in, d, op));
+    } else if (strcmp(key->data, "name") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->name));
+    } else if (strcmp(key->data, "inputs") == 0) {
+      node->first_input = d->input_pairs.count / 2;
+      TVMRT_RETURN_IF_ERROR(read_pairs(in, &d->input_pairs));
+      node->num_inputs = d->input_pairs.count / 2 - node->first_input;
+    } else if (strcmp(key->data, "attrs") == 0 || strcmp(key->data, "attr") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_node_attrs(in, d, node, key));
+    } else if (strcmp(key->data, "control_deps") == 0) {
+      TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in)); /* nodes run in order anyway */
+    } else {
+      return tvmrt__json_fail(in, "a node has the unknown key '%.40s'", key->data);
+    }
+  }
+}
+
+static int check_node(const tvmrt_json* in, tvmrt_graph_node* node, const char* op) {
+  if (op == NULL || node->name == NULL) return tvmrt__json_fail(in, "a node lacks 'op' or 'name'");
+  if (strcmp(op, "null") == 0) {
+    free(node->func_name);
+    node->func_name = NULL;
+    if (node->num_inputs == 0) return 0;
+    return tvmrt__json_fail(in, "input node '%.60s' has inputs itself", node->name);
+  }
+  if (strcmp(op, "tvm_op") != 0) {
+    return tvmrt__json_fail(in, "node '%.60s' has the unknown op '%.40s'", node->name, op);
+  }
+  if (node->func_name == NULL) {
+    return tvmrt__json_fail(in, "node '%.60s' lacks the attribute 'func_name'", node->name);
+  }
+  if (node->stated_inputs >= 0 && (uint64_t)node->stated_inputs != node->num_inputs) {
+    return tvmrt__json_fail(in, "node '%.60s' has %zu inputs and says it has %lld", node->name,
+                            node->num_inputs, (long long)node->stated_inputs);
+  }
+  return 0;
+}
+
+static int read_node(tvmrt_json* in, draft* d, tvmrt_buf* key) {
+  tvmrt_graph* g = d->graph;
+  tvmrt_graph_node* node;
+  void* nodes = g->nodes;
+  char* op = NULL;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&nodes, g->num_nodes, sizeof(*g->nodes)));
+  g->nodes = nodes;
+  node = &g->nodes[g->num_nodes++];
+  memset(node, 0, sizeof(*node));
+  node->stated_inputs = -1;
+  node->stated_outputs = -1;
+  rc = read_node_keys(in, d, node, key, &op);
+  if (rc == 0) rc = check_node(in, node, op);
+  free(op);
+  return rc;
+}
+
+static int read_nodes(tvmrt_json* in, draft* d) {
+  tvmrt_buf key = {NULL, 0, 0};
+  tvmrt_json_list list;
+  bool more = true;
+  int rc = tvmrt__json_array(in, &list);
+  if (rc == 0 && d->graph->num_nodes != 0) rc = tvmrt__json_fail(in, "there are two lists of nodes");
+  while (rc == 0) {
+    rc = tvmrt__json_next(in, &list, &more);
+    if (rc != 0 || !more) break;
+    rc = read_node(in, d, &key);
+  }
+  tvmrt__buf_free(&key);
+  return rc;
+}
+
+static int read_dtypes(tvmrt_json* in, draft* d) {
+  tvmrt_json_list list;
+  bool more;
+  d->num_dtypes = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;;) {
+    void* items = d->dtypes;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, d->num_dtypes, sizeof(*d->dtypes)));
+    d->dtypes = items;
+    TVMRT_RETURN_IF_ERROR(tvmrt__dtype_from_text(d->text.data, &d->dtypes[d->num_dtypes]));
+    ++d->num_dtypes;
+  }
+}
+
+static int read_shape(tvmrt_json* in, tvmrt_graph* g) {
+  tvmrt_json_list list;
+  bool more;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;;) {
+    void* dims = g->dims;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&dims, g->num_dims, sizeof(*g->dims)));
+    g->dims = dims;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(in, &g->dims[g->num_dims]));
+    ++g->num_dims;
+  }
+}
+
+static int read_shapes(tvmrt_json* in, draft* d) {
+  tvmrt_json_list list;
+  bool more;
+  d->num_shapes = 0;
+  d->graph->num_dims = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;;) {
+    void* ends = d->shape_ends;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(read_shape(in, d->graph));
+    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&ends, d->num_shapes, sizeof(*d->shape_ends)));
+    d->shape_ends = ends;
+    d->shape_ends[d->num_shapes++] = d->graph->num_dims;
+  }
+}
+
+/* ["list_int", [...]]: the tag, up to the value. */
+static int read_tag(tvmrt_json* in, draft* d, const char* key, const char* wanted) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_expect(in, '['));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+  if (wanted != NULL && strcmp(d->text.data, wanted) != 0) {
+    return tvmrt__json_fail(in, "attribute '%.40s' is a '%.40s' instead of a '%s'", key,
+                            d->text.data, wanted);
+  }
+  return tvmrt__json_expect(in, ',');
+}
+
+enum { SEEN_NODES = 1, SEEN_ARGS = 2, SEEN_HEADS = 4, SEEN_ROWS = 8, SEEN_DTYPES = 16,
+       SEEN_STORAGE = 32, SEEN_SHAPES = 64, SEEN_ALL = 127 };
+
+static int read_attr(tvmrt_json* in, draft* d, const char* key) {
+  if (strcmp(key, "dltype") == 0) {
+    d->seen |= SEEN_DTYPES;
+    TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_str"));
+    TVMRT_RETURN_IF_ERROR(read_dtypes(in, d));
+  } else if (strcmp(key, "storage_id") == 0) {
+    d->seen |= SEEN_STORAGE;
+    TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_int"));
+    TVMRT_RETURN_IF_ERROR(read_numbers(in, &d->storage_ids));
+  } else if (strcmp(key, "shape") == 0) {
+    d->seen |= SEEN_SHAPES;
+    TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_shape"));
+    TVMRT_RETURN_IF_ERROR(read_shapes(in, d));
+  } else if (strcmp(key, "device_index") == 0) {
+    TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_int"));
+    TVMRT_RETURN_IF_ERROR(read_numbers(in, &d->device_types));
+  } else {
+    TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, NULL)); /* storage_scope and what others add */
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in));
+  }
+  return tvmrt__json_expect(in, ']');
+}
+
+static int read_attrs(tvmrt_json* in, draft* d) {
+  tvmrt_buf key = {NULL, 0, 0};
+  tvmrt_json_list list;
+  bool more = true;
+  int rc = tvmrt__json_object(in, &list);
+  while (rc == 0) {
+    rc = tvmrt__json_next_key(in, &list, &key, &more);
+    if (rc != 0 || !more) break;
+    rc = read_attr(in, d, key.data);
+  }
+  tvmrt__buf_free(&key);
+  return rc;
+}
+
+static int read_top(tvmrt_json* in, draft* d, const char* key) {
+  if (strcmp(key, "nodes") == 0) {
+    d->seen |= SEEN_NODES;
+    return read_nodes(in, d);
+  }
+  if (strcmp(key, "arg_nodes") == 0) {
+    d->seen |= SEEN_ARGS;
+    return read_numbers(in, &d->arg_nodes);
+  }
+  if (strcmp(key, "heads") == 0) {
+    d->seen |= SEEN_HEADS;
+    d->head_pairs.count = 0;
+    return read_pairs(in, &d->head_pairs);
+  }
+  if (strcmp(key, "node_row_ptr") == 0) {
+    d->seen |= SEEN_ROWS;
+    return read_numbers(in, &d->row_ptr);
+  }
+  if (strcmp(key, "attrs") == 0) return read_attrs(in, d);
+  if (strcmp(key, "metadata") == 0) return tvmrt__json_skip(in);
+  return tvmrt__json_fail(in, "unknown key '%.40s'", key);
+}
+
+static int read_graph(tvmrt_json* in, draft* d) {
+  tvmrt_buf key = {NULL, 0, 0};
+  tvmrt_json_list list;
+  bool more = true;
+  int rc = tvmrt__json_object(in, &list);
+  while (rc == 0) {
+    rc = tvmrt__json_next_key(in, &list, &key, &more);
+    if (rc != 0 || !more) break;
+    rc = read_top(in, d, key.data);
+  }
+  tvmrt__buf_free(&key);
+  if (rc == 0 && d->seen != SEEN_ALL) {
+    rc = tvmrt__json_fail(in, "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "
+                              "attrs.storage_id, attrs.shape is missing");
+  }
+  return rc;
+}
+
+static int bad_graph(const char* what) {
+  return tvmrt__fail("ValueError: the graph JSON does not fit together: %s.", what);
+}
+
+/* Entries of nodes, from the row pointers. */
+static int check_rows(draft* d) {
+  tvmrt_graph* g = d->graph;
+  size_t i;
+  if (d->row_ptr.count != g->num_nodes + 1 || d->row_ptr.items[0] != 0) {
+    return bad_graph("node_row_ptr must start with 0 and have one number more than there are nodes");
+  }
+  for (i = 0; i < g->num_nodes; ++i) {
+    tvmrt_graph_node* node = &g->nodes[i];
+    int64_t count = d->row_ptr.items[i + 1] - d->row_ptr.items[i];
+    if (d->row_ptr.items[i + 1] < d->row_ptr.items[i] || count > (int64_t)d->num_dtypes) {
+      return bad_graph("node_row_ptr must rise, within the number of entries");
+    }
+    node->first_entry = (size_t)d->row_ptr.items[i];
+    node->num_outputs = (size_t)count;
+    if (node->func_name == NULL && count != 1) return bad_graph("an input node must have one entry");
+    if (node->func_name != NULL && node->stated_outputs >= 0 && node->stated_outputs != count) {
+      return bad_graph("a node's num_outputs differs from node_row_ptr");
+    }
+  }
+  g->num_entries = (size_t)d->row_ptr.items[g->num_nodes];
+  if (d->num_dtypes != g->num_entries || d->num_shapes != g->num_entries ||
+      d->storage_ids.count != g->num_entries ||
+      (d->device_types.count != 0 && d->device_types.count != g->num_entries)) {
+    return bad_graph("dltype, shape, storage_id and device_index need one item for each entry");
+  }
+  return 0;
+}
+
+/* Turn pairs (node, output) into entry numbers; nodes must lie below `limit`. */
+static int resolve(const tvmrt_graph* g, const int64_t* pairs, size_t count, size_t limit,
+                   size_t* out) {
+  size_t i;
+  for (i = 0; i < count; ++i) {
+    int64_t node = pairs[2 * i];
+    int64_t output = pairs[2 * i + 1];
+    if (node < 0 || (uint64_t)node >= limit || output < 0 ||
+        (uint64_t)output >= g->nodes[node].num_outputs) {
+      return bad_graph("an entry names a node or output that does not exist or comes later");
+    }
+    out[i] = g->nodes[node].first_entry + (size_t)output;
+  }
+  return 0;
+}
+
+static int check_links(draft* d) {
+  tvmrt_graph* g = d->graph;
+  size_t i;
+  g->num_inputs = d->input_pairs.count / 2;
+  g->num_heads = d->head_pairs.count / 2;
+  g->num_arg_nodes = d->arg_nodes.count;
+  g->inputs = tvmrt__calloc(g->num_inputs, sizeof(*g->inputs));
+  g->heads = tvmrt__calloc(g->num_heads, sizeof(*g->heads));
+  g->arg_nodes = tvmrt__calloc(g->num_arg_nodes, sizeof(*g->arg_nodes));
+  if (g->inputs == NULL || g->heads == NULL || g->arg_nodes == NULL) return -1;
+  for (i = 0; i < g->num_nodes; ++i) {
+    const tvmrt_graph_node* n = &g->nodes[i];
+    if (n->num_inputs == 0) continue;
+    TVMRT_RETURN_IF_ERROR(resolve(g, d->input_pairs.items + 2 * n->first_input, n->num_inputs, i,
+                                  g->inputs + n->first_input));
+  }
+  for (i = 0; i < g->num_arg_nodes; ++i) {
+    int64_t node = d->arg_nodes.items[i];
+    if (node < 0 || (uint64_t)node >= g->num_nodes || g->nodes[node].func_name != NULL) {
+      return bad_graph("arg_nodes must list nodes whose op is null");
+    }
+    g->arg_nodes[i] = (size_t)node;
+  }
+  return resolve(g, d->head_pairs.items, g->num_heads, g->num_nodes, g->heads);
+}
+
+static int check_entry(draft* d, size_t i) {
+  tvmrt_graph* g = d->graph;
+  tvmrt_graph_entry* e = &g->entries[i];
+  unsigned bits = (unsigned)d->dtypes[i].bits * d->dtypes[i].lanes;
+  int64_t sid = d->storage_ids.items[i];
+  size_t ndim;
+  e->first_dim = i == 0 ? 0 : d->shape_ends[i - 1];
+  ndim = d->shape_ends[i] - e->first_dim;
+  if (ndim > TVMRT_MAX_NDIM) return bad_graph("a shape has too many dimensions");
+  e->ndim = (int32_t)ndim;
+  e->dtype = d->dtypes[i];
+  if (bits != 1 && bits != 4 && (bits == 0 || bits % 8 != 0)) {
+    return bad_graph("a data type has a size that is not a whole number of bytes");
+  }
+  if (sid < 0 || (uint64_t)sid >= g->num_entries) {
+    return bad_graph("a storage_id is negative or larger than the number of entries");
+  }
+  e->storage_id = (size_t)sid;
+  if (e->storage_id >= g->num_storages) g->num_storages = e->storage_id + 1;
+  if (d->device_types.count != 0) e->device_type = (int)d->device_types.items[i];
+  return tvmrt__shape_bytes(g->dims + e->first_dim, e->ndim, e->dtype, &e->bytes);
+}
+
+static int check_entries(draft* d) {
+  tvmrt_graph* g = d->graph;
+  size_t i;
+  g->entries = tvmrt__calloc(g->num_entries, sizeof(*g->entries));
+  if (g->entries == NULL) return -1;
+  for (i = 0; i < g->num_entries; ++i) TVMRT_RETURN_IF_ERROR(check_entry(d, i));
+  return 0;
+}
+
+static void free_draft(draft* d) {
+  free(d->input_pairs.items);
+  free(d->head_pairs.items);
+  free(d->arg_nodes.items);
+  free(d->row_ptr.items);
+  free(d->storage_ids.items);
+  free(d->device_types.items);
+  free(d->dtypes);
+  free(d->shape_ends);
+  tvmrt__buf_free(&d->text);
+}
+
+int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
+  tvmrt_json in;
+  draft d = {0};
+  int rc;
+  memset(out, 0, sizeof(*out));
+  d.graph = out;
+  tvmrt__json_init(&in, "the graph JSON", json, size);
+  rc = read_graph(&in, &d);
+  if (rc == 0) rc = check_rows(&d);
+  if (rc == 0) rc = check_links(&d);
+  if (rc == 0) rc = check_entries(&d);
+  free_draft(&d);
+  if (rc != 0) tvmrt__graph_free(out);
+  return rc;
+}
+
+void tvmrt__graph_free(tvmrt_graph* graph) {
+  size_t i;
+  for (i = 0; i < graph->num_nodes; ++i) {
+    free(graph->nodes[i].name);
+    free(graph->nodes[i].func_name);
+  }
+  free(graph->nodes);
+  free(graph->inputs);
+  free(graph->arg_nodes);
+  free(graph->heads);
+  free(graph->entries);
+  free(graph->dims);
+  memset(graph, 0, sizeof(*graph));
+}
+
+size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry) {
+  size_t i = 0;
+  while (i + 1 < graph->num_nodes && graph->nodes[i + 1].first_entry <= entry) ++i;
+  return i;
+}

@@ -1,0 +1,50 @@
+/* A graph as its JSON text describes it, checked: every index in it is in range. */
+#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_JSON_H_
+#define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_JSON_H_
+
+#include "../tensor.h"
+
+typedef struct tvmrt_graph_node {
+  char* name;
+  char* func_name; /* NULL for inputs and parameters */
+  size_t first_input; /* place in graph.inputs */
+  size_t num_inputs;
+  size_t first_entry; /* outputs are the entries from here */
+  size_t num_outputs;
+  int64_t stated_inputs;
+  int64_t stated_outputs;
+  bool flatten_data;
+} tvmrt_graph_node;
+
+/* One output of one node. */
+typedef struct tvmrt_graph_entry {
+  DLDataType dtype;
+  int32_t ndim;
+  size_t first_dim; /* place in graph.dims */
+  uint64_t bytes;
+  size_t storage_id;
+  int device_type; /* 0: the first device */
+} tvmrt_graph_entry;
+
+typedef struct tvmrt_graph {
+  tvmrt_graph_node* nodes;
+  size_t num_nodes;
+  size_t* inputs; /* entry numbers */
+  size_t num_inputs;
+  size_t* arg_nodes; /* node numbers */
+  size_t num_arg_nodes;
+  size_t* heads; /* entry numbers */
+  size_t num_heads;
+  tvmrt_graph_entry* entries;
+  size_t num_entries;
+  int64_t* dims;
+  size_t num_dims;
+  size_t num_storages;
+} tvmrt_graph;
+
+int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out);
+void tvmrt__graph_free(tvmrt_graph* graph);
+/* Node that an entry belongs to. */
+size_t tvmrt__graph_node_of(const tvmrt_graph* graph, size_t entry);
+
+#endif

@@ -1,0 +1,195 @@
+/* Inputs and outputs of a network. */
+#include "port.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tvmrt__port_free(tvmrt_port* port) {
+  tvmrt__tensor_release(port->own);
+  tvmrt__tensor_release(port->bound);
+  port->own = NULL;
+  port->bound = NULL;
+}
+
+static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
+  const DLTensor* wanted = &port->bound->dl;
+  if (!tvmrt__same_shape(wanted, given) || !tvmrt__same_dtype(wanted->dtype, given->dtype)) {
+    char a[TVMRT_TENSOR_TEXT_BYTES];
+    char b[TVMRT_TENSOR_TEXT_BYTES];
+    return tvmrt__fail("ValueError: %s '%s' is %s, got %s.", kind, port->name,
+                       tvmrt__tensor_text(wanted, a), tvmrt__tensor_text(given, b));
+  }
+  return 0;
+}
+
+static void use(tvmrt_port* port, tvmrt_tensor* t) {
+  if (port->bound == t) return;
+  tvmrt__retain(&t->base);
+  tvmrt__tensor_release(port->bound);
+  port->bound = t;
+}
+
+static int make_own(tvmrt_port* port) {
+  const DLTensor* like = &port->bound->dl;
+  if (port->own != NULL) return 0;
+  port->own = tvmrt__tensor_alloc(like->shape, like->ndim, like->dtype, like->device);
+  return port->own == NULL ? -1 : 0;
+}
+
+int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from) {
+  TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
+  TVMRT_RETURN_IF_ERROR(make_own(port));
+  use(port, port->own);
+  return tvmrt__tensor_copy(from, &port->own->dl, NULL);
+}
+
+static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor* given) {
+  const DLTensor* wanted = &port->bound->dl;
+  TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
+  if (!tvmrt__is_compact(given)) {
+    return tvmrt__fail("ValueError: %s '%s' cannot be bound without a copy: the tensor has strides "
+                       "that are not compact; copy it with set_input.",
+                       kind, port->name);
+  }
+  if (given->device.device_type != wanted->device.device_type ||
+      given->device.device_id != wanted->device.device_id) {
+    return tvmrt__fail("ValueError: %s '%s' lies on device %d:%d, the tensor on %d:%d.", kind,
+                       port->name, (int)wanted->device.device_type, (int)wanted->device.device_id,
+                       (int)given->device.device_type, (int)given->device.device_id);
+  }
+  if ((uintptr_t)tvmrt__tensor_data(given) % TVMRT_FOREIGN_ALIGN_BYTES != 0) {
+    return tvmrt__fail("ValueError: %s '%s' cannot be bound without a copy: the tensor's data is not "
+                       "aligned to %d bytes; copy it with set_input.",
+                       kind, port->name, TVMRT_FOREIGN_ALIGN_BYTES);
+  }
+  return 0;
+}
+
+/* Binding another view each run, as a camera's buffers do, must not allocate. */
+static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
+  tvmrt_tensor* old = port->bound;
+  if (old == port->own || old->release != NULL) return false;
+  if (atomic_load_explicit(&old->base.refs, memory_order_relaxed) != 1) return false;
+  old->dl.data = tvmrt__tensor_data(given);
+  return true;
+}
+
+int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
+  DLTensor* given;
+  tvmrt_tensor* view;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &given));
+  TVMRT_RETURN_IF_ERROR(check_memory(port, kind, given));
+  if (in->codes[i] == kTVMNDArrayHandle && given->byte_offset == 0) {
+    use(port, tvmrt__tensor_of(given));
+    return 0;
+  }
+  if (in->codes[i] == kTVMDLTensorHandle && reuse_view(port, given)) return 0;
+  view = tvmrt__tensor_borrow(given);
+  if (view == NULL) return -1;
+  use(port, view);
+  tvmrt__tensor_release(view);
+  return 0;
+}
+
+int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) {
+  TVMRT_RETURN_IF_ERROR(check_fit(port, kind, &shared->dl));
+  use(port, shared);
+  return 0;
+}
+
+int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code) {
+  tvmrt__retain(&port->bound->base);
+  return tvmrt__ret_object(out, out_code, &port->bound->base);
+}
+
+static int port_of_index(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
+                         int64_t index, tvmrt_port** out) {
+  if (index < 0 || (uint64_t)index >= count) {
+    return tvmrt__fail("IndexError: %s: the network has %zu %ss, there is no %s %" PRId64 ".",
+                       in->who, count, kind, kind, index);
+  }
+  *out = &ports[index];
+  return 0;
+}
+
+int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
+                       int i, tvmrt_port** out) {
+  const char* name;
+  int64_t index;
+  size_t k;
+  *out = NULL;
+  if (in->codes[i] == kTVMArgInt) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &index));
+    return port_of_index(ports, count, kind, in, index, out);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, i, &name));
+  for (k = 0; k < count && *out == NULL; ++k) {
+    if (strcmp(ports[k].name, name) == 0) *out = &ports[k];
+  }
+  return 0;
+}
+
+int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
+                        const tvmrt_args* in, int i) {
+  tvmrt_buf list = {NULL, 0, 0};
+  const char* name = "";
+  size_t k;
+  int rc = tvmrt__arg_str(in, i, &name);
+  if (rc == 0) rc = tvmrt__buf_puts(&list, "");
+  for (k = 0; rc == 0 && k < count && list.size < 300; ++k) {
+    rc = tvmrt__buf_printf(&list, "%s%s", k == 0 ? "" : ", ", ports[k].name);
+  }
+  if (rc == 0 && k < count) rc = tvmrt__buf_puts(&list, " ...");
+  if (rc == 0) {
+    (void)tvmrt__fail("ValueError: the network has no %s '%.60s'; it has: %.320s.", kind, name,
+                      list.data);
+  }
+  tvmrt__buf_free(&list);
+  return -1;
+}
+
+static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
+  const DLTensor* t = &port->bound->dl;
+  char text[TVMRT_DTYPE_TEXT_BYTES];
+  tvmrt__dtype_to_text(t->dtype, text);
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_set_text(
+      shapes, port->name, (tvmrt_object*)tvmrt__shape_new(t->shape, (size_t)t->ndim)));
+  return tvmrt__map_set_text(dtypes, port->name,
+                             (tvmrt_object*)tvmrt__string_new(text, strlen(text)));
+}
+
+int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
+                     int* out_code) {
+  tvmrt_map* info = tvmrt__map_new();
+  tvmrt_map* shapes = tvmrt__map_new();
+  tvmrt_map* dtypes = tvmrt__map_new();
+  size_t i;
+  int rc = info == NULL || shapes == NULL || dtypes == NULL ? -1 : 0;
+  for (i = 0; rc == 0 && i < count; ++i) {
+    if (skip == NULL || !skip[i]) rc = add_info(shapes, dtypes, &ports[i]);
+  }
+  if (rc == 0) {
+    tvmrt__retain(&shapes->base);
+    rc = tvmrt__map_set_text(info, "shape", &shapes->base);
+  }
+  if (rc == 0) {
+    tvmrt__retain(&dtypes->base);
+    rc = tvmrt__map_set_text(info, "dtype", &dtypes->base);
+  }
+  tvmrt__release((tvmrt_object*)shapes);
+  tvmrt__release((tvmrt_object*)dtypes);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &info->base);
+  tvmrt__release((tvmrt_object*)info);
+  return rc;
+}
+
+char* tvmrt__sanitise_name(const char* name) {
+  char* copy = tvmrt__strdup(name);
+  char* p;
+  for (p = copy; p != NULL && *p != '\0'; ++p) {
+    if (!isalnum((unsigned char)*p)) *p = '_';
+  }
+  return copy;
+}

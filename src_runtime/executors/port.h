@@ -1,0 +1,61 @@
+/* Inputs and outputs of a network: memory of its own, or tensors that users bind in its place. */
+#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
+#define TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
+
+#include "../container.h"
+#include "../modules/module.h"
+#include "../tensor.h"
+
+typedef struct tvmrt_port {
+  const char* name;    /* borrowed from the executor */
+  tvmrt_tensor* own;   /* NULL while the port stands on a tensor that others share */
+  tvmrt_tensor* bound; /* the tensor in use, retained; may be `own` */
+} tvmrt_port;
+
+void tvmrt__port_free(tvmrt_port* port);
+
+/* Copy a tensor of the same shape and type in; the port goes back to its own memory first, which is
+ * made if there is none yet. `kind` is "input" or "output", for messages. */
+int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from);
+
+/* Use argument i in place of the port's own memory. An NDArray is retained, a view is borrowed: it
+ * must outlive its use. Checks shape, type, device, alignment and strides. */
+int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i);
+
+/* Stand on a tensor that others hold too, without a copy; it must fit. */
+int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared);
+
+/* Return the tensor in use. */
+int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code);
+
+/* A port by argument i, an index or a name. A name that is unknown gives *out = NULL and 0. */
+int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
+                       int i, tvmrt_port** out);
+
+/* Fails with "the network has no <kind> '<name>'; it has: ...". */
+int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
+                        const tvmrt_args* in, int i);
+
+/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark. */
+int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
+                     int* out_code);
+
+/* Letters and digits stay, everything else becomes '_'. */
+char* tvmrt__sanitise_name(const char* name);
+
+/*
+ * Time per operator, as the JSON text that runtime.profiling.AsJSON gives:
+ * {"calls": [{"Name": {"string": ...}, "Count": {"count": n}, "Duration (us)": {"microseconds": t},
+ *   "Percent": {"percent": p}, "Device": {"string": "cpu0"}}, ...],
+ *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {"string": ...}}}
+ */
+typedef struct tvmrt_op_time {
+  const char* name;
+  int64_t count;
+  double seconds; /* of all calls together */
+} tvmrt_op_time;
+
+int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
+                        const char* executor, tvmrt_buf* out);
+
+#endif

@@ -1,0 +1,31 @@
+/* Reports of time per operator. */
+#include <inttypes.h>
+
+#include "json.h"
+#include "port.h"
+
+static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
+  double percent = total_seconds > 0 ? 100.0 * op->seconds / total_seconds : 0.0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"Name\": {\"string\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, op->name));
+  return tvmrt__buf_printf(out,
+                           "}, \"Count\": {\"count\": %" PRId64
+                           "}, \"Duration (us)\": {\"microseconds\": %.3f}, \"Percent\": "
+                           "{\"percent\": %.3f}, \"Device\": {\"string\": \"cpu0\"}}",
+                           op->count, op->seconds * 1e6, percent);
+}
+
+int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
+                        const char* executor, tvmrt_buf* out) {
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "{\"calls\": ["));
+  for (i = 0; i < count; ++i) {
+    if (i != 0) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ", "));
+    TVMRT_RETURN_IF_ERROR(write_call(out, &ops[i], total_seconds));
+  }
+  return tvmrt__buf_printf(out,
+                           "], \"device_metrics\": {\"cpu0\": {\"Duration (us)\": {\"microseconds\": "
+                           "%.3f}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
+                           "\"Number of threads\": {\"count\": 1}}}",
+                           total_seconds * 1e6, executor);
+}

@@ -1,0 +1,88 @@
+/* Host memory: allocation that reports its failure, and growing buffers. */
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+void* tvmrt__alloc(size_t bytes) {
+  void* ptr = malloc(bytes == 0 ? 1 : bytes);
+  if (ptr == NULL) (void)tvmrt__fail_memory(bytes);
+  return ptr;
+}
+
+void* tvmrt__calloc(size_t count, size_t bytes) {
+  void* ptr = calloc(count == 0 ? 1 : count, bytes == 0 ? 1 : bytes);
+  if (ptr == NULL) (void)tvmrt__fail_memory(count * bytes);
+  return ptr;
+}
+
+char* tvmrt__strdup(const char* text) {
+  size_t size = strlen(text) + 1;
+  char* copy = tvmrt__alloc(size);
+  if (copy != NULL) memcpy(copy, text, size);
+  return copy;
+}
+
+int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
+  size_t capacity = count < 4 ? 4 : count * 2;
+  void* grown;
+  if (*items != NULL && (count < 4 || (count & (count - 1)) != 0)) return 0;
+  if (capacity > SIZE_MAX / 2 / item_bytes) return tvmrt__fail_memory(SIZE_MAX);
+  grown = realloc(*items, capacity * item_bytes);
+  if (grown == NULL) return tvmrt__fail_memory(capacity * item_bytes);
+  *items = grown;
+  return 0;
+}
+
+int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more) {
+  size_t wanted;
+  size_t capacity = buf->capacity < 32 ? 32 : buf->capacity;
+  char* grown;
+  if (more > SIZE_MAX / 4 || buf->size > SIZE_MAX / 4) return tvmrt__fail_memory(more);
+  wanted = buf->size + more + 1;
+  if (buf->data != NULL && wanted <= buf->capacity) return 0;
+  while (capacity < wanted) capacity *= 2;
+  grown = realloc(buf->data, capacity);
+  if (grown == NULL) return tvmrt__fail_memory(capacity);
+  buf->data = grown;
+  buf->capacity = capacity;
+  buf->data[buf->size] = '\0';
+  return 0;
+}
+
+int tvmrt__buf_append(tvmrt_buf* buf, const void* data, size_t size) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(buf, size));
+  if (size != 0) memcpy(buf->data + buf->size, data, size);
+  buf->size += size;
+  buf->data[buf->size] = '\0';
+  return 0;
+}
+
+int tvmrt__buf_puts(tvmrt_buf* buf, const char* text) {
+  return tvmrt__buf_append(buf, text, strlen(text));
+}
+
+int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) {
+  va_list args;
+  int size;
+  va_start(args, fmt);
+  size = vsnprintf(NULL, 0, fmt, args);
+  va_end(args);
+  if (size < 0) return tvmrt__fail("Text could not be formatted.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(buf, (size_t)size));
+  va_start(args, fmt);
+  (void)vsnprintf(buf->data + buf->size, (size_t)size + 1, fmt, args);
+  va_end(args);
+  buf->size += (size_t)size;
+  return 0;
+}
+
+void tvmrt__buf_free(tvmrt_buf* buf) {
+  free(buf->data);
+  buf->data = NULL;
+  buf->size = 0;
+  buf->capacity = 0;
+}

@@ -1,0 +1,289 @@
+/* The module that hands constants to accelerators' modules before their first call. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../builtins.h"
+#include "../container.h"
+#include "../tensor.h"
+#include "module.h"
+
+/* One symbol of an import that wants constants. */
+typedef struct client {
+  char* symbol;
+  char** vars; /* names of its constants, in the order of its initialiser's argument */
+  size_t num_vars;
+  bool ready;
+} client;
+
+typedef struct const_loader {
+  tvmrt_module base;
+  tvmrt_params consts;
+  client* clients;
+  size_t num_clients;
+  pthread_mutex_t init_lock; /* one initialisation at a time */
+} const_loader;
+
+static void const_loader_destroy(tvmrt_module* self) {
+  const_loader* loader = (const_loader*)self;
+  size_t i;
+  for (i = 0; i < loader->num_clients; ++i) {
+    free(loader->clients[i].symbol);
+    tvmrt__free_strings(loader->clients[i].vars, loader->clients[i].num_vars);
+  }
+  free(loader->clients);
+  tvmrt__params_free(&loader->consts);
+  (void)pthread_mutex_destroy(&loader->init_lock);
+}
+
+static tvmrt_tensor* find_const(const const_loader* loader, const char* name) {
+  size_t i;
+  for (i = 0; i < loader->consts.count; ++i) {
+    if (strcmp(loader->consts.names[i], name) == 0) return loader->consts.tensors[i];
+  }
+  return NULL;
+}
+
+static int gather(const const_loader* loader, const client* c, tvmrt_array* array) {
+  size_t i;
+  for (i = 0; i < c->num_vars; ++i) {
+    tvmrt_tensor* t = find_const(loader, c->vars[i]);
+    if (t == NULL) {
+      return tvmrt__fail("ValueError: function '%s' needs constant '%s', which the library lacks.",
+                         c->symbol, c->vars[i]);
+    }
+    tvmrt__retain(&t->base);
+    array->items[i] = &t->base;
+  }
+  return 0;
+}
+
+static int call_init(tvmrt_func* init, const client* c, tvmrt_array* array) {
+  TVMValue arg;
+  TVMValue ret;
+  int code = kTVMObjectHandle;
+  int ret_code;
+  int rc;
+  arg.v_handle = array;
+  rc = TVMFuncCall(init, &arg, &code, 1, &ret, &ret_code);
+  if (rc == 0 && ret_code == kTVMArgInt && ret.v_int64 != 0) {
+    rc = tvmrt__fail("The initialiser of function '%s' returned %lld.", c->symbol,
+                     (long long)ret.v_int64);
+  }
+  if (rc == 0) tvmrt__release(tvmrt__value_object(&ret, ret_code));
+  return rc;
+}
+
+/* `__init_<symbol>` of an import's own functions; 0 with *out NULL if no import has one. */
+static int find_init(const_loader* loader, const client* c, tvmrt_func** out) {
+  tvmrt_buf name = {NULL, 0, 0};
+  size_t i;
+  int rc = tvmrt__buf_printf(&name, "__init_%s", c->symbol);
+  *out = NULL;
+  for (i = 0; rc == 0 && *out == NULL && i < loader->base.num_imports; ++i) {
+    rc = tvmrt__module_get(loader->base.imports[i], name.data, false, out);
+  }
+  tvmrt__buf_free(&name);
+  return rc;
+}
+
+static int initialise(const_loader* loader, client* c) {
+  tvmrt_func* init;
+  tvmrt_array* array;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(find_init(loader, c, &init));
+  if (init == NULL) {
+    return tvmrt__fail("ValueError: no imported module has '__init_%s', which function '%s' needs "
+                       "to get its constants.",
+                       c->symbol, c->symbol);
+  }
+  array = tvmrt__array_new(c->num_vars);
+  rc = array == NULL ? -1 : gather(loader, c, array);
+  if (rc == 0) rc = call_init(init, c, array);
+  tvmrt__release((tvmrt_object*)array);
+  tvmrt__release(&init->base);
+  c->ready = rc == 0;
+  return rc;
+}
+
+static client* find_client(const_loader* loader, const char* name) {
+  size_t i;
+  for (i = 0; i < loader->num_clients; ++i) {
+    if (strcmp(loader->clients[i].symbol, name) == 0) return &loader->clients[i];
+  }
+  return NULL;
+}
+
+TVMRT_NATIVE(get_const_vars) {
+  const const_loader* loader = resource_handle;
+  tvmrt_map* map = tvmrt__map_new();
+  size_t i;
+  TVMRT_ARGS("get_const_var_ndarray");
+  for (i = 0; map != NULL && i < loader->consts.count; ++i) {
+    tvmrt_tensor* t = loader->consts.tensors[i];
+    tvmrt__retain(&t->base);
+    if (tvmrt__map_set_text(map, loader->consts.names[i], &t->base) != 0) {
+      tvmrt__release(&map->base);
+      map = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
+}
+
+static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  static const tvmrt_builtin own[] = {{"get_const_var_ndarray", get_const_vars}, {NULL, NULL}};
+  const_loader* loader = (const_loader*)self;
+  client* c = find_client(loader, name);
+  size_t i;
+  int rc = 0;
+  if (c == NULL) return tvmrt__find_native(own, name, out);
+  (void)pthread_mutex_lock(&loader->init_lock);
+  if (!c->ready) rc = initialise(loader, c);
+  (void)pthread_mutex_unlock(&loader->init_lock);
+  for (i = 0; rc == 0 && out->func == NULL && i < self->num_imports; ++i) {
+    rc = tvmrt__module_get(self->imports[i], name, true, &out->func);
+  }
+  return rc;
+}
+
+static int const_loader_save(tvmrt_module* self, tvmrt_buf* out) {
+  const const_loader* loader = (const const_loader*)self;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__params_write(out, false, &loader->consts));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, loader->num_clients));
+  for (i = 0; i < loader->num_clients; ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, loader->clients[i].symbol));
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, loader->num_clients));
+  for (i = 0; i < loader->num_clients; ++i) {
+    const client* c = &loader->clients[i];
+    TVMRT_RETURN_IF_ERROR(tvmrt__write_strings(out, c->vars, c->num_vars));
+  }
+  return 0;
+}
+
+static const tvmrt_module_type const_loader_type = {
+    .key = "const_loader",
+    .properties = TVMRT_MODULE_SERIALIZABLE,
+    .find = const_loader_find,
+    .save = const_loader_save,
+    .destroy = const_loader_destroy,
+};
+
+static int new_loader(const_loader** out) {
+  *out = tvmrt__module_new(&const_loader_type, sizeof(**out));
+  if (*out == NULL) return -1;
+  if (pthread_mutex_init(&(*out)->init_lock, NULL) == 0) return 0;
+  return tvmrt__fail("A mutex could not be made.");
+}
+
+/* Take a list of symbols over; its texts move into the clients. */
+static int take_symbols(const_loader* loader, char** symbols, size_t count) {
+  size_t i;
+  loader->clients = tvmrt__calloc(count, sizeof(*loader->clients));
+  if (loader->clients == NULL) {
+    tvmrt__free_strings(symbols, count);
+    return -1;
+  }
+  loader->num_clients = count;
+  for (i = 0; i < count; ++i) loader->clients[i].symbol = symbols[i];
+  free(symbols);
+  return 0;
+}
+
+static int read_clients(tvmrt_reader* in, const_loader* loader) {
+  char** symbols;
+  size_t count;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_strings(in, &symbols, &count));
+  TVMRT_RETURN_IF_ERROR(take_symbols(loader, symbols, count));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, &count));
+  if (count != loader->num_clients) {
+    return tvmrt__reader_fail(in, "there are not as many lists of constants as symbols");
+  }
+  for (i = 0; i < count; ++i) {
+    client* c = &loader->clients[i];
+    TVMRT_RETURN_IF_ERROR(tvmrt__read_strings(in, &c->vars, &c->num_vars));
+  }
+  return 0;
+}
+
+int tvmrt__const_loader_read(tvmrt_reader* in, tvmrt_module** out) {
+  const_loader* loader;
+  int rc;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(new_loader(&loader));
+  rc = tvmrt__params_read(in, false, &loader->consts);
+  if (rc == 0) rc = read_clients(in, loader);
+  if (rc == 0) {
+    *out = &loader->base;
+  } else {
+    tvmrt__module_release(loader);
+  }
+  return rc;
+}
+
+/* Python: (map var -> NDArray, map symbol -> Array of var names). */
+static int set_clients(const_loader* loader, const tvmrt_map* map) {
+  size_t i;
+  size_t k;
+  loader->clients = tvmrt__calloc(map->size, sizeof(*loader->clients));
+  if (loader->clients == NULL) return -1;
+  for (i = 0; i < map->size; ++i) {
+    client* c = &loader->clients[i];
+    const tvmrt_array* vars = (const void*)map->entries[i].value;
+    if (map->entries[i].key->type_index != TVMRT_TYPE_STRING ||
+        vars->base.type_index != TVMRT_TYPE_ARRAY) {
+      return tvmrt__fail("TypeError: symbols must map str to Array.");
+    }
+    loader->num_clients = i + 1;
+    c->symbol = tvmrt__strdup(((const tvmrt_string*)(const void*)map->entries[i].key)->data);
+    c->vars = tvmrt__calloc(vars->size, sizeof(*c->vars));
+    if (c->symbol == NULL || c->vars == NULL) return -1;
+    for (k = 0; k < vars->size; ++k) {
+      const tvmrt_string* var = (const void*)vars->items[k];
+      if (var == NULL || var->base.type_index != TVMRT_TYPE_STRING) {
+        return tvmrt__fail("TypeError: the names of constants must be str.");
+      }
+      c->vars[k] = tvmrt__strdup(var->data);
+      if (c->vars[k] == NULL) return -1;
+      c->num_vars = k + 1;
+    }
+  }
+  return 0;
+}
+
+static int set_consts(const_loader* loader, const tvmrt_map* map) {
+  size_t i;
+  for (i = 0; i < map->size; ++i) {
+    const tvmrt_map_entry* e = &map->entries[i];
+    if (e->key->type_index != TVMRT_TYPE_STRING || e->value->type_index != TVMRT_TYPE_NDARRAY) {
+      return tvmrt__fail("TypeError: constants must map str to NDArray.");
+    }
+    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(&loader->consts,
+                                            ((const tvmrt_string*)(const void*)e->key)->data,
+                                            (tvmrt_tensor*)(void*)e->value));
+  }
+  return 0;
+}
+
+TVMRT_NATIVE(create) {
+  tvmrt_map* consts;
+  tvmrt_map* symbols;
+  const_loader* loader;
+  int rc;
+  TVMRT_ARGS("runtime.ConstLoaderModuleCreate");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &consts));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_MAP, &symbols));
+  rc = new_loader(&loader);
+  if (rc == 0) rc = set_consts(loader, consts);
+  if (rc == 0) rc = set_clients(loader, symbols);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &loader->base.base);
+  tvmrt__module_release(loader);
+  return rc;
+}
+
+const tvmrt_builtin tvmrt__const_loader_builtins[] = {
+    {"runtime.ConstLoaderModuleCreate", create},
+    {NULL, NULL},
+};

@@ -1,0 +1,43 @@
+/* Modules over a firmware image's table of functions. */
+#include <tvm/runtime/crt/module.h>
+
+#include "module.h"
+
+typedef struct crt_module {
+  tvmrt_module base;
+  const TVMModule* table; /* static */
+} crt_module;
+
+/* The table's functions get the table as their resource, as in a firmware runtime. */
+static int crt_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  const TVMFuncRegistry* registry = ((crt_module*)self)->table->registry;
+  tvmrt_func* f;
+  tvmrt_found found = {NULL, TVMRT_FUNC_NATIVE, NULL};
+  tvm_function_index_t index;
+  if (TVMFuncRegistry_Lookup(registry, name, &index) != kTvmErrorNoError) return 0;
+  if (TVMFuncRegistry_GetByIndex(registry, index, &found.fn) != kTvmErrorNoError) return 0;
+  f = tvmrt__func_new(found.fn, (void*)(uintptr_t)registry, NULL);
+  if (f == NULL) return -1;
+  f->kind = TVMRT_FUNC_LIBRARY;
+  out->func = f;
+  return 0;
+}
+
+static const tvmrt_module_type crt_type = {
+    .key = "c_module",
+    .properties = TVMRT_MODULE_RUNNABLE,
+    .find = crt_find,
+};
+
+int TVMModCreateFromCModule(const TVMModule* mod, TVMModuleHandle* out_handle) {
+  crt_module* m;
+  *out_handle = NULL;
+  if (mod == NULL || mod->registry == NULL) {
+    return tvmrt__fail("TVMModCreateFromCModule: the module or its table is NULL.");
+  }
+  m = tvmrt__module_new(&crt_type, sizeof(*m));
+  if (m == NULL) return -1;
+  m->table = mod;
+  *out_handle = m;
+  return 0;
+}

@@ -1,0 +1,172 @@
+/* Library modules: the functions of a shared library or of a statically linked one. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+#if defined(__GLIBC__)
+#include <link.h>
+#endif
+
+typedef struct library_module {
+  tvmrt_module base;
+  tvmrt_library_source source;
+} library_module;
+
+/* ISO C keeps function and object pointers apart; dlsym does not. */
+static TVMCPackedFunc as_function(void* symbol) {
+  TVMCPackedFunc fn;
+  memcpy(&fn, &symbol, sizeof(fn));
+  return fn;
+}
+
+static void* symbol_of(const library_module* lib, const char* name, size_t* out_size) {
+  size_t ignored;
+  return lib->source.symbol(lib->source.ctx, name, out_size == NULL ? &ignored : out_size);
+}
+
+/* LLVM stores the entry's name under `__tvm_main__`, the C code generator a function. */
+static void* find_main(const library_module* lib) {
+  size_t size = 0;
+  void* symbol = symbol_of(lib, "__tvm_main__", &size);
+  const char* name = symbol;
+  if (symbol == NULL || lib->source.is_function(lib->source.ctx, symbol)) return symbol;
+  if (size != 0 && memchr(name, '\0', size) == NULL) return NULL;
+  return symbol_of(lib, name, NULL);
+}
+
+static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  const library_module* lib = (const library_module*)self;
+  void* symbol =
+      strcmp(name, "__tvm_main__") == 0 ? find_main(lib) : symbol_of(lib, name, NULL);
+  if (symbol == NULL) return 0;
+  out->fn = as_function(symbol);
+  out->kind = TVMRT_FUNC_LIBRARY;
+  return 0;
+}
+
+static void library_destroy(tvmrt_module* self) {
+  library_module* lib = (library_module*)self;
+  if (lib->source.close != NULL) lib->source.close(lib->source.ctx);
+}
+
+const tvmrt_module_type tvmrt__library_type = {
+    .key = "library",
+    .properties = TVMRT_MODULE_RUNNABLE,
+    .find = library_find,
+    .destroy = library_destroy,
+};
+
+/* Generated code that was not linked with the runtime calls it through these variables. */
+static void fill_context(const library_module* lib) {
+  const struct {
+    const char* name;
+    void (*function)(void);
+  } slots[] = {
+      {"__TVMFuncCall", (void (*)(void))TVMFuncCall},
+      {"__TVMAPISetLastError", (void (*)(void))TVMAPISetLastError},
+      {"__TVMBackendGetFuncFromEnv", (void (*)(void))TVMBackendGetFuncFromEnv},
+      {"__TVMBackendAllocWorkspace", (void (*)(void))TVMBackendAllocWorkspace},
+      {"__TVMBackendFreeWorkspace", (void (*)(void))TVMBackendFreeWorkspace},
+      {"__TVMBackendParallelLaunch", (void (*)(void))TVMBackendParallelLaunch},
+      {"__TVMBackendParallelBarrier", (void (*)(void))TVMBackendParallelBarrier},
+  };
+  size_t i;
+  for (i = 0; i < sizeof(slots) / sizeof(slots[0]); ++i) {
+    void* slot = symbol_of(lib, slots[i].name, NULL);
+    if (slot != NULL) memcpy(slot, &slots[i].function, sizeof(slots[i].function));
+  }
+}
+
+static int restore(library_module* lib, tvmrt_module** out) {
+  size_t size = 0;
+  const uint8_t* blob = symbol_of(lib, "__tvm_dev_mblob", &size);
+  void** context;
+  fill_context(lib);
+  if (blob != NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__mblob_restore(blob, size, &lib->base, out));
+  } else {
+    tvmrt__retain(&lib->base.base);
+    *out = &lib->base;
+  }
+  context = symbol_of(lib, "__tvm_module_ctx", NULL);
+  if (context != NULL) *context = lib;
+  return 0;
+}
+
+int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
+  library_module* lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
+  int rc;
+  *out = NULL;
+  if (lib == NULL) {
+    if (source->close != NULL) source->close(source->ctx);
+    return -1;
+  }
+  lib->source = *source;
+  rc = restore(lib, out);
+  tvmrt__module_release(lib); /* the tree holds it, or nobody */
+  return rc;
+}
+
+#if defined(__GLIBC__)
+/* Size and kind of a symbol, from the library's own symbol table. */
+static const ElfW(Sym)* elf_symbol(void* address) {
+  Dl_info info;
+  void* entry = NULL;
+  if (dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || info.dli_saddr != address) return NULL;
+  return entry;
+}
+
+static size_t symbol_size(void* address) {
+  const ElfW(Sym)* sym = elf_symbol(address);
+  return sym == NULL ? 0 : (size_t)sym->st_size;
+}
+
+static bool is_function(void* ctx, void* symbol) {
+  const ElfW(Sym)* sym = elf_symbol(symbol);
+  (void)ctx;
+  return sym == NULL || (sym->st_info & 0xf) != STT_OBJECT;
+}
+#else
+static size_t symbol_size(void* address) {
+  (void)address;
+  return 0;
+}
+
+/* Elsewhere a name is told from code by its text: a C identifier that ends within its length. */
+static bool is_function(void* ctx, void* symbol) {
+  const unsigned char* text = symbol;
+  size_t i;
+  (void)ctx;
+  for (i = 0; i < 256 && text[i] != '\0'; ++i) {
+    bool letter = (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z';
+    if (!letter && text[i] != '_' && !(text[i] >= '0' && text[i] <= '9' && i > 0)) return true;
+  }
+  return i == 0 || i == 256;
+}
+#endif
+
+static void* dl_symbol(void* ctx, const char* name, size_t* out_size) {
+  void* address = dlsym(ctx, name);
+  *out_size = address == NULL ? 0 : symbol_size(address);
+  return address;
+}
+
+static void dl_close(void* ctx) { (void)dlclose(ctx); }
+
+int tvmrt__library_open(const char* path, tvmrt_module** out) {
+  tvmrt_library_source source = {dl_symbol, is_function, dl_close, NULL};
+  tvmrt_buf name = {NULL, 0, 0};
+  *out = NULL;
+  /* A name without a slash would be searched for in the system's folders: a file is meant. */
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&name, strchr(path, '/') == NULL ? "./" : ""));
+  if (tvmrt__buf_puts(&name, path) == 0) source.ctx = dlopen(name.data, RTLD_LAZY | RTLD_LOCAL);
+  tvmrt__buf_free(&name);
+  if (source.ctx == NULL) {
+    const char* why = dlerror();
+    return tvmrt__fail("OSError: Failed to load dynamic shared library %s: %s.", path,
+                       why == NULL ? "unknown reason" : why);
+  }
+  return tvmrt__library_load(&source, out);
+}

@@ -1,0 +1,114 @@
+/* Loading modules from files: the format chooses a loader among the global functions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../builtins.h"
+#include "module.h"
+
+int tvmrt__call_loader(const char* loader, const char* missing, TVMValue* args, int* codes,
+                       int num_args, tvmrt_module** out) {
+  tvmrt_func* f;
+  TVMValue ret;
+  int code = kTVMNullptr;
+  int rc;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, &f));
+  if (f == NULL) return tvmrt__fail("ValueError: %s'%s'.", missing, loader);
+  rc = TVMFuncCall(f, args, codes, num_args, &ret, &code);
+  tvmrt__release(&f->base);
+  if (rc != 0) return rc;
+  if (code != kTVMModuleHandle || ret.v_handle == NULL) {
+    tvmrt__release(tvmrt__value_object(&ret, code));
+    return tvmrt__fail("TypeError: loader '%s' returned %s instead of a Module.", loader,
+                       tvmrt__code_name(code));
+  }
+  *out = ret.v_handle;
+  return 0;
+}
+
+/* The text after the last '.' of the file's name; "so" for the other systems' shared libraries. */
+static const char* format_of(const char* path, const char* format) {
+  static const char* const shared[] = {"dll", "dylib", "dso"};
+  size_t i;
+  if (format == NULL || format[0] == '\0') {
+    const char* dot = strrchr(path, '.');
+    if (dot == NULL || strchr(dot, '/') != NULL || dot[1] == '\0') return NULL;
+    format = dot + 1;
+  }
+  for (i = 0; i < sizeof(shared) / sizeof(shared[0]); ++i) {
+    if (strcmp(format, shared[i]) == 0) return "so";
+  }
+  return format;
+}
+
+static int load_from_file(const char* path, const char* format, tvmrt_module** out) {
+  tvmrt_buf loader = {NULL, 0, 0};
+  tvmrt_buf missing = {NULL, 0, 0};
+  TVMValue args[2];
+  int codes[2] = {kTVMStr, kTVMStr};
+  int rc;
+  *out = NULL;
+  format = format_of(path, format);
+  if (format == NULL) {
+    return tvmrt__fail("ValueError: cannot tell the format of '%s': its name has no suffix and no "
+                       "format was given.",
+                       path);
+  }
+  rc = tvmrt__buf_printf(&loader, "runtime.module.loadfile_%s", format);
+  if (rc == 0) {
+    rc = tvmrt__buf_printf(&missing, "cannot load '%.200s': format '%.40s' has no loader ", path,
+                           format);
+  }
+  if (rc == 0) {
+    args[0].v_str = path;
+    args[1].v_str = format;
+    rc = tvmrt__call_loader(loader.data, missing.data, args, codes, 2, out);
+  }
+  tvmrt__buf_free(&loader);
+  tvmrt__buf_free(&missing);
+  return rc;
+}
+
+int TVMModLoadFromFile(const char* file_name, const char* format, TVMModuleHandle* out) {
+  tvmrt_module* mod = NULL;
+  int rc;
+  *out = NULL;
+  if (file_name == NULL) return tvmrt__fail("TVMModLoadFromFile: the file name is NULL.");
+  rc = load_from_file(file_name, format, &mod);
+  *out = mod;
+  return rc;
+}
+
+static int return_module(TVMValue* out, int* out_code, int rc, tvmrt_module* mod) {
+  return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
+}
+
+TVMRT_NATIVE(module_load_from_file) {
+  const char* path;
+  const char* format = "";
+  tvmrt_module* mod = NULL;
+  int rc;
+  TVMRT_ARGS("runtime.ModuleLoadFromFile");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
+  if (num_args == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &format));
+  rc = load_from_file(path, format, &mod);
+  return return_module(out, out_code, rc, mod);
+}
+
+TVMRT_NATIVE(load_shared_library) {
+  const char* path;
+  tvmrt_module* mod = NULL;
+  int rc;
+  TVMRT_ARGS("runtime.module.loadfile_so");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
+  rc = tvmrt__library_open(path, &mod);
+  return return_module(out, out_code, rc, mod);
+}
+
+const tvmrt_builtin tvmrt__loader_builtins[] = {
+    {"runtime.ModuleLoadFromFile", module_load_from_file},
+    {"runtime.module.loadfile_so", load_shared_library},
+    {NULL, NULL},
+};

@@ -1,0 +1,423 @@
+/* The tree of modules that a library carries in `__tvm_dev_mblob`: reading and writing.
+ *
+ * u64 N, then N bytes: u64 count; per entry u64 length, type key, payload of that kind. Entry "_lib"
+ * stands for the library itself; entry "_import_tree" gives the imports of all others as compressed
+ * rows: vec<u64> row_ptr, vec<u64> child_indices. Without a tree all entries are imports of the
+ * library.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+
+static const char lib_key[] = "_lib";
+static const char tree_key[] = "_import_tree";
+
+typedef struct tree {
+  tvmrt_module** modules; /* retained */
+  size_t num_modules;
+  uint64_t* row_ptr; /* NULL without a tree */
+  size_t num_rows;
+  uint64_t* children;
+  size_t num_children;
+  bool has_library;
+} tree;
+
+static void free_tree(tree* t) {
+  size_t i;
+  for (i = 0; i < t->num_modules; ++i) tvmrt__module_release(t->modules[i]);
+  free(t->modules);
+  free(t->row_ptr);
+  free(t->children);
+}
+
+static int read_numbers(tvmrt_reader* in, uint64_t** out, size_t* out_count) {
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, out_count));
+  free(*out); /* a second tree in a damaged blob replaces the first */
+  *out = tvmrt__calloc(*out_count, sizeof(**out));
+  if (*out == NULL) return -1;
+  for (i = 0; i < *out_count; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &(*out)[i]));
+  return 0;
+}
+
+typedef struct known_kind {
+  const char* key;
+  int (*read)(tvmrt_reader* in, tvmrt_module** out);
+} known_kind;
+
+static int read_metadata_module(tvmrt_reader* in, tvmrt_module** out) {
+  (void)in; /* its payload is empty */
+  return tvmrt__metadata_module_new(out);
+}
+
+static const known_kind known_kinds[] = {
+    {"GraphExecutorFactory", tvmrt__graph_factory_read},
+    {"GraphRuntimeFactory", tvmrt__graph_factory_read}, /* the key before 0.7 */
+    {"AotExecutorFactory", tvmrt__aot_factory_read},
+    {"const_loader", tvmrt__const_loader_read},
+    {"metadata", tvmrt__const_loader_read}, /* the key in 0.8 */
+    {"metadata_module", read_metadata_module},
+    {"c", tvmrt__source_read},
+    {"static_library", tvmrt__static_library_read},
+};
+
+static const char loader_prefix[] = "runtime.module.loadbinary_";
+
+static int append_kind(void* ctx, const char* name) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(ctx, ", "));
+  return tvmrt__buf_puts(ctx, name + strlen(loader_prefix));
+}
+
+static int unknown_kind(const char* key) {
+  tvmrt_buf known = {NULL, 0, 0};
+  size_t i;
+  int rc = tvmrt__buf_puts(&known, lib_key);
+  for (i = 0; rc == 0 && i < sizeof(known_kinds) / sizeof(known_kinds[0]); ++i) {
+    rc = tvmrt__buf_printf(&known, ", %s", known_kinds[i].key);
+  }
+  if (rc == 0) rc = tvmrt__global_each(loader_prefix, append_kind, &known);
+  if (rc == 0) {
+    rc = tvmrt__fail(
+        "The library contains a module of kind '%.60s', which this runtime cannot load; register "
+        "%s%.60s for it. It can load: %s.",
+        key, loader_prefix, key, known.data);
+  }
+  tvmrt__buf_free(&known);
+  return -1;
+}
+
+/* A plug-in reads its payload through the stream's functions in module_plugin.h. */
+static int read_by_plugin(tvmrt_reader* in, const char* key, tvmrt_module** out) {
+  tvmrt_buf loader = {NULL, 0, 0};
+  tvmrt_func* f = NULL;
+  TVMValue arg;
+  int code = kTVMOpaqueHandle;
+  int rc = tvmrt__buf_printf(&loader, "%s%s", loader_prefix, key);
+  if (rc == 0) rc = tvmrt__global_get(loader.data, &f);
+  if (rc == 0 && f == NULL) rc = unknown_kind(key);
+  if (rc == 0) {
+    arg.v_handle = in;
+    rc = tvmrt__call_loader(loader.data, "Cannot find loader ", &arg, &code, 1, out);
+  }
+  if (f != NULL) tvmrt__release(&f->base);
+  tvmrt__buf_free(&loader);
+  return rc;
+}
+
+static int read_module(tvmrt_reader* in, const char* key, tvmrt_module** out) {
+  size_t i;
+  *out = NULL;
+  for (i = 0; i < sizeof(known_kinds) / sizeof(known_kinds[0]); ++i) {
+    if (strcmp(known_kinds[i].key, key) == 0) return known_kinds[i].read(in, out);
+  }
+  return read_by_plugin(in, key, out);
+}
+
+static int add_module(tree* t, tvmrt_module* owned) {
+  void* modules = t->modules;
+  if (tvmrt__grow(&modules, t->num_modules, sizeof(*t->modules)) != 0) {
+    tvmrt__module_release(owned);
+    return -1;
+  }
+  t->modules = modules;
+  t->modules[t->num_modules++] = owned;
+  return 0;
+}
+
+static int read_entry(tvmrt_reader* in, const char* key, tvmrt_module* library, tree* t) {
+  tvmrt_module* mod;
+  if (strcmp(key, tree_key) == 0) {
+    TVMRT_RETURN_IF_ERROR(read_numbers(in, &t->row_ptr, &t->num_rows));
+    return read_numbers(in, &t->children, &t->num_children);
+  }
+  if (strcmp(key, lib_key) == 0) {
+    if (t->has_library) return tvmrt__reader_fail(in, "the library is listed twice");
+    t->has_library = true;
+    tvmrt__retain(&library->base);
+    return add_module(t, library);
+  }
+  TVMRT_RETURN_IF_ERROR(read_module(in, key, &mod));
+  return add_module(t, mod);
+}
+
+static int read_entries(tvmrt_reader* in, tvmrt_module* library, tree* t) {
+  size_t count;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, &count));
+  for (i = 0; i < count; ++i) {
+    char* key;
+    int rc;
+    TVMRT_RETURN_IF_ERROR(tvmrt__read_string(in, &key));
+    rc = read_entry(in, key, library, t);
+    free(key);
+    if (rc != 0) return rc;
+  }
+  return 0;
+}
+
+/* Rows must rise and children point forward, so that the tree has no cycle. */
+static int check_tree(const tvmrt_reader* in, const tree* t) {
+  size_t i;
+  uint64_t k;
+  if (t->num_rows != t->num_modules + 1 || t->row_ptr[0] != 0 ||
+      t->row_ptr[t->num_modules] != t->num_children) {
+    return tvmrt__reader_fail(in, "the import tree does not fit the modules");
+  }
+  for (i = 0; i < t->num_modules; ++i) {
+    if (t->row_ptr[i] > t->row_ptr[i + 1] || t->row_ptr[i + 1] > t->num_children) {
+      return tvmrt__reader_fail(in, "the rows of the import tree do not rise");
+    }
+    for (k = t->row_ptr[i]; k < t->row_ptr[i + 1]; ++k) {
+      if (t->children[k] <= i || t->children[k] >= t->num_modules) {
+        return tvmrt__reader_fail(in, "the import tree points outside of the modules or back");
+      }
+    }
+  }
+  return 0;
+}
+
+static int link_tree(const tree* t, tvmrt_module** out_root) {
+  size_t i;
+  uint64_t k;
+  for (i = 0; i < t->num_modules; ++i) {
+    for (k = t->row_ptr[i]; k < t->row_ptr[i + 1]; ++k) {
+      TVMRT_RETURN_IF_ERROR(tvmrt__module_import(t->modules[i], t->modules[t->children[k]]));
+    }
+  }
+  *out_root = t->modules[0];
+  return 0;
+}
+
+/* The layout before there were trees: everything is an import of the library. */
+static int link_flat(const tree* t, tvmrt_module* library, tvmrt_module** out_root) {
+  size_t i;
+  for (i = 0; i < t->num_modules; ++i) {
+    if (t->modules[i] == library) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt__module_import(library, t->modules[i]));
+  }
+  *out_root = library;
+  return 0;
+}
+
+static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* library,
+                        tvmrt_module** out_root) {
+  if (t->row_ptr == NULL || t->num_modules == 0) return link_flat(t, library, out_root);
+  TVMRT_RETURN_IF_ERROR(check_tree(in, t));
+  return link_tree(t, out_root);
+}
+
+int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
+                         tvmrt_module** out_root) {
+  tvmrt_reader in;
+  uint64_t size;
+  tree t = {0};
+  tvmrt_module* root = NULL;
+  int rc;
+  *out_root = NULL;
+  tvmrt__reader_init(&in, "the embedded module tree", blob, symbol_size == 0 ? 8 : symbol_size);
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &size));
+  if (symbol_size != 0 && size > tvmrt__reader_left(&in)) {
+    return tvmrt__reader_fail(&in, "its length is larger than its symbol");
+  }
+  if (size > PTRDIFF_MAX) return tvmrt__reader_fail(&in, "its length is larger than memory");
+  in.end = in.at + size; /* without a symbol size the length is all there is to go by */
+  rc = read_entries(&in, library, &t);
+  if (rc == 0) rc = link_modules(&in, &t, library, &root);
+  if (rc == 0) {
+    tvmrt__retain(&root->base);
+    *out_root = root;
+  } else {
+    tvmrt__module_clear_imports(library); /* nobody keeps a half-linked tree */
+  }
+  free_tree(&t);
+  return rc;
+}
+
+/*
+ * Writing. Modules that become part of the shared library are one entry, "_lib"; the others keep
+ * their place. `group[i]` is the entry of module i.
+ */
+typedef struct packing {
+  tvmrt_module** modules; /* borrowed, in breadth-first order from the root */
+  size_t num_modules;
+  size_t* group;
+  tvmrt_module** entries; /* borrowed; NULL is the library */
+  size_t num_entries;
+  bool has_library;
+  size_t library_entry;
+} packing;
+
+static bool in_library(const tvmrt_module* mod) {
+  return mod->type == &tvmrt__library_type || (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
+}
+
+static size_t index_of(const packing* p, const tvmrt_module* mod) {
+  size_t i;
+  for (i = 0; i < p->num_modules && p->modules[i] != mod; ++i) continue;
+  return i;
+}
+
+/* Post-order over the imports, reversed, puts every module before its imports. */
+static int collect(packing* p, tvmrt_module* root) {
+  typedef struct frame {
+    tvmrt_module* mod;
+    size_t next;
+  } frame;
+  frame* stack = NULL;
+  size_t depth = 0;
+  int rc = 0;
+  void* grown = NULL;
+  rc = tvmrt__grow(&grown, 0, sizeof(frame));
+  stack = grown;
+  if (rc == 0) {
+    stack[0].mod = root;
+    stack[0].next = 0;
+    depth = 1;
+  }
+  while (rc == 0 && depth > 0) {
+    frame* top = &stack[depth - 1];
+    if (top->next < top->mod->num_imports) {
+      /* Last import first, so that the reversed order keeps the imports' own order. */
+      tvmrt_module* next = top->mod->imports[top->mod->num_imports - 1 - top->next++];
+      if (index_of(p, next) < p->num_modules) continue;
+      grown = stack;
+      rc = tvmrt__grow(&grown, depth, sizeof(frame));
+      stack = grown;
+      if (rc != 0) break;
+      stack[depth].mod = next;
+      stack[depth].next = 0;
+      ++depth;
+    } else {
+      --depth;
+      if (index_of(p, top->mod) < p->num_modules) continue;
+      grown = p->modules;
+      rc = tvmrt__grow(&grown, p->num_modules, sizeof(*p->modules));
+      p->modules = grown;
+      if (rc == 0) p->modules[p->num_modules++] = top->mod;
+    }
+  }
+  free(stack);
+  return rc;
+}
+
+static void reverse_modules(packing* p) {
+  size_t i;
+  for (i = 0; i < p->num_modules / 2; ++i) {
+    tvmrt_module* other = p->modules[p->num_modules - 1 - i];
+    p->modules[p->num_modules - 1 - i] = p->modules[i];
+    p->modules[i] = other;
+  }
+}
+
+/*
+ * Number the entries. The library's entry takes the place of the last of its members, after which
+ * no other module imports one of them; what only they import comes later still by construction.
+ */
+static int number_entries(packing* p) {
+  size_t i;
+  size_t last = 0;
+  p->group = tvmrt__calloc(p->num_modules, sizeof(*p->group));
+  p->entries = tvmrt__calloc(p->num_modules, sizeof(*p->entries));
+  if (p->group == NULL || p->entries == NULL) return -1;
+  for (i = 0; i < p->num_modules; ++i) {
+    if (in_library(p->modules[i])) {
+      p->has_library = true;
+      last = i;
+    }
+  }
+  for (i = 0; i < p->num_modules; ++i) {
+    if (in_library(p->modules[i])) {
+      if (i == last) p->library_entry = p->num_entries;
+      if (i != last) continue;
+      p->entries[p->num_entries++] = NULL;
+    } else {
+      p->group[i] = p->num_entries;
+      p->entries[p->num_entries++] = p->modules[i];
+    }
+  }
+  for (i = 0; i < p->num_modules; ++i) {
+    if (in_library(p->modules[i])) p->group[i] = p->library_entry;
+  }
+  return 0;
+}
+
+/* Mark which entries `mod` imports, itself excepted. */
+static void mark_children(const packing* p, const tvmrt_module* mod, size_t entry, bool* marks) {
+  size_t k;
+  for (k = 0; k < mod->num_imports; ++k) {
+    size_t child = p->group[index_of(p, mod->imports[k])];
+    if (child != entry) marks[child] = true;
+  }
+}
+
+static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_buf* children) {
+  size_t i;
+  memset(marks, 0, p->num_entries * sizeof(*marks));
+  for (i = 0; i < p->num_modules; ++i) {
+    if (p->group[i] == entry) mark_children(p, p->modules[i], entry, marks);
+  }
+  for (i = 0; i < p->num_entries; ++i) {
+    if (!marks[i]) continue;
+    if (i < entry) {
+      return tvmrt__fail("ValueError: the library's modules and another module import each other; "
+                         "such a tree cannot be saved.");
+    }
+    TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(children, 8, i));
+  }
+  return 0;
+}
+
+static int write_tree(const packing* p, tvmrt_buf* out) {
+  tvmrt_buf rows = {NULL, 0, 0};
+  tvmrt_buf children = {NULL, 0, 0};
+  bool* marks = tvmrt__calloc(p->num_entries, sizeof(*marks));
+  size_t i;
+  int rc = marks == NULL ? -1 : tvmrt__write_uint(&rows, 8, 0);
+  for (i = 0; rc == 0 && i < p->num_entries; ++i) {
+    rc = append_children(p, i, marks, &children);
+    if (rc == 0) rc = tvmrt__write_uint(&rows, 8, children.size / 8);
+  }
+  if (rc == 0) rc = tvmrt__write_string(out, tree_key);
+  if (rc == 0) rc = tvmrt__write_uint(out, 8, p->num_entries + 1);
+  if (rc == 0) rc = tvmrt__buf_append(out, rows.data, rows.size);
+  if (rc == 0) rc = tvmrt__write_uint(out, 8, children.size / 8);
+  if (rc == 0) rc = tvmrt__buf_append(out, children.data, children.size);
+  tvmrt__buf_free(&rows);
+  tvmrt__buf_free(&children);
+  free(marks);
+  return rc;
+}
+
+static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
+  if (mod == NULL) return tvmrt__write_string(out, lib_key);
+  if (mod->type->save == NULL) {
+    return tvmrt__fail("ValueError: a module of kind '%s' cannot be saved into a library.",
+                       mod->type->key);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, mod->type->key));
+  return mod->type->save(mod, out);
+}
+
+static int write_stream(packing* p, tvmrt_module* root, tvmrt_buf* out) {
+  bool with_tree = root->num_imports != 0 || !in_library(root);
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(collect(p, root));
+  reverse_modules(p);
+  TVMRT_RETURN_IF_ERROR(number_entries(p));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, p->num_entries + (with_tree ? 1 : 0)));
+  for (i = 0; i < p->num_entries; ++i) TVMRT_RETURN_IF_ERROR(write_entry(p->entries[i], out));
+  return with_tree ? write_tree(p, out) : 0;
+}
+
+int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out) {
+  packing p = {0};
+  tvmrt_buf stream = {NULL, 0, 0};
+  int rc = write_stream(&p, root, &stream);
+  if (rc == 0) rc = tvmrt__write_data(out, stream.data, stream.size);
+  tvmrt__buf_free(&stream);
+  free(p.modules);
+  free(p.group);
+  free(p.entries);
+  return rc;
+}

@@ -1,0 +1,171 @@
+/* The module that tells what ahead-of-time compiled code says about itself. */
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/metadata.h>
+
+#include "../builtins.h"
+#include "../tensor.h"
+#include "module.h"
+
+typedef struct metadata_module {
+  tvmrt_module base;
+  /* Made of the classic metadata for libraries that have only that. */
+  TVMModelMetadata model;
+  TVMFunctionInfo main_info;
+  TVMParameterInfo* params;
+  char* main_name;
+} metadata_module;
+
+static void metadata_destroy(tvmrt_module* self) {
+  metadata_module* m = (metadata_module*)self;
+  free(m->params);
+  free(m->main_name);
+}
+
+/* The struct that an imported library answers under a name; NULL if it has no such function. */
+static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
+  size_t i;
+  *out = NULL;
+  for (i = 0; i < self->num_imports && *out == NULL; ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(self->imports[i], name, out));
+  }
+  return 0;
+}
+
+static int64_t info_bytes(const TVMTensorInfo* info) {
+  uint64_t bytes;
+  if (info->num_shape > TVMRT_MAX_NDIM ||
+      tvmrt__shape_bytes(info->shape, (int)info->num_shape, info->dtype, &bytes) != 0) {
+    return 0;
+  }
+  return (int64_t)bytes;
+}
+
+static void fill_param(TVMParameterInfo* param, const TVMTensorInfo* info) {
+  param->relay_name_hint = info->name;
+  param->tir_name_hint = info->name;
+  param->shape = info->shape;
+  param->ndim = info->num_shape;
+  param->dtype = info->dtype;
+  param->device.device_type = kDLCPU;
+  param->device.device_id = 0;
+}
+
+static int synthesise(metadata_module* m, const TVMMetadata* classic) {
+  TVMFunctionInfo* info = &m->main_info;
+  tvmrt_buf name = {NULL, 0, 0};
+  int64_t i;
+  if (classic->num_inputs < 0 || classic->num_outputs < 0) {
+    return tvmrt__fail("ValueError: the library's metadata counts inputs or outputs below 0.");
+  }
+  m->params = tvmrt__calloc((size_t)(classic->num_inputs + classic->num_outputs), sizeof(*m->params));
+  if (m->params == NULL) return -1;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s___tvm_main__", classic->mod_name));
+  m->main_name = name.data;
+  for (i = 0; i < classic->num_inputs; ++i) {
+    fill_param(&m->params[i], &classic->inputs[i]);
+    info->io_size_bytes += info_bytes(&classic->inputs[i]);
+  }
+  for (i = 0; i < classic->num_outputs; ++i) {
+    fill_param(&m->params[classic->num_inputs + i], &classic->outputs[i]);
+    info->io_size_bytes += info_bytes(&classic->outputs[i]);
+  }
+  for (i = 0; i < classic->num_workspace_pools; ++i) {
+    info->workspace_size_bytes += info_bytes(&classic->workspace_pools[i]);
+  }
+  for (i = 0; i < classic->num_constant_pools; ++i) {
+    info->constant_size_bytes += classic->constant_pools[i].data_len;
+  }
+  info->function_name = m->main_name;
+  info->params = m->params;
+  info->num_inputs = classic->num_inputs;
+  info->num_outputs = classic->num_outputs;
+  m->model.functions = info;
+  m->model.num_functions = 1;
+  m->model.module_name = classic->mod_name;
+  m->model.version = TVM_MODEL_METADATA_VERSION; /* last: says that the rest is filled */
+  return 0;
+}
+
+static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
+  out->v_handle = (void*)(uintptr_t)pointer;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}
+
+static int missing(const char* name) {
+  return tvmrt__fail("ValueError: the library has no function '%s': it was not compiled ahead of "
+                     "time with metadata.",
+                     name);
+}
+
+TVMRT_NATIVE(get_metadata) {
+  void* metadata;
+  TVMRT_ARGS("get_metadata");
+  TVMRT_RETURN_IF_ERROR(ask_imports(resource_handle, "get_c_metadata", &metadata));
+  return metadata == NULL ? missing("get_c_metadata") : return_pointer(out, out_code, metadata);
+}
+
+TVMRT_NATIVE(get_model_metadata) {
+  metadata_module* m = resource_handle;
+  void* model;
+  void* classic = NULL;
+  int rc = 0;
+  TVMRT_ARGS("get_model_metadata");
+  TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_model_metadata", &model));
+  if (model != NULL) return return_pointer(out, out_code, model);
+  TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_c_metadata", &classic));
+  if (classic == NULL) return missing("get_c_metadata");
+  (void)pthread_mutex_lock(&m->base.lock);
+  if (m->model.version == 0) {
+    metadata_destroy(&m->base); /* what an attempt without memory left behind */
+    m->params = NULL;
+    m->main_name = NULL;
+    memset(&m->main_info, 0, sizeof(m->main_info));
+    rc = synthesise(m, classic);
+  }
+  (void)pthread_mutex_unlock(&m->base.lock);
+  return rc != 0 ? rc : return_pointer(out, out_code, &m->model);
+}
+
+static int metadata_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  static const tvmrt_builtin own[] = {
+      {"get_metadata", get_metadata},
+      {"get_model_metadata", get_model_metadata},
+      {NULL, NULL},
+  };
+  (void)self;
+  return tvmrt__find_native(own, name, out);
+}
+
+static int metadata_save(tvmrt_module* self, tvmrt_buf* out) {
+  (void)self;
+  (void)out; /* everything is in the library */
+  return 0;
+}
+
+static const tvmrt_module_type metadata_type = {
+    .key = "metadata_module",
+    .properties = TVMRT_MODULE_SERIALIZABLE,
+    .find = metadata_find,
+    .save = metadata_save,
+    .destroy = metadata_destroy,
+};
+
+int tvmrt__metadata_module_new(tvmrt_module** out) {
+  *out = tvmrt__module_new(&metadata_type, sizeof(metadata_module));
+  return *out == NULL ? -1 : 0;
+}
+
+TVMRT_NATIVE(create) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.MetadataModuleCreate");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
+  TVMRT_RETURN_IF_ERROR(tvmrt__metadata_module_new(&mod));
+  return tvmrt__ret_object(out, out_code, &mod->base);
+}
+
+const tvmrt_builtin tvmrt__metadata_builtins[] = {
+    {"runtime.MetadataModuleCreate", create},
+    {NULL, NULL},
+};

@@ -1,0 +1,101 @@
+/* Modules: tables of functions that import each other. One file per kind implements a type. */
+#ifndef TVMRT_SRC_RUNTIME_MODULES_MODULE_H_
+#define TVMRT_SRC_RUNTIME_MODULES_MODULE_H_
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "../function.h"
+#include "../stream.h"
+
+typedef struct tvmrt_module tvmrt_module;
+
+/* Bits of a module's property mask. */
+enum {
+  TVMRT_MODULE_SERIALIZABLE = 1,
+  TVMRT_MODULE_RUNNABLE = 2,
+  TVMRT_MODULE_EXPORTABLE = 4 /* becomes part of a shared library */
+};
+
+/* What a module answers for a name. All zero: no such function. */
+typedef struct tvmrt_found {
+  TVMCPackedFunc fn;      /* a function of this module; the runtime wraps and caches it */
+  tvmrt_func_kind kind;   /* of fn: LIBRARY, or NATIVE with the module as its resource */
+  tvmrt_func* func;       /* or: any function, owned, which is not cached here */
+} tvmrt_found;
+
+/* A kind of module. Slots marked optional may be NULL. */
+typedef struct tvmrt_module_type {
+  const char* key;
+  int properties;
+  /* Called without a lock; several threads may call it at once. */
+  int (*find)(tvmrt_module* self, const char* name, tvmrt_found* out);
+  int (*save)(tvmrt_module* self, tvmrt_buf* out);                       /* optional */
+  int (*source)(tvmrt_module* self, const char* format, tvmrt_buf* out); /* optional */
+  void (*destroy)(tvmrt_module* self); /* frees what the kind holds, not self; optional */
+} tvmrt_module_type;
+
+/* Each kind's struct starts with this. */
+struct tvmrt_module {
+  tvmrt_object base;
+  const tvmrt_module_type* type;
+  tvmrt_module** imports; /* retained */
+  size_t num_imports;
+  pthread_mutex_t lock;    /* of the two tables */
+  tvmrt_strmap functions;  /* name -> tvmrt_func* with owner == this; NULL for "no such function" */
+  tvmrt_strmap environment; /* name -> tvmrt_func*, retained: answers to TVMBackendGetFuncFromEnv */
+};
+
+/* Allocate a zeroed module of `bytes` >= sizeof(tvmrt_module); NULL with the error text set. */
+void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes);
+
+static inline void tvmrt__module_release(void* mod) { tvmrt__release(mod); }
+
+int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep);
+void tvmrt__module_clear_imports(tvmrt_module* mod);
+
+/* *out is owned; NULL if there is no such function. */
+int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, tvmrt_func** out);
+
+/* Find in a table of native functions that ends with a NULL name. */
+int tvmrt__find_native(const tvmrt_builtin* table, const char* name, tvmrt_found* out);
+
+/* A function that takes no arguments and returns nothing else than the pointer; NULL if absent. */
+int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out);
+
+/* Calls a loader `runtime.module.<prefix><what>`; *out is owned. `missing` is the start of the error. */
+int tvmrt__call_loader(const char* loader, const char* missing, TVMValue* args, int* codes,
+                       int num_args, tvmrt_module** out);
+
+/* Makers; *out is owned. */
+int tvmrt__library_open(const char* path, tvmrt_module** out);
+int tvmrt__const_loader_read(tvmrt_reader* in, tvmrt_module** out);
+int tvmrt__metadata_module_new(tvmrt_module** out);
+int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out);
+int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out);
+int tvmrt__source_read(tvmrt_reader* in, tvmrt_module** out);
+int tvmrt__static_library_read(tvmrt_reader* in, tvmrt_module** out);
+
+/*
+ * Library modules: symbols found by a function, with context pointers and embedded modules restored.
+ * `symbol` returns the address or NULL; `size` says how long the symbol is, 0 if unknown.
+ */
+typedef struct tvmrt_library_source {
+  void* (*symbol)(void* ctx, const char* name, size_t* out_size);
+  bool (*is_function)(void* ctx, void* symbol); /* tells code from data */
+  void (*close)(void* ctx);                     /* may be NULL */
+  void* ctx;
+} tvmrt_library_source;
+
+/* Takes `source` over, also on failure. *out is the root of the restored tree. */
+int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out);
+
+/* Restore an embedded tree. `library` takes the place of "_lib". *out_root is owned. */
+int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
+                         tvmrt_module** out_root);
+/* The bytes for __tvm_dev_mblob: u64 length and the stream. */
+int tvmrt__mblob_pack(tvmrt_module* root, tvmrt_buf* out);
+
+extern const tvmrt_module_type tvmrt__library_type;
+
+#endif

@@ -1,0 +1,156 @@
+/* Global functions over any module. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../builtins.h"
+#include "../stream.h"
+#include "module.h"
+
+static int read_module(const tvmrt_args* in, int least, int most, tvmrt_module** out) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, least, most));
+  return tvmrt__arg_module(in, 0, out);
+}
+
+TVMRT_NATIVE(get_type_key) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.ModuleGetTypeKey");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
+  return tvmrt__ret_str(out, out_code, mod->type->key);
+}
+
+static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
+  tvmrt_module* mod;
+  const char* format = "";
+  TVMRT_RETURN_IF_ERROR(read_module(in, 1, 2, &mod));
+  if (in->count == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 1, &format));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ""));
+  return mod->type->source == NULL ? 0 : mod->type->source(mod, format, text);
+}
+
+TVMRT_NATIVE(get_source) {
+  tvmrt_buf text = {NULL, 0, 0};
+  int rc;
+  TVMRT_ARGS("runtime.ModuleGetSource");
+  rc = source_of(&in, &text);
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
+  tvmrt__buf_free(&text);
+  return rc;
+}
+
+TVMRT_NATIVE(get_format) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.ModuleGetFormat");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
+  return tvmrt__ret_str(out, out_code, strcmp(mod->type->key, "c") == 0 ? "c" : "");
+}
+
+TVMRT_NATIVE(imports_size) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.ModuleImportsSize");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
+  return tvmrt__ret_int(out, out_code, (int64_t)mod->num_imports);
+}
+
+TVMRT_NATIVE(get_import) {
+  tvmrt_module* mod;
+  int64_t index;
+  TVMRT_ARGS("runtime.ModuleGetImport");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 2, 2, &mod));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &index));
+  if (index < 0 || (uint64_t)index >= mod->num_imports) {
+    return tvmrt__fail("IndexError: %s: module '%s' has %zu imports, there is no import %lld.",
+                       in.who, mod->type->key, mod->num_imports, (long long)index);
+  }
+  tvmrt__retain(&mod->imports[index]->base);
+  return tvmrt__ret_object(out, out_code, &mod->imports[index]->base);
+}
+
+TVMRT_NATIVE(clear_imports) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.ModuleClearImports");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
+  tvmrt__module_clear_imports(mod);
+  return 0;
+}
+
+/* Reads (module, name, query_imports). */
+static int look_up(const tvmrt_args* in, tvmrt_func** f) {
+  tvmrt_module* mod;
+  const char* name;
+  int64_t query_imports = 0;
+  TVMRT_RETURN_IF_ERROR(read_module(in, 2, 3, &mod));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 1, &name));
+  if (in->count == 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 2, &query_imports));
+  return tvmrt__module_get(mod, name, query_imports != 0, f);
+}
+
+TVMRT_NATIVE(get_function) {
+  tvmrt_func* f;
+  TVMRT_ARGS("runtime.ModuleGetFunction");
+  TVMRT_RETURN_IF_ERROR(look_up(&in, &f));
+  return f == NULL ? 0 : tvmrt__ret_object(out, out_code, &f->base);
+}
+
+TVMRT_NATIVE(implements_function) {
+  tvmrt_func* f;
+  TVMRT_ARGS("runtime.ModuleImplementsFunction");
+  TVMRT_RETURN_IF_ERROR(look_up(&in, &f));
+  if (f != NULL) tvmrt__release(&f->base);
+  return tvmrt__ret_int(out, out_code, f != NULL);
+}
+
+TVMRT_NATIVE(get_property_mask) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.ModuleGetPropertyMask");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
+  return tvmrt__ret_int(out, out_code, mod->type->properties);
+}
+
+TVMRT_NATIVE(is_dso_exportable) {
+  tvmrt_module* mod;
+  TVMRT_ARGS("runtime.ModuleIsDSOExportable");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
+  return tvmrt__ret_int(out, out_code, (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0);
+}
+
+static int write_module(tvmrt_module* mod, const char* path, const char* format) {
+  tvmrt_buf bytes = {NULL, 0, 0};
+  int rc;
+  if (mod->type->source != NULL) {
+    rc = mod->type->source(mod, format, &bytes);
+  } else if (mod->type->save != NULL) {
+    rc = mod->type->save(mod, &bytes);
+  } else {
+    rc = tvmrt__fail("ValueError: a module of kind '%s' cannot be saved to a file.", mod->type->key);
+  }
+  if (rc == 0) rc = tvmrt__write_file(path, bytes.data, bytes.size);
+  tvmrt__buf_free(&bytes);
+  return rc;
+}
+
+TVMRT_NATIVE(save_to_file) {
+  tvmrt_module* mod;
+  const char* path;
+  const char* format = "";
+  TVMRT_ARGS("runtime.ModuleSaveToFile");
+  TVMRT_RETURN_IF_ERROR(read_module(&in, 2, 3, &mod));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &path));
+  if (num_args == 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &format));
+  return write_module(mod, path, format);
+}
+
+const tvmrt_builtin tvmrt__module_builtins[] = {
+    {"runtime.ModuleGetTypeKey", get_type_key},
+    {"runtime.ModuleGetSource", get_source},
+    {"runtime.ModuleGetFormat", get_format},
+    {"runtime.ModuleImportsSize", imports_size},
+    {"runtime.ModuleGetImport", get_import},
+    {"runtime.ModuleClearImports", clear_imports},
+    {"runtime.ModuleGetFunction", get_function},
+    {"tvm.rpc.server.ModuleGetFunction", get_function},
+    {"runtime.ModuleImplementsFunction", implements_function},
+    {"runtime.ModuleGetPropertyMask", get_property_mask},
+    {"runtime.ModuleIsDSOExportable", is_dso_exportable},
+    {"runtime.ModuleSaveToFile", save_to_file},
+    {NULL, NULL},
+};

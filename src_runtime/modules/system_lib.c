@@ -1,0 +1,107 @@
+/* The system library: symbols that statically linked code registers from its constructors. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../builtins.h"
+#include "module.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_strmap symbols; /* name -> address */
+static tvmrt_strmap modules; /* prefix -> root module, retained for the life of the process */
+
+int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr) {
+  tvmrt_strmap_slot* slot;
+  if (name == NULL) return tvmrt__fail("TVMBackendRegisterSystemLibSymbol: the name is NULL.");
+  (void)pthread_mutex_lock(&lock);
+  slot = tvmrt__strmap_insert(&symbols, name);
+  if (slot != NULL) slot->value = ptr;
+  (void)pthread_mutex_unlock(&lock);
+  return slot == NULL ? -1 : 0;
+}
+
+static void* find_symbol(const char* name) {
+  const tvmrt_strmap_slot* slot;
+  void* address;
+  (void)pthread_mutex_lock(&lock);
+  slot = tvmrt__strmap_find(&symbols, name);
+  address = slot == NULL ? NULL : slot->value;
+  (void)pthread_mutex_unlock(&lock);
+  return address;
+}
+
+/* ctx is the prefix: `prefix + name` is meant first, then `name`. */
+static void* prefixed_symbol(void* ctx, const char* name, size_t* out_size) {
+  const char* prefix = ctx;
+  tvmrt_buf full = {NULL, 0, 0};
+  void* address = NULL;
+  *out_size = 0; /* a registered address has no known size */
+  if (prefix[0] != '\0' && tvmrt__buf_puts(&full, prefix) == 0 &&
+      tvmrt__buf_puts(&full, name) == 0) {
+    address = find_symbol(full.data);
+  }
+  tvmrt__buf_free(&full);
+  return address != NULL ? address : find_symbol(name);
+}
+
+/* Only functions are registered, except for the two names below, which are not looked up as such. */
+static bool is_function(void* ctx, void* symbol) {
+  (void)ctx;
+  (void)symbol;
+  return true;
+}
+
+static int load_system_lib(const char* prefix, tvmrt_module** out) {
+  tvmrt_library_source source = {prefixed_symbol, is_function, free, NULL};
+  source.ctx = tvmrt__strdup(prefix);
+  if (source.ctx == NULL) return -1;
+  return tvmrt__library_load(&source, out);
+}
+
+static tvmrt_module* find_module(const char* prefix) {
+  const tvmrt_strmap_slot* slot = tvmrt__strmap_find(&modules, prefix);
+  return slot == NULL ? NULL : slot->value;
+}
+
+/* Keep the first module made for a prefix; *mod becomes that one, retained for the caller. */
+static int keep_module(const char* prefix, tvmrt_module** mod) {
+  tvmrt_strmap_slot* slot;
+  tvmrt_module* spare = NULL;
+  (void)pthread_mutex_lock(&lock);
+  slot = tvmrt__strmap_insert(&modules, prefix);
+  if (slot != NULL && slot->value != NULL) spare = *mod;
+  if (slot != NULL && slot->value == NULL) slot->value = *mod;
+  if (slot != NULL) {
+    *mod = slot->value;
+    tvmrt__retain(&(*mod)->base);
+  }
+  (void)pthread_mutex_unlock(&lock);
+  tvmrt__module_release(spare);
+  if (slot == NULL) tvmrt__module_release(*mod);
+  return slot == NULL ? -1 : 0;
+}
+
+static int get_system_lib(const char* prefix, tvmrt_module** out) {
+  (void)pthread_mutex_lock(&lock);
+  *out = find_module(prefix);
+  if (*out != NULL) tvmrt__retain(&(*out)->base);
+  (void)pthread_mutex_unlock(&lock);
+  if (*out != NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(load_system_lib(prefix, out));
+  return keep_module(prefix, out);
+}
+
+TVMRT_NATIVE(system_lib) {
+  const char* prefix = "";
+  tvmrt_module* mod = NULL;
+  TVMRT_ARGS("runtime.SystemLib");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
+  if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &prefix));
+  TVMRT_RETURN_IF_ERROR(get_system_lib(prefix, &mod));
+  return tvmrt__ret_object(out, out_code, &mod->base);
+}
+
+const tvmrt_builtin tvmrt__system_lib_builtins[] = {
+    {"runtime.SystemLib", system_lib},
+    {NULL, NULL},
+};

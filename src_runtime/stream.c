@@ -1,0 +1,159 @@
+/* Little-endian byte streams and whole files. */
+#include "stream.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size) {
+  in->what = what;
+  in->begin = data;
+  in->at = data;
+  in->end = in->begin + size;
+}
+
+int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
+  return tvmrt__fail("ValueError: %s is damaged: %s at byte %zu of %zu.", in->what, why,
+                     (size_t)(in->at - in->begin), (size_t)(in->end - in->begin));
+}
+
+int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {
+  if (size > tvmrt__reader_left(in)) return tvmrt__reader_fail(in, "it ends too early");
+  *out = in->at;
+  in->at += size;
+  return 0;
+}
+
+int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
+  const uint8_t* p;
+  int i;
+  *out = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(in, (uint64_t)bytes, &p));
+  for (i = bytes - 1; i >= 0; --i) *out = *out << 8 | p[i];
+  return 0;
+}
+
+int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out) {
+  uint64_t count;
+  *out = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &count));
+  if (count > tvmrt__reader_left(in) / least_bytes) {
+    in->at -= 8;
+    return tvmrt__reader_fail(in, "a count is larger than the rest of the bytes allows");
+  }
+  *out = (size_t)count;
+  return 0;
+}
+
+int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size) {
+  const uint8_t* p;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 1, out_size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_bytes(in, *out_size, &p));
+  *out = (const char*)p;
+  return 0;
+}
+
+int tvmrt__read_string(tvmrt_reader* in, char** out) {
+  const char* text;
+  size_t size;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_view(in, &text, &size));
+  if (memchr(text, '\0', size) != NULL) return tvmrt__reader_fail(in, "a text contains a NUL");
+  *out = tvmrt__alloc(size + 1);
+  if (*out == NULL) return -1;
+  memcpy(*out, text, size);
+  (*out)[size] = '\0';
+  return 0;
+}
+
+int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count) {
+  size_t count;
+  size_t i;
+  char** strings;
+  *out = NULL;
+  *out_count = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, 8, &count));
+  strings = tvmrt__calloc(count, sizeof(*strings));
+  if (strings == NULL) return -1;
+  for (i = 0; i < count; ++i) {
+    if (tvmrt__read_string(in, &strings[i]) != 0) {
+      tvmrt__free_strings(strings, i);
+      return -1;
+    }
+  }
+  *out = strings;
+  *out_count = count;
+  return 0;
+}
+
+void tvmrt__free_strings(char** strings, size_t count) {
+  size_t i;
+  if (strings == NULL) return;
+  for (i = 0; i < count; ++i) free(strings[i]);
+  free(strings);
+}
+
+int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value) {
+  uint8_t raw[8];
+  int i;
+  for (i = 0; i < bytes; ++i) raw[i] = (uint8_t)(value >> (8 * i));
+  return tvmrt__buf_append(out, raw, (size_t)bytes);
+}
+
+int tvmrt__write_data(tvmrt_buf* out, const void* data, size_t size) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, size));
+  return tvmrt__buf_append(out, data, size);
+}
+
+int tvmrt__write_string(tvmrt_buf* out, const char* text) {
+  return tvmrt__write_data(out, text, strlen(text));
+}
+
+int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count) {
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, count));
+  for (i = 0; i < count; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, strings[i]));
+  return 0;
+}
+
+static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
+  size_t got;
+  do {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(out, 65536));
+    got = fread(out->data + out->size, 1, 65536, file);
+    out->size += got;
+    out->data[out->size] = '\0';
+  } while (got != 0);
+  if (ferror(file)) return tvmrt__fail("OSError: cannot read '%s': %s.", path, strerror(errno));
+  return 0;
+}
+
+int tvmrt__read_file(const char* path, tvmrt_buf* out) {
+  FILE* file = fopen(path, "rb");
+  int rc;
+  if (file == NULL) return tvmrt__fail("OSError: cannot open '%s': %s.", path, strerror(errno));
+  rc = read_all(file, path, out);
+  (void)fclose(file);
+  return rc;
+}
+
+static int write_all(const char* path, const void* data, size_t size) {
+  FILE* file = fopen(path, "wb");
+  int ok;
+  if (file == NULL) return -1;
+  ok = fwrite(data, 1, size, file) == size;
+  return fclose(file) == 0 && ok ? 0 : -1; /* closing is what reports a full disk */
+}
+
+int tvmrt__write_file(const char* path, const void* data, size_t size) {
+  tvmrt_buf aside = {NULL, 0, 0};
+  int rc = tvmrt__buf_printf(&aside, "%s.tmp", path);
+  if (rc == 0 && (write_all(aside.data, data, size) != 0 || rename(aside.data, path) != 0)) {
+    rc = tvmrt__fail("OSError: cannot write '%s': %s.", path, strerror(errno));
+    (void)remove(aside.data);
+  }
+  tvmrt__buf_free(&aside);
+  return rc;
+}

@@ -1,0 +1,100 @@
+/* A hash map from names to pointers, with linear probing and no tombstones. */
+#include "strmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+static uint64_t hash_text(const char* text) {
+  uint64_t h = 0xcbf29ce484222325u; /* FNV-1a, then a mix: the table uses the low bits */
+  for (; *text != '\0'; ++text) h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+  h ^= h >> 32;
+  h *= 0x9e3779b97f4a7c15u;
+  return h ^ (h >> 29);
+}
+
+/* Slot of the key, or the free one where it would go. The table is never full. */
+static tvmrt_strmap_slot* probe(const tvmrt_strmap* map, const char* key, uint64_t hash) {
+  size_t mask = map->num_slots - 1;
+  size_t i = (size_t)hash & mask;
+  while (map->slots[i].key != NULL) {
+    if (map->slots[i].hash == hash && strcmp(map->slots[i].key, key) == 0) break;
+    i = (i + 1) & mask;
+  }
+  return &map->slots[i];
+}
+
+tvmrt_strmap_slot* tvmrt__strmap_find(const tvmrt_strmap* map, const char* key) {
+  tvmrt_strmap_slot* slot;
+  if (map->size == 0) return NULL;
+  slot = probe(map, key, hash_text(key));
+  return slot->key == NULL ? NULL : slot;
+}
+
+static int grow(tvmrt_strmap* map) {
+  tvmrt_strmap bigger = {0};
+  size_t i;
+  bigger.num_slots = map->num_slots == 0 ? 8 : map->num_slots * 2;
+  bigger.slots = tvmrt__calloc(bigger.num_slots, sizeof(*bigger.slots));
+  if (bigger.slots == NULL) return -1;
+  for (i = 0; i < map->num_slots; ++i) {
+    if (map->slots[i].key == NULL) continue;
+    *probe(&bigger, map->slots[i].key, map->slots[i].hash) = map->slots[i];
+  }
+  bigger.size = map->size;
+  free(map->slots);
+  *map = bigger;
+  return 0;
+}
+
+tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key) {
+  uint64_t hash = hash_text(key);
+  tvmrt_strmap_slot* slot;
+  if ((map->size + 1) * 4 > map->num_slots * 3 && grow(map) != 0) return NULL;
+  slot = probe(map, key, hash);
+  if (slot->key != NULL) return slot;
+  slot->key = tvmrt__strdup(key);
+  if (slot->key == NULL) return NULL;
+  slot->hash = hash;
+  slot->value = NULL;
+  ++map->size;
+  return slot;
+}
+
+/* Close the gap: move back every later slot of the run that could not be found past it. */
+static void close_gap(tvmrt_strmap* map, size_t gap) {
+  size_t mask = map->num_slots - 1;
+  size_t i = gap;
+  for (;;) {
+    size_t home;
+    i = (i + 1) & mask;
+    if (map->slots[i].key == NULL) break;
+    home = (size_t)map->slots[i].hash & mask;
+    if (((i - home) & mask) < ((i - gap) & mask)) continue;
+    map->slots[gap] = map->slots[i];
+    gap = i;
+  }
+  map->slots[gap].key = NULL;
+  map->slots[gap].value = NULL;
+}
+
+void* tvmrt__strmap_remove(tvmrt_strmap* map, const char* key) {
+  tvmrt_strmap_slot* slot = tvmrt__strmap_find(map, key);
+  void* value;
+  if (slot == NULL) return NULL;
+  value = slot->value;
+  free(slot->key);
+  --map->size;
+  close_gap(map, (size_t)(slot - map->slots));
+  return value;
+}
+
+void tvmrt__strmap_free(tvmrt_strmap* map) {
+  size_t i;
+  for (i = 0; i < map->num_slots; ++i) free(map->slots[i].key);
+  free(map->slots);
+  map->slots = NULL;
+  map->num_slots = 0;
+  map->size = 0;
+}
