@@ -43,7 +43,7 @@
 typedef struct tvmrt_i8_rows {
   const int32_t* acc; /*!< Sums of the first pixel, first channel of this call; bias is added. */
   int64_t acc_stride; /*!< Elements from one pixel's sums to the next one's. */
-  int64_t pixel;      /*!< Index of the first pixel in the output: its offset / y_stride. */
+  int64_t pixel;      /*!< Index of the first pixel in the output, counted from data->y. */
   int64_t pixel_step; /*!< Distance of two neighbouring pixels in that count; 1 but for transposed
                          convolution. */
   int32_t pixels;     /*!< Number of pixels. */
@@ -75,6 +75,7 @@ typedef struct tvmrt_conv_i8 {
   int32_t groups;
   int64_t x_stride;    /*!< Bytes from one input pixel to the next; at least in_c. */
   int64_t y_stride[4]; /*!< Elements of the output from one batch, plane, row, pixel to the next. */
+  int64_t y_pixel;     /*!< Elements of a pixel of the tensor; y_stride[3] if none is skipped. */
   int32_t x_signed;    /*!< 1: int8, 0: uint8; as in the tiles. */
   int32_t x_zero;      /*!< Zero point of the input, which padding has. */
   int32_t depthwise;   /*!< Channels in a block if depthwise, see depthwise_i8.h; 0: dense. */
@@ -463,8 +464,8 @@ TVMRT_INLINE void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row,
   tvmrt_i8_rows rows;
   rows.acc = w->acc + (int64_t)group * tvmrt_conv_i8_padded(c) + in_group;
   rows.acc_stride = w->acc_stride;
-  rows.pixel_step = 1;
-  rows.pixel = y / c->y_stride[3];
+  rows.pixel_step = c->y_stride[3] / c->y_pixel;
+  rows.pixel = y / c->y_pixel;
   rows.pixels = pixels;
   rows.channel = group * of_group + in_group;
   rows.channels = (end < of_group ? end : of_group) - in_group;

@@ -1,7 +1,6 @@
 /*!
  * \file requantize.h
- * \brief Rows of numbers between int32 sums, 8-bit tensors and float: what follows an integer
- * kernel.
+ * \brief Rows of numbers between int32 sums, 8-bit tensors and float.
  *
  * A row is n neighbouring numbers. Rounding is to the nearest integer, ties to even. All functions
  * compute with single roundings and never contract a product and a sum, so every processor gives
@@ -14,41 +13,27 @@
 #include "conv_i8.h"
 #include "simd_i8.h"
 
-/*! \brief One element of an 8-bit tensor. */
-TVMRT_INLINE int32_t tvmrt_i8_get(const uint8_t* p, int is_signed) {
-  return is_signed ? (int32_t) * (const int8_t*)p : (int32_t)*p;
-}
-
-/*! \brief The value itself, which the compiler may not merge with a sum that follows. */
-TVMRT_INLINE float tvmrt_i8_rounded(float product) {
-#if defined(__FMA__) && defined(__GNUC__)
-  __asm__("" : "+x"(product));
-#elif defined(__aarch64__) && defined(__GNUC__)
-  __asm__("" : "+w"(product));
-#elif defined(__FP_FAST_FMAF) && defined(__GNUC__)
-  __asm__("" : "+m"(product));
-#endif
-  return product;
-}
-
-/*! \brief q = clamp(round(x / scale) + zero): QuantizeLinear. */
+/*!
+ * \brief q = clamp(round(x / scale) + zero): QuantizeLinear. NaN gives some value in range.
+ * \param n elements.
+ */
 static inline void tvmrt_quantize_row(uint8_t* y, const float* x, int64_t n, float scale,
                                       const tvmrt_i8_range* range) {
-  float lo = (float)(range->lo - range->zero);
-  float hi = (float)(range->hi - range->zero);
+  const float lo = (float)(range->lo - range->zero);
+  const float hi = (float)(range->hi - range->zero);
+  const int32_t zero = range->zero;
   for (int64_t i = 0; i < n; i++) {
     float v = x[i] / scale;
-    /* NaN becomes the least value; the bounds first, so that the rounding below holds. */
-    v = v > lo ? v : lo;
+    int32_t bits;
+    v = v > lo ? v : lo; /* the bounds first, so that the rounding holds; NaN becomes lo */
     v = v < hi ? v : hi;
     v += TVMRT_I8_ROUND;
-    int32_t bits;
     memcpy(&bits, &v, sizeof(bits));
-    y[i] = (uint8_t)(bits - 0x4B400000 + range->zero);
+    y[i] = (uint8_t)(bits - 0x4B400000 + zero);
   }
 }
 
-/*! \brief x = (q - zero) * scale: DequantizeLinear of an 8-bit tensor. */
+/*! \brief x = (q - zero) * scale: DequantizeLinear of an 8-bit tensor with one scale. */
 static inline void tvmrt_dequantize_row(float* y, const uint8_t* x, int64_t n, float scale,
                                         int32_t zero, int is_signed) {
   if (is_signed) {
@@ -59,33 +44,94 @@ static inline void tvmrt_dequantize_row(float* y, const uint8_t* x, int64_t n, f
   }
 }
 
-/*! \brief y[i] = acc[i] * scale[i]: DequantizeLinear of int32 sums, one scale per channel. */
+/*! \brief y[i] = acc[i] * scale[i]: int32 sums with one scale per channel to float. */
 static inline void tvmrt_dequantize_acc(float* y, const int32_t* acc, const float* scale,
                                         int64_t n) {
   for (int64_t i = 0; i < n; i++) y[i] = (float)acc[i] * scale[i];
 }
 
-/*! \brief y[i] = clamp(round(acc[i] * scale[i]) + zero). */
+/*! \brief y[i] = clamp(round(acc[i] * scale[i]) + zero), for products of any size. */
 static inline void tvmrt_requantize_row(uint8_t* y, const int32_t* acc, const float* scale,
                                         int64_t n, const tvmrt_i8_range* range) {
-  float lo = (float)(range->lo - range->zero);
-  float hi = (float)(range->hi - range->zero);
+  const float lo = (float)(range->lo - range->zero);
+  const float hi = (float)(range->hi - range->zero);
+  const int32_t zero = range->zero;
   for (int64_t i = 0; i < n; i++) {
     float v = (float)acc[i] * scale[i];
+    int32_t bits;
     v = v > lo ? v : lo;
     v = v < hi ? v : hi;
-    v = tvmrt_i8_rounded(v) + TVMRT_I8_ROUND;
-    int32_t bits;
+    v += TVMRT_I8_ROUND;
     memcpy(&bits, &v, sizeof(bits));
-    y[i] = (uint8_t)(bits - 0x4B400000 + range->zero);
+    y[i] = (uint8_t)(bits - 0x4B400000 + zero);
   }
 }
 
-/*! \brief y[i] = table[x[i]]; for int8 the table is indexed by the bits of x, so that entry 255
- * belongs to -1. */
+/*!
+ * \brief y[i] = table[x[i]]: any unary function of an 8-bit tensor, a change of scale among them.
+ *
+ * For int8 the table is indexed by the bits of x, so that the entry 255 belongs to -1. y may be x.
+ */
 static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t table[256],
                                    int64_t n) {
-  for (int64_t i = 0; i < n; i++) y[i] = table[x[i]];
+  int64_t i = 0;
+#if defined(__AVX512VBMI__) && defined(__AVX512BW__)
+  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
+  const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
+  for (; i + 64 <= n; i += 64) {
+    __m512i index = _mm512_loadu_si512(x + i);
+    __m512i low = _mm512_permutex2var_epi8(t0, index, t1);
+    __m512i high = _mm512_permutex2var_epi8(t2, index, t3);
+    _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
+  }
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+  const uint8x16x4_t t0 = vld1q_u8_x4(table), t1 = vld1q_u8_x4(table + 64);
+  const uint8x16x4_t t2 = vld1q_u8_x4(table + 128), t3 = vld1q_u8_x4(table + 192);
+  for (; i + 16 <= n; i += 16) {
+    uint8x16_t index = vld1q_u8(x + i), step = vdupq_n_u8(64);
+    uint8x16_t v = vqtbl4q_u8(t0, index);
+    v = vqtbx4q_u8(v, t1, index = vsubq_u8(index, step));
+    v = vqtbx4q_u8(v, t2, index = vsubq_u8(index, step));
+    vst1q_u8(y + i, vqtbx4q_u8(v, t3, vsubq_u8(index, step)));
+  }
+#endif
+  for (; i < n; i++) y[i] = table[x[i]];
+}
+
+/*!
+ * \brief y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b less their zero points.
+ *
+ * With the factors a_scale and b_scale and the divisor y_scale this is DequantizeLinear, Add and
+ * QuantizeLinear to the bit; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
+ */
+typedef struct tvmrt_add_i8 {
+  float fa, fb, divisor;
+  int32_t a_zero, a_signed; /* signed: 1 for int8, 0 for uint8 */
+  int32_t b_zero, b_signed;
+  tvmrt_i8_range range;
+} tvmrt_add_i8;
+
+TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a,
+                                     const uint8_t* b) {
+  tvmrt_i8_floats u = tvmrt_i8_floats_load(a, f->a_zero, f->a_signed) * f->fa;
+  tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, f->b_signed) * f->fb;
+  u = tvmrt_i8_floats_product(u) + tvmrt_i8_floats_product(v);
+  if (f->divisor != 1.0f) u = u / f->divisor;
+  tvmrt_i8_floats_store(y, u, &f->range);
+}
+
+/*! \brief n elements of a sum. y may be a or b. */
+static inline void tvmrt_add_i8_row(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a,
+                                    const uint8_t* b, int64_t n) {
+  int64_t i = 0;
+  for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) tvmrt_add_i8_lanes(f, y + i, a + i, b + i);
+  if (i < n) {
+    uint8_t rest[3][TVMRT_I8_LANES] = {{0}};
+    memcpy(rest[0], a + i, (size_t)(n - i));
+    memcpy(rest[1], b + i, (size_t)(n - i));
+    tvmrt_add_i8_lanes(f, rest[2], rest[0], rest[1]);
+    memcpy(y + i, rest[2], (size_t)(n - i));
+  }
 }
 
 /* ---- epilogues of convolutions and matrix products ---- */
@@ -103,13 +149,23 @@ typedef struct tvmrt_i8_add_ctx {
   tvmrt_i8_range inner; /*!< Range to which the sums are rounded before the addition. */
   const uint8_t* other; /*!< The other tensor: pixel 0, channel 0. */
   int64_t other_stride; /*!< Bytes from one of its pixels to the next. */
-  int32_t other_zero;   /*!< Its zero point. */
-  int32_t other_signed; /*!< 1: int8, 0: uint8. */
-  float inner_scale;    /*!< Factor of the rounded sums less their zero point. */
-  float other_scale;    /*!< Factor of the other tensor less its zero point. */
-  float divisor; /*!< What the sum of the products is divided by; 1 where the factors contain it. */
-  tvmrt_i8_range range; /*!< Of the output. */
+  tvmrt_add_i8 add;     /*!< The sum: a is the rounded convolution, b the other tensor. */
 } tvmrt_i8_add_ctx;
+
+/*! \brief For tvmrt_i8_rows_requantize. */
+typedef struct tvmrt_i8_requantize_ctx {
+  const float* scale;   /*!< Multiplier of the sums per output channel. */
+  tvmrt_i8_range range; /*!< Of the output. */
+} tvmrt_i8_requantize_ctx;
+
+/*! \brief Epilogue: rescaled bytes for multipliers so large that the tile's own rescaling fails. */
+static inline void tvmrt_i8_rows_requantize(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_i8_requantize_ctx* t = (const tvmrt_i8_requantize_ctx*)ctx;
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    tvmrt_requantize_row((uint8_t*)rows->y + p * rows->y_stride, rows->acc + p * rows->acc_stride,
+                         t->scale + rows->channel, rows->channels, &t->range);
+  }
+}
 
 /*! \brief Epilogue: the int32 sums themselves. ctx is not used. */
 static inline void tvmrt_i8_rows_int32(const tvmrt_i8_rows* rows, const void* ctx) {
@@ -142,34 +198,7 @@ static inline void tvmrt_i8_rows_table(const tvmrt_i8_rows* rows, const void* ct
   }
 }
 
-/*!
- * \brief n elements of y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b less their
- * zero points.
- *
- * With the factors a_scale and b_scale and the divisor y_scale this is DequantizeLinear, Add,
- * QuantizeLinear to the bit; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
- */
-static inline void tvmrt_add_i8_row(uint8_t* y, const uint8_t* a, int32_t a_zero, int a_signed,
-                                    float fa, const uint8_t* b, int32_t b_zero, int b_signed,
-                                    float fb, float divisor, int64_t n,
-                                    const tvmrt_i8_range* range) {
-  float lo = (float)(range->lo - range->zero);
-  float hi = (float)(range->hi - range->zero);
-  for (int64_t i = 0; i < n; i++) {
-    float u = tvmrt_i8_rounded((float)(tvmrt_i8_get(a + i, a_signed) - a_zero) * fa);
-    float v = u + tvmrt_i8_rounded((float)(tvmrt_i8_get(b + i, b_signed) - b_zero) * fb);
-    if (divisor != 1.0f) v /= divisor;
-    v = v > lo ? v : lo;
-    v = v < hi ? v : hi;
-    v += TVMRT_I8_ROUND;
-    int32_t bits;
-    memcpy(&bits, &v, sizeof(bits));
-    y[i] = (uint8_t)(bits - 0x4B400000 + range->zero);
-  }
-}
-
-/*! \brief Epilogue: another 8-bit tensor is added to the rescaled and rounded sums. ctx:
- * tvmrt_i8_add_ctx. */
+/*! \brief Epilogue: an 8-bit tensor is added to the rescaled sums. ctx: tvmrt_i8_add_ctx. */
 static inline void tvmrt_i8_rows_add(const tvmrt_i8_rows* rows, const void* ctx) {
   const tvmrt_i8_add_ctx* t = (const tvmrt_i8_add_ctx*)ctx;
   for (int32_t p = 0; p < rows->pixels; p++) {
@@ -178,8 +207,7 @@ static inline void tvmrt_i8_rows_add(const tvmrt_i8_rows* rows, const void* ctx)
         t->other + (rows->pixel + p * rows->pixel_step) * t->other_stride + rows->channel;
     tvmrt_requantize_row(y, rows->acc + p * rows->acc_stride, t->scale + rows->channel,
                          rows->channels, &t->inner);
-    tvmrt_add_i8_row(y, y, t->inner.zero, t->inner.is_signed, t->inner_scale, other, t->other_zero,
-                     t->other_signed, t->other_scale, t->divisor, rows->channels, &t->range);
+    tvmrt_add_i8_row(&t->add, y, y, other, rows->channels);
   }
 }
 

@@ -82,15 +82,13 @@
 #endif
 
 #if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI && !TVMRT_I8_CAN_VNNI
-#error \
-    "The weights are packed for AVX-512 VNNI: compile with -march of such a processor or pack for another target."
+#error "The weights are packed for AVX-512 VNNI: compile with -march of such a processor."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 && !TVMRT_I8_CAN_AVX2
 #error "The weights are packed for AVX2: compile with -mavx2 or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON && !TVMRT_I8_CAN_NEON
 #error "The weights are packed for NEON: compile for AArch64 or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT && !TVMRT_I8_CAN_NEON_DOT
-#error \
-    "The weights are packed for NEON dot products: compile with +dotprod or pack for another target."
+#error "The weights are packed for NEON dot products: compile with +dotprod."
 #endif
 
 /*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
@@ -105,16 +103,31 @@ typedef struct tvmrt_i8_range {
   int32_t is_signed; /*!< 1: int8, 0: uint8. */
 } tvmrt_i8_range;
 
-/*! \brief acc * scale rounded to the nearest integer, ties to even; saturates at +-2 ^ 20. */
+/*! \brief The product itself, which the compiler cannot merge with a sum that follows. */
+TVMRT_INLINE float tvmrt_i8_product(float product) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(product));
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(product));
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+  __asm__("" : "+t"(product));
+#elif defined(__GNUC__) && defined(__FP_FAST_FMAF)
+  __asm__("" : "+m"(product));
+#endif
+  return product;
+}
+
+/*! \brief A product rounded to the nearest integer, ties to even; saturates at +-2 ^ 20. */
 TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
-  float bounded = product < -1048576.0f ? -1048576.0f : product > 1048576.0f ? 1048576.0f : product;
-  float shifted = bounded + TVMRT_I8_ROUND;
+  float v = tvmrt_i8_product(product);
   int32_t bits;
-  memcpy(&bits, &shifted, sizeof(bits));
+  v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
+  v += TVMRT_I8_ROUND;
+  memcpy(&bits, &v, sizeof(bits));
   return bits - 0x4B400000;
 }
 
-/*! \brief One value of an 8-bit tensor: q * 1 around the zero point, kept in range. */
+/*! \brief q around the zero point, kept in range. */
 TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
   int32_t v = q + range->zero;
   return v < range->lo ? range->lo : v > range->hi ? range->hi : v;
@@ -358,6 +371,73 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 
 #else
 #error "TVMRT_I8_FORMAT is none of the formats of simd_i8.h."
+#endif
+
+/* ---- rows of bytes as floats, LANES at a time ---- */
+
+#if TVMRT_I8_LANES > 1
+#define TVMRT_I8_VECTOR(element) \
+  element __attribute__((vector_size(sizeof(element) * TVMRT_I8_LANES)))
+typedef TVMRT_I8_VECTOR(float) tvmrt_i8_floats;
+typedef TVMRT_I8_VECTOR(int32_t) tvmrt_i8_ints;
+typedef TVMRT_I8_VECTOR(uint8_t) tvmrt_i8_unsigned_bytes;
+typedef TVMRT_I8_VECTOR(int8_t) tvmrt_i8_signed_bytes;
+
+/*! \brief LANES bytes less their zero point, as floats. */
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
+  tvmrt_i8_ints wide;
+  if (is_signed) {
+    tvmrt_i8_signed_bytes v;
+    memcpy(&v, p, sizeof(v));
+    wide = __builtin_convertvector(v, tvmrt_i8_ints);
+  } else {
+    tvmrt_i8_unsigned_bytes v;
+    memcpy(&v, p, sizeof(v));
+    wide = __builtin_convertvector(v, tvmrt_i8_ints);
+  }
+  return __builtin_convertvector(wide - zero, tvmrt_i8_floats);
+}
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_splat(float s) { return s - (tvmrt_i8_floats){0}; }
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, float hi) {
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+  return (tvmrt_i8_floats)_mm512_min_ps(_mm512_max_ps((__m512)v, _mm512_set1_ps(lo)),
+                                        _mm512_set1_ps(hi));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  return (tvmrt_i8_floats)_mm256_min_ps(_mm256_max_ps((__m256)v, _mm256_set1_ps(lo)),
+                                        _mm256_set1_ps(hi));
+#else
+  return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
+#endif
+}
+/*! \brief clamp(round(v) + zero) as LANES bytes. */
+TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
+                                        const tvmrt_i8_range* range) {
+  v = tvmrt_i8_floats_clamp(v, (float)(range->lo - range->zero), (float)(range->hi - range->zero));
+  tvmrt_i8_ints q = (tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - (0x4B400000 - range->zero);
+  tvmrt_i8_unsigned_bytes bytes = __builtin_convertvector(q, tvmrt_i8_unsigned_bytes);
+  memcpy(y, &bytes, sizeof(bytes));
+}
+/*! \brief The value itself, which the compiler cannot merge with a sum that follows. */
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {
+#if defined(__aarch64__)
+  __asm__("" : "+w"(product));
+#else
+  __asm__("" : "+v"(product));
+#endif
+  return product;
+}
+
+#else
+
+typedef float tvmrt_i8_floats;
+TVMRT_INLINE float tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
+  return (float)((is_signed ? (int32_t) * (const int8_t*)p : (int32_t)*p) - zero);
+}
+TVMRT_INLINE float tvmrt_i8_floats_splat(float s) { return s; }
+TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, float v, const tvmrt_i8_range* range) {
+  *y = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(v), range);
+}
+TVMRT_INLINE float tvmrt_i8_floats_product(float product) { return tvmrt_i8_product(product); }
 #endif
 
 #endif /* TVM_RUNTIME_KERNELS_SIMD_I8_H_ */

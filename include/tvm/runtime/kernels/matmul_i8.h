@@ -1,0 +1,183 @@
+/*!
+ * \file matmul_i8.h
+ * \brief Matrix products of 8-bit tensors whose right operand or zero points are known at run time.
+ *
+ * A product with a constant right operand is a 1 x 1 convolution of M pixels: see conv_i8.h, with
+ * an epilogue of requantize.h for int32 (MatMulInteger) or float output. What is missing there is
+ * here: folding a zero point that was computed at run time, packing a right operand at run time,
+ * and DynamicQuantizeLinear.
+ */
+#ifndef TVM_RUNTIME_KERNELS_MATMUL_I8_H_
+#define TVM_RUNTIME_KERNELS_MATMUL_I8_H_
+
+#include "conv_i8.h"
+#include "requantize.h"
+
+/*!
+ * \brief folded[i] = bias[i] - x_zero * sums[i]: what is left to fold when the zero point is known.
+ *
+ * \param bias [in] Folded with the zero point 0.
+ * \param sums [in] sum(w - w_zero) per channel, laid out like bias.
+ */
+static inline void tvmrt_i8_fold_zero(int32_t* folded, const int32_t* bias, const int32_t* sums,
+                                      int32_t x_zero, int64_t n) {
+  for (int64_t i = 0; i < n; i++) folded[i] = bias[i] - x_zero * sums[i];
+}
+
+/*! \brief DynamicQuantizeLinear: uint8 from n floats; scale 1 where all are 0. */
+static inline void tvmrt_dynamic_quantize(uint8_t* y, const float* x, int64_t n, float* out_scale,
+                                          int32_t* out_zero) {
+  float least = 0.0f, most = 0.0f;
+  for (int64_t i = 0; i < n; i++) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+  }
+  float scale = (most - least) / 255.0f;
+  if (scale == 0.0f) scale = 1.0f;
+  float zero = -least / scale;
+  zero = zero < 0.0f ? 0.0f : zero > 255.0f ? 255.0f : zero;
+  tvmrt_i8_range range = {tvmrt_i8_scaled(zero), 0, 255, 0};
+  *out_scale = scale;
+  *out_zero = range.zero;
+  tvmrt_quantize_row(y, x, n, scale, &range);
+}
+
+/*! \brief A right operand that is known at run time. */
+typedef struct tvmrt_matmul_i8_b {
+  const void* b;
+  int64_t k_stride; /*!< Bytes from b[k][n] to b[k + 1][n]; one of the strides is 1. */
+  int64_t n_stride; /*!< Bytes from b[k][n] to b[k][n + 1]. */
+  int32_t b_signed; /*!< 1: int8, 0: uint8. */
+  int32_t b_zero;   /*!< Zero point. */
+} tvmrt_matmul_i8_b;
+
+/*! \brief Writes one weight less the zero point into a quad of LANES channels. */
+TVMRT_INLINE void tvmrt_i8_put(int8_t* quad, int lane, int i, int32_t value) {
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  int16_t wide = (int16_t)value;
+  memcpy(quad + 32 * (i & 1) + 4 * lane + 2 * (i >> 1), &wide, 2);
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON
+  quad[8 * (i >> 1) + 2 * lane + (i & 1)] = (int8_t)value;
+#else
+  quad[4 * lane + i] = (int8_t)value;
+#endif
+}
+
+/*! \brief What is taken off b to make it a packed weight; the rest is the shift. */
+TVMRT_INLINE int32_t tvmrt_i8_b_offset(const tvmrt_matmul_i8_b* b) {
+  if (TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2) return b->b_zero;
+  return b->b_signed ? 0 : 128;
+}
+
+/*! \brief Packs one quad of up to LANES channels and adds it to the sums of b. */
+TVMRT_INLINE void tvmrt_i8_pack_quad(const tvmrt_matmul_i8_b* b, int64_t k, int from, int to,
+                                     int32_t n, int32_t lanes, int8_t* quad, int32_t* sums) {
+  const int32_t offset = tvmrt_i8_b_offset(b);
+  memset(quad, 0, TVMRT_I8_QUAD_BYTES);
+  for (int i = from; i < to; i++) {
+    const uint8_t* p = (const uint8_t*)b->b + (k + i) * b->k_stride + n * b->n_stride;
+    for (int32_t lane = 0; lane < lanes; lane++, p += b->n_stride) {
+      int32_t v = b->b_signed ? (int32_t) * (const int8_t*)p : (int32_t)*p;
+      tvmrt_i8_put(quad, lane, i, v - offset);
+      sums[lane] += v - b->b_zero;
+    }
+  }
+}
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+/*! \brief tvmrt_i8_pack_quad for four whole rows of 16 neighbouring channels. */
+TVMRT_INLINE void tvmrt_i8_pack_rows(const tvmrt_matmul_i8_b* b, int64_t k, int32_t n, int8_t* quad,
+                                     int32_t* sums) {
+  const __m128i flip = _mm_set1_epi8((char)(b->b_signed ? 0 : 128));
+  const uint8_t* p = (const uint8_t*)b->b + k * b->k_stride + n;
+  __m128i x[4];
+  for (int i = 0; i < 4; i++, p += b->k_stride) {
+    x[i] = _mm_xor_si128(_mm_loadu_si128((const __m128i*)p), flip);
+  }
+  __m128i lo01 = _mm_unpacklo_epi8(x[0], x[1]), hi01 = _mm_unpackhi_epi8(x[0], x[1]);
+  __m128i lo23 = _mm_unpacklo_epi8(x[2], x[3]), hi23 = _mm_unpackhi_epi8(x[2], x[3]);
+  __m512i v = _mm512_castsi128_si512(_mm_unpacklo_epi16(lo01, lo23));
+  v = _mm512_inserti32x4(v, _mm_unpackhi_epi16(lo01, lo23), 1);
+  v = _mm512_inserti32x4(v, _mm_unpacklo_epi16(hi01, hi23), 2);
+  v = _mm512_inserti32x4(v, _mm_unpackhi_epi16(hi01, hi23), 3);
+  _mm512_storeu_si512(quad, v);
+  /* 1 * v, so that the sums are those of b less its offset; what is left of the zero point is
+     the same for all quads */
+  __m512i zero = _mm512_set1_epi32(4 * (tvmrt_i8_b_offset(b) - b->b_zero));
+  __m512i sum = _mm512_add_epi32(_mm512_loadu_si512(sums), zero);
+  _mm512_storeu_si512(sums, _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(1), v));
+}
+#endif
+
+/*! \brief Packs all of b for the matrix product `c`; sums has an entry per padded channel. */
+static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8_b* b,
+                                   int8_t* packed, int32_t* sums) {
+  const int32_t depth = c->in_c, quads = tvmrt_i8_ceil_div(depth, 4);
+  const int32_t block = c->ob * TVMRT_I8_LANES, padded = tvmrt_conv_i8_padded(c);
+  memset(sums, 0, (size_t)padded * sizeof(*sums));
+  for (int32_t first = 0; first < padded; first += block) {
+    const int32_t end = first + block < padded ? first + block : padded;
+    for (int32_t q = 0; q < quads; q++) {
+      const int64_t k = 4 * q + 4 > depth && depth >= 4 ? depth - 4 : 4 * q;
+      const int from = (int)(4 * q - k);
+      const int to = depth < 4 ? depth : 4;
+      for (int32_t n = first; n < end; n += TVMRT_I8_LANES, packed += TVMRT_I8_QUAD_BYTES) {
+        const int32_t lanes = c->out_c - n < TVMRT_I8_LANES ? c->out_c - n : TVMRT_I8_LANES;
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+        if (lanes == 16 && from == 0 && to == 4 && b->n_stride == 1) {
+          tvmrt_i8_pack_rows(b, k, n, packed, sums + n);
+          continue;
+        }
+#endif
+        tvmrt_i8_pack_quad(b, k, from, to, n, lanes, packed, sums + n);
+      }
+    }
+  }
+}
+
+/*!
+ * \brief y = x * b with both operands known at run time.
+ *
+ * \param c       [in] The product as a convolution (ConvI8.matmul in Python) but for its x_zero.
+ * \param data    [in] The tensors. weights, bias and shift are set here; scale is an array of one
+ *                factor per padded channel, or NULL with an epilogue that needs none.
+ * \param b       [in] The right operand.
+ * \param x_zero  [in] Zero point of x.
+ *
+ * Errors:  0, or -1 with a text if there is no memory for the packed operand.
+ * Threads: as tvmrt_conv_i8_run().
+ */
+static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
+                                          const tvmrt_matmul_i8_b* b, int32_t x_zero) {
+  const int32_t padded = tvmrt_conv_i8_padded(c);
+  const int64_t table = tvmrt_i8_round_up_64((int64_t)padded * 4);
+  const int64_t packed =
+      (int64_t)tvmrt_i8_ceil_div(c->in_c, 4) * padded / TVMRT_I8_LANES * TVMRT_I8_QUAD_BYTES;
+  const int32_t shift = tvmrt_i8_b_offset(b) - b->b_zero;
+  int32_t offset = 0;
+  if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2) {
+    offset = c->x_signed ? 128 : 0;
+  } else if (TVMRT_I8_FORMAT != TVMRT_I8_PLAIN) {
+    offset = c->x_signed ? 0 : -128;
+  }
+  tvmrt_conv_i8_data own = *data;
+  uint8_t* scratch =
+      (uint8_t*)TVMBackendAllocWorkspace(kDLCPU, 0, (uint64_t)(2 * table + packed), kDLInt, 8);
+  int rc;
+  if (scratch == NULL) return -1;
+  int32_t* bias = (int32_t*)(void*)scratch;
+  int32_t* shifts = (int32_t*)(void*)(scratch + table);
+  tvmrt_i8_pack_b(c, b, (int8_t*)scratch + 2 * table, bias);
+  for (int32_t i = 0; i < padded; i++) {
+    bias[i] = shift * c->in_c * offset - (x_zero + offset) * bias[i];
+    shifts[i] = shift;
+  }
+  own.weights = (const int8_t*)scratch + 2 * table;
+  own.bias = bias;
+  own.shift = shift != 0 ? shifts : NULL;
+  rc = tvmrt_conv_i8_run(c, &own);
+  if (TVMBackendFreeWorkspace(kDLCPU, 0, scratch) != 0) return -1;
+  return rc;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_MATMUL_I8_H_ */

@@ -1,0 +1,238 @@
+/*!
+ * \file pool_i8.h
+ * \brief Maximum and average pooling of 8-bit tensors, 1-D to 3-D, channels-last.
+ *
+ * Memory is laid out as for conv_i8.h: [N][D][H][W][C] with a pixel stride; the channels of a pixel
+ * are neighbours and are worked on as vectors.
+ */
+#ifndef TVM_RUNTIME_KERNELS_POOL_I8_H_
+#define TVM_RUNTIME_KERNELS_POOL_I8_H_
+
+#include <tvm/runtime/c_backend_api.h>
+
+#include "simd_i8.h"
+
+/*! \brief Shape of a pooling layer. Extents are {depth, height, width}; missing ones are 1. */
+typedef struct tvmrt_pool_i8 {
+  int32_t batch;
+  int32_t in[3];
+  int32_t out[3];
+  int32_t channels;
+  int32_t kernel[3];
+  int32_t stride[3];
+  int32_t dilation[3];
+  int32_t pad[3];     /*!< Padding at the start; the end follows from `out`. */
+  int32_t pad_end[3]; /*!< Padding at the end; only for counts that include padding. */
+  int64_t x_stride;   /*!< Bytes from one input pixel to the next. */
+  int64_t y_stride;   /*!< Bytes from one output pixel to the next. */
+  int32_t is_signed;  /*!< 1: int8, 0: uint8; of the input. */
+  int32_t count_pad;  /*!< Average: 1 if padding counts as values of 0. */
+  int32_t threads;    /*!< 1: on the caller only; 0: as many tasks as there are workers. */
+} tvmrt_pool_i8;
+
+/*! \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale) + zero). */
+typedef struct tvmrt_average_i8 {
+  float x_scale, y_scale;
+  int32_t x_zero;
+  tvmrt_i8_range range;
+} tvmrt_average_i8;
+
+/*! \brief Input positions [begin, end) in steps of `step` that a window meets on one axis. */
+typedef struct tvmrt_pool_i8_axis {
+  int32_t begin, end, step;
+  int32_t full; /* positions if padding counts */
+} tvmrt_pool_i8_axis;
+
+TVMRT_INLINE tvmrt_pool_i8_axis tvmrt_pool_i8_window(const tvmrt_pool_i8* p, int axis, int32_t o) {
+  tvmrt_pool_i8_axis w;
+  const int32_t first = o * p->stride[axis] - p->pad[axis];
+  const int32_t padded_end = p->in[axis] + p->pad_end[axis];
+  w.step = p->dilation[axis];
+  w.begin = first;
+  w.end = first + (p->kernel[axis] - 1) * w.step + 1;
+  w.full = (w.end < padded_end ? w.end : padded_end) - first;
+  w.full = (w.full + w.step - 1) / w.step;
+  if (w.begin < 0) w.begin += (-w.begin + w.step - 1) / w.step * w.step;
+  if (w.end > p->in[axis]) w.end = p->in[axis];
+  return w;
+}
+
+TVMRT_INLINE int32_t tvmrt_pool_i8_positions(const tvmrt_pool_i8_axis* w) {
+  return w->end > w->begin ? (w->end - w->begin + w->step - 1) / w->step : 0;
+}
+
+/*! \brief y = max(y, x) for n channels. */
+TVMRT_INLINE void tvmrt_max_i8_row(uint8_t* y, const uint8_t* x, int32_t n, int is_signed) {
+  if (is_signed) {
+    int8_t* b = (int8_t*)y;
+    const int8_t* a = (const int8_t*)x;
+    for (int32_t i = 0; i < n; i++) b[i] = a[i] > b[i] ? a[i] : b[i];
+  } else {
+    for (int32_t i = 0; i < n; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
+  }
+}
+
+/*! \brief The windows of one output pixel: calls nothing for empty ones. */
+typedef struct tvmrt_pool_i8_place {
+  const uint8_t* plane; /* first pixel of the batch entry */
+  tvmrt_pool_i8_axis d, h, w;
+} tvmrt_pool_i8_place;
+
+TVMRT_INLINE const uint8_t* tvmrt_pool_i8_pixel(const tvmrt_pool_i8* p,
+                                                const tvmrt_pool_i8_place* at, int32_t d, int32_t h,
+                                                int32_t w) {
+  return at->plane + (((int64_t)d * p->in[1] + h) * p->in[2] + w) * p->x_stride;
+}
+
+TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8* p, const tvmrt_pool_i8_place* at,
+                                          uint8_t* y) {
+  int first = 1;
+  for (int32_t d = at->d.begin; d < at->d.end; d += at->d.step) {
+    for (int32_t h = at->h.begin; h < at->h.end; h += at->h.step) {
+      for (int32_t w = at->w.begin; w < at->w.end; w += at->w.step) {
+        const uint8_t* x = tvmrt_pool_i8_pixel(p, at, d, h, w);
+        if (first) {
+          memcpy(y, x, (size_t)p->channels);
+        } else {
+          tvmrt_max_i8_row(y, x, p->channels, p->is_signed);
+        }
+        first = 0;
+      }
+    }
+  }
+  if (first) memset(y, p->is_signed ? 0x80 : 0, (size_t)p->channels); /* nothing but padding */
+}
+
+/*! \brief LANES channels, of which n exist, of the mean of a window. */
+TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8* p, const tvmrt_average_i8* a,
+                                              const tvmrt_pool_i8_place* at, int32_t channel,
+                                              int32_t n, float count, uint8_t* y) {
+  uint8_t some[TVMRT_I8_LANES] = {0};
+  tvmrt_i8_floats sum = tvmrt_i8_floats_splat(0.0f);
+  for (int32_t d = at->d.begin; d < at->d.end; d += at->d.step) {
+    for (int32_t h = at->h.begin; h < at->h.end; h += at->h.step) {
+      for (int32_t w = at->w.begin; w < at->w.end; w += at->w.step) {
+        const uint8_t* x = tvmrt_pool_i8_pixel(p, at, d, h, w) + channel;
+        if (n < TVMRT_I8_LANES) x = (const uint8_t*)memcpy(some, x, (size_t)n);
+        sum = sum + tvmrt_i8_floats_product(tvmrt_i8_floats_load(x, a->x_zero, p->is_signed) *
+                                            a->x_scale);
+      }
+    }
+  }
+  sum = sum / count / a->y_scale;
+  if (n < TVMRT_I8_LANES) {
+    tvmrt_i8_floats_store(some, sum, &a->range);
+    memcpy(y, some, (size_t)n);
+  } else {
+    tvmrt_i8_floats_store(y, sum, &a->range);
+  }
+}
+
+TVMRT_INLINE void tvmrt_average_pool_i8_pixel(const tvmrt_pool_i8* p, const tvmrt_average_i8* a,
+                                              const tvmrt_pool_i8_place* at, uint8_t* y) {
+  int32_t count = tvmrt_pool_i8_positions(&at->d) * tvmrt_pool_i8_positions(&at->h) *
+                  tvmrt_pool_i8_positions(&at->w);
+  if (p->count_pad) count = at->d.full * at->h.full * at->w.full;
+  if (count < 1) count = 1;
+  for (int32_t c = 0; c < p->channels; c += TVMRT_I8_LANES) {
+    int32_t n = p->channels - c < TVMRT_I8_LANES ? p->channels - c : TVMRT_I8_LANES;
+    tvmrt_average_pool_i8_lanes(p, a, at, c, n, (float)count, y + c);
+  }
+}
+
+typedef struct tvmrt_pool_i8_job {
+  const tvmrt_pool_i8* shape;
+  const tvmrt_average_i8* average; /* NULL: maximum */
+  const uint8_t* x;
+  uint8_t* y;
+} tvmrt_pool_i8_job;
+
+/*! \brief One task: its share of the output rows. */
+static inline int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_pool_i8_job* job = (const tvmrt_pool_i8_job*)closure;
+  const tvmrt_pool_i8* p = job->shape;
+  const int64_t rows = (int64_t)p->batch * p->out[0] * p->out[1];
+  const int64_t end = rows * (task + 1) / env->num_task;
+  for (int64_t row = rows * task / env->num_task; row < end; row++) {
+    tvmrt_pool_i8_place at;
+    uint8_t* y = job->y + row * p->out[2] * p->y_stride;
+    at.plane = job->x + row / p->out[1] / p->out[0] * p->in[0] * p->in[1] * p->in[2] * p->x_stride;
+    at.d = tvmrt_pool_i8_window(p, 0, (int32_t)(row / p->out[1] % p->out[0]));
+    at.h = tvmrt_pool_i8_window(p, 1, (int32_t)(row % p->out[1]));
+    for (int32_t w = 0; w < p->out[2]; w++, y += p->y_stride) {
+      at.w = tvmrt_pool_i8_window(p, 2, w);
+      if (job->average != NULL) {
+        tvmrt_average_pool_i8_pixel(p, job->average, &at, y);
+      } else {
+        tvmrt_max_pool_i8_pixel(p, &at, y);
+      }
+    }
+  }
+  return 0;
+}
+
+TVMRT_INLINE int tvmrt_pool_i8_run(const tvmrt_pool_i8_job* job) {
+  tvmrt_pool_i8_job copy = *job;
+  TVMParallelGroupEnv alone = {NULL, 1};
+  if (job->shape->threads == 1) return tvmrt_pool_i8_task(0, &alone, &copy);
+  return TVMBackendParallelLaunch(tvmrt_pool_i8_task, &copy, job->shape->threads);
+}
+
+/*!
+ * \brief MaxPool. Padding never wins; the scale of the output is that of the input.
+ *
+ * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
+ */
+static inline int tvmrt_max_pool_i8(const tvmrt_pool_i8* shape, const void* x, void* y) {
+  tvmrt_pool_i8_job job = {shape, NULL, (const uint8_t*)x, (uint8_t*)y};
+  return tvmrt_pool_i8_run(&job);
+}
+
+/*!
+ * \brief AveragePool between quantised tensors: the values are dequantised, added in the order of
+ *        depth, row and column, divided and quantised, each in one float rounding.
+ *
+ * Errors: 0, or -1 if a task failed to start. Threads: thread-safe. x and y do not overlap.
+ */
+static inline int tvmrt_average_pool_i8(const tvmrt_pool_i8* shape, const tvmrt_average_i8* average,
+                                        const void* x, void* y) {
+  tvmrt_pool_i8_job job = {shape, average, (const uint8_t*)x, (uint8_t*)y};
+  return tvmrt_pool_i8_run(&job);
+}
+
+/*!
+ * \brief GlobalAveragePool, or a mean over the pixels: exact integer sums, rounded once at the end.
+ *
+ * y[batch][channel] = clamp(round(sum(x - x_zero) * scale) + zero)
+ *
+ * \param batch, pixels, channels [in] Extents; pixels * 255 must fit into int32.
+ * \param x_stride [in] Bytes from one pixel to the next.
+ * \param scale    [in] x_scale / (y_scale * pixels).
+ * \param y        [out] batch * channels bytes.
+ */
+static inline void tvmrt_global_average_pool_i8(int32_t batch, int32_t pixels, int32_t channels,
+                                                const void* x, int64_t x_stride, int32_t x_zero,
+                                                int is_signed, float scale,
+                                                const tvmrt_i8_range* range, void* y) {
+  for (int32_t b = 0; b < batch; b++) {
+    for (int32_t c = 0; c < channels; c += 64) {
+      const uint8_t* from = (const uint8_t*)x + (int64_t)b * pixels * x_stride + c;
+      const int32_t n = channels - c < 64 ? channels - c : 64;
+      int32_t sum[64];
+      for (int32_t i = 0; i < n; i++) sum[i] = -pixels * x_zero;
+      for (int32_t p = 0; p < pixels; p++, from += x_stride) {
+        if (is_signed) {
+          for (int32_t i = 0; i < n; i++) sum[i] += ((const int8_t*)from)[i];
+        } else {
+          for (int32_t i = 0; i < n; i++) sum[i] += from[i];
+        }
+      }
+      for (int32_t i = 0; i < n; i++) {
+        int32_t q = tvmrt_i8_bounded(tvmrt_i8_scaled((float)sum[i] * scale), range);
+        ((uint8_t*)y)[(int64_t)b * channels + c + i] = (uint8_t)q;
+      }
+    }
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_POOL_I8_H_ */

@@ -1,0 +1,355 @@
+"""Row functions, epilogues, pooling and elementwise kernels of 8-bit tensors against numpy."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from i8_case import (
+    FLAGS,
+    FORMATS,
+    Shape,
+    int8_range,
+    integer_conv,
+    layer,
+    random_bytes,
+    requantise,
+    run_conv,
+    three,
+    usable_formats,
+)
+from kernel_build import build, pointer
+
+from tvmrt.codegen.packing_i8 import Quantised, softmax_table, unary_table
+
+f32 = np.float32
+
+
+class AddI8(ctypes.Structure):
+    """tvmrt_add_i8."""
+
+    _fields_ = [
+        *((name, ctypes.c_float) for name in ("fa", "fb", "divisor")),
+        *((name, ctypes.c_int32) for name in ("a_zero", "a_signed", "b_zero", "b_signed")),
+        ("range", ctypes.c_int32 * 4),
+    ]  # fmt: skip
+
+
+class AddCtx(ctypes.Structure):
+    """tvmrt_i8_add_ctx."""
+
+    _fields_ = [
+        ("scale", ctypes.c_void_p),
+        ("inner", ctypes.c_int32 * 4),
+        ("other", ctypes.c_void_p),
+        ("other_stride", ctypes.c_int64),
+        ("add", AddI8),
+    ]
+
+
+class TableCtx(ctypes.Structure):
+    """tvmrt_i8_table_ctx."""
+
+    _fields_ = [
+        ("scale", ctypes.c_void_p),
+        ("range", ctypes.c_int32 * 4),
+        ("table", ctypes.c_void_p),
+    ]
+
+
+def real(q: np.ndarray, info: Quantised) -> np.ndarray:
+    """DequantizeLinear."""
+    return (q.astype(f32) - f32(info.zero)) * f32(info.scale)
+
+
+ROWS = """
+#define TVMRT_I8_FORMAT {macro}
+#include <tvm/runtime/kernels/eltwise_i8.h>
+#include <tvm/runtime/kernels/matmul_i8.h>
+#include <tvm/runtime/kernels/pool_i8.h>
+void add(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n);
+void add(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n) {{
+  tvmrt_add_i8_run(f, y, a, b, n, 0);
+}}
+void mul(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n);
+void mul(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n) {{
+  tvmrt_mul_i8_run(f, y, a, b, n, 0);
+}}
+void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n);
+void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n) {{ tvmrt_table_i8_run(t, y, x, n, 0); }}
+void quantize(uint8_t* y, const float* x, int64_t n, float scale, const tvmrt_i8_range* r);
+void quantize(uint8_t* y, const float* x, int64_t n, float scale, const tvmrt_i8_range* r) {{
+  tvmrt_quantize_row(y, x, n, scale, r);
+}}
+void dequantize(float* y, const uint8_t* x, int64_t n, float scale, int zero, int is_signed);
+void dequantize(float* y, const uint8_t* x, int64_t n, float scale, int zero, int is_signed) {{
+  tvmrt_dequantize_row(y, x, n, scale, zero, is_signed);
+}}
+void dynamic(uint8_t* y, const float* x, int64_t n, float* scale, int32_t* zero);
+void dynamic(uint8_t* y, const float* x, int64_t n, float* scale, int32_t* zero) {{
+  tvmrt_dynamic_quantize(y, x, n, scale, zero);
+}}
+void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed, const float* e, float inverse,
+             const tvmrt_i8_range* r);
+void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed, const float* e, float inverse,
+             const tvmrt_i8_range* r) {{
+  tvmrt_softmax_i8_row(y, x, n, step, is_signed, e, inverse, r);
+}}
+int max_pool(const tvmrt_pool_i8* p, const void* x, void* y);
+int max_pool(const tvmrt_pool_i8* p, const void* x, void* y) {{ return tvmrt_max_pool_i8(p, x, y); }}
+int average_pool(const tvmrt_pool_i8* p, const tvmrt_average_i8* a, const void* x, void* y);
+int average_pool(const tvmrt_pool_i8* p, const tvmrt_average_i8* a, const void* x, void* y) {{
+  return tvmrt_average_pool_i8(p, a, x, y);
+}}
+void global_average(int n, int pixels, int c, const void* x, int zero, int is_signed, float scale,
+                    const tvmrt_i8_range* r, void* y);
+void global_average(int n, int pixels, int c, const void* x, int zero, int is_signed, float scale,
+                    const tvmrt_i8_range* r, void* y) {{
+  tvmrt_global_average_pool_i8(n, pixels, c, x, c, zero, is_signed, scale, r, y);
+}}
+"""
+
+
+@pytest.fixture(params=usable_formats())
+def rows(request, tmp_path_factory):
+    """The functions above in one format."""
+    text = ROWS.format(macro=FORMATS[request.param].macro)
+    return build(tmp_path_factory.getbasetemp(), text, FLAGS[request.param])
+
+
+A, B, Y = Quantised(0.031, -7, True), Quantised(0.017, 130, False), Quantised(0.029, 3, False)
+LENGTHS = [1, 15, 64, 1000]
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_add_is_dequantise_add_quantise(rows, n):
+    rng = np.random.default_rng(n)
+    a, b, y = random_bytes(rng, True, (n,)), random_bytes(rng, False, (n,)), np.zeros(n, np.uint8)
+    f = AddI8(A.scale, B.scale, Y.scale, A.zero, 1, B.zero, 0, tuple(int8_range(Y.zero, False)))
+    rows.add(ctypes.byref(f), pointer(y), pointer(a), pointer(b), ctypes.c_int64(n))
+    np.testing.assert_array_equal(y, Y.quantise(real(a, A) + real(b, B)))
+
+
+class MulI8(ctypes.Structure):
+    """tvmrt_mul_i8."""
+
+    _fields_ = [
+        *((name, ctypes.c_float) for name in ("fa", "fb", "factor", "divisor")),
+        *((name, ctypes.c_int32) for name in ("a_zero", "a_signed", "b_zero", "b_signed")),
+        ("range", ctypes.c_int32 * 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_mul_is_dequantise_mul_quantise(rows, n):
+    rng = np.random.default_rng(n)
+    a, b, y = random_bytes(rng, True, (n,)), random_bytes(rng, False, (n,)), np.zeros(n, np.uint8)
+    f = MulI8(A.scale, B.scale, 1, Y.scale, A.zero, 1, B.zero, 0, tuple(int8_range(Y.zero, False)))
+    rows.mul(ctypes.byref(f), pointer(y), pointer(a), pointer(b), ctypes.c_int64(n))
+    np.testing.assert_array_equal(y, Y.quantise(real(a, A) * real(b, B)))
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["int8", "uint8"])
+def test_table_applies_a_function(rows, signed):
+    x = random_bytes(np.random.default_rng(0), signed, (777,))
+    info, out = Quantised(0.05, -3 if signed else 120, signed), Quantised(1 / 128, 0, True)
+    y = np.zeros(777, np.int8)
+    table = unary_table(np.tanh, info, out)
+    rows.table(pointer(y), pointer(x), pointer(table), ctypes.c_int64(777))
+    np.testing.assert_array_equal(y, out.quantise(np.tanh(real(x, info))))
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["int8", "uint8"])
+def test_quantise_rounds_ties_to_even_and_saturates(rows, signed):
+    info = Quantised(0.5, -1 if signed else 100, signed)
+    x = np.concatenate([np.arange(-400, 400) * 0.25, [1e9, -1e9, np.inf, -np.inf]]).astype(f32)
+    y, low = np.zeros(x.size, np.uint8), int8_range(info.zero, signed)
+    rows.quantize(pointer(y), pointer(x), ctypes.c_int64(x.size), ctypes.c_float(0.5), pointer(low))
+    expected = np.clip(np.rint(np.clip(x, -1e6, 1e6) / f32(0.5)) + info.zero, *info.bounds)
+    np.testing.assert_array_equal(y.view(np.int8 if signed else np.uint8), expected)
+    back = np.zeros(x.size, f32)
+    rows.dequantize(
+        pointer(back),
+        pointer(y),
+        ctypes.c_int64(x.size),
+        ctypes.c_float(0.5),
+        info.zero,
+        int(signed),
+    )
+    np.testing.assert_array_equal(back, real(y.view(np.int8 if signed else np.uint8), info))
+
+
+@pytest.mark.parametrize("low, high", [(-3.0, 5.0), (0.5, 2.0), (-7.0, -1.0), (0.0, 0.0)])
+def test_dynamic_quantise_follows_onnx(rows, low, high):
+    x = np.random.default_rng(3).uniform(low, high, 501).astype(f32)
+    y, scale, zero = np.zeros(501, np.uint8), np.zeros(1, f32), np.zeros(1, np.int32)
+    rows.dynamic(pointer(y), pointer(x), ctypes.c_int64(501), pointer(scale), pointer(zero))
+    least, most = min(f32(0), x.min()), max(f32(0), x.max())
+    expected = (most - least) / f32(255) if most > least else f32(1)
+    assert scale[0] == expected
+    assert zero[0] == np.clip(np.rint(-least / expected), 0, 255)
+    np.testing.assert_array_equal(y, np.clip(np.rint(x / expected) + zero[0], 0, 255))
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["int8", "uint8"])
+@pytest.mark.parametrize("step", [1, 3])
+def test_softmax_is_within_a_step(rows, signed, step):
+    x = random_bytes(np.random.default_rng(5), signed, (12 * step,))
+    info, out = Quantised(0.04, 0, signed), Quantised(1 / 256, -128 if signed else 0, signed)
+    y, table, bounds = np.zeros_like(x), softmax_table(0.04), int8_range(out.zero, signed)
+    rows.softmax(pointer(y), pointer(x), ctypes.c_int64(12), ctypes.c_int64(step), int(signed), pointer(table),
+                 ctypes.c_float(256), pointer(bounds))  # fmt: skip
+    e = np.exp(real(x[::step], info).astype(np.float64))
+    expected = np.clip(np.rint(e / e.sum() * 256) + out.zero, *out.bounds)
+    assert np.abs(y[::step].astype(int) - expected).max() <= 1
+
+
+POOLS = {
+    "2x2": Shape(in_c=24, size=(8, 6), kernel=(2, 2), stride=(2, 2), pad=((0, 0), (0, 0))),
+    "3x3-padded": Shape(batch=2, in_c=70, size=(7, 9), stride=(2, 2)),
+    "3x3-dilated": Shape(in_c=5, size=(9, 9), dilation=(2, 2), pad=((2, 1), (0, 2))),
+    "1-d": Shape(in_c=16, size=(31,), kernel=(5,), stride=(3,), dilation=(1,), pad=((2, 2),)),
+    "3-d": Shape(in_c=9, size=(4, 5, 6), kernel=(2, 3, 2), stride=(1, 2, 1), dilation=(1, 1, 1),
+                 pad=((0, 1), (1, 1), (0, 0))),
+}  # fmt: skip
+
+
+class PoolI8(ctypes.Structure):
+    """tvmrt_pool_i8."""
+
+    _fields_ = [
+        ("batch", ctypes.c_int32), ("in_", ctypes.c_int32 * 3), ("out", ctypes.c_int32 * 3),
+        ("channels", ctypes.c_int32), ("kernel", ctypes.c_int32 * 3), ("stride", ctypes.c_int32 * 3),
+        ("dilation", ctypes.c_int32 * 3), ("pad", ctypes.c_int32 * 3), ("pad_end", ctypes.c_int32 * 3),
+        ("x_stride", ctypes.c_int64), ("y_stride", ctypes.c_int64), ("is_signed", ctypes.c_int32),
+        ("count_pad", ctypes.c_int32), ("threads", ctypes.c_int32),
+    ]  # fmt: skip
+
+
+def pool(s: Shape, signed: bool, count_pad: bool = False) -> PoolI8:
+    ends = [three(tuple(p[i] for p in s.pad), 0) for i in range(2)]
+    return PoolI8(s.batch, three(s.size, 1), three(s.out, 1), s.in_c, three(s.kernel, 1), three(s.stride, 1),
+                  three(s.dilation, 1), ends[0], ends[1], s.in_c, s.in_c, signed, count_pad, 0)  # fmt: skip
+
+
+def windows(x: np.ndarray, s: Shape, fill: float) -> list[np.ndarray]:
+    """The padded input [N, *size, C] as each tap of the kernel sees it."""
+    padded = np.pad(x.astype(np.float64), [(0, 0), *s.pad, (0, 0)], constant_values=fill)
+    taps = []
+    for tap in np.ndindex(*s.kernel):
+        at = zip(tap, s.dilation, s.out, s.stride)
+        taps.append(
+            padded[
+                (slice(None), *(slice(t * d, t * d + (o - 1) * st + 1, st) for t, d, o, st in at))
+            ]
+        )
+    return taps
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("signed", [True, False], ids=["int8", "uint8"])
+def test_max_pool_ignores_padding(rows, name, signed):
+    s = POOLS[name]
+    x = random_bytes(np.random.default_rng(1), signed, (s.batch, *s.size, s.in_c))
+    y = np.zeros((s.batch, *s.out, s.in_c), x.dtype)
+    assert rows.max_pool(ctypes.byref(pool(s, signed)), pointer(x), pointer(y)) == 0
+    np.testing.assert_array_equal(y, np.max(windows(x, s, -1000), axis=0))
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("count_pad", [True, False], ids=["count-pad", "exclude-pad"])
+def test_average_pool_rounds_once(rows, name, count_pad):
+    s = POOLS[name]
+    x = random_bytes(np.random.default_rng(2), True, (s.batch, *s.size, s.in_c))
+    y = np.zeros((s.batch, *s.out, s.in_c), np.uint8)
+    average = (
+        (ctypes.c_float * 2)(A.scale, Y.scale),
+        (ctypes.c_int32 * 5)(A.zero, *int8_range(Y.zero, False)),
+    )
+    packed = ctypes.create_string_buffer(b"".join(bytes(part) for part in average))
+    assert (
+        rows.average_pool(ctypes.byref(pool(s, True, count_pad)), packed, pointer(x), pointer(y))
+        == 0
+    )
+    total = np.zeros(y.shape, f32)
+    for tap in windows(real(x, A), s, 0):
+        total += tap.astype(f32)
+    ones = np.ones((s.batch, *s.size, 1))
+    count = np.sum(windows(ones, s, 1.0 if count_pad else 0.0), axis=0).astype(f32)
+    np.testing.assert_array_equal(y, Y.quantise(total / count))
+
+
+def test_global_average_pool_is_an_exact_sum(rows):
+    x = random_bytes(np.random.default_rng(4), True, (2, 49, 100))
+    y, bounds = np.zeros((2, 100), np.int8), int8_range(5, True)
+    scale = f32(0.9 / 49)
+    rows.global_average(
+        2, 49, 100, pointer(x), -4, 1, ctypes.c_float(scale), pointer(bounds), pointer(y)
+    )
+    expected = requantise((x.astype(np.int64) + 4).sum(axis=1), scale, 5, -128, 127)
+    np.testing.assert_array_equal(y, expected)
+
+
+KINDS = {"dense": Shape(in_c=12, out_c=40, size=(6, 7)), "depthwise": Shape(in_c=40, out_c=40, groups=40, size=(6, 7)),
+         "grouped": Shape(in_c=8, out_c=20, groups=2, size=(6, 7))}  # fmt: skip
+
+
+def convolution(fmt: str, kind: str):
+    """A layer with its input, weights, bias and exact sums."""
+    s, rng = KINDS[kind], np.random.default_rng(9)
+    x = random_bytes(rng, True, (1, *s.size, s.in_c))
+    w = random_bytes(rng, True, (s.out_c, s.in_c // s.groups, *s.kernel))
+    bias = rng.integers(-900, 900, s.out_c).astype(np.int32)
+    acc = integer_conv(x, w, s, A.zero, 0) + bias
+    scale = (rng.uniform(0.5, 1.5, s.out_c) * 50 / acc.std()).astype(f32)
+    return layer(FORMATS[fmt], s, True, A.zero), x, w, bias, acc, scale
+
+
+@pytest.mark.parametrize("fmt", usable_formats())
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("epilogue", ["int32", "float", "requantize"])
+def test_epilogue_gives_sums(tmp_path_factory, fmt, kind, epilogue):
+    conv, x, w, bias, acc, scale = convolution(fmt, kind)
+    ctx, expected = scale, acc
+    if epilogue == "float":
+        expected = acc.astype(f32) * scale
+    if epilogue == "requantize":
+        ctx = np.concatenate(
+            [np.array([scale.ctypes.data], np.int64).view(np.int32), int8_range(-4, True, -20, 90)]
+        )
+        expected = requantise(acc, scale, -4, -20, 90)
+    kinds = {"int32": np.int32, "float": f32, "requantize": np.int8}
+    y = np.zeros(acc.shape, kinds[epilogue])
+    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, 0, bias, scale, y, int8_range(0, True),
+             epilogue=f"tvmrt_i8_rows_{epilogue}", ctx=ctx)  # fmt: skip
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("fmt", usable_formats())
+@pytest.mark.parametrize("kind", KINDS)
+def test_residual_is_added_to_the_rounded_convolution(tmp_path_factory, fmt, kind):
+    conv, x, w, bias, acc, scale = convolution(fmt, kind)
+    other = random_bytes(np.random.default_rng(8), False, acc.shape)
+    add = AddI8(A.scale, B.scale, Y.scale, A.zero, 1, B.zero, 0, tuple(int8_range(Y.zero, False)))
+    ctx = AddCtx(
+        scale.ctypes.data, tuple(int8_range(A.zero, True)), other.ctypes.data, acc.shape[-1], add
+    )
+    y = np.zeros(acc.shape, np.uint8)
+    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, 0, bias, scale, y, int8_range(0, True),
+             epilogue="tvmrt_i8_rows_add", ctx=ctx)  # fmt: skip
+    inner = requantise(acc, scale, A.zero, -128, 127)
+    np.testing.assert_array_equal(y, Y.quantise(real(inner, A) + real(other, B)))
+
+
+@pytest.mark.parametrize("fmt", usable_formats())
+def test_table_follows_the_convolution(tmp_path_factory, fmt):
+    conv, x, w, bias, acc, scale = convolution(fmt, "dense")
+    out = Quantised(1 / 256, -128, True)
+    table = unary_table(lambda v: 1 / (1 + np.exp(-v)), A, out)
+    ctx = TableCtx(scale.ctypes.data, tuple(int8_range(A.zero, True)), table.ctypes.data)
+    y = np.zeros(acc.shape, np.int8)
+    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, 0, bias, scale, y, int8_range(0, True),
+             epilogue="tvmrt_i8_rows_table", ctx=ctx)  # fmt: skip
+    inner = requantise(acc, scale, A.zero, -128, 127)
+    np.testing.assert_array_equal(y, out.quantise(1 / (1 + np.exp(-real(inner, A)))))
