@@ -7,6 +7,7 @@ export``; each stage is a function of its own, this file only calls them in orde
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -120,7 +121,7 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         raise ValueError("interface-api c passes raw pointers; it needs unpacked-api")
     if runtime == "crt":
         raise UnsupportedError("code for the crt runtime cannot be generated; choose runtime host")
-    if module_name and not module_name.isidentifier():
+    if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
 
 

@@ -36,6 +36,9 @@ from .naming import Namer
 from .target import Target
 
 
+MAX_ELEMENTS = (1 << 31) - 1
+
+
 def build_program(graph: Graph, target: Target) -> Program:
     """The steps that compute ``graph``. Raises UnsupportedError listing every operator that has
     no kernel, with the names of its nodes."""
@@ -86,6 +89,7 @@ class _ProgramBuilder:
             list(graph.output_names),
             self.steps,
         )
+        _check_sizes(program)
         join_concatenations(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
@@ -254,6 +258,17 @@ class _ProgramBuilder:
             bound.add(buffer)
             outputs.append(buffer)
         return outputs
+
+
+def _check_sizes(program: Program) -> None:
+    """Loops count in int: a tensor of more elements than that is refused by name."""
+    for step in program.steps:
+        for access in step.accesses():
+            if access.buffer.size > MAX_ELEMENTS:
+                raise UnsupportedError(
+                    f"{', '.join(step.sources)}: a tensor of {access.buffer.size} elements is "
+                    f"too large, the most is {MAX_ELEMENTS}; use a smaller shape"
+                )
 
 
 def _sources(value: Value) -> tuple[str, ...]:

@@ -291,6 +291,8 @@ class Arguments:
         return f"({'const ' if const else ''}{buffer.dtype.c} *)({place})"
 
     def weight(self, buffer: Buffer) -> str:
+        if not buffer.size:
+            return "NULL"
         if self.options.params == "flash":
             return f"{self.prefix}_w_{identifier(buffer.name)}"
         if self.options.params == "file":

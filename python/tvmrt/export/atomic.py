@@ -44,23 +44,23 @@ def _take_mode(aside: Path, target: Path) -> None:
 
 
 @contextmanager
-def replacing_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """A new folder to fill, which becomes ``path``; an existing folder is replaced as a whole."""
+def filling(path: str | os.PathLike) -> Iterator[Path]:
+    """A new folder to write to; at the end its files go into ``path``, each taking the place of
+    the file of its name. Other files that stand there stay. On an error nothing changes."""
     target = Path(path)
-    parent = target.parent
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"{target} is a file; name a folder, or a .so or .tar file")
+    parent = target if target.exists() else target.parent
     if not parent.is_dir():
         raise FileNotFoundError(f"{parent} is not a folder; create it, then write {target.name}")
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=parent))
     aside.chmod(0o755)
     try:
         yield aside
-        if target.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=parent))
-            os.replace(target, old / "old")
+        if not target.exists():
             os.replace(aside, target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(aside, target)
-    except BaseException:
+            return
+        for file in sorted(aside.iterdir()):
+            os.replace(file, target / file.name)
+    finally:
         shutil.rmtree(aside, ignore_errors=True)
-        raise

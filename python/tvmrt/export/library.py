@@ -16,7 +16,7 @@ from tvmrt.ir.program import ARENA, Program
 from tvmrt.planner.lifetime import lifetimes
 
 from . import blob
-from .atomic import replacing, replacing_folder
+from .atomic import replacing, filling
 from .dump import print_program
 from .toolchain import build_library
 
@@ -172,8 +172,8 @@ class CompiledLibrary:
                 aside.write_bytes(blob.params(self.get_params()))
 
     def export_sources(self, path: str | os.PathLike) -> None:
-        """Write the C files into a folder, which is replaced if it is there."""
-        with replacing_folder(path) as folder:
+        """Write the C files into a folder, made if it is not there; its other files stay."""
+        with filling(path) as folder:
             self._write_sources(folder)
 
     def export_model_library_format(self, path: str | os.PathLike) -> None:
