@@ -1,0 +1,259 @@
+"""Resize and Upsample: every mode becomes tables of places and weights, one axis at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import floor
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .context import NodeContext
+from .registry import onnx_op
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a resize: extents, factor and the region of the input that is taken."""
+
+    axis: int
+    extent: int
+    out: int
+    scale: np.float32
+    start: float = 0.0
+    end: float = 1.0
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How places are found and blended."""
+
+    interpolation: str
+    coordinates: str
+    nearest: str = "round_prefer_floor"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+
+
+@onnx_op("Resize")
+def resize(ctx: NodeContext) -> Value:
+    if ctx.opset < 11:
+        return upsample(ctx)
+    x = ctx.required(0)
+    rank = len(x.shape)
+    axes = [normalize_axis(a, rank) for a in ctx.attr("axes") or range(rank)]
+    # an empty tensor stands for a missing one
+    scales = ctx.constant_of(2, "the scales")
+    sizes = ctx.ints_of(3, "the sizes")
+    if sizes:
+        extents, factors = _by_sizes(ctx, x, axes, sizes)
+    elif scales is not None and scales.size == len(axes):
+        factors = np.asarray(scales, np.float32).reshape(-1)
+        extents = [floor(float(f) * x.shape[a]) for f, a in zip(factors, axes)]
+    else:
+        raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
+    mode = Mode(
+        ctx.attr("mode", "nearest"),
+        ctx.attr("coordinate_transformation_mode", "half_pixel"),
+        ctx.attr("nearest_mode", "round_prefer_floor"),
+        ctx.attr("cubic_coeff_a", -0.75),
+        bool(ctx.attr("exclude_outside", 0)),
+        bool(ctx.attr("antialias", 0)),
+    )
+    region = _region(ctx, mode, len(axes))
+    rows = [
+        Axis(axis, x.shape[axis], out, np.float32(f), float(start), float(end))
+        for axis, out, f, start, end in zip(
+            axes, extents, factors, region[: len(axes)], region[len(axes) :]
+        )
+    ]
+    return resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+
+
+@onnx_op("Upsample")
+def upsample(ctx: NodeContext) -> Value:
+    """Opsets 7 to 10: asymmetric coordinates only."""
+    x = ctx.required(0)
+    scales = ctx.attr("scales") or ctx.constant_of(1, "the scales")
+    if scales is None or len(scales) != len(x.shape):
+        raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
+    name = ctx.attr("mode", "nearest")
+    mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
+    rows = [
+        Axis(i, n, floor(float(np.float32(s)) * n), np.float32(s))
+        for i, (n, s) in enumerate(zip(x.shape, scales))
+    ]
+    return resized(ctx, x, rows, mode, 0.0)
+
+
+def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[int]):
+    """Extents and factors from wanted sizes, aspect ratio kept if asked for."""
+    if len(sizes) != len(axes):
+        raise ValueError(f"sizes {list(sizes)} do not fit {len(axes)} axes")
+    policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
+    ratios = [np.float32(s) / np.float32(x.shape[a]) for s, a in zip(sizes, axes)]
+    if policy == "stretch":
+        return list(sizes), ratios
+    if policy not in ("not_larger", "not_smaller"):
+        raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
+    common = min(ratios) if policy == "not_larger" else max(ratios)
+    return [floor(float(common) * x.shape[a] + 0.5) for a in axes], [common] * len(axes)
+
+
+def _region(ctx: NodeContext, mode: Mode, count: int) -> np.ndarray:
+    """Starts then ends of the region of interest, of each axis, in units of its extent."""
+    whole = np.array([0.0] * count + [1.0] * count)
+    if mode.coordinates != "tf_crop_and_resize":
+        return whole
+    region = ctx.constant_of(1, "the region of interest")
+    if region is None or region.size == 0:
+        return whole
+    if region.size != 2 * count:
+        raise ValueError(f"the region of interest has {region.size} numbers, not {2 * count}")
+    return region.reshape(-1)
+
+
+def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
+    """Resample the axes whose places are not simply their own."""
+    if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
+        raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
+    positions = [source_positions(row, mode.coordinates) for row in rows]
+    if mode.interpolation == "nearest":
+        y = _pick(ctx, x, rows, positions, mode)
+    elif mode.interpolation in ("linear", "cubic"):
+        y = _blend(ctx, x, rows, positions, mode)
+    else:
+        raise ValueError(f"resize mode {mode.interpolation} is not known")
+    if mode.coordinates == "tf_crop_and_resize":
+        y = _outside(ctx, y, rows, positions, outside)
+    return y
+
+
+def source_positions(row: Axis, coordinates: str) -> np.ndarray:
+    """The place in the input of each output element, in float32 as runtimes compute it."""
+    one, half = np.float32(1), np.float32(0.5)
+    at = np.arange(row.out, dtype=np.float32)
+    extent, scale = np.float32(row.extent), row.scale
+    if coordinates == "asymmetric":
+        return at / scale
+    if coordinates == "half_pixel":
+        return (at + half) / scale - half
+    if coordinates == "pytorch_half_pixel":
+        return (at + half) / scale - half if row.out > 1 else at * 0
+    if coordinates == "tf_half_pixel_for_nn":
+        return (at + half) / scale
+    if coordinates == "align_corners":
+        return at * (extent - one) / np.float32(row.out - 1) if row.out > 1 else at * 0
+    if coordinates == "half_pixel_symmetric":
+        adjustment = np.float32(row.out) / (scale * extent)
+        return extent / 2 * (one - adjustment) + (at + half) / scale - half
+    if coordinates == "tf_crop_and_resize":
+        start, end = np.float32(row.start), np.float32(row.end)
+        if row.out > 1:
+            step = (end - start) * (extent - one) / np.float32(row.out - 1)
+            return start * (extent - one) + at * step
+        return half * (start + end) * (extent - one) + at * 0
+    raise ValueError(f"coordinate_transformation_mode {coordinates} is not known")
+
+
+def nearest_places(position: np.ndarray, row: Axis, rule: str) -> np.ndarray:
+    """Which input element each position takes."""
+    if rule == "round_prefer_floor":
+        places = np.ceil(position - np.float32(0.5))
+    elif rule == "round_prefer_ceil":
+        places = np.floor(position + np.float32(0.5))
+    elif rule == "floor":
+        places = np.floor(position)
+    elif rule == "ceil":
+        places = np.ceil(position)
+    elif rule == "simple":
+        places = np.ceil(position) if row.scale < 1 else np.floor(position)
+    else:
+        raise ValueError(f"nearest_mode {rule} is not known")
+    return np.clip(places, 0, row.extent - 1).astype(np.int32)
+
+
+def _pick(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:
+    axes, tables = [], []
+    for row, position in zip(rows, positions):
+        places = nearest_places(position, row, mode.nearest)
+        if row.out != row.extent or not np.array_equal(places, np.arange(row.extent)):
+            axes.append(row.axis)
+            tables.append(ctx.const(places))
+    return ctx.emit("pick", [x, *tables], axes=tuple(axes)) if axes else x
+
+
+def _blend(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:
+    """Weighted sums, one axis after the other, those that shrink first."""
+    kind = x.dtype
+    y = x if kind.is_float else ctx.cast(x, "float32")
+    order = sorted(range(len(rows)), key=lambda i: rows[i].out / max(rows[i].extent, 1))
+    for i in order:
+        row = rows[i]
+        places, weights = blend_table(positions[i], row, mode)
+        own = np.array_equal(places[:, 0], np.arange(row.extent))
+        if places.shape[1] == 1 and own and np.all(weights == 1):
+            continue
+        tables = [ctx.const(places), ctx.const(weights, y.dtype.numpy)]
+        y = ctx.emit("resample", [y, *tables], axis=row.axis)
+    return ctx.cast(y, kind.name)
+
+
+def blend_table(position: np.ndarray, row: Axis, mode: Mode) -> tuple[np.ndarray, np.ndarray]:
+    """Places [out, taps] and weights [out, taps] of a linear or cubic blend along one axis."""
+    position = position.astype(np.float64)
+    # shrinking with antialias widens the window by the factor
+    stretch = min(float(row.scale), 1.0) if mode.antialias else 1.0
+    radius = (1 if mode.interpolation == "linear" else 2) / stretch
+    reach = int(np.ceil(radius))
+    base = np.floor(position).astype(np.int64)
+    offsets = np.arange(1 - reach, reach + 1)
+    places = base[:, None] + offsets[None, :]
+    distance = np.abs(places - position[:, None]) * stretch
+    if mode.interpolation == "linear":
+        weights = np.clip(1 - distance, 0, None)
+    else:
+        weights = _cubic(distance, mode.cubic_a)
+    inside = (places >= 0) & (places < row.extent)
+    if mode.exclude_outside:
+        weights = np.where(inside, weights, 0)
+    if mode.antialias or mode.exclude_outside:
+        total = weights.sum(1, keepdims=True)
+        weights = weights / np.where(total == 0, 1, total)
+    places = np.clip(places, 0, max(row.extent - 1, 0))
+    used = np.any(weights != 0, axis=0)
+    if not used.any():
+        used[0] = True
+    return _merged(places[:, used].astype(np.int32), weights[:, used])
+
+
+def _merged(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A single tap where it is the only one with weight everywhere."""
+    if weights.size == 0 or np.any((weights != 0).sum(1) > 1):
+        return places, weights
+    strongest = np.argmax(np.abs(weights), axis=1)[:, None]
+    return np.take_along_axis(places, strongest, 1), np.take_along_axis(weights, strongest, 1)
+
+
+def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
+    """The cubic convolution kernel of Keys with parameter ``a``."""
+    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+def _outside(ctx: NodeContext, y: Value, rows, positions, number: float) -> Value:
+    """Replace what was taken from outside the input."""
+    inside = np.ones([1] * len(y.shape), bool)
+    for row, position in zip(rows, positions):
+        shape = [1] * len(y.shape)
+        shape[row.axis] = row.out
+        ok = (position >= 0) & (position <= row.extent - 1)
+        inside = inside & ok.reshape(shape)
+    if inside.all():
+        return y
+    return ctx.emit("where", [ctx.const(inside), y, ctx.scalar_like(number, y)])
