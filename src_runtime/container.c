@@ -486,6 +486,8 @@ const tvmrt_builtin tvmrt__container_builtins[] = {
     {"runtime.GetShapeTupleSize", shape_size},
     {"runtime.GetShapeTupleElem", shape_elem},
     {"runtime.Box", make_box},
+    {"runtime.BoxInt", make_box},
+    {"runtime.BoxFloat", make_box},
     {"runtime.BoxBool", make_box_bool},
     {"runtime.Unbox", unbox},
     {"runtime.UnBoxBool", unbox},
