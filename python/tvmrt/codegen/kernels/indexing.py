@@ -68,9 +68,7 @@ class GatherLowering(Lowering):
                 out.strides[:last],
             ],
         )
-        block = Block(
-            out.shape[last:], out.strides[last:], at.strides[axis + 1 :], data.dtype
-        )
+        block = Block(out.shape[last:], out.strides[last:], at.strides[axis + 1 :], data.dtype)
 
         def body(names) -> None:
             k = checked_index(

@@ -132,9 +132,7 @@ class _PadPrinter:
         if count:
             e, row = self.f.fresh("e"), self.f.fresh("row")
             self.f.line(f"{self.dtype.c} *{row} = {plus(self.y, *to)};")
-            self.f.line(
-                f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};"
-            )
+            self.f.line(f"for (int {e} = 0; {e} < {count}; ++{e}) {row}[{e}] = {self.value};")
 
     def _mirrored_row(self, axis: int, to: list[str], of: list[str]) -> None:
         """The innermost axis: its middle is one copy."""

@@ -106,9 +106,11 @@ class TensorScatterLowering(ScatterLowering):
         self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
         b, r, s = f.fresh("b"), f.fresh("r"), f.fresh("s")
         written = Block((block,), (1,), (1,), cache.dtype)
-        with f.block(f"for (int {b} = 0; {b} < {cache.shape[0]}; ++{b})"), f.block(
-            f"for (int {r} = 0; {r} < {rows}; ++{r})"
-        ), f.block(f"for (int {s} = 0; {s} < {steps}; ++{s})"):
+        with (
+            f.block(f"for (int {b} = 0; {b} < {cache.shape[0]}; ++{b})"),
+            f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"),
+            f.block(f"for (int {s} = 0; {s} < {steps}; ++{s})"),
+        ):
             row = f"({b} * {rows} + {r})"
             place = f"{begin}[{b}] + {s}"
             if self.node.attrs["circular"]:
@@ -139,11 +141,10 @@ class SumIntoLowering(Lowering):
         r, i = f.fresh("r"), f.fresh("i")
         f.line(f"memset({y}, 0, {rows * size} * sizeof({x.dtype.c}));")
         element = Block((), (), (), x.dtype)
-        with f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"), f.block(
-            f"for (int {i} = 0; {i} < {len(kept)}; ++{i})"
+        with (
+            f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"),
+            f.block(f"for (int {i} = 0; {i} < {len(kept)}; ++{i})"),
         ):
             target = plus(y, f"{r} * {size}", f"{to}[{i}]")
             element.join(f, target, plus(source, f"{r} * {count}", f"{of}[{i}]"), "add")
         f.line("return 0;")
-
-

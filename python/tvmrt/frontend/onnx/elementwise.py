@@ -60,7 +60,7 @@ _BINARY = {
     "Xor": "logical_xor",
 }
 
-_VARIADIC = {"Max": "max", "Min": "min", "Sum": "add"}
+_VARIADIC = {"Max": "max", "Mean": "add", "Min": "min", "Sum": "add"}
 
 
 @onnx_op(*_UNARY)
@@ -73,7 +73,7 @@ def binary(ctx: NodeContext) -> Value:
     return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
 
 
-@onnx_op(*_VARIADIC)
+@onnx_op("Max", "Min", "Sum")
 def variadic(ctx: NodeContext) -> Value:
     result = ctx.required(0)
     for index in range(1, len(ctx.inputs)):

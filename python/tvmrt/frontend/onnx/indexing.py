@@ -86,9 +86,7 @@ def scatter_elements(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
     inputs = [x, _indices(ctx, 1, x.shape[axis]), ctx.required(2)]
-    return ctx.emit(
-        "scatter_elements", inputs, axis=axis, reduction=ctx.attr("reduction", "none")
-    )
+    return ctx.emit("scatter_elements", inputs, axis=axis, reduction=ctx.attr("reduction", "none"))
 
 
 @onnx_op("ScatterND")

@@ -245,9 +245,7 @@ def pad_with(
     before, after = ([max(n, 0) for n in side] for side in (before, after))
     if not any(before) and not any(after):
         return x
-    if mode != "constant" and any(
-        n == 0 and b + a > 0 for n, b, a in zip(x.shape, before, after)
-    ):
+    if mode != "constant" and any(n == 0 and b + a > 0 for n, b, a in zip(x.shape, before, after)):
         raise ValueError(f"there is no element of {x.type} to fill the padding with")
     inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
     return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)

@@ -1,0 +1,77 @@
+"""Batches of single-node networks: compiled together on first use, reported case by case."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pytest
+from nn_case import Case, build_model, case, reference, run_compiled
+
+__all__ = ["Batch", "Part", "case"]
+
+
+class Part:
+    """One case of a batch, the argument of a parametrised test."""
+
+    def __init__(self, batch: Batch, number: int) -> None:
+        self.batch = batch
+        self.number = number
+        self.case = batch.cases[number]
+
+    def check(self) -> None:
+        """Compare every output with the reference, in type, shape and value."""
+        wanted = self.batch.wanted(self.case)
+        found = self.batch.found(self.number)
+        for i, array in enumerate(wanted[: self.case.outputs]):
+            got, array = found[i], np.asarray(array)
+            assert (got.dtype, got.shape) == (array.dtype, array.shape)
+            np.testing.assert_allclose(
+                got, array, self.case.rtol, self.case.atol, equal_nan=True, err_msg=f"output {i}"
+            )
+
+
+class Batch:
+    """Cases in one opset. Iterating gives one pytest parameter a case.
+
+    ``evaluator`` is asked first for the expected outputs, the ONNX reference evaluator where it
+    does not know an operator or type.
+    """
+
+    def __init__(self, opset: int, cases: Iterable[Case], evaluator: str = "onnxruntime") -> None:
+        self.opset = opset
+        self.cases = list(cases)
+        self.evaluator = evaluator
+        self._found: list[list[np.ndarray] | None] | None = None
+
+    def __iter__(self) -> Iterator:
+        for number, each in enumerate(self.cases):
+            yield pytest.param(Part(self, number), id=f"{each.op}-{each.id}-opset{self.opset}")
+
+    def wanted(self, each: Case) -> list[np.ndarray]:
+        if each.wanted is None and self.evaluator == "onnxruntime":
+            try:
+                return reference(each, self.opset, "onnxruntime")
+            except Exception:  # whatever onnxruntime raises for what it has not implemented
+                return reference(each, self.opset, "reference")
+        return reference(each, self.opset, "reference")
+
+    def found(self, number: int) -> list[np.ndarray]:
+        """What the compiled network gives. A case that spoils the batch is compiled alone."""
+        if self._found is None:
+            try:
+                self._found = self._run(self.cases)
+            except Exception:  # the case at fault raises it again, the others pass
+                self._found = [None] * len(self.cases)
+        result = self._found[number]
+        return self._run([self.cases[number]])[0] if result is None else result
+
+    def _run(self, cases: list[Case]) -> list[list[np.ndarray]]:
+        model, feeds = build_model(cases, self.opset)
+        with tempfile.TemporaryDirectory() as folder:
+            found = run_compiled(model, feeds, folder)
+        return [
+            [found[f"c{number}_o{i}"] for i in range(each.outputs)]
+            for number, each in enumerate(cases)
+        ]

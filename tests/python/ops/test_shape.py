@@ -1,0 +1,244 @@
+"""Operators that change shapes, move elements, cut and join."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import Batch, case
+from onnx import helper
+from onnx_graph import model as graph_of
+
+from tvmrt import pipeline
+from tvmrt.error import UnsupportedError
+
+RNG = np.random.default_rng(12)
+
+
+def f32(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def i64(*numbers):
+    return np.array(numbers, np.int64)
+
+
+def exact(id, op, inputs, constants=(), **attrs):
+    return case(id, op, inputs, constants, rtol=0, atol=0, **attrs)
+
+
+def reshape_cases():
+    yield exact("minus-one", "Reshape", [f32(2, 3, 4), i64(4, -1)], [1])
+    yield exact("zero-copies", "Reshape", [f32(2, 3, 4), i64(0, 12)], [1])
+    yield exact("allowzero", "Reshape", [f32(0, 3), i64(3, 0)], [1], allowzero=1)
+    yield exact("scalar", "Reshape", [f32(1, 1), i64()], [1])
+    for axis in (0, 1, 2, 3, -1):
+        yield exact(f"axis{axis}", "Flatten", [f32(2, 3, 4)], axis=axis)
+    yield exact("all", "Squeeze", [f32(1, 3, 1)])
+    yield exact("one", "Squeeze", [f32(1, 3, 1), i64(-1)], [1])
+    yield exact("two", "Unsqueeze", [f32(3, 4), i64(0, -1)], [1])
+    yield exact("plain", "Transpose", [f32(2, 3, 4)])
+    for perm in ((0, 2, 1), (1, 2, 0), (2, 0, 1)):
+        yield exact(f"perm{perm}", "Transpose", [f32(2, 30, 40)], perm=list(perm))
+    for mode in ("DCR", "CRD"):
+        yield exact(mode, "DepthToSpace", [f32(2, 18, 3, 5)], blocksize=3, mode=mode)
+    yield exact("2", "SpaceToDepth", [f32(2, 3, 4, 6)], blocksize=2)
+    yield exact("rows", "Expand", [f32(3, 1), i64(2, 1, 6)], [1])
+    yield exact("both-ways", "Expand", [f32(2, 1, 4), i64(3, 1)], [1])
+    yield exact("three", "Tile", [f32(2, 3, 4), i64(2, 1, 3)], [1])
+    yield exact("one", "Tile", [f32(3), i64(4)], [1])
+    yield exact("shape", "Shape", [f32(2, 3, 4)])
+    yield exact("part", "Shape", [f32(2, 3, 4)], start=1)
+    yield exact("cut", "Shape", [f32(2, 3, 4)], start=-9, end=-1)
+    yield exact("size", "Size", [f32(2, 3, 4)])
+    value = helper.make_tensor("value", 7, [1], [5])
+    yield exact("i64", "ConstantOfShape", [i64(2, 3)], [0], value=value)
+    yield exact("plain", "ConstantOfShape", [i64(4)], [0])
+    yield exact("i64", "Range", [np.array(n) for n in (10, 1, -3)], [0, 1, 2])
+    numbers = [np.array(n, np.float32) for n in (0.5, 2.2, 0.25)]
+    yield case("f32", "Range", numbers, [0, 1, 2], rtol=1e-6)
+    yield exact("empty", "Range", [np.array(n) for n in (5, 1, 2)], [0, 1, 2])
+    yield exact("plain", "EyeLike", [f32(3, 4)])
+    yield exact("shifted", "EyeLike", [f32(4, 3)], k=-1, dtype=7)
+    yield exact("center", "CenterCropPad", [f32(5, 4, 3), i64(3, 7, 3)], [1])
+    yield exact("odd", "CenterCropPad", [f32(5, 4), i64(8, 1)], [1])
+    yield exact("axes", "CenterCropPad", [f32(5, 4, 3), i64(2, 6)], [1], axes=[2, 0])
+    for upper in (0, 1):
+        for k in (-2, 0, 1, 5):
+            inputs = [f32(2, 4, 5), np.array(k)]
+            yield exact(f"upper{upper}-k{k}", "Trilu", inputs, [1], upper=upper)
+        yield exact(f"upper{upper}-computed", "Trilu", [f32(4, 5), np.array(1)], upper=upper)
+    yield exact("i64", "Trilu", [RNG.integers(0, 9, (3, 3))])
+
+
+RESHAPE = Batch(18, reshape_cases())
+
+
+def cut_cases():
+    x = f32(5, 6, 7)
+    yield exact("plain", "Slice", [x, i64(1, 0), i64(4, 3)], [1, 2])
+    yield exact("axes", "Slice", [x, i64(1), i64(99), i64(-1)], [1, 2, 3])
+    yield exact("steps", "Slice", [x, i64(0, 1), i64(5, 6), i64(0, 2), i64(2, 3)], [1, 2, 3, 4])
+    reverse = [x, i64(-1, 4), i64(-99, 0), i64(0, 1), i64(-1, -2)]
+    yield exact("backwards", "Slice", reverse, [1, 2, 3, 4])
+    last = [x, i64(np.iinfo(np.int64).max), i64(np.iinfo(np.int64).min), i64(1), i64(-1)]
+    yield exact("backwards-all", "Slice", last, [1, 2, 3, 4])
+    yield exact("empty", "Slice", [x, i64(4), i64(2), i64(0)], [1, 2, 3])
+    yield exact("i32", "Slice", [x, *(np.array([n], np.int32) for n in (1, 4, 1))], [1, 2, 3])
+    yield exact("even", "Split", [f32(6, 4)], axis=0, num_outputs=3, outputs=3)
+    yield exact("uneven", "Split", [f32(7, 4)], axis=0, num_outputs=3, outputs=3)
+    yield exact("sizes", "Split", [f32(3, 8), i64(1, 5, 2)], [1], axis=-1, outputs=3)
+    yield exact("empty-part", "Split", [f32(3, 8), i64(0, 8)], [1], axis=1, outputs=2)
+    for axis in (0, 1, -1):
+        parts = [f32(2, 3, 4)] * 2
+        yield exact(f"axis{axis}", "Concat", parts, axis=axis)
+    yield exact("lengths", "Concat", [f32(2, 1, 4), f32(2, 5, 4), f32(2, 2, 4)], axis=1)
+    yield exact("empty", "Concat", [f32(2, 0), f32(2, 3)], axis=1)
+    yield exact("constants", "Concat", [f32(2), f32(3), f32(1)], [0, 2], axis=0)
+    yield exact("one", "Concat", [f32(2, 3)], axis=0)
+
+
+CUT = Batch(18, cut_cases())
+
+PADS = {
+    "inner": (0, 0, 0, 2, 0, 0, 0, 3),
+    "image": (0, 0, 1, 2, 0, 0, 3, 1),
+    "channels": (0, 2, 0, 0, 0, 1, 0, 0),
+    "all": (1, 1, 1, 1, 1, 1, 1, 1),
+    "cut": (0, 0, -1, 2, 0, 0, 1, -2),
+    "none": (0,) * 8,
+}
+
+
+def pad_cases():
+    for mode in ("constant", "reflect", "edge", "wrap"):
+        for name, pads in PADS.items():
+            if mode != "constant" and name in ("all", "cut", "channels"):
+                continue
+            yield exact(f"{mode}-{name}", "Pad", [f32(2, 3, 5, 6), i64(*pads)], [1], mode=mode)
+        yield exact(f"{mode}-row", "Pad", [f32(9), i64(4, 3)], [1], mode=mode)
+    for mode in ("reflect", "edge", "wrap"):
+        inputs = [f32(3, 4, 5), i64(2, 1, 1, 1, 2, 3)]
+        yield exact(f"{mode}-every-axis", "Pad", inputs, [1], mode=mode)
+    value = np.array(2.5, np.float32)
+    yield exact("value", "Pad", [f32(3, 4), i64(1, 0, 0, 2), value], [1, 2])
+    yield exact("computed-value", "Pad", [f32(3, 4), i64(1, 0, 0, 2), value], [1])
+    yield exact("axes", "Pad", [f32(2, 3, 4), i64(1, 2), None, i64(-1)], [1, 3])
+    numbers = RNG.integers(-9, 9, (3, 4))
+    yield exact("i64", "Pad", [numbers, i64(1, 1, 1, 1), np.array(-1)], [1, 2])
+    yield exact("u8", "Pad", [numbers.astype(np.uint8), i64(1, 1, 1, 1)], [1])
+    yield exact("bool", "Pad", [numbers > 0, i64(1, 1, 1, 1)], [1])
+    yield exact("empty", "Pad", [f32(0, 4), i64(1, 0, 2, 0)], [1])
+
+
+PAD = Batch(19, pad_cases())
+
+OLD = Batch(
+    9,
+    [
+        exact("attributes", "Slice", [f32(5, 6)], starts=[1, -3], ends=[9, -1], axes=[0, 1]),
+        exact("no-axes", "Slice", [f32(5, 6)], starts=[1], ends=[3]),
+        exact("attribute", "Squeeze", [f32(1, 3, 1)], axes=[0]),
+        exact("attribute", "Unsqueeze", [f32(3)], axes=[0, 2]),
+        exact("attribute", "Split", [f32(2, 5)], axis=1, split=[1, 4], outputs=2),
+        exact("even", "Split", [f32(4, 5)], outputs=2),
+        exact("attributes", "Pad", [f32(3, 4)], pads=[1, 0, 0, 2], value=1.5),
+        exact("reflect", "Pad", [f32(3, 4)], pads=[1, 0, 0, 2], mode="reflect"),
+        exact("plain", "DepthToSpace", [f32(1, 8, 2, 3)], blocksize=2),
+    ],
+)
+
+
+@pytest.mark.parametrize("part", [*RESHAPE])
+def test_reshape(part):
+    part.check()
+
+
+@pytest.mark.parametrize("part", [*CUT])
+def test_cut_and_join(part):
+    part.check()
+
+
+@pytest.mark.parametrize("part", [*PAD])
+def test_pad(part):
+    part.check()
+
+
+@pytest.mark.parametrize("part", [*OLD])
+def test_versions(part):
+    part.check()
+
+
+CHANNELS_LAST = {
+    "pad": [
+        helper.make_node("Pad", ["p"], ["y"], pads=[0, 0, 1, 2, 0, 0, 2, 1], mode="edge"),
+    ],
+    "pad-channels": [helper.make_node("Pad", ["p"], ["y"], pads=[0, 1, 0, 2, 0, 2, 0, 1])],
+    "argmax": [helper.make_node("ArgMax", ["p"], ["y"], axis=1)],
+    "argmax-rows": [helper.make_node("ArgMax", ["p"], ["y"], axis=3, keepdims=0)],
+    "reduce": [helper.make_node("ReduceSum", ["p"], ["y"], axes=[1])],
+    "gather": [
+        helper.make_node("Constant", [], ["i"], value_ints=[2, 0, 0]),
+        helper.make_node("Gather", ["p", "i"], ["y"], axis=1),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS_LAST)
+def test_after_convolution(name, tmp_path):
+    """Convolutions leave their channels innermost; what follows must see the logical order."""
+    from nn_case import run_compiled
+
+    x, w = f32(2, 3, 6, 7), f32(5, 3, 3, 3)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["p"], pads=[1] * 4), *CHANNELS_LAST[name]]
+    network = graph_of(nodes, {"x": x}, ["y"], {"w": w}, opset=12 if "reduce" in name else 10)
+    if "gather" in name:
+        network.opset_import[0].version = 12
+    if "pad" in name:
+        network.opset_import[0].version = 10
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(network.SerializeToString())
+    (wanted,) = session.run(None, {"x": x})
+    found = run_compiled(network, {"x": x}, tmp_path)["y"]
+    np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)
+
+
+REFUSED = {
+    "Reshape": ([f32(4), i64(2, 2)], "the shape|shape"),
+    "Expand": ([f32(1), i64(3)], "the shape"),
+    "Tile": ([f32(2), i64(2)], "repeats"),
+    "ConstantOfShape": ([i64(2)], "the shape"),
+    "Pad": ([f32(2), i64(1, 1)], "pads"),
+}
+
+
+@pytest.mark.parametrize("op", REFUSED)
+def test_computed_shape_is_refused(op):
+    arrays, what = REFUSED[op]
+    feeds = {f"x{i}": a for i, a in enumerate(arrays)}
+    network = graph_of([helper.make_node(op, list(feeds), ["y"], "layer")], feeds, ["y"], opset=18)
+    with pytest.raises(UnsupportedError, match=f"layer .*({what}).*must be a constant"):
+        pipeline.compile(network)
+
+
+WRONG = {
+    "reshape": ("Reshape", [f32(4), i64(3)], [1], {}, "do not fit shape"),
+    "squeeze": ("Squeeze", [f32(4), i64(0)], [1], {}, "extent 1"),
+    "split": ("Split", [f32(4), i64(1, 2)], [1], {}, "do not make up"),
+    "zero-step": ("Slice", [f32(4), i64(0), i64(4), i64(0), i64(0)], [1, 2, 3, 4], {}, "is 0"),
+    "blocks": ("DepthToSpace", [f32(1, 3, 2, 2)], [], {"blocksize": 2}, "no multiple"),
+    "over-cut": ("Pad", [f32(4), i64(-3, -3)], [1], {}, "cut more"),
+    "mirror-nothing": ("Pad", [f32(0), i64(1, 1)], [1], {"mode": "edge"}, "no element"),
+    "axis": ("Concat", [f32(2), f32(3)], [], {"axis": 3}, "axis 3"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_contradiction_is_named(name):
+    op, arrays, constants, attrs, what = WRONG[name]
+    each = {f"x{i}": a for i, a in enumerate(arrays)}
+    node = helper.make_node(op, list(each), ["y"], "layer", **attrs)
+    feeds = {k: a for i, (k, a) in enumerate(each.items()) if i not in constants}
+    weights = {k: a for i, (k, a) in enumerate(each.items()) if i in constants}
+    with pytest.raises(ValueError, match=f"layer .*{what}"):
+        pipeline.compile(graph_of([node], feeds, ["y"], weights, opset=18))
