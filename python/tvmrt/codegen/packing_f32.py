@@ -7,7 +7,7 @@ for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -92,6 +92,28 @@ class Tiles:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
         widths = ", ".join(str(width) for width in self.widths)
         return f"{{{self.block}, {self.blocks_per_group}, {{{widths}}}, {{{', '.join(self.names())}}}}}"
+
+
+def conv_row_pixels(
+    batch: int,
+    size: Sequence[int],
+    out: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads_before: Sequence[int],
+) -> int:
+    """Output pixels of what ``tvmrt_conv_f32`` takes as a row; lists by dimension, the last is the width.
+
+    All pixels of all images where the convolution is a matrix product; else the last dimension along
+    which there is anything to do.
+    """
+    per_dim = list(zip(size, out, kernel, strides, pads_before))
+    if all(s == o and (k, t, p) == (1, 1, 0) for s, o, k, t, p in per_dim):
+        return batch * int(np.prod(out))
+    for s, o, k, _, p in reversed(per_dim):
+        if (s, o, k, p) != (1, 1, 1, 0):
+            return o
+    return 1
 
 
 def _round_up(value: int, unit: int) -> int:

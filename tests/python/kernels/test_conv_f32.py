@@ -51,8 +51,10 @@ class Case:
 
     @property
     def row_pixels(self) -> int:
-        joined = self.kernel == (1, 1, 1) and self.stride == (1, 1, 1) and not np.any(self.pads)
-        return self.batch * int(np.prod(self.out)) if joined else self.out[2]
+        before = [pad[0] for pad in self.pads]
+        return packing.conv_row_pixels(
+            self.batch, self.size, self.out, self.kernel, self.stride, before
+        )
 
 
 NO_PADS = ((0, 0), (0, 0), (0, 0))
@@ -86,6 +88,8 @@ CASES = [
         pads=((0, 0), (0, 0), (3, 3)),
     ),
     Case("tall", (1, 40, 1), (6, 12), kernel=(1, 3, 1), pads=((0, 0), (1, 1), (0, 0))),
+    Case("deep", (30, 1, 1), (6, 12), kernel=(5, 1, 1), stride=(2, 1, 1), pads=((2, 2), (0, 0), (0, 0)), batch=2),
+    Case("tall-dilated", (3, 21, 1), (6, 12), kernel=(1, 3, 1), dilation=(1, 4, 1), pads=NO_PADS),
     Case("3d", (5, 6, 7), (4, 21), kernel=(3, 3, 3), pads=((1, 1), (1, 1), (1, 1))),
     Case(
         "3d-stride-dilation",

@@ -299,6 +299,27 @@ static inline int tvmrt_conv_f32_task(int task, TVMParallelGroupEnv* env, void* 
   return rc;
 }
 
+/* Moves the last dimension to the front: {a, b, c} becomes {c, a, b}. */
+static inline void tvmrt_conv_f32_rotate(int32_t triple[3]) {
+  const int32_t last = triple[2];
+  triple[2] = triple[1];
+  triple[1] = triple[0];
+  triple[0] = last;
+}
+
+/* An image of one column (a 1-D signal stored along its height) is turned, so that its rows are long. */
+static inline void tvmrt_conv_f32_turn(tvmrt_conv_f32_layer* layer) {
+  for (int turn = 0; turn < 2; turn++) {
+    if (layer->in[2] != 1 || layer->out[2] != 1 || layer->kernel[2] != 1 || layer->pad[2] != 0) return;
+    tvmrt_conv_f32_rotate(layer->in);
+    tvmrt_conv_f32_rotate(layer->out);
+    tvmrt_conv_f32_rotate(layer->kernel);
+    tvmrt_conv_f32_rotate(layer->stride);
+    tvmrt_conv_f32_rotate(layer->dilation);
+    tvmrt_conv_f32_rotate(layer->pad);
+  }
+}
+
 /* A 1x1 convolution of stride 1 sees no difference between the pixels of all rows and images: one
  * long row. */
 static inline void tvmrt_conv_f32_join_rows(tvmrt_conv_f32_layer* layer) {
@@ -318,8 +339,10 @@ static inline void tvmrt_conv_f32_join_rows(tvmrt_conv_f32_layer* layer) {
 /*!
  * \brief y = clamp(convolution(x, w) + bias + residual), then the epilogue.
  * \param layer Sizes, strides and bounds.
- * \param tiles Register tiles whose widths cover a row: out[2] pixels, or all pixels of a 1x1
- *        convolution of stride 1 without padding; the weights are packed for tiles->block.
+ * \param tiles Register tiles whose widths cover a row: all pixels of a 1x1 convolution of stride 1
+ *        without padding; out[2] pixels otherwise, or the length of the last other dimension that
+ *        is not of size 1 where the window, the input and the output are one column wide
+ *        (tvmrt.codegen.packing_f32.conv_row_pixels). The weights are packed for tiles->block.
  * \param x Input, [batch][in][x_stride].
  * \param w Packed weights, see above.
  * \param bias Padded bias, or NULL for none.
@@ -341,6 +364,7 @@ static inline int tvmrt_conv_f32(const tvmrt_conv_f32_layer* layer, const tvmrt_
   const int64_t outputs =
       (int64_t)layer->batch * layer->out[0] * layer->out[1] * layer->out[2] * layer->out_channels;
   tvmrt_conv_f32_join_rows(&joined);
+  tvmrt_conv_f32_turn(&joined);
   return tvmrt_launch(tvmrt_conv_f32_task, &job, outputs * tvmrt_conv_f32_window(layer),
                       TVMRT_PARALLEL_MIN_MACS);
 }
