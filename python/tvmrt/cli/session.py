@@ -87,6 +87,8 @@ class Session:
 
 def _make_executor(path: Path) -> Any:
     import tvmrt
+    from tvmrt.contrib.graph_executor import GraphModule
+    from tvmrt.runtime.executor.aot_executor import AotModule
 
     facts = library.describe(path).facts
     if "executor" not in facts:
@@ -95,9 +97,8 @@ def _make_executor(path: Path) -> Any:
             "'tvmrt inspect' lists what is in it"
         )
     factory = tvmrt.runtime.load_module(str(path))[facts["module_name"]]
-    if facts["executor"] == "aot":
-        return tvmrt.runtime.executor.AotModule(factory(tvmrt.cpu(0)))
-    return tvmrt.contrib.graph_executor.GraphModule(factory(tvmrt.cpu(0)))
+    make = AotModule if facts["executor"] == "aot" else GraphModule
+    return make(factory(tvmrt.cpu(0)))
 
 
 def compile_session(
