@@ -8,6 +8,7 @@ from . import (  # noqa: F401  (fill the table)
     quantized,
     recurrent,
     reduction,
+    resize,
     scan,
     view,
 )

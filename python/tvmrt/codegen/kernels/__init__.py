@@ -8,6 +8,7 @@ FAMILIES = (
     "pool",
     "quantized",
     "recurrent",
+    "resize",
     "softmax",
     "indexing",
     "scatter",
