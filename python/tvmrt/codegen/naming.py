@@ -18,8 +18,11 @@ def sanitize(name: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """A readable C identifier close to the name: no doubled or outer underscores."""
-    text = re.sub(r"_+", "_", sanitize(name)).strip("_") or "unnamed"
+    """A readable C identifier close to the name: no doubled or outer underscores.
+
+    Of names that a converter has joined by semicolons, the first.
+    """
+    text = re.sub(r"_+", "_", sanitize(name.split(";")[0])).strip("_") or "unnamed"
     if len(text) > MAX_LENGTH:
         # the end of a layer's path says more than its beginning
         text = text[-MAX_LENGTH:].lstrip("_")
