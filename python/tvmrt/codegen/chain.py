@@ -26,7 +26,7 @@ def headers_of(text: str) -> list[str]:
         found.append("scalar_int.h")
     if re.search(r"tvmrt_\w+_f(32|64)\(", text):
         found.append("scalar_inverse.h" if _RARE_FLOAT.search(text) else "scalar_math.h")
-    if "tvmrt_quantize_" in text:
+    if "quantize" in text:
         found.append("scalar_quant.h")
     return found
 

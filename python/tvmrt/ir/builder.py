@@ -9,6 +9,7 @@ import numpy as np
 
 from . import op as ops
 from .graph import Graph, Node, Value, constant
+from .quantized import remember_integers
 
 # Folding a node is refused above this size: a constant of the file may be expanded by a factor
 # of thousands (a Tile, an Expand), and memory would pay for what a loop does for nothing.
@@ -56,7 +57,9 @@ class Builder:
         types = rule.infer([None if v is None else v.type for v in inputs], attrs)
         folded = self._fold(rule, inputs, attrs, types)
         if folded is not None:
-            return [constant(a, f"{name}_{i}") for i, a in enumerate(folded)]
+            values = [constant(a, f"{name}_{i}") for i, a in enumerate(folded)]
+            remember_integers(op, inputs, attrs, values)
+            return values
         node = Node(op, inputs, attrs, name, self.sources, self.guard)
         node.outputs = [Value(self._fresh(name), t, node) for t in types]
         self.graph.nodes.append(node)

@@ -6,15 +6,15 @@ pointwise and fuse into loops; products are kernels that sum in int32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .dtype import DTYPES, DType
-from .graph import Node, TensorType, Value
+from .graph import Node, TensorType, Value, constant
 from .nn import Conv
-from .op import POINTWISE, Op, broadcast, register
+from .op import POINTWISE, VIEW, Op, broadcast, get_op, register
 
 STORAGE = ("int8", "uint8", "int16", "uint16")
 
@@ -64,8 +64,8 @@ class Quantize(Op):
 class Dequantize(Op):
     """Inputs: q, scale (a float type, which the result has), zero (the type of q).
 
-    (q - zero) * scale; all three broadcast. Not folded by the builder: a product of quantised
-    weights wants the integers (``transform/quantize.py`` folds what is left over).
+    (q - zero) * scale; all three broadcast. Folded results remember what they were made of, see
+    ``remember_integers``.
     """
 
     kind = POINTWISE
@@ -79,14 +79,17 @@ class Dequantize(Op):
             raise ValueError(f"zero point of type {zero.dtype} for elements of type {q.dtype}")
         return [TensorType(broadcast(q.shape, scale.shape, zero.shape), scale.dtype)]
 
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return [dequantize_array(*arrays)]
+
     def expression(self, node: Node, args: Sequence[str]) -> str:
         q, scale, zero = args
-        source, to = node.inputs[0].dtype, node.output.dtype.c
-        if zero == "0":
-            return f"({to}){q} * {scale}"
-        if source.bits < 32:
-            return f"({to})({q} - {zero}) * {scale}"
-        return f"({to})({source.c})((uint32_t){q} - (uint32_t){zero}) * {scale}"
+        steps = q if zero == "0" else f"{q} - {zero}"
+        if node.inputs[0].dtype.bits == 32 and zero != "0":
+            steps = f"(int32_t)((uint32_t){q} - (uint32_t){zero})"
+        if node.output.dtype.bits == 32:
+            return f"tvmrt_dequantize({steps}, {scale})"
+        return f"(double)({steps}) * {scale}"
 
 
 class _Product(Op):
@@ -150,9 +153,7 @@ def same_parameters(a: Node, b: Node) -> bool:
     """Whether two such nodes, per tensor, have equal parameters."""
     if not (is_per_tensor(a) and is_per_tensor(b)) or a.inputs[2].dtype != b.inputs[2].dtype:
         return False
-    return all(
-        v.data.reshape(()) == w.data.reshape(()) for v, w in zip(a.inputs[1:], b.inputs[1:])
-    )
+    return all(v.data.reshape(()) == w.data.reshape(()) for v, w in zip(a.inputs[1:], b.inputs[1:]))
 
 
 def storage_range(dtype: DType) -> tuple[int, int]:
@@ -161,11 +162,35 @@ def storage_range(dtype: DType) -> tuple[int, int]:
     return int(info.min), int(info.max)
 
 
-def constant_of(value: Value | None) -> np.ndarray | None:
-    """The elements of a constant, or of a dequantised constant; None for anything else."""
-    if value is None or value.data is not None:
-        return None if value is None else value.data
-    node = value.producer
-    if node is None or node.op != "dequantize" or not all(v.is_constant for v in node.inputs):
-        return None
-    return dequantize_array(*(v.data for v in node.inputs))
+def remember_integers(
+    op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], values: Sequence[Value]
+) -> None:
+    """Note on folded constants which integers they stand for.
+
+    A constant made by dequantising, or a view of one, gets a dequantize node as its producer
+    that is in no graph. Integer products find their weights by it; ``forget_integers`` ends it.
+    """
+    if op == "dequantize":
+        parts = list(inputs)
+    elif get_op(op).kind == VIEW and inputs[0].producer is not None:
+        parts = [_viewed(op, attrs, v, inputs[0]) for v in inputs[0].producer.inputs]
+    else:
+        return
+    node = Node("dequantize", parts, {}, values[0].name)
+    node.outputs = [values[0]]
+    values[0].producer = node
+
+
+def _viewed(op: str, attrs: dict[str, Any], part: Value, whole: Value) -> Value:
+    """A view of the integers or of their parameters, as of the dequantised whole."""
+    if part.type.size == 1:
+        return constant(part.data.reshape(()), part.name)
+    full = np.broadcast_to(part.data, whole.shape)
+    return constant(get_op(op).evaluate([full], attrs)[0], part.name)
+
+
+def forget_integers(values: Iterable[Value]) -> None:
+    """Make dequantised constants constants like any others."""
+    for value in values:
+        if value.is_constant:
+            value.producer = None

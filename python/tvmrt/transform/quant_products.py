@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
-from tvmrt.ir.quantized import constant_of, is_per_tensor, quantize_array, storage_range
+from tvmrt.ir.quantized import is_per_tensor, quantize_array, storage_range
 
 from .channel_constants import by_channel
 from .quant_moves import conversion
@@ -84,11 +84,8 @@ def _product(b: Builder, node: Node) -> Value | None:
     if bias is None or whole is not None:
         return out
     if op == "qconv":
-        values = constant_of(bias)
-        shape = (-1, *[1] * (out.type.rank - 2))
-        bias = b.emit("reshape", [bias], shape=(out.shape[1], *shape[1:])) if values is None else (
-            b.const(values.reshape(shape), bias.name)
-        )
+        shape = (out.shape[1], *[1] * (out.type.rank - 2))
+        bias = b.emit("reshape", [bias], shape=shape)
     return b.emit("add", [out, bias], node.name)
 
 
@@ -128,7 +125,7 @@ def _sums_fit(w, w_zero, axis: int, x: Value, x_zero: int, bias) -> bool:
 
 def _row(value: Value, result: Value, axis: int) -> np.ndarray | None:
     """A constant that broadcasts to the result, as one float64 an output channel."""
-    data = constant_of(value)
+    data = value.data
     if data is None:
         return None
     if data.ndim == 1 and axis == 1 and data.size == result.shape[1]:
@@ -199,14 +196,12 @@ def _bias(b: Builder, node: Node, uses: _Uses) -> Value | None:
         if whole is not None:
             b.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
             inputs = [*product.inputs[:3], b.const(whole, f"{product.name}_bias")]
-            return b.emit(
-                product.op, [*inputs, product.inputs[4]], product.name, **product.attrs
-            )
+            return b.emit(product.op, [*inputs, product.inputs[4]], product.name, **product.attrs)
     return None
 
 
 def _row_of_sum(value: Value, product: Node) -> np.ndarray | None:
-    data = constant_of(value)
+    data = value.data
     if data is None:
         return None
     row = by_channel(product.output, data, RESULT_AXIS[product.op])
@@ -304,4 +299,3 @@ def _result(b: Builder, node: Node, uses: _Uses) -> Value | None:
     }
     inputs = [*product.inputs[:2], b.const(scale, f"{product.name}_scale"), bias]
     return b.emit(product.op, [*inputs, product.inputs[4]], product.name, **attrs)
-

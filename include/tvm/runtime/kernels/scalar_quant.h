@@ -1,6 +1,7 @@
 /*!
  * \file scalar_quant.h
- * \brief QuantizeLinear of single elements, for loops that compilers turn into vectors.
+ * \brief QuantizeLinear and DequantizeLinear of single elements, for loops that compilers turn into
+ * vectors.
  *
  * q = saturate(round(x / scale) + zero), ties to even. The quotient is bounded first, so that
  * adding 2 ^ 23 + 2 ^ 22 rounds it in its lowest bits without a call and without a mode; NaN
@@ -10,6 +11,22 @@
 #define TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
 
 #include <stdint.h>
+
+/*!
+ * \brief steps * scale: DequantizeLinear of an element less its zero point.
+ *
+ * Rounded by itself: where products and sums are fused, a sum of dequantised numbers would be
+ * rounded once instead of twice, and fall to the other side of a tie. The bound stands between
+ * the two and changes no number that a scale of use can give.
+ */
+static inline float tvmrt_dequantize(int32_t steps, float scale) {
+  const float product = (float)steps * scale;
+#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+  return product < 3.0e38f ? product : 3.0e38f;
+#else
+  return product;
+#endif
+}
 
 /*! \brief The nearest integer to v, which is kept between low and high, in +-2 ^ 21. */
 static inline int32_t tvmrt_round_between(float v, float low, float high) {

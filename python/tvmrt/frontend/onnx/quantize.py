@@ -16,7 +16,9 @@ from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
-from .convolution import pool_extents, window_attrs
+from .convolution import convolution, cropped, window_attrs
+from .linear import vector_product
+from .pooling import covers_all, pool_window
 from .registry import onnx_op
 
 MICROSOFT = "com.microsoft"
@@ -76,9 +78,7 @@ def quantized(
     zero = aligned(ctx, zero, x.shape, axis, block)
     if zero.dtype.name not in ("int8", "uint8", "int16", "uint16"):
         raise UnsupportedError(f"quantising to {zero.dtype} is not supported; use 8 or 16 bits")
-    return ctx.emit(
-        "quantize", [ctx.cast(x, "float32"), ctx.cast(scale, "float32"), zero]
-    )
+    return ctx.emit("quantize", [ctx.cast(x, "float32"), ctx.cast(scale, "float32"), zero])
 
 
 @onnx_op("DequantizeLinear")
@@ -93,9 +93,7 @@ def quantize_linear(ctx: NodeContext) -> Value:
     default = "uint8"
     if ctx.attr("output_dtype", 0):
         default = _type_name(ctx.attr("output_dtype"))
-    return quantized(
-        ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block, default
-    )
+    return quantized(ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block, default)
 
 
 def _type_name(code: int) -> str:
@@ -137,22 +135,6 @@ def dynamic_quantized(ctx: NodeContext, x: Value) -> tuple[Value, Value, Value]:
 # Products.
 
 
-def matrix_product(ctx: NodeContext, a: Value, b: Value) -> Value:
-    """MatMul, vectors included."""
-    drop_row, drop_column = len(a.shape) == 1, len(b.shape) == 1
-    if drop_row:
-        a = ctx.reshape(a, (1, *a.shape))
-    if drop_column:
-        b = ctx.reshape(b, (*b.shape, 1))
-    out = ctx.emit("matmul", [a, b])
-    shape = list(out.shape)
-    if drop_column:
-        del shape[-1]
-    if drop_row:
-        del shape[-1 if drop_column else -2]
-    return ctx.reshape(out, shape)
-
-
 def left_factor(ctx: NodeContext, q: Value, scale: Value, zero: Value | None) -> Value:
     """Dequantised rows: parameters are one number or one a row."""
     return dequantized(ctx, q, *_rows(ctx, (scale, zero), q, -2))
@@ -167,26 +149,23 @@ def _rows(ctx: NodeContext, parameters, q: Value, axis: int) -> list:
     """Parameters as ``dequantized`` takes them, with their axis; full ranks become vectors."""
     found = []
     for p in parameters:
-        if p is not None and len(p.shape) > 1:
-            if p.type.size not in (1, p.shape[axis]):
-                raise UnsupportedError(f"parameters {p.type} that differ by batch")
-            p = ctx.reshape(p, (p.type.size,))
-        found.append(p)
+        if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
+            raise UnsupportedError(f"parameters {p.type} that differ by batch")
+        found.append(_flat(ctx, p))
     return [*found, axis if len(q.shape) > 1 else 0]
 
 
 @onnx_op("QLinearConv")
 def qlinear_conv(ctx: NodeContext) -> Value:
-    x, w = ctx.required(0), ctx.required(3)
-    attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
-    inputs = [
-        dequantized(ctx, x, ctx.required(1), ctx.input(2)),
-        dequantized(ctx, w, ctx.required(4), ctx.input(5), 0),
-    ]
-    if ctx.input(8) is not None:
-        inputs.append(_int_bias(ctx, ctx.required(8), ctx.required(1), ctx.required(4)))
-    out = ctx.emit("conv", inputs, groups=ctx.attr("group", 1), **attrs)
-    return quantized(ctx, out, ctx.required(6), ctx.input(7), default=x.dtype.name)
+    q, w, bias = ctx.required(0), ctx.required(3), ctx.input(8)
+    attrs = window_attrs(ctx, q.shape[2:], w.shape[2:])
+    x = dequantized(ctx, q, ctx.required(1), ctx.input(2))
+    w = dequantized(ctx, w, ctx.required(4), ctx.input(5), 0)
+    if bias is not None:
+        bias = _int_bias(ctx, bias, ctx.required(1), ctx.required(4))
+    x = cropped(ctx, x, attrs)
+    out = convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
+    return quantized(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
 
 
 def _int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
@@ -201,7 +180,7 @@ def _int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> 
 def qlinear_matmul(ctx: NodeContext) -> Value:
     a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
     b = right_factor(ctx, ctx.required(3), ctx.required(4), ctx.input(5))
-    out = matrix_product(ctx, a, b)
+    out = vector_product(ctx, a, b)
     return quantized(
         ctx, out, ctx.required(6), ctx.input(7), -2, default=ctx.required(0).dtype.name
     )
@@ -240,7 +219,10 @@ def matmul_integer(ctx: NodeContext) -> Value:
 def integer_product(
     ctx: NodeContext, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None
 ) -> Value:
-    """The exact int32 product of (a - a_zero) and (b - b_zero); zeros one, or one a row or column."""
+    """The exact int32 product of (a - a_zero) and (b - b_zero).
+
+    Zero points are one number, one a row of a, or one a column of b.
+    """
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise UnsupportedError("an integer product of vectors; reshape them to matrices")
     a_zero, b_zero = (_flat_zero(ctx, z, axis) for z, axis in ((a_zero, -2), (b_zero, -1)))
@@ -274,13 +256,7 @@ def _flat_zero(ctx: NodeContext, zero: Value | None, axis: int) -> Value | None:
 
 def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> Value:
     """Float products over slices so short that every sum is exact, added up as integers."""
-    factors = []
-    for q, zero in ((a, a_zero), (b, b_zero)):
-        q = ctx.cast(q, "int32")
-        if zero is not None:
-            q = ctx.emit("sub", [q, ctx.cast(zero, "int32")])
-        factors.append(ctx.cast(q, "float32"))
-    a, b = factors
+    a, b = _centred(ctx, a, a_zero), _centred(ctx, b, b_zero)
     depth = a.shape[-1]
     total = None
     for start in range(0, depth, EXACT_FLOAT_PRODUCTS):
@@ -292,12 +268,21 @@ def _product_by_floats(ctx: NodeContext, a: Value, b: Value, a_zero, b_zero) -> 
     return total
 
 
+def _centred(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
+    """q - zero in floats, exactly."""
+    wide = ctx.cast(q, "int32")
+    if zero is not None:
+        wide = ctx.emit("sub", [wide, ctx.cast(zero, "int32")])
+    return ctx.cast(wide, "float32")
+
+
 @onnx_op("ConvInteger")
 def conv_integer(ctx: NodeContext) -> Value:
     x, w, x_zero, w_zero = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
     if not w.is_constant or not (w_zero is None or w_zero.is_constant):
         raise UnsupportedError("the weights of a ConvInteger are computed at run time")
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
+    x = cropped(ctx, x, attrs)
     attrs["groups"] = ctx.attr("group", 1)
     if x_zero is not None and x_zero.type.size != 1:
         raise UnsupportedError("a zero point for each channel of ConvInteger's input")
@@ -436,12 +421,12 @@ def qlinear_average_pool(ctx: NodeContext) -> Value:
     x = _ms_operand(ctx, 0)
     last = ctx.attr("channels_last", 0)
     x = _channels_first(ctx, x) if last else x
-    kernel = tuple(ctx.attr("kernel_shape"))
-    attrs = window_attrs(ctx, x.shape[2:], kernel)
-    attrs["out_spatial"] = pool_extents(ctx, x, kernel, attrs)
-    out = ctx.emit(
-        "avg_pool", [x], kernel=kernel, count_pads=ctx.attr("count_include_pad", 0), **attrs
-    )
+    x, attrs = pool_window(ctx, x)
+    if covers_all(x, attrs):
+        axes = tuple(range(2, len(x.shape)))
+        out = ctx.emit("reduce_mean", [x], axes=axes, keepdims=1)
+    else:
+        out = ctx.emit("avg_pool", [x], count_pads=ctx.attr("count_include_pad", 0), **attrs)
     return _ms_result(ctx, _channels_back(ctx, out) if last else out, 3)
 
 

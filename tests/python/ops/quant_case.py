@@ -1,0 +1,128 @@
+"""Small quantised networks side by side in one model, compared with onnxruntime as it stands.
+
+onnxruntime runs without graph optimisation: each operator computes what its definition says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+from nn_case import IR_VERSION, run_compiled
+from onnx import helper, numpy_helper
+
+
+class Net:
+    """A model under construction; methods return names of tensors.
+
+    ``outputs`` are compared: floats within ``float_steps`` of their own spread, integers by
+    ``steps`` at most, and nearly all of them exactly.
+    """
+
+    def __init__(self, seed: int = 0, opset: int = 21) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self.outputs: list[str] = []
+        self.labels: dict[str, str] = {}
+        self.feeds: dict[str, np.ndarray] = {}
+
+    def _name(self, kind: str) -> str:
+        return f"{kind}{len(self.nodes) + len(self.weights) + len(self.inputs)}"
+
+    def input(self, array: np.ndarray) -> str:
+        name = self._name("x")
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        self.inputs.append(helper.make_tensor_value_info(name, kind, array.shape))
+        self.feeds[name] = array
+        return name
+
+    def const(self, array: np.ndarray) -> str:
+        name = self._name("w")
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, op: str, *inputs: str | np.ndarray | None, domain: str = "", count=1, **attrs):
+        """A node; arrays among the inputs become constants. The name, or names, of its outputs."""
+        names = []
+        for each in inputs:
+            constant = each is not None and not isinstance(each, str)
+            names.append(self.const(each) if constant else each or "")
+        outputs = [f"{self._name('t')}_{i}" for i in range(count)]
+        label = f"{op}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, names, outputs, label, domain=domain, **attrs))
+        return outputs[0] if count == 1 else outputs
+
+    def numbers(self, *shape: int, spread: float = 3.0) -> np.ndarray:
+        return self.rng.normal(0, spread, shape).astype(np.float32)
+
+    def bytes(self, kind: str, *shape: int) -> np.ndarray:
+        low = -128 if kind == "int8" else 0
+        return self.rng.integers(low, low + 256, shape).astype(kind)
+
+    def quantize(self, x: str, scale, zero, **attrs) -> str:
+        return self.node("QuantizeLinear", x, scale, zero, **attrs)
+
+    def dequantize(self, x, scale, zero=None, **attrs) -> str:
+        return self.node("DequantizeLinear", x, scale, zero, **attrs)
+
+    def output(self, name: str, label: str = "") -> None:
+        self.outputs.append(name)
+        self.labels[name] = label or name
+
+    def model(self) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            "quantised",
+            self.inputs,
+            [helper.make_empty_tensor_value_info(n) for n in self.outputs],
+            self.weights,
+        )
+        domains = [("", self.opset)]
+        domains += [(d, 1) for d in sorted({n.domain for n in self.nodes} - {""})]
+        opsets = [helper.make_opsetid(*d) for d in domains]
+        model = helper.make_model(graph, opset_imports=opsets)
+        model.ir_version = IR_VERSION
+        return model
+
+    def reference(self) -> list[np.ndarray]:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(self.model().SerializeToString(), options)
+        return session.run(None, self.feeds)
+
+    def check(
+        self, folder: Path, steps: int = 1, share: float = 0.01, wanted: list | None = None
+    ) -> None:
+        """Compile and compare. ``share``: how many of an output's integers may be off at all."""
+        wanted = self.reference() if wanted is None else wanted
+        found = run_compiled(self.model(), self.feeds, folder)
+        problems = []
+        for name, expected in zip(self.outputs, wanted):
+            problem = _difference(found[name], np.asarray(expected), steps, share)
+            if problem:
+                problems.append(f"{self.labels[name]}: {problem}")
+        assert not problems, "\n".join(problems)
+
+
+def _difference(got: np.ndarray, expected: np.ndarray, steps: int, share: float) -> str:
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        return f"{got.dtype}{got.shape} instead of {expected.dtype}{expected.shape}"
+    off = np.abs(got.astype(np.float64) - expected.astype(np.float64))
+    if not off.size:
+        return ""
+    if got.dtype.kind == "f":
+        bound = 1e-5 * max(1.0, float(np.abs(expected).max()))
+        return "" if off.max() <= bound else f"off by {off.max():.3g}, at most {bound:.3g} allowed"
+    if off.max() > steps:
+        return f"off by {off.max():.0f} steps, {(off > steps).sum()} of {off.size} elements"
+    wrong = float((off > 0).mean())
+    if off.size >= 64 and wrong > share:
+        return f"{wrong:.1%} of the elements are off by a step"
+    return ""

@@ -1,0 +1,483 @@
+"""Quantised operators beside onnxruntime, and in networks that become integer kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from quant_case import Net
+
+MS = "com.microsoft"
+
+
+def scalar(number: float) -> np.ndarray:
+    return np.asarray(number, np.float32)
+
+
+def zero(kind: str, number: int = 0) -> np.ndarray:
+    return np.asarray(number, kind)
+
+
+# Conversions.
+
+
+@pytest.mark.parametrize("opset", [10, 13, 19, 21])
+def test_quantize_and_dequantize_per_tensor(tmp_path, opset):
+    net = Net(1, opset)
+    kinds = {"int8": -5, "uint8": 130}
+    if opset >= 21:
+        kinds |= {"int16": -300, "uint16": 4000}
+    for kind, point in kinds.items():
+        x = net.input(net.numbers(3, 50, spread=20.0))
+        q = net.quantize(x, scalar(0.37), zero(kind, point))
+        net.output(q, f"quantize to {kind}")
+        net.output(net.dequantize(q, scalar(0.37), zero(kind, point)), f"dequantize {kind}")
+    x = net.input(net.numbers(40))
+    q = net.quantize(x, scalar(0.05), None)
+    net.output(q, "no zero point")
+    net.output(net.dequantize(q, scalar(0.05)), "dequantize without zero point")
+    sums = net.input(net.rng.integers(-(2**24), 2**24, 60).astype(np.int32))
+    net.output(net.dequantize(sums, scalar(0.001)), "dequantize int32")
+    net.check(tmp_path, steps=0)
+
+
+def test_ties_round_to_even_and_ends_saturate(tmp_path):
+    net = Net()
+    ties = np.arange(-300, 300, dtype=np.float32) * 0.25
+    ends = np.array([np.inf, -np.inf, 1e30, -1e30, 3e9], np.float32)
+    x = net.input(np.concatenate([ties, ends]))
+    for kind, point in {"int8": 3, "uint8": 128}.items():
+        net.output(net.quantize(x, scalar(0.5), zero(kind, point)), kind)
+    net.check(tmp_path, steps=0)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_conversions_per_axis(tmp_path, axis):
+    net = Net(2)
+    shape = (4, 5, 6)
+    x = net.input(net.numbers(*shape))
+    scales = net.rng.uniform(0.01, 0.1, shape[axis]).astype(np.float32)
+    points = net.bytes("int8", shape[axis])
+    q = net.quantize(x, scales, points, axis=axis)
+    net.output(q, "quantize")
+    net.output(net.dequantize(q, scales, points, axis=axis), "dequantize")
+    net.check(tmp_path, steps=0)
+
+
+def test_conversions_by_blocks(tmp_path):
+    net = Net(3)
+    x = net.input(net.numbers(4, 10))
+    scales = net.rng.uniform(0.01, 0.1, (4, 4)).astype(np.float32)
+    points = net.bytes("uint8", 4, 4)
+    q = net.quantize(x, scales, points, axis=1, block_size=3)
+    net.output(q, "quantize")
+    net.output(net.dequantize(q, scales, points, axis=1, block_size=3), "dequantize")
+    net.check(tmp_path, steps=0)
+
+
+def test_parameters_computed_at_run_time(tmp_path):
+    net = Net(4)
+    x, scale = net.input(net.numbers(5, 7)), net.input(scalar(0.04))
+    point = net.input(zero("uint8", 77))
+    q = net.quantize(x, scale, point)
+    net.output(q, "quantize")
+    net.output(net.dequantize(q, scale, point), "dequantize")
+    net.check(tmp_path, steps=0)
+
+
+def test_dynamic_quantize_linear(tmp_path):
+    net = Net(5)
+    for label, array in {
+        "both signs": net.numbers(3, 40),
+        "positive": np.abs(net.numbers(50)) + 1,
+        "negative": -np.abs(net.numbers(50)) - 1,
+        "zeros": np.zeros(9, np.float32),
+    }.items():
+        for i, name in enumerate(net.node("DynamicQuantizeLinear", net.input(array), count=3)):
+            net.output(name, f"{label} output {i}")
+    net.check(tmp_path)
+
+
+# Convolutions between conversions.
+
+LAYERS = {
+    "1x1": ((1, 16, 6, 7), (24, 16, 1, 1), {}),
+    "3x3": ((1, 8, 9, 8), (20, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "3x3-stride-2": ((1, 3, 11, 10), (16, 3, 3, 3), {"pads": [0, 0, 1, 1], "strides": [2, 2]}),
+    "depthwise": ((1, 24, 9, 9), (24, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 24}),
+    "depthwise-stride-2": (
+        (1, 40, 9, 9),
+        (40, 1, 3, 3),
+        {"pads": [1, 1, 1, 1], "group": 40, "strides": [2, 2]},
+    ),
+    "grouped": ((1, 12, 7, 7), (18, 4, 3, 3), {"pads": [1, 1, 1, 1], "group": 3}),
+    "dilated": ((1, 8, 12, 12), (8, 8, 3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
+    "one-channel": ((1, 1, 12, 9), (16, 1, 10, 4), {"pads": [4, 1, 5, 1], "strides": [2, 2]}),
+    "1-d": ((1, 6, 40), (10, 6, 5), {"pads": [2, 2]}),
+    "batch-2": ((2, 5, 6, 6), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
+}
+TYPES = {
+    "s8-s8": ("int8", -7, "int8", 0),
+    "u8-s8": ("uint8", 121, "int8", 0),
+    "u8-u8": ("uint8", 3, "uint8", 131),
+}
+
+
+def conv_with_conversions(net: Net, layer: str, types: str, bias: str, after, result="int8"):
+    """dequantize, Conv, ``after(net, y)``, quantize."""
+    shape, weights, attrs = LAYERS[layer]
+    kind, point, w_kind, w_point = TYPES[types]
+    channels, taps = weights[0], int(np.prod(weights[1:]))
+    x_scale = 0.03
+    w_scale = net.rng.uniform(0.005, 0.02, channels).astype(np.float32)
+    w_zero = np.full(channels, w_point, w_kind)
+    if types == "u8-u8":
+        w_scale, w_zero = w_scale[0], w_zero[0]
+    x = net.dequantize(net.input(net.bytes(kind, *shape)), scalar(x_scale), zero(kind, point))
+    w = net.dequantize(net.bytes(w_kind, *weights), w_scale, w_zero, axis=0)
+    inputs = [x, w]
+    if bias == "int":
+        scale = (np.float32(x_scale) * w_scale).astype(np.float32)
+        values = net.rng.integers(-3000, 3000, channels).astype(np.int32)
+        points = np.zeros_like(scale, np.int32)
+        inputs.append(net.dequantize(values, scale, points, axis=0))
+    elif bias == "float":
+        inputs.append(net.const(net.numbers(channels)))
+    y = after(net, net.node("Conv", *inputs, **attrs))
+    spread = 73.0 * x_scale * 73 * float(np.mean(w_scale)) * np.sqrt(taps)
+    if result is None:
+        return y
+    return net.quantize(y, scalar(spread / 50), zero(result, 12))
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_convolutions(tmp_path, types):
+    net = Net(6)
+    for layer in LAYERS:
+        for bias in ("int", "none"):
+            y = conv_with_conversions(net, layer, types, bias, lambda net, y: y)
+            net.output(y, f"{layer} bias {bias}")
+    net.check(tmp_path)
+
+
+def leaky(net: Net, y: str) -> str:
+    return net.node("LeakyRelu", y, alpha=0.1)
+
+
+AFTER = {
+    "relu": lambda net, y: net.node("Relu", y),
+    "relu6": lambda net, y: net.node("Clip", y, scalar(0), scalar(6)),
+    "band": lambda net, y: net.node("Clip", y, scalar(-1), scalar(2)),
+    "leaky": leaky,
+    "sigmoid": lambda net, y: net.node("Mul", y, net.node("Sigmoid", y)),
+    "add": lambda net, y: net.node("Relu", net.node("Add", y, net.numbers(1))),
+}
+
+
+@pytest.mark.parametrize("bias", ["int", "float"])
+def test_work_between_convolution_and_quantisation(tmp_path, bias):
+    net = Net(7)
+    for name, after in AFTER.items():
+        for layer in ("3x3", "depthwise", "1x1"):
+            y = conv_with_conversions(net, layer, "u8-s8", bias, after, "uint8")
+            net.output(y, f"{layer} {name}")
+    net.check(tmp_path)
+
+
+@pytest.mark.parametrize("bias", ["int", "float", "none"])
+def test_convolutions_with_float_results(tmp_path, bias):
+    net = Net(8)
+    for layer in LAYERS:
+        y = conv_with_conversions(net, layer, "s8-s8", bias, AFTER["relu"], None)
+        net.output(y, layer)
+    net.check(tmp_path)
+
+
+def test_weights_quantised_in_the_graph(tmp_path):
+    net = Net(9)
+    x = net.dequantize(net.input(net.bytes("uint8", 1, 8, 6, 6)), scalar(0.02), zero("uint8", 128))
+    scale = np.full(12, 0.01, np.float32)
+    w = net.quantize(net.const(net.numbers(12, 8, 3, 3, spread=0.3)), scale, None, axis=0)
+    w = net.dequantize(w, scale, np.zeros(12, np.uint8), axis=0)
+    y = net.node("Conv", x, w, net.numbers(12))
+    net.output(net.quantize(y, scalar(0.05), zero("uint8", 100)))
+    net.check(tmp_path)
+
+
+def test_residual_blocks(tmp_path):
+    net = Net(10)
+    x = net.input(net.bytes("int8", 1, 16, 8, 8))
+    shortcut = net.dequantize(x, scalar(0.05), zero("int8", 4))
+
+    def conv(y):
+        w = net.dequantize(net.bytes("int8", 16, 16, 3, 3), scalar(0.004), zero("int8"))
+        return net.node("Conv", y, w, pads=[1, 1, 1, 1])
+
+    def again(y, scale, point):
+        point = zero("int8", point)
+        return net.dequantize(net.quantize(y, scalar(scale), point), scalar(scale), point)
+
+    first = again(net.node("Relu", conv(shortcut)), 0.06, -128)
+    second = again(conv(first), 0.11, 3)
+    total = net.quantize(
+        net.node("Relu", net.node("Add", shortcut, second)), scalar(0.07), zero("int8", -128)
+    )
+    net.output(total, "sum of quantised tensors")
+    direct = net.node("Add", conv(shortcut), first)
+    net.output(net.quantize(direct, scalar(0.1), zero("int8", 1)), "sum before quantisation")
+    # a step of an inner tensor is up to two of the sum
+    net.check(tmp_path, steps=2)
+
+
+# What stands between convolutions.
+
+
+def test_moved_elements_stay_bytes(tmp_path):
+    net = Net(11)
+    s, z = scalar(0.1), zero("uint8", 60)
+    other, other_zero = scalar(0.07), zero("uint8", 20)
+
+    def x(*shape):
+        return net.dequantize(net.input(net.bytes("uint8", *shape)), s, z)
+
+    def out(y, label, scale=s, point=z):
+        net.output(net.quantize(y, scale, point), label)
+
+    out(net.node("Transpose", x(2, 3, 4), perm=[2, 0, 1]), "transpose")
+    out(net.node("Reshape", x(2, 3, 4), np.array([6, 4])), "reshape")
+    out(net.node("Concat", x(1, 2, 3), x(1, 4, 3), axis=1), "concat")
+    mixed = net.dequantize(net.input(net.bytes("uint8", 1, 4, 3)), other, other_zero)
+    out(net.node("Concat", x(1, 2, 3), mixed, axis=1), "concat of two scales")
+    out(net.node("MaxPool", x(1, 3, 8, 8), kernel_shape=[2, 2], strides=[2, 2]), "max pool")
+    out(net.node("MaxPool", x(1, 3, 8, 8), kernel_shape=[3, 3], pads=[1, 1, 1, 1]), "max pool 3x3")
+    pads = np.array([0, 0, 1, 1, 0, 0, 2, 1])
+    out(net.node("Pad", x(1, 2, 4, 4), pads), "pad with zeros")
+    out(net.node("Slice", x(5, 6), np.array([1]), np.array([4]), np.array([0])), "slice")
+    out(net.node("Relu", x(4, 5)), "relu")
+    out(x(4, 5), "other scale", other, other_zero)
+    net.check(tmp_path)
+
+
+def test_functions_between_conversions(tmp_path):
+    net = Net(12)
+    s, z = scalar(0.05), zero("int8", -10)
+    x = net.dequantize(net.input(net.bytes("int8", 4, 64)), s, z)
+    y = net.dequantize(net.input(net.bytes("int8", 4, 64)), scalar(0.02), zero("int8", 7))
+    unit, low = scalar(1 / 256), zero("int8", -128)
+    net.output(net.quantize(net.node("Sigmoid", x), unit, low), "sigmoid")
+    net.output(net.quantize(net.node("Tanh", x), scalar(1 / 128), zero("int8")), "tanh")
+    net.output(net.quantize(net.node("HardSwish", x), s, z), "hard swish")
+    net.output(net.quantize(net.node("LeakyRelu", x, alpha=0.2), s, z), "leaky relu")
+    net.output(net.quantize(net.node("Add", x, y), scalar(0.06), z), "add")
+    net.output(net.quantize(net.node("Mul", x, y), scalar(0.2), z), "mul")
+    net.output(net.quantize(net.node("Softmax", x, axis=-1), unit, low), "softmax")
+    net.check(tmp_path)
+
+
+def test_average_pooling(tmp_path):
+    net = Net(13)
+    for kind, point in {"int8": -11, "uint8": 9}.items():
+        x = net.dequantize(net.input(net.bytes(kind, 1, 20, 9, 8)), scalar(0.1), zero(kind, point))
+        args = scalar(0.0437), zero(kind, point)
+        net.output(net.quantize(net.node("GlobalAveragePool", x), *args), f"global {kind}")
+        y = net.node("AveragePool", x, kernel_shape=[9, 8])
+        net.output(net.quantize(y, *args), f"whole image {kind}")
+        y = net.node("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+        net.output(net.quantize(y, *args), f"2x2 {kind}")
+        y = net.node("AveragePool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        net.output(net.quantize(y, *args), f"3x3 padded {kind}")
+    net.check(tmp_path, share=0.02)
+
+
+# Matrix products.
+
+
+@pytest.mark.parametrize("columns", [1, 5, 40])
+def test_matrix_products_between_conversions(tmp_path, columns):
+    net = Net(14)
+    for rows, depth in ((1, 64), (7, 30), (3, 3), (20, 129)):
+        x = net.input(net.bytes("int8", rows, depth))
+        x = net.dequantize(x, scalar(0.04), zero("int8", 20))
+        w = net.bytes("int8", depth, columns)
+        scales = net.rng.uniform(0.005, 0.02, columns).astype(np.float32)
+        right = net.dequantize(w, scales, np.zeros(columns, np.int8), axis=1)
+        bias = net.rng.integers(-999, 999, columns).astype(np.int32)
+        bias = net.dequantize(bias, scales * np.float32(0.04), np.zeros(columns, np.int32), axis=0)
+        args = scalar(0.3), zero("int8", -3)
+        label = f"{rows} x {depth}"
+        y = net.node("MatMul", x, right)
+        net.output(net.quantize(y, *args), f"MatMul {label}")
+        net.output(net.node("Add", y, bias), f"MatMul + bias, float {label}")
+        y = net.node("Relu", net.node("Add", net.node("MatMul", x, right), bias))
+        net.output(net.quantize(y, *args), f"MatMul + bias + Relu {label}")
+        flipped = net.dequantize(w.T.copy(), scales, np.zeros(columns, np.int8), axis=0)
+        y = net.node("Gemm", x, flipped, bias, transB=1)
+        net.output(net.quantize(y, *args), f"Gemm {label}")
+    net.check(tmp_path)
+
+
+def test_batched_and_computed_factors(tmp_path):
+    net = Net(15)
+    x = net.dequantize(net.input(net.bytes("uint8", 2, 3, 5, 16)), scalar(0.02), zero("uint8", 99))
+    w = net.dequantize(net.bytes("int8", 16, 12), scalar(0.01), zero("int8"))
+    args = scalar(0.1), zero("uint8", 120)
+    net.output(net.quantize(net.node("MatMul", x, w), *args), "batched rows")
+    y = net.dequantize(net.input(net.bytes("uint8", 2, 3, 16, 4)), scalar(0.02), zero("uint8", 9))
+    net.output(net.quantize(net.node("MatMul", x, y), *args), "computed factor")
+    net.check(tmp_path)
+
+
+# Operators on quantised tensors.
+
+
+def test_qlinear_conv(tmp_path):
+    net = Net(16, 13)
+    for layer, (shape, weights, attrs) in LAYERS.items():
+        for types, (kind, point, w_kind, w_point) in TYPES.items():
+            channels, taps = weights[0], int(np.prod(weights[1:]))
+            per_channel = types != "u8-u8"
+            w_scale = net.rng.uniform(0.005, 0.02, channels if per_channel else ())
+            w_zero = np.full(w_scale.shape, w_point, w_kind)
+            x = net.input(net.bytes(kind, *shape))
+            y = net.node(
+                "QLinearConv", x, scalar(0.03), zero(kind, point),
+                net.bytes(w_kind, *weights), w_scale.astype(np.float32), w_zero,
+                scalar(0.04 * np.sqrt(taps)), zero(kind, point),
+                net.rng.integers(-3000, 3000, channels).astype(np.int32), **attrs,
+            )  # fmt: skip
+            net.output(y, f"{layer} {types}")
+    net.check(tmp_path)
+
+
+def test_qlinear_matmul(tmp_path):
+    net = Net(17)
+    for kind, w_kind in (("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")):
+        a, point = net.bytes(kind, 6, 33), zero(kind, 100)
+        b, w_point = net.bytes(w_kind, 33, 20), zero(w_kind, 0 if w_kind == "int8" else 120)
+        last = scalar(0.9), zero(kind, 100)
+        args = [net.input(a), scalar(0.05), point]
+        y = net.node("QLinearMatMul", *args, b, scalar(0.02), w_point, *last)
+        net.output(y, f"{kind} x {w_kind} weights")
+        y = net.node("QLinearMatMul", *args, net.input(b), scalar(0.02), w_point, *last)
+        net.output(y, f"{kind} x {w_kind} computed")
+        scales = net.rng.uniform(0.01, 0.03, 20).astype(np.float32)
+        y = net.node("QLinearMatMul", *args, b, scales, np.full(20, w_point), *last)
+        net.output(y, f"{kind} x {w_kind} by column")
+    net.check(tmp_path)
+
+
+def test_matmul_integer(tmp_path):
+    net = Net(18)
+    for rows, depth, columns in ((5, 40, 9), (1, 640, 128), (4, 700, 3)):
+        a, b = net.bytes("uint8", rows, depth), net.bytes("int8", depth, columns)
+        x, label = net.input(a), f"{rows} x {depth} x {columns}"
+        net.output(net.node("MatMulInteger", x, b), f"no zero points {label}")
+        fixed = zero("uint8", 130), zero("int8", 3)
+        net.output(net.node("MatMulInteger", x, b, *fixed), f"constant zero points {label}")
+        point = net.input(zero("uint8", 200))
+        y = net.node("MatMulInteger", x, b, point, zero("int8", 3))
+        net.output(y, f"computed zero {label}")
+        y = net.node("MatMulInteger", x, net.input(b), point, zero("int8", 3))
+        net.output(y, f"computed factor {label}")
+    net.check(tmp_path, steps=0)
+
+
+def test_conv_integer(tmp_path):
+    net = Net(19)
+    for layer in ("3x3", "3x3-stride-2", "1x1", "grouped"):
+        shape, weights, attrs = LAYERS[layer]
+        x, w = net.input(net.bytes("uint8", *shape)), net.bytes("uint8", *weights)
+        args = zero("uint8", 99), zero("uint8", 120)
+        net.output(net.node("ConvInteger", x, w, *args, **attrs), layer)
+        point = net.input(zero("uint8", 33))
+        y = net.node("ConvInteger", x, w, point, zero("uint8", 120), **attrs)
+        net.output(y, f"{layer}, zero point computed")
+    net.check(tmp_path, steps=0)
+
+
+def test_dynamically_quantised_products(tmp_path):
+    net = Net(20, 13)
+    x = net.input(net.numbers(4, 64))
+    b = net.bytes("int8", 64, 24)
+    scales = net.rng.uniform(0.01, 0.03, 24).astype(np.float32)
+    bias = net.numbers(24)
+    y = net.node("DynamicQuantizeMatMul", x, b, scales, np.zeros(24, np.int8), bias, domain=MS)
+    net.output(y, "DynamicQuantizeMatMul")
+    q = net.input(net.bytes("uint8", 4, 64))
+    y = net.node(
+        "MatMulIntegerToFloat", q, b, scalar(0.03), scales, zero("uint8", 120),
+        np.zeros(24, np.int8), bias, domain=MS,
+    )  # fmt: skip
+    net.output(y, "MatMulIntegerToFloat")
+    net.check(tmp_path)
+
+
+def test_qgemm(tmp_path):
+    net = Net(21, 13)
+    a = net.input(net.bytes("uint8", 5, 30))
+    left = [a, scalar(0.03), zero("uint8", 100)]
+    b = net.bytes("int8", 30, 14)
+    bias = net.rng.integers(-4000, 4000, 14).astype(np.int32)
+    right = [b, scalar(0.01), zero("int8"), bias]
+    flipped = [b.T.copy(), *right[1:]]
+    last = [scalar(0.3), zero("uint8", 90)]
+    net.output(net.node("QGemm", *left, *right, *last, domain=MS), "plain")
+    net.output(net.node("QGemm", *left, *flipped, *last, domain=MS, transB=1), "transB")
+    net.output(net.node("QGemm", *left, *right, domain=MS), "float result")
+    net.check(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_operators_of_onnxruntime(tmp_path, kind):
+    net = Net(22, 13)
+    point = zero(kind, 17)
+
+    def x(*shape):
+        return [net.input(net.bytes(kind, *shape)), scalar(0.0517), point]
+
+    def out(op, inputs, label="", scale=0.0431, at=3, **attrs):
+        y = [scalar(scale), zero(kind, at)]
+        net.output(net.node(op, *inputs, *y, domain=MS, **attrs), label or op)
+
+    constant = [net.bytes(kind, 1, 8, 1, 1), scalar(0.03), point]
+    out("QLinearAdd", [*x(2, 8, 3, 3), *x(2, 8, 3, 3)])
+    out("QLinearAdd", [*x(2, 8, 3, 3), *constant], "QLinearAdd broadcast")
+    out("QLinearMul", [*x(2, 8, 3, 3), *x(1, 8, 1, 1)], scale=0.2)
+    out("QLinearSigmoid", x(4, 33), scale=1 / 256, at=0)
+    out("QLinearLeakyRelu", x(4, 33), alpha=0.3)
+    out("QLinearGlobalAveragePool", x(1, 8, 7, 7), channels_last=0)
+    out("QLinearGlobalAveragePool", x(1, 7, 7, 8), "channels last", channels_last=1)
+    out("QLinearAveragePool", x(1, 8, 8, 8), kernel_shape=[2, 2], strides=[2, 2])
+    y = [scalar(0.06), zero(kind, 5)]
+    other = [net.input(net.bytes(kind, 2, 4)), scalar(0.09), zero(kind, 2)]
+    net.output(net.node("QLinearConcat", *y, *x(2, 3), *other, domain=MS, axis=1), "QLinearConcat")
+    net.check(tmp_path, share=0.02)
+
+
+def test_qlinear_softmax(tmp_path):
+    net = Net(23, 13)
+    for kind in ("int8", "uint8"):
+        x = [net.input(net.bytes(kind, 3, 12)), scalar(0.05), zero(kind, 17)]
+        y = [scalar(1 / 256), zero(kind, -128 if kind == "int8" else 0)]
+        net.output(net.node("QLinearSoftmax", *x, *y, domain=MS, opset=13, axis=-1), kind)
+    net.check(tmp_path, share=0.2)
+
+
+def test_four_bit_types_are_refused(tmp_path):
+    from tvmrt import pipeline
+    from tvmrt.error import UnsupportedError
+
+    graph = helper.make_graph(
+        [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], "q")],
+        "four",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3])],
+        [helper.make_empty_tensor_value_info("y")],
+        [
+            onnx.numpy_helper.from_array(scalar(0.1), "s"),
+            helper.make_tensor("z", onnx.TensorProto.INT4, [], [0]),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    with pytest.raises(UnsupportedError, match="int4"):
+        pipeline.compile(model, executor="aot")
