@@ -4,6 +4,7 @@ from . import (  # noqa: F401  (fill the table)
     data_movement,
     indexing,
     nn,
+    normalization,
     pointwise,
     quantized,
     recurrent,

@@ -123,3 +123,21 @@ def test_fused_with_skip(tmp_path):
         case("rms", "SkipSimplifiedLayerNormalization", [x, skip, row[0]], [2], epsilon=1e-5, **ms),
     ]
     check(cases, 17, tmp_path)
+
+
+def test_softmax(tmp_path):
+    # networks whose softmax follows a convolution run over channels that lie innermost
+    cases = [
+        case(f"{op} {shape} {axis}", op, [array(*shape)], axis=axis)
+        for op in ("Softmax", "LogSoftmax")
+        for shape, axis in (
+            ((3, 10), -1),
+            ((2, 5, 40), 2),
+            ((2, 5, 40), 1),
+            ((2, 21, 5, 4), 1),
+            ((2, 21, 5, 4), 2),
+            ((7, 4), 0),
+            ((1, 1, 3), 2),
+        )
+    ]
+    check(cases, 13, tmp_path)

@@ -5,6 +5,7 @@ from importlib import import_module
 FAMILIES = (
     "conv",
     "matmul",
+    "normalization",
     "pool",
     "quantized",
     "recurrent",

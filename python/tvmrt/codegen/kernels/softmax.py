@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from tvmrt.ir import Value
-from tvmrt.ir.program import Step
+from math import prod
 
-from ..lowering import DENSE, Lowering, lowers
+from tvmrt.ir import Value
+from tvmrt.ir.program import CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
+
+from ..lowering import Lowering, lowers, same_place
 from ..writer import FunctionWriter
 
 
@@ -13,20 +15,38 @@ from ..writer import FunctionWriter
 class SoftmaxLowering(Lowering):
     """Three passes over each row: the largest element, the sum of exponentials, the quotient."""
 
+    @property
+    def over_channels(self) -> bool:
+        """Whether the axis is that of the channels, which convolutions leave innermost."""
+        return self.node.attrs["axis"] == 1 and self.node.output.type.rank > 2
+
     def demand(self, value: Value) -> str:
-        return DENSE
+        return CHANNELS_LAST if self.over_channels else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return self.demand(self.node.output)
+
+    def result_order(self, index: int, accesses):
+        return channels_last_order(self.node.output.type.rank) if self.over_channels else None
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        return [(0, 0)]
+        return [(0, 0)] if same_place(step.reads[0].at, step.writes[0].at) else []
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        from math import prod
-
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         outer, count, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
         log = "log_" if self.node.attrs.get("log") else ""
         f.include("softmax.h")
-        f.line(
-            f"tvmrt_{log}softmax_f32({f.read(0)}, {f.write()}, {outer}, {count}, {inner});"
-        )
+        x, y = f.read(0), f.write()
+        if not self.over_channels:
+            f.line(f"return tvmrt_{log}softmax_f32({x}, {y}, {outer}, {count}, {inner});")
+            return
+        x_stride, y_stride = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
+        if x_stride == y_stride == count:
+            f.line(f"return tvmrt_{log}softmax_f32({x}, {y}, {outer * inner}, {count}, 1);")
+            return
+        with f.block(f"for (int64_t p = 0; p < {outer * inner}; ++p)"):
+            f.line(
+                f"tvmrt_{log}softmax_row_f32({x} + p * {x_stride}, {y} + p * {y_stride}, {count});"
+            )
         f.line("return 0;")

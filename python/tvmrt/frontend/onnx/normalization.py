@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
@@ -85,10 +83,12 @@ def _blend(ctx: NodeContext, old: Value, new: Value, keep: float) -> Value:
 
 @onnx_op("InstanceNormalization")
 def instance_normalization(ctx: NodeContext) -> Value:
-    x, rank = ctx.required(0), len(ctx.required(0).shape)
-    y, _, _ = standardized(ctx, x, range(2, rank), ctx.attr("epsilon", 1e-5))
-    scale, shift = (by_channel(ctx, ctx.required(i), rank) for i in (1, 2))
-    return affine(ctx, y, scale, shift)
+    x, scale, shift = (ctx.required(i) for i in range(3))
+    epsilon, rank = ctx.attr("epsilon", 1e-5), len(x.shape)
+    if x.dtype.name == "float32":
+        return ctx.emit("group_norm", [x, scale, shift], groups=x.shape[1], epsilon=epsilon)
+    y, _, _ = standardized(ctx, x, range(2, rank), epsilon)
+    return affine(ctx, y, by_channel(ctx, scale, rank), by_channel(ctx, shift, rank))
 
 
 @onnx_op("GroupNormalization")
@@ -96,25 +96,62 @@ def group_normalization(ctx: NodeContext) -> Value:
     x, groups = ctx.required(0), ctx.attr("num_groups")
     scale, shift = ctx.required(1), ctx.required(2)
     channels, rank = x.shape[1], len(x.shape)
+    epsilon = ctx.attr("epsilon", 1e-5)
     if groups < 1 or channels % groups:
         raise ValueError(f"{channels} channels do not fall into {groups} groups")
-    grouped = ctx.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
-    y, _, _ = standardized(ctx, grouped, range(2, rank + 1), ctx.attr("epsilon", 1e-5))
     if ctx.opset < 21:
         # one number a group
-        scale, shift = (ctx.reshape(v, (groups, *[1] * (rank - 1))) for v in (scale, shift))
-        return ctx.reshape(affine(ctx, y, scale, shift), x.shape)
+        scale, shift = (_repeated(ctx, v, channels // groups) for v in (scale, shift))
+    if x.dtype.name == "float32":
+        return ctx.emit("group_norm", [x, scale, shift], groups=groups, epsilon=epsilon)
+    grouped = ctx.reshape(x, (x.shape[0], groups, channels // groups, *x.shape[2:]))
+    y, _, _ = standardized(ctx, grouped, range(2, rank + 1), epsilon)
     y = ctx.reshape(y, x.shape)
     return affine(ctx, y, by_channel(ctx, scale, rank), by_channel(ctx, shift, rank))
+
+
+def _repeated(ctx: NodeContext, row: Value, count: int) -> Value:
+    """Every element ``count`` times."""
+    column = ctx.reshape(row, (row.type.size, 1))
+    return ctx.reshape(ctx.expand(column, (row.type.size, count)), (row.type.size * count,))
 
 
 @onnx_op("LayerNormalization")
 @onnx_op("LayerNormalization", domain="com.microsoft")
 def layer_normalization(ctx: NodeContext) -> list[Value]:
-    x = ctx.required(0)
-    axes = _trailing_axes(ctx, x)
-    y, centre, inverse = standardized(ctx, x, axes, ctx.attr("epsilon", 1e-5))
-    return [affine(ctx, y, ctx.input(1), ctx.input(2)), centre, inverse]
+    x, scale, shift = ctx.required(0), ctx.input(1), ctx.input(2)
+    axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
+    if not _asks_for(ctx, 1, 2):
+        return [over_rows(ctx, x, axes, epsilon, True, scale, shift)]
+    y, centre, inverse = standardized(ctx, x, axes, epsilon)
+    return [affine(ctx, y, scale, shift), centre, inverse]
+
+
+def _asks_for(ctx: NodeContext, *outputs: int) -> bool:
+    """Whether somebody may read one of these outputs."""
+    return any(i < len(ctx.node.output) and ctx.node.output[i] for i in outputs)
+
+
+def over_rows(
+    ctx: NodeContext,
+    x: Value,
+    axes: Sequence[int],
+    epsilon: float,
+    centre: bool,
+    scale: Value | None,
+    shift: Value | None,
+) -> Value:
+    """Layer norm, or (without ``centre``) RMS norm, over the last axes."""
+    width = prod(x.shape[a] for a in axes)
+    rows = all(v is None or v.type.size == width for v in (scale, shift))
+    if x.dtype.name == "float32" and rows and (scale is not None or shift is None):
+        inputs = [x, scale, shift]
+        return ctx.emit("layer_norm", inputs, axis=axes[0], epsilon=epsilon, centre=centre)
+    if centre:
+        y, _, _ = standardized(ctx, x, axes, epsilon)
+    else:
+        y, _ = root_mean_square(ctx, x, axes, epsilon)
+    return affine(ctx, y, scale, shift)
 
 
 def _trailing_axes(ctx: NodeContext, x: Value) -> list[int]:
@@ -131,26 +168,28 @@ def root_mean_square(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: f
 @onnx_op("RMSNormalization", "SimplifiedLayerNormalization")
 @onnx_op("SimplifiedLayerNormalization", domain="com.microsoft")
 def rms_normalization(ctx: NodeContext) -> list[Value]:
-    x = ctx.required(0)
-    y, inverse = root_mean_square(ctx, x, _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5))
-    return [affine(ctx, y, ctx.required(1), None), inverse]
+    x, scale = ctx.required(0), ctx.required(1)
+    axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
+    if not _asks_for(ctx, 1):
+        return [over_rows(ctx, x, axes, epsilon, False, scale, None)]
+    y, inverse = root_mean_square(ctx, x, axes, epsilon)
+    return [affine(ctx, y, scale, None), inverse]
 
 
 @onnx_op("SkipLayerNormalization", domain="com.microsoft")
-def skip_layer_normalization(ctx: NodeContext) -> list[Value]:
+def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
     total = _with_skip(ctx, ctx.input(4))
-    axes = [len(total.shape) - 1]
-    y, centre, inverse = standardized(ctx, total, axes, ctx.attr("epsilon", 1e-12))
-    return [affine(ctx, y, ctx.required(2), ctx.input(3)), centre, inverse, total]
+    scale, shift = ctx.required(2), ctx.input(3)
+    axes, epsilon = [len(total.shape) - 1], ctx.attr("epsilon", 1e-12)
+    # mean and deviation are never computed by inference
+    return [over_rows(ctx, total, axes, epsilon, True, scale, shift), None, None, total]
 
 
 @onnx_op("SkipSimplifiedLayerNormalization", domain="com.microsoft")
-def skip_rms_normalization(ctx: NodeContext) -> list[Value]:
+def skip_rms_normalization(ctx: NodeContext) -> list[Value | None]:
     total = _with_skip(ctx, ctx.input(3))
-    axes = [len(total.shape) - 1]
-    y, inverse = root_mean_square(ctx, total, axes, ctx.attr("epsilon", 1e-12))
-    # the second output is never computed by inference
-    return [affine(ctx, y, ctx.required(2), None), inverse, inverse, total]
+    axes, epsilon = [len(total.shape) - 1], ctx.attr("epsilon", 1e-12)
+    return [over_rows(ctx, total, axes, epsilon, False, ctx.required(2), None), None, None, total]
 
 
 def _with_skip(ctx: NodeContext, bias: Value | None) -> Value:
@@ -191,33 +230,11 @@ def lp_normalization(ctx: NodeContext) -> Value:
 
 @onnx_op("LRN")
 def lrn(ctx: NodeContext) -> Value:
-    """The sum over neighbouring channels is a 1x1 convolution with a band matrix."""
-    x, size = ctx.required(0), ctx.attr("size")
-    alpha, beta = ctx.attr("alpha", 1e-4), ctx.attr("beta", 0.75)
-    channels, rank = x.shape[1], len(x.shape)
-    before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
-    distance = np.arange(channels)[None, :] - np.arange(channels)[:, None]
-    band = np.where((distance >= -before) & (distance <= after), alpha / size, 0.0)
-    flat = ctx.reshape(x, (*x.shape[:2], prod(x.shape[2:])))
-    total = ctx.emit(
-        "conv",
-        [
-            ctx.emit("mul", [flat, flat]),
-            ctx.const(band[:, :, None], np.float32),
-            ctx.const(np.full(channels, ctx.attr("bias", 1.0)), np.float32),
-        ],
-        groups=1,
-        strides=(1,),
-        dilations=(1,),
-        pads_before=(0,),
-        pads_after=(0,),
+    return ctx.emit(
+        "lrn",
+        [ctx.required(0)],
+        size=ctx.attr("size"),
+        alpha=ctx.attr("alpha", 1e-4),
+        beta=ctx.attr("beta", 0.75),
+        bias=ctx.attr("bias", 1.0),
     )
-    if beta == 0.75:
-        # 1 / (root * root of root) is cheaper than a power
-        root = ctx.emit("sqrt", [total])
-        divisor = ctx.emit("mul", [root, ctx.emit("sqrt", [root])])
-        factor = ctx.emit("reciprocal", [divisor])
-    else:
-        factor = ctx.emit("pow", [total, ctx.scalar_like(-beta, x)])
-    y = ctx.emit("mul", [flat, factor])
-    return ctx.reshape(y, x.shape) if rank != 3 else y

@@ -1,0 +1,134 @@
+"""Normalisation of rows and of channels-last images in float32."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.program import (
+    CHANNELS_LAST,
+    DENSE,
+    Step,
+    channels_last_order,
+    pixel_stride,
+)
+
+from ..lowering import Lowering, lowers, same_place
+from ..writer import FunctionWriter, literal
+
+
+def number(value: float) -> str:
+    return literal(value, DTYPES["float32"])
+
+
+def print_layer(f: FunctionWriter, kind: str, members: dict[str, object]) -> None:
+    f.line(f"static const {kind} layer = {{")
+    for key, value in members.items():
+        f.line(f"    .{key} = {value},")
+    f.line("};")
+
+
+class _NormLowering(Lowering):
+    """Scale and shift may be missing, constant or computed."""
+
+    def row(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
+        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        if value is None:
+            return "NULL"
+        if value.is_constant:
+            return f.constant(name, value.data)
+        return f.name_read(step.read_values.index(value), name)
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
+            return []
+        return [(0, 0)] if same_place(step.reads[0].at, step.writes[0].at) else []
+
+
+@lowers("layer_norm")
+class LayerNormLowering(_NormLowering):
+    """Rows without gaps."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape, axis = self.node.output.shape, self.node.attrs["axis"]
+        width = prod(shape[axis:])
+        f.include("norm.h")
+        print_layer(
+            f,
+            "tvmrt_layer_norm_f32_layer",
+            {
+                "rows": prod(shape[:axis]),
+                "n": width,
+                "x_stride": width,
+                "y_stride": width,
+                "epsilon": number(self.node.attrs["epsilon"]),
+                "centre": int(self.node.attrs["centre"]),
+            },
+        )
+        scale, shift = self.row(step, f, 1, "scale"), self.row(step, f, 2, "shift")
+        f.line(f"return tvmrt_layer_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
+
+
+class _ImageNormLowering(_NormLowering):
+    """Channels innermost."""
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST
+
+    def result_order(self, index: int, accesses) -> tuple[int, ...]:
+        return channels_last_order(self.node.output.type.rank)
+
+    def strides(self, step: Step) -> dict[str, int | None]:
+        return {
+            "x_stride": pixel_stride(step.reads[0].at),
+            "y_stride": pixel_stride(step.writes[0].at),
+        }
+
+
+@lowers("group_norm")
+class GroupNormLowering(_ImageNormLowering):
+    """Instance norm too."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape = self.node.output.shape
+        f.include("norm.h")
+        print_layer(
+            f,
+            "tvmrt_group_norm_f32_layer",
+            {
+                "batch": shape[0],
+                "pixels": prod(shape[2:]),
+                "channels": shape[1],
+                "groups": self.node.attrs["groups"],
+                **self.strides(step),
+                "epsilon": number(self.node.attrs["epsilon"]),
+            },
+        )
+        scale, shift = self.row(step, f, 1, "scale"), self.row(step, f, 2, "shift")
+        f.line(f"return tvmrt_group_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
+
+
+@lowers("lrn")
+class LocalResponseNormLowering(_ImageNormLowering):
+    """Across neighbouring channels of a pixel."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape, attrs = self.node.output.shape, self.node.attrs
+        f.include("norm.h")
+        print_layer(
+            f,
+            "tvmrt_lrn_f32_layer",
+            {
+                "pixels": shape[0] * prod(shape[2:]),
+                "channels": shape[1],
+                **self.strides(step),
+                "size": attrs["size"],
+                "alpha": number(attrs["alpha"]),
+                "beta": number(attrs["beta"]),
+                "bias": number(attrs["bias"]),
+            },
+        )
+        f.line(f"return tvmrt_lrn_f32(&layer, {f.read(0)}, {f.write()});")
