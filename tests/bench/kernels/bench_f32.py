@@ -161,7 +161,7 @@ def conv_chain(
             f"int chain(float* a, float* b, const float** w) {{\n{calls}\n  return 0;\n}}",
         ]
     )
-    library = kb.build(folder, source, [*kb.OPTIMISE, "-march=native"], cc)
+    library = kb.build(folder, source, [*kb.OPTIMISE, "-march=native", "-mprefer-vector-width=512"], cc)
     packed = []
     for layer, (w, b), tile in zip(layers, weights, tiles):
         if layer.depthwise:
@@ -245,6 +245,159 @@ def bench_convolutions(machine: packing.Machine, folder: Path, cc: str, rounds: 
         )
 
 
+@dataclass(frozen=True)
+class Operator:
+    """One ONNX node on random inputs, and C that does the same: op(x, w, y), channels last where it has any."""
+
+    node: onnx.NodeProto
+    inputs: tuple[tuple[int, ...], ...]
+    code: str
+    packed: packing.Tiles | None = None
+    channels_last: bool = False
+
+
+def matmul_code(
+    batch: int, m: int, n: int, k: int, order: str, machine: packing.Machine
+) -> tuple[str, packing.Tiles]:
+    tiles = packing.choose_tiles(m, n, k, machine)
+    stride = {"PACKED": 0, "ROWS": n, "COLUMNS": k}[order]
+    return f"""
+#include <math.h>
+#include <tvm/runtime/kernels/matmul_f32.h>
+{chr(10).join(packing.unique_definitions([tiles]))}
+int op(const float* x, const float* w, float* y);
+int op(const float* x, const float* w, float* y) {{
+  static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
+  static const tvmrt_matmul_f32_layer layer = {{
+      .batch = {{1, {batch}}}, .m = {m}, .n = {n}, .k = {k}, .a_batch = {{0, {m * k}}},
+      .b_batch = {{0, {k * n}}}, .y_batch = {{0, {m * n}}}, .a_stride = {k}, .b_stride = {stride},
+      .y_stride = {n}, .lo = -INFINITY, .hi = INFINITY, .b_order = TVMRT_B_{order}}};
+  return tvmrt_matmul_f32(&layer, &tiles, x, w, NULL, NULL, y, NULL, NULL);
+}}""", tiles
+
+
+def operators(machine: packing.Machine) -> dict[str, Operator]:
+    node = helper.make_node
+    pool = """
+#include <tvm/runtime/kernels/pool.h>
+int op(const float* x, const float* w, float* y);
+int op(const float* x, const float* w, float* y) {
+  static const tvmrt_pool_f32_layer layer = {%s};
+  (void)w;
+  return tvmrt_pool_f32(&layer, x, y, NULL, NULL);
+}"""
+    rows = """
+#include <tvm/runtime/kernels/norm.h>
+int op(const float* x, const float* w, float* y);
+int op(const float* x, const float* w, float* y) { (void)w; %s }"""
+    one = "{1, 1, 1}"
+    maxpool = pool % (
+        f".kind = TVMRT_POOL_MAX, .batch = 1, .channels = 64, .in = {{1, 112, 112}}, .out = {{1, 56, 56}}, "
+        f".kernel = {{1, 3, 3}}, .stride = {{1, 2, 2}}, .dilation = {one}, .pad = {{0, 1, 1}}, .pad_end = {{0, 1, 1}}, "
+        ".x_stride = 64, .y_stride = 64"
+    )
+    average = pool % (
+        f".kind = TVMRT_POOL_AVERAGE, .batch = 1, .channels = 2048, .in = {{1, 7, 7}}, .out = {one}, "
+        f".kernel = {{1, 7, 7}}, .stride = {one}, .dilation = {one}, .x_stride = 2048, .y_stride = 2048"
+    )
+    lrn = rows % (
+        "static const tvmrt_lrn_f32_layer layer = {.pixels = 729, .channels = 256, .x_stride = 256, .y_stride = 256,"
+        " .size = 5, .alpha = 1e-4f, .beta = 0.75f, .bias = 1.0f}; return tvmrt_lrn_f32(&layer, x, y);"
+    )
+    norm = rows % (
+        "static const tvmrt_layer_norm_f32_layer layer = {128, 256, 256, 256, 1e-5f, 1};"
+        " return tvmrt_layer_norm_f32(&layer, x, w, NULL, y);"
+    )
+    cases = {
+        "max pool 3x3 s2 112 64": Operator(
+            node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+            ((1, 64, 112, 112),),
+            maxpool,
+            channels_last=True,
+        ),
+        "global average 7x7 2048": Operator(
+            node("GlobalAveragePool", ["x"], ["y"]), ((1, 2048, 7, 7),), average, channels_last=True
+        ),
+        "lrn 27x27 256": Operator(
+            node("LRN", ["x"], ["y"], size=5, alpha=1e-4, beta=0.75, bias=1.0),
+            ((1, 256, 27, 27),),
+            lrn,
+            channels_last=True,
+        ),
+        "softmax 128x1000": Operator(
+            node("Softmax", ["x"], ["y"], axis=-1),
+            ((128, 1000),),
+            rows % "return tvmrt_softmax_f32(x, y, 128, 1000, 1);",
+        ),
+        "layer norm 128x256": Operator(
+            node("LayerNormalization", ["x", "w"], ["y"], axis=-1), ((128, 256), (256,)), norm
+        ),
+    }
+    for name, (batch, m, n, k, order) in {
+        "dense 1x1024x1024": (1, 1, 1024, 1024, "PACKED"),
+        "dense 1x4096x4096": (1, 1, 4096, 4096, "PACKED"),
+        "dense 1x64x10": (1, 1, 10, 64, "PACKED"),
+        "dense 128x256x1024": (1, 128, 1024, 256, "PACKED"),
+        "matmul 64x64x64": (1, 64, 64, 64, "ROWS"),
+        "matmul 8x128x64x128": (8, 128, 128, 64, "ROWS"),
+        "matmul 8x128x128x64": (8, 128, 64, 128, "ROWS"),
+        "matmul 1x256x256": (1, 1, 256, 256, "ROWS"),
+    }.items():
+        code, tiles = matmul_code(batch, m, n, k, order, machine)
+        lead = (batch,) if batch > 1 else ()
+        cases[name] = Operator(
+            node("MatMul", ["x", "w"], ["y"]),
+            ((*lead, m, k), (*lead, k, n)),
+            code,
+            tiles if order == "PACKED" else None,
+        )
+    return cases
+
+
+def operator_session(case: Operator, arrays: list[np.ndarray]) -> onnxruntime.InferenceSession:
+    """The node alone; a right factor that we pack is a constant there too."""
+    value = helper.make_tensor_value_info
+    constants = [numpy_helper.from_array(arrays[1], "w")] if case.packed else []
+    names = ["x", "w"][: len(arrays) - len(constants)]
+    graph = helper.make_graph(
+        [case.node],
+        "operator",
+        [value(name, TensorProto.FLOAT, a.shape) for name, a in zip(names, arrays)],
+        [value("y", TensorProto.FLOAT, None)],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return session(model.SerializeToString())
+
+
+def bench_operators(machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
+    print(f"\n{'operator':24} {'ort us':>9} {'ours us':>9} {'speed':>6}")
+    for name, case in operators(machine).items():
+        if only not in name:
+            continue
+        rng = np.random.default_rng(2)
+        arrays = [rng.standard_normal(shape).astype(np.float32) for shape in case.inputs]
+        peer = operator_session(case, arrays)
+        feeds = dict(zip([i.name for i in peer.get_inputs()], arrays))
+        expected = peer.run(None, feeds)[0]
+        last = (lambda a: np.moveaxis(a, 1, -1)) if case.channels_last else (lambda a: a)
+        x = aligned(np.ascontiguousarray(last(arrays[0])).reshape(-1))
+        w = arrays[1] if len(arrays) > 1 else np.zeros(1, np.float32)
+        w = aligned(packing.pack_matmul(w, case.packed) if case.packed else w.reshape(-1))
+        y = aligned(np.zeros(expected.size, np.float32))
+        op = kb.build(folder, case.code, [*kb.OPTIMISE, "-march=native", "-mprefer-vector-width=512"], cc).op
+        px, pw, py = kb.pointer(x), kb.pointer(w), kb.pointer(y)
+        assert op(px, pw, py) == 0
+        np.testing.assert_allclose(
+            y.reshape(last(expected).shape), last(expected), rtol=1e-3, atol=1e-4 * float(np.abs(expected).max())
+        )
+        peer_s, ours_s = best_times(
+            [lambda: peer.run(None, feeds), lambda: op(px, pw, py)],  # noqa: B023
+            rounds,
+        )
+        print(f"{name:24} {peer_s * 1e6:9.2f} {ours_s * 1e6:9.2f} {peer_s / ours_s:6.2f}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
@@ -254,6 +407,7 @@ def main() -> None:
     machine = packing.Machine(16, 32, 1 << 20, packing.splits_wide_vectors())
     with tempfile.TemporaryDirectory() as folder:
         bench_convolutions(machine, Path(folder), options.cc, options.rounds, options.only)
+        bench_operators(machine, Path(folder), options.cc, options.rounds, options.only)
 
 
 if __name__ == "__main__":

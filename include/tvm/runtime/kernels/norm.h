@@ -16,15 +16,15 @@ static inline float tvmrt_row_deviation_f32(const float* x, float mean, int64_t 
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   const tvmrt_f32v middle = TVMRT_F32V(splat)(mean);
   tvmrt_f32v sum[2] = {TVMRT_F32V(splat)(0.0f), TVMRT_F32V(splat)(0.0f)};
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+  const int64_t whole = n / (2 * kLanes) * (2 * kLanes);
+  for (int64_t i = 0; i < whole; i += 2 * kLanes) {
     for (int j = 0; j < 2; j++) {
       const tvmrt_f32v each = TVMRT_F32V(load)(x + i + j * kLanes) - middle;
       sum[j] = TVMRT_F32V(fma)(each, each, sum[j]);
     }
   }
   float result = TVMRT_F32V(sum)(sum[0] + sum[1]);
-  for (; i < n; i++) result += (x[i] - mean) * (x[i] - mean);
+  for (int64_t i = whole; i < n; i++) result += (x[i] - mean) * (x[i] - mean);
   return result;
 }
 

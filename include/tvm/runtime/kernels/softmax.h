@@ -10,29 +10,74 @@
 
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
 static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
-  tvmrt_f32v largest = TVMRT_F32V(splat)(-INFINITY);
-  int64_t i = 0;
-  for (; i + TVMRT_SIMD_LANES_F32 <= n; i += TVMRT_SIMD_LANES_F32) {
-    largest = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i), largest);
+  enum { kLanes = TVMRT_SIMD_LANES_F32, kStep = 4 * kLanes };
+  tvmrt_f32v largest[4];
+  const int64_t whole = n / kStep * kStep;
+  for (int j = 0; j < 4; j++) largest[j] = TVMRT_F32V(splat)(-INFINITY);
+  for (int64_t i = 0; i < whole; i += kStep) {
+    for (int j = 0; j < 4; j++) {
+      largest[j] = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i + j * kLanes), largest[j]);
+    }
   }
-  float result = TVMRT_F32V(max_lane)(largest);
-  for (; i < n; i++) result = x[i] > result ? x[i] : result;
+  float result = TVMRT_F32V(max_lane)(
+      TVMRT_F32V(max)(TVMRT_F32V(max)(largest[0], largest[1]), TVMRT_F32V(max)(largest[2], largest[3])));
+  for (int64_t i = whole; i < n; i++) result = x[i] > result ? x[i] : result;
   return result;
 }
 
 /*! \brief The sum of n contiguous floats, in four vectors' worth of partial sums. */
 static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32 };
-  tvmrt_f32v sum[4] = {TVMRT_F32V(splat)(0.0f), TVMRT_F32V(splat)(0.0f), TVMRT_F32V(splat)(0.0f),
-                       TVMRT_F32V(splat)(0.0f)};
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32, kStep = 4 * kLanes };
+  tvmrt_f32v sum[4];
+  const int64_t whole = n / kStep * kStep;
+  for (int j = 0; j < 4; j++) sum[j] = TVMRT_F32V(splat)(0.0f);
+  for (int64_t i = 0; i < whole; i += kStep) {
     for (int j = 0; j < 4; j++) sum[j] += TVMRT_F32V(load)(x + i + j * kLanes);
   }
-  for (; i + kLanes <= n; i += kLanes) sum[0] += TVMRT_F32V(load)(x + i);
   float result = TVMRT_F32V(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
-  for (; i < n; i++) result += x[i];
+  for (int64_t i = whole; i < n; i++) result += x[i];
   return result;
+}
+
+/* e to the x for x <= 0, as differences from the largest are; 0 where the result is not normal (there
+   the exponent's bits come out as 0). A third less work than tvmrt_exp_f32(). */
+TVMRT_INLINE float tvmrt_softmax_exp_f32(float x) {
+  const float shift = 12582912.0f;
+  const float clamped = x < -88.0f ? -88.0f : x;
+  const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
+  const float n = shifted - shift;
+  float r = TVMRT_FMAF(n, -0.693359375f, clamped);
+  r = TVMRT_FMAF(n, 2.12194440e-4f, r);
+  float p = 1.3981999507e-3f;
+  p = TVMRT_FMAF(1.9875691500e-4f, r, p);
+  p = TVMRT_FMAF(p, r, 8.3334519073e-3f);
+  p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
+  p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
+  p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
+  p = TVMRT_FMAF(p, r, 1.0f);
+  p = TVMRT_FMAF(p, r, 1.0f);
+  return p * tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23);
+}
+
+/* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. */
+static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n) {
+  enum { kPart = 64 };
+  const int64_t whole = n / kPart * kPart;
+  float part[kPart], partial[kPart];
+  for (int j = 0; j < kPart; j++) partial[j] = 0.0f;
+  for (int64_t i = 0; i < whole; i += kPart) {
+    for (int j = 0; j < kPart; j++) part[j] = tvmrt_softmax_exp_f32(x[i + j] - largest);
+    for (int j = 0; j < kPart; j++) partial[j] += part[j];
+    if (y) memcpy(y + i, part, sizeof(part));
+  }
+  if (whole < n) {
+    const int rest = (int)(n - whole);
+    for (int j = 0; j < kPart; j++) part[j] = j < rest ? x[whole + j] - largest : -INFINITY;
+    for (int j = 0; j < kPart; j++) part[j] = tvmrt_softmax_exp_f32(part[j]);
+    for (int j = 0; j < kPart; j++) partial[j] += part[j];
+    if (y) memcpy(y + whole, part, (size_t)rest * sizeof(float));
+  }
+  return tvmrt_row_sum_f32(partial, kPart);
 }
 
 /*!
@@ -41,22 +86,14 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
  * A row of -INFINITY alone gives NaN, as the definition does.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
-  const float largest = tvmrt_row_max_f32(x, n);
-  for (int64_t i = 0; i < n; i++) y[i] = tvmrt_exp_f32(x[i] - largest);
-  const float scale = 1.0f / tvmrt_row_sum_f32(y, n);
+  const float scale = 1.0f / tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n);
   for (int64_t i = 0; i < n; i++) y[i] *= scale;
 }
 
 /*! \brief Log-softmax of one row of n contiguous floats; y may be x. */
 static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n) {
-  enum { kPart = 256 };
   const float largest = tvmrt_row_max_f32(x, n);
-  float part[kPart], sum = 0.0f;
-  for (int64_t i = 0; i < n; i += kPart) {
-    const int64_t count = n - i < kPart ? n - i : kPart;
-    for (int64_t j = 0; j < count; j++) part[j] = tvmrt_exp_f32(x[i + j] - largest);
-    sum += tvmrt_row_sum_f32(part, count);
-  }
+  const float sum = tvmrt_softmax_exp_row_f32(x, largest, NULL, n);
   const float offset = largest + tvmrt_log_f32(sum);
   for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
 }
@@ -82,7 +119,7 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
   }
   for (int64_t i = 0; i < job->n; i++) {
     for (int j = 0; j < count; j++) {
-      const float shifted = x[i * inner + j] - largest[j], e = tvmrt_exp_f32(shifted);
+      const float shifted = x[i * inner + j] - largest[j], e = tvmrt_softmax_exp_f32(shifted);
       y[i * inner + j] = job->log ? shifted : e;
       sum[j] += e;
     }
