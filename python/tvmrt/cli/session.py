@@ -52,7 +52,12 @@ class Session:
         return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in shapes]
 
     def _output_names(self) -> list[str]:
-        return [f"output{index}" for index in range(self.executor.get_num_outputs())]
+        """Return what the executor calls its outputs; graph executors say ``name:position``."""
+        shapes, _dtypes = self.executor.get_output_info()
+        named = [re.fullmatch(r"(.*):(\d+)", name) for name in shapes]
+        if not all(named):
+            return list(shapes)
+        return [match[1] for match in sorted(named, key=lambda match: int(match[2]))]
 
     def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
         """Return checked inputs by the library's names, which may be the C spelling of these."""

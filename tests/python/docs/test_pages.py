@@ -52,7 +52,7 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
 
 @every_page
 def test_links_lead_to_files(page):
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), f"{page} links to {target}"
