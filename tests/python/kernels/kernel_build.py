@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,7 @@ def has_compiler(name: str) -> bool:
 def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctypes.CDLL:
     """Compiles `source` and the backend above with `flags`; the same text is compiled once a folder."""
     text = "#include <tvm/runtime/c_backend_api.h>\n" + source + BACKEND
+    flags = [*flags, *EXTRA_FLAGS]
     key = hashlib.sha256("\0".join([cc, *flags, text]).encode()).hexdigest()[:16]
     path, library = folder / f"{key}.c", folder / f"{key}.so"
     if not library.exists():
@@ -132,8 +134,17 @@ def pointer(array: np.ndarray | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if array is None else array.ctypes.data)
 
 
+EXTRA_FLAGS = os.environ.get("TVMRT_TEST_CFLAGS", "").split()
+"""More flags for every build: a run under the address sanitiser sets them, see test_sanitised_f32.py."""
+
+
 def guarded(array: np.ndarray, fill: float = 1e30) -> tuple[np.ndarray, np.ndarray]:
-    """A copy of a float array that lies between 64 floats of `fill` on each side, and the whole buffer."""
+    """A copy of a float array that lies between 64 floats of `fill` on each side, and the whole buffer.
+
+    Under the address sanitiser the copy has an allocation to itself instead.
+    """
+    if EXTRA_FLAGS:
+        return np.array(array, np.float32, copy=True, order="C"), np.full(128, fill, np.float32)
     whole = np.full(array.size + 128, fill, np.float32)
     inner = whole[64:-64].reshape(array.shape)
     inner[...] = array
