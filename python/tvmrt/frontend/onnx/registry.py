@@ -26,6 +26,8 @@ FAMILIES = (
     "pooling",
     "recurrent",
     "normalization",
+    "attention",
+    "contributed",
     "resize",
     "control",
     "quantize",
