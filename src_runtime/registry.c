@@ -39,9 +39,11 @@ static int enter_builtins(void) {
 }
 
 static void lock_for_fork(void) { (void)pthread_rwlock_wrlock(&lock); }
-static void unlock_after_fork(void) { (void)pthread_rwlock_unlock(&lock); }
+static void unlock_in_parent(void) { (void)pthread_rwlock_unlock(&lock); }
+/* The child's thread is not the one that took the lock: it starts with a new one. */
+static void renew_in_child(void) { (void)pthread_rwlock_init(&lock, NULL); }
 static void watch_forks(void) {
-  (void)pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+  (void)pthread_atfork(lock_for_fork, unlock_in_parent, renew_in_child);
 }
 
 /* Take the lock; on failure it is not held. */

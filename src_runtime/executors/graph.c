@@ -331,7 +331,7 @@ static void* flatten(tvmrt_graph_executor* g, size_t entry) {
 static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->library, node->func_name, true, out));
   if (*out != NULL) return 0;
-  return tvmrt__fail("ValueError: the library has no function '%.80s', which node '%.60s' of the graph "
+  return tvmrt__fail("Cannot find function '%.80s' in the library, which node '%.60s' of the graph "
                      "calls.",
                      node->func_name, node->name);
 }
