@@ -17,6 +17,7 @@ from .lowering import ANY, Lowering, lowers
 from .writer import FunctionWriter
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
+LANES = 32  # partial results of one long row
 
 REDUCTIONS = (
     "reduce_sum",
@@ -25,7 +26,6 @@ REDUCTIONS = (
     "reduce_max",
     "reduce_min",
     "reduce_sum_square",
-    "reduce_l1",
 )
 
 
@@ -134,18 +134,70 @@ class _Printer:
         self.f.line(f"{accumulator} = {update};")
 
     def _narrow_body(self, names: Sequence[str]) -> None:
-        """The folded axes are innermost: one accumulator, in a register."""
+        """The folded axes are innermost: one accumulator, or a row of lanes where they are long."""
+        if self._folds_in_lanes():
+            self._lanes_body(names)
+            return
         f = self.f
         acc = f.fresh("acc")
         f.line(f"{self.dtype.c} {acc} = {self.rule.start_for(self.dtype)};")
         inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
         with ExitStack() as stack:
             for k, (loop, name) in enumerate(zip(self.folds, inner)):
-                if k == len(self.folds) - 1 and self.rule.combine:
+                if k == len(self.folds) - 1 and self._may_reorder():
                     f.line(f"#pragma omp simd reduction({self.rule.combine} : {acc})")
                 stack.enter_context(self._loop(name, loop))
             self._fold([*names, *inner], acc)
         self._finish(names, acc)
+
+    def _may_reorder(self) -> bool:
+        """Whether a pragma makes the fold vector code; not all compilers obey for extremes of
+        floats, and those that do not warn."""
+        return self.rule.combine is not None and (
+            not self.dtype.is_float or self.rule.combine in "+*"
+        )
+
+    def _folds_in_lanes(self) -> bool:
+        walked = range(self.out_operand)
+        return (
+            self.dtype.is_float
+            and self.rule.combine is not None
+            and bool(self.folds)
+            and self.folds[-1].extent >= 2 * LANES
+            and all(self.folds[-1].strides[i] in (0, 1) for i in walked)
+        )
+
+    def _lanes_body(self, names: Sequence[str]) -> None:
+        """Partial results side by side, so that no addition waits for the one before."""
+        f, last = self.f, self.folds[-1]
+        acc, lane = f.fresh("acc"), f.fresh("lane")
+        row = f"for (int {lane} = 0; {lane} < {LANES}; ++{lane})"
+        f.line(f"{self.dtype.c} {acc}[{LANES}];")
+        f.line(f"{row} {acc}[{lane}] = {self.rule.start_for(self.dtype)};")
+        outer = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+        inner, rest = outer.pop(), last.extent % LANES
+        whole = last.extent - rest
+        with ExitStack() as stack:
+            for loop, name in zip(self.folds, outer):
+                stack.enter_context(self._loop(name, loop))
+            head = f"for (int {inner} = 0; {inner} < {whole}; {inner} += {LANES})"
+            with f.block(head), f.block(row):
+                self._fold([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]")
+            if rest:
+                with f.block(f"for (int {lane} = 0; {lane} < {rest}; ++{lane})"):
+                    self._fold([*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]")
+        half = f.fresh("half")
+        with f.block(f"for (int {half} = {LANES // 2}; {half} > 0; {half} /= 2)"), f.block(
+            f"for (int {lane} = 0; {lane} < {half}; ++{lane})"
+        ):
+            f.line(self._join(f"{acc}[{lane}]", f"{acc}[{lane} + {half}]"))
+        self._finish(names, f"{acc}[0]")
+
+    def _join(self, a: str, b: str) -> str:
+        """The statement that takes partial result ``b`` into ``a``."""
+        if self.rule.combine in ("max", "min"):
+            return f"{a} = {b} {'>' if self.rule.combine == 'max' else '<'} {a} ? {b} : {a};"
+        return f"{a} = {a} {self.rule.combine} {b};"
 
     def _wide_body(self, names: Sequence[str]) -> None:
         """A kept axis is densest: a row of accumulators, the folded axes around it."""

@@ -25,10 +25,10 @@ class Part:
         wanted = self.batch.wanted(self.case)
         found = self.batch.found(self.number)
         for i, array in enumerate(wanted[: self.case.outputs]):
-            got, array = found[i], np.asarray(array)
-            assert (got.dtype, got.shape) == (array.dtype, array.shape)
+            got, golden = found[i], np.asarray(array)
+            assert (got.dtype, got.shape) == (golden.dtype, golden.shape)
             np.testing.assert_allclose(
-                got, array, self.case.rtol, self.case.atol, equal_nan=True, err_msg=f"output {i}"
+                got, golden, self.case.rtol, self.case.atol, equal_nan=True, err_msg=f"output {i}"
             )
 
 

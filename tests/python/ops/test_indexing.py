@@ -267,7 +267,7 @@ def test_index_outside_stops_the_run(name, tmp_path):
 def test_constant_index_outside_is_named():
     node = helper.make_node("Gather", ["x", "i"], ["y"], "pick")
     network = graph_of([node], {"x": f32(4)}, ["y"], {"i": i64(2, 4)})
-    with pytest.raises(ValueError, match="pick .*index 4 is outside an extent of 4"):
+    with pytest.raises(ValueError, match=r"pick .*index 4 is outside an extent of 4"):
         pipeline.compile(network)
 
 

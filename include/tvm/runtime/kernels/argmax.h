@@ -24,30 +24,31 @@
    code, which one pass that carries indices along is not. */
 #define TVMRT_DEFINE_ARG(KIND, NAME, TYPE, BETTER)                                                \
   static inline TYPE tvmrt_##KIND##_value_##NAME(const TYPE* x, int64_t count) {                  \
+    const int64_t whole = count - count % TVMRT_ARG_LANES;                                        \
     TYPE best = x[0];                                                                             \
-    int64_t i = 0;                                                                                \
-    if (count >= TVMRT_ARG_LANES) {                                                               \
+    if (whole > 0) {                                                                              \
       TYPE lane[TVMRT_ARG_LANES];                                                                 \
       for (int j = 0; j < TVMRT_ARG_LANES; ++j) lane[j] = x[j];                                   \
-      for (i = TVMRT_ARG_LANES; i + TVMRT_ARG_LANES <= count; i += TVMRT_ARG_LANES) {             \
+      for (int64_t i = TVMRT_ARG_LANES; i < whole; i += TVMRT_ARG_LANES) {                        \
         for (int j = 0; j < TVMRT_ARG_LANES; ++j) {                                               \
           lane[j] = x[i + j] BETTER lane[j] ? x[i + j] : lane[j];                                 \
         }                                                                                         \
       }                                                                                           \
       for (int j = 0; j < TVMRT_ARG_LANES; ++j) best = lane[j] BETTER best ? lane[j] : best;      \
     }                                                                                             \
-    for (; i < count; ++i) best = x[i] BETTER best ? x[i] : best;                                 \
+    for (int64_t i = whole; i < count; ++i) best = x[i] BETTER best ? x[i] : best;                \
     return best;                                                                                  \
   }                                                                                               \
   static inline int64_t tvmrt_##KIND##_find_##NAME(const TYPE* x, int64_t count, TYPE best,       \
                                                    int last) {                                    \
+    const int64_t whole = count - count % TVMRT_ARG_LANES;                                        \
     int64_t i = 0;                                                                                \
     if (last) {                                                                                   \
       for (i = count - 1; i > 0 && x[i] != best; --i) {                                           \
       }                                                                                           \
       return i;                                                                                   \
     }                                                                                             \
-    for (; i + TVMRT_ARG_LANES <= count; i += TVMRT_ARG_LANES) {                                  \
+    for (; i < whole; i += TVMRT_ARG_LANES) {                                                     \
       int hits = 0;                                                                               \
       for (int j = 0; j < TVMRT_ARG_LANES; ++j) hits |= x[i + j] == best;                         \
       if (hits) break;                                                                            \
