@@ -73,12 +73,61 @@ static inline void tvmrt_matmul_f32_pack(const tvmrt_matmul_f32_layer* layer, co
     }
     return;
   }
-  for (int i = 0; i < count; i++) {
-    const float* column = b + (int64_t)(c + i) * layer->b_stride;
-    for (int k = 0; k < layer->k; k++) panel[(int64_t)k * block + i] = column[k];
+  /* A few k at a time, so that the lines of the panel that are written stay in the cache. */
+  for (int k = 0; k < layer->k; k += 16) {
+    const int k_end = layer->k - k < 16 ? layer->k : k + 16;
+    for (int i = 0; i < count; i++) {
+      const float* column = b + (int64_t)(c + i) * layer->b_stride;
+      for (int j = k; j < k_end; j++) panel[(int64_t)j * block + i] = column[j];
+    }
+    for (int j = k; j < k_end; j++) {
+      for (int i = count; i < block; i++) panel[(int64_t)j * block + i] = 0.0f;
+    }
   }
-  for (int k = 0; k < layer->k; k++) {
-    for (int i = count; i < block; i++) panel[(int64_t)k * block + i] = 0.0f;
+}
+
+/* Scalar products of x with four rows of b, k floats each. */
+static inline void tvmrt_matmul_f32_dot4(const float* x, const float* const b[4], int k,
+                                         float result[4]) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  tvmrt_f32v sum[4];
+  const int whole = k / kLanes * kLanes;
+  for (int i = 0; i < 4; i++) sum[i] = TVMRT_F32V(splat)(0.0f);
+  for (int j = 0; j < whole; j += kLanes) {
+    const tvmrt_f32v each = TVMRT_F32V(load)(x + j);
+    for (int i = 0; i < 4; i++) {
+      sum[i] = TVMRT_F32V(fma)(each, TVMRT_F32V(load)(b[i] + j), sum[i]);
+    }
+  }
+  for (int i = 0; i < 4; i++) {
+    const tvmrt_f32v each = TVMRT_F32V(load_n)(x + whole, k - whole);
+    const tvmrt_f32v rest = TVMRT_F32V(load_n)(b[i] + whole, k - whole);
+    result[i] = TVMRT_F32V(sum)(TVMRT_F32V(fma)(each, rest, sum[i]));
+  }
+}
+
+/* Few rows times columns that lie along memory: every b is met so rarely that packing it is not worth it. */
+static inline void tvmrt_matmul_f32_dots(const tvmrt_tile_row_f32_args* row, const float* b,
+                                         const tvmrt_matmul_f32_layer* layer, int64_t begin,
+                                         int64_t end, int count) {
+  for (int64_t m = begin; m < end; m++) {
+    const float* x = row->tile.segments[0].x + m * layer->a_stride;
+    float* out = row->out + m * layer->y_stride;
+    for (int c = 0; c < count; c += 4) {
+      const float* columns[4];
+      float result[4];
+      for (int i = 0; i < 4; i++) {
+        columns[i] = b + (int64_t)(c + i < count ? c + i : count - 1) * layer->b_stride;
+      }
+      tvmrt_matmul_f32_dot4(x, columns, layer->k, result);
+      for (int i = 0; i < 4 && c + i < count; i++) {
+        float y = result[i] + (row->bias ? row->bias[c + i] : 0.0f);
+        if (row->residual) y += row->residual[m * layer->residual_stride + c + i];
+        y = y < layer->lo ? layer->lo : y;
+        out[c + i] = y > layer->hi ? layer->hi : y;
+      }
+    }
+    if (row->epilogue) row->epilogue(out, row->pixel + m, 1, row->channel, count, row->ctx);
   }
 }
 
@@ -102,12 +151,14 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   row.tile.residual_stride = layer->residual_stride;
   row.tile.lo = layer->lo;
   row.tile.hi = layer->hi;
+  const int few = layer->m <= TVMRT_MATMUL_FEW_ROWS;
   if (layer->b_order == TVMRT_B_PACKED) {
     row.w = b + (int64_t)(c / block) * layer->k * block;
-  } else if (layer->b_order == TVMRT_B_ROWS && layer->m <= TVMRT_MATMUL_FEW_ROWS &&
-             count == block) {
+  } else if (layer->b_order == TVMRT_B_ROWS && few && count == block) {
     row.w = b + c;
     row.tile.w_stride = layer->b_stride;
+  } else if (layer->b_order == TVMRT_B_COLUMNS && few) {
+    row.w = NULL;
   } else {
     tvmrt_matmul_f32_pack(layer, b, c, count, block, panel);
     row.w = panel;
@@ -121,6 +172,10 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   row.channel = c;
   row.epilogue = job->epilogue;
   row.ctx = job->ctx;
+  if (!row.w) {
+    tvmrt_matmul_f32_dots(&row, b + (int64_t)c * layer->b_stride, layer, begin, end, count);
+    return 0;
+  }
   return tvmrt_tile_row_f32(&row, begin, end, 0, count);
 }
 
