@@ -187,41 +187,38 @@ PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
 
 /* ---- for others ---- */
 
-/* What keeps a view alive in a capsule: the Python object that holds the memory. */
-static void release_owner(DLManagedTensor* managed) {
+/* The Python object keeps the memory of what it gives away. Runs on any thread, once for each. */
+static void release_owner(PyObject* owner) {
   PyGILState_STATE state;
-  if (Py_IsInitialized()) {
-    state = PyGILState_Ensure();
-    Py_DECREF((PyObject*)managed->manager_ctx);
-    PyGILState_Release(state);
+  if (!Py_IsInitialized()) return;
+  if (PyGILState_Check()) {
+    Py_DECREF(owner);
+    return;
   }
-  free(managed);
+  state = PyGILState_Ensure();
+  Py_DECREF(owner);
+  PyGILState_Release(state);
 }
 
-static DLManagedTensor* export_view(PyObject* self) {
-  DLManagedTensor* managed = malloc(sizeof(*managed));
-  if (managed == NULL) {
-    PyErr_NoMemory();
-    return NULL;
+/* The classic ABI's bool is an unsigned integer of one bit, DLPack has a kind for it. */
+static DLTensor exported_tensor(PyObject* self) {
+  DLTensor tensor = *((TensorObject*)self)->tensor;
+  if (tensor.dtype.code == kDLUInt && tensor.dtype.bits == 1) {
+    tensor.dtype = (DLDataType){kDLBool, 8, tensor.dtype.lanes};
   }
-  *managed = (DLManagedTensor){*((TensorObject*)self)->tensor, Py_NewRef(self), release_owner};
-  if (managed->dl_tensor.dtype.code == kDLUInt && managed->dl_tensor.dtype.bits == 1) {
-    managed->dl_tensor.dtype = (DLDataType){kDLBool, 8, managed->dl_tensor.dtype.lanes};
-  }
-  return managed;
+  return tensor;
 }
 
-static DLManagedTensor* export_managed(PyObject* self) {
+static int can_be_exported(PyObject* self) {
   TensorObject* object = (TensorObject*)self;
-  DLManagedTensor* managed = NULL;
-  if (object->tensor == NULL || (object->is_view && object->foreign == NULL)) {
-    PyErr_SetString(PyExc_ValueError, "a tensor borrowed for one call cannot be given away");
-    return NULL;
-  }
-  if (object->is_view) return export_view(self);
-  if (TVMArrayToDLPack(object->tensor, &managed) == 0) return managed;
-  raise_last_error();
-  return NULL;
+  if (object->tensor != NULL && (!object->is_view || object->foreign != NULL)) return 1;
+  PyErr_SetString(PyExc_ValueError, "a tensor borrowed for one call cannot be given away");
+  return 0;
+}
+
+static void release_export(DLManagedTensor* managed) {
+  release_owner(managed->manager_ctx);
+  free(managed);
 }
 
 static void drop_unused_capsule(PyObject* capsule) {
@@ -232,19 +229,21 @@ static void drop_unused_capsule(PyObject* capsule) {
 }
 
 PyObject* tensor_to_dlpack(PyObject* self, PyObject* none) {
-  DLManagedTensor* managed = export_managed(self);
+  DLManagedTensor* managed;
   PyObject* capsule;
   (void)none;
-  if (managed == NULL) return NULL;
+  if (!can_be_exported(self)) return NULL;
+  managed = malloc(sizeof(*managed));
+  if (managed == NULL) return PyErr_NoMemory();
+  *managed = (DLManagedTensor){exported_tensor(self), Py_NewRef(self), release_export};
   capsule = PyCapsule_New(managed, kOldName, drop_unused_capsule);
-  if (capsule == NULL) managed->deleter(managed);
+  if (capsule == NULL) release_export(managed);
   return capsule;
 }
 
-static void release_versioned_export(DLManagedTensorVersioned* versioned) {
-  DLManagedTensor* managed = versioned->manager_ctx;
-  if (managed->deleter != NULL) managed->deleter(managed);
-  free(versioned);
+static void release_versioned_export(DLManagedTensorVersioned* managed) {
+  release_owner(managed->manager_ctx);
+  free(managed);
 }
 
 static void drop_unused_versioned(PyObject* capsule) {
@@ -255,23 +254,19 @@ static void drop_unused_versioned(PyObject* capsule) {
 }
 
 static PyObject* to_versioned(PyObject* self) {
-  DLManagedTensor* managed = export_managed(self);
-  DLManagedTensorVersioned* versioned;
+  DLManagedTensorVersioned* managed;
   PyObject* capsule;
-  if (managed == NULL) return NULL;
-  versioned = malloc(sizeof(*versioned));
-  if (versioned == NULL) {
-    managed->deleter(managed);
-    return PyErr_NoMemory();
-  }
-  *versioned = (DLManagedTensorVersioned){
+  if (!can_be_exported(self)) return NULL;
+  managed = malloc(sizeof(*managed));
+  if (managed == NULL) return PyErr_NoMemory();
+  *managed = (DLManagedTensorVersioned){
       .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
-      .manager_ctx = managed,
+      .manager_ctx = Py_NewRef(self),
       .deleter = release_versioned_export,
-      .dl_tensor = managed->dl_tensor,
+      .dl_tensor = exported_tensor(self),
   };
-  capsule = PyCapsule_New(versioned, kNewName, drop_unused_versioned);
-  if (capsule == NULL) release_versioned_export(versioned);
+  capsule = PyCapsule_New(managed, kNewName, drop_unused_versioned);
+  if (capsule == NULL) release_versioned_export(managed);
   return capsule;
 }
 

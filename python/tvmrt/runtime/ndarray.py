@@ -9,9 +9,41 @@ import numpy as np
 from tvmrt.runtime import _core
 from tvmrt.runtime._library import address, check, ffi, lib
 from tvmrt.runtime.data_type import DataType, numpy_dtype, of_numpy
-from tvmrt.runtime.device import Device, cpu
+from tvmrt.runtime.device import (
+    Device,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    gpu,
+    hexagon,
+    metal,
+    opencl,
+    rocm,
+    vpi,
+    vulkan,
+    webgpu,
+)
 
-__all__ = ["NDArray", "array", "empty", "from_dlpack", "numpyasarray"]
+__all__ = [
+    "NDArray",
+    "array",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "ext_dev",
+    "from_dlpack",
+    "gpu",
+    "hexagon",
+    "metal",
+    "numpyasarray",
+    "opencl",
+    "rocm",
+    "vpi",
+    "vulkan",
+    "webgpu",
+]
 
 
 class NDArray(_core.Tensor):

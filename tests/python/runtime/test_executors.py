@@ -237,7 +237,7 @@ def test_create_without_device(toolbox):
 
 
 def test_missing_operator_is_named(toolbox):
-    with pytest.raises((tvmrt.TVMError, AttributeError, KeyError), match="scale_add"):
+    with pytest.raises(ValueError, match="scale_add"):
         graph_executor.create(json.dumps(libraries.GRAPH), toolbox, tvmrt.cpu(0))
 
 
@@ -281,8 +281,8 @@ def test_debug_dump_has_all_nodes(debug, tmp_path):
 
 def test_debug_run_individual(debug):
     times = debug.run_individual(number=2, repeat=2)
-    assert len(times) == 4
-    assert all(0 <= seconds < 0.1 for seconds in times)
+    assert [len(repeats) for repeats in times] == [2, 2, 2, 2]
+    assert all(0 <= seconds < 0.1 for repeats in times for seconds in repeats)
 
 
 def test_profile(debug):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -121,10 +122,15 @@ class GraphModuleDebug(GraphModule):
         limit_zero_time_iterations: int = 100,
         cooldown_interval_ms: int = 0,
         repeats_to_cooldown: int = 1,
-    ) -> list[float]:
-        """Measure every node by itself; return the mean seconds of each.
+    ) -> list[list[float]]:
+        """Measure every node by itself.
 
         The parameters are those of Module.time_evaluator().
+
+        Returns
+        -------
+        list
+            For every node a list with the seconds of each repeat; inputs take none.
         """
         data = self.module["run_individual"](
             number,
@@ -134,8 +140,8 @@ class GraphModuleDebug(GraphModule):
             cooldown_interval_ms,
             repeats_to_cooldown,
         )
-        times = np.frombuffer(data, dtype=np.float64).reshape(len(self._nodes), -1)
-        return [float(seconds) for seconds in times.mean(axis=1)]
+        (count,) = struct.unpack_from("=q", data)
+        return np.frombuffer(data, dtype=np.float64, offset=8).reshape(count, -1).tolist()
 
     def exit(self) -> None:
         """Do nothing; kept for old code."""

@@ -40,7 +40,6 @@ class Executor:
         self._get_num_inputs = module["get_num_inputs"]
         self._get_input_index = module["get_input_index"]
         self._set_input = module["set_input"]
-        self._known: set[str | int] = set()
         self._kept: dict[Any, Any] = {}
 
     # ---- inputs ----
@@ -66,22 +65,25 @@ class Executor:
         ValueError
             If a shape differs.
         """
-        if key is not None:
-            if key not in self._known:
-                self._learn(key)
-            if type(value) in _ARRAYS:
-                try:
-                    self._set_input(key, value)
-                    return
-                except _NEEDS_CONVERSION:
-                    pass
+        if key is not None and not self._set_as_it_is(key, value):
             self._set_converted(key, value)
         for name, given in params.items():
-            if name in self._known or self._index(name) >= 0:
+            if self._index(name) >= 0:
                 self.set_input(name, given)
+
+    def _set_as_it_is(self, key: str | int, value: Any) -> bool:
+        """Set an input and return True, or return False where the executor refuses the value."""
+        if type(value) not in _ARRAYS:
+            return False
+        try:
+            self._set_input(key, value)
+        except _NEEDS_CONVERSION:
+            return False
+        return True
 
     def _set_converted(self, key: str | int, value: Any) -> None:
         """Set an input from a value of another type or layout, or say what is wrong with it."""
+        self._check_input(key)
         target = self._get_input(key)
         try:
             converted = convert_elements(value, target.shape, target.dtype)
@@ -89,15 +91,14 @@ class Executor:
             raise type(error)(f"input {key!r}: {error}") from None
         self._set_input(key, converted)
 
-    def _learn(self, key: str | int) -> None:
-        """Note that there is an input of a name or index, which never changes; or raise."""
+    def _check_input(self, key: str | int) -> None:
+        """Raise unless there is an input of a name or index."""
         if isinstance(key, str):
             found = self._index(key) >= 0
         else:
             found = 0 <= key < self._get_num_inputs()
         if not found:
             raise NameNotFoundError(f"there is no input {key!r}; {self._input_names()}")
-        self._known.add(key)
 
     def _input_names(self) -> str:
         try:
@@ -130,16 +131,14 @@ class Executor:
             More inputs by name.
         """
         for name, given in _pairs(key, value, params):
-            if name not in self._known:
-                self._learn(name)
+            self._check_input(name)
             tensor = _as_tensor(given)
             self._set_input_zero_copy(name, tensor)
             self._kept["input", self._index(name) if isinstance(name, str) else name] = tensor
 
     def get_input(self, index: str | int, out: NDArray | None = None) -> NDArray:
         """Return an input: a tensor over the executor's memory, or a copy in `out`."""
-        if index not in self._known:
-            self._learn(index)
+        self._check_input(index)
         tensor = self._get_input(index)
         return tensor if out is None else tensor.copyto(out)
 
@@ -324,7 +323,7 @@ class Executor:
 
 
 _ARRAYS = (np.ndarray, NDArray)
-_NEEDS_CONVERSION = (TypeError, ValueError, TVMError)
+_NEEDS_CONVERSION = (TypeError, ValueError, LookupError, TVMError)
 
 
 def _pairs(key: str | int | None, value: Any, params: dict[str, Any]) -> list[tuple[Any, Any]]:
