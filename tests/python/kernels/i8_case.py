@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import zlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from tvmrt.codegen.packing_i8 import (
     FORMATS,
     ConvI8,
     Format,
+    PackedI8,
     pack_conv,
     pad_channels,
 )
@@ -119,30 +120,38 @@ def requantise(acc: np.ndarray, scale: np.ndarray, zero: int, low: int, high: in
     return np.clip(q, low, high)
 
 
-SOURCE = """
+ARGUMENTS = """const void* x, const int8_t* weights, const int32_t* bias, const float* scale,
+        const int32_t* shift, void* y, const tvmrt_i8_range* range, const void* ctx"""
+HEAD = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/depthwise_i8.h>
 #include <tvm/runtime/kernels/requantize.h>
-{tiles}
-int run(const void* x, const int8_t* weights, const int32_t* bias, const float* scale, const int32_t* shift, void* y,
-        const tvmrt_i8_range* range, const void* ctx);
-int run(const void* x, const int8_t* weights, const int32_t* bias, const float* scale, const int32_t* shift, void* y,
-        const tvmrt_i8_range* range, const void* ctx) {{
+"""
+FUNCTION = """
+int {name}({arguments});
+int {name}({arguments}) {{
   static const tvmrt_conv_i8 conv = {conv};
-  tvmrt_conv_i8_data data = {{x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
+  const tvmrt_conv_i8_data data = {{x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
   return tvmrt_conv_i8_run(&conv, &data);
 }}
 """
 
 
-def source(conv: ConvI8, epilogue: str = "NULL", y_bytes: int = 1) -> str:
-    return SOURCE.format(
-        macro=conv.fmt.macro,
-        tiles="\n".join(dict.fromkeys(conv.definitions())),
-        conv=conv.initializer(),
-        epilogue=epilogue,
-        y_bytes=y_bytes,
-    )
+def source(layers: dict[str, ConvI8], epilogue: str = "NULL", y_bytes: int = 1) -> str:
+    """C with a function for each layer."""
+    tiles = dict.fromkeys(line for conv in layers.values() for line in conv.definitions())
+    functions = [
+        FUNCTION.format(
+            name=name,
+            arguments=ARGUMENTS,
+            conv=conv.initializer(),
+            epilogue=epilogue,
+            y_bytes=y_bytes,
+        )
+        for name, conv in layers.items()
+    ]
+    head = HEAD.format(macro=next(iter(layers.values())).fmt.macro)
+    return "\n".join([head, *tiles, *functions])
 
 
 def int8_range(
@@ -181,7 +190,7 @@ def run_conv(
     packed = pack_conv(conv, w, w_zero, bias)
     library = build(
         folder,
-        source(conv, epilogue, y.itemsize),
+        source({"run": conv}, epilogue, y.itemsize),
         FLAGS[conv.fmt.name] if flags is None else flags,
         cc,
     )
@@ -217,16 +226,25 @@ TYPES = {
 }
 
 
-def check_conv(
-    folder: Path,
-    fmt: str,
-    shape: Shape,
-    types: str,
-    *,
-    cc: str = "gcc",
-    flags: list[str] | None = None,
-) -> None:
-    """One random convolution, kernel against numpy."""
+@dataclass(frozen=True)
+class Call:
+    """A random convolution ready to run, and numpy's answer."""
+
+    conv: ConvI8
+    x: np.ndarray
+    packed: PackedI8
+    scale: np.ndarray
+    range: np.ndarray
+    expected: np.ndarray
+
+    def arrays(self) -> list[np.ndarray | None]:
+        """What the C function reads, in its order, but for y and ctx."""
+        packed = self.packed
+        return [self.x, packed.weights, packed.bias, self.scale, packed.shift]
+
+
+@cache
+def random_call(fmt: str, shape: Shape, types: str) -> Call:
     x_signed, x_zero, w_signed, w_zero, y_signed, y_zero = TYPES[types]
     rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
     x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
@@ -238,12 +256,80 @@ def check_conv(
         w_zero = rng.integers(-3, 4, shape.out_c)
     bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
     acc = integer_conv(x, w, shape, x_zero, w_zero) + bias
-    scale = (rng.uniform(0.5, 1.5, shape.out_c) * 60 / max(1.0, float(acc.std()))).astype(
-        np.float32
-    )
+    scale = rng.uniform(0.5, 1.5, shape.out_c) * 60 / max(1.0, float(acc.std()))
     out_range = int8_range(y_zero, y_signed)
-    expected = requantise(acc, scale, y_zero, int(out_range[1]), int(out_range[2]))
-    y = np.zeros((shape.batch, *shape.out, shape.out_c), np.int8 if y_signed else np.uint8)
+    q = requantise(acc, scale.astype(np.float32), y_zero, int(out_range[1]), int(out_range[2]))
     conv = layer(FORMATS[fmt], shape, x_signed, x_zero).fit(w, w_zero)
-    run_conv(folder, conv, x, w, w_zero, bias, scale, y, out_range, cc=cc, flags=flags)
-    np.testing.assert_array_equal(y, expected)
+    packed = pack_conv(conv, w, w_zero, bias)
+    padded = pad_channels(conv, scale.astype(np.float32))
+    return Call(conv, x, packed, padded, out_range, q.astype(np.int8 if y_signed else np.uint8))
+
+
+class Batch:
+    """Random convolutions that share a C file, since compiling is what takes time."""
+
+    def __init__(self, shapes: dict[str, Shape]) -> None:
+        self.shapes = list(shapes.values())
+        self.index = {name: f"run_{i}" for i, name in enumerate(shapes)}
+
+    def calls(self, fmt: str, types: str) -> dict[str, Call]:
+        return {f"run_{i}": random_call(fmt, s, types) for i, s in enumerate(self.shapes)}
+
+    def source(self, fmt: str, types: str) -> str:
+        return source({name: call.conv for name, call in self.calls(fmt, types).items()})
+
+    def check(
+        self,
+        folder: Path,
+        fmt: str,
+        name: str,
+        types: str,
+        *,
+        cc: str = "gcc",
+        flags: list[str] | None = None,
+    ) -> None:
+        """Asserts that the kernel's bytes for one shape are numpy's."""
+        library = build(folder, self.source(fmt, types), flags or FLAGS[fmt], cc)
+        run, call = self.index[name], self.calls(fmt, types)[self.index[name]]
+        y = np.zeros_like(call.expected)
+        pointers = [pointer(a) for a in (*call.arrays(), y, call.range, None)]
+        assert library[run](*pointers) == 0
+        np.testing.assert_array_equal(y, call.expected)
+
+    def program(self, fmt: str, types: str) -> str:
+        """C of a program that runs all from a file of their inputs, each in a heap block of its own.
+
+        The file has the arrays of the calls one behind the other; the answers go to a second file.
+        """
+        body = []
+        for name, call in self.calls(fmt, types).items():
+            sizes = [0 if a is None else a.nbytes for a in call.arrays()]
+            body.append(f"  run_one({name}, (const size_t[]){{{', '.join(map(str, sizes))}}}, {call.expected.nbytes},"
+                        f" (const tvmrt_i8_range*)(const int32_t[]){{{', '.join(map(str, call.range))}}});")  # fmt: skip
+        return self.source(fmt, types) + PROGRAM.replace("BODY", "\n".join(body))
+
+
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+static FILE *in, *out;
+typedef int (*layer)(const void*, const int8_t*, const int32_t*, const float*, const int32_t*, void*,
+                     const tvmrt_i8_range*, const void*);
+static void run_one(layer run, const size_t* bytes, size_t y_bytes, const tvmrt_i8_range* range) {
+  void* array[5];
+  void* y = malloc(y_bytes);
+  for (int i = 0; i < 5; i++) {
+    array[i] = bytes[i] ? malloc(bytes[i]) : NULL;
+    if (bytes[i] && fread(array[i], 1, bytes[i], in) != bytes[i]) exit(3);
+  }
+  if (run(array[0], array[1], array[2], array[3], array[4], y, range, NULL) != 0) exit(4);
+  if (fwrite(y, 1, y_bytes, out) != y_bytes) exit(5);
+  for (int i = 0; i < 5; i++) free(array[i]);
+  free(y);
+}
+int main(int count, char** names) {
+  if (count != 3 || !(in = fopen(names[1], "rb")) || !(out = fopen(names[2], "wb"))) return 2;
+BODY
+  return fclose(in) || fclose(out);
+}
+"""

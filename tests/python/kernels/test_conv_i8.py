@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from i8_case import TYPES, Shape, check_conv, usable_formats
+from i8_case import (
+    FLAGS,
+    FORMATS,
+    TYPES,
+    Batch,
+    Shape,
+    int8_range,
+    layer,
+    random_bytes,
+    run_conv,
+    usable_formats,
+)
+from kernel_build import has_compiler
+
+from tvmrt.codegen.packing_i8 import multiplier
 
 ONE, TWO = (1, 1), (2, 2)
 NONE = ((0, 0), (0, 0))
@@ -64,16 +79,19 @@ SHAPES = {
 }
 
 
+BATCH = Batch(SHAPES)
+
+
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("types", TYPES)
 def test_types_give_numpys_bytes(tmp_path_factory, fmt, types):
-    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES["3x3-odd-channels"], types)
+    BATCH.check(tmp_path_factory.getbasetemp(), fmt, "3x3-odd-channels", types)
 
 
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_give_numpys_bytes(tmp_path_factory, fmt, name):
-    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], "u8-u8-u8")
+    BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, "u8-u8-u8")
 
 
 @pytest.mark.parametrize("fmt", usable_formats())
@@ -81,4 +99,58 @@ def test_shapes_give_numpys_bytes(tmp_path_factory, fmt, name):
     "name", ["3x3-first-layer", "3x3-dilated-few-channels", "groups-2", "1x1", "3x3-mono"]
 )
 def test_few_large_weights_take_extra_quads(tmp_path_factory, fmt, name):
-    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], "s8-u8-outliers")
+    BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, "s8-u8-outliers")
+
+
+@pytest.mark.skipif(not has_compiler("clang"), reason="needs clang")
+@pytest.mark.parametrize("fmt", usable_formats())
+@pytest.mark.parametrize("name", ["3x3-odd-channels", "1x1-batch-3", "groups-3-odd"])
+def test_clang_gives_the_same_bytes(tmp_path_factory, fmt, name):
+    folder = tmp_path_factory.getbasetemp()
+    BATCH.check(folder, fmt, name, "s8-u8-s8", cc="clang", flags=FLAGS[fmt])
+
+
+@pytest.mark.parametrize("fmt", usable_formats())
+@pytest.mark.parametrize("name", ["3x3-odd-channels", "3x3-dilated", "1x1"])
+def test_shared_work_gives_the_same_bytes(tmp_path_factory, fmt, name):
+    folder = tmp_path_factory.getbasetemp()
+    BATCH.check(folder, fmt, name, "u8-u8-u8", flags=[*FLAGS[fmt], "-DTASKS=3"])
+
+
+@pytest.mark.parametrize("fmt", usable_formats())
+@pytest.mark.parametrize("w_signed", [True, False], ids=["s8-weights", "u8-weights"])
+def test_onnxruntime_gives_the_same_bytes(tmp_path_factory, fmt, w_signed):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
+    s, rng = SHAPES["3x3-first-layer"], np.random.default_rng(1)
+    x = random_bytes(rng, False, (1, s.in_c, *s.size))
+    w = random_bytes(rng, w_signed, (s.out_c, s.in_c, *s.kernel))
+    bias = rng.integers(-3000, 3000, s.out_c).astype(np.int32)
+    w_zero = np.array(0 if w_signed else 119, w.dtype)
+    w_scale = rng.uniform(0.001, 0.003, s.out_c if w_signed else ()).astype(np.float32)
+    x_scale, y_scale = np.float32(0.02), np.float32(0.037)
+    zeros = np.full(w_scale.shape, w_zero, w.dtype)
+    constants = {"xs": x_scale, "xz": np.uint8(113), "w": w, "ws": w_scale, "wz": zeros, "ys": y_scale,
+                 "yz": np.uint8(101), "b": bias}  # fmt: skip
+    node = helper.make_node(
+        "QLinearConv", ["x", *constants], ["y"], pads=[1, 1, 1, 1], strides=[2, 2]
+    )
+    kind = onnx.TensorProto.UINT8
+    graph = helper.make_graph(
+        [node], "one",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info("y", kind, [1, s.out_c, *s.out])],
+        [to_tensor(np.asarray(v), name) for name, v in constants.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    expected = session.run(None, {"x": x})[0].transpose(0, 2, 3, 1)
+    conv = layer(FORMATS[fmt], s, False, 113).fit(w, w_zero)
+    y = np.zeros(expected.shape, np.uint8)
+    scale = np.broadcast_to(multiplier(x_scale, w_scale, y_scale), (s.out_c,))
+    run_conv(tmp_path_factory.getbasetemp(), conv, np.ascontiguousarray(x.transpose(0, 2, 3, 1)), w, w_zero, bias,
+             scale, y, int8_range(101, False))  # fmt: skip
+    np.testing.assert_array_equal(y, expected)

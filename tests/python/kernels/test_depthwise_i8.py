@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from i8_case import Shape, check_conv, usable_formats
+from i8_case import Batch, Shape, usable_formats
 
 SHAPES = {
     "3x3": Shape(in_c=64, out_c=64, groups=64, size=(9, 10)),
@@ -54,8 +54,11 @@ SHAPES = {
 }
 
 
+BATCH = Batch(SHAPES)
+
+
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-u8", "s8-u8-outliers"])
 def test_depthwise_gives_numpys_bytes(tmp_path_factory, fmt, name, types):
-    check_conv(tmp_path_factory.getbasetemp(), fmt, SHAPES[name], types)
+    BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, types)

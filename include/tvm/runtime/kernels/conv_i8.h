@@ -419,7 +419,8 @@ TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_
   const int32_t of_group = c->out_c / c->groups;
   const int32_t most = tvmrt_conv_i8_block_channels(c);
   const int32_t in_group = block % w->blocks * most;
-  const int last = in_group + most > (c->depthwise ? of_group : tvmrt_conv_i8_padded(c));
+  const int32_t padded_end = tvmrt_conv_i8_padded(c);
+  const int last = in_group + most > (c->depthwise ? of_group : padded_end);
   const int32_t left = of_group - in_group;
   const int64_t padded = (int64_t)group * tvmrt_conv_i8_padded(c) + in_group;
   const int64_t offset = tvmrt_conv_i8_x_offset(w, first, group) + (c->depthwise ? in_group : 0);
@@ -440,7 +441,9 @@ TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_
         in_group;
     y_step = c->y_stride[3];
   }
-  const int32_t* sums = w->args.shift != NULL && tvmrt_i8_any(w->args.shift, most) ? w->sums : NULL;
+  const int32_t in_block = padded_end - in_group < most ? padded_end - in_group : most;
+  const int shifted = w->args.shift != NULL && tvmrt_i8_any(w->args.shift, in_block);
+  const int32_t* sums = shifted ? w->sums : NULL;
   int32_t p = 0;
   for (; p + c->wt <= pixels; p += c->wt) {
     c->tile[last][0](&w->args, offset + p * w->args.x_step, y + p * y_step,
