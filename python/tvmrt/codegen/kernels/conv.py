@@ -93,19 +93,35 @@ class ConvLowering(ChannelsLastLowering):
         else:
             self._emit_dense(step, f)
 
+    def _walked(self, values) -> tuple[int, ...]:
+        """One number for each spatial axis, idle last axes put first.
+
+        The kernels work on rows of pixels along the last axis; where nothing lies along it, as in
+        an image of one column, the rows run along the axis before it.
+        """
+        x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
+        used = x.type.rank
+        while used > 3 and x.shape[used - 1] == w.shape[used - 1] == y.shape[used - 1] == 1:
+            used -= 1
+        return (*values[used - 2 :], *values[: used - 2])
+
+    def _weights(self) -> np.ndarray:
+        w = self.node.inputs[1]
+        return w.data.reshape(*w.shape[:2], *self._walked(w.shape[2:]))
+
     def _layer(self, step: Step, epilogue, residual_stride: int) -> dict[str, str]:
-        x, y = self.node.inputs[0], self.node.output
+        x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
         attrs = self.node.attrs
         low, high = epilogue.bounds()
         i = step.read_values.index(x)
         return {
             "batch": str(x.shape[0]),
-            "in": braces(triple(x.shape[2:], 1)),
-            "out": braces(triple(y.shape[2:], 1)),
-            "kernel": braces(triple(self.node.inputs[1].shape[2:], 1)),
-            "stride": braces(triple(attrs["strides"], 1)),
-            "dilation": braces(triple(attrs["dilations"], 1)),
-            "pad": braces(triple(attrs["pads_before"], 0)),
+            "in": braces(triple(self._walked(x.shape[2:]), 1)),
+            "out": braces(triple(self._walked(y.shape[2:]), 1)),
+            "kernel": braces(triple(self._walked(w.shape[2:]), 1)),
+            "stride": braces(triple(self._walked(attrs["strides"]), 1)),
+            "dilation": braces(triple(self._walked(attrs["dilations"]), 1)),
+            "pad": braces(triple(self._walked(attrs["pads_before"]), 0)),
             "x_stride": str(pixel_stride(step.reads[i].at)),
             "y_stride": str(pixel_stride(step.writes[0].at)),
             "residual_stride": str(residual_stride),
@@ -148,9 +164,9 @@ class ConvLowering(ChannelsLastLowering):
             and not any(attrs["pads_before"])
             and x.shape[2:] == y.shape[2:]
         )
-        row = x.shape[0] * prod(y.shape[2:]) if plain else y.shape[-1]
+        row = x.shape[0] * prod(y.shape[2:]) if plain else self._walked(y.shape[2:])[-1]
         tiles = packing.choose_tiles(row, w.shape[0] // groups, prod(w.shape[1:]), self.target)
-        packed = f.constant("weights", packing.pack_conv(w.data, tiles, groups))
+        packed = f.constant("weights", packing.pack_conv(self._weights(), tiles, groups))
         bias = f.constant("bias", packing.pack_bias(self._bias(), tiles, groups))
         f.include("conv_f32.h")
         extra = {
@@ -175,13 +191,13 @@ class ConvLowering(ChannelsLastLowering):
         attrs = self.node.attrs
         tile = packing.choose_depthwise(
             w.shape[0],
-            y.shape[-1],
-            w.shape[-1],
-            attrs["strides"][-1],
-            attrs["dilations"][-1],
+            self._walked(y.shape[2:])[-1],
+            self._walked(w.shape[2:])[-1],
+            self._walked(attrs["strides"])[-1],
+            self._walked(attrs["dilations"])[-1],
             self.target,
         )
-        packed = f.constant("weights", packing.pack_depthwise(w.data, tile.lanes))
+        packed = f.constant("weights", packing.pack_depthwise(self._weights(), tile.lanes))
         bias = f.constant("bias", packing.pad_channels(self._bias(), tile.lanes))
         f.include("depthwise_f32.h")
         self._call(
