@@ -12,6 +12,7 @@ from . import (  # noqa: F401  (fill the table)
     resize,
     scan,
     view,
+    vision,
 )
 from .builder import Builder
 from .dtype import DTYPES, DType, dtype_of

@@ -11,6 +11,7 @@ FAMILIES = (
     "recurrent",
     "resize",
     "softmax",
+    "vision",
     "indexing",
     "scatter",
     "pad",

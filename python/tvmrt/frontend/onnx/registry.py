@@ -29,6 +29,8 @@ FAMILIES = (
     "attention",
     "contributed",
     "resize",
+    "signal",
+    "vision",
     "control",
     "quantize",
     "refused",

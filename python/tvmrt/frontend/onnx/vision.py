@@ -1,0 +1,142 @@
+"""Sampling, regions and other operators of vision networks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .context import NodeContext
+from .convolution import cropped, window_attrs, with_bias
+from .linear import product
+from .registry import onnx_op
+
+# names before and since opset 20
+_SAMPLE_MODES = {
+    "bilinear": "linear",
+    "linear": "linear",
+    "bicubic": "cubic",
+    "cubic": "cubic",
+    "nearest": "nearest",
+}
+
+
+def _floats(ctx: NodeContext, *values: Value) -> None:
+    for value in values:
+        if value.dtype.name != "float32":
+            raise UnsupportedError(f"{ctx.op} of {value.dtype}; only float32 has a kernel")
+
+
+@onnx_op("GridSample")
+@onnx_op("GridSample", domain="com.microsoft")
+def grid_sample(ctx: NodeContext) -> Value:
+    x, grid = ctx.required(0), ctx.required(1)
+    _floats(ctx, x, grid)
+    mode, padding = ctx.attr("mode", "linear"), ctx.attr("padding_mode", "zeros")
+    if mode not in _SAMPLE_MODES or padding not in ("zeros", "border", "reflection"):
+        raise ValueError(f"mode {mode} with padding_mode {padding} is not known")
+    return ctx.emit(
+        "grid_sample",
+        [x, grid],
+        mode=_SAMPLE_MODES[mode],
+        padding=padding,
+        align_corners=bool(ctx.attr("align_corners", 0)),
+    )
+
+
+@onnx_op("AffineGrid")
+def affine_grid(ctx: NodeContext) -> Value:
+    """Every place of a regular grid, times the matrix of each image."""
+    theta, size = ctx.required(0), ctx.ints_of(1, "the size")
+    spatial = size[2:]
+    if len(spatial) not in (2, 3) or theta.shape != (size[0], len(spatial), len(spatial) + 1):
+        raise ValueError(f"matrices {theta.type} do not fit size {size}")
+    corners = bool(ctx.attr("align_corners", 0))
+    axes = [_centres(n, corners) for n in spatial]
+    # x comes first, the one that the last column is added for comes last
+    places = np.meshgrid(*axes, indexing="ij")[::-1]
+    columns = np.stack([p.reshape(-1) for p in [*places, np.ones(spatial)]])
+    base = ctx.const(columns.T, theta.dtype.numpy)
+    turned = ctx.transpose(theta, (0, 2, 1))
+    grid = product(ctx, base, turned)
+    return ctx.reshape(grid, (size[0], *spatial, len(spatial)))
+
+
+def _centres(count: int, corners: bool) -> np.ndarray:
+    """Where ``count`` elements lie between -1 and 1."""
+    if not corners:
+        return (2 * np.arange(count) + 1) / count - 1
+    return np.linspace(-1, 1, count) if count > 1 else np.zeros(count)
+
+
+@onnx_op("RoiAlign")
+def roi_align(ctx: NodeContext) -> Value:
+    x, regions = ctx.required(0), ctx.required(1)
+    _floats(ctx, x, regions)
+    mode = ctx.attr("mode", "avg")
+    if mode not in ("avg", "max"):
+        raise ValueError(f"mode {mode} is not known; avg or max expected")
+    default = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
+    coordinates = ctx.attr("coordinate_transformation_mode", default)
+    return ctx.emit(
+        "roi_align",
+        [x, regions, ctx.cast(ctx.required(2), "int64")],
+        out=(ctx.attr("output_height", 1), ctx.attr("output_width", 1)),
+        largest=mode == "max",
+        ratio=ctx.attr("sampling_ratio", 0),
+        scale=float(ctx.attr("spatial_scale", 1.0)),
+        half_pixel=coordinates == "half_pixel",
+    )
+
+
+@onnx_op("MaxRoiPool")
+def max_roi_pool(ctx: NodeContext) -> Value:
+    x, regions = ctx.required(0), ctx.required(1)
+    _floats(ctx, x, regions)
+    out, scale = tuple(ctx.attr("pooled_shape")), float(ctx.attr("spatial_scale", 1.0))
+    return ctx.emit("max_roi_pool", [x, regions], out=out, scale=scale)
+
+
+@onnx_op("DeformConv")
+def deform_conv(ctx: NodeContext) -> Value:
+    x, w, offset = ctx.required(0), ctx.required(1), ctx.required(2)
+    _floats(ctx, x, w, offset)
+    if len(x.shape) != 4 or w.data is None:
+        raise UnsupportedError("deformable convolution of other than images by constant weights")
+    groups, out_channels, kernel = ctx.attr("group", 1), w.shape[0], w.shape[2:]
+    attrs = window_attrs(ctx, x.shape[2:], kernel)
+    x = cropped(ctx, x, attrs)
+    inputs = [x, offset] if ctx.input(4) is None else [x, offset, ctx.required(4)]
+    columns = ctx.emit(
+        "deform_columns",
+        inputs,
+        kernel=tuple(kernel),
+        strides=attrs["strides"],
+        dilations=attrs["dilations"],
+        pads_before=attrs["pads_before"],
+        groups=groups,
+        parts=ctx.attr("offset_group", 1),
+    )
+    weights = w.data.transpose(0, 2, 3, 1).reshape(out_channels, -1, 1, 1)
+    if weights.shape[1] * groups != columns.shape[1]:
+        raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
+    none = (0, 0)
+    y = ctx.emit(
+        "conv",
+        [columns, ctx.const(weights)],
+        groups=groups,
+        strides=(1, 1),
+        dilations=(1, 1),
+        pads_before=none,
+        pads_after=none,
+    )
+    return with_bias(ctx, y, ctx.input(3))
+
+
+@onnx_op("NonMaxSuppression")
+def non_max_suppression(ctx: NodeContext) -> Value:
+    raise UnsupportedError(
+        "how many boxes it keeps depends on the data, and every shape is fixed when compiling; "
+        "cut the network before it and select boxes afterwards"
+    )
