@@ -13,7 +13,7 @@ import numpy as np
 
 from .dtype import DTYPES, DType
 from .graph import Node, TensorType, Value, constant
-from .nn import Conv
+from .nn import AvgPool, Conv, MaxPool
 from .op import POINTWISE, VIEW, Op, broadcast, get_op, register
 
 STORAGE = ("int8", "uint8", "int16", "uint16")
@@ -194,3 +194,62 @@ def forget_integers(values: Iterable[Value]) -> None:
     for value in values:
         if value.is_constant:
             value.producer = None
+
+
+@register("table")
+class Table(Op):
+    """Inputs: x (int8 or uint8), table (constant uint8 [256], by the bits of x).
+
+    Any unary function between 8-bit tensors; the entries are the bits of the element type ``to``.
+    """
+
+    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+        x, table = types
+        if x.dtype.bits != 8 or table.shape != (256,) or table.dtype.name != "uint8":
+            raise ValueError(f"table {table} for {x}; 256 bytes for an 8-bit tensor are expected")
+        return [TensorType(x.shape, DTYPES[attrs["to"]])]
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        x, table = arrays
+        return [table[x.view(np.uint8)].view(DTYPES[attrs["to"]].numpy)]
+
+
+class _Pair(Op):
+    """Two 8-bit tensors of one shape.
+
+    clamp(round(f / ``y_scale``) + ``y_zero``, ``low``, ``high``) as ``to``, where f is the sum or
+    the product of (a - ``a_zero``) * ``a_scale`` and (b - ``b_zero``) * ``b_scale``, in floats.
+    """
+
+    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+        a, b = types
+        if a.shape != b.shape or a.dtype.bits != 8 or b.dtype.bits != 8:
+            raise ValueError(f"{self.name} of {a} and {b}; 8-bit tensors of one shape are expected")
+        return [TensorType(a.shape, DTYPES[attrs["to"]])]
+
+
+@register("qadd")
+class QAdd(_Pair):
+    """The sum."""
+
+
+@register("qmul")
+class QMul(_Pair):
+    """The product."""
+
+
+@register("qmax_pool")
+class QMaxPool(MaxPool):
+    """``max_pool`` of 8-bit tensors, whose channels are innermost."""
+
+
+@register("qavg_pool")
+class QAvgPool(AvgPool):
+    """``avg_pool`` between 8-bit tensors with ``x_scale``, ``x_zero``, ``y_scale``, ``y_zero``.
+
+    clamp(round(mean / y_scale) + y_zero, ``low``, ``high``) as ``to``.
+    """
+
+    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+        (out,) = super().infer(types, attrs)
+        return [TensorType(out.shape, DTYPES[attrs["to"]])]

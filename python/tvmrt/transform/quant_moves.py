@@ -21,6 +21,8 @@ MAX_ROUNDS = 24
 SELECTING = frozenset(("reshape", "transpose", "slice", "expand", "gather", "tile", "gather_nd"))
 # Those that take the largest or least of some; a positive scale keeps the order.
 ORDERING = frozenset(("max_pool", "reduce_max", "reduce_min"))
+# Those that keep a number or put a constant in its place.
+BOUNDS = frozenset(("relu", "max", "min"))
 # Those through which quantising moves up: never to a tensor much larger.
 RAISED = frozenset(("reshape", "transpose", "expand", "max_pool", "tile"))
 
@@ -47,6 +49,8 @@ class _Mover:
             return self._cancel(node) or self._raise(b, node)
         if node.op in SELECTING or node.op in ORDERING:
             return _sink(b, node)
+        if node.op in BOUNDS:
+            return _sink_bound(b, node)
         if node.op == "concat":
             return _sink_concat(b, node)
         if node.op == "pad":
@@ -128,6 +132,33 @@ def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
     return b.emit(node.op, [full], node.name, **node.attrs)
 
 
+def _sink_bound(b: Builder, node: Node) -> Value | None:
+    """A bound that the tensor's own type can hold is a bound on the integers."""
+    numbers = [v for v in node.inputs if v.is_constant]
+    values = [v for v in node.inputs if not v.is_constant]
+    if len(values) != 1 or any(v.type.size != 1 for v in numbers):
+        return None
+    first = conversion(values[0], node, "dequantize")
+    if first is None or not is_per_tensor(first) or first.inputs[0].shape != node.output.shape:
+        return None
+    q, scale, zero = first.inputs
+    if q.dtype.bits > 16 or not scale.data.reshape(()) > 0:
+        return None
+    bound = np.float32(0) if node.op == "relu" else numbers[0].data.reshape(())
+    step = _stored(bound, first)
+    if step is None:
+        return None
+    op = "max" if node.op == "relu" else node.op
+    return b.emit("dequantize", [b.emit(op, [q, b.const(step)], node.name), scale, zero], node.name)
+
+
+def _stored(number: np.ndarray, conversion: Node) -> np.ndarray | None:
+    """The integer that stands for a number; None if there is none."""
+    scale, zero = (v.data.reshape(()) for v in conversion.inputs[1:])
+    step = quantize_array(number, scale, zero)
+    return step if dequantize_array(step, scale, zero) == number else None
+
+
 def _sink_concat(b: Builder, node: Node) -> Value | None:
     """Parts that are all dequantised alike are joined as they are."""
     found = [conversion(v, node, "dequantize") for v in node.inputs]
@@ -159,9 +190,9 @@ def _sink_pad(b: Builder, node: Node) -> Value | None:
         fill = pad_value(node)
         if fill is None or q.dtype.bits > 16:
             return None
-        number = quantize_array(fill, scale.data.reshape(()), zero.data.reshape(()))
-        if dequantize_array(number, scale.data.reshape(()), zero.data.reshape(())) != fill:
-            return None  # the value lies between two that can be stored
+        number = _stored(fill, first)
+        if number is None:
+            return None
         inputs.append(b.const(number))
     moved = b.emit("pad", inputs, node.name, **node.attrs)
     return b.emit("dequantize", [moved, scale, zero], node.name)

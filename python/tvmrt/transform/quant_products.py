@@ -32,11 +32,11 @@ STEP_SHARE = 1 / 256  # the same for quantised results, in steps of the result
 def form_products(graph: Graph) -> None:
     rewrite(graph, _product)
     for absorb in (_bias, _result):
-        context = _Uses(graph)
+        context = Uses(graph)
         rewrite(graph, lambda b, node, absorb=absorb, context=context: absorb(b, node, context))
 
 
-class _Uses:
+class Uses:
     """Who reads what, before a walk."""
 
     def __init__(self, graph: Graph) -> None:
@@ -182,7 +182,7 @@ def _with_bias(product: Node, row: np.ndarray, error=None) -> np.ndarray | None:
     return whole if fits else None
 
 
-def _bias(b: Builder, node: Node, uses: _Uses) -> Value | None:
+def _bias(b: Builder, node: Node, uses: Uses) -> Value | None:
     """A constant added to a product, if it is a whole number of units."""
     if node.op != "add":
         return None
@@ -208,7 +208,7 @@ def _row_of_sum(value: Value, product: Node) -> np.ndarray | None:
     return None if row is None else row.astype(np.float64)
 
 
-class _Bounds:
+class Bounds:
     """Bounds of a quantised result."""
 
     def __init__(self, quantize: Node) -> None:
@@ -246,14 +246,14 @@ class _Bounds:
         return True
 
 
-def _result(b: Builder, node: Node, uses: _Uses) -> Value | None:
+def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
     """quantize(bounds(product + constant)) as one kernel."""
     if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
         return None
     y_scale = node.inputs[1].data.reshape(-1)
     if not (y_scale > 0).all() or node.output.shape != node.inputs[0].shape:
         return None
-    bounds, sources = _Bounds(node), list(node.sources)
+    bounds, sources = Bounds(node), list(node.sources)
     value = node.inputs[0]
     row = None
     while True:

@@ -12,6 +12,7 @@ from tvmrt.ir import Graph, Node, Value
 from tvmrt.ir.quantized import forget_integers
 
 from .dead_code import remove_dead_code
+from .quant_elements import form_elements
 from .quant_moves import move_conversions
 from .quant_products import form_products
 
@@ -20,6 +21,7 @@ def form_quantized(graph: Graph) -> None:
     if any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         move_conversions(graph)
         form_products(graph)
+        form_elements(graph)
         remove_dead_code(graph)
     forget_integers(graph.constants())
 

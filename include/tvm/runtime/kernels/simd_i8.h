@@ -386,6 +386,14 @@ typedef TVMRT_I8_VECTOR(int8_t) tvmrt_i8_signed_bytes;
 /*! \brief LANES bytes less their zero point, as floats. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
   tvmrt_i8_ints wide;
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+  /* gcc before 13 converts vectors of bytes one by one */
+  const __m128i v = _mm_loadu_si128((const __m128i*)p);
+  wide = (tvmrt_i8_ints)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  const __m128i v = _mm_loadl_epi64((const __m128i*)p);
+  wide = (tvmrt_i8_ints)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+#else
   if (is_signed) {
     tvmrt_i8_signed_bytes v;
     memcpy(&v, p, sizeof(v));
@@ -395,6 +403,7 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero
     memcpy(&v, p, sizeof(v));
     wide = __builtin_convertvector(v, tvmrt_i8_ints);
   }
+#endif
   return __builtin_convertvector(wide - zero, tvmrt_i8_floats);
 }
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_splat(float s) { return s - (tvmrt_i8_floats){0}; }
@@ -414,8 +423,15 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
                                         const tvmrt_i8_range* range) {
   v = tvmrt_i8_floats_clamp(v, (float)(range->lo - range->zero), (float)(range->hi - range->zero));
   tvmrt_i8_ints q = (tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - (0x4B400000 - range->zero);
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  const __m256i low = _mm256_and_si256((__m256i)q, _mm256_set1_epi32(0xFF));
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  _mm_storel_epi64((__m128i*)y, _mm_packus_epi16(words, words));
+#else
   tvmrt_i8_unsigned_bytes bytes = __builtin_convertvector(q, tvmrt_i8_unsigned_bytes);
   memcpy(y, &bytes, sizeof(bytes));
+#endif
 }
 /*! \brief The value itself, which the compiler cannot merge with a sum that follows. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {

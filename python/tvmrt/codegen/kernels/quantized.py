@@ -21,6 +21,7 @@ from .. import packing_i8 as packing
 from ..epilogue import fits_rows
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from ..writer import FunctionWriter
+from . import quantized_elements  # noqa: F401  (its lowerings enter the table with these)
 from .conv import triple
 from .quantized_epilogue import emit_rows
 
