@@ -121,7 +121,7 @@ def test_multiprocessing_ships_modules(graph_library, method):
     x = np.ones((2, 3), np.float32)
     context = multiprocessing.get_context(method)
     with context.Pool(1) as pool:
-        result = pool.apply(square_sum, (library, x))
+        result = pool.apply_async(square_sum, (library, x)).get(timeout=60)
     assert result == pytest.approx(libraries.expected(x)[0].sum())
 
 

@@ -65,21 +65,17 @@ class Executor:
         ValueError
             If a shape differs.
         """
-        if key is not None and not self._set_as_it_is(key, value):
-            self._set_converted(key, value)
+        if key is not None:
+            if type(value) not in _ARRAYS:
+                self._set_converted(key, value)
+            else:
+                try:
+                    self._set_input(key, value)
+                except _NEEDS_CONVERSION:
+                    self._set_converted(key, value)
         for name, given in params.items():
             if self._index(name) >= 0:
                 self.set_input(name, given)
-
-    def _set_as_it_is(self, key: str | int, value: Any) -> bool:
-        """Set an input and return True, or return False where the executor refuses the value."""
-        if type(value) not in _ARRAYS:
-            return False
-        try:
-            self._set_input(key, value)
-        except _NEEDS_CONVERSION:
-            return False
-        return True
 
     def _set_converted(self, key: str | int, value: Any) -> None:
         """Set an input from a value of another type or layout, or say what is wrong with it."""
