@@ -4,6 +4,7 @@ from importlib import import_module
 
 FAMILIES = (
     "conv",
+    "conv_transpose",
     "matmul",
     "normalization",
     "pool",

@@ -136,9 +136,33 @@ def conv_transpose(ctx: NodeContext) -> Value:
     if w.data is None:
         raise UnsupportedError("the weights of a transposed convolution are computed at run time")
     attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])
+    if all(s == 1 for s in attrs["strides"]):
+        return _mirrored(ctx, x, w.data, bias, attrs)
     inputs = [x, w] if bias is None or not bias.is_constant else [x, w, bias]
     y = ctx.emit("conv_transpose", inputs, groups=ctx.attr("group", 1), **attrs)
     return y if len(inputs) > 2 else with_bias(ctx, y, bias)
+
+
+def _mirrored(ctx: NodeContext, x: Value, w: np.ndarray, bias: Value | None, attrs: dict) -> Value:
+    """A transposed convolution of stride 1: a plain one with mirrored weights."""
+    groups, kernel = ctx.attr("group", 1), w.shape[2:]
+    if groups < 1 or w.shape[0] % groups or w.shape[0] != x.shape[1]:
+        raise ValueError(f"weights of shape {list(w.shape)} do not fit {x.type}")
+    per_group = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
+    weights = np.flip(per_group.reshape(-1, *per_group.shape[2:]), tuple(range(2, w.ndim)))
+    reach = [d * (k - 1) for d, k in zip(attrs["dilations"], kernel)]
+    before = tuple(r - b for r, b in zip(reach, attrs["pads_before"]))
+    after = tuple(
+        o - n + r - b for o, n, r, b in zip(attrs["out_spatial"], x.shape[2:], reach, before)
+    )
+    window = {
+        "strides": attrs["strides"],
+        "dilations": attrs["dilations"],
+        "pads_before": before,
+        "pads_after": after,
+    }
+    x = cropped(ctx, x, window)
+    return convolution(ctx, x, ctx.const(weights, np.float32), bias, groups, window)
 
 
 def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:
