@@ -11,15 +11,11 @@ typedef struct crt_module {
 /* The table's functions get the table as their resource, as in a firmware runtime. */
 static int crt_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const TVMFuncRegistry* registry = ((crt_module*)self)->table->registry;
-  tvmrt_func* f;
-  tvmrt_found found = {NULL, TVMRT_FUNC_NATIVE, NULL};
   tvm_function_index_t index;
   if (TVMFuncRegistry_Lookup(registry, name, &index) != kTvmErrorNoError) return 0;
-  if (TVMFuncRegistry_GetByIndex(registry, index, &found.fn) != kTvmErrorNoError) return 0;
-  f = tvmrt__func_new(found.fn, (void*)(uintptr_t)registry, NULL);
-  if (f == NULL) return -1;
-  f->kind = TVMRT_FUNC_LIBRARY;
-  out->func = f;
+  if (TVMFuncRegistry_GetByIndex(registry, index, &out->fn) != kTvmErrorNoError) return 0;
+  out->kind = TVMRT_FUNC_LIBRARY;
+  out->resource = (void*)(uintptr_t)registry;
   return 0;
 }
 

@@ -118,8 +118,10 @@ int tvmrt__find_native(const tvmrt_builtin* table, const char* name, tvmrt_found
 
 /* A function of the module's own table; see tvmrt_func.owner for its life. */
 static tvmrt_func* wrap(tvmrt_module* mod, const tvmrt_found* found) {
-  void* resource = found->kind == TVMRT_FUNC_NATIVE ? mod : NULL;
-  tvmrt_func* f = tvmrt__func_new(found->fn, resource, NULL);
+  void* resource = found->resource;
+  tvmrt_func* f;
+  if (resource == NULL && found->kind == TVMRT_FUNC_NATIVE) resource = mod;
+  f = tvmrt__func_new(found->fn, resource, NULL);
   if (f == NULL) return NULL;
   f->kind = found->kind;
   f->owner = mod;
@@ -166,7 +168,7 @@ static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* f
 }
 
 static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
-  tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL};
+  tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL};
   int rc;
   if (find_cached(mod, name, out)) return 0;
   TVMRT_RETURN_IF_ERROR(mod->type->find(mod, name, &found));

@@ -4,23 +4,18 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <tvm/runtime/module_plugin.h>
 
 #include "../function.h"
 #include "../stream.h"
 
 typedef struct tvmrt_module tvmrt_module;
 
-/* Bits of a module's property mask. */
-enum {
-  TVMRT_MODULE_SERIALIZABLE = 1,
-  TVMRT_MODULE_RUNNABLE = 2,
-  TVMRT_MODULE_EXPORTABLE = 4 /* becomes part of a shared library */
-};
-
 /* What a module answers for a name. All zero: no such function. */
 typedef struct tvmrt_found {
   TVMCPackedFunc fn;      /* a function of this module; the runtime wraps and caches it */
-  tvmrt_func_kind kind;   /* of fn: LIBRARY, or NATIVE with the module as its resource */
+  tvmrt_func_kind kind;   /* of fn */
+  void* resource;         /* of fn; NATIVE functions get the module where this is NULL */
   tvmrt_func* func;       /* or: any function, owned, which is not cached here */
 } tvmrt_found;
 
