@@ -10,6 +10,8 @@ from onnx_graph import model as graph_of
 
 from tvmrt import pipeline
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.onnx import import_model
+from tvmrt.transform.dead_code import remove_dead_code
 
 RNG = np.random.default_rng(14)
 
@@ -262,6 +264,30 @@ def test_index_outside_stops_the_run(name, tmp_path):
     network = graph_of([helper.make_node(op, list(feeds), ["y"], **attrs)], feeds, ["y"])
     with pytest.raises((IndexError, RuntimeError)):
         run_compiled(network, feeds, tmp_path)
+
+
+def rows_of_each(count, rows):
+    """Index tuples of x[:, rows], as exporters write them."""
+    return np.stack(np.meshgrid(np.arange(count), rows, indexing="ij"), -1).astype(np.int64)
+
+
+def test_assigned_ranges_become_one_join(tmp_path):
+    from nn_case import run_compiled
+
+    x, a, b, c = f32(2, 9, 3), f32(2, 3, 3), f32(2, 4, 3), f32(2, 2, 3)
+    rows = {"a": np.arange(1, 4), "b": np.arange(3, 7), "c": np.arange(-2, 0)}
+    nodes, weights, before, wanted = [], {}, "x", x.copy()
+    for name, u in {"a": a, "b": b, "c": c}.items():
+        weights[f"i{name}"] = rows_of_each(2, rows[name])
+        nodes.append(helper.make_node("ScatterND", [before, f"i{name}", name], [f"y{name}"]))
+        before = f"y{name}"
+        wanted[:, rows[name]] = u
+    network = graph_of(nodes, {"x": x, "a": a, "b": b, "c": c}, ["yc"], weights)
+    graph = import_model(network)
+    remove_dead_code(graph)
+    assert [n.op for n in graph.nodes].count("concat") == 1
+    found = run_compiled(network, {"x": x, "a": a, "b": b, "c": c}, tmp_path)["yc"]
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_constant_index_outside_is_named():

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Value
+from tvmrt.ir import VIEW, Value, get_op
 from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
@@ -91,8 +91,62 @@ def scatter_elements(ctx: NodeContext) -> Value:
 
 @onnx_op("ScatterND")
 def scatter_nd(ctx: NodeContext) -> Value:
-    inputs = [ctx.required(0), _indices(ctx, 1), ctx.required(2)]
-    return ctx.emit("scatter_nd", inputs, reduction=ctx.attr("reduction", "none"))
+    x, indices, updates = ctx.required(0), _indices(ctx, 1), ctx.required(2)
+    reduction = ctx.attr("reduction", "none")
+    slab = _slab(x, indices) if reduction == "none" else None
+    if slab is not None:
+        axis, start, extents = slab
+        return splice(ctx, x, axis, start, ctx.reshape(updates, extents))
+    return ctx.emit("scatter_nd", [x, indices, updates], reduction=reduction)
+
+
+def _slab(x: Value, indices: Value) -> tuple[int, int, tuple[int, ...]] | None:
+    """(axis, start, shape) where known indices name all of x but for a range along one axis.
+
+    Exporters write x[:, a:b] = updates this way. Where x may be overwritten, writing the updates
+    alone is less work than joining, so only what must be copied anyway counts.
+    """
+    if indices.data is None or indices.data.size == 0 or not _must_be_copied(x):
+        return None
+    depth = indices.shape[-1]
+    named = np.asarray(x.shape[:depth])
+    tuples = indices.data.reshape(-1, depth)
+    tuples = np.where(tuples < 0, tuples + named, tuples)
+    first = tuples.min(0)
+    extents = tuples.max(0) - first + 1
+    if prod(extents) != len(tuples) or (first < 0).any() or (first + extents > named).any():
+        return None
+    box = np.indices(extents).reshape(depth, -1).T + first
+    partial = np.flatnonzero(extents != named)
+    if partial.size > 1 or not np.array_equal(box, tuples):
+        return None
+    axis = int(partial[0]) if partial.size else 0
+    return axis, int(first[axis]), (*(int(n) for n in extents), *x.shape[depth:])
+
+
+def _must_be_copied(x: Value) -> bool:
+    """Whether x is an input of the network, a constant, or joined from parts."""
+    while x.producer is not None and get_op(x.producer.op).kind == VIEW:
+        x = x.producer.inputs[0]
+    return x.producer is None or x.producer.op == "concat"
+
+
+def splice(ctx: NodeContext, x: Value, axis: int, start: int, new: Value) -> Value:
+    """x with a range along one axis replaced. Parts of a join that are replaced vanish."""
+    joined = x.producer is not None and x.producer.op == "concat"
+    parts = x.producer.inputs if joined and x.producer.attrs["axis"] == axis else [x]
+    end = start + new.shape[axis]
+    before, after, place = [], [], 0
+    for part in parts:
+        last = place + part.shape[axis]
+        if place < start:
+            before.append(ctx.slice_axis(part, axis, 0, min(start, last) - place))
+        if last > end:
+            kept = last - max(end, place)
+            after.append(ctx.slice_axis(part, axis, part.shape[axis] - kept, kept))
+        place = last
+    pieces = [*before, new, *after]
+    return new if len(pieces) == 1 else ctx.emit("concat", pieces, axis=axis)
 
 
 @onnx_op("TensorScatter")
