@@ -16,7 +16,7 @@ from i8_case import (
     run_conv,
     usable_formats,
 )
-from kernel_build import has_compiler
+from kernel_build import PARALLEL, has_compiler
 
 from tvmrt.codegen.packing_i8 import multiplier
 
@@ -114,7 +114,7 @@ def test_clang_gives_the_same_bytes(tmp_path_factory, fmt, name):
 @pytest.mark.parametrize("name", ["3x3-odd-channels", "3x3-dilated", "1x1"])
 def test_shared_work_gives_the_same_bytes(tmp_path_factory, fmt, name):
     folder = tmp_path_factory.getbasetemp()
-    BATCH.check(folder, fmt, name, "u8-u8-u8", flags=[*FLAGS[fmt], "-DTASKS=3"])
+    BATCH.check(folder, fmt, name, "u8-u8-u8", flags=[*FLAGS[fmt], "-DTASKS=3", *PARALLEL])
 
 
 @pytest.mark.parametrize("fmt", usable_formats())

@@ -19,7 +19,7 @@ from i8_case import (
     three,
     usable_formats,
 )
-from kernel_build import build, pointer
+from kernel_build import PARALLEL, build, pointer
 
 from tvmrt.codegen.packing_i8 import Quantised, softmax_table, unary_table
 
@@ -115,7 +115,9 @@ void global_average(int n, int pixels, int c, const void* x, int zero, int is_si
 def rows(request, tmp_path_factory):
     """The functions above in one format."""
     text = ROWS.format(macro=FORMATS[request.param].macro)
-    return build(tmp_path_factory.getbasetemp(), text, FLAGS[request.param])
+    return build(
+        tmp_path_factory.getbasetemp(), text, [*FLAGS[request.param], "-DTASKS=3", *PARALLEL]
+    )
 
 
 A, B, Y = Quantised(0.031, -7, True), Quantised(0.017, 130, False), Quantised(0.029, 3, False)

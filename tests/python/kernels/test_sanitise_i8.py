@@ -9,7 +9,7 @@ import pytest
 import test_conv_i8
 import test_depthwise_i8
 from i8_case import usable_formats
-from kernel_build import BACKEND, ROOT
+from kernel_build import BACKEND, PARALLEL, ROOT
 
 MACHINE = {"vnni512": ["-march=native"], "avx2": ["-mavx2", "-mfma"], "plain": []}
 FLAGS = [
@@ -19,6 +19,7 @@ FLAGS = [
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
     "-DTASKS=2",
+    *PARALLEL,
 ]
 
 

@@ -26,6 +26,7 @@
 
 #include <tvm/runtime/c_backend_api.h>
 
+#include "parallel.h"
 #include "tile_i8.h"
 
 /*! \brief Bytes of packed weights that are kept in the second-level cache while the image passes
@@ -89,7 +90,7 @@ typedef struct tvmrt_conv_i8 {
   /*! tile[0]: ob vectors, tile[1]: the vectors left over in the last block of a group; each for wt
      pixels and for tvmrt_conv_i8_width() % wt. Those that do not occur are NULL. */
   tvmrt_tile_i8 tile[2][2];
-  int32_t threads; /*!< 1: on the caller only; 0: as many tasks as there are workers. */
+  int32_t threads; /*!< 1: on the caller only; 0: on all workers where the work is worth it. */
 } tvmrt_conv_i8;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -559,7 +560,7 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
 static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
   tvmrt_conv_i8_walk w;
   tvmrt_conv_i8_job job;
-  int64_t weights_bytes;
+  int64_t weights_bytes, macs;
   tvmrt_conv_i8_plan(&w, c, data);
   job.conv = c;
   job.data = data;
@@ -570,7 +571,10 @@ static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_
   job.by_channels = job.blocks >= 4 &&
                     (weights_bytes > (int64_t)c->batch * c->in[0] * c->in[1] * c->in[2] * c->in_c ||
                      job.chunks < 4);
-  return TVMBackendParallelLaunch(tvmrt_conv_i8_task, &job, c->threads);
+  macs = (int64_t)c->batch * c->out[0] * c->out[1] * c->out[2] * c->out_c * tvmrt_conv_i8_taps(c) *
+         (c->depthwise ? 1 : c->in_c / c->groups);
+  /* four multiply-adds of bytes take the time of one of floats */
+  return tvmrt_launch(tvmrt_conv_i8_task, &job, macs / 4, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_I8_H_ */

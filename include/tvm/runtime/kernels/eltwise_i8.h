@@ -11,6 +11,7 @@
 
 #include <tvm/runtime/c_backend_api.h>
 
+#include "parallel.h"
 #include "requantize.h"
 
 /*!
@@ -81,12 +82,12 @@ static inline int tvmrt_eltwise_i8_task(int task, TVMParallelGroupEnv* env, void
 TVMRT_INLINE int tvmrt_eltwise_i8_run(tvmrt_eltwise_i8_job* job, int threads) {
   TVMParallelGroupEnv alone = {NULL, 1};
   if (threads == 1) return tvmrt_eltwise_i8_task(0, &alone, job);
-  return TVMBackendParallelLaunch(tvmrt_eltwise_i8_task, job, threads);
+  return tvmrt_launch(tvmrt_eltwise_i8_task, job, job->n / 4, TVMRT_PARALLEL_MIN_FLOATS);
 }
 
 /*!
  * \brief Two tensors of n elements added; see tvmrt_add_i8. y may be a or b.
- * \param threads [in] 1: on the caller only; 0: as many tasks as there are workers.
+ * \param threads [in] 1: on the caller only; 0: on all workers where worth it.
  * Errors: 0, or -1 if a task failed to start.
  */
 static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a, const void* b,

@@ -10,6 +10,7 @@
 
 #include <tvm/runtime/c_backend_api.h>
 
+#include "parallel.h"
 #include "simd_i8.h"
 
 /*! \brief Shape of a pooling layer. Extents are {depth, height, width}; missing ones are 1. */
@@ -27,7 +28,7 @@ typedef struct tvmrt_pool_i8 {
   int64_t y_stride;   /*!< Bytes from one output pixel to the next. */
   int32_t is_signed;  /*!< 1: int8, 0: uint8; of the input. */
   int32_t count_pad;  /*!< Average: 1 if padding counts as values of 0. */
-  int32_t threads;    /*!< 1: on the caller only; 0: as many tasks as there are workers. */
+  int32_t threads;    /*!< 1: on the caller only; 0: on all workers where the work is worth it. */
 } tvmrt_pool_i8;
 
 /*! \brief Scales of an average: y = clamp(round(mean((x - x_zero) * x_scale) / y_scale) + zero). */
@@ -175,7 +176,10 @@ TVMRT_INLINE int tvmrt_pool_i8_run(const tvmrt_pool_i8_job* job) {
   tvmrt_pool_i8_job copy = *job;
   TVMParallelGroupEnv alone = {NULL, 1};
   if (job->shape->threads == 1) return tvmrt_pool_i8_task(0, &alone, &copy);
-  return TVMBackendParallelLaunch(tvmrt_pool_i8_task, &copy, job->shape->threads);
+  const tvmrt_pool_i8* p = job->shape;
+  const int64_t bytes = (int64_t)p->batch * p->out[0] * p->out[1] * p->out[2] * p->channels *
+                        p->kernel[0] * p->kernel[1] * p->kernel[2];
+  return tvmrt_launch(tvmrt_pool_i8_task, &copy, bytes / 4, TVMRT_PARALLEL_MIN_FLOATS);
 }
 
 /*!
