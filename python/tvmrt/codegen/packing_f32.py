@@ -1,7 +1,8 @@
-"""Weights and register tiles of the float kernels, as ``include/tvm/runtime/kernels/*_f32.h`` expect them.
+"""Weights and register tiles as the float kernels (``include/tvm/runtime/kernels``) expect them.
 
-Everything here is numpy in, numpy out: pick the tiles of a layer with :func:`choose_tiles`, pack its weights and bias
-for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer`` once a layer.
+Everything here is numpy in, numpy out: pick the tiles of a layer with :func:`choose_tiles`, pack
+its weights and bias for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer``
+once a layer.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 
 class VectorMachine(Protocol):
-    """What the choice of tiles has to know about a processor; ``tvmrt.codegen.target.Target`` has it."""
+    """What the choice of tiles has to know; ``tvmrt.codegen.target.Target`` has it."""
 
     @property
     def lanes(self) -> int:
@@ -36,7 +37,8 @@ class VectorMachine(Protocol):
 class Machine:
     """A processor described by hand.
 
-    ``splits_wide`` says that an instruction on full vectors takes as long as two on halves, as on AMD's family 25
+    ``splits_wide`` says that an instruction on full vectors takes as long as two on halves, as on
+    AMD's family 25
     with AVX-512: layers whose channels do not fill full vectors then lose nothing on half ones.
     """
 
@@ -57,7 +59,10 @@ def splits_wide_vectors() -> bool:
 
 
 def splits_wide(machine: VectorMachine) -> bool:
-    """Whether full vectors take twice the time of half ones: as the machine says, or as this one does."""
+    """Whether full vectors take twice the time of half ones.
+
+    As the machine says; one named ``native`` that says nothing is this very machine.
+    """
     said = getattr(machine, "splits_wide", None)
     if said is None:
         return getattr(machine, "name", "") == "native" and splits_wide_vectors()
@@ -66,7 +71,10 @@ def splits_wide(machine: VectorMachine) -> bool:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The register tiles of one layer: ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels."""
+    """The register tiles of one layer.
+
+    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels.
+    """
 
     lanes: int
     vectors: int
@@ -91,7 +99,8 @@ class Tiles:
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
         widths = ", ".join(str(width) for width in self.widths)
-        return f"{{{self.block}, {self.blocks_per_group}, {{{widths}}}, {{{', '.join(self.names())}}}}}"
+        names = ", ".join(self.names())
+        return f"{{{self.block}, {self.blocks_per_group}, {{{widths}}}, {{{names}}}}}"
 
 
 def conv_row_pixels(
@@ -102,9 +111,10 @@ def conv_row_pixels(
     strides: Sequence[int],
     pads_before: Sequence[int],
 ) -> int:
-    """Output pixels of what ``tvmrt_conv_f32`` takes as a row; lists by dimension, the last is the width.
+    """Output pixels of what ``tvmrt_conv_f32`` takes as a row; lists end with the width.
 
-    All pixels of all images where the convolution is a matrix product; else the last dimension along
+    All pixels of all images where the convolution is a matrix product;
+        else the last dimension along
     which there is anything to do.
     """
     per_dim = list(zip(size, out, kernel, strides, pads_before))
@@ -127,7 +137,7 @@ def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
 
 
 def _tile_cycles(lanes: int, vectors: int, width: int, window: int, fma: float) -> float:
-    """Estimated cycles of one tile: the busier of multiply-adds and loads, and what surrounds the sum.
+    """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
     ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
     """
@@ -191,9 +201,12 @@ def choose_tiles(
 
 
 def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
-    """Packs convolution weights ``[OC, IC / groups, *kernel]`` to ``[group][block][*kernel][ic][tiles.block]``.
+    """Packs convolution weights ``[OC, IC / groups, *kernel]``.
 
-    Missing channels of the last block of each group are zeros. The result is one-dimensional float32.
+    The order is ``[group][block][*kernel][ic][tiles.block]``.
+
+    Missing channels of the last block of each group are zeros. The result is one-dimensional
+    float32.
     """
     weight = np.asarray(weight, np.float32)
     out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
@@ -212,14 +225,14 @@ def phase_pixels(out_width: int, stride: int) -> tuple[int, ...]:
 
 
 def pack_conv_transpose(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
-    """Packs transposed convolution weights ``[IC, OC / groups, *kernel]`` as :func:`pack_conv` does."""
+    """Packs weights ``[IC, OC / groups, *kernel]`` to the order of :func:`pack_conv`."""
     weight = np.asarray(weight, np.float32)
     per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
     return pack_conv(per_group.reshape(-1, *per_group.shape[2:]), tiles, groups)
 
 
 def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
-    """Fills the bias of each group up with zeros to whole blocks; the result is one-dimensional float32."""
+    """Fills the bias of each group up with zeros to whole blocks, flat."""
     bias = np.asarray(bias, np.float32).reshape(groups, -1)
     packed = np.zeros((groups, _round_up(bias.shape[1], tiles.block)), np.float32)
     packed[:, : bias.shape[1]] = bias
@@ -227,7 +240,7 @@ def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
 
 
 def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
-    """Packs the right factor ``[..., K, N]`` of a matrix product to ``[...][block][K][tiles.block]``, flat."""
+    """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.block]``, flat."""
     b = np.asarray(b, np.float32)
     k, n = b.shape[-2:]
     blocks = _round_up(n, tiles.block) // tiles.block

@@ -1,7 +1,9 @@
 """Single float layers beside ONNX Runtime, interleaved in one process.
 
-Each contender runs a chain of equal layers (so that a peer's change of layout at the ends is spread over them),
-one call a turn, for several rounds. Printed are the best times of one layer, their ratio (above 1: faster than
+Each contender runs a chain of equal layers (so that a peer's change of layout at the ends is
+spread over them),
+one call a turn, for several rounds. Printed are the best times of one layer, their ratio (above 1:
+faster than
 ONNX Runtime) and the speed reached. Run it when nothing else runs:
 
     python tests/bench/kernels/bench_f32.py [--rounds N] [--cc gcc] [--only TEXT]
@@ -23,7 +25,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "kernels"))
-import kernel_build as kb  # noqa: E402
+import kernel_build as kb
 
 packing = kb.packing
 
@@ -45,7 +47,9 @@ class Layer:
 
     @property
     def out(self) -> tuple[int, int]:
-        return tuple((s + 2 * p - k) // self.stride + 1 for s, p, k in zip(self.size, self.pads, self.kernel))
+        return tuple(
+            (s + 2 * p - k) // self.stride + 1 for s, p, k in zip(self.size, self.pads, self.kernel)
+        )
 
     @property
     def window(self) -> int:
@@ -56,7 +60,9 @@ class Layer:
         return self.out[0] * self.out[1] * self.out_channels * self.window
 
 
-def same(channels: int, size: int, kernel: int = 3, repeat: int = 8, depthwise: bool = False) -> list[Layer]:
+def same(
+    channels: int, size: int, kernel: int = 3, repeat: int = 8, depthwise: bool = False
+) -> list[Layer]:
     return [Layer(channels, channels, (size, size), (kernel, kernel), 1, depthwise)] * repeat
 
 
@@ -90,7 +96,9 @@ def weights_of(layers: list[Layer]) -> list[tuple[np.ndarray, np.ndarray]]:
     for layer in layers:
         per_group = 1 if layer.depthwise else layer.in_channels
         w = rng.standard_normal((layer.out_channels, per_group, *layer.kernel), np.float32)
-        made.append((w / np.float32(layer.window**0.5), rng.standard_normal(layer.out_channels, np.float32)))
+        made.append(
+            (w / np.float32(layer.window**0.5), rng.standard_normal(layer.out_channels, np.float32))
+        )
     return made
 
 
@@ -102,7 +110,9 @@ def conv_model(layers: list[Layer], weights: list[tuple[np.ndarray, np.ndarray]]
         group = layer.in_channels if layer.depthwise else 1
         strides = [layer.stride] * 2
         nodes.append(
-            helper.make_node("Conv", [last, f"w{i}", f"b{i}"], [f"c{i}"], pads=pads, group=group, strides=strides)
+            helper.make_node(
+                "Conv", [last, f"w{i}", f"b{i}"], [f"c{i}"], pads=pads, group=group, strides=strides
+            )
         )
         nodes.append(helper.make_node("Relu", [f"c{i}"], [f"y{i}"]))
         last = f"y{i}"
@@ -119,36 +129,52 @@ def layer_code(i: int, layer: Layer, machine: packing.Machine) -> tuple[str, obj
     head = f"static int layer{i}(const float* x, const float* w, const float* b, float* y) {{\n"
     sizes = f"""
       .in = {{1, {layer.size[0]}, {layer.size[1]}}}, .out = {{1, {layer.out[0]}, {layer.out[1]}}},
-      .kernel = {{1, {layer.kernel[0]}, {layer.kernel[1]}}}, .stride = {{1, {layer.stride}, {layer.stride}}},
+      .kernel = {{1, {layer.kernel[0]}, {layer.kernel[1]}}}, .stride = {{1, {layer.stride},
+          {layer.stride}}},
       .dilation = {{1, 1, 1}}, .pad = {{0, {layer.pads[0]}, {layer.pads[1]}}},
-      .x_stride = {layer.in_channels}, .y_stride = {layer.out_channels}, .lo = 0.0f, .hi = INFINITY}};"""
+      .x_stride = {layer.in_channels}, .y_stride = {layer.out_channels}, .lo = 0.0f, .hi =
+          INFINITY}};"""
     if layer.depthwise:
-        tile = packing.choose_depthwise(layer.in_channels, layer.out[1], layer.kernel[1], layer.stride, 1, machine)
-        return f"""{head}
+        tile = packing.choose_depthwise(
+            layer.in_channels, layer.out[1], layer.kernel[1], layer.stride, 1, machine
+        )
+        return (
+            f"""{head}
   static const tvmrt_depthwise_f32_tile tile = {tile.initializer()};
-  static const tvmrt_depthwise_f32_layer layer = {{.batch = 1, .channels = {layer.in_channels}, {sizes}
+  static const tvmrt_depthwise_f32_layer layer = {{.batch = 1, .channels = {layer.in_channels},
+      {sizes}
   return tvmrt_depthwise_f32(&layer, &tile, x, w, b, NULL, y, NULL, NULL);
-}}""", tile
+}}""",
+            tile,
+        )
     joined = layer.kernel == (1, 1) and layer.stride == 1
     row = layer.out[0] * layer.out[1] if joined else layer.out[1]
-    tiles = packing.choose_tiles(row, layer.out_channels, layer.window, machine, layer.in_channels * layer.stride)
-    return f"""{head}
+    tiles = packing.choose_tiles(
+        row, layer.out_channels, layer.window, machine, layer.in_channels * layer.stride
+    )
+    return (
+        f"""{head}
   static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
   static const tvmrt_conv_f32_layer layer = {{.batch = 1, .groups = 1,
       .in_channels = {layer.in_channels}, .out_channels = {layer.out_channels}, {sizes}
   return tvmrt_conv_f32(&layer, &tiles, x, w, b, NULL, y, NULL, NULL);
-}}""", tiles
+}}""",
+        tiles,
+    )
 
 
 def conv_chain(
-    layers: list[Layer], weights: list[tuple[np.ndarray, np.ndarray]], machine: packing.Machine, folder: Path, cc: str
+    layers: list[Layer],
+    weights: list[tuple[np.ndarray, np.ndarray]],
+    machine: packing.Machine,
+    folder: Path,
+    cc: str,
 ) -> tuple[Callable[[], object], np.ndarray, np.ndarray, str]:
     """A call that runs our chain, its input and output (channels last), and the tiles chosen."""
     made = [layer_code(i, layer, machine) for i, layer in enumerate(layers)]
     tiles = [tile for _, tile in made]
     calls = "\n".join(
-        f"  if (layer{i}({'a' if i % 2 == 0 else 'b'}, w[{2 * i}], w[{2 * i + 1}], {'b' if i % 2 == 0 else 'a'}) != 0)"
-        " return -1;"
+        f"  if (layer{i}({'ab'[i % 2]}, w[{2 * i}], w[{2 * i + 1}], {'ba'[i % 2]}) != 0) return -1;"
         for i in range(len(layers))
     )
     source = "\n".join(
@@ -161,7 +187,9 @@ def conv_chain(
             f"int chain(float* a, float* b, const float** w) {{\n{calls}\n  return 0;\n}}",
         ]
     )
-    library = kb.build(folder, source, [*kb.OPTIMISE, "-march=native", "-mprefer-vector-width=512"], cc)
+    library = kb.build(
+        folder, source, [*kb.OPTIMISE, "-march=native", "-mprefer-vector-width=512"], cc
+    )
     packed = []
     for layer, (w, b), tile in zip(layers, weights, tiles):
         if layer.depthwise:
@@ -169,7 +197,10 @@ def conv_chain(
         else:
             packed += [packing.pack_conv(w, tile), packing.pack_bias(b, tile)]
     packed = [aligned(p) for p in packed]
-    floats = max(max(la.in_channels * la.size[0] * la.size[1], la.out_channels * la.out[0] * la.out[1]) for la in layers)
+    floats = max(
+        max(la.in_channels * la.size[0] * la.size[1], la.out_channels * la.out[0] * la.out[1])
+        for la in layers
+    )
     a, b = aligned(np.zeros(floats, np.float32)), aligned(np.zeros(floats, np.float32))
     table = (kb.ctypes.c_void_p * len(packed))(*(p.ctypes.data for p in packed))
     chain, pa, pb = library.chain, kb.pointer(a), kb.pointer(b)
@@ -178,7 +209,12 @@ def conv_chain(
     def call() -> object:
         return chain(pa, pb, table) or keep
 
-    return call, a, (a if len(layers) % 2 == 0 else b), ", ".join(sorted({describe(t) for t in tiles}))
+    return (
+        call,
+        a,
+        (a if len(layers) % 2 == 0 else b),
+        ", ".join(sorted({describe(t) for t in tiles})),
+    )
 
 
 def describe(tile: object) -> str:
@@ -221,7 +257,9 @@ def best_times(calls: list[Callable[[], object]], rounds: int) -> list[float]:
     return best
 
 
-def bench_convolutions(machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
+def bench_convolutions(
+    machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str
+) -> None:
     print(f"{'layer':22} {'ort us':>9} {'ours us':>9} {'speed':>6} {'GFLOP/s':>8}  tiles")
     for name, layers in CHAINS.items():
         if only not in name:
@@ -230,24 +268,31 @@ def bench_convolutions(machine: packing.Machine, folder: Path, cc: str, rounds: 
         peer = session(conv_model(layers, weights))
         call, ours_in, ours_out, tiles = conv_chain(layers, weights, machine, folder, cc)
         first, end = layers[0], layers[-1]
-        x = np.random.default_rng(1).standard_normal((1, first.in_channels, *first.size)).astype(np.float32)
+        x = (
+            np.random.default_rng(1)
+            .standard_normal((1, first.in_channels, *first.size))
+            .astype(np.float32)
+        )
         ours_in[: x.size] = x.transpose(0, 2, 3, 1).reshape(-1)
         expected = peer.run(None, {"x": x})[0]
         call()
         got = ours_out[: expected.size].reshape(1, *end.out, end.out_channels).transpose(0, 3, 1, 2)
-        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-3 * float(np.abs(expected).max()))
+        np.testing.assert_allclose(
+            got, expected, rtol=1e-3, atol=1e-3 * float(np.abs(expected).max())
+        )
         peer_s, ours_s = best_times([lambda: peer.run(None, {"x": x}), call], rounds)  # noqa: B023
         flops = 2e-9 * sum(layer.macs for layer in layers)
         each = 1e6 / len(layers)
         print(
-            f"{name:22} {peer_s * each:9.2f} {ours_s * each:9.2f} {peer_s / ours_s:6.2f} {flops / ours_s:8.1f}  {tiles}",
+            f"{name:22} {peer_s * each:9.2f} {ours_s * each:9.2f} {peer_s / ours_s:6.2f}"
+            f" {flops / ours_s:8.1f}  {tiles}",
             flush=True,
         )
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One ONNX node on random inputs, and C that does the same: op(x, w, y), channels last where it has any."""
+    """One ONNX node on random inputs, and C that does the same: op(x, w, y)."""
 
     node: onnx.NodeProto
     inputs: tuple[tuple[int, ...], ...]
@@ -261,7 +306,8 @@ def matmul_code(
 ) -> tuple[str, packing.Tiles]:
     tiles = packing.choose_tiles(m, n, k, machine)
     stride = {"PACKED": 0, "ROWS": n, "COLUMNS": k}[order]
-    return f"""
+    return (
+        f"""
 #include <math.h>
 #include <tvm/runtime/kernels/matmul_f32.h>
 {chr(10).join(packing.unique_definitions([tiles]))}
@@ -273,7 +319,9 @@ int op(const float* x, const float* w, float* y) {{
       .b_batch = {{0, {k * n}}}, .y_batch = {{0, {m * n}}}, .a_stride = {k}, .b_stride = {stride},
       .y_stride = {n}, .lo = -INFINITY, .hi = INFINITY, .b_order = TVMRT_B_{order}}};
   return tvmrt_matmul_f32(&layer, &tiles, x, w, NULL, NULL, y, NULL, NULL);
-}}""", tiles
+}}""",
+        tiles,
+    )
 
 
 def operators(machine: packing.Machine) -> dict[str, Operator]:
@@ -292,17 +340,23 @@ int op(const float* x, const float* w, float* y);
 int op(const float* x, const float* w, float* y) { (void)w; %s }"""
     one = "{1, 1, 1}"
     maxpool = pool % (
-        f".kind = TVMRT_POOL_MAX, .batch = 1, .channels = 64, .in = {{1, 112, 112}}, .out = {{1, 56, 56}}, "
-        f".kernel = {{1, 3, 3}}, .stride = {{1, 2, 2}}, .dilation = {one}, .pad = {{0, 1, 1}}, .pad_end = {{0, 1, 1}}, "
+        ".kind = TVMRT_POOL_MAX, .batch = 1, .channels = 64, "
+        ".in = {1, 112, 112}, .out = {1, 56, 56}, "
+        f".kernel = {{1, 3, 3}}, .stride = {{1, 2, 2}}, .dilation = {one}, "
+        ".pad = {0, 1, 1}, .pad_end = {0, 1, 1}, "
         ".x_stride = 64, .y_stride = 64"
     )
     average = pool % (
-        f".kind = TVMRT_POOL_AVERAGE, .batch = 1, .channels = 2048, .in = {{1, 7, 7}}, .out = {one}, "
-        f".kernel = {{1, 7, 7}}, .stride = {one}, .dilation = {one}, .x_stride = 2048, .y_stride = 2048"
+        ".kind = TVMRT_POOL_AVERAGE, .batch = 1, .channels = 2048, "
+        f".in = {{1, 7, 7}}, .out = {one}, "
+        f".kernel = {{1, 7, 7}}, .stride = {one}, .dilation = {one}, "
+        ".x_stride = 2048, .y_stride = 2048"
     )
     lrn = rows % (
-        "static const tvmrt_lrn_f32_layer layer = {.pixels = 729, .channels = 256, .x_stride = 256, .y_stride = 256,"
-        " .size = 5, .alpha = 1e-4f, .beta = 0.75f, .bias = 1.0f}; return tvmrt_lrn_f32(&layer, x, y);"
+        "static const tvmrt_lrn_f32_layer layer = {.pixels = 729, .channels = 256,"
+        " .x_stride = 256, .y_stride = 256,"
+        " .size = 5, .alpha = 1e-4f, .beta = 0.75f, .bias = 1.0f};"
+        " return tvmrt_lrn_f32(&layer, x, y);"
     )
     norm = rows % (
         "static const tvmrt_layer_norm_f32_layer layer = {128, 256, 256, 256, 1e-5f, 1};"
@@ -370,7 +424,9 @@ def operator_session(case: Operator, arrays: list[np.ndarray]) -> onnxruntime.In
     return session(model.SerializeToString())
 
 
-def bench_operators(machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
+def bench_operators(
+    machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str
+) -> None:
     print(f"\n{'operator':24} {'ort us':>9} {'ours us':>9} {'speed':>6}")
     for name, case in operators(machine).items():
         if only not in name:
@@ -385,17 +441,24 @@ def bench_operators(machine: packing.Machine, folder: Path, cc: str, rounds: int
         w = arrays[1] if len(arrays) > 1 else np.zeros(1, np.float32)
         w = aligned(packing.pack_matmul(w, case.packed) if case.packed else w.reshape(-1))
         y = aligned(np.zeros(expected.size, np.float32))
-        op = kb.build(folder, case.code, [*kb.OPTIMISE, "-march=native", "-mprefer-vector-width=512"], cc).op
+        op = kb.build(
+            folder, case.code, [*kb.OPTIMISE, "-march=native", "-mprefer-vector-width=512"], cc
+        ).op
         px, pw, py = kb.pointer(x), kb.pointer(w), kb.pointer(y)
         assert op(px, pw, py) == 0
         np.testing.assert_allclose(
-            y.reshape(last(expected).shape), last(expected), rtol=1e-3, atol=1e-4 * float(np.abs(expected).max())
+            y.reshape(last(expected).shape),
+            last(expected),
+            rtol=1e-3,
+            atol=1e-4 * float(np.abs(expected).max()),
         )
         peer_s, ours_s = best_times(
             [lambda: peer.run(None, feeds), lambda: op(px, pw, py)],  # noqa: B023
             rounds,
         )
-        print(f"{name:24} {peer_s * 1e6:9.2f} {ours_s * 1e6:9.2f} {peer_s / ours_s:6.2f}", flush=True)
+        print(
+            f"{name:24} {peer_s * 1e6:9.2f} {ours_s * 1e6:9.2f} {peer_s / ours_s:6.2f}", flush=True
+        )
 
 
 def main() -> None:

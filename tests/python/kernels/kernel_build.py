@@ -17,8 +17,8 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# The kernels' view of the runtime: scratch from malloc, and TASKS tasks that run one after the other, so that
-# every way of sharing the work is checked without threads.
+# The kernels' view of the runtime: scratch from malloc, and TASKS tasks that run one after the
+# other, so that every way of sharing the work is checked without threads.
 BACKEND = r"""
 #include <stdlib.h>
 #ifndef TASKS
@@ -50,7 +50,7 @@ OPTIMISE = "-O3 -fno-math-errno -fno-trapping-math".split()
 
 
 def load_source(path: str) -> ModuleType:
-    """A module of the source tree by its file: needs neither the installed package nor its C part."""
+    """A module of the source tree by its file, without the package around it."""
     name = "kernels_" + Path(path).stem
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, ROOT / path)
@@ -93,7 +93,7 @@ def has_compiler(name: str) -> bool:
 
 
 def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctypes.CDLL:
-    """Compiles `source` and the backend above with `flags`; the same text is compiled once a folder."""
+    """Compiles `source` and the backend above; the same text is compiled once a folder."""
     text = "#include <tvm/runtime/c_backend_api.h>\n" + source + BACKEND
     flags = [*flags, *EXTRA_FLAGS]
     key = hashlib.sha256("\0".join([cc, *flags, text]).encode()).hexdigest()[:16]
@@ -135,11 +135,11 @@ def pointer(array: np.ndarray | None) -> ctypes.c_void_p:
 
 
 EXTRA_FLAGS = os.environ.get("TVMRT_TEST_CFLAGS", "").split()
-"""More flags for every build: a run under the address sanitiser sets them, see test_sanitised_f32.py."""
+"""More flags for every build; test_sanitised_f32.py sets them."""
 
 
 def guarded(array: np.ndarray, fill: float = 1e30) -> tuple[np.ndarray, np.ndarray]:
-    """A copy of a float array that lies between 64 floats of `fill` on each side, and the whole buffer.
+    """A copy of a float array between 64 floats of `fill` on each side, and the whole buffer.
 
     Under the address sanitiser the copy has an allocation to itself instead.
     """

@@ -1,4 +1,4 @@
-"""Plain numpy definitions of the operators, channels last, in float64: what the kernels are held against."""
+"""Definitions of the operators in numpy, channels last, in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The float convolution against numpy: shapes, strides, padding, groups, tails, epilogues, instruction sets."""
+"""The float convolution against numpy, built for several instruction sets."""
 
 from __future__ import annotations
 
@@ -88,7 +88,15 @@ CASES = [
         pads=((0, 0), (0, 0), (3, 3)),
     ),
     Case("tall", (1, 40, 1), (6, 12), kernel=(1, 3, 1), pads=((0, 0), (1, 1), (0, 0))),
-    Case("deep", (30, 1, 1), (6, 12), kernel=(5, 1, 1), stride=(2, 1, 1), pads=((2, 2), (0, 0), (0, 0)), batch=2),
+    Case(
+        "deep",
+        (30, 1, 1),
+        (6, 12),
+        kernel=(5, 1, 1),
+        stride=(2, 1, 1),
+        pads=((2, 2), (0, 0), (0, 0)),
+        batch=2,
+    ),
     Case("tall-dilated", (3, 21, 1), (6, 12), kernel=(1, 3, 1), dilation=(1, 4, 1), pads=NO_PADS),
     Case("3d", (5, 6, 7), (4, 21), kernel=(3, 3, 3), pads=((1, 1), (1, 1), (1, 1))),
     Case(
@@ -110,6 +118,7 @@ CASES = [
     Case("large-window", (1, 4, 4), (200, 48), kernel=(1, 3, 3)),
 ]
 
+
 def function(index: int, case: Case, tiles: packing.Tiles) -> str:
     """C that runs one case: run_<index>(x, w, bias, residual, y, ctx)."""
     lines = []
@@ -118,24 +127,30 @@ def function(index: int, case: Case, tiles: packing.Tiles) -> str:
     if case.epilogue:
         epilogue = f"double_and_add_{index}"
         lines.append(f"""
-static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int channel, int channels, const void* ctx) {{
+static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int channel,
+    int channels, const void* ctx) {{
   const float* each = (const float*)ctx;
   for (int p = 0; p < pixels; p++)
     for (int c = 0; c < channels; c++)
-      out[p * {y_stride} + c] = out[p * {y_stride} + c] * 2.0f + each[(pixel + p) * {case.channels[1]} + channel + c];
+      out[p * {y_stride} + c] = out[p * {y_stride} + c] * 2.0f +
+                                each[(pixel + p) * {case.channels[1]} + channel + c];
 }}""")
     lines.append(f"""
-int run_{index}(const float* x, const float* w, const float* bias, const float* residual, float* y, const float* ctx);
-int run_{index}(const float* x, const float* w, const float* bias, const float* residual, float* y, const float* ctx) {{
+int run_{index}(const float* x, const float* w, const float* bias, const float* residual,
+    float* y, const float* ctx);
+int run_{index}(const float* x, const float* w, const float* bias, const float* residual,
+    float* y, const float* ctx) {{
   static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
   static const tvmrt_conv_f32_layer layer = {{
       .batch = {case.batch}, .groups = {case.groups},
       .in_channels = {case.channels[0]}, .out_channels = {case.channels[1]},
-      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel = {kb.triple(case.kernel)},
+      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel =
+      {kb.triple(case.kernel)},
       .stride = {kb.triple(case.stride)}, .dilation = {kb.triple(case.dilation)},
       .pad = {kb.triple(p[0] for p in case.pads)},
       .x_stride = {case.channels[0] + case.slices[0]}, .y_stride = {y_stride},
-      .residual_stride = {case.channels[1]}, .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])}}};
+      .residual_stride = {case.channels[1]}, .lo = {kb.c_float(case.bounds[0])}, .hi =
+          {kb.c_float(case.bounds[1])}}};
   return tvmrt_conv_f32(&layer, &tiles, x, w, bias, residual, y, {epilogue}, ctx);
 }}
 """)

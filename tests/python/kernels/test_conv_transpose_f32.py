@@ -76,13 +76,18 @@ CASES = [
 ]
 
 BUILDS = {
-    name: kb.BUILDS[name] for name in ("native", "native-clang", "avx2", "plain-O2", "three-tasks", "sanitised")
+    name: kb.BUILDS[name]
+    for name in ("native", "native-clang", "avx2", "plain-O2", "three-tasks", "sanitised")
 }
 
 
 def expected_of(case: Case, x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
     """The node on onnxruntime, [batch][channels][size]."""
-    attributes: dict[str, object] = {"strides": case.strides, "pads": case.pads, "group": case.group}
+    attributes: dict[str, object] = {
+        "strides": case.strides,
+        "pads": case.pads,
+        "group": case.group,
+    }
     if case.dilations:
         attributes["dilations"] = case.dilations
     if case.output_padding:
@@ -97,21 +102,28 @@ def expected_of(case: Case, x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> n
         [value("y", onnx.TensorProto.FLOAT, None)],
         constants,
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(None, {"x": x})[0]
 
 
 def function(index: int, case: Case, tiles: packing.Tiles) -> str:
     """C that runs one case: run_<index>(x, w, bias, residual, y, ctx)."""
-    arguments = "const float* x, const float* w, const float* b, const float* r, float* y, const float* ctx"
+    arguments = (
+        "const float* x, const float* w, const float* b, const float* r, float* y, const float* ctx"
+    )
     y_stride = case.channels[1] + case.wider[1]
 
     def dims(values: tuple[int, ...], fill: int) -> str:
         return kb.triple([*[fill] * (3 - case.rank), *values])
 
     define = f"""
-static void add_{index}(float* out, int64_t pixel, int pixels, int channel, int channels, const void* ctx) {{
+static void add_{index}(float* out, int64_t pixel, int pixels, int channel, int channels,
+    const void* ctx) {{
   const float* each = (const float*)ctx + pixel * {case.channels[1]} + channel;
   for (int p = 0; p < pixels; p++)
     for (int c = 0; c < channels; c++) out[p * {y_stride} + c] += each[p * {case.channels[1]} + c];
@@ -129,7 +141,8 @@ int run_{index}({arguments}) {{
       .x_stride = {case.channels[0] + case.wider[0]}, .y_stride = {y_stride},
       .residual_stride = {case.channels[1]},
       .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])}}};
-  return tvmrt_conv_transpose_f32(&layer, &tiles, x, w, b, r, y, {f"add_{index}" if case.epilogue else "NULL"}, ctx);
+  return tvmrt_conv_transpose_f32(&layer, &tiles, x, w, b, r, y,
+      {f"add_{index}" if case.epilogue else "NULL"}, ctx);
 }}
 """
 
@@ -143,13 +156,20 @@ def test_conv_transpose_equals_onnxruntime(case: Case, build: str, build_folder:
     all_tiles = [each.tiles(machine) for each in CASES]
     head = ["#include <math.h>", "#include <tvm/runtime/kernels/conv_transpose_f32.h>"]
     functions = [function(i, each, all_tiles[i]) for i, each in enumerate(CASES)]
-    library = kb.build(build_folder, "\n".join([*head, *packing.unique_definitions(all_tiles), *functions]), flags, cc)
+    library = kb.build(
+        build_folder,
+        "\n".join([*head, *packing.unique_definitions(all_tiles), *functions]),
+        flags,
+        cc,
+    )
     index = CASES.index(case)
     tiles = all_tiles[index]
 
     rng = np.random.default_rng(7)
     x = rng.standard_normal((case.batch, case.channels[0], *case.size)).astype(np.float32)
-    w = rng.standard_normal((case.channels[0], case.channels[1] // case.group, *case.kernel)).astype(np.float32)
+    w = rng.standard_normal(
+        (case.channels[0], case.channels[1] // case.group, *case.kernel)
+    ).astype(np.float32)
     bias = rng.standard_normal(case.channels[1]).astype(np.float32)
     expected = np.moveaxis(expected_of(case, x, w, bias), 1, -1)
     assert expected.shape[1:-1] == case.out
@@ -166,7 +186,14 @@ def test_conv_transpose_equals_onnxruntime(case: Case, build: str, build_folder:
         np.full((*expected.shape[:-1], expected.shape[-1] + case.wider[1]), 7.0, np.float32)
     )
     packed = packing.pack_conv_transpose(w, tiles, case.group)
-    arrays = (x_memory, packed, packing.pack_bias(bias, tiles, case.group), residual, y_memory, each)
+    arrays = (
+        x_memory,
+        packed,
+        packing.pack_bias(bias, tiles, case.group),
+        residual,
+        y_memory,
+        each,
+    )
     assert library[f"run_{index}"](*(kb.pointer(array) for array in arrays)) == 0
     assert kb.guards_intact(y_whole)
     assert (y_memory[..., case.channels[1] :] == 7.0).all()

@@ -35,7 +35,9 @@ class Case:
     @property
     def out(self) -> list[int]:
         return [
-            ref.out_size(self.size[i], self.kernel[i], self.stride[i], self.dilation[i], self.pads[i])
+            ref.out_size(
+                self.size[i], self.kernel[i], self.stride[i], self.dilation[i], self.pads[i]
+            )
             for i in range(3)
         ]
 
@@ -55,15 +57,40 @@ CASES = [
     Case("stride2-uneven-pads", (1, 14, 16), 24, stride=(1, 2, 2), pads=((0, 0), (0, 1), (0, 1))),
     Case("valid", (1, 9, 30), 17, pads=NO_PADS),
     Case("5x5", (1, 12, 23), 18, kernel=(1, 5, 5), pads=((0, 0), (2, 2), (2, 2))),
-    Case("5x5-stride2", (1, 12, 23), 33, kernel=(1, 5, 5), stride=(1, 2, 2), pads=((0, 0), (2, 2), (1, 2))),
+    Case(
+        "5x5-stride2",
+        (1, 12, 23),
+        33,
+        kernel=(1, 5, 5),
+        stride=(1, 2, 2),
+        pads=((0, 0), (2, 2), (1, 2)),
+    ),
     Case("7x7", (1, 9, 18), 16, kernel=(1, 7, 7), pads=((0, 0), (3, 3), (3, 3))),
     Case("9x9-any", (1, 11, 14), 21, kernel=(1, 9, 9), pads=((0, 0), (4, 4), (4, 4))),
-    Case("dilated", (1, 15, 16), 12, dilation=(1, 2, 3), pads=((0, 0), (2, 2), (3, 3)), residual=True),
+    Case(
+        "dilated", (1, 15, 16), 12, dilation=(1, 2, 3), pads=((0, 0), (2, 2), (3, 3)), residual=True
+    ),
     Case("stride3", (1, 15, 16), 12, stride=(1, 3, 3)),
-    Case("many-rows", (1, 40, 5), 9, kernel=(1, 35, 3), pads=((0, 0), (17, 17), (1, 1)), bounds=(0.0, 1.0), residual=True),
+    Case(
+        "many-rows",
+        (1, 40, 5),
+        9,
+        kernel=(1, 35, 3),
+        pads=((0, 0), (17, 17), (1, 1)),
+        bounds=(0.0, 1.0),
+        residual=True,
+    ),
     Case("1d", (1, 1, 61), 22, kernel=(1, 1, 15), pads=((0, 0), (0, 0), (14, 0))),
     Case("1d-short", (1, 1, 61), 22, kernel=(1, 1, 4), pads=((0, 0), (0, 0), (3, 0))),
-    Case("3d", (6, 5, 7), 19, kernel=(3, 3, 3), pads=((1, 1), (1, 1), (1, 1)), stride=(2, 1, 1), batch=2),
+    Case(
+        "3d",
+        (6, 5, 7),
+        19,
+        kernel=(3, 3, 3),
+        pads=((1, 1), (1, 1), (1, 1)),
+        stride=(2, 1, 1),
+        batch=2,
+    ),
     Case("tiny", (1, 2, 1), 40, kernel=(1, 5, 5), pads=((0, 0), (2, 2), (2, 2))),
     Case("wider", (1, 7, 9), 30, wider=(3, 5), bias=False, batch=2),
     Case("epilogue", (1, 7, 9), 30, epilogue=True, bounds=(0.0, INFINITY), wider=(0, 2), batch=2),
@@ -72,7 +99,9 @@ CASES = [
 
 def function(index: int, case: Case, tile: packing.DepthwiseTile) -> str:
     """C that runs one case: run_<index>(x, w, bias, residual, y, ctx)."""
-    arguments = "const float* x, const float* w, const float* b, const float* r, float* y, const float* ctx"
+    arguments = (
+        "const float* x, const float* w, const float* b, const float* r, float* y, const float* ctx"
+    )
     y_stride = case.channels + case.wider[1]
     epilogue = f"double_and_add_{index}" if case.epilogue else "NULL"
     define = f"""
@@ -89,7 +118,8 @@ int run_{index}({arguments}) {{
   static const tvmrt_depthwise_f32_tile tile = {tile.initializer()};
   static const tvmrt_depthwise_f32_layer layer = {{
       .batch = {case.batch}, .channels = {case.channels},
-      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel = {kb.triple(case.kernel)},
+      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel =
+      {kb.triple(case.kernel)},
       .stride = {kb.triple(case.stride)}, .dilation = {kb.triple(case.dilation)},
       .pad = {kb.triple(p[0] for p in case.pads)},
       .x_stride = {case.channels + case.wider[0]}, .y_stride = {y_stride},
@@ -126,7 +156,9 @@ def test_depthwise_equals_numpy(case: Case, build: str, build_folder: Path) -> N
     each = rng.standard_normal(shape, np.float32)
 
     expected = np.broadcast_to(bias.astype(np.float64), shape).copy()
-    for tap, window in ref.taps(x.astype(np.float64), case.kernel, case.stride, case.dilation, case.pads):
+    for tap, window in ref.taps(
+        x.astype(np.float64), case.kernel, case.stride, case.dilation, case.pads
+    ):
         expected += window * w[(slice(None), 0, *tap)]
     expected = np.clip(expected + (0 if residual is None else residual), *case.bounds)
     if case.epilogue:
@@ -135,7 +167,9 @@ def test_depthwise_equals_numpy(case: Case, build: str, build_folder: Path) -> N
     wide_x = np.full((case.batch, *case.size, channels + case.wider[0]), np.nan, np.float32)
     wide_x[..., :channels] = x
     x_memory, _ = kb.guarded(wide_x, np.nan)
-    y_memory, y_whole = kb.guarded(np.full((*shape[:-1], channels + case.wider[1]), 7.0, np.float32))
+    y_memory, y_whole = kb.guarded(
+        np.full((*shape[:-1], channels + case.wider[1]), 7.0, np.float32)
+    )
     packed = packing.pack_depthwise(w, tile.lanes)
     packed_bias = packing.pad_channels(bias, tile.lanes) if case.bias else None
     residual_memory = None if residual is None else kb.guarded(residual, np.nan)[0]
@@ -145,4 +179,6 @@ def test_depthwise_equals_numpy(case: Case, build: str, build_folder: Path) -> N
     assert rc == 0
     assert kb.guards_intact(y_whole)
     assert (y_memory[..., channels:] == 7.0).all()
-    np.testing.assert_allclose(y_memory[..., :channels], expected, **ref.tolerance(int(np.prod(case.kernel))))
+    np.testing.assert_allclose(
+        y_memory[..., :channels], expected, **ref.tolerance(int(np.prod(case.kernel)))
+    )

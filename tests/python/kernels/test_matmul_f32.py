@@ -1,4 +1,4 @@
-"""The float matrix product against numpy: packed, row-major and transposed right factors, batches, tails."""
+"""The float matrix product against numpy, with the right factor in every order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ class Case:
 ORDERS = ("PACKED", "ROWS", "COLUMNS")
 CASES = [
     *(Case(f"{order}-64", 64, 64, 64, order) for order in ORDERS),
-    *(Case(f"{order}-odd", 13, 37, 29, order, residual="rows", bounds=(0.0, 3.0)) for order in ORDERS),
+    *(
+        Case(f"{order}-odd", 13, 37, 29, order, residual="rows", bounds=(0.0, 3.0))
+        for order in ORDERS
+    ),
     *(Case(f"{order}-one-row", 1, 131, 70, order) for order in ORDERS),
     *(Case(f"{order}-two-rows", 2, 50, 33, order, residual="one_row") for order in ORDERS),
     *(Case(f"{order}-one-column", 9, 1, 40, order) for order in ORDERS),
@@ -46,18 +49,25 @@ CASES = [
     *(Case(f"{order}-batch", 10, 21, 16, order, batch=(2, 3)) for order in ORDERS),
     *(Case(f"{order}-one-b", 10, 21, 16, order, batch=(3, 2), one_b=True) for order in ORDERS),
     *(Case(f"{order}-wider", 11, 18, 20, order, batch=(1, 2), wider=(3, 5, 7)) for order in ORDERS),
-    *(Case(f"{order}-epilogue", 17, 45, 20, order, batch=(2, 1), epilogue=True) for order in ORDERS),
+    *(
+        Case(f"{order}-epilogue", 17, 45, 20, order, batch=(2, 1), epilogue=True)
+        for order in ORDERS
+    ),
     Case("PACKED-epilogue-single", 17, 45, 20, epilogue=True),
 ]
 
 
 def function(index: int, case: Case, tiles: packing.Tiles) -> str:
     """C that runs one case: run_<index>(a, b, bias, residual, y, ctx)."""
-    arguments = "const float* a, const float* b, const float* bias, const float* r, float* y, const float* ctx"
+    names = ("a", "b", "bias", "r")
+    arguments = ", ".join([f"const float* {name}" for name in names])
+    arguments += ", float* y, const float* ctx"
     m, n, k = case.m, case.n, case.k
     a_stride, y_stride = k + case.wider[0], n + case.wider[2]
     b_rows, b_stride = (k, n + case.wider[1]) if case.order == "ROWS" else (n, k + case.wider[1])
-    b_floats = -(-n // tiles.block) * tiles.block * k if case.order == "PACKED" else b_rows * b_stride
+    b_floats = (
+        -(-n // tiles.block) * tiles.block * k if case.order == "PACKED" else b_rows * b_stride
+    )
     b_batch = (0, 0) if case.one_b else (case.batch[1] * b_floats, b_floats)
     r_stride = n if case.residual == "rows" else 0
     r_batch = (case.batch[1] * m * n, m * n) if r_stride else (0, 0)
@@ -78,10 +88,12 @@ int run_{index}({arguments}) {{
       .b_batch = {kb.triple(b_batch)},
       .y_batch = {{{case.batch[1] * m * y_stride}, {m * y_stride}}},
       .residual_batch = {kb.triple(r_batch)},
-      .a_stride = {a_stride}, .b_stride = {b_stride}, .y_stride = {y_stride}, .residual_stride = {r_stride},
+      .a_stride = {a_stride}, .b_stride = {b_stride}, .y_stride = {y_stride}, .residual_stride =
+      {r_stride},
       .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])},
       .b_order = TVMRT_B_{case.order}}};
-  return tvmrt_matmul_f32(&layer, &tiles, a, b, bias, r, y, {f"add_index_{index}" if case.epilogue else "NULL"}, ctx);
+  return tvmrt_matmul_f32(&layer, &tiles, a, b, bias, r, y,
+      {f"add_index_{index}" if case.epilogue else "NULL"}, ctx);
 }}
 """
 

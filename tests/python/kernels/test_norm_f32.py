@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 BUILDS = {
-    name: kb.BUILDS[name] for name in ("native", "native-clang", "avx2", "sse2-O2", "plain-O2", "three-tasks", "sanitised")
+    name: kb.BUILDS[name]
+    for name in (
+        "native",
+        "native-clang",
+        "avx2",
+        "sse2-O2",
+        "plain-O2",
+        "three-tasks",
+        "sanitised",
+    )
 }
 
 SOURCE = r"""
@@ -19,14 +28,19 @@ int softmax(const float* x, float* y, const int64_t* sizes, int32_t log);
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log) {
   return (log ? tvmrt_log_softmax_f32 : tvmrt_softmax_f32)(x, y, sizes[0], sizes[1], sizes[2]);
 }
-int layer_norm(const float* x, const float* scale, const float* shift, float* y, const int64_t* sizes, int32_t centre);
-int layer_norm(const float* x, const float* scale, const float* shift, float* y, const int64_t* sizes, int32_t centre) {
+int layer_norm(const float* x, const float* scale, const float* shift, float* y,
+    const int64_t* sizes, int32_t centre);
+int layer_norm(const float* x, const float* scale, const float* shift, float* y,
+    const int64_t* sizes, int32_t centre) {
   const tvmrt_layer_norm_f32_layer layer = {
-      .rows = sizes[0], .n = sizes[1], .x_stride = sizes[2], .y_stride = sizes[1], .epsilon = 1e-5f, .centre = centre};
+      .rows = sizes[0], .n = sizes[1], .x_stride = sizes[2], .y_stride = sizes[1], .epsilon =
+          1e-5f, .centre = centre};
   return tvmrt_layer_norm_f32(&layer, x, scale, shift, y);
 }
-int group_norm(const float* x, const float* scale, const float* shift, float* y, const int32_t* sizes);
-int group_norm(const float* x, const float* scale, const float* shift, float* y, const int32_t* sizes) {
+int group_norm(const float* x, const float* scale, const float* shift, float* y,
+    const int32_t* sizes);
+int group_norm(const float* x, const float* scale, const float* shift, float* y,
+    const int32_t* sizes) {
   const tvmrt_group_norm_f32_layer layer = {
       .batch = sizes[0], .pixels = sizes[1], .channels = sizes[2], .groups = sizes[3],
       .x_stride = sizes[2], .y_stride = sizes[2], .epsilon = 1e-5f};
@@ -35,7 +49,8 @@ int group_norm(const float* x, const float* scale, const float* shift, float* y,
 int lrn(const float* x, float* y, const int32_t* sizes, const float* constants);
 int lrn(const float* x, float* y, const int32_t* sizes, const float* constants) {
   const tvmrt_lrn_f32_layer layer = {
-      .pixels = sizes[0], .channels = sizes[1], .x_stride = sizes[1], .y_stride = sizes[1], .size = sizes[2],
+      .pixels = sizes[0], .channels = sizes[1], .x_stride = sizes[1], .y_stride = sizes[1], .size =
+      sizes[2],
       .alpha = constants[0], .beta = constants[1], .bias = constants[2]};
   return tvmrt_lrn_f32(&layer, x, y);
 }
@@ -59,7 +74,9 @@ def ints(*values: int, dtype: type = np.int64) -> np.ndarray:
 
 
 @pytest.mark.parametrize("log", [0, 1], ids=["softmax", "log-softmax"])
-@pytest.mark.parametrize("shape", [(4, 10, 1), (3, 1000, 1), (1, 1, 1), (7, 33, 1), (2, 5, 70), (3, 21, 8)])
+@pytest.mark.parametrize(
+    "shape", [(4, 10, 1), (3, 1000, 1), (1, 1, 1), (7, 33, 1), (2, 5, 70), (3, 21, 8)]
+)
 def test_softmax_sums_to_one_along_the_axis(
     library: kb.ctypes.CDLL, shape: tuple[int, int, int], log: int
 ) -> None:
@@ -84,7 +101,9 @@ def test_softmax_of_large_and_masked_values(library: kb.ctypes.CDLL) -> None:
 @pytest.mark.parametrize("centre", [1, 0], ids=["layer", "rms"])
 @pytest.mark.parametrize("affine", ["both", "scale", "none"])
 @pytest.mark.parametrize("n", [1, 5, 64, 257])
-def test_layer_norm_equals_definition(library: kb.ctypes.CDLL, n: int, affine: str, centre: int) -> None:
+def test_layer_norm_equals_definition(
+    library: kb.ctypes.CDLL, n: int, affine: str, centre: int
+) -> None:
     x = random(9, n + 3) + 5
     scale = random(n) if affine != "none" else None
     shift = random(n + 1)[1:].copy() if affine == "both" else None

@@ -1,4 +1,4 @@
-"""Float pooling against onnxruntime: kinds, pads, ceil mode, dilation, dimensions, global windows."""
+"""Float pooling against onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 @dataclass(frozen=True)
 class Case:
-    """A pooling node; `size` has 1 to 3 dimensions, pads are those of ONNX (all begins, all ends)."""
+    """A pooling node; `size` has 1 to 3 dimensions, pads are those of ONNX."""
 
     name: str
     op: str
@@ -40,7 +40,16 @@ CASES = [
     Case("max-1d", "MaxPool", 7, (30,), (4,), (3,), (1, 2)),
     Case("max-3d", "MaxPool", 18, (5, 6, 7), (2, 3, 2), (2, 1, 2), (1, 1, 0, 0, 1, 1)),
     Case("average-exclude", "AveragePool", 21, (9, 9), (3, 3), (1, 1), (1, 1, 1, 1)),
-    Case("average-include", "AveragePool", 21, (9, 9), (3, 3), (2, 1), (1, 1, 1, 0), count_include_pad=1),
+    Case(
+        "average-include",
+        "AveragePool",
+        21,
+        (9, 9),
+        (3, 3),
+        (2, 1),
+        (1, 1, 1, 0),
+        count_include_pad=1,
+    ),
     Case("average-ceil", "AveragePool", 9, (9, 12), (3, 3), (2, 2), (0, 0, 0, 0), ceil_mode=1),
     Case("average-3d", "AveragePool", 6, (5, 4, 6), (3, 2, 2), (1, 1, 2), (1, 0, 0, 1, 1, 1)),
     Case("average-global", "AveragePool", 100, (14, 15), (14, 15), (1, 1), (0, 0, 0, 0), batch=2),
@@ -51,7 +60,10 @@ CASES = [
     Case("wider", "MaxPool", 11, (8, 8), (3, 3), (2, 2), (1, 1, 1, 1), wider=(5, 2)),
 ]
 
-BUILDS = {name: kb.BUILDS[name] for name in ("native", "native-clang", "avx2", "sse2-O2", "three-tasks", "sanitised")}
+BUILDS = {
+    name: kb.BUILDS[name]
+    for name in ("native", "native-clang", "avx2", "sse2-O2", "three-tasks", "sanitised")
+}
 
 
 def expected_of(case: Case, x: np.ndarray) -> np.ndarray:
@@ -77,8 +89,12 @@ def expected_of(case: Case, x: np.ndarray) -> np.ndarray:
         [value("x", onnx.TensorProto.FLOAT, x.shape)],
         [value("y", onnx.TensorProto.FLOAT, None)],
     )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8
+    )
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return session.run(None, {"x": x})[0]
 
 
@@ -113,7 +129,10 @@ int run_{index}(const float* x, float* y) {{
 def inputs() -> list[tuple[np.ndarray, np.ndarray]]:
     """Input and onnxruntime's output of every case."""
     rng = np.random.default_rng(6)
-    arrays = [rng.standard_normal((case.batch, case.channels, *case.size)).astype(np.float32) for case in CASES]
+    arrays = [
+        rng.standard_normal((case.batch, case.channels, *case.size)).astype(np.float32)
+        for case in CASES
+    ]
     return [(x, expected_of(case, x)) for case, x in zip(CASES, arrays)]
 
 

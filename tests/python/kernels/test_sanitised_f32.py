@@ -1,4 +1,4 @@
-"""The float kernels' tests once more under the address sanitiser, on arrays without any room around them."""
+"""The float kernels' tests under the address sanitiser, on arrays without room around them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,20 @@ def test_no_access_outside_the_arrays(name: str) -> None:
         "ASAN_OPTIONS": "detect_leaks=0",
         "TVMRT_TEST_CFLAGS": "-fsanitize=address",
     }
-    arguments = ["-q", "-x", "-p", "no:cacheprovider", "-k", "sanitised", str(HERE / f"test_{name}_f32.py")]
+    arguments = [
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        "sanitised",
+        str(HERE / f"test_{name}_f32.py"),
+    ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pytest", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

@@ -307,10 +307,11 @@ static inline void tvmrt_conv_f32_rotate(int32_t triple[3]) {
   triple[0] = last;
 }
 
-/* An image of one column (a 1-D signal stored along its height) is turned, so that its rows are long. */
+/* An image of one column (a 1-D signal along its height) is turned, so that its rows are long. */
 static inline void tvmrt_conv_f32_turn(tvmrt_conv_f32_layer* layer) {
   for (int turn = 0; turn < 2; turn++) {
-    if (layer->in[2] != 1 || layer->out[2] != 1 || layer->kernel[2] != 1 || layer->pad[2] != 0) return;
+    if (layer->in[2] != 1 || layer->out[2] != 1 || layer->kernel[2] != 1 || layer->pad[2] != 0)
+      return;
     tvmrt_conv_f32_rotate(layer->in);
     tvmrt_conv_f32_rotate(layer->out);
     tvmrt_conv_f32_rotate(layer->kernel);

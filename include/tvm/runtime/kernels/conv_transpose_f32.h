@@ -2,16 +2,17 @@
  * \file conv_transpose_f32.h
  * \brief Transposed convolution in float32 over channels-last memory, 1 to 3 dimensions.
  *
- * Output pixel o takes input pixel i through window element k where o + pad = i * stride + k * dilation.
+ * Output pixel o takes input pixel i through window element k where
+ * o + pad = i * stride + k * dilation.
  * Output columns of the same remainder by the stride (a phase) meet the same elements, so that each
  * phase of a row is a plain convolution of stride 1 with those elements: nothing is scattered, and
  * the register tile of tile_f32.h does the work. Rows are copied once, with zeros at their ends,
  * where some output column meets columns outside the input.
  *
  * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][OB * V], from weights
- * [ic][oc][kd][kh][kw] as ONNX has them for each group; the bias as for a convolution. Worked example:
- * 2x2, stride 2, 64 channels in, 32 out, V = 16, OB = 2: one block of 2 * 2 * 64 * 32 floats; even output
- * columns meet kw = 0 alone, odd ones kw = 1 alone.
+ * [ic][oc][kd][kh][kw] as ONNX has them for each group; the bias as for a convolution. Worked
+ * example: 2x2, stride 2, 64 channels in, 32 out, V = 16, OB = 2: one block of 2 * 2 * 64 * 32
+ * floats; even output columns meet kw = 0 alone, odd ones kw = 1 alone.
  */
 #ifndef TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_
 #define TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_
@@ -50,7 +51,7 @@ typedef struct {
   const void* ctx;
 } tvmrt_conv_transpose_f32_job;
 
-/*! \brief Scratch of one task: segments of the current phase and copies of the input rows in use. */
+/*! \brief Scratch of one task: segments of the current phase, copies of the input rows in use. */
 typedef struct {
   tvmrt_segment_f32* segments;
   int64_t* held;
@@ -61,7 +62,7 @@ typedef struct {
   int32_t left;
 } tvmrt_conv_transpose_f32_scratch;
 
-/* Columns of zeros that a row needs on each side; both 0 where no output column leaves the input. */
+/* Columns of zeros that a row needs on each side; both 0 if no output column leaves the input. */
 static inline void tvmrt_conv_transpose_f32_margins(const tvmrt_conv_transpose_f32_layer* layer,
                                                     int32_t* left, int32_t* right) {
   const int reach = (layer->kernel[2] - 1) * layer->dilation[2] - layer->pad[2];
@@ -71,7 +72,8 @@ static inline void tvmrt_conv_transpose_f32_margins(const tvmrt_conv_transpose_f
 }
 
 /* Neighbouring input rows that one output row meets in dimension dim. */
-static inline int tvmrt_conv_transpose_f32_span(const tvmrt_conv_transpose_f32_layer* layer, int dim) {
+static inline int tvmrt_conv_transpose_f32_span(const tvmrt_conv_transpose_f32_layer* layer,
+                                                int dim) {
   return (layer->kernel[dim] - 1) * layer->dilation[dim] / layer->stride[dim] + 1;
 }
 
@@ -79,8 +81,8 @@ static inline int tvmrt_conv_transpose_f32_span(const tvmrt_conv_transpose_f32_l
 static inline int64_t tvmrt_conv_transpose_f32_scratch_bytes(
     const tvmrt_conv_transpose_f32_layer* layer) {
   const int64_t taps = (int64_t)layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
-  const int64_t rows = (int64_t)tvmrt_conv_transpose_f32_span(layer, 0) *
-                       tvmrt_conv_transpose_f32_span(layer, 1);
+  const int64_t rows =
+      (int64_t)tvmrt_conv_transpose_f32_span(layer, 0) * tvmrt_conv_transpose_f32_span(layer, 1);
   int64_t bytes = taps * (int64_t)sizeof(tvmrt_segment_f32);
   int32_t left, right;
   tvmrt_conv_transpose_f32_margins(layer, &left, &right);
@@ -122,8 +124,7 @@ static inline const float* tvmrt_conv_transpose_f32_row(const tvmrt_conv_transpo
   const float* from = image + id * layer->in[2] * layer->x_stride;
   if (scratch->left < 0) return from;
   const int64_t channels = layer->in_channels / layer->groups;
-  const int64_t slot =
-      (int64_t)(d % scratch->ring[0]) * scratch->ring[1] + h % scratch->ring[1];
+  const int64_t slot = (int64_t)(d % scratch->ring[0]) * scratch->ring[1] + h % scratch->ring[1];
   float* to = scratch->rows + slot * scratch->row_floats + scratch->left * channels;
   if (scratch->held[slot] != id) {
     scratch->held[slot] = id;
@@ -211,8 +212,7 @@ static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_conv_transpose_f32_j
     for (int phase = 0; phase < layer->stride[2] && phase < layer->out[2]; phase++) {
       const int64_t at = pixel + phase;
       const int64_t pixels = (layer->out[2] - phase + layer->stride[2] - 1) / layer->stride[2];
-      row.tile.segment_count =
-          tvmrt_conv_transpose_f32_segments(job, scratch, x, od, oh, phase);
+      row.tile.segment_count = tvmrt_conv_transpose_f32_segments(job, scratch, x, od, oh, phase);
       row.out = job->y + at * layer->y_stride + row.channel;
       row.residual =
           job->residual ? job->residual + at * layer->residual_stride + row.channel : NULL;

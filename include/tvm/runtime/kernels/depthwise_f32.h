@@ -1,22 +1,22 @@
 /*!
  * \file depthwise_f32.h
- * \brief Depthwise convolution in float32 over channels-last memory: each channel has its own window.
+ * \brief Depthwise convolution in float32 over channels-last memory: a window for each channel.
  *
  * Channels lie along the vectors; a tile is WT neighbouring output pixels of one row, for all
  * channels. Nothing is copied: rows outside the input are left out, columns outside it count as
  * zeros.
  *
- * Packed weights are [channels / V, rounded up][kd][kh][kw][V], the bias [channels rounded up to V];
- * what is added is zero. Worked example: 3x3, 20 channels, V = 16: the weight of channel 17, row 1,
- * column 2 is number (1 * 9 + 1 * 3 + 2) * 16 + 1 of 2 * 9 * 16.
+ * Packed weights are [channels / V, rounded up][kd][kh][kw][V], the bias is [channels rounded up
+ * to V]; what is added is zero. Worked example: 3x3, 20 channels, V = 16: the weight of channel 17,
+ * row 1, column 2 is number (1 * 9 + 1 * 3 + 2) * 16 + 1 of 2 * 9 * 16.
  *
  * A file instantiates what its layers need; the lines
  *
  *   TVMRT_DEFINE_DEPTHWISE_F32(16, 3, 1, 8)
  *   TVMRT_DEFINE_DEPTHWISE_ANY_F32(16, 8)
  *
- * define tvmrt_depthwise_f32_16k3s1x8, for windows 3 columns wide, stride 1, 8 pixels at a time, and
- * tvmrt_depthwise_f32_16x8, which takes any width, stride and dilation.
+ * define tvmrt_depthwise_f32_16k3s1x8, for windows 3 columns wide, stride 1, 8 pixels at a time,
+ * and tvmrt_depthwise_f32_16x8, which takes any width, stride and dilation.
  */
 #ifndef TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
 #define TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_
@@ -86,7 +86,7 @@ typedef struct {
 typedef void (*tvmrt_depthwise_f32_fn)(const tvmrt_depthwise_f32_rows* rows, int64_t column,
                                        int pixels, const float* residual, float* out);
 
-/* What the inner loops need of a layer: a copy that no store can change, so that it stays in registers. */
+/* What the inner loops need of a layer: a copy that no store can change, to stay in registers. */
 typedef struct {
   intptr_t x_stride, y_stride, residual_stride;
   intptr_t kernel, stride, dilation;
@@ -152,8 +152,8 @@ typedef struct {
     }                                                                                              \
   }
 
-/* One vector of channels of the tile, then the tile. The usual edges - none, or half a window to the
-   left, to the right or to both sides - are compiled each for itself. */
+/* One vector of channels of the tile, then the tile. The usual edges (none, or half a window to the
+   left, to the right or to both sides) are compiled each for itself. */
 #define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS)                           \
   TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
                                   const tvmrt_depthwise_f32_sizes* of, const float* w,             \
@@ -277,7 +277,7 @@ static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
   rows->continues = 1;
 }
 
-/* Output row (od, oh) of one image: gathers the input rows inside the input, a handful at a time. */
+/* Output row (od, oh) of one image: gathers its rows inside the input, a handful at a time. */
 static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job,
                                               const float* image, int od, int oh, int64_t pixel) {
   const tvmrt_depthwise_f32_layer* layer = job->layer;

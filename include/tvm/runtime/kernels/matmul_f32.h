@@ -106,7 +106,7 @@ static inline void tvmrt_matmul_f32_dot4(const float* x, const float* const b[4]
   }
 }
 
-/* Few rows times columns that lie along memory: every b is met so rarely that packing it is not worth it. */
+/* Few rows times columns that lie along memory: b is met too rarely for packing to pay. */
 static inline void tvmrt_matmul_f32_dots(const tvmrt_tile_row_f32_args* row, const float* b,
                                          const tvmrt_matmul_f32_layer* layer, int64_t begin,
                                          int64_t end, int count) {

@@ -1,6 +1,6 @@
 /*!
  * \file norm.h
- * \brief Normalisation in float32: layer and RMS norm of rows, instance, group and local response norm.
+ * \brief Normalisation in float32: layer and RMS norm, instance, group and local response norm.
  */
 #ifndef TVM_RUNTIME_KERNELS_NORM_H_
 #define TVM_RUNTIME_KERNELS_NORM_H_
@@ -88,7 +88,7 @@ static inline int tvmrt_layer_norm_f32(const tvmrt_layer_norm_f32_layer* layer, 
 
 /* ---- instance and group norm, channels last ---- */
 
-/*! \brief Normalisation of [batch][pixels][channels] over the pixels and the channels of a group. */
+/*! \brief Normalisation of [batch][pixels][channels] over pixels and the channels of a group. */
 typedef struct {
   int64_t batch;
   int64_t pixels;
@@ -101,21 +101,21 @@ typedef struct {
 } tvmrt_group_norm_f32_layer;
 
 /* Adds up a term of each pixel for every channel, in parts so that rounding does not pile up. */
-#define TVMRT_GROUP_NORM_SUM(NAME, TERM)                                                           \
-  static inline void NAME(const tvmrt_group_norm_f32_layer* layer, const float* x,                 \
-                          const float* mean, float* part, float* sum) {                            \
-    const int channels = layer->channels;                                                          \
-    for (int c = 0; c < channels; c++) sum[c] = 0.0f;                                              \
-    for (int64_t begin = 0; begin < layer->pixels; begin += 64) {                                  \
-      const int64_t end = layer->pixels - begin < 64 ? layer->pixels : begin + 64;                 \
-      for (int c = 0; c < channels; c++) part[c] = 0.0f;                                           \
-      for (int64_t p = begin; p < end; p++) {                                                      \
-        const float* row = x + p * layer->x_stride;                                                \
-        for (int c = 0; c < channels; c++) part[c] += TERM;                                        \
-      }                                                                                            \
-      for (int c = 0; c < channels; c++) sum[c] += part[c];                                        \
-    }                                                                                              \
-    (void)mean;                                                                                    \
+#define TVMRT_GROUP_NORM_SUM(NAME, TERM)                                           \
+  static inline void NAME(const tvmrt_group_norm_f32_layer* layer, const float* x, \
+                          const float* mean, float* part, float* sum) {            \
+    const int channels = layer->channels;                                          \
+    for (int c = 0; c < channels; c++) sum[c] = 0.0f;                              \
+    for (int64_t begin = 0; begin < layer->pixels; begin += 64) {                  \
+      const int64_t end = layer->pixels - begin < 64 ? layer->pixels : begin + 64; \
+      for (int c = 0; c < channels; c++) part[c] = 0.0f;                           \
+      for (int64_t p = begin; p < end; p++) {                                      \
+        const float* row = x + p * layer->x_stride;                                \
+        for (int c = 0; c < channels; c++) part[c] += TERM;                        \
+      }                                                                            \
+      for (int c = 0; c < channels; c++) sum[c] += part[c];                        \
+    }                                                                              \
+    (void)mean;                                                                    \
   }
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_sum, row[c])
 TVMRT_GROUP_NORM_SUM(tvmrt_group_norm_f32_deviation, (row[c] - mean[c]) * (row[c] - mean[c]))
@@ -171,7 +171,7 @@ static inline int tvmrt_group_norm_f32(const tvmrt_group_norm_f32_layer* layer, 
 
 /* ---- local response norm ---- */
 
-/*! \brief Each channel is divided by a power of the squares of its neighbours in [pixels][channels]. */
+/*! \brief Channels of [pixels][channels] divided by a power of their neighbours' squares. */
 typedef struct {
   int64_t pixels;
   int32_t channels;

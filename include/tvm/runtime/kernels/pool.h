@@ -2,7 +2,8 @@
  * \file pool.h
  * \brief Pooling in float32 over channels-last memory: maximum, average and Lp, 1 to 3 dimensions.
  *
- * Channels lie along the vectors; nothing is packed. Global pooling is a window as large as the input.
+ * Channels lie along the vectors; nothing is packed. Global pooling is a window of the input's
+ * size.
  */
 #ifndef TVM_RUNTIME_KERNELS_POOL_H_
 #define TVM_RUNTIME_KERNELS_POOL_H_
@@ -94,22 +95,22 @@ static inline tvmrt_pool_f32_window tvmrt_pool_f32_window_at(const tvmrt_pool_f3
 
 /* One vector over the window; x is its first element. A row is summed by itself first, which keeps
    the rounding of large windows small. */
-#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                             \
-  TVMRT_INLINE tvmrt_f32v NAME(const tvmrt_pool_f32_window* window, const float* x, int n) {       \
-    tvmrt_f32v total = TVMRT_F32V(splat)(START);                                                   \
-    for (int d = 0; d < window->count[0]; d++) {                                                   \
-      for (int h = 0; h < window->count[1]; h++) {                                                 \
-        const float* from = x + d * window->step[0] + h * window->step[1];                         \
-        tvmrt_f32v row = TVMRT_F32V(splat)(START);                                                 \
-        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                      \
-          const tvmrt_f32v each = n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(from)               \
-                                                            : TVMRT_F32V(load_n)(from, n);         \
-          row = STEP(each, row);                                                                   \
-        }                                                                                          \
-        total = JOIN(row, total);                                                                  \
-      }                                                                                            \
-    }                                                                                              \
-    return total;                                                                                  \
+#define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                          \
+  TVMRT_INLINE tvmrt_f32v NAME(const tvmrt_pool_f32_window* window, const float* x, int n) {    \
+    tvmrt_f32v total = TVMRT_F32V(splat)(START);                                                \
+    for (int d = 0; d < window->count[0]; d++) {                                                \
+      for (int h = 0; h < window->count[1]; h++) {                                              \
+        const float* from = x + d * window->step[0] + h * window->step[1];                      \
+        tvmrt_f32v row = TVMRT_F32V(splat)(START);                                              \
+        for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                   \
+          const tvmrt_f32v each =                                                               \
+              n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(from) : TVMRT_F32V(load_n)(from, n); \
+          row = STEP(each, row);                                                                \
+        }                                                                                       \
+        total = JOIN(row, total);                                                               \
+      }                                                                                         \
+    }                                                                                           \
+    return total;                                                                               \
   }
 #define TVMRT_POOL_F32_ADD(each, sum) ((sum) + (each))
 #define TVMRT_POOL_F32_ADD_SIZE(each, sum) \
@@ -153,8 +154,8 @@ TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
       break;
     case TVMRT_POOL_AVERAGE:
     case TVMRT_POOL_AVERAGE_PADDED:
-      tvmrt_pool_f32_put(
-          y, tvmrt_pool_f32_sum(window, x, n) / TVMRT_F32V(splat)(window->divisor), n);
+      tvmrt_pool_f32_put(y, tvmrt_pool_f32_sum(window, x, n) / TVMRT_F32V(splat)(window->divisor),
+                         n);
       break;
     case TVMRT_POOL_LP:
       if (layer->p == 1) {
@@ -179,9 +180,9 @@ static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job, int64_t p
                          (int32_t)(pixel / layer->out[2] % layer->out[1]),
                          (int32_t)(pixel % layer->out[2])};
   const tvmrt_pool_f32_window window = tvmrt_pool_f32_window_at(layer, at);
-  const int64_t first = ((image * layer->in[0] + window.first[0]) * layer->in[1] + window.first[1]) *
-                            layer->in[2] +
-                        window.first[2];
+  const int64_t first =
+      ((image * layer->in[0] + window.first[0]) * layer->in[1] + window.first[1]) * layer->in[2] +
+      window.first[2];
   const float* x = job->x + first * layer->x_stride;
   float* y = job->y + pixel * layer->y_stride;
   for (int c = c_begin; c < c_end; c += TVMRT_SIMD_LANES_F32) {

@@ -1,10 +1,10 @@
 /*!
  * \file scalar_math.h
- * \brief Mathematical functions of one float, without branches or calls, so that loops over them vectorise.
+ * \brief Functions of one float without branches or calls, so that loops over them vectorise.
  *
- * Compile with -O3 -fno-math-errno -fno-trapping-math; -ffast-math is neither needed nor wanted. The
- * results are within 4 units in the last place of the exact ones for all finite arguments unless a
- * function says otherwise; infinities give the limits, NaN gives NaN, denormals are kept.
+ * Compile with -O3 -fno-math-errno -fno-trapping-math; -ffast-math is neither needed nor wanted.
+ * The results are within 4 units in the last place of the exact ones for all finite arguments
+ * unless a function says otherwise; infinities give the limits, NaN gives NaN, denormals are kept.
  *
  * Polynomial coefficients are those of the Cephes library and of minimax fits of the same form.
  */
@@ -26,11 +26,14 @@ TVMRT_INLINE float tvmrt_from_bits_f32(uint32_t bits) {
   return x;
 }
 
-TVMRT_INLINE float tvmrt_abs_f32(float x) { return tvmrt_from_bits_f32(tvmrt_bits_f32(x) & 0x7fffffffu); }
+TVMRT_INLINE float tvmrt_abs_f32(float x) {
+  return tvmrt_from_bits_f32(tvmrt_bits_f32(x) & 0x7fffffffu);
+}
 
 /*! \brief The size of `size` with the sign of `sign`. */
 TVMRT_INLINE float tvmrt_copysign_f32(float size, float sign) {
-  return tvmrt_from_bits_f32((tvmrt_bits_f32(size) & 0x7fffffffu) | (tvmrt_bits_f32(sign) & 0x80000000u));
+  return tvmrt_from_bits_f32((tvmrt_bits_f32(size) & 0x7fffffffu) |
+                             (tvmrt_bits_f32(sign) & 0x80000000u));
 }
 
 /*! \brief Larger of both; NaN if either is. */
@@ -60,9 +63,14 @@ TVMRT_INLINE float tvmrt_round_f32(float x) {
 /*! \brief -1, 0 or 1 by the sign of x; NaN stays. */
 TVMRT_INLINE float tvmrt_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
 
-/*! \brief e to the x: x = n ln 2 + r, a polynomial in r, and 2^n in two factors so that denormals come out right. */
+/*!
+ * \brief e to the x.
+ *
+ * x = n ln 2 + r; a polynomial in r, and 2^n in two factors so that denormals come out right.
+ */
 TVMRT_INLINE float tvmrt_exp_f32(float x) {
-  const float shift = 12582912.0f; /* adding 1.5 * 2^23 leaves the nearest integer in the low bits */
+  /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits. */
+  const float shift = 12582912.0f;
   const float clamped = tvmrt_clamp_f32(x, -104.0f, 89.0f);
   const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
   const float n = shifted - shift;
@@ -304,4 +312,4 @@ TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
   return y == 0.0f || x == 1.0f ? 1.0f : result;
 }
 
-#endif  /* TVM_RUNTIME_KERNELS_SCALAR_MATH_H_ */
+#endif /* TVM_RUNTIME_KERNELS_SCALAR_MATH_H_ */

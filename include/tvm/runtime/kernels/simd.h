@@ -341,7 +341,8 @@ TVMRT_DEFINE_FOLD(16, 8)
 #define TVMRT_JOIN_(a, b, c) a##b##c
 #define TVMRT_JOIN(a, b, c) TVMRT_JOIN_(a, b, c)
 /*! \brief TVMRT_F32V(load) is the operation `load` on TVMRT_SIMD_LANES_F32 lanes. */
-#define TVMRT_F32V(operation) TVMRT_JOIN(TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ), _, operation)
+#define TVMRT_F32V(operation) \
+  TVMRT_JOIN(TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ), _, operation)
 typedef TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ) tvmrt_f32v;
 
 #endif /* TVM_RUNTIME_KERNELS_SIMD_H_ */

@@ -19,8 +19,8 @@ static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
       largest[j] = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i + j * kLanes), largest[j]);
     }
   }
-  float result = TVMRT_F32V(max_lane)(
-      TVMRT_F32V(max)(TVMRT_F32V(max)(largest[0], largest[1]), TVMRT_F32V(max)(largest[2], largest[3])));
+  float result = TVMRT_F32V(max_lane)(TVMRT_F32V(max)(TVMRT_F32V(max)(largest[0], largest[1]),
+                                                      TVMRT_F32V(max)(largest[2], largest[3])));
   for (int64_t i = whole; i < n; i++) result = x[i] > result ? x[i] : result;
   return result;
 }
@@ -39,8 +39,8 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
   return result;
 }
 
-/* e to the x for x <= 0, as differences from the largest are; 0 where the result is not normal (there
-   the exponent's bits come out as 0). A third less work than tvmrt_exp_f32(). */
+/* e to the x for x <= 0, as differences from the largest are; 0 where the result is not normal
+   (there the exponent's bits come out as 0). A third less work than tvmrt_exp_f32(). */
 TVMRT_INLINE float tvmrt_softmax_exp_f32(float x) {
   const float shift = 12582912.0f;
   const float clamped = x < -88.0f ? -88.0f : x;

@@ -85,14 +85,15 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 /* A sum of fewer than 8 vectors leaves the multipliers waiting for the adders, so such tiles sum
    every second, fourth or eighth k apart. */
 #define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
-#define TVMRT_TILE_F32_UNROLL(sums) ((sums) >= 16 ? 2 : (sums) >= 8 ? 4 : TVMRT_TILE_F32_CHAINS(sums))
+#define TVMRT_TILE_F32_UNROLL(sums) \
+  ((sums) >= 16 ? 2 : (sums) >= 8 ? 4 : TVMRT_TILE_F32_CHAINS(sums))
 
 /* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
 #define TVMRT_TILE_F32_EACH(variable, count) \
   TVMRT_UNROLL(64)                           \
   for (int variable = 0; variable < (count); variable++)
 
-/* Pixel t of the tile: every fourth has a pointer of its own, the others are reached from it by stride. */
+/* Pixel t of the tile: every fourth has a pointer of its own, the others lie at strides from it. */
 #define TVMRT_TILE_F32_X(t, u) x[(t) / 4][((t) % 4) * x_stride + (u)]
 
 /* clang-format off */
@@ -133,7 +134,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
           }                                                                                        \
           TVMRT_TILE_F32_EACH(t, WT) {                                                             \
             VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, u));                                       \
-            if (kKeep && (OB) > 1) pixel = VEC##_keep(pixel);                                                  \
+            if (kKeep && (OB) > 1) pixel = VEC##_keep(pixel);                                          \
             TVMRT_TILE_F32_EACH(o, OB)                                                             \
               sum[u % kChains][t][o] = VEC##_fma(pixel, weight[o], sum[u % kChains][t][o]);        \
           }                                                                                        \
