@@ -1,0 +1,193 @@
+/* Parallel launch, its barrier, its errors, and the number of workers. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+static void use_workers(int64_t count) {
+  call c = {0};
+  arg_int(&c, 1);
+  arg_int(&c, count);
+  assert_ok(call_global(&c, "runtime.config_threadpool"));
+}
+
+typedef struct tally {
+  _Atomic int runs[16];
+  _Atomic int num_task;
+  int phase[16];
+  int bad;
+} tally;
+
+static int count_runs(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  tally* t = cdata;
+  atomic_fetch_add(&t->runs[task_id], 1);
+  atomic_store(&t->num_task, env->num_task);
+  return 0;
+}
+
+static void test_every_task_runs_once(void** state) {
+  (void)state;
+  for (int workers = 1; workers <= 4; ++workers) {
+    use_workers(workers);
+    for (int repeat = 0; repeat < 200; ++repeat) {
+      tally t = {0};
+      assert_ok(TVMBackendParallelLaunch(count_runs, &t, 0));
+      assert_int_equal(t.num_task, workers);
+      for (int i = 0; i < workers; ++i) assert_int_equal(t.runs[i], 1);
+    }
+  }
+}
+
+static void test_fewer_or_too_many_tasks_wanted(void** state) {
+  tally t = {0};
+  (void)state;
+  use_workers(4);
+  assert_ok(TVMBackendParallelLaunch(count_runs, &t, 2));
+  assert_int_equal(t.num_task, 2);
+  assert_ok(TVMBackendParallelLaunch(count_runs, &t, 9));
+  assert_int_equal(t.num_task, 4);
+}
+
+/* After the barrier every task sees what all have written before it. */
+static int pass_barriers(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  tally* t = cdata;
+  for (int round = 1; round <= 20; ++round) {
+    t->phase[task_id] = round;
+    if (TVMBackendParallelBarrier(task_id, env) != 0) return -1;
+    for (int i = 0; i < env->num_task; ++i) {
+      if (t->phase[i] < round) return -1;
+    }
+    if (TVMBackendParallelBarrier(task_id, env) != 0) return -1;
+  }
+  return 0;
+}
+
+static void test_barrier_waits_for_all(void** state) {
+  (void)state;
+  use_workers(3);
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    tally t = {0};
+    assert_ok(TVMBackendParallelLaunch(pass_barriers, &t, 0));
+  }
+}
+
+static int fail_second(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  (void)env, (void)cdata;
+  if (task_id != 1) return 0;
+  TVMAPISetLastError("the second one");
+  return -1;
+}
+
+static void test_failed_tasks_are_named(void** state) {
+  (void)state;
+  use_workers(3);
+  assert_fails(TVMBackendParallelLaunch(fail_second, NULL, 0), "Task 1 error: the second one");
+  assert_ok(TVMBackendParallelLaunch(fail_second, NULL, 1));
+}
+
+static int launch_inside(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  (void)task_id, (void)env;
+  return TVMBackendParallelLaunch(count_runs, cdata, 0);
+}
+
+static void test_nested_launch_runs_on_its_caller(void** state) {
+  tally t = {0};
+  (void)state;
+  use_workers(3);
+  assert_ok(TVMBackendParallelLaunch(launch_inside, &t, 0));
+  assert_int_equal(t.num_task, 1);
+  assert_int_equal(t.runs[0], 3);
+}
+
+static void* launch_in_thread(void* failure) {
+  for (int i = 0; i < 500; ++i) {
+    tally t = {0};
+    if (TVMBackendParallelLaunch(count_runs, &t, 0) != 0) return failure;
+    for (int k = 0; k < t.num_task; ++k) {
+      if (t.runs[k] != 1) return failure;
+    }
+  }
+  return NULL;
+}
+
+static void test_threads_may_launch_at_once(void** state) {
+  pthread_t threads[3];
+  (void)state;
+  use_workers(2);
+  for (int i = 0; i < 3; ++i) {
+    assert_int_equal(pthread_create(&threads[i], NULL, launch_in_thread, threads), 0);
+  }
+  for (int i = 0; i < 3; ++i) {
+    void* failed;
+    assert_int_equal(pthread_join(threads[i], &failed), 0);
+    assert_null(failed);
+  }
+}
+
+static void test_forked_child_has_workers_of_its_own(void** state) {
+  pid_t child;
+  int status;
+  tally t = {0};
+  (void)state;
+  use_workers(2);
+  assert_ok(TVMBackendParallelLaunch(count_runs, &t, 0));
+  child = fork();
+  if (child == 0) {
+    TVMFunctionHandle f;
+    alarm(10);
+    if (TVMBackendParallelLaunch(count_runs, &t, 0) != 0) _exit(1);
+    if (TVMFuncGetGlobal("runtime.NumThreads", &f) != 0) _exit(2);
+    _exit(t.runs[1] == 2 ? 0 : 3);
+  }
+  assert_true(child > 0);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+static int return_error(void* cdata) {
+  ++*(int*)cdata;
+  return 5;
+}
+
+static void test_run_once_runs_once(void** state) {
+  void* handle = NULL;
+  int runs = 0;
+  (void)state;
+  assert_int_equal(TVMBackendRunOnce(&handle, return_error, &runs, sizeof(runs)), 5);
+  assert_int_equal(TVMBackendRunOnce(&handle, return_error, &runs, sizeof(runs)), 0);
+  assert_int_equal(runs, 1);
+}
+
+static void* fail_in_thread(void* seen) {
+  TVMAPISetLastError("of the other thread");
+  (void)snprintf(seen, 64, "%s", TVMGetLastError());
+  return NULL;
+}
+
+static void test_error_text_belongs_to_its_thread(void** state) {
+  char seen[64];
+  pthread_t thread;
+  (void)state;
+  TVMAPISetLastError("of this thread");
+  assert_int_equal(pthread_create(&thread, NULL, fail_in_thread, seen), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_string_equal(seen, "of the other thread");
+  assert_string_equal(TVMGetLastError(), "of this thread");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_task_runs_once),
+      cmocka_unit_test(test_fewer_or_too_many_tasks_wanted),
+      cmocka_unit_test(test_barrier_waits_for_all),
+      cmocka_unit_test(test_failed_tasks_are_named),
+      cmocka_unit_test(test_nested_launch_runs_on_its_caller),
+      cmocka_unit_test(test_threads_may_launch_at_once),
+      cmocka_unit_test(test_forked_child_has_workers_of_its_own),
+      cmocka_unit_test(test_run_once_runs_once),
+      cmocka_unit_test(test_error_text_belongs_to_its_thread),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
