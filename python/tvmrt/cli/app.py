@@ -23,6 +23,9 @@ COMMANDS = {
     "bench": "tvmrt.cli.bench",
     "inspect": "tvmrt.cli.inspect",
     "config": "tvmrt.cli.config",
+    "doctor": "tvmrt.cli.doctor",
+    "explain": "tvmrt.cli.explain",
+    "migrate-headers": "tvmrt.cli.migrate_headers",
 }
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv"}
 SECTION_FLAG_ALLOCATED, SECTION_FLAG_WRITABLE, SECTION_FLAG_CODE = 2, 1, 4
-TYPE_NO_BITS, TYPE_DYNAMIC, TYPE_DYNAMIC_SYMBOLS = 8, 6, 11
+TYPE_SYMBOLS, TYPE_NO_BITS, TYPE_DYNAMIC, TYPE_DYNAMIC_SYMBOLS = 2, 8, 6, 11
+BIND_GLOBAL, BIND_WEAK = 1, 2
 TAG_NEEDED = 1
 UNDEFINED = 0
 
@@ -31,20 +32,24 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A dynamic symbol; ``section`` is 0 where another library must supply it."""
+    """A symbol; ``section`` is 0 where another file must supply it, ``binding`` BIND_..."""
 
     name: str
     section: int
     address: int
     size: int
+    binding: int = BIND_GLOBAL
 
 
 class ElfFile:
-    """A parsed file; ``data`` are its bytes. Raises ValueError if they are no sound ELF file."""
+    """A parsed file; ``data`` are its bytes, read from ``path`` unless given.
 
-    def __init__(self, path: Path):
+    Raises ValueError if they are no sound ELF file.
+    """
+
+    def __init__(self, path: Path, data: bytes | None = None):
         self.path = path
-        self.data = path.read_bytes()
+        self.data = path.read_bytes() if data is None else data
         if self.data[:4] != b"\x7fELF" or len(self.data) < 52:
             raise ValueError(f"{path} is not a shared library: it does not start as an ELF file")
         self.wide = self.data[4] == 2
@@ -84,23 +89,23 @@ class ElfFile:
             raise ValueError(f"{self.path} is damaged: section {section.name} has no string table")
         return self.sections[section.link]
 
-    def symbols(self) -> list[Symbol]:
-        """Return the dynamic symbols that have a name."""
+    def symbols(self, table: int = TYPE_DYNAMIC_SYMBOLS) -> list[Symbol]:
+        """Return the symbols that have a name: a library's dynamic ones, an object's all."""
         found = []
         form, stride = ("IBBHQQ", 24) if self.wide else ("IIIBBH", 16)
         for section in self.sections:
-            if section.kind != TYPE_DYNAMIC_SYMBOLS:
+            if section.kind != table:
                 continue
             strings = self._linked_strings(section)
             for at in range(0, len(self.content(section)) - stride + 1, stride):
                 row = self._unpack(form, section.offset + at)
                 if self.wide:
-                    name, _info, _other, index, address, size = row
+                    name, info, _other, index, address, size = row
                 else:
-                    name, address, size, _info, _other, index = row
+                    name, address, size, info, _other, index = row
                 text = self._string(strings, name)
                 if text:
-                    found.append(Symbol(text, index, address, size))
+                    found.append(Symbol(text, index, address, size, info >> 4))
         return found
 
     def needed(self) -> list[str]:

@@ -1,0 +1,103 @@
+"""``tvmrt doctor``: which symbols of the ABI are missing or doubled among files linked together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from tvmrt.cli import console, files, options
+from tvmrt.cli.describe.objects import ObjectFile, read_objects
+
+PREFIXES = ("TVM", "tvmgen", "tvmrt_", "__tvm")
+NOBODY = "nothing that tvmrt knows"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One symbol: ``missing`` or ``doubled``, the files that need it, what supplies it."""
+
+    symbol: str
+    state: str
+    needed_by: list[str]
+    supplied_by: list[str]
+
+
+@click.command("doctor")
+@click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="FILE...")
+@console.json_option
+def command(paths: Sequence[Path], as_json: bool) -> int:
+    """Look at libraries (.so), objects (.o) and archives (.a) as if they were linked together.
+
+    Lists each symbol of the ABI or of generated code that none of them defines, or that more than
+    one does: who needs it and what supplies it. Exit code 1 if there is one.
+    """
+    objects: list[ObjectFile] = []
+    for path in paths:
+        files.check_file(path)
+        objects += read_objects(path)
+    findings = examine(objects, suppliers())
+    if as_json:
+        console.print_json({"findings": [asdict(finding) for finding in findings]})
+    elif findings:
+        rows = [
+            (f.symbol, f.state, ", ".join(f.needed_by) or "-", ", ".join(f.supplied_by))
+            for f in findings
+        ]
+        columns = ["symbol", "state", "needed by", "supplied by"]
+        console.print_table("symbols", columns, rows, left=columns)
+    else:
+        click.echo("nothing is missing and nothing doubled")
+    return 1 if findings else 0
+
+
+def suppliers() -> dict[str, list[ObjectFile]]:
+    """The package's own libraries, by what to tell the user to link."""
+    from tvmrt import libinfo
+
+    names = ("libtvm_backend.a", "libtvm_runtime.so")
+    return {name: read_objects(Path(libinfo.find_lib_path(name)[0])) for name in names}
+
+
+def examine(
+    objects: Sequence[ObjectFile], known: dict[str, Sequence[ObjectFile]]
+) -> list[Finding]:
+    """Missing symbols first, then doubled ones, each in alphabetical order."""
+    defined: dict[str, list[str]] = {}
+    needed: dict[str, list[str]] = {}
+    weak = {name for o in objects for name in o.weak}
+    for o in objects:
+        for name in o.defined:
+            defined.setdefault(name, []).append(o.name)
+        for name in o.needed:
+            needed.setdefault(name, []).append(o.name)
+    missing = [
+        Finding(name, "missing", sorted(needed[name]), _sources(name, known))
+        for name in _ours(needed)
+        if name not in defined and name not in weak
+    ]
+    doubled = [
+        Finding(name, "doubled", sorted(needed.get(name, [])), sorted(defined[name]))
+        for name in _ours(defined)
+        if len(defined[name]) > 1
+    ]
+    return [*missing, *doubled]
+
+
+def _ours(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(PREFIXES))
+
+
+def _sources(name: str, known: dict[str, Sequence[ObjectFile]]) -> list[str]:
+    found = [
+        library
+        for library, objects in known.items()
+        if any(name in o.defined or name in o.weak for o in objects)
+    ]
+    if found:
+        return found
+    if name.startswith("tvmgen"):
+        return ["the other C files of the network"]
+    return [NOBODY]

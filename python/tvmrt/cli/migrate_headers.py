@@ -1,0 +1,135 @@
+"""``tvmrt migrate-headers``: old names and includes in C sources, listed or rewritten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import click
+
+from tvmrt.cli import console, options
+from tvmrt.export.atomic import replacing
+
+# Names that the split headers gave up, and what takes their place; the old ones still compile.
+RENAMED = {
+    "TVMBackendPackedCFunc": "TVMCPackedFunc",
+    "TVMPackedCFunc": "TVMRuntimeCPackedFunc",
+    "TVMAPISetLastError": "TVMPackedFuncSetLastError",
+}
+MOVED_HEADERS = {"tvm/runtime/metadata_types.h": "tvm/runtime/metadata.h"}
+RUNTIME_HEADER = "tvm/runtime/c_runtime_api.h"
+BACKEND_HEADER = "tvm/runtime/c_backend_api.h"
+PACKED_HEADER = "tvm/runtime/c_packed_func.h"
+SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp")
+
+# Comments and literals first, so that names inside of them are passed over.
+_TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*', re.DOTALL
+)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Use:
+    """One place: what stands there, what to write instead, and why."""
+
+    file: str
+    line: int
+    old: str
+    new: str
+    reason: str
+
+
+@click.command("migrate-headers")
+@click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH...")
+@click.option("--rewrite", is_flag=True, help="Change the files instead of listing the places.")
+@console.json_option
+def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
+    """List old names and includes of the C API in files or folders of C and C++ sources.
+
+    Old names keep working; the list is what to change to use the split headers.
+    """
+    uses = []
+    for path in _sources(paths):
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        found = list(find_uses(text, str(path)))
+        if rewrite and found:
+            with replacing(path) as aside:
+                aside.write_text(rewritten(text), encoding="utf-8", errors="surrogateescape")
+        uses += found
+    if as_json:
+        console.print_json({"rewritten": rewrite, "uses": [asdict(use) for use in uses]})
+    elif uses:
+        rows = [(f"{u.file}:{u.line}", u.old, u.new, u.reason) for u in uses]
+        columns = ["place", "old", "new", "why"]
+        console.print_table("rewritten" if rewrite else "old names", columns, rows, left=columns)
+    else:
+        click.echo("nothing to change")
+
+
+def _sources(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+        elif path.is_file():
+            yield path
+        else:
+            raise FileNotFoundError(f"{path} is neither a file nor a folder; check the path")
+
+
+def find_uses(text: str, file: str = "") -> Iterator[Use]:
+    """Old names and includes of one source, in order."""
+    found = []
+    for match in _TOKEN.finditer(text):
+        new = RENAMED.get(match.group())
+        if new:
+            found.append((match.start(), match.group(), new, "renamed"))
+    for match in _INCLUDE.finditer(text):
+        new, why = _better_header(match.group(1), text)
+        if new:
+            found.append((match.start(1), match.group(1), new, why))
+    for at, old, new, why in sorted(found):
+        yield Use(file, text.count("\n", 0, at) + 1, old, new, why)
+
+
+def rewritten(text: str) -> str:
+    """The source with new names and includes."""
+
+    def header(match: re.Match) -> str:
+        new, _ = _better_header(match.group(1), text)
+        return match.group().replace(match.group(1), new) if new else match.group()
+
+    changed = _INCLUDE.sub(header, text)
+    return _TOKEN.sub(lambda m: RENAMED.get(m.group(), m.group()), changed)
+
+
+def _better_header(header: str, text: str) -> tuple[str, str]:
+    """The header that has all that the source uses, or "" if the one it includes is right."""
+    if header in MOVED_HEADERS:
+        return MOVED_HEADERS[header], "renamed"
+    if header != RUNTIME_HEADER:
+        return "", ""
+    used = {m.group() for m in _TOKEN.finditer(text)}
+    if used & declared_in(RUNTIME_HEADER):
+        return "", ""
+    if used & declared_in(BACKEND_HEADER):
+        return BACKEND_HEADER, "nothing of the runtime's API is used"
+    return PACKED_HEADER, "only the calling convention is used"
+
+
+@lru_cache(maxsize=None)
+def declared_in(header: str) -> frozenset[str]:
+    """Names that one of our headers declares itself: functions, types, macros, enumerators."""
+    from tvmrt.libinfo import find_include_path
+
+    text = (Path(find_include_path()[0]) / header).read_text()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    names = set(re.findall(r"\b(\w+)\s*\(", text))
+    names |= set(re.findall(r"typedef[^;{]*?\b(\w+)\s*;", text))
+    names |= set(re.findall(r"\}\s*(\w+)\s*;", text))
+    names |= set(re.findall(r"\(\s*\*\s*(\w+)\s*\)", text))
+    names |= set(re.findall(r"^\s*#\s*define\s+(\w+)", text, re.MULTILINE))
+    return frozenset(n for n in names if n.startswith(("TVM", "kTVM", "FTVM", "tvm")))

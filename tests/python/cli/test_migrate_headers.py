@@ -1,0 +1,73 @@
+"""``tvmrt migrate-headers`` on sources with old names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tvmrt.cli.migrate_headers import command, find_uses, rewritten
+
+OLD = """\
+#include <tvm/runtime/c_runtime_api.h>
+// TVMBackendPackedCFunc in a comment stays
+static const char *text = "TVMAPISetLastError";
+int call(TVMBackendPackedCFunc f, TVMValue *args) {
+  TVMAPISetLastError("no");
+  return f(args, 0, 0, 0, 0, 0);
+}
+"""
+
+
+def test_places_have_lines_and_reasons():
+    places = [(u.line, u.old, u.new) for u in find_uses(OLD)]
+    assert places == [
+        (1, "tvm/runtime/c_runtime_api.h", "tvm/runtime/c_packed_func.h"),
+        (4, "TVMBackendPackedCFunc", "TVMCPackedFunc"),
+        (5, "TVMAPISetLastError", "TVMPackedFuncSetLastError"),
+    ]
+
+
+def test_rewriting_leaves_comments_and_strings():
+    new = rewritten(OLD)
+    assert "// TVMBackendPackedCFunc in a comment stays" in new
+    assert '"TVMAPISetLastError"' in new
+    assert "int call(TVMCPackedFunc f" in new
+    assert list(find_uses(new)) == []
+
+
+@pytest.mark.parametrize(
+    "line, header",
+    [
+        pytest.param("TVMModFree(m);", None, id="runtime-call"),
+        pytest.param("TVMPackedCFunc f;", None, id="runtime-type"),
+        pytest.param(
+            "TVMBackendParallelLaunch(f, 0, 0);", "tvm/runtime/c_backend_api.h", id="backend"
+        ),
+        pytest.param("TVMValue v;", "tvm/runtime/c_packed_func.h", id="calling-convention"),
+    ],
+)
+def test_the_smallest_header_that_suffices(line, header):
+    uses = find_uses(f"#include <tvm/runtime/c_runtime_api.h>\n{line}\n")
+    found = [u.new for u in uses if u.old.endswith(".h")]
+    assert found == ([header] if header else [])
+
+
+def test_a_folder_is_rewritten_in_place(tmp_path):
+    (tmp_path / "sub").mkdir()
+    source = tmp_path / "sub" / "a.c"
+    source.write_text(OLD)
+    (tmp_path / "notes.txt").write_text(OLD)
+    result = CliRunner().invoke(command, [str(tmp_path), "--rewrite", "--json"])
+    assert result.exit_code == 0
+    assert len(json.loads(result.stdout)["uses"]) == 3
+    assert source.read_text() == rewritten(OLD)
+    assert (tmp_path / "notes.txt").read_text() == OLD
+
+
+def test_bytes_that_are_no_text_survive(tmp_path):
+    source = tmp_path / "latin.c"
+    source.write_bytes(b"/* \xe9 */ TVMBackendPackedCFunc f;\n")
+    CliRunner().invoke(command, [str(source), "--rewrite"])
+    assert source.read_bytes() == b"/* \xe9 */ TVMCPackedFunc f;\n"
