@@ -28,7 +28,7 @@ to standard error and only to a terminal. Exit codes:
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | the result is wrong (`tvmrt verify`) |
+| 1 | the result is wrong (`tvmrt verify`, `tvmrt doctor`) |
 | 2 | the request cannot be met; one sentence on standard error says what, where and what to do |
 
 Set `TVMRT_TRACEBACK=1` to see where in the Python sources an error came up.

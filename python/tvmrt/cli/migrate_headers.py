@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import click
@@ -120,7 +120,7 @@ def _better_header(header: str, text: str) -> tuple[str, str]:
     return PACKED_HEADER, "only the calling convention is used"
 
 
-@lru_cache(maxsize=None)
+@cache
 def declared_in(header: str) -> frozenset[str]:
     """Names that one of our headers declares itself: functions, types, macros, enumerators."""
     from tvmrt.libinfo import find_include_path
