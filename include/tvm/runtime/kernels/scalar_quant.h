@@ -34,11 +34,16 @@ static inline int32_t tvmrt_round_between(float v, float low, float high) {
   return (int32_t)(bounded + 12582912.0f) - 12582912;
 }
 
+/*! \brief round(x / scale) + zero, kept between low and high. */
+static inline int32_t tvmrt_quantize_between(float x, float scale, int32_t zero, int32_t low,
+                                             int32_t high) {
+  return tvmrt_round_between(x / scale, (float)(low - zero), (float)(high - zero)) + zero;
+}
+
 /* NAME: the IR's name of TYPE. */
-#define TVMRT_DEFINE_QUANTIZE(NAME, TYPE, LOW, HIGH)                                      \
-  static inline TYPE tvmrt_quantize_##NAME(float x, float scale, int32_t zero) {          \
-    return (TYPE)(tvmrt_round_between(x / scale, (float)((LOW)-zero), (float)((HIGH)-zero)) + \
-                  zero);                                                                  \
+#define TVMRT_DEFINE_QUANTIZE(NAME, TYPE, LOW, HIGH)                             \
+  static inline TYPE tvmrt_quantize_##NAME(float x, float scale, int32_t zero) { \
+    return (TYPE)tvmrt_quantize_between(x, scale, zero, LOW, HIGH);              \
   }
 
 TVMRT_DEFINE_QUANTIZE(int8, int8_t, -128, 127)

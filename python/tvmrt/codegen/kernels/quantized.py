@@ -144,8 +144,7 @@ class IntegerProduct(Lowering):
             return "tvmrt_i8_rows_int32", "NULL"
         if not self.group.after and to == "float32":
             return "tvmrt_i8_rows_float", f.constant("scale", scale)
-        shape = self.node.output.shape
-        return emit_rows(f, step, self.node, self.group.after, shape, self.order)
+        return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
 
 
 @lowers("qconv")

@@ -1,7 +1,8 @@
 """What follows the int32 sums of an integer product in its own function, row by row.
 
-The kernels hand over finished sums of neighbouring pixels (``tvmrt_i8_rows``); the function
-printed here rescales them and goes on with the group's pointwise nodes, one loop over channels.
+The kernels hand over finished sums of neighbouring pixels (``tvmrt_i8_rows``). Printed here are
+a function of one sum, which rescales it and goes on with the group's pointwise nodes, and one of
+rows that calls it, a vector of channels at a time.
 """
 
 from __future__ import annotations
@@ -11,40 +12,57 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvmrt.ir import Node, Value
+from tvmrt.ir import DTYPES, DType, Node, Value
 from tvmrt.ir.program import Step
+from tvmrt.ir.quantized import storage_range
 
-from ..chain import print_chain, scalar_literal
+from ..chain import expression, headers_of, scalar_literal
 from ..epilogue import _operand as place_operand
 from ..epilogue import row_strides
 from ..writer import FunctionWriter, literal
 
 
+def register_type(dtype: DType) -> str:
+    """The C type in which elements are computed: narrow integers would widen the loop."""
+    return "int32_t" if not dtype.is_float and dtype.bits < 32 else dtype.c
+
+
 @dataclass(frozen=True)
 class Operand:
-    """An array that the function reads: its C type, name, pointer outside, and strides."""
+    """An array that the function reads.
 
-    value: Value | None
-    ctype: str
+    ``name``: of its elements in the function of one sum; ``member``: of its pointer in the
+    context; ``pointer``: what the caller puts there; ``pixel``, ``channel``: its strides.
+    """
+
+    dtype: DType
+    name: str
     member: str
     pointer: str
     pixel: int
     channel: int
 
     def declaration(self) -> str:
-        """The pointer to the call's first channel, and for one pixel if it has its own."""
+        """The pointer to the call's first channel, of one pixel if it has its own."""
         terms = [f"operands->{self.member}"]
         if self.pixel:
             terms.append("pixel" + (f" * {self.pixel}" if self.pixel != 1 else ""))
         if self.channel:
             terms.append("channel" + (f" * {self.channel}" if self.channel != 1 else ""))
-        return f"const {self.ctype} *{self.member} = {' + '.join(terms)};"
+        return f"const {self.dtype.c} *{self.member} = {' + '.join(terms)};"
 
-    def element(self) -> str:
+    def element(self, c: str) -> str:
         """The element of channel c of the call."""
         if not self.channel:
             return f"{self.member}[0]"
-        return f"{self.member}[c]" if self.channel == 1 else f"{self.member}[c * {self.channel}]"
+        return (
+            f"{self.member}[{c}]" if self.channel == 1 else f"{self.member}[({c}) * {self.channel}]"
+        )
+
+    @property
+    def widened(self) -> bool:
+        """Whether a vector of its elements is widened before the loop."""
+        return self.channel == 1 and self.dtype.name in ("int8", "uint8")
 
 
 def emit_rows(
@@ -52,18 +70,19 @@ def emit_rows(
     step: Step,
     product: Node,
     after: Sequence[Node],
-    shape: Sequence[int],
     order: Sequence[int],
+    lanes: int,
 ) -> tuple[str, str]:
-    """Print the function at file scope; the C expressions for it and for its context.
+    """Print the functions at file scope; the C expressions for the rows' one and its context.
 
-    ``shape`` is the result's logical shape, ``order`` its axes with the channels last.
+    ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
     """
     name = f"{f.symbol}_rows"
     known: dict[Value, str] = {}
-    operands = _operands(f, step, product, after, shape, order, known)
+    operands = _operands(f, step, product, after, order, known)
     f.include("scalar_quant.h")
-    f.define(_function(f, name, product, after, operands, known))
+    f.define(_one(f, name, product, after, operands, known))
+    f.define(_rows(f, name, product, after, operands, lanes))
     if not operands:
         return name, "NULL"
     pointers = ", ".join(o.pointer for o in operands)
@@ -71,34 +90,91 @@ def emit_rows(
     return name, "&operands"
 
 
-def _operands(f, step, product, after, shape, order, known) -> list[Operand]:
+def _operands(f, step, product, after, order, known) -> list[Operand]:
+    """The arrays, and in ``known`` how nodes call what they read."""
     found = []
-    scale = product.inputs[2]
+    scale, shape = product.inputs[2], product.output.shape
     if product.attrs["to"] != "int32" and scalar_literal(scale) is None:
         pointer = f.constant("scale", scale.data.reshape(-1))
-        found.append(Operand(None, "float", "scale", pointer, 0, 1))
+        found.append(Operand(DTYPES["float32"], "scale", "scale", pointer, 0, 1))
     made = {product.output, *(n.output for n in after)}
     for value in dict.fromkeys(v for n in after for v in n.inputs):
         if value in made:
             continue
-        text = scalar_literal(value)
-        if text is not None:
-            known[value] = text
-            continue
-        pointer, at = place_operand(f, step, value, order)
-        pixel, channel = row_strides(at, shape, order)
-        member = f"operand{len(found)}"
-        found.append(Operand(value, value.dtype.c, member, pointer, pixel, channel))
+        known[value] = scalar_literal(value)
+        if known[value] is None:
+            pointer, at = place_operand(f, step, value, order)
+            pixel, channel = row_strides(at, shape, order)
+            known[value] = f"b{len(found)}"
+            member = f"operand{len(found)}"
+            found.append(Operand(value.dtype, known[value], member, pointer, pixel, channel))
     return found
 
 
-def _function(f, name, product, after, operands, known) -> str:
+def _result(product: Node, after: Sequence[Node]) -> Value:
+    return after[-1].output if after else product.output
+
+
+# The function of one sum.
+
+
+def _one(f, name, product, after, operands, known) -> str:
+    inner = _writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
+    known[product.output] = _rescale(inner, product)
+    for node in after:
+        _print_node(inner, node, known)
+    result = _result(product, after)
+    inner.line(f"return {known[result]};")
+    f.include(*inner.includes)
+    parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
+    head = f"static inline {register_type(result.dtype)} {name}_one({', '.join(parameters)}) {{"
+    return "\n".join([head, *inner.lines, "}", ""])
+
+
+def _writer(f: FunctionWriter, name: str, taken: Sequence[str]) -> FunctionWriter:
     inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
-    for word in ("rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "sum", "q"):
+    for word in taken:
         inner.fresh(word)
-    for word in ("channel", "channels", *(o.member for o in operands)):
-        inner.fresh(word)
-    result = after[-1].output if after else product.output
+    return inner
+
+
+def _rescale(inner: FunctionWriter, product: Node) -> str:
+    """Print the product's own result for one sum; the name that holds it."""
+    to = product.attrs["to"]
+    if to == "int32":
+        return "acc"
+    inner.line(f"const float sum = (float)acc * {scalar_literal(product.inputs[2]) or 'scale'};")
+    if to == "float32":
+        return "sum"
+    zero, low, high = (product.attrs[k] for k in ("y_zero", "low", "high"))
+    bounds = ", ".join(literal(np.float32(v - zero), DTYPES["float32"]) for v in (low, high))
+    inner.line(f"const int32_t q = tvmrt_round_between(sum, {bounds}) + {zero};")
+    return "q"
+
+
+def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> None:
+    for value in node.inputs:
+        if value not in known:
+            known[value] = scalar_literal(value)
+    if node.op == "quantize":
+        x, scale, zero = (known[v] for v in node.inputs)
+        low, high = storage_range(node.output.dtype)
+        text = f"tvmrt_quantize_between({x}, {scale}, {zero}, {low}, {high})"
+    else:
+        text = expression(node, known)
+        inner.include(*headers_of(text))
+    variable = inner.fresh(f"{node.op}_1")
+    inner.line(f"const {register_type(node.output.dtype)} {variable} = {text};")
+    known[node.output] = variable
+
+
+# The function of rows.
+
+
+def _rows(f, name, product, after, operands, lanes: int) -> str:
+    result = _result(product, after)
+    taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
+    inner = _writer(f, name, [*taken, *(o.member for o in operands)])
     if operands:
         inner.line(f"const {name}_operands *operands = (const {name}_operands *)ctx;")
     else:
@@ -106,61 +182,67 @@ def _function(f, name, product, after, operands, known) -> str:
     inner.line("const int channels = rows->channels;")
     if any(o.channel for o in operands):
         inner.line("const int channel = rows->channel;")
-    own = [o for o in operands if o.pixel]
     for operand in operands:
         if not operand.pixel:
             inner.line(operand.declaration())
     with inner.block("for (int p = 0; p < rows->pixels; ++p)"):
         inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
         inner.line(f"{result.dtype.c} *row = ({result.dtype.c} *)rows->y + p * rows->y_stride;")
-        if own:
+        if any(o.pixel for o in operands):
             inner.line("const int64_t pixel = rows->pixel + p * rows->pixel_step;")
-        for operand in own:
-            inner.line(operand.declaration())
-        inner.line("#pragma GCC ivdep")
-        with inner.block("for (int c = 0; c < channels; ++c)"):
-            known[product.output] = _rescale(inner, product)
-            for operand in operands:
-                if operand.value is not None:
-                    variable = inner.fresh("b")
-                    inner.line(f"const {operand.ctype} {variable} = {operand.element()};")
-                    known[operand.value] = variable
-            print_chain(inner, after, known)
-            inner.line(f"row[c] = {known[result]};")
+        for operand in operands:
+            if operand.pixel:
+                inner.line(operand.declaration())
+        _print_channels(inner, name, operands, result, lanes)
     f.include(*inner.includes)
-    return "\n".join([*_head(name, operands), *inner.lines, "}", ""])
+    head = f"static void {name}(const tvmrt_i8_rows *rows, const void *ctx) {{"
+    return "\n".join([*_context(name, operands), head, *inner.lines, "}", ""])
 
 
-def _head(name: str, operands: Sequence[Operand]) -> list[str]:
-    lines = []
-    if operands:
-        lines += [
-            "typedef struct {",
-            *(f"  const {o.ctype} *{o.member};" for o in operands),
-            f"}} {name}_operands;",
-            "",
-        ]
-    return [*lines, f"static void {name}(const tvmrt_i8_rows *rows, const void *ctx) {{"]
+def _context(name: str, operands: Sequence[Operand]) -> list[str]:
+    if not operands:
+        return []
+    members = [f"  const {o.dtype.c} *{o.member};" for o in operands]
+    return ["typedef struct {", *members, f"}} {name}_operands;", ""]
 
 
-def _rescale(inner: FunctionWriter, product: Node) -> str:
-    """Print the product's own result for one sum; the name that holds it."""
-    to, scale = product.attrs["to"], product.inputs[2]
-    if to == "int32":
-        inner.line("const int32_t sum = acc[c];")
-        return "sum"
-    factor = scalar_literal(scale) or "scale[c]"
-    inner.line(f"const float sum = (float)acc[c] * {factor};")
-    if to == "float32":
-        return "sum"
-    zero, low, high = (product.attrs[k] for k in ("y_zero", "low", "high"))
-    bounds = ", ".join(_float(v - zero) for v in (low, high))
-    ctype = product.output.dtype.c
-    inner.line(f"const {ctype} q = ({ctype})(tvmrt_round_between(sum, {bounds}) + {zero});")
-    return "q"
+def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
+    """The loops over channels: whole vectors, then what is left."""
+
+    def call(c: str, vectors: bool) -> str:
+        elements = [f"{o.name}[i]" if vectors and o.widened else o.element(c) for o in operands]
+        return f"{name}_one({', '.join([f'acc[{c}]', *elements])})"
+
+    first = "int c = 0"
+    if lanes >= 4 and result.dtype.bits != 64:
+        inner.line(f"{first};")
+        first = ""
+        _print_vectors(inner, operands, result, lanes, call)
+    cast = "" if register_type(result.dtype) == result.dtype.c else f"({result.dtype.c})"
+    with inner.block(f"for ({first}; c < channels; ++c)"):
+        inner.line(f"row[c] = {cast}{call('c', False)};")
 
 
-def _float(number: int) -> str:
-    from tvmrt.ir import DTYPES
-
-    return literal(np.float32(number), DTYPES["float32"])
+def _print_vectors(inner: FunctionWriter, operands, result: Value, lanes: int, call) -> None:
+    narrow = result.dtype.bits == 8
+    with inner.block(f"for (; c + {lanes} <= channels; c += {lanes})"):
+        for operand in operands:
+            if operand.widened:
+                inner.include("quant_lanes.h")
+                inner.line(f"int32_t {operand.name}[{lanes}];")
+                widen = f"tvmrt_widen_{operand.dtype.name}_{lanes}"
+                inner.line(f"{widen}({operand.name}, {operand.member} + c);")
+        target = "v[i]" if narrow else "row[c + i]"
+        if narrow:
+            inner.include("quant_lanes.h")
+            inner.line(f"int32_t v[{lanes}];")
+        inner.line("#pragma GCC ivdep")
+        cast = (
+            ""
+            if narrow or register_type(result.dtype) == result.dtype.c
+            else (f"({result.dtype.c})")
+        )
+        with inner.block(f"for (int i = 0; i < {lanes}; ++i)"):
+            inner.line(f"{target} = {cast}{call('c + i', True)};")
+        if narrow:
+            inner.line(f"tvmrt_narrow_{lanes}(row + c, v);")
