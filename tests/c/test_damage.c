@@ -69,7 +69,7 @@ static void test_inconsistent_graphs_are_named(void** state) {
       {"[0, 0, 0]], \"attrs\"", "[1, 0, 0]], \"attrs\"", "does not exist or comes later"},
       {"[0, 0, 0]], \"attrs\"", "[0, 3, 0]], \"attrs\"", "does not exist or comes later"},
       {"\"arg_nodes\": [0]", "\"arg_nodes\": [1]", "arg_nodes"},
-      {"[0, 1, 2]", "[0, 2, 1]", "node_row_ptr"},
+      {"[0, 1, 2]", "[0, 1, 0]", "node_row_ptr"},
       {"[0, 1, 2]", "[0, 1, 99999999999]", "node_row_ptr"},
       {"[0, 1, 2]", "[0, 1]", "node_row_ptr"},
       {"[0, 0]]", "[0, -7]]", "storage_id"},
