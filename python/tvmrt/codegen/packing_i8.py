@@ -1,7 +1,8 @@
-"""Weights, biases and register tiles of the integer kernels, as ``include/tvm/runtime/kernels/*_i8.h`` expect them.
+"""Weights, biases and register tiles of the integer kernels (``kernels/*_i8.h``).
 
-Everything here is numpy in, numpy out. For a convolution or a matrix product: describe the layer by :class:`ConvI8`, print
-its ``definitions()`` once a file and its ``initializer()`` once a layer, and embed what :func:`pack_conv` returns.
+Everything here is numpy in, numpy out. For a convolution or a matrix product: describe the layer
+by :class:`ConvI8`, ``fit`` it to its weights, print its ``definitions()`` once a file and its
+``initializer()`` once a layer, and embed what :func:`pack_conv` returns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Format:
     wide
         Whether weights are int16, so that none needs a shift.
     signed
-        The type of activations that the instruction multiplies: True int8, False uint8, None either.
+        The activations that the instruction multiplies: True int8, False uint8, None either.
     dot_cycles, least_cycles
         Cycles of one product of a quad with a vector, and of a chain of such products.
     """
@@ -63,7 +64,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class PackedI8:
-    """Constants of one layer: ``weights`` (int8, bytes as the kernel reads them), ``bias`` and ``shift`` (int32)."""
+    """Constants of one layer: bytes of weights as the kernel reads them, int32 bias and shift."""
 
     weights: np.ndarray
     bias: np.ndarray
@@ -76,7 +77,15 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def choose_tile(fmt: Format, vectors: int, width: int) -> tuple[int, int]:
-    """The (ob, wt) with the fewest estimated cycles for rows of ``width`` pixels and ``vectors`` vectors of channels."""
+    """(ob, wt) with the fewest estimated cycles.
+
+    Parameters
+    ----------
+    vectors
+        Vectors of output channels in a group.
+    width
+        Pixels in a row.
+    """
     if fmt.lanes == 1:
         return min(2, vectors), min(2, width)
     best, best_cost = (1, 1), float("inf")
@@ -108,11 +117,13 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
 
 @dataclass(frozen=True)
 class ConvI8:
-    """A convolution of 8-bit tensors, channels last; the C side is ``tvmrt_conv_i8`` in ``conv_i8.h``.
+    """A convolution of 8-bit tensors, channels last; ``tvmrt_conv_i8`` in C.
 
-    Extents of images are (depth, height, width); 1-D and 2-D layers have 1 in front. ``pad`` is the padding at the
-    start, the end follows from ``out``. ``x_stride`` is the distance of input pixels in bytes, ``y_stride`` the
-    distance of (batch, plane, row, pixel) in elements of the output; both default to dense tensors.
+    Extents of images are (depth, height, width); 1-D and 2-D layers have 1 in front. ``pad`` is
+    the padding at the start, the end follows from ``out``. ``x_stride`` is the distance of input
+    pixels in bytes, ``y_stride`` the distance of (batch, plane, row, pixel) in elements of the
+    output; both default to dense tensors. ``parts``, ``spare_row`` and ``extra`` come from
+    :meth:`fit`.
     """
 
     fmt: Format
@@ -149,7 +160,7 @@ class ConvI8:
         ldc: int | None = None,
         **more: object,
     ) -> ConvI8:
-        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution of m pixels (pack the weights as [n, k])."""
+        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution; pack the weights as [n, k]."""
         step = n if ldc is None else ldc
         return cls(
             fmt,
@@ -164,9 +175,10 @@ class ConvI8:
         )  # type: ignore[arg-type]
 
     def fit(self, weights: np.ndarray, w_zero: np.ndarray | int = 0) -> ConvI8:
-        """This layer prepared for weights that do not fit into int8 once their zero point is taken off.
+        """This layer, prepared for these weights.
 
-        Where all do, the layer as it is. To be called before anything is printed or packed.
+        It differs where some do not fit into int8 once their zero point is taken off. To be called
+        before anything is printed or packed.
         """
         if self.fmt.wide:
             return self
@@ -192,12 +204,10 @@ class ConvI8:
     @cached_property
     def run(self) -> int:
         """Bytes in a segment of a dense layer."""
-        run = _natural_run(self.in_c // self.groups, self.kernel[2], self.per_tap)
-        return (
-            ceil_div(int(np.prod(self.kernel)) * (self.in_c // self.groups), 4) * 4
-            if self.gathered
-            else run
-        )
+        channels = self.in_c // self.groups
+        if self.gathered:
+            return ceil_div(int(np.prod(self.kernel)) * channels, 4) * 4
+        return _natural_run(channels, self.kernel[2], self.per_tap)
 
     @cached_property
     def segments(self) -> int:
@@ -410,8 +420,9 @@ def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
 class TransposedPhase:
     """One of the convolutions that a transposed convolution consists of.
 
-    ``layer`` writes every stride-th output pixel of each axis, from element ``y_offset`` of the output on, with
-    ``weights`` [out_c, in_c / groups, *kernel], packed as those of any convolution.
+    ``layer`` writes every stride-th output pixel of each axis, from element ``y_offset`` of the
+    output on, with ``weights`` [out_c, in_c / groups, *kernel], to be fitted and packed as those
+    of any convolution.
     """
 
     layer: ConvI8
@@ -424,8 +435,9 @@ def transposed_phases(
 ) -> list[TransposedPhase]:
     """The convolutions of stride 1 that make up a transposed convolution.
 
-    Output position ``o`` of an axis meets input ``i`` through tap ``k`` where ``o = i * stride + k * dilation - pad``.
-    So positions with the same remainder of ``(o + pad) / stride`` share their taps and are one convolution.
+    Output position ``o`` of an axis meets input ``i`` through tap ``k`` where
+    ``o = i * stride + k * dilation - pad``, so positions with the same remainder of
+    ``(o + pad) / stride`` share their taps and are one convolution.
 
     Parameters
     ----------
@@ -469,7 +481,7 @@ def transposed_phases(
 
 
 def _axis_phase(layer: ConvI8, axis: int, first: int) -> tuple[list[int], int, int]:
-    """(taps from the last to the first, padding, dilation) of the positions first, first + stride, ..."""
+    """(taps from the last to the first, padding, dilation) of every stride-th position."""
     stride, dilation = layer.stride[axis], layer.dilation[axis]
     origin = first + layer.pad[axis]
     taps = [k for k in range(layer.kernel[axis]) if (origin - k * dilation) % stride == 0][::-1]
@@ -481,7 +493,7 @@ def _axis_phase(layer: ConvI8, axis: int, first: int) -> tuple[list[int], int, i
 def unary_table(
     function: Callable[[np.ndarray], np.ndarray], x: Quantised, y: Quantised
 ) -> np.ndarray:
-    """256 bytes: QuantizeLinear(function(DequantizeLinear(x))) for every x, indexed by the bits of x."""
+    """QuantizeLinear(function(DequantizeLinear(x))) for every x, indexed by the bits of x."""
     bits = np.arange(256, dtype=np.uint8)
     values = bits.view(np.int8) if x.signed else bits
     real = (values.astype(np.float32) - np.float32(x.zero)) * np.float32(x.scale)
@@ -537,13 +549,13 @@ def pack_conv(
     Parameters
     ----------
     weights
-        int8 or uint8 [out_c, in_c / groups, *kernel] with 1 to 3 kernel extents (none for a matrix product).
+        int8 or uint8 [out_c, in_c / groups, *kernel], 0 to 3 kernel extents.
     w_zero
         Zero point of the weights: one, or one per output channel.
     bias
         int32 [out_c], in units of x_scale * w_scale; None for none.
     x_zero
-        Zero point to fold; the layer's by default. 0 for a zero point that is only known at run time.
+        Zero point to fold; the layer's by default. 0 where it is only known at run time.
     """
     fmt = layer.fmt
     out_c = layer.out_c
@@ -589,7 +601,7 @@ def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
 
 
 def sums_fit(layer: ConvI8, packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles' own rescaling needs.
+    """Whether every possible sum times ``scale`` stays below 2 ** 31, as the tiles need.
 
     It does for any sensible scale. Where it does not, use an epilogue that bounds the product
     (``tvmrt_i8_rows_requantize``).
@@ -605,7 +617,7 @@ def _wrap(values: np.ndarray) -> np.ndarray:
 
 
 def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
-    """Per-channel values with zeros behind each group's channels up to whole vectors; a single value is repeated."""
+    """Values per channel (or one for all), each group's padded with zeros to whole vectors."""
     full = np.broadcast_to(np.asarray(values).reshape(-1), (layer.out_c,))
     if layer.depthwise:
         return np.concatenate(
@@ -656,13 +668,14 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
     first = quads if layer.parts == 1 else np.clip(quads, -128, 127)
     parts = np.stack([first, quads - first][: layer.parts])
     parts = np.stack([_depthwise_lanes(layer, part) for part in parts])
-    # [part, quarter, lane, row / 4, row % 4, column] -> [row / 4, column, part, quarter, lane, row % 4]
+    # [part, quarter, lane, row / 4, row % 4, column]
+    # -> [row / 4, column, part, quarter, lane, row % 4]
     parts = parts.reshape(layer.parts, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
     return lane_order(layer.fmt, parts).reshape(-1)
 
 
 def multiplier(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
-    """float32(x_scale * w_scale) / y_scale in single precision: the factor from int32 sums to the output."""
+    """The factor from int32 sums to the output, in single precision."""
     product = np.asarray(x_scale, np.float32) * np.asarray(w_scale, np.float32)
     return np.atleast_1d(product / np.asarray(y_scale, np.float32)).astype(np.float32)
 
@@ -713,7 +726,7 @@ def _interleave(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
 
 
 def lane_order(fmt: Format, quads: np.ndarray) -> np.ndarray:
-    """Quads [..., lane, 4] as the format stores them: an int8 array with the same leading dimensions."""
+    """Quads [..., lane, 4] as the format stores them: int8 [..., bytes]."""
     if fmt.name in ("avx2", "neon"):
         order = [[0, 2], [1, 3]] if fmt.name == "avx2" else [[0, 1], [2, 3]]
         halves = np.stack([quads[..., pair] for pair in order], axis=-3)

@@ -1,4 +1,5 @@
-"""Single 8-bit layers against onnxruntime: chains of equal layers, both measured in turn in one run.
+"""Single 8-bit layers against onnxruntime: chains of equal layers, both measured in turn in one
+run.
 
 Run from the repository root: python tests/bench/kernels/bench_i8.py [part of a layer's name ...]
 """
@@ -57,7 +58,8 @@ CHAINS = {
     "dense 1x128x128": [Shape(in_c=128, out_c=128, size=ONE, kernel=ONE, pad=NONE)],
     "matmul 128x256x256": [Shape(in_c=256, out_c=256, size=(1, 128), kernel=ONE, pad=NONE)],
 }
-# Input signed, weights signed, zero point of the weights. The weights of u8u8 are spread like those of networks: only the
+# Input signed, weights signed, zero point of the weights. The weights of u8u8 are spread like
+# those of networks: only the
 # largest do not fit into int8 once their zero point is taken off; those of u8uni are uniform.
 TYPES = {
     "u8s8": (False, True, 0),
@@ -97,11 +99,12 @@ def network(
     kind = TensorProto.INT8 if types[0] else TensorProto.UINT8
     first, last = shapes[0], shapes[-1]
     graph = helper.make_graph(
-        nodes, "chain",
+        nodes,
+        "chain",
         [helper.make_tensor_value_info("t0", kind, [1, first.in_c, *first.size])],
         [helper.make_tensor_value_info(f"t{len(shapes)}", kind, [1, last.out_c, *last.out])],
         constants,
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model)
     return model.SerializeToString()
@@ -113,7 +116,8 @@ def chain_source(layers: list) -> str:
         f"static const tvmrt_conv_i8 conv{i} = {c.initializer()};" for i, c in enumerate(layers)
     )
     calls = "\n".join(
-        f"  {{ const tvmrt_conv_i8_data d = {{b[{i % 2}], w[{i}], bias[{i}], scale[{i}], shift[{i}], b[{(i + 1) % 2}], r,"
+        f"  {{ const tvmrt_conv_i8_data d = {{b[{i % 2}], w[{i}], bias[{i}], scale[{i}], "
+        f"shift[{i}], b[{(i + 1) % 2}], r,"
         f" NULL, NULL, 1}};\n    if (tvmrt_conv_i8_run(&conv{i}, &d) != 0) return -1; }}"
         for i in range(len(layers))
     )
@@ -122,9 +126,11 @@ def chain_source(layers: list) -> str:
 #include <tvm/runtime/kernels/depthwise_i8.h>
 {chr(10).join(definitions)}
 {structs}
-int run(void** b, const int8_t** w, const int32_t** bias, const float** scale, const int32_t** shift,
+int run(void** b, const int8_t** w, const int32_t** bias, const float** scale, const int32_t**
+shift,
         const tvmrt_i8_range* r);
-int run(void** b, const int8_t** w, const int32_t** bias, const float** scale, const int32_t** shift,
+int run(void** b, const int8_t** w, const int32_t** bias, const float** scale, const int32_t**
+shift,
         const tvmrt_i8_range* r) {{
 {calls}
   return 0;
@@ -159,9 +165,13 @@ class Ours:
             )
 
         self.arguments = [
-            table(self.buffers), table([p.weights for p in packed]), table([p.bias for p in packed]), table(scales),
-            table([p.shift for p in packed]), pointer(self.range),
-        ]  # fmt: skip
+            table(self.buffers),
+            table([p.weights for p in packed]),
+            table([p.bias for p in packed]),
+            table(scales),
+            table([p.shift for p in packed]),
+            pointer(self.range),
+        ]
         folder = Path(tempfile.gettempdir()) / "tvmrt_bench_i8"
         folder.mkdir(exist_ok=True)
         self.library = build(folder, chain_source(layers), FLAGS[fmt])
@@ -214,9 +224,12 @@ def measure(name: str, fmt: str, types: str, rounds: int = 15) -> None:
             times[i].append((time.perf_counter() - start) / repeats[i] / LENGTH * 1e6)
     macs = sum(w.size * int(np.prod(s.out)) for s, w in zip(shapes, weights)) / LENGTH
     ort, us = np.array(times)
-    print(f"{name:22s} {types} {fmt:8s} ort {ort.min():8.2f} us  ours {us.min():8.2f} us  "
-          f"speed {ort.min() / us.min():5.2f} (median {np.median(ort / us):5.2f})  {macs / us.min() / 1e3:6.1f} GMAC/s"
-          f"{'' if same else '  DIFFERENT'}")  # fmt: skip
+    print(
+        f"{name:22s} {types} {fmt:8s} ort {ort.min():8.2f} us  ours {us.min():8.2f} us  "
+        f"speed {ort.min() / us.min():5.2f} (median {np.median(ort / us):5.2f})  "
+        f"{macs / us.min() / 1e3:6.1f} GMAC/s"
+        f"{'' if same else '  DIFFERENT'}"
+    )
 
 
 def main(words: list[str]) -> None:

@@ -96,7 +96,9 @@ def random_bytes(rng: np.random.Generator, signed: bool, shape: tuple[int, ...])
 def integer_conv(
     x: np.ndarray, w: np.ndarray, s: Shape, x_zero: int, w_zero: np.ndarray | int
 ) -> np.ndarray:
-    """sum((x - x_zero) * (w - w_zero)) in int64; x [N, *size, C], w [OC, IC / groups, *kernel]; y [N, *out, OC]."""
+    """sum((x - x_zero) * (w - w_zero)) in int64; x [N, *size, C], w [OC, IC / groups, *kernel]; y
+    [N, *out, OC].
+    """
     pads = [(0, 0), *s.pad, (0, 0)]
     centred = np.pad(x.astype(np.int64) - x_zero, pads)
     weights = w.astype(np.int64) - np.asarray(w_zero, np.int64).reshape(-1, *[1] * (w.ndim - 1))
@@ -131,7 +133,8 @@ FUNCTION = """
 int {name}({arguments});
 int {name}({arguments}) {{
   static const tvmrt_conv_i8 conv = {conv};
-  const tvmrt_conv_i8_data data = {{x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
+  const tvmrt_conv_i8_data data = {{
+      x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
   return tvmrt_conv_i8_run(&conv, &data);
 }}
 """
@@ -297,15 +300,19 @@ class Batch:
         np.testing.assert_array_equal(y, call.expected)
 
     def program(self, fmt: str, types: str) -> str:
-        """C of a program that runs all from a file of their inputs, each in a heap block of its own.
+        """C of a program that runs all from a file of their inputs, each in a heap block of its
+        own.
 
         The file has the arrays of the calls one behind the other; the answers go to a second file.
         """
         body = []
         for name, call in self.calls(fmt, types).items():
             sizes = [0 if a is None else a.nbytes for a in call.arrays()]
-            body.append(f"  run_one({name}, (const size_t[]){{{', '.join(map(str, sizes))}}}, {call.expected.nbytes},"
-                        f" (const tvmrt_i8_range*)(const int32_t[]){{{', '.join(map(str, call.range))}}});")  # fmt: skip
+            body.append(
+                f"  run_one({name}, (const size_t[]){{{', '.join(map(str, sizes))}}},"
+                f" {call.expected.nbytes},"
+                f" (const tvmrt_i8_range*)(const int32_t[]){{{', '.join(map(str, call.range))}}});"
+            )
         return self.source(fmt, types) + PROGRAM.replace("BODY", "\n".join(body))
 
 
@@ -313,8 +320,8 @@ PROGRAM = """
 #include <stdio.h>
 #include <stdlib.h>
 static FILE *in, *out;
-typedef int (*layer)(const void*, const int8_t*, const int32_t*, const float*, const int32_t*, void*,
-                     const tvmrt_i8_range*, const void*);
+typedef int (*layer)(const void*, const int8_t*, const int32_t*, const float*, const int32_t*,
+                     void*, const tvmrt_i8_range*, const void*);
 static void run_one(layer run, const size_t* bytes, size_t y_bytes, const tvmrt_i8_range* range) {
   void* array[5];
   void* y = malloc(y_bytes);

@@ -131,18 +131,27 @@ def test_onnxruntime_gives_the_same_bytes(tmp_path_factory, fmt, w_signed):
     w_scale = rng.uniform(0.001, 0.003, s.out_c if w_signed else ()).astype(np.float32)
     x_scale, y_scale = np.float32(0.02), np.float32(0.037)
     zeros = np.full(w_scale.shape, w_zero, w.dtype)
-    constants = {"xs": x_scale, "xz": np.uint8(113), "w": w, "ws": w_scale, "wz": zeros, "ys": y_scale,
-                 "yz": np.uint8(101), "b": bias}  # fmt: skip
+    constants = {
+        "xs": x_scale,
+        "xz": np.uint8(113),
+        "w": w,
+        "ws": w_scale,
+        "wz": zeros,
+        "ys": y_scale,
+        "yz": np.uint8(101),
+        "b": bias,
+    }
     node = helper.make_node(
         "QLinearConv", ["x", *constants], ["y"], pads=[1, 1, 1, 1], strides=[2, 2]
     )
     kind = onnx.TensorProto.UINT8
     graph = helper.make_graph(
-        [node], "one",
+        [node],
+        "one",
         [helper.make_tensor_value_info("x", kind, x.shape)],
         [helper.make_tensor_value_info("y", kind, [1, s.out_c, *s.out])],
         [to_tensor(np.asarray(v), name) for name, v in constants.items()],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -151,6 +160,15 @@ def test_onnxruntime_gives_the_same_bytes(tmp_path_factory, fmt, w_signed):
     conv = layer(FORMATS[fmt], s, False, 113).fit(w, w_zero)
     y = np.zeros(expected.shape, np.uint8)
     scale = np.broadcast_to(multiplier(x_scale, w_scale, y_scale), (s.out_c,))
-    run_conv(tmp_path_factory.getbasetemp(), conv, np.ascontiguousarray(x.transpose(0, 2, 3, 1)), w, w_zero, bias,
-             scale, y, int8_range(101, False))  # fmt: skip
+    run_conv(
+        tmp_path_factory.getbasetemp(),
+        conv,
+        np.ascontiguousarray(x.transpose(0, 2, 3, 1)),
+        w,
+        w_zero,
+        bias,
+        scale,
+        y,
+        int8_range(101, False),
+    )
     np.testing.assert_array_equal(y, expected)

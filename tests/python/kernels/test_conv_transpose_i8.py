@@ -47,9 +47,11 @@ SOURCE = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/conv_i8.h>
 {tiles}
-int run(const void* x, const int8_t* w, const int32_t* bias, const float* scale, const int32_t* shift, uint8_t* y,
+int run(const void* x, const int8_t* w, const int32_t* bias, const float* scale, const int32_t*
+shift, uint8_t* y,
         const tvmrt_i8_range* range);
-int run(const void* x, const int8_t* w, const int32_t* bias, const float* scale, const int32_t* shift, uint8_t* y,
+int run(const void* x, const int8_t* w, const int32_t* bias, const float* scale, const int32_t*
+shift, uint8_t* y,
         const tvmrt_i8_range* range) {{
   static const tvmrt_conv_i8 conv = {conv};
   const tvmrt_conv_i8_data data = {{x, w, bias, scale, shift, y, range, NULL, NULL, 1}};
@@ -84,17 +86,43 @@ def test_phases_give_numpys_bytes(tmp_path_factory, fmt, name):
     bias = rng.integers(-500, 500, t.out_c).astype(np.int32)
     acc = scattered(x, w, t, 6, -1) + bias
     scale = (rng.uniform(0.5, 1.5, t.out_c) * 50 / acc.std()).astype(np.float32)
-    whole = ConvI8(FORMATS[fmt], 1, (1, t.size, t.size), t.in_c, (1, t.out, t.out), t.out_c, (1, t.kernel, t.kernel),
-                   (1, t.stride, t.stride), (1, t.dilation, t.dilation), (0, t.pad, t.pad), t.groups, True, 6)  # fmt: skip
+    whole = ConvI8(
+        FORMATS[fmt],
+        1,
+        (1, t.size, t.size),
+        t.in_c,
+        (1, t.out, t.out),
+        t.out_c,
+        (1, t.kernel, t.kernel),
+        (1, t.stride, t.stride),
+        (1, t.dilation, t.dilation),
+        (0, t.pad, t.pad),
+        t.groups,
+        True,
+        6,
+    )
     y, bounds = np.zeros((t.out, t.out, t.out_c), np.int8), int8_range(2, True)
     for phase in transposed_phases(whole, w, -1):
         conv = phase.layer.fit(phase.weights, -1)
         packed = pack_conv(conv, phase.weights, -1, bias)
         scales = pad_channels(conv, scale)
-        text = SOURCE.format(macro=conv.fmt.macro, conv=conv.initializer(),
-                             tiles="\n".join(dict.fromkeys(conv.definitions())))  # fmt: skip
+        text = SOURCE.format(
+            macro=conv.fmt.macro,
+            conv=conv.initializer(),
+            tiles="\n".join(dict.fromkeys(conv.definitions())),
+        )
         library = build(tmp_path_factory.getbasetemp(), text, FLAGS[fmt])
         part = y.reshape(-1)[phase.y_offset :]
-        assert library.run(pointer(x), pointer(packed.weights), pointer(packed.bias), pointer(scales),
-                           pointer(packed.shift), pointer(part), pointer(bounds)) == 0  # fmt: skip
+        assert (
+            library.run(
+                pointer(x),
+                pointer(packed.weights),
+                pointer(packed.bias),
+                pointer(scales),
+                pointer(packed.shift),
+                pointer(part),
+                pointer(bounds),
+            )
+            == 0
+        )
     np.testing.assert_array_equal(y, requantise(acc, scale, 2, -128, 127))

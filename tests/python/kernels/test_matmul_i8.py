@@ -41,11 +41,14 @@ SOURCE = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/matmul_i8.h>
 {tiles}
-int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b_signed, int b_zero, int x_zero);
-int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b_signed, int b_zero, int x_zero) {{
+int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b_signed,
+        int b_zero, int x_zero);
+int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b_signed,
+        int b_zero, int x_zero) {{
   static const tvmrt_conv_i8 product = {conv};
   const tvmrt_matmul_i8_b right = {{b, k_stride, n_stride, b_signed, b_zero}};
-  const tvmrt_conv_i8_data data = {{x, NULL, NULL, NULL, NULL, y, NULL, tvmrt_i8_rows_int32, NULL, 4}};
+  const tvmrt_conv_i8_data data = {{
+      x, NULL, NULL, NULL, NULL, y, NULL, tvmrt_i8_rows_int32, NULL, 4}};
   return tvmrt_matmul_i8_dynamic(&product, &data, &right, x_zero);
 }}
 """
@@ -60,8 +63,11 @@ def test_operand_known_at_run_time(tmp_path_factory, fmt, size, b_signed, b_zero
     x_signed = not b_signed
     x, b = random_bytes(rng, x_signed, (m, k)), random_bytes(rng, b_signed, (k, n))
     conv = ConvI8.matmul(FORMATS[fmt], m, k, n, x_signed=x_signed)
-    text = SOURCE.format(macro=conv.fmt.macro, conv=conv.initializer(),
-                         tiles="\n".join(dict.fromkeys(conv.definitions())))  # fmt: skip
+    text = SOURCE.format(
+        macro=conv.fmt.macro,
+        conv=conv.initializer(),
+        tiles="\n".join(dict.fromkeys(conv.definitions())),
+    )
     library = build(tmp_path_factory.getbasetemp(), text, FLAGS[fmt])
     stored = np.ascontiguousarray(b.T) if transposed else b
     y = np.zeros((m, n), np.int32)

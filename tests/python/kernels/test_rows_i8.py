@@ -33,7 +33,7 @@ class AddI8(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("fa", "fb", "divisor")),
         *((name, ctypes.c_int32) for name in ("a_zero", "a_signed", "b_zero", "b_signed")),
         ("range", ctypes.c_int32 * 4),
-    ]  # fmt: skip
+    ]
 
 
 class AddCtx(ctypes.Structure):
@@ -77,7 +77,9 @@ void mul(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, 
   tvmrt_mul_i8_run(f, y, a, b, n, 0);
 }}
 void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n);
-void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n) {{ tvmrt_table_i8_run(t, y, x, n, 0); }}
+void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n) {{
+  tvmrt_table_i8_run(t, y, x, n, 0);
+}}
 void quantize(uint8_t* y, const float* x, int64_t n, float scale, const tvmrt_i8_range* r);
 void quantize(uint8_t* y, const float* x, int64_t n, float scale, const tvmrt_i8_range* r) {{
   tvmrt_quantize_row(y, x, n, scale, r);
@@ -90,14 +92,16 @@ void dynamic(uint8_t* y, const float* x, int64_t n, float* scale, int32_t* zero)
 void dynamic(uint8_t* y, const float* x, int64_t n, float* scale, int32_t* zero) {{
   tvmrt_dynamic_quantize(y, x, n, scale, zero);
 }}
-void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed, const float* e, float inverse,
-             const tvmrt_i8_range* r);
-void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed, const float* e, float inverse,
-             const tvmrt_i8_range* r) {{
+void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed,
+             const float* e, float inverse, const tvmrt_i8_range* r);
+void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed,
+             const float* e, float inverse, const tvmrt_i8_range* r) {{
   tvmrt_softmax_i8_row(y, x, n, step, is_signed, e, inverse, r);
 }}
 int max_pool(const tvmrt_pool_i8* p, const void* x, void* y);
-int max_pool(const tvmrt_pool_i8* p, const void* x, void* y) {{ return tvmrt_max_pool_i8(p, x, y); }}
+int max_pool(const tvmrt_pool_i8* p, const void* x, void* y) {{
+  return tvmrt_max_pool_i8(p, x, y);
+}}
 int average_pool(const tvmrt_pool_i8* p, const tvmrt_average_i8* a, const void* x, void* y);
 int average_pool(const tvmrt_pool_i8* p, const tvmrt_average_i8* a, const void* x, void* y) {{
   return tvmrt_average_pool_i8(p, a, x, y);
@@ -140,7 +144,7 @@ class MulI8(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("fa", "fb", "factor", "divisor")),
         *((name, ctypes.c_int32) for name in ("a_zero", "a_signed", "b_zero", "b_signed")),
         ("range", ctypes.c_int32 * 4),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("n", LENGTHS)
@@ -200,8 +204,16 @@ def test_softmax_is_within_a_step(rows, signed, step):
     x = random_bytes(np.random.default_rng(5), signed, (12 * step,))
     info, out = Quantised(0.04, 0, signed), Quantised(1 / 256, -128 if signed else 0, signed)
     y, table, bounds = np.zeros_like(x), softmax_table(0.04), int8_range(out.zero, signed)
-    rows.softmax(pointer(y), pointer(x), ctypes.c_int64(12), ctypes.c_int64(step), int(signed), pointer(table),
-                 ctypes.c_float(256), pointer(bounds))  # fmt: skip
+    rows.softmax(
+        pointer(y),
+        pointer(x),
+        ctypes.c_int64(12),
+        ctypes.c_int64(step),
+        int(signed),
+        pointer(table),
+        ctypes.c_float(256),
+        pointer(bounds),
+    )
     e = np.exp(real(x[::step], info).astype(np.float64))
     expected = np.clip(np.rint(e / e.sum() * 256) + out.zero, *out.bounds)
     assert np.abs(y[::step].astype(int) - expected).max() <= 1
@@ -212,27 +224,56 @@ POOLS = {
     "3x3-padded": Shape(batch=2, in_c=70, size=(7, 9), stride=(2, 2)),
     "3x3-dilated": Shape(in_c=5, size=(9, 9), dilation=(2, 2), pad=((2, 1), (0, 2))),
     "1-d": Shape(in_c=16, size=(31,), kernel=(5,), stride=(3,), dilation=(1,), pad=((2, 2),)),
-    "3-d": Shape(in_c=9, size=(4, 5, 6), kernel=(2, 3, 2), stride=(1, 2, 1), dilation=(1, 1, 1),
-                 pad=((0, 1), (1, 1), (0, 0))),
-}  # fmt: skip
+    "3-d": Shape(
+        in_c=9,
+        size=(4, 5, 6),
+        kernel=(2, 3, 2),
+        stride=(1, 2, 1),
+        dilation=(1, 1, 1),
+        pad=((0, 1), (1, 1), (0, 0)),
+    ),
+}
 
 
 class PoolI8(ctypes.Structure):
     """tvmrt_pool_i8."""
 
     _fields_ = [
-        ("batch", ctypes.c_int32), ("in_", ctypes.c_int32 * 3), ("out", ctypes.c_int32 * 3),
-        ("channels", ctypes.c_int32), ("kernel", ctypes.c_int32 * 3), ("stride", ctypes.c_int32 * 3),
-        ("dilation", ctypes.c_int32 * 3), ("pad", ctypes.c_int32 * 3), ("pad_end", ctypes.c_int32 * 3),
-        ("x_stride", ctypes.c_int64), ("y_stride", ctypes.c_int64), ("is_signed", ctypes.c_int32),
-        ("count_pad", ctypes.c_int32), ("threads", ctypes.c_int32),
-    ]  # fmt: skip
+        ("batch", ctypes.c_int32),
+        ("in_", ctypes.c_int32 * 3),
+        ("out", ctypes.c_int32 * 3),
+        ("channels", ctypes.c_int32),
+        ("kernel", ctypes.c_int32 * 3),
+        ("stride", ctypes.c_int32 * 3),
+        ("dilation", ctypes.c_int32 * 3),
+        ("pad", ctypes.c_int32 * 3),
+        ("pad_end", ctypes.c_int32 * 3),
+        ("x_stride", ctypes.c_int64),
+        ("y_stride", ctypes.c_int64),
+        ("is_signed", ctypes.c_int32),
+        ("count_pad", ctypes.c_int32),
+        ("threads", ctypes.c_int32),
+    ]
 
 
 def pool(s: Shape, signed: bool, count_pad: bool = False) -> PoolI8:
     ends = [three(tuple(p[i] for p in s.pad), 0) for i in range(2)]
-    return PoolI8(s.batch, three(s.size, 1), three(s.out, 1), s.in_c, three(s.kernel, 1), three(s.stride, 1),
-                  three(s.dilation, 1), ends[0], ends[1], s.in_c, s.in_c, signed, count_pad, 0)  # fmt: skip
+    return PoolI8(
+        s.batch,
+        three(s.size, 1),
+        three(s.out, 1),
+        s.in_c,
+        three(s.kernel, 1),
+        three(s.stride, 1),
+        three(s.dilation, 1),
+        ends[0],
+        ends[1],
+        s.in_c,
+        s.in_c,
+        signed,
+        count_pad,
+        0,
+    )
 
 
 def windows(x: np.ndarray, s: Shape, fill: float) -> list[np.ndarray]:
@@ -293,8 +334,11 @@ def test_global_average_pool_is_an_exact_sum(rows):
     np.testing.assert_array_equal(y, expected)
 
 
-KINDS = {"dense": Shape(in_c=12, out_c=40, size=(6, 7)), "depthwise": Shape(in_c=40, out_c=40, groups=40, size=(6, 7)),
-         "grouped": Shape(in_c=8, out_c=20, groups=2, size=(6, 7))}  # fmt: skip
+KINDS = {
+    "dense": Shape(in_c=12, out_c=40, size=(6, 7)),
+    "depthwise": Shape(in_c=40, out_c=40, groups=40, size=(6, 7)),
+    "grouped": Shape(in_c=8, out_c=20, groups=2, size=(6, 7)),
+}
 
 
 def convolution(fmt: str, kind: str):
@@ -323,8 +367,19 @@ def test_epilogue_gives_sums(tmp_path_factory, fmt, kind, epilogue):
         expected = requantise(acc, scale, -4, -20, 90)
     kinds = {"int32": np.int32, "float": f32, "requantize": np.int8}
     y = np.zeros(acc.shape, kinds[epilogue])
-    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, 0, bias, scale, y, int8_range(0, True),
-             epilogue=f"tvmrt_i8_rows_{epilogue}", ctx=ctx)  # fmt: skip
+    run_conv(
+        tmp_path_factory.getbasetemp(),
+        conv,
+        x,
+        w,
+        0,
+        bias,
+        scale,
+        y,
+        int8_range(0, True),
+        epilogue=f"tvmrt_i8_rows_{epilogue}",
+        ctx=ctx,
+    )
     np.testing.assert_array_equal(y, expected)
 
 
@@ -338,8 +393,19 @@ def test_residual_is_added_to_the_rounded_convolution(tmp_path_factory, fmt, kin
         scale.ctypes.data, tuple(int8_range(A.zero, True)), other.ctypes.data, acc.shape[-1], add
     )
     y = np.zeros(acc.shape, np.uint8)
-    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, 0, bias, scale, y, int8_range(0, True),
-             epilogue="tvmrt_i8_rows_add", ctx=ctx)  # fmt: skip
+    run_conv(
+        tmp_path_factory.getbasetemp(),
+        conv,
+        x,
+        w,
+        0,
+        bias,
+        scale,
+        y,
+        int8_range(0, True),
+        epilogue="tvmrt_i8_rows_add",
+        ctx=ctx,
+    )
     inner = requantise(acc, scale, A.zero, -128, 127)
     np.testing.assert_array_equal(y, Y.quantise(real(inner, A) + real(other, B)))
 
@@ -351,7 +417,18 @@ def test_table_follows_the_convolution(tmp_path_factory, fmt):
     table = unary_table(lambda v: 1 / (1 + np.exp(-v)), A, out)
     ctx = TableCtx(scale.ctypes.data, tuple(int8_range(A.zero, True)), table.ctypes.data)
     y = np.zeros(acc.shape, np.int8)
-    run_conv(tmp_path_factory.getbasetemp(), conv, x, w, 0, bias, scale, y, int8_range(0, True),
-             epilogue="tvmrt_i8_rows_table", ctx=ctx)  # fmt: skip
+    run_conv(
+        tmp_path_factory.getbasetemp(),
+        conv,
+        x,
+        w,
+        0,
+        bias,
+        scale,
+        y,
+        int8_range(0, True),
+        epilogue="tvmrt_i8_rows_table",
+        ctx=ctx,
+    )
     inner = requantise(acc, scale, A.zero, -128, 127)
     np.testing.assert_array_equal(y, out.quantise(1 / (1 + np.exp(-real(inner, A)))))

@@ -1,4 +1,6 @@
-"""The integer kernels under the address and undefined-behaviour sanitisers: nothing is read or written outside."""
+"""The integer kernels under the address and undefined-behaviour sanitisers: nothing is read or
+written outside.
+"""
 
 from __future__ import annotations
 
