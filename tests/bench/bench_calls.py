@@ -1,7 +1,8 @@
 """Calls between Python and C, paired with apache-tvm-ffi in one run.
 
 Each round measures both contenders for every case, in turning order; the ratio is the median over
-rounds of (ours / theirs) within one round. Run: ``python tests/bench/bench_calls.py``.
+rounds of (ours / theirs) within one round. Times are the thread's processor time, so that other
+programs on the machine disturb little. Run: ``python tests/bench/bench_calls.py``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def build(folder: Path) -> tuple[Any, Any]:
 def per_call(run: Callable[..., Any], args: tuple[Any, ...], count: int) -> float:
     """Return the nanoseconds of one call; the loop itself is included."""
     loops = itertools.repeat(None, count)
-    start = time.perf_counter_ns()
+    start = time.thread_time_ns()
     if len(args) == 0:
         for _ in loops:
             run()
@@ -54,7 +55,7 @@ def per_call(run: Callable[..., Any], args: tuple[Any, ...], count: int) -> floa
         a, b, c = args
         for _ in loops:
             run(a, b, c)
-    return (time.perf_counter_ns() - start) / count
+    return (time.thread_time_ns() - start) / count
 
 
 def call_cases(ours: Any, theirs: Any) -> dict[str, tuple[Any, Any]]:
@@ -73,9 +74,9 @@ def call_cases(ours: Any, theirs: Any) -> dict[str, tuple[Any, Any]]:
 
 def callback_times(function: Callable[[Any, int], Any], packed: Any, count: int) -> float:
     """Return the nanoseconds of one call from C to a Python function of 3 ints."""
-    start = time.perf_counter_ns()
+    start = time.thread_time_ns()
     function(packed, count)
-    return (time.perf_counter_ns() - start) / count
+    return (time.thread_time_ns() - start) / count
 
 
 def exchange_cases() -> dict[str, tuple[Any, Any]]:
