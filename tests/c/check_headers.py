@@ -1,0 +1,69 @@
+"""Compile each public header alone, in every language that may include it, and pin the layouts.
+
+Usage: check_headers.py INCLUDE_FOLDER LAYOUT_C
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+COMPILERS = [
+    ("gcc", "c", ["c99", "c11"]),
+    ("clang", "c", ["c99", "c11"]),
+    ("g++", "c++", ["c++11", "c++20"]),
+    ("clang++", "c++", ["c++11", "c++20"]),
+]
+# Freestanding, so that no C library of the target is needed.
+TARGETS = ["x86_64-linux-gnu", "i386-linux-gnu", "armv7m-none-eabi", "riscv32-unknown-elf"]
+
+
+def compile_text(command: list[str], text: str) -> str:
+    result = subprocess.run(
+        [*command, "-"], input=text, capture_output=True, text=True, check=False
+    )
+    return "" if result.returncode == 0 else result.stderr
+
+
+def check_alone(include: Path) -> list[str]:
+    failures = []
+    headers = sorted(p.relative_to(include) for p in include.rglob("*.h"))
+    for compiler, language, standards in COMPILERS:
+        if shutil.which(compiler) is None:
+            print(f"skipped: there is no {compiler}")
+            continue
+        for header in (h for h in headers if "kernels" not in h.parts):
+            for standard in standards:
+                command = [compiler, "-x", language, f"-std={standard}", *WARNINGS, f"-I{include}"]
+                text = f"#include <{header}>\ntypedef int tvmrt_header_check;\n"
+                error = compile_text(command, text)
+                if error:
+                    failures.append(f"{header} as {standard} by {compiler}:\n{error}")
+    return failures
+
+
+def check_layouts(include: Path, layout: Path) -> list[str]:
+    if shutil.which("clang") is None:
+        print("skipped: layouts of other targets need clang")
+        return []
+    failures = []
+    for target in TARGETS:
+        command = ["clang", f"--target={target}", "-ffreestanding", "-std=c11", "-x", "c"]
+        error = compile_text([*command, *WARNINGS, f"-I{include}"], layout.read_text())
+        if error:
+            failures.append(f"layout on {target}:\n{error}")
+    return failures
+
+
+def main() -> int:
+    include, layout = (Path(argument) for argument in sys.argv[1:])
+    failures = check_alone(include) + check_layouts(include, layout)
+    print("\n".join(failures))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

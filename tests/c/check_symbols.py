@@ -1,0 +1,54 @@
+"""Compare the dynamic symbols of libtvm_runtime with the checked-in list, and its needs with libc's.
+
+Usage: check_symbols.py LIBRARY LIST [--update]
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ALLOWED_LIBRARIES = ("libc.so", "libm.so", "libdl.so", "libpthread.so", "ld-linux", "ld-musl")
+SANITIZERS = ("libasan", "libubsan", "libtsan")
+
+
+def defined_symbols(library: str) -> list[str]:
+    text = subprocess.run(
+        ["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True
+    ).stdout
+    return sorted(line.split()[-1].split("@")[0] for line in text.splitlines())
+
+
+def needed_libraries(library: str) -> list[str]:
+    text = subprocess.run(
+        ["readelf", "-d", library], capture_output=True, text=True, check=True
+    ).stdout
+    return [line.split("[")[1].rstrip("]") for line in text.splitlines() if "(NEEDED)" in line]
+
+
+def main() -> int:
+    library, listing = sys.argv[1], Path(sys.argv[2])
+    if shutil.which("nm") is None or shutil.which("readelf") is None:
+        return 77  # meson's code for a skipped test
+    found = defined_symbols(library)
+    if "--update" in sys.argv:
+        listing.write_text("\n".join(found) + "\n")
+        return 0
+    needed = needed_libraries(library)
+    if any(name.startswith(SANITIZERS) for name in needed):
+        return 77  # sanitizers add symbols of their own
+    expected = listing.read_text().split()
+    for name in sorted(set(expected) - set(found)):
+        print(f"no longer exported: {name}")
+    for name in sorted(set(found) - set(expected)):
+        print(f"exported but not in {listing.name}: {name}")
+    strange = [name for name in needed if not name.startswith(ALLOWED_LIBRARIES)]
+    for name in strange:
+        print(f"needs a library that hosts may lack: {name}")
+    return 1 if found != expected or strange else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
