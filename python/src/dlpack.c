@@ -273,15 +273,14 @@ static PyObject* to_versioned(PyObject* self) {
 /* The options of __dlpack__() that matter here; stream is for devices with streams only, and
    dl_device can but be where the tensor is. */
 static int read_dlpack_option(PyObject* name, PyObject* value, int* major) {
-  int minor;
-  if (value == Py_None || PyUnicode_CompareWithASCIIString(name, "stream") == 0 ||
-      PyUnicode_CompareWithASCIIString(name, "dl_device") == 0) {
-    return 0;
-  }
+  if (value == Py_None) return 0;
   if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
-    if (PyTuple_Check(value)) return PyArg_ParseTuple(value, "ii", major, &minor) ? 0 : -1;
-    PyErr_SetString(PyExc_TypeError, "max_version is a tuple (major, minor)");
-    return -1;
+    if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
+      PyErr_SetString(PyExc_TypeError, "max_version is a tuple (major, minor)");
+      return -1;
+    }
+    *major = (int)PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
+    return *major == -1 && PyErr_Occurred() ? -1 : 0;
   }
   if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
     if (PyObject_IsTrue(value) == 0) return 0;
@@ -289,6 +288,10 @@ static int read_dlpack_option(PyObject* name, PyObject* value, int* major) {
       PyErr_SetString(PyExc_BufferError, "no copy is made here; copy the tensor first");
     }
     return -1;
+  }
+  if (PyUnicode_CompareWithASCIIString(name, "stream") == 0 ||
+      PyUnicode_CompareWithASCIIString(name, "dl_device") == 0) {
+    return 0;
   }
   PyErr_Format(PyExc_TypeError, "__dlpack__() has no option '%U'", name);
   return -1;

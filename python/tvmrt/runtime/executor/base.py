@@ -40,6 +40,7 @@ class Executor:
         self._get_num_inputs = module["get_num_inputs"]
         self._get_input_index = module["get_input_index"]
         self._set_input = module["set_input"]
+        self._zero_copy: dict[str, PackedFunc] = {}
         self._kept: dict[Any, Any] = {}
 
     # ---- inputs ----
@@ -66,16 +67,18 @@ class Executor:
             If a shape differs.
         """
         if key is not None:
-            if type(value) not in _ARRAYS:
-                self._set_converted(key, value)
-            else:
+            kind = type(value)
+            if kind is np.ndarray or kind is NDArray:
                 try:
                     self._set_input(key, value)
                 except _NEEDS_CONVERSION:
                     self._set_converted(key, value)
-        for name, given in params.items():
-            if self._index(name) >= 0:
-                self.set_input(name, given)
+            else:
+                self._set_converted(key, value)
+        if params:
+            for name, given in params.items():
+                if self._index(name) >= 0:
+                    self.set_input(name, given)
 
     def _set_converted(self, key: str | int, value: Any) -> None:
         """Set an input from a value of another type or layout, or say what is wrong with it."""
@@ -129,8 +132,14 @@ class Executor:
         for name, given in _pairs(key, value, params):
             self._check_input(name)
             tensor = _as_tensor(given)
-            self._set_input_zero_copy(name, tensor)
+            self._bind("set_input_zero_copy", name, tensor)
             self._kept["input", self._index(name) if isinstance(name, str) else name] = tensor
+
+    def _bind(self, function: str, key: str | int, tensor: NDArray) -> None:
+        packed = self._zero_copy.get(function)
+        if packed is None:  # not every executor that others made has it
+            packed = self._zero_copy[function] = self.module[function]
+        packed(key, tensor)
 
     def get_input(self, index: str | int, out: NDArray | None = None) -> NDArray:
         """Return an input: a tensor over the executor's memory, or a copy in `out`."""
@@ -169,8 +178,9 @@ class Executor:
         KeyError
             If there is no input of a name.
         """
-        for name, value in input_dict.items():
-            self.set_input(name, value)
+        if input_dict:
+            for name, value in input_dict.items():
+                self.set_input(name, value)
         self._run()
 
     def set_output_zero_copy(self, key: str | int, value: Any) -> None:
@@ -184,7 +194,7 @@ class Executor:
             An NDArray, or anything with ``__dlpack__``.
         """
         tensor = _as_tensor(value)
-        self._set_output_zero_copy(key, tensor)
+        self._bind("set_output_zero_copy", key, tensor)
         self._kept["output", key] = tensor
 
     def get_num_outputs(self) -> int:
@@ -214,15 +224,6 @@ class Executor:
     def __getitem__(self, key: str) -> PackedFunc:
         """Return a packed function of the executor's module."""
         return self.module[key]
-
-    # ---- what is looked up when first used ----
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_set_input_zero_copy", "_set_output_zero_copy"):
-            function = self.module[name[1:]]
-            setattr(self, name, function)
-            return function
-        raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
 
     # ---- measurements ----
 
@@ -318,7 +319,6 @@ class Executor:
         return Report(self.module["profile"]())
 
 
-_ARRAYS = (np.ndarray, NDArray)
 _NEEDS_CONVERSION = (TypeError, ValueError, LookupError, TVMError)
 
 
