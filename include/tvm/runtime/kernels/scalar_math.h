@@ -90,6 +90,30 @@ TVMRT_INLINE float tvmrt_exp_f32(float x) {
   return p * first * second;
 }
 
+/*!
+ * \brief e to the x for x <= 0; 0 where that is smaller than a normal number.
+ *
+ * Two thirds of the work of tvmrt_exp_f32(): there is no overflow, and one factor 2^n is enough,
+ * whose bits come out as 0 from -88 downwards.
+ */
+TVMRT_INLINE float tvmrt_exp_nonpositive_f32(float x) {
+  const float shift = 12582912.0f;
+  const float clamped = x < -88.0f ? -88.0f : x;
+  const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
+  const float n = shifted - shift;
+  float r = TVMRT_FMAF(n, -0.693359375f, clamped);
+  r = TVMRT_FMAF(n, 2.12194440e-4f, r);
+  float p = 1.3981999507e-3f;
+  p = TVMRT_FMAF(1.9875691500e-4f, r, p);
+  p = TVMRT_FMAF(p, r, 8.3334519073e-3f);
+  p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
+  p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
+  p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
+  p = TVMRT_FMAF(p, r, 1.0f);
+  p = TVMRT_FMAF(p, r, 1.0f);
+  return p * tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23);
+}
+
 /*! \brief The natural logarithm: -inf at 0, NaN below. */
 TVMRT_INLINE float tvmrt_log_f32(float x) {
   const int tiny = x < 1.17549435e-38f;
@@ -147,13 +171,14 @@ TVMRT_INLINE float tvmrt_tanh_f32(float x) {
   p = TVMRT_FMAF(p, z, 1.33314422036e-1f);
   p = TVMRT_FMAF(p, z, -3.33332819422e-1f);
   const float near = TVMRT_FMAF(p * z, x, x);
-  const float far = 1.0f - 2.0f / (tvmrt_exp_f32(2.0f * size) + 1.0f);
+  const float e = tvmrt_exp_nonpositive_f32(-2.0f * size);
+  const float far = (1.0f - e) / (1.0f + e);
   return size < 0.625f ? near : tvmrt_copysign_f32(far, x);
 }
 
-/*! \brief 1 / (1 + e^-x), exact in relative terms on both sides. */
+/*! \brief 1 / (1 + e^-x), exact in relative terms on both sides; 0 instead of a denormal. */
 TVMRT_INLINE float tvmrt_sigmoid_f32(float x) {
-  const float e = tvmrt_exp_f32(-tvmrt_abs_f32(x));
+  const float e = tvmrt_exp_nonpositive_f32(-tvmrt_abs_f32(x));
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
@@ -165,7 +190,7 @@ TVMRT_INLINE float tvmrt_erf_f32(float x) {
   far = TVMRT_FMAF(far, size, -1.06777877e-1f);
   far = TVMRT_FMAF(far, size, -6.34846687e-1f);
   far = TVMRT_FMAF(far, size, -1.28717512e-1f);
-  far = 1.0f - tvmrt_exp_f32(TVMRT_FMAF(far, size, -size));
+  far = 1.0f - tvmrt_exp_nonpositive_f32(TVMRT_FMAF(far, size, -size));
   float near = -5.96761703e-4f;
   near = TVMRT_FMAF(near, s, 4.99119423e-3f);
   near = TVMRT_FMAF(near, s, -2.67681349e-2f);
@@ -187,9 +212,9 @@ TVMRT_INLINE float tvmrt_gelu_tanh_f32(float x) {
   return 0.5f * x * (1.0f + tvmrt_tanh_f32(inner));
 }
 
-/*! \brief log(1 + e^x). */
+/*! \brief log(1 + e^x); 0 instead of a denormal. */
 TVMRT_INLINE float tvmrt_softplus_f32(float x) {
-  const float e = tvmrt_exp_f32(-tvmrt_abs_f32(x));
+  const float e = tvmrt_exp_nonpositive_f32(-tvmrt_abs_f32(x));
   return (x < 0.0f ? 0.0f : x) + tvmrt_log1p_f32(e);
 }
 

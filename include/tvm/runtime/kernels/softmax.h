@@ -39,26 +39,6 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
   return result;
 }
 
-/* e to the x for x <= 0, as differences from the largest are; 0 where the result is not normal
-   (there the exponent's bits come out as 0). A third less work than tvmrt_exp_f32(). */
-TVMRT_INLINE float tvmrt_softmax_exp_f32(float x) {
-  const float shift = 12582912.0f;
-  const float clamped = x < -88.0f ? -88.0f : x;
-  const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
-  const float n = shifted - shift;
-  float r = TVMRT_FMAF(n, -0.693359375f, clamped);
-  r = TVMRT_FMAF(n, 2.12194440e-4f, r);
-  float p = 1.3981999507e-3f;
-  p = TVMRT_FMAF(1.9875691500e-4f, r, p);
-  p = TVMRT_FMAF(p, r, 8.3334519073e-3f);
-  p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
-  p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
-  p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
-  p = TVMRT_FMAF(p, r, 1.0f);
-  p = TVMRT_FMAF(p, r, 1.0f);
-  return p * tvmrt_from_bits_f32((tvmrt_bits_f32(shifted) + 127u) << 23);
-}
-
 /* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. */
 static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n) {
   enum { kPart = 64 };
@@ -66,14 +46,14 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
   float part[kPart], partial[kPart];
   for (int j = 0; j < kPart; j++) partial[j] = 0.0f;
   for (int64_t i = 0; i < whole; i += kPart) {
-    for (int j = 0; j < kPart; j++) part[j] = tvmrt_softmax_exp_f32(x[i + j] - largest);
+    for (int j = 0; j < kPart; j++) part[j] = tvmrt_exp_nonpositive_f32(x[i + j] - largest);
     for (int j = 0; j < kPart; j++) partial[j] += part[j];
     if (y) memcpy(y + i, part, sizeof(part));
   }
   if (whole < n) {
     const int rest = (int)(n - whole);
     for (int j = 0; j < kPart; j++) part[j] = j < rest ? x[whole + j] - largest : -INFINITY;
-    for (int j = 0; j < kPart; j++) part[j] = tvmrt_softmax_exp_f32(part[j]);
+    for (int j = 0; j < kPart; j++) part[j] = tvmrt_exp_nonpositive_f32(part[j]);
     for (int j = 0; j < kPart; j++) partial[j] += part[j];
     if (y) memcpy(y + whole, part, (size_t)rest * sizeof(float));
   }
@@ -119,7 +99,7 @@ static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, c
   }
   for (int64_t i = 0; i < job->n; i++) {
     for (int j = 0; j < count; j++) {
-      const float shifted = x[i * inner + j] - largest[j], e = tvmrt_softmax_exp_f32(shifted);
+      const float shifted = x[i * inner + j] - largest[j], e = tvmrt_exp_nonpositive_f32(shifted);
       y[i * inner + j] = job->log ? shifted : e;
       sum[j] += e;
     }
