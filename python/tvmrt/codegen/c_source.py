@@ -87,7 +87,8 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
         lines += [*_signature(symbol, parameters, " {"), *f.lines, "}"]
     else:
         lines += _parallel_function(symbol, parameters, f)
-    return Function(symbol, step, parameters, "\n".join(lines), f.definitions, f.includes)
+    text = "\n".join(lines)
+    return Function(symbol, step, parameters, text, f.definitions, f.includes, f.macros)
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
@@ -198,6 +199,7 @@ def _local(lines: list[str]) -> list[str]:
 
 def _operator_file(prefix: str, functions: Sequence[Function]) -> str:
     headers = sorted({h for fn in functions for h in fn.includes})
+    macros = sorted({item for fn in functions for item in fn.macros.items()})
     definitions = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
     lines = [
         "#include <math.h>",
@@ -206,6 +208,7 @@ def _operator_file(prefix: str, functions: Sequence[Function]) -> str:
         "#include <string.h>",
         "",
         "#include <tvm/runtime/c_backend_api.h>",
+        *(f"#define {name} {value}" for name, value in macros),
         *(f"#include <tvm/runtime/kernels/{h}>" for h in headers),
         "",
         f'#include "{prefix}_ops.h"',

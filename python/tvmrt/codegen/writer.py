@@ -101,6 +101,7 @@ class Function:
     text: str
     definitions: list[str] = field(default_factory=list)
     includes: set[str] = field(default_factory=set)
+    macros: dict[str, str] = field(default_factory=dict)
 
 
 class FunctionWriter:
@@ -112,6 +113,7 @@ class FunctionWriter:
         self.weights = weights
         self.threads = threads
         self.includes: set[str] = set()
+        self.macros: dict[str, str] = {}
         self.definitions: list[str] = []
         self.helpers: list[str] = []
         self.lines: list[str] = []
@@ -194,6 +196,10 @@ class FunctionWriter:
     def include(self, *headers: str) -> None:
         """Kernel headers that the file needs, by their name in ``kernels/``."""
         self.includes.update(headers)
+
+    def macro(self, name: str, value: str) -> None:
+        """A macro that the file's kernel headers must see; one value a program."""
+        self.macros[name] = value
 
     def define(self, text: str) -> None:
         """Text at file scope in front of the function; equal text is printed once a file."""

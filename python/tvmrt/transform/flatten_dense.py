@@ -14,7 +14,11 @@ from tvmrt.ir.program import channels_last_order
 
 from .rewrite import rewrite
 
-CHANNELS_LAST = frozenset(("conv", "conv_transpose", "max_pool", "avg_pool", "qconv"))
+CHANNELS_LAST = frozenset(
+    ("conv", "conv_transpose", "max_pool", "avg_pool", "qconv", "qmax_pool", "qavg_pool")
+)
+# Kernels whose result lies as their first operand does.
+ELEMENTWISE = frozenset(("table", "qadd", "qmul"))
 
 
 def flatten_dense(graph: Graph) -> None:
@@ -22,7 +26,7 @@ def flatten_dense(graph: Graph) -> None:
 
 
 def _permute(b: Builder, node: Node) -> Value | None:
-    if node.op != "matmul" or not node.inputs[1].is_constant:
+    if node.op not in ("matmul", "qmatmul") or not node.inputs[1].is_constant:
         return None
     flat = node.inputs[0].producer
     if flat is None or flat.op != "reshape":
@@ -41,7 +45,7 @@ def _permute(b: Builder, node: Node) -> Value | None:
     y = b.emit("transpose", [x], flat.name, perm=order)
     y = b.emit("reshape", [y], flat.name, shape=rows)
     constant = b.const(moved, weights.name)
-    return b.emit("matmul", [y, constant, *node.inputs[2:]], node.name, **node.attrs)
+    return b.emit(node.op, [y, constant, *node.inputs[2:]], node.name, **node.attrs)
 
 
 def _is_channels_last(value: Value) -> bool:
@@ -52,7 +56,7 @@ def _is_channels_last(value: Value) -> bool:
             return False
         if node.op in CHANNELS_LAST:
             return True
-        if get_op(node.op).kind != POINTWISE:
+        if get_op(node.op).kind != POINTWISE and node.op not in ELEMENTWISE:
             return False
         value = next((v for v in node.inputs if v.shape == value.shape and not v.is_constant), None)
         if value is None:

@@ -21,6 +21,8 @@ MAX_ROUNDS = 24
 SELECTING = frozenset(("reshape", "transpose", "slice", "expand", "gather", "tile", "gather_nd"))
 # Those that take the largest or least of some; a positive scale keeps the order.
 ORDERING = frozenset(("max_pool", "reduce_max", "reduce_min"))
+# Those whose result is a place: the order of the elements is all that they need.
+CHOOSING = frozenset(("argmax", "argmin"))
 # Those that keep a number or put a constant in its place.
 BOUNDS = frozenset(("relu", "max", "min"))
 # Those through which quantising moves up: never to a tensor much larger.
@@ -49,6 +51,10 @@ class _Mover:
             return self._cancel(node) or self._raise(b, node)
         if node.op in SELECTING or node.op in ORDERING:
             return _sink(b, node)
+        if node.op in CHOOSING:
+            return _choose(b, node)
+        if node.op == "resample":
+            return _repeat(b, node)
         if node.op in BOUNDS:
             return _sink_bound(b, node)
         if node.op == "concat":
@@ -130,6 +136,26 @@ def _moved(b: Builder, node: Node, p: Value, q: Value) -> Value | None:
         return None
     full = b.const(np.broadcast_to(p.data, q.shape), p.name)
     return b.emit(node.op, [full], node.name, **node.attrs)
+
+
+def _choose(b: Builder, node: Node) -> Value | None:
+    """The place of an extreme among the integers."""
+    first = conversion(node.inputs[0], node, "dequantize")
+    if first is None or not is_per_tensor(first) or not first.inputs[1].data.reshape(()) > 0:
+        return None
+    if first.inputs[0].shape != node.inputs[0].shape:
+        return None
+    return b.emit(node.op, [first.inputs[0], *node.inputs[1:]], node.name, **node.attrs)
+
+
+def _repeat(b: Builder, node: Node) -> Value | None:
+    """Resampling along an axis of one element repeats it."""
+    x, _, weights = node.inputs
+    if x.shape[node.attrs["axis"]] != 1 or weights.data is None:
+        return None
+    if not np.allclose(weights.data.sum(axis=1), 1.0, atol=1e-6):
+        return None
+    return b.emit("expand", [x], node.name, shape=node.output.shape)
 
 
 def _sink_bound(b: Builder, node: Node) -> Value | None:

@@ -21,7 +21,7 @@ from .. import packing_i8 as packing
 from ..epilogue import fits_rows
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from ..writer import FunctionWriter
-from . import quantized_elements  # noqa: F401  (its lowerings enter the table with these)
+from . import quantized_elements
 from .conv import triple
 from .quantized_epilogue import emit_rows
 
@@ -110,10 +110,14 @@ class IntegerProduct(Lowering):
         }
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
+        quantized_elements.name_format(f, self.target)
         f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "requantize.h")
         for line in layer.definitions():
             f.define(line)
-        f.line(f"static const tvmrt_conv_i8 layer = {layer.initializer()};")
+        f.line("static const tvmrt_conv_i8 layer = {")
+        for text in _members(layer.initializer()):
+            f.line(f"    {text},")
+        f.line("};")
         scale = np.broadcast_to(node.inputs[2].data.reshape(-1), (weights.shape[0],))
         direct = node.attrs["to"] in ("int8", "uint8") and not self.group.after
         if direct and packing.sums_fit(layer, packed, scale, weights):
@@ -145,6 +149,12 @@ class IntegerProduct(Lowering):
         if not self.group.after and to == "float32":
             return "tvmrt_i8_rows_float", f.constant("scale", scale)
         return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
+
+
+def _members(initializer: str) -> list[str]:
+    """The members of a braced C initialiser, one a line."""
+    inside = initializer.strip()[1:-1]
+    return [("." if i else "") + part for i, part in enumerate(inside.split(", ."))]
 
 
 @lowers("qconv")

@@ -12,6 +12,7 @@ from tvmrt.ir.program import CHANNELS_LAST, Step, channels_last_order, pixel_str
 
 from ..loops import Loop, index, merge_loops, pointwise_order
 from ..lowering import ANY, Lowering, lowers, same_place
+from ..packing_i8 import FORMATS
 from ..writer import FunctionWriter, literal
 from .pool import sizes
 
@@ -29,6 +30,11 @@ def range_initializer(attrs: dict) -> str:
         f"{{.zero = {attrs['y_zero']}, .lo = {attrs['low']}, .hi = {attrs['high']}, "
         f".is_signed = {int(attrs['to'] == 'int8')}}}"
     )
+
+
+def name_format(f: FunctionWriter, target) -> None:
+    """Tell the kernels the format for which the file's weights are packed."""
+    f.macro("TVMRT_I8_FORMAT", FORMATS[target.int8].macro)
 
 
 class Bytewise(Lowering):
@@ -97,6 +103,7 @@ class TableLowering(Bytewise):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("eltwise_i8.h")
+        name_format(f, self.target)
         self.table = f.constant("table", self.node.inputs[1].data)
         super().emit(step, f)
 
@@ -117,6 +124,7 @@ class PairLowering(Bytewise):
         a, b = (v.dtype for v in node.inputs)
         factor = " .factor = 1.0f," if node.op == "qmul" else ""
         f.include("eltwise_i8.h")
+        name_format(f, self.target)
         f.line(f"static const {self.kernel} factors = {{")
         f.line(f"    .fa = {number(attrs['a_scale'])}, .fb = {number(attrs['b_scale'])},{factor}")
         f.line(f"    .divisor = {number(attrs['y_scale'])},")
@@ -163,6 +171,7 @@ class QPoolLowering(Lowering):
         node, attrs = self.node, self.node.attrs
         x, y = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
         f.include("pool_i8.h")
+        name_format(f, self.target)
         if node.op == "qavg_pool":
             f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
             if self._whole_image() and y == node.output.shape[1]:

@@ -127,8 +127,24 @@ def _one(f, name, product, after, operands, known) -> str:
     inner.line(f"return {known[result]};")
     f.include(*inner.includes)
     parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
-    head = f"static inline {register_type(result.dtype)} {name}_one({', '.join(parameters)}) {{"
-    return "\n".join([head, *inner.lines, "}", ""])
+    kind = f"static inline {register_type(result.dtype)}"
+    head = _signature(kind, f"{name}_one", parameters)
+    return "\n".join([*head, *inner.lines, "}", ""])
+
+
+def _signature(kind: str, name: str, parameters: Sequence[str]) -> list[str]:
+    """The first lines of a function, within 100 columns where names allow it."""
+    text = f"{kind} {name}({', '.join(parameters)}) {{"
+    if len(text) <= 100:
+        return [text]
+    lines, line = [f"{kind} {name}("], "    "
+    for i, part in enumerate(parameters):
+        word = part + (", " if i + 1 < len(parameters) else ") {")
+        if len(line) + len(word) > 100:
+            lines.append(line.rstrip())
+            line = "    "
+        line += word
+    return [*lines, line.rstrip()]
 
 
 def _writer(f: FunctionWriter, name: str, taken: Sequence[str]) -> FunctionWriter:
@@ -176,7 +192,8 @@ def _rows(f, name, product, after, operands, lanes: int) -> str:
     taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
     inner = _writer(f, name, [*taken, *(o.member for o in operands)])
     if operands:
-        inner.line(f"const {name}_operands *operands = (const {name}_operands *)ctx;")
+        inner.line(f"const {name}_operands *operands =")
+        inner.line(f"    (const {name}_operands *)ctx;")
     else:
         inner.line("(void)ctx;")
     inner.line("const int channels = rows->channels;")
@@ -195,8 +212,8 @@ def _rows(f, name, product, after, operands, lanes: int) -> str:
                 inner.line(operand.declaration())
         _print_channels(inner, name, operands, result, lanes)
     f.include(*inner.includes)
-    head = f"static void {name}(const tvmrt_i8_rows *rows, const void *ctx) {{"
-    return "\n".join([*_context(name, operands), head, *inner.lines, "}", ""])
+    head = _signature("static void", name, ["const tvmrt_i8_rows *rows", "const void *ctx"])
+    return "\n".join([*_context(name, operands), *head, *inner.lines, "}", ""])
 
 
 def _context(name: str, operands: Sequence[Operand]) -> list[str]:
