@@ -99,13 +99,15 @@ class BitCast(Op):
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         to = DTYPES[attrs["to"]]
-        if "bool" in (to.name, types[0].dtype.name) or to.itemsize != types[0].dtype.itemsize:
+        if to.itemsize != types[0].dtype.itemsize:
             raise ValueError(f"the bits of {types[0].dtype} do not make up {to}")
         return [TensorType(types[0].shape, to)]
 
     def expression(self, node: Node, args: Sequence[str]) -> str:
         source, to = node.inputs[0].dtype, node.output.dtype
-        if source.is_int and to.is_int:
+        if to.name == "bool":
+            return f"({args[0]} != 0)"
+        if not source.is_float and not to.is_float:
             return f"({to.c}){args[0]}"
         return f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})"
 
@@ -129,7 +131,8 @@ def _trunc_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
     bits = a.dtype.itemsize * 8
     moved = np.left_shift(a, b % bits) if left else np.right_shift(a, b % bits)
-    return np.where(b < bits, moved, 0).astype(a.dtype)
+    beyond = np.where((a < 0) & (not left), -1, 0)
+    return np.where((b >= 0) & (b < bits), moved, beyond).astype(a.dtype)
 
 
 def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -231,14 +234,21 @@ _ROWS: tuple[PointwiseOp, ...] = (
     PointwiseOp("bit_or", {"integer": "({t})({0} | {1})"}, np.bitwise_or),
     PointwiseOp("bit_xor", {"integer": "({t})({0} ^ {1})"}, np.bitwise_xor),
     PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert),
+    # a shift by a negative number or by all bits leaves only copies of the sign
     PointwiseOp(
         "shift_left",
-        {"uint": "({1} < {bits} ? ({t})((uint64_t){0} << ({1} % {bits})) : ({t})0)"},
+        {
+            "integer": "((uint64_t){1} < {bits} "
+            "? ({t})((uint64_t){0} << ((uint64_t){1} % {bits})) : ({t})0)"
+        },
         lambda a, b: _shift(a, b, True),
     ),
     PointwiseOp(
         "shift_right",
-        {"uint": "({1} < {bits} ? ({t})({0} >> ({1} % {bits})) : ({t})0)"},
+        {
+            "int": "({t})((uint64_t){1} < {bits} ? {0} >> ((uint64_t){1} % {bits}) : -({0} < 0))",
+            "uint": "((uint64_t){1} < {bits} ? ({t})({0} >> ((uint64_t){1} % {bits})) : ({t})0)",
+        },
         lambda a, b: _shift(a, b, False),
     ),
     # choice: condition, then, else

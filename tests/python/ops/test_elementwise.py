@@ -240,6 +240,18 @@ NEW_BATCH = Batch(
         case("f32-i32", "BitCast", [f32(9)], to=onnx.TensorProto.INT32),
         case("i64-f64", "BitCast", [ints("int64", 9, low=0)], to=onnx.TensorProto.DOUBLE),
         case("i8-u8", "BitCast", [ints("int8", 9)], to=onnx.TensorProto.UINT8),
+        case("bool-u8", "BitCast", [bools(9)], to=onnx.TensorProto.UINT8),
+        *(
+            case(
+                f"{direction.lower()}-{dtype}",
+                "BitShift",
+                [ints(dtype, 30), ints(dtype, 30, low=-2, high=bits + 1)],
+                rtol=0,
+                direction=direction,
+            )
+            for direction in ("LEFT", "RIGHT")
+            for dtype, bits in (("int8", 8), ("int32", 32), ("int64", 64))
+        ),
     ],
     evaluator="reference",
 )

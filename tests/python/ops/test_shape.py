@@ -163,7 +163,30 @@ def test_pad(part):
     part.check()
 
 
-@pytest.mark.parametrize("part", [*OLD])
+def space_to_depth(x, block):
+    """Depth first, then the place inside the block."""
+    n, c, h, w = x.shape
+    blocks = x.reshape(n, c, h // block, block, w // block, block)
+    return blocks.transpose(0, 1, 3, 5, 2, 4).reshape(n, -1, h // block, w // block)
+
+
+BLOCKS = f32(2, 3, 4, 6)
+NEW = Batch(
+    28,
+    [
+        exact(
+            "depth-first",
+            "SpaceToDepth",
+            [BLOCKS],
+            blocksize=2,
+            mode="CRD",
+            wanted=[space_to_depth(BLOCKS, 2)],
+        )
+    ],
+)
+
+
+@pytest.mark.parametrize("part", [*OLD, *NEW])
 def test_versions(part):
     part.check()
 

@@ -142,7 +142,8 @@ def space_to_depth(ctx: NodeContext) -> Value:
     if h % block or w % block:
         raise ValueError(f"{h} x {w} pixels are no multiple of the block's {block} x {block}")
     blocks = ctx.reshape(x, (n, c, h // block, block, w // block, block))
-    out = ctx.transpose(blocks, (0, 3, 5, 1, 2, 4))
+    perm = (0, 3, 5, 1, 2, 4) if ctx.attr("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    out = ctx.transpose(blocks, perm)
     return ctx.reshape(out, (n, c * block * block, h // block, w // block))
 
 
