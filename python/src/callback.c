@@ -11,16 +11,18 @@ typedef struct {
   PyGILState_STATE gil; /* then this is what has to be restored */
 } Entry;
 
-static Entry enter_python(void) {
-  Entry entry = {released_state, PyGILState_LOCKED};
+/* 0, or -1 if no Python can run on this thread any more. */
+static int enter_python(Entry* entry) {
+  entry->state = released_state;
   /* C called by others in between may have taken the GIL already */
-  if (entry.state != NULL && PyThreadState_GetUnchecked() == entry.state) entry.state = NULL;
-  if (entry.state != NULL) {
-    PyEval_RestoreThread(entry.state);
-  } else {
-    entry.gil = PyGILState_Ensure();
+  if (entry->state != NULL && PyThreadState_GetUnchecked() != entry->state) {
+    PyEval_RestoreThread(entry->state);
+    return 0;
   }
-  return entry;
+  entry->state = NULL;
+  if (python_is_gone()) return -1;
+  entry->gil = PyGILState_Ensure();
+  return 0;
 }
 
 static void leave_python(Entry entry) {
@@ -116,11 +118,10 @@ static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle re
   PyObject** objects = inline_objects;
   Entry entry;
   int rc;
-  if (python_is_gone()) {
+  if (enter_python(&entry) != 0) {
     TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
     return -1;
   }
-  entry = enter_python();
   if (n > MAX_INLINE_ARGS) objects = PyMem_New(PyObject*, (size_t)n + 1);
   if (objects != NULL) {
     /* the slot before the arguments is lent to the callee, as vectorcall allows */
