@@ -91,8 +91,8 @@ def choose_tile(fmt: Format, vectors: int, width: int) -> tuple[int, int]:
     best, best_cost = (1, 1), float("inf")
     for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
         for wt in range(1, min(16, width) + 1):
-            weights = min(ob, 1) if fmt.wide else ob
-            if ob * wt + weights + (3 if fmt.wide else 1) > fmt.registers:
+            others = 2 * ob + 3 if fmt.wide else ob + 1  # weights, inputs, a product
+            if ob * wt + others > fmt.registers:
                 break
             cost = _tile_cost(fmt, vectors, width, ob, wt)
             if cost < best_cost - 1e-9:

@@ -225,6 +225,8 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
   acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x.even, w.even));
+  /* Adding the two products first would keep all of a tile's products alive at once. */
+  __asm__("" : "+x"(acc));
   return _mm256_add_epi32(acc, _mm256_madd_epi16(x.odd, w.odd));
 }
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
