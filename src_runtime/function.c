@@ -1,11 +1,19 @@
 /* Packed functions: calling them, returning from them, making them of C functions. */
 #include "function.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "modules/module.h"
 #include "tensor.h"
+
+/* Keeps the frames of rarer paths out of TVMFuncCall. */
+#if defined(__GNUC__)
+#define TVMRT_COLD __attribute__((noinline))
+#else
+#define TVMRT_COLD
+#endif
 
 /* What a TVMRetValueHandle points to. Text stays here until the call is over, because the function may
  * call others, which use the thread's return slot, after it has set its result. */
@@ -60,7 +68,7 @@ static void clear_return(TVMValue* value, int* code) {
   *code = kTVMNullptr;
 }
 
-static int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args, TVMValue* ret,
+static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args, TVMValue* ret,
                       int* ret_code) {
   tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
   int rc = f->front(args, codes, num_args, &result, f->resource);
@@ -75,13 +83,21 @@ static int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_a
   return rc;
 }
 
-static int refuse_return(TVMValue* ret, int* ret_code) {
+/* After a call that failed, or that returned what its kind may not. */
+static TVMRT_COLD int end_badly(int rc, TVMValue* ret, int* ret_code) {
   int code = *ret_code;
   clear_return(ret, ret_code);
+  if (rc != 0) return rc;
   return tvmrt__fail(
       "TypeError: a function of a library returned %s (type code %d): nobody would own it. Return a "
       "number or a handle, or write to an argument.",
       tvmrt__code_name(code), code);
+}
+
+/* Type codes that a library's function may return: everything but text, bytes and moved objects. */
+static inline bool may_return(int code) {
+  const unsigned allowed = 0x7ffu | 1u << kTVMNDArrayHandle | 1u << kTVMArgBool;
+  return (unsigned)code < 32 && (allowed >> code & 1) != 0;
 }
 
 int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args,
@@ -96,15 +112,8 @@ int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, i
     return call_front(f, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
   rc = f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
-  if (rc != 0) {
-    clear_return(ret_val, ret_type_code);
-    return rc;
-  }
-  if (f->kind == TVMRT_FUNC_LIBRARY && *ret_type_code > kTVMPackedFuncHandle &&
-      *ret_type_code != kTVMNDArrayHandle && *ret_type_code != kTVMArgBool) {
-    return refuse_return(ret_val, ret_type_code);
-  }
-  return 0;
+  if (rc == 0 && (may_return(*ret_type_code) || f->kind == TVMRT_FUNC_NATIVE)) return 0;
+  return end_badly(rc, ret_val, ret_type_code);
 }
 
 int TVMFuncFree(TVMFunctionHandle func) {
