@@ -67,6 +67,8 @@ def reshape_cases():
             inputs = [f32(2, 4, 5), np.array(k)]
             yield exact(f"upper{upper}-k{k}", "Trilu", inputs, [1], upper=upper)
         yield exact(f"upper{upper}-computed", "Trilu", [f32(4, 5), np.array(1)], upper=upper)
+    for op in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+        yield case("10", op, [np.array(10)], [0], rtol=1e-5, atol=1e-6)
     yield exact("i64", "Trilu", [RNG.integers(0, 9, (3, 3))])
 
 
@@ -232,6 +234,7 @@ REFUSED = {
     "Tile": ([f32(2), i64(2)], "repeats"),
     "ConstantOfShape": ([i64(2)], "the shape"),
     "Pad": ([f32(2), i64(1, 1)], "pads"),
+    "HannWindow": ([i64(8).reshape(())], "the size"),
 }
 
 

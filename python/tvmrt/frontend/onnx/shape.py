@@ -63,6 +63,14 @@ def eye_like(ctx: NodeContext) -> Value:
     return ctx.cast(ones, x.dtype.name if dtype is None else element_type(dtype))
 
 
+@onnx_op("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
+def table(ctx: NodeContext) -> Value:
+    """Tables of known size are computed where all nodes of constants are."""
+    for i in range(len(ctx.inputs)):
+        ctx.constant_of(i, "the size")
+    raise UnsupportedError("the table could not be computed; check its sizes and element type")
+
+
 # The same elements under another shape.
 
 
