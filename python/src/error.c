@@ -50,6 +50,11 @@ void record_python_error(void) {
     Py_XDECREF(text);
     text = PyUnicode_FromString(Py_TYPE(exception)->tp_name);
   }
+  if (released_state == NULL) { /* a thread of C's: nobody there could raise it again */
+    Py_DECREF(exception);
+    Py_XDECREF(text);
+    return;
+  }
   recorded_exception = exception;
   recorded_text = text;
   num_recorded_errors++;

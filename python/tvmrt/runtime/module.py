@@ -371,9 +371,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         from tvmrt.runtime.link import link_shared
 
         path, fmt = link_shared(path), "so"
-    out = ffi.new("TVMModuleHandle*")
-    check(lib.TVMModLoadFromFile(encode(path), encode(fmt), out))
-    module = _core.adopt(Module, address(out[0]))
+    # as a packed function, so that the exception of a loader in Python comes back as it was
+    module = get_global_func("runtime.ModuleLoadFromFile")(path, fmt)
     module.__dict__["_origin"] = _File(path, fmt)
     return module
 

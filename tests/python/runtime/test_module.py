@@ -86,6 +86,26 @@ def test_bad_file_is_named(tmp_path, name):
         load_module(tmp_path / name, fmt)
 
 
+def test_loader_in_python(toolbox, tmp_path):
+    class Damaged(Exception):
+        pass
+
+    def load(path, fmt):
+        if (tmp_path / "a.shopfmt").read_bytes() == b"bad":
+            raise Damaged(path)
+        return toolbox
+
+    tvmrt.register_func("runtime.module.loadfile_shopfmt", load)
+    try:
+        (tmp_path / "a.shopfmt").write_bytes(b"good")
+        assert load_module(tmp_path / "a.shopfmt")["add3"](1, 2, 3) == 6
+        (tmp_path / "a.shopfmt").write_bytes(b"bad")
+        with pytest.raises(Damaged, match="shopfmt"):
+            load_module(tmp_path / "a.shopfmt")
+    finally:
+        tvmrt.runtime.remove_global_func("runtime.module.loadfile_shopfmt")
+
+
 def test_path_with_nul():
     with pytest.raises(ValueError, match=r"NUL|null byte"):
         load_module("a\0b.so")

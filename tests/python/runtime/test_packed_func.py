@@ -413,6 +413,23 @@ def test_exception_on_a_foreign_thread_keeps_its_type(toolbox):
         toolbox["call_on_thread"](function)
 
 
+def test_exception_on_a_foreign_thread_is_freed(toolbox):
+    class Local(Exception):
+        pass
+
+    watches = []
+
+    def function(value):
+        error = Local("gone")
+        watches.append(weakref.ref(error))
+        raise error
+
+    with pytest.raises(tvmrt.TVMError, match="gone"):
+        toolbox["call_on_thread"](function)
+    gc.collect()
+    assert watches[0]() is None
+
+
 def test_gil_is_released_while_c_runs(toolbox):
     sleep = toolbox["sleep_ms"]
     threads = [threading.Thread(target=sleep, args=(300,)) for _ in range(4)]
