@@ -10,6 +10,9 @@
  * Weights: the recurrence matrix, transposed to [hidden][gates * hidden], packed as
  * matmul_f32.h describes. Gates stand in ONNX's order: LSTM i o f c, GRU z r h.
  *
+ * Hidden units that do not fill a vector are computed in a padded copy, so that small cells are as
+ * fast for each unit as large ones.
+ *
  * A cell is instantiated once a file for each choice of activations, which are functions or macros
  * of one float that compilers can vectorise:
  *
@@ -116,7 +119,29 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
   return layer->reverse ? length - 1 - s : s;
 }
 
+/* Row b's new state is the result at place t. */
+static inline void tvmrt_recurrent_f32_result(const tvmrt_recurrent_f32_layer* layer,
+                                              const tvmrt_recurrent_f32_job* job, int b, int t) {
+  memcpy(job->y + t * layer->y_step + b * layer->y_row, job->h + (int64_t)b * layer->hidden,
+         (size_t)layer->hidden * sizeof(float));
+}
+
 #define TVMRT_RECURRENT_CLIP(v, bound) ((v) > (bound) ? (bound) : (v) < -(bound) ? -(bound) : (v))
+
+enum { TVMRT_RECURRENT_LANES = TVMRT_SIMD_LANES_F32 };
+
+/* The last n units of each gate, from gates `hidden` apart to padded ones a vector apart. */
+TVMRT_INLINE void tvmrt_recurrent_f32_load(float* to, const float* from, int hidden, int gates,
+                                           int n) {
+  for (int g = 0; g < gates; g++) {
+    TVMRT_F32V(store)(to + g * TVMRT_RECURRENT_LANES, TVMRT_F32V(load_n)(from + g * hidden, n));
+  }
+}
+
+/* The first n units of one padded gate. */
+TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n) {
+  TVMRT_F32V(store_n)(to, TVMRT_F32V(load)(from), n);
+}
 
 /*!
  * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output):
@@ -130,23 +155,39 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
  */
 /* clang-format off */
 #define TVMRT_DEFINE_LSTM_F32(NAME, F, G, H)                                                       \
-  static inline void NAME##_unit(int hidden, float clip, int input_forget,                         \
+  /* Units [0, n) of a row; the gates of x, s and p lie `gap` apart. */                            \
+  TVMRT_INLINE void NAME##_block(int n, int gap, float clip, int input_forget,                     \
                                  const float* TVMRT_RESTRICT x, const float* TVMRT_RESTRICT s,     \
-                                 const float* TVMRT_RESTRICT p, float* TVMRT_RESTRICT h,           \
-                                 float* TVMRT_RESTRICT c, float* TVMRT_RESTRICT y) {               \
-    for (int j = 0; j < hidden; j++) {                                                             \
+                                 const float* TVMRT_RESTRICT p, float* TVMRT_RESTRICT c,           \
+                                 float* TVMRT_RESTRICT h) {                                        \
+    for (int j = 0; j < n; j++) {                                                                  \
       const float old = c[j];                                                                      \
       const float ui = x[j] + s[j] + (p ? p[j] * old : 0.0f);                                      \
-      const float uf = x[2 * hidden + j] + s[2 * hidden + j] + (p ? p[2 * hidden + j] * old : 0.0f); \
-      const float uc = x[3 * hidden + j] + s[3 * hidden + j];                                      \
+      const float uf = x[2 * gap + j] + s[2 * gap + j] + (p ? p[2 * gap + j] * old : 0.0f);        \
+      const float uc = x[3 * gap + j] + s[3 * gap + j];                                            \
       const float in = F(TVMRT_RECURRENT_CLIP(ui, clip));                                          \
       const float keep = input_forget ? 1.0f - in : F(TVMRT_RECURRENT_CLIP(uf, clip));             \
       const float cell = keep * old + in * G(TVMRT_RECURRENT_CLIP(uc, clip));                      \
-      const float uo = x[hidden + j] + s[hidden + j] + (p ? p[hidden + j] * cell : 0.0f);          \
-      const float state = F(TVMRT_RECURRENT_CLIP(uo, clip)) * H(cell);                             \
+      const float uo = x[gap + j] + s[gap + j] + (p ? p[gap + j] * cell : 0.0f);                   \
       c[j] = cell;                                                                                 \
-      h[j] = state;                                                                                \
-      y[j] = state;                                                                                \
+      h[j] = F(TVMRT_RECURRENT_CLIP(uo, clip)) * H(cell);                                          \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, int input_forget, const float* x,         \
+                                 const float* s, const float* p, float* c, float* h) {             \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    NAME##_block(whole, hidden, clip, input_forget, x, s, p, c, h);                                \
+    if (tail) {                                                                                    \
+      float xt[4 * TVMRT_RECURRENT_LANES], st[4 * TVMRT_RECURRENT_LANES];                          \
+      float pt[3 * TVMRT_RECURRENT_LANES], ct[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];   \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 4, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, 4, tail);                                    \
+      tvmrt_recurrent_f32_load(ct, c + whole, hidden, 1, tail);                                    \
+      if (p) tvmrt_recurrent_f32_load(pt, p + whole, hidden, 3, tail);                             \
+      NAME##_block(TVMRT_RECURRENT_LANES, TVMRT_RECURRENT_LANES, clip, input_forget, xt, st,       \
+                   p ? pt : NULL, ct, ht);                                                         \
+      tvmrt_recurrent_f32_store(c + whole, ct, tail);                                              \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
   }                                                                                                \
   TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
@@ -162,11 +203,11 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
         if (t < 0) continue;                                                                       \
-        NAME##_unit(hidden, layer->clip, input_forget,                                             \
-                    job->x + t * layer->x_step + b * layer->x_row,                                 \
-                    job->sums + (int64_t)b * 4 * hidden, job->peephole,                            \
-                    job->h + (int64_t)b * hidden, job->c + (int64_t)b * hidden,                    \
-                    job->y + t * layer->y_step + b * layer->y_row);                                \
+        NAME##_row(hidden, layer->clip, input_forget,                                              \
+                   job->x + t * layer->x_step + b * layer->x_row,                                  \
+                   job->sums + (int64_t)b * 4 * hidden, job->peephole,                             \
+                   job->c + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                    \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
       }                                                                                            \
     }                                                                                              \
     return 0;                                                                                      \
@@ -184,68 +225,89 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
  * job->sums: scratch memory of batch * 4 * hidden floats. The rest is as for the LSTM.
  */
 #define TVMRT_DEFINE_GRU_F32(NAME, F, G)                                                           \
-  static inline void NAME##_unit(int hidden, float clip, const float* TVMRT_RESTRICT x,            \
-                                 const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h,           \
-                                 float* TVMRT_RESTRICT y) {                                        \
-    for (int j = 0; j < hidden; j++) {                                                             \
-      const float uz = x[j] + s[j], ur = x[hidden + j] + s[hidden + j];                            \
-      const float update = F(TVMRT_RECURRENT_CLIP(uz, clip));                                      \
-      const float reset = F(TVMRT_RECURRENT_CLIP(ur, clip));                                       \
-      const float uh = x[2 * hidden + j] + reset * s[2 * hidden + j];                              \
-      const float state = (1.0f - update) * G(TVMRT_RECURRENT_CLIP(uh, clip)) + update * h[j];     \
-      h[j] = state;                                                                                \
-      y[j] = state;                                                                                \
-    }                                                                                              \
-  }                                                                                                \
-  /* The state scaled by the reset gate; the update gate replaces its own sum. */                  \
-  static inline void NAME##_reset(int hidden, float clip, const float* TVMRT_RESTRICT x,           \
-                                  float* TVMRT_RESTRICT s, const float* TVMRT_RESTRICT h,          \
-                                  float* TVMRT_RESTRICT scaled) {                                  \
-    for (int j = 0; j < hidden; j++) {                                                             \
-      const float uz = x[j] + s[j], ur = x[hidden + j] + s[hidden + j];                            \
+  /* The gates z and r replace their sums; h, or the hidden gate's sum, is scaled by r. */         \
+  TVMRT_INLINE void NAME##_gates(int n, int gap, float clip, const float* TVMRT_RESTRICT x,        \
+                                 float* TVMRT_RESTRICT s, const float* TVMRT_RESTRICT h,           \
+                                 float* TVMRT_RESTRICT scaled) {                                   \
+    for (int j = 0; j < n; j++) {                                                                  \
+      const float uz = x[j] + s[j], ur = x[gap + j] + s[gap + j];                                  \
       s[j] = F(TVMRT_RECURRENT_CLIP(uz, clip));                                                    \
-      scaled[j] = F(TVMRT_RECURRENT_CLIP(ur, clip)) * h[j];                                        \
+      s[gap + j] = F(TVMRT_RECURRENT_CLIP(ur, clip));                                              \
+    }                                                                                              \
+    if (scaled) {                                                                                  \
+      for (int j = 0; j < n; j++) scaled[j] = s[gap + j] * h[j];                                   \
+    } else {                                                                                       \
+      for (int j = 0; j < n; j++) s[2 * gap + j] *= s[gap + j];                                    \
     }                                                                                              \
   }                                                                                                \
-  static inline void NAME##_update(int hidden, float clip, const float* TVMRT_RESTRICT x,          \
-                                   const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h,         \
-                                   float* TVMRT_RESTRICT y) {                                      \
-    for (int j = 0; j < hidden; j++) {                                                             \
-      const float uh = x[2 * hidden + j] + s[2 * hidden + j];                                      \
-      const float state = (1.0f - s[j]) * G(TVMRT_RECURRENT_CLIP(uh, clip)) + s[j] * h[j];         \
-      h[j] = state;                                                                                \
-      y[j] = state;                                                                                \
+  TVMRT_INLINE void NAME##_update(int n, int gap, float clip, const float* TVMRT_RESTRICT x,       \
+                                  const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {        \
+    for (int j = 0; j < n; j++) {                                                                  \
+      const float u = x[2 * gap + j] + s[2 * gap + j], old = h[j];                                 \
+      const float now = G(TVMRT_RECURRENT_CLIP(u, clip));                                          \
+      h[j] = now + s[j] * (old - now);                                                             \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_reset(int hidden, float clip, const float* x, float* s,               \
+                                   const float* h, float* scaled) {                                \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    NAME##_gates(whole, hidden, clip, x, s, h, scaled);                                            \
+    if (tail) {                                                                                    \
+      float xt[2 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
+      float ht[TVMRT_RECURRENT_LANES], out[TVMRT_RECURRENT_LANES];                                 \
+      const int gates = scaled ? 2 : 3;                                                            \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 2, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, gates, tail);                                \
+      tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
+      NAME##_gates(TVMRT_RECURRENT_LANES, TVMRT_RECURRENT_LANES, clip, xt, st, ht,                 \
+                   scaled ? out : NULL);                                                           \
+      for (int g = 0; g < gates; g++) {                                                            \
+        tvmrt_recurrent_f32_store(s + g * hidden + whole, st + g * TVMRT_RECURRENT_LANES, tail);   \
+      }                                                                                            \
+      if (scaled) tvmrt_recurrent_f32_store(scaled + whole, out, tail);                            \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
+                                 float* h) {                                                       \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    NAME##_update(whole, hidden, clip, x, s, h);                                                   \
+    if (tail) {                                                                                    \
+      float xt[3 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
+      float ht[TVMRT_RECURRENT_LANES];                                                             \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 3, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, 3, tail);                                    \
+      tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
+      NAME##_update(TVMRT_RECURRENT_LANES, TVMRT_RECURRENT_LANES, clip, xt, st, ht);               \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
   }                                                                                                \
   TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
                           const tvmrt_recurrent_f32_job* job) {                                    \
-    const int hidden = layer->hidden, gates = job->r_hidden ? 2 : 3;                               \
+    const int hidden = layer->hidden, linear = job->r_hidden == NULL;                              \
+    const int columns = linear ? 3 * hidden : 2 * hidden;                                          \
     float* scaled = job->sums + (int64_t)layer->batch * 3 * hidden;                                \
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
     tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
     for (int s = 0; s < layer->steps; s++) {                                                       \
-      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, job->bias, gates * hidden,     \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, job->bias, columns,            \
                                       3 * hidden, job->sums) != 0)                                 \
         return -1;                                                                                 \
-      for (int b = 0; b < layer->batch && job->r_hidden; b++) {                                    \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
-        NAME##_reset(t < 0 ? 0 : hidden, layer->clip,                                              \
-                     job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row,                  \
+        NAME##_reset(hidden, layer->clip, job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row, \
                      job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
-                     scaled + (int64_t)b * hidden);                                                \
-        if (t < 0) memset(scaled + (int64_t)b * hidden, 0, (size_t)hidden * sizeof(float));        \
+                     linear ? NULL : scaled + (int64_t)b * hidden);                                \
       }                                                                                            \
-      if (job->r_hidden &&                                                                         \
-          tvmrt_recurrent_f32_product(layer, tiles, scaled, job->r_hidden, NULL, hidden,           \
-                                      3 * hidden, job->sums + 2 * hidden) != 0)                    \
+      if (!linear && tvmrt_recurrent_f32_product(layer, tiles, scaled, job->r_hidden, NULL,        \
+                                                 hidden, 3 * hidden,                               \
+                                                 job->sums + 2 * hidden) != 0)                     \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
         if (t < 0) continue;                                                                       \
-        (job->r_hidden ? NAME##_update : NAME##_unit)(                                             \
-            hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,                    \
-            job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,                     \
-            job->y + t * layer->y_step + b * layer->y_row);                                        \
+        NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
+                   job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden);             \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
       }                                                                                            \
     }                                                                                              \
     return 0;                                                                                      \
@@ -257,14 +319,23 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
  * job->sums: scratch memory of batch * hidden floats. The rest is as for the LSTM.
  */
 #define TVMRT_DEFINE_RNN_F32(NAME, F)                                                              \
-  static inline void NAME##_unit(int hidden, float clip, const float* TVMRT_RESTRICT x,            \
-                                 const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h,           \
-                                 float* TVMRT_RESTRICT y) {                                        \
-    for (int j = 0; j < hidden; j++) {                                                             \
+  TVMRT_INLINE void NAME##_block(int n, float clip, const float* TVMRT_RESTRICT x,                 \
+                                 const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {         \
+    for (int j = 0; j < n; j++) {                                                                  \
       const float u = x[j] + s[j];                                                                 \
-      const float state = F(TVMRT_RECURRENT_CLIP(u, clip));                                        \
-      h[j] = state;                                                                                \
-      y[j] = state;                                                                                \
+      h[j] = F(TVMRT_RECURRENT_CLIP(u, clip));                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
+                                 float* h) {                                                       \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    NAME##_block(whole, clip, x, s, h);                                                            \
+    if (tail) {                                                                                    \
+      float xt[TVMRT_RECURRENT_LANES], st[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];       \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 1, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, 1, tail);                                    \
+      NAME##_block(TVMRT_RECURRENT_LANES, clip, xt, st, ht);                                       \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
   }                                                                                                \
   TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
@@ -279,9 +350,9 @@ static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* lay
       for (int b = 0; b < layer->batch; b++) {                                                     \
         const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
         if (t < 0) continue;                                                                       \
-        NAME##_unit(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,            \
-                    job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden,                 \
-                    job->y + t * layer->y_step + b * layer->y_row);                                \
+        NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
+                   job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                 \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
       }                                                                                            \
     }                                                                                              \
     return 0;                                                                                      \
