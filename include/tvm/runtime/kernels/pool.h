@@ -55,6 +55,8 @@ typedef struct {
   /*! \brief First element inside in each dimension, and how many there are. */
   int32_t first[3];
   int32_t count[3];
+  /*! \brief How many lie inside the input or its padding. */
+  int32_t padded[3];
   /*! \brief Distance of the elements in each dimension, in floats. */
   intptr_t step[3];
   /*! \brief What an average divides by. */
@@ -71,26 +73,40 @@ static inline int tvmrt_pool_inside(int begin, int kernel, int dilation, int low
   return k1 > k0 ? k1 - k0 : 0;
 }
 
-static inline tvmrt_pool_f32_window tvmrt_pool_f32_window_at(const tvmrt_pool_f32_layer* layer,
-                                                             const int32_t at[3]) {
+/* The part of the window in dimension dim under output index at; dimensions are done from 0 to 2.
+ */
+static inline void tvmrt_pool_f32_window_dim(const tvmrt_pool_f32_layer* layer, int dim, int at,
+                                             tvmrt_pool_f32_window* window) {
+  const int begin = at * layer->stride[dim] - layer->pad[dim];
+  const int dilation = layer->dilation[dim], kernel = layer->kernel[dim];
+  int32_t first;
+  window->count[dim] =
+      tvmrt_pool_inside(begin, kernel, dilation, 0, layer->in[dim], &window->first[dim]);
+  window->padded[dim] = tvmrt_pool_inside(begin, kernel, dilation, -layer->pad[dim],
+                                          layer->in[dim] + layer->pad_end[dim], &first);
+  window->first[dim] = begin + window->first[dim] * dilation;
+}
+
+/* The window of the first pixel of output row (od, oh). */
+static inline tvmrt_pool_f32_window tvmrt_pool_f32_window_row(const tvmrt_pool_f32_layer* layer,
+                                                              int od, int oh) {
   tvmrt_pool_f32_window window;
-  int64_t inside = 1, padded = 1;
-  intptr_t unit = layer->x_stride;
-  for (int dim = 2; dim >= 0; dim--) {
-    const int begin = at[dim] * layer->stride[dim] - layer->pad[dim];
-    int32_t unused;
-    window.count[dim] = tvmrt_pool_inside(begin, layer->kernel[dim], layer->dilation[dim], 0,
-                                          layer->in[dim], &window.first[dim]);
-    padded *= tvmrt_pool_inside(begin, layer->kernel[dim], layer->dilation[dim], -layer->pad[dim],
-                                layer->in[dim] + layer->pad_end[dim], &unused);
-    inside *= window.count[dim];
-    window.first[dim] = begin + window.first[dim] * layer->dilation[dim];
-    window.step[dim] = unit * layer->dilation[dim];
-    unit *= layer->in[dim];
-  }
-  if (layer->kind == TVMRT_POOL_AVERAGE_PADDED) inside = padded;
-  window.divisor = inside > 0 ? (float)inside : 1.0f;
+  tvmrt_pool_f32_window_dim(layer, 0, od, &window);
+  tvmrt_pool_f32_window_dim(layer, 1, oh, &window);
+  window.step[2] = (intptr_t)layer->x_stride * layer->dilation[2];
+  window.step[1] = (intptr_t)layer->x_stride * layer->in[2] * layer->dilation[1];
+  window.step[0] = (intptr_t)layer->x_stride * layer->in[2] * layer->in[1] * layer->dilation[0];
+  window.divisor = 1.0f;
   return window;
+}
+
+/* Moves the window to column ow of its row. */
+static inline void tvmrt_pool_f32_window_column(const tvmrt_pool_f32_layer* layer, int ow,
+                                                tvmrt_pool_f32_window* window) {
+  tvmrt_pool_f32_window_dim(layer, 2, ow, window);
+  const int32_t* counts = layer->kind == TVMRT_POOL_AVERAGE_PADDED ? window->padded : window->count;
+  const int64_t elements = (int64_t)counts[0] * counts[1] * counts[2];
+  window->divisor = elements > 0 ? (float)elements : 1.0f;
 }
 
 /* One vector over the window; x is its first element. A row is summed by itself first, which keeps
@@ -170,30 +186,36 @@ TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
   }
 }
 
-/* Output pixel `pixel` for channels [c_begin, c_end). */
-static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job, int64_t pixel, int c_begin,
-                                        int c_end) {
+/* Output pixel `pixel` for channels [c_begin, c_end); x is the image that the window lies in. */
+static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
+                                        const tvmrt_pool_f32_window* window, const float* x,
+                                        int64_t pixel, int c_begin, int c_end) {
   const tvmrt_pool_f32_layer* layer = job->layer;
-  const int64_t plane = (int64_t)layer->out[1] * layer->out[2];
-  const int64_t image = pixel / (layer->out[0] * plane);
-  const int32_t at[3] = {(int32_t)(pixel / plane % layer->out[0]),
-                         (int32_t)(pixel / layer->out[2] % layer->out[1]),
-                         (int32_t)(pixel % layer->out[2])};
-  const tvmrt_pool_f32_window window = tvmrt_pool_f32_window_at(layer, at);
-  const int64_t first =
-      ((image * layer->in[0] + window.first[0]) * layer->in[1] + window.first[1]) * layer->in[2] +
-      window.first[2];
-  const float* x = job->x + first * layer->x_stride;
+  const int64_t row = (int64_t)window->first[0] * layer->in[1] + window->first[1];
+  const float* from = x + (row * layer->in[2] + window->first[2]) * layer->x_stride;
   float* y = job->y + pixel * layer->y_stride;
-  for (int c = c_begin; c < c_end; c += TVMRT_SIMD_LANES_F32) {
-    const int n = c_end - c < TVMRT_SIMD_LANES_F32 ? c_end - c : TVMRT_SIMD_LANES_F32;
-    if (n == TVMRT_SIMD_LANES_F32) {
-      tvmrt_pool_f32_vector(layer, &window, x + c, y + c, TVMRT_SIMD_LANES_F32);
-    } else {
-      tvmrt_pool_f32_vector(layer, &window, x + c, y + c, n);
-    }
+  int c = c_begin;
+  for (; c + TVMRT_SIMD_LANES_F32 <= c_end; c += TVMRT_SIMD_LANES_F32) {
+    tvmrt_pool_f32_vector(layer, window, from + c, y + c, TVMRT_SIMD_LANES_F32);
   }
+  if (c < c_end) tvmrt_pool_f32_vector(layer, window, from + c, y + c, c_end - c);
   if (job->epilogue) job->epilogue(y + c_begin, pixel, 1, c_begin, c_end - c_begin, job->ctx);
+}
+
+/* Pixels [begin, end) of one output row, counted from its first. */
+static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row, int begin,
+                                      int end, int c_begin, int c_end) {
+  const tvmrt_pool_f32_layer* layer = job->layer;
+  const int64_t image = row / layer->out[1] / layer->out[0];
+  const int64_t image_floats =
+      (int64_t)layer->in[0] * layer->in[1] * layer->in[2] * layer->x_stride;
+  tvmrt_pool_f32_window window = tvmrt_pool_f32_window_row(
+      layer, (int)(row / layer->out[1] % layer->out[0]), (int)(row % layer->out[1]));
+  for (int ow = begin; ow < end; ow++) {
+    tvmrt_pool_f32_window_column(layer, ow, &window);
+    tvmrt_pool_f32_pixel(job, &window, job->x + image * image_floats, row * layer->out[2] + ow,
+                         c_begin, c_end);
+  }
 }
 
 /* Pixels are shared, or the channels where there are few pixels (global pooling). */
@@ -210,8 +232,12 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
     begin = tvmrt_task_begin(pixels, 1, task, count);
     end = tvmrt_task_begin(pixels, 1, task + 1, count);
   }
-  for (int64_t pixel = begin; pixel < end && c_begin < c_end; pixel++) {
-    tvmrt_pool_f32_pixel(job, pixel, (int)c_begin, (int)c_end);
+  while (begin < end && c_begin < c_end) {
+    const int64_t row = begin / layer->out[2], row_end = (row + 1) * layer->out[2];
+    const int64_t stop = end < row_end ? end : row_end;
+    tvmrt_pool_f32_row(job, row, (int)(begin - row * layer->out[2]),
+                       (int)(stop - row * layer->out[2]), (int)c_begin, (int)c_end);
+    begin = stop;
   }
   return 0;
 }
