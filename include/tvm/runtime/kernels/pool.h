@@ -109,24 +109,33 @@ static inline void tvmrt_pool_f32_window_column(const tvmrt_pool_f32_layer* laye
   window->divisor = elements > 0 ? (float)elements : 1.0f;
 }
 
-/* One vector over the window; x is its first element. A row is summed by itself first, which keeps
-   the rounding of large windows small. */
+/* `count` vectors over the window, of n channels each; x is its first element. A row is summed by
+   itself first, which keeps the rounding of large windows small. */
+enum { TVMRT_POOL_VECTORS = 4 };
 #define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                          \
-  TVMRT_INLINE tvmrt_f32v NAME(const tvmrt_pool_f32_window* window, const float* x, int n) {    \
-    tvmrt_f32v total = TVMRT_F32V(splat)(START);                                                \
+  TVMRT_INLINE void NAME(const tvmrt_pool_f32_window* window, const float* x, int count, int n, \
+                         tvmrt_f32v* total) {                                                   \
+    tvmrt_f32v row[TVMRT_POOL_VECTORS];                                                         \
+    TVMRT_UNROLL(4)                                                                             \
+    for (int i = 0; i < count; i++) total[i] = TVMRT_F32V(splat)(START);                        \
     for (int d = 0; d < window->count[0]; d++) {                                                \
       for (int h = 0; h < window->count[1]; h++) {                                              \
         const float* from = x + d * window->step[0] + h * window->step[1];                      \
-        tvmrt_f32v row = TVMRT_F32V(splat)(START);                                              \
+        TVMRT_UNROLL(4)                                                                         \
+        for (int i = 0; i < count; i++) row[i] = TVMRT_F32V(splat)(START);                      \
         for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {                   \
-          const tvmrt_f32v each =                                                               \
-              n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(from) : TVMRT_F32V(load_n)(from, n); \
-          row = STEP(each, row);                                                                \
+          TVMRT_UNROLL(4)                                                                       \
+          for (int i = 0; i < count; i++) {                                                     \
+            const float* p = from + i * TVMRT_SIMD_LANES_F32;                                   \
+            const tvmrt_f32v each =                                                             \
+                n == TVMRT_SIMD_LANES_F32 ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);     \
+            row[i] = STEP(each, row[i]);                                                        \
+          }                                                                                     \
         }                                                                                       \
-        total = JOIN(row, total);                                                               \
+        TVMRT_UNROLL(4)                                                                         \
+        for (int i = 0; i < count; i++) total[i] = JOIN(row[i], total[i]);                      \
       }                                                                                         \
     }                                                                                           \
-    return total;                                                                               \
   }
 #define TVMRT_POOL_F32_ADD(each, sum) ((sum) + (each))
 #define TVMRT_POOL_F32_ADD_SIZE(each, sum) \
@@ -159,46 +168,56 @@ TVMRT_INLINE void tvmrt_pool_f32_put(float* y, tvmrt_f32v value, int n) {
   }
 }
 
-/* The window of one output pixel for n channels; x is its first element. */
-TVMRT_INLINE void tvmrt_pool_f32_vector(const tvmrt_pool_f32_layer* layer,
-                                        const tvmrt_pool_f32_window* window, const float* x,
-                                        float* y, int n) {
-  float root[TVMRT_SIMD_LANES_F32];
-  switch (layer->kind) {
-    case TVMRT_POOL_MAX:
-      tvmrt_pool_f32_put(y, tvmrt_pool_f32_max(window, x, n), n);
-      break;
-    case TVMRT_POOL_AVERAGE:
-    case TVMRT_POOL_AVERAGE_PADDED:
-      tvmrt_pool_f32_put(y, tvmrt_pool_f32_sum(window, x, n) / TVMRT_F32V(splat)(window->divisor),
-                         n);
-      break;
-    case TVMRT_POOL_LP:
-      if (layer->p == 1) {
-        tvmrt_pool_f32_put(y, tvmrt_pool_f32_l1(window, x, n), n);
-      } else if (layer->p == 2) {
-        TVMRT_F32V(store)(root, tvmrt_pool_f32_l2(window, x, n));
-        for (int i = 0; i < n; i++) y[i] = sqrtf(root[i]);
-      } else {
-        for (int i = 0; i < n; i++) y[i] = tvmrt_pool_f32_lp(window, x + i, layer->p);
+/* The window of one output pixel for `count` vectors of n channels; x is its first element. */
+TVMRT_INLINE void tvmrt_pool_f32_vectors(const tvmrt_pool_f32_layer* layer,
+                                         const tvmrt_pool_f32_window* window, const float* x,
+                                         float* y, int count, int n) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  tvmrt_f32v total[TVMRT_POOL_VECTORS];
+  float root[kLanes];
+  if (layer->kind == TVMRT_POOL_MAX) {
+    tvmrt_pool_f32_max(window, x, count, n, total);
+  } else if (layer->kind != TVMRT_POOL_LP) {
+    tvmrt_pool_f32_sum(window, x, count, n, total);
+    for (int i = 0; i < count; i++) total[i] /= TVMRT_F32V(splat)(window->divisor);
+  } else if (layer->p == 1) {
+    tvmrt_pool_f32_l1(window, x, count, n, total);
+  } else if (layer->p == 2) {
+    tvmrt_pool_f32_l2(window, x, count, n, total);
+    for (int i = 0; i < count; i++) {
+      TVMRT_F32V(store)(root, total[i]);
+      for (int j = 0; j < n; j++) y[i * kLanes + j] = sqrtf(root[j]);
+    }
+    return;
+  } else {
+    for (int i = 0; i < count; i++) {
+      for (int j = 0; j < n; j++) {
+        y[i * kLanes + j] = tvmrt_pool_f32_lp(window, x + i * kLanes + j, layer->p);
       }
-      break;
+    }
+    return;
   }
+  TVMRT_UNROLL(4)
+  for (int i = 0; i < count; i++) tvmrt_pool_f32_put(y + i * kLanes, total[i], n);
 }
 
 /* Output pixel `pixel` for channels [c_begin, c_end); x is the image that the window lies in. */
 static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
                                         const tvmrt_pool_f32_window* window, const float* x,
                                         int64_t pixel, int c_begin, int c_end) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
   const tvmrt_pool_f32_layer* layer = job->layer;
   const int64_t row = (int64_t)window->first[0] * layer->in[1] + window->first[1];
   const float* from = x + (row * layer->in[2] + window->first[2]) * layer->x_stride;
   float* y = job->y + pixel * layer->y_stride;
   int c = c_begin;
-  for (; c + TVMRT_SIMD_LANES_F32 <= c_end; c += TVMRT_SIMD_LANES_F32) {
-    tvmrt_pool_f32_vector(layer, window, from + c, y + c, TVMRT_SIMD_LANES_F32);
+  for (; c + 4 * kLanes <= c_end; c += 4 * kLanes) {
+    tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 4, kLanes);
   }
-  if (c < c_end) tvmrt_pool_f32_vector(layer, window, from + c, y + c, c_end - c);
+  for (; c + kLanes <= c_end; c += kLanes) {
+    tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 1, kLanes);
+  }
+  if (c < c_end) tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 1, c_end - c);
   if (job->epilogue) job->epilogue(y + c_begin, pixel, 1, c_begin, c_end - c_begin, job->ctx);
 }
 
