@@ -67,6 +67,11 @@ static int find_main(tvmrt_aot_executor* e) {
   return rc;
 }
 
+static void clear_inputs(tvmrt_aot_executor* e) {
+  size_t i;
+  for (i = 0; i < e->num_inputs; ++i) tvmrt__port_clear(&e->inputs[i]);
+}
+
 static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** out) {
   if (info->num_shape < 0 || info->num_shape > TVMRT_MAX_NDIM) {
     return tvmrt__fail("ValueError: the library's metadata gives tensor '%.60s' %lld dimensions.",
@@ -181,6 +186,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(find_main(e));
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->inputs, &e->num_inputs));
+  clear_inputs(e);
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->outputs, &e->num_outputs));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));

@@ -211,6 +211,11 @@ static tvmrt_tensor* entry_view(tvmrt_graph_executor* g, size_t entry) {
   return tvmrt__tensor_view(storage, t->shape, t->ndim, t->dtype, 0);
 }
 
+/* Storage that is a constant of the library. */
+static bool is_linked(const tvmrt_graph_executor* g, size_t entry) {
+  return g->storage[g->graph.entries[entry].storage_id]->release == NULL;
+}
+
 static tvmrt_tensor* find_param(const tvmrt_params* params, const char* name) {
   size_t i;
   for (i = 0; params != NULL && i < params->count; ++i) {
@@ -241,6 +246,7 @@ static int make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_params* par
     if (port->own == NULL) return -1;
     tvmrt__retain(&port->own->base);
     port->bound = port->own;
+    if (!is_linked(g, node->first_entry)) tvmrt__port_clear(port);
   }
   tvmrt__graph_update_input(g, i);
   return 0;

@@ -104,6 +104,13 @@ int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code) {
   return tvmrt__ret_object(out, out_code, &port->bound->base);
 }
 
+void tvmrt__port_clear(tvmrt_port* port) {
+  uint64_t bytes;
+  const DLTensor* t = &port->own->dl;
+  if (t->device.device_type != kDLCPU || tvmrt__tensor_bytes(t, &bytes) != 0) return;
+  memset(tvmrt__tensor_data(t), 0, (size_t)bytes);
+}
+
 static int port_of_index(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
                          int64_t index, tvmrt_port** out) {
   if (index < 0 || (uint64_t)index >= count) {

@@ -25,6 +25,9 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
 /* Stand on a tensor that others hold too, without a copy; it must fit. */
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared);
 
+/* Zero the port's own memory, if it is the host's: an input that nobody sets has a known value. */
+void tvmrt__port_clear(tvmrt_port* port);
+
 /* Return the tensor in use. */
 int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code);
 
