@@ -180,9 +180,35 @@ class ConvI8:
         It differs where some do not fit into int8 once their zero point is taken off. To be called
         before anything is printed or packed.
         """
-        if self.fmt.wide:
+        layer = self._turned()
+        if layer.fmt.wide:
+            return layer
+        return layer._with_room(_centred(layer, weights, w_zero))
+
+    def _turned(self) -> ConvI8:
+        """A single column as a row, which is the same memory and has longer tiles."""
+        trivial = (self.kernel[2], self.stride[2], self.pad[2], self.in_[2], self.out[2])
+        if trivial != (1, 1, 0, 1, 1) or self.in_[1] == 1:
             return self
-        centred = _centred(self, weights, w_zero)
+        batch, plane, row, _ = self.y_steps
+
+        def turn(extents: tuple[int, int, int], fill: int) -> tuple[int, int, int]:
+            return (extents[0], fill, extents[1])
+
+        return replace(
+            self,
+            in_=turn(self.in_, 1),
+            out=turn(self.out, 1),
+            kernel=turn(self.kernel, 1),
+            stride=turn(self.stride, 1),
+            dilation=turn(self.dilation, 1),
+            pad=turn(self.pad, 0),
+            y_stride=(batch, plane, plane, row),
+            y_pixel=self.y_steps[3] if self.y_pixel is None else self.y_pixel,
+        )
+
+    def _with_room(self, centred: np.ndarray) -> ConvI8:
+        """This layer with a place for what weights exceed int8 by."""
         excess = centred - np.clip(centred, -128, 127)
         if not excess.any():
             return self

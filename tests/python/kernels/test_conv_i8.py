@@ -41,6 +41,9 @@ SHAPES = {
     "1x1-padded": Shape(in_c=8, out_c=8, size=(4, 4), kernel=ONE, pad=((1, 1), (1, 2))),
     "1x7": Shape(in_c=4, out_c=16, size=(8, 9), kernel=(1, 7), pad=((0, 0), (3, 3))),
     "7x1": Shape(in_c=4, out_c=16, size=(8, 9), kernel=(7, 1), pad=((3, 3), (0, 0))),
+    "one-column": Shape(
+        in_c=6, out_c=20, size=(30, 1), kernel=(5, 1), stride=(2, 1), pad=((2, 2), (0, 0))
+    ),
     "10x4-mono": Shape(
         in_c=1, out_c=64, size=(49, 10), kernel=(10, 4), stride=TWO, pad=((4, 5), (1, 1))
     ),

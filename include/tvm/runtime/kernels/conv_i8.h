@@ -113,22 +113,22 @@ typedef enum tvmrt_conv_i8_mode_kind {
   TVMRT_CONV_I8_GATHER
 } tvmrt_conv_i8_mode_kind;
 
-TVMRT_INLINE int32_t tvmrt_i8_ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
+static inline int32_t tvmrt_i8_ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
 /*! \brief 1 if every tap is a segment of its own, 0 if every kernel row is. */
-TVMRT_INLINE int tvmrt_conv_i8_per_tap(const tvmrt_conv_i8* c) {
+static inline int tvmrt_conv_i8_per_tap(const tvmrt_conv_i8* c) {
   if (c->depthwise) return c->kernel[0] * c->kernel[1] == 1;
   return c->groups > 1 || (c->dilation[2] > 1 && c->kernel[2] > 1);
 }
 
 /*! \brief Bytes of a segment before anything is gathered; depthwise tiles use none of it. */
-TVMRT_INLINE int32_t tvmrt_conv_i8_natural_run(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_natural_run(const tvmrt_conv_i8* c) {
   if (c->depthwise) return 4;
   return tvmrt_conv_i8_per_tap(c) ? c->in_c / c->groups : c->kernel[2] * c->in_c;
 }
 
 /*! \brief How the windows of this shape are read. */
-TVMRT_INLINE tvmrt_conv_i8_mode_kind tvmrt_conv_i8_mode(const tvmrt_conv_i8* c) {
+static inline tvmrt_conv_i8_mode_kind tvmrt_conv_i8_mode(const tvmrt_conv_i8* c) {
   int32_t reach = (c->out[2] - 1) * c->stride[2] + (c->kernel[2] - 1) * c->dilation[2] - c->pad[2];
   if (tvmrt_conv_i8_natural_run(c) < 4) return TVMRT_CONV_I8_GATHER;
   if (c->pad[2] > 0 || reach >= c->in[2]) return TVMRT_CONV_I8_RING;
@@ -138,23 +138,23 @@ TVMRT_INLINE tvmrt_conv_i8_mode_kind tvmrt_conv_i8_mode(const tvmrt_conv_i8* c) 
   return TVMRT_CONV_I8_DIRECT;
 }
 
-TVMRT_INLINE int32_t tvmrt_conv_i8_taps(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_taps(const tvmrt_conv_i8* c) {
   return c->kernel[0] * c->kernel[1] * c->kernel[2];
 }
 
-TVMRT_INLINE int32_t tvmrt_conv_i8_segments(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_segments(const tvmrt_conv_i8* c) {
   if (tvmrt_conv_i8_natural_run(c) < 4) return 1;
   return c->kernel[0] * c->kernel[1] * (tvmrt_conv_i8_per_tap(c) ? c->kernel[2] : 1) +
          (c->depthwise && c->spare_row >= 0);
 }
 
-TVMRT_INLINE int32_t tvmrt_conv_i8_run_bytes(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_run_bytes(const tvmrt_conv_i8* c) {
   int32_t run = tvmrt_conv_i8_natural_run(c);
   return run < 4 ? tvmrt_i8_ceil_div(tvmrt_conv_i8_taps(c) * (c->in_c / c->groups), 4) * 4 : run;
 }
 
 /*! \brief 1 if all output pixels lie behind one another with the windows of a single row. */
-TVMRT_INLINE int tvmrt_conv_i8_flat(const tvmrt_conv_i8* c) {
+static inline int tvmrt_conv_i8_flat(const tvmrt_conv_i8* c) {
   int plain = tvmrt_conv_i8_mode(c) == TVMRT_CONV_I8_DIRECT && tvmrt_conv_i8_taps(c) == 1;
   for (int i = 0; i < 3; i++)
     plain = plain && c->stride[i] == 1 && c->pad[i] == 0 && c->in[i] == c->out[i];
@@ -164,17 +164,17 @@ TVMRT_INLINE int tvmrt_conv_i8_flat(const tvmrt_conv_i8* c) {
 }
 
 /*! \brief Length in pixels of the rows that are cut into tiles. */
-TVMRT_INLINE int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_width(const tvmrt_conv_i8* c) {
   return tvmrt_conv_i8_flat(c) ? c->batch * c->out[0] * c->out[1] * c->out[2] : c->out[2];
 }
 
 /*! \brief Output channels of a block. */
-TVMRT_INLINE int32_t tvmrt_conv_i8_block_channels(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_block_channels(const tvmrt_conv_i8* c) {
   return c->depthwise ? c->depthwise : c->ob * TVMRT_I8_LANES;
 }
 
 /*! \brief Output channels of a group, padded to whole vectors (depthwise: to whole blocks). */
-TVMRT_INLINE int32_t tvmrt_conv_i8_padded(const tvmrt_conv_i8* c) {
+static inline int32_t tvmrt_conv_i8_padded(const tvmrt_conv_i8* c) {
   int32_t unit = c->depthwise ? c->depthwise : TVMRT_I8_LANES;
   return tvmrt_i8_ceil_div(c->out_c / c->groups, unit) * unit;
 }
@@ -199,8 +199,8 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t plane, next_row; /* the ring holds the rows before next_row of this input plane */
 } tvmrt_conv_i8_walk;
 
-TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8* c,
-                                     const tvmrt_conv_i8_data* data) {
+static inline void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8* c,
+                                      const tvmrt_conv_i8_data* data) {
   int32_t padded = tvmrt_conv_i8_padded(c);
   int32_t run = tvmrt_conv_i8_run_bytes(c);
   int64_t wide = (int64_t)c->kernel[0] * c->kernel[1] * c->stride[2] * c->in_c;
@@ -241,18 +241,18 @@ TVMRT_INLINE void tvmrt_conv_i8_plan(tvmrt_conv_i8_walk* w, const tvmrt_conv_i8*
 }
 
 /*! \brief Bytes of a row of padding: as much as the segments of one output row can reach. */
-TVMRT_INLINE int64_t tvmrt_conv_i8_pad_row_bytes(const tvmrt_conv_i8_walk* w) {
+static inline int64_t tvmrt_conv_i8_pad_row_bytes(const tvmrt_conv_i8_walk* w) {
   const tvmrt_conv_i8* c = w->conv;
   if (w->mode == TVMRT_CONV_I8_RING) return (int64_t)w->ring_width * c->in_c;
   if (w->mode == TVMRT_CONV_I8_GATHER || tvmrt_conv_i8_flat(c)) return 0;
   return (int64_t)c->in[2] * c->x_stride;
 }
 
-TVMRT_INLINE int64_t tvmrt_i8_round_up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static inline int64_t tvmrt_i8_round_up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /*! \brief Allocates the scratch of a task. \return 0, or -1 with the text of
  * TVMBackendAllocWorkspace(). */
-TVMRT_INLINE int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
+static inline int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
   const tvmrt_conv_i8* c = w->conv;
   int64_t segment = tvmrt_i8_round_up_64((int64_t)w->args.segments * (int64_t)sizeof(*w->segment));
   int64_t pad_row = tvmrt_i8_round_up_64(tvmrt_conv_i8_pad_row_bytes(w));
@@ -275,20 +275,20 @@ TVMRT_INLINE int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
   return 0;
 }
 
-TVMRT_INLINE uint8_t* tvmrt_conv_i8_ring_row(const tvmrt_conv_i8_walk* w, int32_t slot) {
+static inline uint8_t* tvmrt_conv_i8_ring_row(const tvmrt_conv_i8_walk* w, int32_t slot) {
   return w->ring + slot * tvmrt_i8_round_up_64((int64_t)w->ring_width * w->conv->in_c);
 }
 
-TVMRT_INLINE const uint8_t* tvmrt_conv_i8_input_row(const tvmrt_conv_i8_walk* w, int32_t plane,
-                                                    int32_t h) {
+static inline const uint8_t* tvmrt_conv_i8_input_row(const tvmrt_conv_i8_walk* w, int32_t plane,
+                                                     int32_t h) {
   const tvmrt_conv_i8* c = w->conv;
   return (const uint8_t*)w->data->x + ((int64_t)plane * c->in[1] + h) * c->in[2] * c->x_stride;
 }
 
 /*! \brief Copies `pixels` pixels of one row from column `first` on, with padding where there is no
  * such column. */
-TVMRT_INLINE void tvmrt_conv_i8_copy_row(const tvmrt_conv_i8* c, uint8_t* to, const uint8_t* row,
-                                         int32_t first, int32_t pixels) {
+static inline void tvmrt_conv_i8_copy_row(const tvmrt_conv_i8* c, uint8_t* to, const uint8_t* row,
+                                          int32_t first, int32_t pixels) {
   int32_t left = first < 0 ? (-first < pixels ? -first : pixels) : 0;
   int32_t end = c->in[2] - first < pixels ? c->in[2] - first : pixels;
   memset(to, c->x_zero, (size_t)left * (size_t)c->in_c);
@@ -308,8 +308,8 @@ TVMRT_INLINE void tvmrt_conv_i8_copy_row(const tvmrt_conv_i8* c, uint8_t* to, co
 }
 
 /*! \brief The padded copy of input row h of a plane: made now unless the ring has it. */
-TVMRT_INLINE const uint8_t* tvmrt_conv_i8_padded_row(tvmrt_conv_i8_walk* w, int32_t plane,
-                                                     int32_t h, int32_t slot) {
+static inline const uint8_t* tvmrt_conv_i8_padded_row(tvmrt_conv_i8_walk* w, int32_t plane,
+                                                      int32_t h, int32_t slot) {
   const tvmrt_conv_i8* c = w->conv;
   int32_t from = h;
   if (c->kernel[0] > 1) { /* rows of several planes: none is kept */
@@ -331,7 +331,7 @@ TVMRT_INLINE const uint8_t* tvmrt_conv_i8_padded_row(tvmrt_conv_i8_walk* w, int3
 }
 
 /*! \brief Where the segments of output row `row` start; `row` counts [batch][depth][height]. */
-TVMRT_INLINE void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row) {
+static inline void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row) {
   const tvmrt_conv_i8* c = w->conv;
   int32_t taps = tvmrt_conv_i8_per_tap(c) ? c->kernel[2] : 1;
   int64_t tap_step =
@@ -364,8 +364,8 @@ TVMRT_INLINE void tvmrt_conv_i8_set_segments(tvmrt_conv_i8_walk* w, int32_t row)
 
 /*! \brief Copies the windows of a chunk for one group: [pixel][kd][kh][kw][channel of the group],
  * then zeros. */
-TVMRT_INLINE void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
-                                       int32_t pixels, int32_t group) {
+static inline void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                        int32_t pixels, int32_t group) {
   const tvmrt_conv_i8* c = w->conv;
   const int32_t channels = c->in_c / c->groups;
   int32_t top = row % c->out[1] * c->stride[1] - c->pad[1];
@@ -389,8 +389,8 @@ TVMRT_INLINE void tvmrt_conv_i8_gather(tvmrt_conv_i8_walk* w, int32_t row, int32
 }
 
 /*! \brief Element offset of an output pixel. */
-TVMRT_INLINE int64_t tvmrt_conv_i8_y_offset(const tvmrt_conv_i8_walk* w, int32_t row,
-                                            int32_t pixel) {
+static inline int64_t tvmrt_conv_i8_y_offset(const tvmrt_conv_i8_walk* w, int32_t row,
+                                             int32_t pixel) {
   const tvmrt_conv_i8* c = w->conv;
   int64_t batch = row / c->out[1] / c->out[0];
   return batch * c->y_stride[0] + row / c->out[1] % c->out[0] * c->y_stride[1] +
@@ -398,22 +398,22 @@ TVMRT_INLINE int64_t tvmrt_conv_i8_y_offset(const tvmrt_conv_i8_walk* w, int32_t
 }
 
 /*! \brief Bytes from the starts of the segments to the window of a row's pixel, for one group. */
-TVMRT_INLINE int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_t pixel,
-                                            int32_t group) {
+static inline int64_t tvmrt_conv_i8_x_offset(const tvmrt_conv_i8_walk* w, int32_t pixel,
+                                             int32_t group) {
   if (w->mode == TVMRT_CONV_I8_GATHER) return 0;
   return pixel * w->args.x_step + (int64_t)group * (w->conv->in_c / w->conv->groups);
 }
 
 /*! \brief 1 if any of n numbers is not 0. */
-TVMRT_INLINE int tvmrt_i8_any(const int32_t* v, int32_t n) {
+static inline int tvmrt_i8_any(const int32_t* v, int32_t n) {
   int32_t any = 0;
   for (int32_t i = 0; i < n; i++) any |= v[i];
   return any != 0;
 }
 
 /*! \brief All pixels of a chunk for one block of channels. */
-TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
-                                      int32_t pixels, int32_t block) {
+static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                       int32_t pixels, int32_t block) {
   const tvmrt_conv_i8* c = w->conv;
   const tvmrt_conv_i8_data* data = w->data;
   const int32_t group = block / w->blocks;
@@ -457,8 +457,8 @@ TVMRT_INLINE void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32_
 }
 
 /*! \brief Hands the sums of some blocks of one group to the epilogue. */
-TVMRT_INLINE void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
-                                       int32_t pixels, int32_t block0, int32_t block1) {
+static inline void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                        int32_t pixels, int32_t block0, int32_t block1) {
   const tvmrt_conv_i8* c = w->conv;
   int32_t group = block0 / w->blocks;
   int32_t in_group = block0 % w->blocks * tvmrt_conv_i8_block_channels(c);
@@ -479,8 +479,8 @@ TVMRT_INLINE void tvmrt_conv_i8_finish(const tvmrt_conv_i8_walk* w, int32_t row,
 }
 
 /*! \brief One chunk of pixels for the blocks [block0, block1). */
-TVMRT_INLINE void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
-                                      int32_t block0, int32_t block1) {
+static inline void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_t first,
+                                       int32_t block0, int32_t block1) {
   int32_t pixels = w->width - first < w->chunk ? w->width - first : w->chunk;
   int32_t begin = block0;
   int32_t group = -1;
@@ -501,28 +501,43 @@ TVMRT_INLINE void tvmrt_conv_i8_chunk(tvmrt_conv_i8_walk* w, int32_t row, int32_
   }
 }
 
-/*! \brief The chunks [chunk0, chunk1) for the blocks [block0, block1), on this thread. */
+/*! \brief One of the shares into which a convolution is cut. */
+typedef struct tvmrt_conv_i8_share {
+  int32_t index, count;
+  int32_t by_channels; /* 1: the blocks of channels are shared out, 0: the pixels */
+} tvmrt_conv_i8_share;
+
+/*! \brief Computes one share on this thread. \return 0, or -1 with a text if out of memory. */
 static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
-                                     int64_t chunk0, int64_t chunk1, int32_t block0,
-                                     int32_t block1) {
+                                     tvmrt_conv_i8_share share) {
   tvmrt_conv_i8_walk w;
   void* scratch;
-  int32_t at_once;
+  int32_t chunk0 = 0, chunk1, block0 = 0, block1, at_once;
   tvmrt_conv_i8_plan(&w, c, data);
+  chunk1 = w.rows * w.chunks;
+  block1 = c->groups * w.blocks;
+  if (share.by_channels) {
+    block0 = (int32_t)((int64_t)block1 * share.index / share.count);
+    block1 = (int32_t)((int64_t)block1 * (share.index + 1) / share.count);
+  } else if (share.count > 1) {
+    chunk0 = (int32_t)((int64_t)chunk1 * share.index / share.count);
+    chunk1 = (int32_t)((int64_t)chunk1 * (share.index + 1) / share.count);
+  }
+  if (chunk0 == chunk1 || block0 == block1) return 0;
   if (tvmrt_conv_i8_alloc(&w, &scratch) != 0) return -1;
   at_once =
       (int32_t)(TVMRT_I8_WEIGHTS_IN_CACHE / (w.channel_bytes * tvmrt_conv_i8_block_channels(c)));
   if (at_once < 1) at_once = 1;
   for (int32_t b = block0; b < block1; b += at_once) {
-    int32_t end = block1 - b < at_once ? block1 : b + at_once;
+    const int32_t end = block1 - b < at_once ? block1 : b + at_once;
     int32_t row = -1;
     w.plane = -1;
-    for (int64_t chunk = chunk0; chunk < chunk1; chunk++) {
-      if ((int32_t)(chunk / w.chunks) != row) {
-        row = (int32_t)(chunk / w.chunks);
+    for (int32_t chunk = chunk0; chunk < chunk1; chunk++) {
+      if (chunk / w.chunks != row) {
+        row = chunk / w.chunks;
         tvmrt_conv_i8_set_segments(&w, row);
       }
-      tvmrt_conv_i8_chunk(&w, row, (int32_t)(chunk % w.chunks) * w.chunk, b, end);
+      tvmrt_conv_i8_chunk(&w, row, chunk % w.chunks * w.chunk, b, end);
     }
   }
   return TVMBackendFreeWorkspace(kDLCPU, 0, scratch);
@@ -531,50 +546,46 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
 typedef struct tvmrt_conv_i8_job {
   const tvmrt_conv_i8* conv;
   const tvmrt_conv_i8_data* data;
-  int64_t chunks;
-  int32_t blocks;
-  int32_t by_channels; /* tasks share out the blocks of channels rather than the pixels */
+  int32_t by_channels;
 } tvmrt_conv_i8_job;
 
 static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_conv_i8_job* job = (const tvmrt_conv_i8_job*)closure;
-  int64_t extent = job->by_channels ? job->blocks : job->chunks;
-  int64_t begin = extent * task / env->num_task;
-  int64_t end = extent * (task + 1) / env->num_task;
-  if (begin == end) return 0;
-  if (job->by_channels)
-    return tvmrt_conv_i8_part(job->conv, job->data, 0, job->chunks, (int32_t)begin, (int32_t)end);
-  return tvmrt_conv_i8_part(job->conv, job->data, begin, end, 0, job->blocks);
+  const tvmrt_conv_i8_share share = {task, env->num_task, job->by_channels};
+  return tvmrt_conv_i8_part(job->conv, job->data, share);
+}
+
+/*! \brief Shares a convolution out among the workers where it is worth it. */
+static inline int tvmrt_conv_i8_launch(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
+  const int64_t inputs = (int64_t)c->batch * c->in[0] * c->in[1] * c->in[2];
+  const int64_t outputs = (int64_t)c->batch * c->out[0] * c->out[1] * c->out[2];
+  const int64_t each = (int64_t)tvmrt_conv_i8_taps(c) * (c->depthwise ? 1 : c->in_c / c->groups);
+  const int32_t of_block = tvmrt_conv_i8_block_channels(c);
+  const int32_t blocks = c->groups * tvmrt_i8_ceil_div(tvmrt_conv_i8_padded(c), of_block);
+  const int few_rows = c->batch * c->out[0] * c->out[1] < 4 && tvmrt_conv_i8_width(c) < 16 * c->wt;
+  tvmrt_conv_i8_job job = {c, data, 0};
+  /* Each thread reads what is not shared out in full: better the smaller of image and weights. */
+  job.by_channels = blocks >= 4 && (each * c->out_c > inputs * c->in_c || few_rows);
+  /* Four multiply-adds of bytes take the time of one of floats. */
+  return tvmrt_launch(tvmrt_conv_i8_task, &job, outputs * c->out_c * each / 4,
+                      TVMRT_PARALLEL_MIN_MACS);
 }
 
 /*!
  * \brief y = convolution of x.
  *
  * \param c    [in] Shape and tiles; best a `static const` that the compiler sees. Its tiles fit its
- * ob, wt, x_signed. \param data [in] The tensors. x and y do not overlap.
+ *             ob, wt and x_signed.
+ * \param data [in] The tensors. x and y do not overlap.
  *
  * Values:  exact int32 sums (they must fit), then as tile_i8.h says or as the epilogue does.
  * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.
  * Threads: thread-safe; uses the workers of the runtime unless c->threads is 1.
  */
 static inline int tvmrt_conv_i8_run(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data) {
-  tvmrt_conv_i8_walk w;
-  tvmrt_conv_i8_job job;
-  int64_t weights_bytes, macs;
-  tvmrt_conv_i8_plan(&w, c, data);
-  job.conv = c;
-  job.data = data;
-  job.chunks = (int64_t)w.rows * w.chunks;
-  job.blocks = c->groups * w.blocks;
-  if (c->threads == 1) return tvmrt_conv_i8_part(c, data, 0, job.chunks, 0, job.blocks);
-  weights_bytes = w.channel_bytes * w.acc_stride;
-  job.by_channels = job.blocks >= 4 &&
-                    (weights_bytes > (int64_t)c->batch * c->in[0] * c->in[1] * c->in[2] * c->in_c ||
-                     job.chunks < 4);
-  macs = (int64_t)c->batch * c->out[0] * c->out[1] * c->out[2] * c->out_c * tvmrt_conv_i8_taps(c) *
-         (c->depthwise ? 1 : c->in_c / c->groups);
-  /* four multiply-adds of bytes take the time of one of floats */
-  return tvmrt_launch(tvmrt_conv_i8_task, &job, macs / 4, TVMRT_PARALLEL_MIN_MACS);
+  const tvmrt_conv_i8_share all = {0, 1, 0};
+  if (c->threads == 1) return tvmrt_conv_i8_part(c, data, all);
+  return tvmrt_conv_i8_launch(c, data);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_CONV_I8_H_ */

@@ -118,6 +118,8 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_
   const int8_t* weights = a->weights;
   const int64_t step = a->x_step;
   const int32_t run = a->run;
+  /* Where code is to be small, the last quad of a run is one more round of the loop. */
+  const int32_t whole = TVMRT_I8_LANES > 1 ? run - 3 : run;
   TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
     TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) acc[t][o] =
         tvmrt_i8_acc_load(a->bias + o * TVMRT_I8_LANES);
@@ -126,8 +128,9 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_
     const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
     int32_t k = 0;
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = a->segment[s] + offset + t * step;
-    for (; k + 4 <= run; k += 4, weights += ob * TVMRT_I8_QUAD_BYTES) {
-      tvmrt_tile_i8_quad(ob, wt, is_signed, x, k, step, weights, acc);
+    for (; k < whole; k += 4, weights += ob * TVMRT_I8_QUAD_BYTES) {
+      const int32_t at = TVMRT_I8_LANES > 1 || k + 4 <= run ? k : run - 4;
+      tvmrt_tile_i8_quad(ob, wt, is_signed, x, at, step, weights, acc);
     }
     if (k < run) {
       tvmrt_tile_i8_quad(ob, wt, is_signed, x, run - 4, step, weights, acc);
