@@ -133,3 +133,11 @@ def format_seconds(seconds: float) -> str:
 def format_shape(shape: Iterable[Any]) -> str:
     """Return ``1 x 3 x 224 x 224``; ``scalar`` for no dimension."""
     return " x ".join(str(d) for d in shape) or "scalar"
+
+
+def shorten(name: str, width: int = 44) -> str:
+    """Return a long name with its middle left out, so that a table of names can be read."""
+    if len(name) <= width:
+        return name
+    tail = width // 3
+    return f"{name[: width - tail - 1]}…{name[-tail:]}"

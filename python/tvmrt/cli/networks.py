@@ -152,6 +152,58 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
+APART = "alone:"  # put before the name of an output that a node gives on its own
+
+
+def with_nodes_apart(
+    model: onnx.ModelProto, values: Mapping[str, np.ndarray]
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Return a model in which every node works on given values, and its inputs.
+
+    The nodes no longer feed each other: what one reads comes from ``values``, so that an error of
+    one is not an error of all that follow. The outputs are those of the nodes that ``values`` has,
+    their names with APART in front. A tensor that ``values`` lacks (a sequence) still goes from
+    node to node.
+    """
+    import onnx
+    from onnx import helper
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {sparse.values.name for sparse in graph.sparse_initializer}
+    outputs = []
+    for node in graph.node:
+        for position, name in enumerate(node.input):
+            if name and name not in values and name not in constants:
+                node.input[position] = APART + name
+        for position, name in enumerate(node.output):
+            if name:
+                node.output[position] = APART + name
+                outputs += [APART + name] if name in values else []
+    read = _names_read(graph)
+    feeds = {n: v for n, v in values.items() if n in read and n not in constants}
+    del graph.input[:], graph.output[:], graph.value_info[:]
+    for name, value in feeds.items():
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in outputs)
+    return copy, feeds
+
+
+def _names_read(graph: onnx.GraphProto) -> set[str]:
+    """Return the names that nodes read, those of graphs inside nodes included."""
+    names = set()
+    for node in graph.node:
+        names.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                names |= _names_read(attribute.g)
+                names.update(output.name for output in attribute.g.output)
+    return names
+
+
 @dataclass(frozen=True)
 class Expected:
     """A right value, and how far another faithful computation of it came out (0 if unknown)."""

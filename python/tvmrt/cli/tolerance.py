@@ -51,9 +51,8 @@ def _float_errors(actual: np.ndarray, right: np.ndarray) -> np.ndarray:
     a, r = actual.astype(np.float64), right.astype(np.float64)
     with np.errstate(invalid="ignore"):
         errors = np.abs(a - r)
-    errors[(a == r) | (np.isnan(a) & np.isnan(r))] = 0.0
-    errors[np.isnan(errors)] = np.inf
-    return errors
+    same = (a == r) | (np.isnan(a) & np.isnan(r))
+    return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
 
 
 def judge(actual: np.ndarray, right: np.ndarray, noise: float = 0.0) -> Verdict:
@@ -70,12 +69,12 @@ def judge(actual: np.ndarray, right: np.ndarray, noise: float = 0.0) -> Verdict:
     if right.size == 0:
         return Verdict(0.0, 0.0, 0.0)
     if right.dtype.kind in "fV":
-        magnitude = np.abs(right.astype(np.float64))
+        magnitude = np.atleast_1d(np.abs(right.astype(np.float64)))
         finite = magnitude[np.isfinite(magnitude)]
         floor = max(1e-4 * float(finite.max(initial=0.0)), 10 * noise, 1e-6)
         allowed = 1e-3 * np.where(np.isfinite(magnitude), magnitude, 0.0) + floor
-        ratio = _float_errors(actual, right) / allowed
-        worst = int(np.argmax(ratio))
+        ratio = np.atleast_1d(_float_errors(actual, right)) / allowed
+        worst = int(np.argmax(ratio))  # of the flattened array
         return Verdict(error, float(allowed.flat[worst]), float(ratio.flat[worst]))
     eight_bit = right.dtype.itemsize == 1 and right.dtype.kind in "iu"
     allowed = max(1.0, noise) if eight_bit else 1e-3 + 2 * noise

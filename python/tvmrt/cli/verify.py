@@ -52,22 +52,18 @@ def command(
     """Check every node of the ONNX network MODEL against onnxruntime.
 
     The network is compiled twice: as it is, to compare its outputs, and with every tensor between
-    nodes kept, to compare each of those. Without onnxruntime, the reference evaluator of the onnx
-    package is the judge. The exit code is 1 if anything is wrong.
+    nodes kept, to compare what each node makes of what it is given. Without onnxruntime, the
+    reference evaluator of the onnx package is the judge. The exit code is 1 if anything is wrong.
     """
     network = networks.load_model(model)
     bound = options.parse_shapes(shapes)
     inputs = networks.inputs_for(network, bound, inputs_file)
     choices.update(shapes=bound, devices=options.parse_names(devices))
-    parts = {"outputs": network}
-    if not outputs_only:
-        parts["every node"] = networks.with_all_tensors_as_outputs(network)
-    rows = []
     with console.progress(not as_json) as report:
-        for part, observed in parts.items():
-            actual = _run(observed, inputs, threads, {**choices, "progress": report})
-            judge, right = networks.expected_outputs(observed, inputs)
-            rows += _compare(part, observed, actual, right)
+        compiling = {**choices, "progress": report}
+        rows, judge = _check_outputs(network, inputs, threads, compiling)
+        if not outputs_only:
+            rows += _check_nodes(network, inputs, threads, compiling)
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
         tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
@@ -77,6 +73,27 @@ def command(
     return app.WRONG_RESULT if wrong else app.DONE
 
 
+def _check_outputs(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
+) -> tuple[list[Row], str]:
+    """Compare the outputs of the network; return who judged, too."""
+    actual = _run(model, inputs, threads, choices)
+    judge, right = networks.expected_outputs(model, inputs)
+    return _compare("outputs", model, actual, right), judge
+
+
+def _check_nodes(
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
+) -> list[Row]:
+    """Compare what each node makes of what the compiled network gave it."""
+    observed = networks.with_all_tensors_as_outputs(model)
+    actual = _run(observed, inputs, threads, choices)
+    apart, feeds = networks.with_nodes_apart(observed, {**inputs, **actual})
+    _, right = networks.expected_outputs(apart, feeds)
+    by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
+    return _compare("every node", model, actual, by_name)
+
+
 def _run(
     model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
 ) -> dict[str, np.ndarray]:
@@ -84,7 +101,7 @@ def _run(
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         session = compile_session(model, Path(folder), threads, choices)
-        return session.run(inputs)
+        return session.run(session.fit(inputs, "inputs"))
 
 
 def _compare(
@@ -108,7 +125,8 @@ def _print(rows: list[Row], wrong: list[Row], judge: str, show_all: bool) -> Non
     columns = ("part", "tensor", "made by", "dtype", "shape", "error", "allowed", "verdict")
     cells = [
         (
-            row.part, row.tensor, row.made_by, row.dtype, format_shape(row.shape),
+            row.part, console.shorten(row.tensor), console.shorten(row.made_by),
+            row.dtype, format_shape(row.shape),
             f"{row.verdict.error:.3g}", f"{row.verdict.allowed:.3g}",
             "right" if row.verdict.right else f"WRONG {row.verdict.problem}".strip(),
         )

@@ -103,6 +103,48 @@ def test_every_tensor_becomes_an_output_once(model):
     onnx.checker.check_model(kept)
 
 
+def test_nodes_apart_work_on_what_they_are_given(model):
+    """A tensor that is changed shows at the nodes that make and read it, and at no later one."""
+    kept = networks.with_all_tensors_as_outputs(model)
+    inputs = networks.random_inputs([IMAGE])
+    values = networks.run_onnxruntime(kept, inputs, optimise=False)
+    values["relu2_quantised"] = values["relu2_quantised"] ^ np.int8(64)
+    apart, feeds = networks.with_nodes_apart(kept, {**inputs, **values})
+    alone = networks.run_onnxruntime(apart, feeds, optimise=False)
+    wrong = [
+        name for name, value in alone.items()
+        if not np.array_equal(value, values[name[len(networks.APART) :]])
+    ]  # fmt: skip
+    assert wrong == [f"{networks.APART}relu2_quantised", f"{networks.APART}relu2_dequantised"]
+
+
+def test_nodes_apart_reach_into_branches():
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("x", "y")]
+    flag = helper.make_tensor_value_info("flag", TensorProto.BOOL, [])
+    inner = helper.make_tensor_value_info("inner", TensorProto.FLOAT, [2])
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["doubled"], ["inner"])], name, [], [inner]
+        )
+        for name, op in [("then", "Relu"), ("else", "Neg")]
+    }
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["doubled"]),
+        helper.make_node("If", ["flag"], ["y"], **branches),
+    ]
+    graph = helper.make_graph(nodes, "g", [values[0], flag], [values[1]])
+    opset = [helper.make_opsetid("", 17)]
+    kept = networks.with_all_tensors_as_outputs(
+        helper.make_model(graph, opset_imports=opset, ir_version=8)
+    )
+    x = np.array([-1, 2], np.float32)
+    known = {"x": x, "flag": np.array(False), "doubled": 10 * x, "y": x}
+    apart, feeds = networks.with_nodes_apart(kept, known)
+    alone = networks.run_onnxruntime(apart, feeds, optimise=False)
+    np.testing.assert_array_equal(alone[f"{networks.APART}doubled"], 2 * x)
+    np.testing.assert_array_equal(alone[f"{networks.APART}y"], -10 * x)
+
+
 @pytest.mark.parametrize("hide_onnxruntime", [False, True], ids=["onnxruntime", "onnx"])
 def test_both_judges_agree_with_each_other(digits, monkeypatch, hide_onnxruntime):
     onnxruntime = pytest.importorskip("onnxruntime")

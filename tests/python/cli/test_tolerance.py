@@ -71,6 +71,13 @@ def test_other_shape_or_type_is_wrong(actual, problem):
     assert (verdict.right, verdict.problem) == (False, problem)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.int64, np.bool_])
+def test_scalars_are_judged_like_arrays(dtype):
+    assert judge(np.array(1, dtype), np.array(1, dtype)).right
+    off = np.array(3, dtype) if dtype is np.int8 else np.array(0, dtype)
+    assert not judge(off, np.array(1, dtype)).right
+
+
 def test_empty_results_are_right():
     assert judge(np.zeros((0, 3)), np.zeros((0, 3))).right
     assert difference(np.zeros(0), np.zeros(0)) == 0.0
