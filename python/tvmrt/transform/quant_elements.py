@@ -179,18 +179,26 @@ def _table(b: Builder, node: Node, uses: Uses) -> Value | None:
         for value in each.inputs:
             if value.is_constant and value.type.size == 1:
                 continue
-            if value.dtype.name in BYTES and (source is None or value is source):
-                source = value
-            elif value.producer is None:
-                return None
-            else:
+            if value.dtype.name not in BYTES or _is_bound(value):
+                if value.producer is None:
+                    return None
                 stack.append(value.producer)
+            elif source in (None, value):
+                source = value
+            else:
+                return None
     if source is None or source.shape != node.output.shape:
         return None
     entries = _entries(node, source)
     b.sources = tuple(dict.fromkeys(s for n in reversed(nodes) for s in n.sources))
     table = b.const(entries.view(np.uint8), f"{node.name}_table")
     return b.emit("table", [source, table], node.name, to=node.output.dtype.name)
+
+
+def _is_bound(value: Value) -> bool:
+    """Whether bytes are other bytes with a bound."""
+    node = value.producer
+    return node is not None and node.op in ("max", "min")
 
 
 def _entries(node: Node, source: Value) -> np.ndarray:

@@ -154,10 +154,10 @@ def conv_with_conversions(net: Net, layer: str, types: str, bias: str, after, re
 @pytest.mark.parametrize("types", TYPES)
 def test_convolutions(tmp_path, types):
     net = Net(6)
-    for layer in LAYERS:
-        for bias in ("int", "none"):
-            y = conv_with_conversions(net, layer, types, bias, lambda net, y: y)
-            net.output(y, f"{layer} bias {bias}")
+    for number, layer in enumerate(LAYERS):
+        bias = ("int", "none")[number % 2]
+        y = conv_with_conversions(net, layer, types, bias, lambda net, y: y)
+        net.output(y, f"{layer} bias {bias}")
     net.check(tmp_path)
 
 
@@ -188,7 +188,7 @@ def test_work_between_convolution_and_quantisation(tmp_path, bias):
 @pytest.mark.parametrize("bias", ["int", "float", "none"])
 def test_convolutions_with_float_results(tmp_path, bias):
     net = Net(8)
-    for layer in LAYERS:
+    for layer in ("3x3", "depthwise", "grouped", "1-d"):
         y = conv_with_conversions(net, layer, "s8-s8", bias, AFTER["relu"], None)
         net.output(y, layer)
     net.check(tmp_path)
@@ -228,6 +228,23 @@ def test_residual_blocks(tmp_path):
     net.output(net.quantize(direct, scalar(0.1), zero("int8", 1)), "sum before quantisation")
     # a step of an inner tensor is up to two of the sum
     net.check(tmp_path, steps=2)
+
+
+def test_convolutions_write_into_a_concatenation(tmp_path):
+    net = Net(24)
+    x = net.dequantize(net.input(net.bytes("int8", 1, 12, 9, 9)), scalar(0.05), zero("int8", 4))
+    parts = []
+    for channels in (20, 7, 16):
+        w = net.bytes("int8", channels, 12, 3, 3)
+        w = net.dequantize(w, scalar(0.004), zero("int8"))
+        y = net.node("Relu", net.node("Conv", x, w, pads=[1, 1, 1, 1]))
+        y = net.quantize(y, scalar(0.06), zero("int8", -128))
+        parts.append(net.dequantize(y, scalar(0.06), zero("int8", -128)))
+    y = net.node("Concat", *parts, axis=1)
+    w = net.dequantize(net.bytes("int8", 10, 43, 1, 1), scalar(0.003), zero("int8"))
+    y = net.node("LeakyRelu", net.node("Conv", y, w), alpha=0.3)
+    net.output(net.quantize(y, scalar(0.1), zero("int8", 9)))
+    net.check(tmp_path)
 
 
 # What stands between convolutions.
@@ -333,20 +350,20 @@ def test_batched_and_computed_factors(tmp_path):
 
 def test_qlinear_conv(tmp_path):
     net = Net(16, 13)
-    for layer, (shape, weights, attrs) in LAYERS.items():
-        for types, (kind, point, w_kind, w_point) in TYPES.items():
-            channels, taps = weights[0], int(np.prod(weights[1:]))
-            per_channel = types != "u8-u8"
-            w_scale = net.rng.uniform(0.005, 0.02, channels if per_channel else ())
-            w_zero = np.full(w_scale.shape, w_point, w_kind)
-            x = net.input(net.bytes(kind, *shape))
-            y = net.node(
-                "QLinearConv", x, scalar(0.03), zero(kind, point),
-                net.bytes(w_kind, *weights), w_scale.astype(np.float32), w_zero,
-                scalar(0.04 * np.sqrt(taps)), zero(kind, point),
-                net.rng.integers(-3000, 3000, channels).astype(np.int32), **attrs,
-            )  # fmt: skip
-            net.output(y, f"{layer} {types}")
+    for number, (layer, (shape, weights, attrs)) in enumerate(LAYERS.items()):
+        types = list(TYPES)[number % len(TYPES)]
+        kind, point, w_kind, w_point = TYPES[types]
+        channels, taps = weights[0], int(np.prod(weights[1:]))
+        w_scale = net.rng.uniform(0.005, 0.02, () if types == "u8-u8" else channels)
+        w_zero = np.full(w_scale.shape, w_point, w_kind)
+        x = net.input(net.bytes(kind, *shape))
+        y = net.node(
+            "QLinearConv", x, scalar(0.03), zero(kind, point),
+            net.bytes(w_kind, *weights), w_scale.astype(np.float32), w_zero,
+            scalar(0.04 * np.sqrt(taps)), zero(kind, point),
+            net.rng.integers(-3000, 3000, channels).astype(np.int32), **attrs,
+        )  # fmt: skip
+        net.output(y, f"{layer} {types}")
     net.check(tmp_path)
 
 

@@ -82,7 +82,7 @@ def emit_rows(
     operands = _operands(f, step, product, after, order, known)
     f.include("scalar_quant.h")
     f.define(_one(f, name, product, after, operands, known))
-    f.define(_rows(f, name, product, after, operands, lanes))
+    f.define(_rows(f, name, product, after, operands, lanes, bool(step.in_place)))
     if not operands:
         return name, "NULL"
     pointers = ", ".join(o.pointer for o in operands)
@@ -187,7 +187,7 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
 # The function of rows.
 
 
-def _rows(f, name, product, after, operands, lanes: int) -> str:
+def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
     result = _result(product, after)
     taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
     inner = _writer(f, name, [*taken, *(o.member for o in operands)])
@@ -204,7 +204,10 @@ def _rows(f, name, product, after, operands, lanes: int) -> str:
             inner.line(operand.declaration())
     with inner.block("for (int p = 0; p < rows->pixels; ++p)"):
         inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
-        inner.line(f"{result.dtype.c} *row = ({result.dtype.c} *)rows->y + p * rows->y_stride;")
+        # an operand in the result's own place is read before the element is written
+        row = "*row" if in_place else "*restrict row"
+        place = f"({result.dtype.c} *)rows->y + p * rows->y_stride"
+        inner.line(f"{result.dtype.c} {row} = {place};")
         if any(o.pixel for o in operands):
             inner.line("const int64_t pixel = rows->pixel + p * rows->pixel_step;")
         for operand in operands:
@@ -225,41 +228,43 @@ def _context(name: str, operands: Sequence[Operand]) -> list[str]:
 
 def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
     """The loops over channels: whole vectors, then what is left."""
-
-    def call(c: str, vectors: bool) -> str:
-        elements = [f"{o.name}[i]" if vectors and o.widened else o.element(c) for o in operands]
-        return f"{name}_one({', '.join([f'acc[{c}]', *elements])})"
-
-    first = "int c = 0"
-    if lanes >= 4 and result.dtype.bits != 64:
-        inner.line(f"{first};")
-        first = ""
-        _print_vectors(inner, operands, result, lanes, call)
     cast = "" if register_type(result.dtype) == result.dtype.c else f"({result.dtype.c})"
-    with inner.block(f"for ({first}; c < channels; ++c)"):
-        inner.line(f"row[c] = {cast}{call('c', False)};")
+    vectors = lanes >= 4 and result.dtype.bits != 64
+    if vectors:
+        inner.line("int c = 0;")
+        _print_vectors(inner, name, operands, result, lanes)
+    start = "" if vectors else "int c = 0"
+    with inner.block(f"for ({start}; c < channels; ++c)"):
+        arguments = ["acc[c]", *(o.element("c") for o in operands)]
+        _print_call(inner, f"row[c] = {cast}{name}_one", arguments)
 
 
-def _print_vectors(inner: FunctionWriter, operands, result: Value, lanes: int, call) -> None:
+def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
+    """Bytes are widened in front of the loop and narrowed behind it."""
     narrow = result.dtype.bits == 8
+    cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
+    widened = [o for o in operands if o.widened]
+    if narrow or widened:
+        inner.include("quant_lanes.h")
     with inner.block(f"for (; c + {lanes} <= channels; c += {lanes})"):
-        for operand in operands:
-            if operand.widened:
-                inner.include("quant_lanes.h")
-                inner.line(f"int32_t {operand.name}[{lanes}];")
-                widen = f"tvmrt_widen_{operand.dtype.name}_{lanes}"
-                inner.line(f"{widen}({operand.name}, {operand.member} + c);")
-        target = "v[i]" if narrow else "row[c + i]"
+        for operand in widened:
+            inner.line(f"int32_t {operand.name}[{lanes}];")
+            widen = f"tvmrt_widen_{operand.dtype.name}_{lanes}"
+            inner.line(f"{widen}({operand.name}, {operand.member} + c);")
         if narrow:
-            inner.include("quant_lanes.h")
             inner.line(f"int32_t v[{lanes}];")
-        inner.line("#pragma GCC ivdep")
-        cast = (
-            ""
-            if narrow or register_type(result.dtype) == result.dtype.c
-            else (f"({result.dtype.c})")
-        )
+        elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
         with inner.block(f"for (int i = 0; i < {lanes}; ++i)"):
-            inner.line(f"{target} = {cast}{call('c + i', True)};")
+            target = "v[i]" if narrow else "row[c + i]"
+            _print_call(inner, f"{target} = {cast}{name}_one", ["acc[c + i]", *elements])
         if narrow:
             inner.line(f"tvmrt_narrow_{lanes}(row + c, v);")
+
+
+def _print_call(inner: FunctionWriter, head: str, arguments: Sequence[str]) -> None:
+    text = f"{head}({', '.join(arguments)});"
+    if len(text) <= 90:
+        inner.line(text)
+        return
+    inner.line(f"{head}(")
+    inner.line(f"    {', '.join(arguments)});")
