@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # other, so that every way of sharing the work is checked without threads.
 BACKEND = r"""
 #include <stdlib.h>
+#include <string.h>
 #ifndef TASKS
 #define TASKS 1
 #endif
@@ -32,6 +33,12 @@ int TVMBackendFreeWorkspace(int type, int id, void* memory) {
   (void)type, (void)id;
   free(memory);
   return 0;
+}
+static char last_error[256];
+const char* last_error_text(void);
+const char* last_error_text(void) { return last_error; }
+void TVMPackedFuncSetLastError(const char* message) {
+  strncpy(last_error, message, sizeof(last_error) - 1);
 }
 int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* closure, int count) {
   TVMParallelGroupEnv env = {0, TASKS};

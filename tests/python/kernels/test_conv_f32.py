@@ -216,3 +216,16 @@ def test_conv_equals_numpy(case: Case, build: str, build_folder: Path) -> None:
     assert kb.guards_intact(y_whole)
     assert (y_memory[..., oc:] == 7.0).all()
     np.testing.assert_allclose(y_memory[..., :oc], expected, **ref.tolerance(case.window))
+
+
+def test_widths_that_do_not_cover_a_row_are_an_error(build_folder: Path) -> None:
+    case = Case("3x3", (1, 4, 7), (2, 4))
+    tiles = packing.Tiles(1, 2, (4, 2))
+    lines = ["#include <math.h>", "#include <tvm/runtime/kernels/conv_f32.h>"]
+    text = "\n".join([*lines, *tiles.definitions(), function(0, case, tiles)])
+    library = kb.build(build_folder, text, ["-O1"])
+    library.last_error_text.restype = kb.ctypes.c_char_p
+    x, y = np.zeros((4, 7, 2), np.float32), np.zeros((4, 7, 4), np.float32)
+    w = packing.pack_conv(np.zeros((4, 2, 1, 3, 3), np.float32), tiles)
+    assert library.run_0(*(kb.pointer(array) for array in (x, w, None, None, y, None))) == -1
+    assert b"do not cover a row" in library.last_error_text()

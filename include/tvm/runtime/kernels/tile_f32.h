@@ -32,6 +32,7 @@
 #define TVM_RUNTIME_KERNELS_TILE_F32_H_
 
 #include <stddef.h>
+#include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/kernels/simd.h>
 
 /*!
@@ -236,7 +237,11 @@ static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t
   int choice = 0;
   for (int64_t t = begin; t < end; t += tiles->width[choice]) {
     while (choice < TVMRT_TILE_WIDTHS && tiles->width[choice] > end - t) choice++;
-    if (choice == TVMRT_TILE_WIDTHS || tiles->width[choice] <= 0) return -1;
+    if (choice == TVMRT_TILE_WIDTHS || tiles->width[choice] <= 0) {
+      TVMPackedFuncSetLastError(
+          "float kernel: the tile widths do not cover a row; choose them with choose_tiles()");
+      return -1;
+    }
     float* out = row->out + t * row->tile.out_stride;
     const float* residual = row->residual ? row->residual + t * row->tile.residual_stride : NULL;
     for (int c = c_begin; c < c_end; c += block) {
