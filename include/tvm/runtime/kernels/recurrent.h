@@ -16,7 +16,7 @@
  * A cell is instantiated once a file for each choice of activations, which are functions or macros
  * of one float that compilers can vectorise:
  *
- *   TVMRT_DEFINE_LSTM_F32(my_lstm, tvmrt_sigmoid_f32, tvmrt_tanh_f32, tvmrt_tanh_f32)
+ *   TVMRT_DEFINE_LSTM_F32(my_lstm, tvmrt_sigmoid_f32, tvmrt_tanh_f32, tvmrt_tanh_f32, 0)
  *   TVMRT_DEFINE_GRU_F32(my_gru, tvmrt_sigmoid_f32, tvmrt_tanh_f32)
  *   TVMRT_DEFINE_RNN_F32(my_rnn, tvmrt_tanh_f32)
  *
@@ -144,31 +144,32 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
 }
 
 /*!
- * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output):
+ * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output), with
+ * peepholes where P is 1 and without where it is 0:
  *
  *   int NAME(layer, tiles, job, input_forget)
  *
- * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f, or NULL), lengths (steps of each
+ * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f), lengths (steps of each
  * row, or NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of
  * batch * 4 * hidden floats). No two may overlap. input_forget: the forget gate is 1 - i.
  * Returns 0, or -1 where the tiles do not cover the batch.
  */
 /* clang-format off */
-#define TVMRT_DEFINE_LSTM_F32(NAME, F, G, H)                                                       \
-  /* Units [0, n) of a row; the gates of x, s and p lie `gap` apart. */                            \
-  TVMRT_INLINE void NAME##_block(int n, int gap, float clip, int input_forget,                     \
+#define TVMRT_DEFINE_LSTM_F32(NAME, F, G, H, P)                                                    \
+  /* A vector of units; the gates of x, s and p lie `gap` apart. */                                \
+  TVMRT_INLINE void NAME##_block(int gap, float clip, int input_forget,                            \
                                  const float* TVMRT_RESTRICT x, const float* TVMRT_RESTRICT s,     \
                                  const float* TVMRT_RESTRICT p, float* TVMRT_RESTRICT c,           \
                                  float* TVMRT_RESTRICT h) {                                        \
-    for (int j = 0; j < n; j++) {                                                                  \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
       const float old = c[j];                                                                      \
-      const float ui = x[j] + s[j] + (p ? p[j] * old : 0.0f);                                      \
-      const float uf = x[2 * gap + j] + s[2 * gap + j] + (p ? p[2 * gap + j] * old : 0.0f);        \
+      const float ui = x[j] + s[j] + ((P) ? p[j] * old : 0.0f);                                    \
+      const float uf = x[2 * gap + j] + s[2 * gap + j] + ((P) ? p[2 * gap + j] * old : 0.0f);      \
       const float uc = x[3 * gap + j] + s[3 * gap + j];                                            \
       const float in = F(TVMRT_RECURRENT_CLIP(ui, clip));                                          \
       const float keep = input_forget ? 1.0f - in : F(TVMRT_RECURRENT_CLIP(uf, clip));             \
       const float cell = keep * old + in * G(TVMRT_RECURRENT_CLIP(uc, clip));                      \
-      const float uo = x[gap + j] + s[gap + j] + (p ? p[gap + j] * cell : 0.0f);                   \
+      const float uo = x[gap + j] + s[gap + j] + ((P) ? p[gap + j] * cell : 0.0f);                 \
       c[j] = cell;                                                                                 \
       h[j] = F(TVMRT_RECURRENT_CLIP(uo, clip)) * H(cell);                                          \
     }                                                                                              \
@@ -176,16 +177,19 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   TVMRT_NOINLINE void NAME##_row(int hidden, float clip, int input_forget, const float* x,         \
                                  const float* s, const float* p, float* c, float* h) {             \
     const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    NAME##_block(whole, hidden, clip, input_forget, x, s, p, c, h);                                \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_block(hidden, clip, input_forget, x + j, s + j,                                       \
+                   (P) ? p + j : NULL, c + j, h + j);                                              \
+    }                                                                                              \
     if (tail) {                                                                                    \
       float xt[4 * TVMRT_RECURRENT_LANES], st[4 * TVMRT_RECURRENT_LANES];                          \
       float pt[3 * TVMRT_RECURRENT_LANES], ct[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];   \
       tvmrt_recurrent_f32_load(xt, x + whole, hidden, 4, tail);                                    \
       tvmrt_recurrent_f32_load(st, s + whole, hidden, 4, tail);                                    \
       tvmrt_recurrent_f32_load(ct, c + whole, hidden, 1, tail);                                    \
-      if (p) tvmrt_recurrent_f32_load(pt, p + whole, hidden, 3, tail);                             \
-      NAME##_block(TVMRT_RECURRENT_LANES, TVMRT_RECURRENT_LANES, clip, input_forget, xt, st,       \
-                   p ? pt : NULL, ct, ht);                                                         \
+      if (P) tvmrt_recurrent_f32_load(pt, p + whole, hidden, 3, tail);                             \
+      NAME##_block(TVMRT_RECURRENT_LANES, clip, input_forget, xt, st,                              \
+                   (P) ? pt : NULL, ct, ht);                                                       \
       tvmrt_recurrent_f32_store(c + whole, ct, tail);                                              \
       tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
@@ -225,24 +229,26 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
  * job->sums: scratch memory of batch * 4 * hidden floats. The rest is as for the LSTM.
  */
 #define TVMRT_DEFINE_GRU_F32(NAME, F, G)                                                           \
-  /* The gates z and r replace their sums; h, or the hidden gate's sum, is scaled by r. */         \
-  TVMRT_INLINE void NAME##_gates(int n, int gap, float clip, const float* TVMRT_RESTRICT x,        \
+  /* A vector of units: gate z replaces its sum, gate r scales h or the hidden gate's sum. */      \
+  TVMRT_INLINE void NAME##_gates(int gap, float clip, const float* TVMRT_RESTRICT x,               \
                                  float* TVMRT_RESTRICT s, const float* TVMRT_RESTRICT h,           \
                                  float* TVMRT_RESTRICT scaled) {                                   \
-    for (int j = 0; j < n; j++) {                                                                  \
+    float update[TVMRT_RECURRENT_LANES], reset[TVMRT_RECURRENT_LANES];                             \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
       const float uz = x[j] + s[j], ur = x[gap + j] + s[gap + j];                                  \
-      s[j] = F(TVMRT_RECURRENT_CLIP(uz, clip));                                                    \
-      s[gap + j] = F(TVMRT_RECURRENT_CLIP(ur, clip));                                              \
+      update[j] = F(TVMRT_RECURRENT_CLIP(uz, clip));                                               \
+      reset[j] = F(TVMRT_RECURRENT_CLIP(ur, clip));                                                \
     }                                                                                              \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) s[j] = update[j];                              \
     if (scaled) {                                                                                  \
-      for (int j = 0; j < n; j++) scaled[j] = s[gap + j] * h[j];                                   \
+      for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) scaled[j] = reset[j] * h[j];                 \
     } else {                                                                                       \
-      for (int j = 0; j < n; j++) s[2 * gap + j] *= s[gap + j];                                    \
+      for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) s[2 * gap + j] *= reset[j];                  \
     }                                                                                              \
   }                                                                                                \
-  TVMRT_INLINE void NAME##_update(int n, int gap, float clip, const float* TVMRT_RESTRICT x,       \
+  TVMRT_INLINE void NAME##_update(int gap, float clip, const float* TVMRT_RESTRICT x,              \
                                   const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {        \
-    for (int j = 0; j < n; j++) {                                                                  \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
       const float u = x[2 * gap + j] + s[2 * gap + j], old = h[j];                                 \
       const float now = G(TVMRT_RECURRENT_CLIP(u, clip));                                          \
       h[j] = now + s[j] * (old - now);                                                             \
@@ -251,7 +257,10 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   TVMRT_NOINLINE void NAME##_reset(int hidden, float clip, const float* x, float* s,               \
                                    const float* h, float* scaled) {                                \
     const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    NAME##_gates(whole, hidden, clip, x, s, h, scaled);                                            \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_gates(hidden, clip, x + j, s + j, h + j,                                              \
+                   scaled ? scaled + j : NULL);                                                    \
+    }                                                                                              \
     if (tail) {                                                                                    \
       float xt[2 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
       float ht[TVMRT_RECURRENT_LANES], out[TVMRT_RECURRENT_LANES];                                 \
@@ -259,7 +268,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
       tvmrt_recurrent_f32_load(xt, x + whole, hidden, 2, tail);                                    \
       tvmrt_recurrent_f32_load(st, s + whole, hidden, gates, tail);                                \
       tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
-      NAME##_gates(TVMRT_RECURRENT_LANES, TVMRT_RECURRENT_LANES, clip, xt, st, ht,                 \
+      NAME##_gates(TVMRT_RECURRENT_LANES, clip, xt, st, ht,                                        \
                    scaled ? out : NULL);                                                           \
       for (int g = 0; g < gates; g++) {                                                            \
         tvmrt_recurrent_f32_store(s + g * hidden + whole, st + g * TVMRT_RECURRENT_LANES, tail);   \
@@ -270,14 +279,16 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
                                  float* h) {                                                       \
     const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    NAME##_update(whole, hidden, clip, x, s, h);                                                   \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_update(hidden, clip, x + j, s + j, h + j);                                            \
+    }                                                                                              \
     if (tail) {                                                                                    \
       float xt[3 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
       float ht[TVMRT_RECURRENT_LANES];                                                             \
       tvmrt_recurrent_f32_load(xt, x + whole, hidden, 3, tail);                                    \
       tvmrt_recurrent_f32_load(st, s + whole, hidden, 3, tail);                                    \
       tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
-      NAME##_update(TVMRT_RECURRENT_LANES, TVMRT_RECURRENT_LANES, clip, xt, st, ht);               \
+      NAME##_update(TVMRT_RECURRENT_LANES, clip, xt, st, ht);                                      \
       tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
   }                                                                                                \
@@ -319,9 +330,9 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
  * job->sums: scratch memory of batch * hidden floats. The rest is as for the LSTM.
  */
 #define TVMRT_DEFINE_RNN_F32(NAME, F)                                                              \
-  TVMRT_INLINE void NAME##_block(int n, float clip, const float* TVMRT_RESTRICT x,                 \
+  TVMRT_INLINE void NAME##_block(float clip, const float* TVMRT_RESTRICT x,                        \
                                  const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {         \
-    for (int j = 0; j < n; j++) {                                                                  \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
       const float u = x[j] + s[j];                                                                 \
       h[j] = F(TVMRT_RECURRENT_CLIP(u, clip));                                                     \
     }                                                                                              \
@@ -329,12 +340,14 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
   TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
                                  float* h) {                                                       \
     const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
-    NAME##_block(whole, clip, x, s, h);                                                            \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_block(clip, x + j, s + j, h + j);                                                     \
+    }                                                                                              \
     if (tail) {                                                                                    \
       float xt[TVMRT_RECURRENT_LANES], st[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];       \
       tvmrt_recurrent_f32_load(xt, x + whole, hidden, 1, tail);                                    \
       tvmrt_recurrent_f32_load(st, s + whole, hidden, 1, tail);                                    \
-      NAME##_block(TVMRT_RECURRENT_LANES, clip, xt, st, ht);                                       \
+      NAME##_block(clip, xt, st, ht);                                                              \
       tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
     }                                                                                              \
   }                                                                                                \

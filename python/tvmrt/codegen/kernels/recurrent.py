@@ -90,8 +90,8 @@ class RecurrentLowering(Lowering):
             f.define(line)
         macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
         short = [name.replace("tvmrt_", "").replace("_f32", "") for name in functions]
-        kernel = "_".join([self.node.op, *short])
-        f.define(f"{macro}({', '.join([kernel, *functions])})")
+        kernel = "_".join([self.node.op, *short, *self.variant])
+        f.define(f"{macro}({', '.join([kernel, *functions, *self.macro_arguments()])})")
         job = self.job(step, f, tiles)
         self._print_layer(step, f)
         f.line(f"static const tvmrt_tiles_f32 tiles = {tiles.initializer()};")
@@ -100,6 +100,15 @@ class RecurrentLowering(Lowering):
             f.line(f"    .{key} = {text},")
         f.line("};")
         f.line(f"return {kernel}({', '.join(['&layer', '&tiles', '&job', *self.extra()])});")
+
+    @property
+    def variant(self) -> list[str]:
+        """Words that tell this instance from others with the same activations."""
+        return []
+
+    def macro_arguments(self) -> list[str]:
+        """Arguments of the defining macro behind the activations."""
+        return []
 
     def extra(self) -> list[str]:
         """Arguments of the kernel behind the job."""
@@ -146,6 +155,13 @@ class LstmLowering(RecurrentLowering):
     """Gates i, o, f, c in one product a step."""
 
     gates = scratch_rows = 4
+
+    @property
+    def variant(self) -> list[str]:
+        return ["peephole"] if self.node.inputs[4] is not None else []
+
+    def macro_arguments(self) -> list[str]:
+        return [str(len(self.variant))]
 
     def job(self, step, f, tiles):
         return {
