@@ -1,0 +1,83 @@
+"""Packing of float weights: the headers' worked examples, and what the choice of tiles promises."""
+
+from __future__ import annotations
+
+import kernel_build as kb
+import numpy as np
+import pytest
+
+packing = kb.packing
+
+MACHINES = {
+    "avx512": packing.Machine(16, 32, 1 << 20),
+    "avx512-split": packing.Machine(16, 32, 1 << 20, True),
+    "avx2": packing.Machine(8, 16),
+    "neon": packing.Machine(4, 32),
+    "plain": packing.Machine(1, 12, 0),
+}
+
+
+def test_pack_conv_is_the_example_of_tile_f32() -> None:
+    w = np.array([100, 200, 300])[:, None, None, None] + np.array([[0, 1], [10, 11]])[:, None]
+    packed = packing.pack_conv(w, packing.Tiles(2, 1, (1,)))
+    block0 = [100, 200, 110, 210, 101, 201, 111, 211]
+    block1 = [300, 0, 310, 0, 301, 0, 311, 0]
+    np.testing.assert_array_equal(packed, block0 + block1)
+
+
+def test_pack_conv_is_the_example_of_conv_f32() -> None:
+    w = np.zeros((64, 64, 3, 3), np.float32)
+    w[40, 5, 1, 2] = 7
+    packed = packing.pack_conv(w, packing.Tiles(16, 2, (14,)))
+    assert np.flatnonzero(packed).tolist() == [1 * 18432 + ((1 * 3 + 2) * 64 + 5) * 32 + 8]
+
+
+def test_pack_depthwise_is_the_example_of_its_header() -> None:
+    w = np.zeros((20, 1, 3, 3), np.float32)
+    w[17, 0, 1, 2] = 7
+    packed = packing.pack_depthwise(w, 16)
+    assert packed.size == 2 * 9 * 16
+    assert np.flatnonzero(packed).tolist() == [(1 * 9 + 1 * 3 + 2) * 16 + 1]
+
+
+def test_pack_matmul_is_the_example_of_its_header() -> None:
+    b = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    packed = packing.pack_matmul(b, packing.Tiles(2, 1, (1,)))
+    np.testing.assert_array_equal(packed, [1, 2, 4, 5, 3, 0, 6, 0])
+
+
+def test_pack_bias_fills_each_group_up() -> None:
+    packed = packing.pack_bias(np.arange(1, 7), packing.Tiles(2, 2, (1,)), groups=2)
+    np.testing.assert_array_equal(packed, [1, 2, 3, 0, 4, 5, 6, 0])
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("pixels", [1, 2, 7, 13, 49, 56, 125, 784, (28, 27), (5, 4)])
+@pytest.mark.parametrize("channels", [1, 10, 24, 64, 144, 1000])
+def test_widths_cover_every_row_within_the_registers(
+    pixels: int | tuple[int, ...], channels: int, machine: packing.Machine
+) -> None:
+    tiles = packing.choose_tiles(pixels, channels, 72, machine)
+    assert 1 <= len(tiles.widths) <= 4
+    assert list(tiles.widths) == sorted(tiles.widths, reverse=True)
+    for row in (pixels,) if isinstance(pixels, int) else pixels:
+        rest = row
+        for width in tiles.widths:
+            rest -= rest // width * width
+        assert rest == 0
+    assert tiles.vectors * max(tiles.widths) + tiles.vectors < machine.registers
+    assert tiles.lanes in (machine.lanes, machine.lanes // 2)
+
+
+ROWS = {
+    "product": ((2, (1, 5, 6), (1, 5, 6), (1, 1, 1), (1, 1, 1), (0, 0, 0)), 60),
+    "stride": ((2, (1, 9, 9), (1, 5, 5), (1, 1, 1), (1, 2, 2), (0, 0, 0)), 5),
+    "window": ((1, (1, 8, 9), (1, 8, 9), (1, 3, 3), (1, 1, 1), (0, 1, 1)), 9),
+    "one-column": ((1, (1, 40, 1), (1, 38, 1), (1, 3, 1), (1, 1, 1), (0, 0, 0)), 38),
+    "one-dimension": ((1, (57,), (29,), (7,), (2,), (3,)), 29),
+}
+
+
+@pytest.mark.parametrize(("arguments", "pixels"), ROWS.values(), ids=ROWS)
+def test_row_is_what_the_driver_takes_as_one(arguments: tuple, pixels: int) -> None:
+    assert packing.conv_row_pixels(*arguments) == pixels
