@@ -1,5 +1,6 @@
 /* The backend library alone: a network that was compiled ahead of time, with nothing else linked. */
 #include <tvm/runtime/crt/func_registry.h>
+#include <tvm/runtime/crt/page_allocator.h>
 #include <tvm/runtime/crt/stack_allocator.h>
 #include <tvm/runtime/platform.h>
 
@@ -72,6 +73,30 @@ static void test_stack_allocator_checks_the_order(void** state) {
   assert_int_equal(StackMemoryManager_Allocate(&ws, -1, &a), kTvmErrorPlatformNoMemory);
 }
 
+static void test_page_allocator_reuses_blocks_of_any_order(void** state) {
+  static _Alignas(16) uint8_t memory[2048];
+  const DLDevice cpu = {kDLCPU, 0};
+  MemoryManagerInterface* m;
+  void* a;
+  void* b;
+  void* c;
+  (void)state;
+  assert_int_equal(PageMemoryManagerCreate(&m, memory, 64, 8), kTvmErrorPlatformNoMemory);
+  assert_int_equal(PageMemoryManagerCreate(&m, memory, sizeof(memory), 8), kTvmErrorNoError);
+  assert_int_equal(m->Allocate(m, 300, cpu, &a), kTvmErrorNoError);
+  assert_int_equal(m->Allocate(m, 10, cpu, &b), kTvmErrorNoError);
+  assert_int_equal(m->vleak_size, 2);
+  assert_int_equal(m->Free(m, a, cpu), kTvmErrorNoError);
+  assert_int_equal(m->Free(m, a, cpu), kTvmErrorPlatformStackAllocBadFree);
+  assert_int_equal(m->Free(m, (uint8_t*)b + 1, cpu), kTvmErrorPlatformStackAllocBadFree);
+  assert_int_equal(m->Allocate(m, 512, cpu, &c), kTvmErrorNoError);
+  assert_ptr_equal(c, a);
+  assert_int_equal(m->Allocate(m, 4096, cpu, &a), kTvmErrorPlatformNoMemory);
+  assert_int_equal(m->Free(m, c, cpu), kTvmErrorNoError);
+  assert_int_equal(m->Free(m, b, cpu), kTvmErrorNoError);
+  assert_int_equal(m->vleak_size, 0);
+}
+
 static int count_task(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   *(int*)cdata += 10 * env->num_task + task_id;
   return TVMBackendParallelBarrier(task_id, env);
@@ -122,6 +147,7 @@ int main(void) {
       cmocka_unit_test(test_network_runs),
       cmocka_unit_test(test_workspaces_come_from_lent_memory),
       cmocka_unit_test(test_stack_allocator_checks_the_order),
+      cmocka_unit_test(test_page_allocator_reuses_blocks_of_any_order),
       cmocka_unit_test(test_parallel_launch_is_one_call),
       cmocka_unit_test(test_mutable_table_grows_until_full),
       cmocka_unit_test(test_calls_by_name_need_a_table),

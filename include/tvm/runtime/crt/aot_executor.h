@@ -1,0 +1,66 @@
+/*!
+ * \file tvm/runtime/crt/aot_executor.h
+ * \brief The AOT executor, as firmware programs call it.
+ *
+ * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.aot_executor.create`.
+ */
+#ifndef TVM_RUNTIME_CRT_AOT_EXECUTOR_H_
+#define TVM_RUNTIME_CRT_AOT_EXECUTOR_H_
+
+#include <tvm/runtime/c_packed_func.h>
+#include <tvm/runtime/crt/error_codes.h>
+#include <tvm/runtime/metadata.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*! \brief A tensor of an executor. */
+typedef struct TVMNDArray {
+  DLTensor dl_tensor;
+  uint32_t reference_count; /*!< 1: the executor's. */
+} TVMNDArray;
+
+/*! \brief An executor. Programs read the fields and change none. Thread-compatible. */
+typedef struct TVMAotExecutor {
+  const TVMMetadata* metadata;
+  TVMModuleHandle module_handle; /*!< Borrowed view of what Create retained. */
+  DLDevice device;
+  TVMNDArray* args; /*!< Inputs, then outputs; their memory is the executor's. */
+  int64_t num_args;
+} TVMAotExecutor;
+
+/*!
+ * \brief Make an executor.
+ * \param module_handle [in] The library; retained.
+ * \param device        [in] The CPU.
+ * \param executor      [out] Owned; released by TVMAotExecutor_Release(). NULL on failure.
+ * \param module_name   [in] Name of the network, for example "default".
+ * \return kTvmErrorNoError, or kTvmErrorExecutorModuleBadContext with a text in TVMGetLastError().
+ */
+TVM_DLL tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
+                                              TVMAotExecutor** executor, const char* module_name);
+
+/*! \brief Release an executor. NULL does nothing. */
+TVM_DLL tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device);
+
+/*! \brief Number of inputs. */
+TVM_DLL int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor);
+
+/*! \brief Number of outputs. */
+TVM_DLL int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor);
+
+/*! \brief Position of an input; -1 if there is none of that name. */
+TVM_DLL int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name);
+
+/*! \brief Name of an input. \param name [out] Borrowed from the library. \return 0, or -1. */
+TVM_DLL int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name);
+
+/*! \brief Run the network. */
+TVM_DLL tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TVM_RUNTIME_CRT_AOT_EXECUTOR_H_ */

@@ -1,0 +1,22 @@
+/*!
+ * \file tvm/runtime/crt/graph_executor_module.h
+ * \brief Registration of `tvm.graph_executor.create`, which the runtime here has from the start.
+ */
+#ifndef TVM_RUNTIME_CRT_GRAPH_EXECUTOR_MODULE_H_
+#define TVM_RUNTIME_CRT_GRAPH_EXECUTOR_MODULE_H_
+
+#include <tvm/runtime/c_packed_func.h>
+#include <tvm/runtime/crt/error_codes.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*! \brief Does nothing; kept for programs that call it. \return kTvmErrorNoError. */
+TVM_DLL tvm_crt_error_t TVMGraphExecutorModule_Register(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TVM_RUNTIME_CRT_GRAPH_EXECUTOR_MODULE_H_ */

@@ -1,0 +1,191 @@
+/* The executors' functions as firmware programs call them, over the executors' modules. */
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/crt/aot_executor.h>
+#include <tvm/runtime/crt/graph_executor.h>
+
+#include "../executors/aot.h"
+#include "../executors/graph.h"
+
+struct TVMGraphExecutor {
+  tvmrt_module* module; /* a tvmrt_graph_executor */
+};
+
+/* The struct that programs see, and what is behind it. */
+typedef struct aot_handle {
+  TVMAotExecutor shown;
+  tvmrt_module* module; /* a tvmrt_aot_executor */
+} aot_handle;
+
+/* Call a function of a module with up to two arguments; *out and *code may be NULL. */
+static int call(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args,
+                TVMValue* out, int* out_code) {
+  tvmrt_func* f;
+  TVMValue ret;
+  int code = kTVMNullptr;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(mod, name, false, &f));
+  if (f == NULL) return tvmrt__fail("Cannot find function %s.", name);
+  rc = TVMFuncCall(f, args, codes, num_args, &ret, &code);
+  tvmrt__release(&f->base);
+  if (out != NULL) *out = ret;
+  if (out_code != NULL) *out_code = code;
+  return rc;
+}
+
+int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
+                            const DLDevice* devices, TVMGraphExecutor** executor) {
+  TVMGraphExecutor* e;
+  *executor = NULL;
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__check_type(module_handle, TVMRT_TYPE_MODULE, "TVMGraphExecutor_Create"));
+  e = tvmrt__calloc(1, sizeof(*e));
+  if (e == NULL) return -1;
+  if (tvmrt__graph_executor_new(sym_json, strlen(sym_json), module_handle, devices, 1, NULL,
+                                &e->module) != 0) {
+    free(e);
+    return -1;
+  }
+  *executor = e;
+  return 0;
+}
+
+static int ask_int(tvmrt_module* mod, const char* name, TVMValue* args, int* codes, int num_args) {
+  TVMValue ret;
+  int code;
+  if (call(mod, name, args, codes, num_args, &ret, &code) != 0 || code != kTVMArgInt) return -1;
+  return (int)ret.v_int64;
+}
+
+int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name) {
+  TVMValue arg;
+  int code = kTVMStr;
+  arg.v_str = name;
+  return ask_int(executor->module, "get_input_index", &arg, &code, 1);
+}
+
+int TVMGraphExecutor_GetNumInputs(TVMGraphExecutor* executor) {
+  return ask_int(executor->module, "get_num_inputs", NULL, NULL, 0);
+}
+
+int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) {
+  return ask_int(executor->module, "get_num_outputs", NULL, NULL, 0);
+}
+
+int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTensor* data_in) {
+  TVMValue args[2];
+  int codes[2] = {kTVMStr, kTVMDLTensorHandle};
+  bool in_place = tvmrt__is_compact(data_in) &&
+                  (uintptr_t)tvmrt__tensor_data(data_in) % TVMRT_FOREIGN_ALIGN_BYTES == 0;
+  args[0].v_str = name;
+  args[1].v_handle = data_in;
+  return call(executor->module, in_place ? "set_input_zero_copy" : "set_input", args, codes, 2, NULL,
+              NULL);
+}
+
+int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {
+  TVMValue args[2];
+  int codes[2] = {kTVMArgInt, kTVMDLTensorHandle};
+  args[0].v_int64 = index;
+  args[1].v_handle = out;
+  return call(executor->module, "get_output", args, codes, 2, NULL, NULL);
+}
+
+int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_blob,
+                                uint32_t param_size) {
+  TVMByteArray bytes;
+  TVMValue arg;
+  int code = kTVMBytes;
+  bytes.data = param_blob;
+  bytes.size = param_size;
+  arg.v_handle = &bytes;
+  return call(executor->module, "load_params", &arg, &code, 1, NULL, NULL);
+}
+
+int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
+  return tvmrt__graph_run((tvmrt_graph_executor*)executor->module);
+}
+
+int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
+  TVMGraphExecutor* e = *executor;
+  *executor = NULL;
+  if (e == NULL) return 0;
+  tvmrt__module_release(e->module);
+  free(e);
+  return 0;
+}
+
+static int show(aot_handle* h, const DLDevice device) {
+  const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
+  size_t count = e->num_inputs + e->num_outputs;
+  size_t i;
+  h->shown.metadata = e->metadata;
+  h->shown.module_handle = e->library;
+  h->shown.device = device;
+  h->shown.args = tvmrt__calloc(count, sizeof(*h->shown.args));
+  if (h->shown.args == NULL) return -1;
+  h->shown.num_args = (int64_t)count;
+  for (i = 0; i < count; ++i) {
+    h->shown.args[i].dl_tensor = *(const DLTensor*)e->args[i].v_handle;
+    h->shown.args[i].reference_count = 1;
+  }
+  return 0;
+}
+
+tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
+                                      TVMAotExecutor** executor, const char* module_name) {
+  aot_handle* h;
+  *executor = NULL;
+  if (tvmrt__check_type(module_handle, TVMRT_TYPE_MODULE, "TVMAotExecutor_Create") != 0) {
+    return kTvmErrorExecutorModuleBadContext;
+  }
+  h = tvmrt__calloc(1, sizeof(*h));
+  if (h == NULL) return kTvmErrorPlatformNoMemory;
+  if (tvmrt__aot_executor_new(module_handle, module_name, device, NULL, &h->module) != 0 ||
+      show(h, device) != 0) {
+    (void)TVMAotExecutor_Release(&h->shown, device);
+    return kTvmErrorExecutorModuleBadContext;
+  }
+  *executor = &h->shown;
+  return kTvmErrorNoError;
+}
+
+tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
+  aot_handle* h = (aot_handle*)executor;
+  (void)device;
+  if (h == NULL) return kTvmErrorNoError;
+  tvmrt__module_release((tvmrt_object*)h->module);
+  free(h->shown.args);
+  free(h);
+  return kTvmErrorNoError;
+}
+
+int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
+  return (int)executor->metadata->num_inputs;
+}
+
+int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
+  return (int)executor->metadata->num_outputs;
+}
+
+int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
+  TVMValue arg;
+  int code = kTVMStr;
+  arg.v_str = name;
+  return ask_int(((aot_handle*)executor)->module, "get_input_index", &arg, &code, 1);
+}
+
+int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
+  *name = NULL;
+  if (index < 0 || index >= executor->metadata->num_inputs) {
+    return tvmrt__fail("IndexError: the network has %d inputs, there is no input %d.",
+                       (int)executor->metadata->num_inputs, index);
+  }
+  *name = executor->metadata->inputs[index].name;
+  return 0;
+}
+
+tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
+  int rc = tvmrt__aot_run((tvmrt_aot_executor*)((aot_handle*)executor)->module);
+  return rc == 0 ? kTvmErrorNoError : kTvmErrorFunctionCallInvalidArg;
+}
