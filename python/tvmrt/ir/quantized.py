@@ -144,6 +144,24 @@ class QMatMul(_Product):
         return [TensorType((*x.shape[:-1], w.shape[1]), DTYPES[attrs["to"]])]
 
 
+@register("qmatmul_computed")
+class QMatMulComputed(Op):
+    """Matrix product of two 8-bit tensors a [..., M, K], b [..., K, N]; batches broadcast.
+
+    Inputs: a, b, scale (constant float32 [1]). Attributes: ``x_zero``, ``w_zero`` (zero points of
+    a and b), ``to`` and what belongs to it as for ``qmatmul``.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
+        a, b, scale = types
+        if a.dtype.bits != 8 or b.dtype.bits != 8 or scale.size != 1:
+            raise ValueError(f"integer product of {a} and {b}; 8-bit tensors are expected")
+        if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
+            raise ValueError(f"integer product of {a} and {b}: inner extents differ")
+        batch = broadcast(a.shape[:-2], b.shape[:-2])
+        return [TensorType((*batch, a.shape[-2], b.shape[-1]), DTYPES[attrs["to"]])]
+
+
 def is_per_tensor(node: Node) -> bool:
     """Whether a quantize or dequantize node has one constant scale and one constant zero point."""
     return all(v.is_constant and v.type.size == 1 for v in node.inputs[1:])

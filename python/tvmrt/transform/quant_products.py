@@ -23,6 +23,7 @@ PRODUCTS = {"conv": "qconv", "matmul": "qmatmul"}
 # Axis of the output channels in the weights and in the result.
 WEIGHTS_AXIS = {"qconv": 0, "qmatmul": 1}
 RESULT_AXIS = {"qconv": 1, "qmatmul": -1}
+COMPUTED = "qmatmul_computed"  # both factors are computed at run time
 
 BYTES = ("int8", "uint8")
 EXACT_BIAS = 0.01  # largest error of an int32 bias, in units of the sum
@@ -56,6 +57,8 @@ def _product(b: Builder, node: Node) -> Value | None:
     if x is None or w is None or not is_per_tensor(x) or x.inputs[0].shape != x.output.shape:
         return None
     q, weights = x.inputs[0], w.inputs[0]
+    if op == "qmatmul" and not weights.is_constant and not node.inputs[2:]:
+        return _computed_product(b, node, x, w)
     if q.is_constant or q.dtype.name not in BYTES or weights.dtype.name not in BYTES:
         return None
     if not weights.is_constant or (op == "qmatmul" and weights.type.rank != 2):
@@ -87,6 +90,22 @@ def _product(b: Builder, node: Node) -> Value | None:
         shape = (out.shape[1], *[1] * (out.type.rank - 2))
         bias = b.emit("reshape", [bias], shape=shape)
     return b.emit("add", [out, bias], node.name)
+
+
+def _computed_product(b: Builder, node: Node, x: Node, w: Node) -> Value | None:
+    """A product of two tensors that are both computed at run time."""
+    q, r = x.inputs[0], w.inputs[0]
+    if not is_per_tensor(w) or r.shape != w.output.shape or q.is_constant:
+        return None
+    if q.dtype.name not in BYTES or r.dtype.name not in BYTES:
+        return None
+    scale = _rescaled(x.inputs[1].data, w.inputs[1].data)
+    if scale is None or q.shape[-1] * 255 * 255 >= 2**31:
+        return None
+    zeros = [int(n.inputs[2].data.reshape(())) for n in (x, w)]
+    b.sources = tuple(dict.fromkeys((*x.sources, *w.sources, *node.sources)))
+    inputs = [q, r, b.const(scale, f"{node.name}_scale")]
+    return b.emit(COMPUTED, inputs, node.name, x_zero=zeros[0], w_zero=zeros[1], to="float32")
 
 
 def _channels(p: Value, weights: Value, axis: int) -> np.ndarray | None:
@@ -156,7 +175,9 @@ def _as_sums(row: np.ndarray | None, scale: np.ndarray, error=None) -> np.ndarra
 def _integer_product(value: Value, reader: Node) -> Node | None:
     """The integer product with a float result that makes ``value``."""
     node = value.producer
-    if node is None or node.op not in WEIGHTS_AXIS or node.attrs["to"] != "float32":
+    if node is None or node.attrs.get("to") != "float32":
+        return None
+    if node.op not in WEIGHTS_AXIS and node.op != COMPUTED:
         return None
     return node if node.guard == reader.guard else None
 
@@ -191,6 +212,8 @@ def _bias(b: Builder, node: Node, uses: Uses) -> Value | None:
         product = _integer_product(value, node)
         if product is None or value.shape != node.output.shape or not uses.only_reader(value):
             continue
+        if product.op == COMPUTED:
+            return None
         row = _row_of_sum(other, product)
         whole = None if row is None else _with_bias(product, row)
         if whole is not None:
@@ -273,7 +296,8 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
             before = operands[0]
             product = _integer_product(before, node)
             other = [v for v in step.inputs if v is not before]
-            row = None if product is None or not other else _row_of_sum(other[0], product)
+            fixed = product is not None and product.op != COMPUTED
+            row = _row_of_sum(other[0], product) if fixed and other else None
             if row is None:
                 return None
         elif not bounds.take(step, operands[0]):
@@ -283,12 +307,12 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
         scale = (product.inputs[2].data / y_scale).astype(np.float32)
     if not np.isfinite(scale).all():
         return None
-    bias = product.inputs[3]
+    rest = list(product.inputs[3:])
     if row is not None:
         whole = _with_bias(product, row, float(STEP_SHARE / max(scale.max(), 1e-30)))
         if whole is None:
             return None
-        bias = b.const(whole, f"{product.name}_bias")
+        rest[0] = b.const(whole, f"{product.name}_bias")
     b.sources = tuple(dict.fromkeys((*product.sources, *sources)))
     attrs = {
         **product.attrs,
@@ -297,5 +321,5 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
         "low": bounds.low,
         "high": bounds.high,
     }
-    inputs = [*product.inputs[:2], b.const(scale, f"{product.name}_scale"), bias]
-    return b.emit(product.op, [*inputs, product.inputs[4]], product.name, **attrs)
+    inputs = [*product.inputs[:2], b.const(scale, f"{product.name}_scale"), *rest]
+    return b.emit(product.op, inputs, product.name, **attrs)

@@ -342,6 +342,12 @@ def test_batched_and_computed_factors(tmp_path):
     net.output(net.quantize(net.node("MatMul", x, w), *args), "batched rows")
     y = net.dequantize(net.input(net.bytes("uint8", 2, 3, 16, 4)), scalar(0.02), zero("uint8", 9))
     net.output(net.quantize(net.node("MatMul", x, y), *args), "computed factor")
+    net.output(net.node("MatMul", x, y), "computed factor, float result")
+    s = net.dequantize(net.input(net.bytes("int8", 2, 3, 21, 16)), scalar(0.02), zero("int8", 9))
+    turned = net.node("Transpose", s, perm=[0, 1, 3, 2])
+    net.output(net.quantize(net.node("MatMul", x, turned), *args), "transposed factor")
+    t = net.dequantize(net.input(net.bytes("int8", 16, 33)), scalar(0.02), zero("int8", -9))
+    net.output(net.quantize(net.node("Relu", net.node("MatMul", x, t)), *args), "one for all")
     net.check(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from math import prod
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tvmrt.ir import Value
 from tvmrt.ir.program import (
     CHANNELS_LAST,
+    MATRIX,
     ROWS,
     Access,
     Step,
@@ -19,10 +21,12 @@ from tvmrt.ir.quantized import storage_range
 
 from .. import packing_i8 as packing
 from ..epilogue import fits_rows
+from ..loops import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from ..writer import FunctionWriter
 from . import quantized_elements
 from .conv import triple
+from .quantized_elements import plus
 from .quantized_epilogue import emit_rows
 
 # Fewer multiply-adds than this are done before a second thread has woken up.
@@ -231,5 +235,98 @@ class QMatMulLowering(IntegerProduct):
 
 
 def _row_step(at, extent: int) -> int:
-    """Elements from one row to the next."""
-    return at.strides[-2] if len(at.shape) == 2 and at.shape[0] > 1 else extent
+    """Elements from one row of a matrix, or of all of a dense batch, to the next."""
+    return at.strides[-2] if at.shape[-2] > 1 else extent
+
+
+@lowers("qmatmul_computed")
+class QMatMulComputedLowering(Lowering):
+    """Both factors at run time: the right one is packed for each product of a batch."""
+
+    def demand(self, value: Value) -> str:
+        return MATRIX if value is self.node.inputs[1] else ROWS
+
+    def result_demand(self, index: int) -> str:
+        return ROWS
+
+    def macs(self) -> int:
+        return self.node.output.type.size * self.node.inputs[0].shape[-1]
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        a, b = (step.reads[step.read_values.index(v)].at for v in self.node.inputs[:2])
+        y = step.writes[0].at
+        batch = y.shape[:-2]
+        a, b = a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
+        rank = len(batch)
+        strides = [at.strides[:rank] for at in (a, b, y)]
+        loops = merge_loops(batch, range(rank), strides)
+        layer = self._layer(a, y)
+        quantized_elements.name_format(f, self.target)
+        f.include("matmul_i8.h", "requantize.h")
+        for line in layer.definitions():
+            f.define(line)
+        f.line("static const tvmrt_conv_i8 layer = {")
+        for text in _members(layer.initializer()):
+            f.line(f"    {text},")
+        f.line("};")
+        finish = self._finish(f, layer)
+        names = [f.fresh(f"i{k}") for k in range(len(loops))]
+        with ExitStack() as stack:
+            for loop, name in zip(loops, names):
+                head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
+                stack.enter_context(f.block(head))
+            at = [index(loops, names, k) for k in range(3)]
+            self._print_product(step, f, b, at, finish)
+        f.line("return 0;")
+
+    def _layer(self, a, y) -> packing.ConvI8:
+        (rows, depth), columns = a.shape[-2:], y.shape[-1]
+        threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
+        return packing.ConvI8.matmul(
+            packing.FORMATS[self.target.int8],
+            rows,
+            depth,
+            columns,
+            lda=_row_step(a, depth),
+            ldc=_row_step(y, columns),
+            x_signed=self.node.inputs[0].dtype.is_signed,
+            x_zero=self.node.attrs["x_zero"],
+            threads=threads,
+        )
+
+    def _finish(self, f: FunctionWriter, layer: packing.ConvI8) -> dict[str, str]:
+        """What becomes of the sums, as members of the call's data."""
+        attrs, to = self.node.attrs, self.node.attrs["to"]
+        scale = np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
+        if to == "float32":
+            return {
+                "epilogue": "tvmrt_i8_rows_float",
+                "ctx": f.constant("scale", scale),
+                "y_bytes": "4",
+            }
+        text = quantized_elements.range_initializer(attrs)
+        largest = layer.in_c * 255.0 * 255.0 * float(scale.max())
+        if largest >= 2.0**31:
+            f.line(
+                f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
+            )
+            return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
+        f.line(f"static const tvmrt_i8_range range = {text};")
+        padded = f.constant("scale", packing.pad_channels(layer, scale))
+        return {"scale": padded, "range": "&range", "y_bytes": "1"}
+
+    def _print_product(self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str]) -> None:
+        node = self.node
+        x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
+        f.line("const tvmrt_matmul_i8_b right = {")
+        f.line(f"    .b = {plus(w, at[1])},")
+        f.line(f"    .k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]},")
+        signed = int(node.inputs[1].dtype.is_signed)
+        f.line(f"    .b_signed = {signed}, .b_zero = {node.attrs['w_zero']},")
+        f.line("};")
+        f.line("const tvmrt_conv_i8_data data = {")
+        for key, text in {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}.items():
+            f.line(f"    .{key} = {text},")
+        f.line("};")
+        call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
+        f.line(f"if ({call} != 0) return -1;")

@@ -79,8 +79,8 @@ class Bytewise(Lowering):
                 stack.enter_context(f.block(head))
             at = [index(outer, names, k) for k in range(len(strides))]
             if together or not loops:
-                x = [_plus(f.read(i), at[k]) for k, i in enumerate(places)]
-                self._print_row(f, _plus(f.write(), at[-1]), x, inner.extent, not outer)
+                x = [plus(f.read(i), at[k]) for k, i in enumerate(places)]
+                self._print_row(f, plus(f.write(), at[-1]), x, inner.extent, not outer)
             else:
                 x = [f"{f.read(i)}[{at[k]}]" for k, i in enumerate(places)]
                 f.include("scalar_quant.h")
@@ -93,7 +93,7 @@ class Bytewise(Lowering):
         f.line(f"return {call};" if whole else f"if ({call} != 0) return -1;")
 
 
-def _plus(pointer: str, offset: str) -> str:
+def plus(pointer: str, offset: str) -> str:
     return pointer if offset == "0" else f"{pointer} + {offset}"
 
 
