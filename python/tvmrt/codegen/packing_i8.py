@@ -408,6 +408,52 @@ class ConvI8:
         }
         return "{" + ", ".join(f".{name} = {value}" for name, value in fields.items()) + "}"
 
+    def scratch_bytes(self, *, shifted: bool, epilogue: bool, pointer_bytes: int = 8) -> int:
+        """What one task of the kernel asks of ``TVMBackendAllocWorkspace``.
+
+        Parameters
+        ----------
+        shifted
+            Whether :func:`pack_conv` returned a shift.
+        epilogue
+            Whether the sums go to an epilogue.
+        """
+
+        def whole(size: int) -> int:
+            return ceil_div(size, 64) * 64
+
+        columns = (self.out[2] - 1) * self.stride[2] + (self.kernel[2] - 1) * self.dilation[2] + 1
+        strided = self.x_step != self.in_c and self.kernel[2] > 1 and not self.per_tap
+        ring = self.pad[2] > 0 or columns - self.pad[2] > self.in_[2]
+        ring = not self.gathered and (ring or (strided and not self.depthwise))
+        rows = (self.kernel[1] - 1) * self.dilation[1] + 1
+        rows = self.kernel[0] * self.kernel[1] if self.kernel[0] > 1 else rows
+        pad_row = columns * self.in_c if ring else self.in_[2] * self.x_step
+        pad_row = 0 if self.gathered or self.flat else pad_row
+        segments = self.depthwise_rows if self.depthwise else self.segments
+        chunk = self._chunk(epilogue)
+        size = whole(segments * pointer_bytes) + whole(pad_row)
+        size += rows * whole(columns * self.in_c) if ring else 0
+        size += whole(chunk * self.run) if self.gathered else 0
+        size += whole(chunk * 4) if shifted else 0
+        size += chunk * self._padded * 4 if epilogue else 0
+        return 0 if size <= 64 else size
+
+    @cached_property
+    def _padded(self) -> int:
+        """Output channels with the padding of every group."""
+        if self.depthwise:
+            return ceil_div(self.out_c, self.depthwise_block) * self.depthwise_block
+        return self.groups * self.vectors * self.fmt.lanes
+
+    def _chunk(self, epilogue: bool) -> int:
+        """Pixels that the kernel finishes for all channels before it goes on."""
+        wide = self.kernel[0] * self.kernel[1] * self.stride[2] * self.in_c
+        wide = 1 if self.depthwise else self.run if self.gathered else wide
+        wide = max(wide, self._padded * 4) if epilogue else wide
+        wt = self.tiling[1]
+        return min(max(16384 // wide // wt * wt, 2 * wt), self.width)
+
     def depthwise_bytes(self, block: int) -> int:
         """Bytes of the packed weights of a block of that many channels."""
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]

@@ -137,6 +137,15 @@ int {name}({arguments}) {{
       x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
   return tvmrt_conv_i8_run(&conv, &data);
 }}
+int64_t {name}_scratch({arguments});
+int64_t {name}_scratch({arguments}) {{
+  static const tvmrt_conv_i8 conv = {conv};
+  const tvmrt_conv_i8_data data = {{
+      x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
+  tvmrt_conv_i8_walk walk;
+  tvmrt_conv_i8_plan(&walk, &conv, &data);
+  return tvmrt_conv_i8_scratch_bytes(&walk);
+}}
 """
 
 
@@ -298,6 +307,10 @@ class Batch:
         pointers = [pointer(a) for a in (*call.arrays(), y, call.range, None)]
         assert library[run](*pointers) == 0
         np.testing.assert_array_equal(y, call.expected)
+        library[run + "_scratch"].restype = ctypes.c_int64
+        scratch = library[run + "_scratch"](*pointers)
+        shifted = call.packed.shift is not None
+        assert scratch == call.conv.scratch_bytes(shifted=shifted, epilogue=False)
 
     def program(self, fmt: str, types: str) -> str:
         """C of a program that runs all from a file of their inputs, each in a heap block of its

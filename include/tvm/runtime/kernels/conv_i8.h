@@ -190,11 +190,12 @@ typedef struct tvmrt_conv_i8_walk {
   int32_t blocks;                /* blocks of channels in a group */
   int64_t channel_bytes;         /* packed weights of one channel */
   int32_t ring_width, ring_rows; /* pixels in a padded row, number of padded rows */
-  const uint8_t** segment;       /* scratch: starts of the segments */
-  uint8_t* ring;                 /* scratch: the padded rows, then a row of padding */
-  uint8_t* patches;              /* scratch: gathered windows */
-  int32_t* sums;                 /* scratch: sums of the windows of a chunk */
-  int32_t* acc;                  /* scratch: int32 sums of a chunk */
+  const uint8_t* small[64 / sizeof(void*)]; /* scratch where 64 bytes do: a few segments */
+  const uint8_t** segment;                  /* scratch: starts of the segments */
+  uint8_t* ring;                            /* scratch: the padded rows, then a row of padding */
+  uint8_t* patches;                         /* scratch: gathered windows */
+  int32_t* sums;                            /* scratch: sums of the windows of a chunk */
+  int32_t* acc;                             /* scratch: int32 sums of a chunk */
   int64_t acc_stride;
   int32_t plane, next_row; /* the ring holds the rows before next_row of this input plane */
 } tvmrt_conv_i8_walk;
@@ -250,28 +251,54 @@ static inline int64_t tvmrt_conv_i8_pad_row_bytes(const tvmrt_conv_i8_walk* w) {
 
 static inline int64_t tvmrt_i8_round_up_64(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/*! \brief Allocates the scratch of a task. \return 0, or -1 with the text of
- * TVMBackendAllocWorkspace(). */
-static inline int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
+/*! \brief Bytes of each part of a task's scratch, in the order in which they lie in memory. */
+typedef struct tvmrt_conv_i8_scratch {
+  int64_t segment, ring, pad_row, patches, sums, acc;
+} tvmrt_conv_i8_scratch;
+
+static inline tvmrt_conv_i8_scratch tvmrt_conv_i8_measure(const tvmrt_conv_i8_walk* w) {
   const tvmrt_conv_i8* c = w->conv;
-  int64_t segment = tvmrt_i8_round_up_64((int64_t)w->args.segments * (int64_t)sizeof(*w->segment));
-  int64_t pad_row = tvmrt_i8_round_up_64(tvmrt_conv_i8_pad_row_bytes(w));
-  int64_t ring = w->ring_rows * tvmrt_i8_round_up_64((int64_t)w->ring_width * c->in_c);
-  int64_t patches =
-      w->mode == TVMRT_CONV_I8_GATHER ? tvmrt_i8_round_up_64((int64_t)w->chunk * w->args.run) : 0;
-  int64_t sums = w->data->shift != NULL ? tvmrt_i8_round_up_64((int64_t)w->chunk * 4) : 0;
-  int64_t acc = w->data->epilogue != NULL ? w->chunk * w->acc_stride * 4 : 0;
-  uint8_t* p = (uint8_t*)TVMBackendAllocWorkspace(
-      kDLCPU, 0, (uint64_t)(segment + pad_row + ring + patches + sums + acc), kDLInt, 8);
-  *block = p;
-  if (p == NULL) return -1;
+  tvmrt_conv_i8_scratch s = {0, 0, 0, 0, 0, 0};
+  s.segment = tvmrt_i8_round_up_64((int64_t)w->args.segments * (int64_t)sizeof(*w->segment));
+  s.ring = w->ring_rows * tvmrt_i8_round_up_64((int64_t)w->ring_width * c->in_c);
+  s.pad_row = tvmrt_i8_round_up_64(tvmrt_conv_i8_pad_row_bytes(w));
+  if (w->mode == TVMRT_CONV_I8_GATHER) {
+    s.patches = tvmrt_i8_round_up_64((int64_t)w->chunk * w->args.run);
+  }
+  if (w->data->shift != NULL) s.sums = tvmrt_i8_round_up_64((int64_t)w->chunk * 4);
+  if (w->data->epilogue != NULL) s.acc = w->chunk * w->acc_stride * 4;
+  return s;
+}
+
+/*! \brief Bytes that one task asks of TVMBackendAllocWorkspace(); 0 where its stack is enough. */
+static inline int64_t tvmrt_conv_i8_scratch_bytes(const tvmrt_conv_i8_walk* w) {
+  const tvmrt_conv_i8_scratch s = tvmrt_conv_i8_measure(w);
+  const int64_t bytes = s.segment + s.ring + s.pad_row + s.patches + s.sums + s.acc;
+  return bytes <= (int64_t)sizeof(w->small) ? 0 : bytes;
+}
+
+/*!
+ * \brief Lays out the scratch of a task.
+ * \param block [out] What to give back, or NULL.
+ * \return 0, or -1 with the text of TVMBackendAllocWorkspace().
+ */
+static inline int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
+  const tvmrt_conv_i8_scratch s = tvmrt_conv_i8_measure(w);
+  const int64_t bytes = tvmrt_conv_i8_scratch_bytes(w);
+  uint8_t* p = (uint8_t*)w->small;
+  *block = NULL;
+  if (bytes > 0) {
+    p = (uint8_t*)TVMBackendAllocWorkspace(kDLCPU, 0, (uint64_t)bytes, kDLInt, 8);
+    if (p == NULL) return -1;
+    *block = p;
+  }
   w->segment = (const uint8_t**)(void*)p;
   w->args.segment = w->segment;
-  w->ring = p + segment;
-  w->patches = w->ring + ring + pad_row;
-  w->sums = (int32_t*)(void*)(w->patches + patches);
-  w->acc = (int32_t*)(void*)(w->patches + patches + sums);
-  memset(w->ring + ring, c->x_zero, (size_t)pad_row);
+  w->ring = p + s.segment;
+  w->patches = w->ring + s.ring + s.pad_row;
+  w->sums = (int32_t*)(void*)(w->patches + s.patches);
+  w->acc = (int32_t*)(void*)(w->patches + s.patches + s.sums);
+  memset(w->ring + s.ring, w->conv->x_zero, (size_t)s.pad_row);
   return 0;
 }
 
@@ -540,7 +567,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
       tvmrt_conv_i8_chunk(&w, row, chunk % w.chunks * w.chunk, b, end);
     }
   }
-  return TVMBackendFreeWorkspace(kDLCPU, 0, scratch);
+  return scratch != NULL ? TVMBackendFreeWorkspace(kDLCPU, 0, scratch) : 0;
 }
 
 typedef struct tvmrt_conv_i8_job {
