@@ -210,13 +210,51 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
 #define TVMRT_DW_BLOCK 16
 #endif
 
-/* Some AArch64 and all plain weights are as they are; activations too. */
+/* One tap for a block of channels: acc += x * w. */
+#if TVMRT_DW_BLOCK == 16
+typedef uint8_t tvmrt_dw_u8x16 __attribute__((vector_size(16)));
+typedef int8_t tvmrt_dw_s8x16 __attribute__((vector_size(16)));
+typedef int16_t tvmrt_dw_s16x16 __attribute__((vector_size(32), aligned(16)));
+
+TVMRT_INLINE void tvmrt_dw_tap(const tvmrt_depthwise_i8_shape s, int32_t acc[16], const uint8_t* x,
+                               const int8_t* w) {
+  uint8_t some[16] = {0};
+  tvmrt_dw_u8x16 unsigned_x;
+  tvmrt_dw_s16x16 wide_x, wide_w;
+  tvmrt_i32x16 sum = tvmrt_i32x16_load(acc);
+  if (s.channels < 16) x = (const uint8_t*)memcpy(some, x, (size_t)s.channels);
+  memcpy(&unsigned_x, x, 16);
+  wide_x = s.is_signed ? __builtin_convertvector((tvmrt_dw_s8x16)unsigned_x, tvmrt_dw_s16x16)
+                       : __builtin_convertvector(unsigned_x, tvmrt_dw_s16x16);
+  if (s.parts == 1) {
+    tvmrt_dw_s8x16 narrow;
+    memcpy(&narrow, w, 16);
+    wide_w = __builtin_convertvector(narrow, tvmrt_dw_s16x16);
+  } else {
+    memcpy(&wide_w, w, 32);
+  }
+  sum +=
+      __builtin_convertvector(wide_x, tvmrt_i32x16) * __builtin_convertvector(wide_w, tvmrt_i32x16);
+  tvmrt_i32x16_store(acc, sum);
+}
+#else
 TVMRT_INLINE int32_t tvmrt_dw_weight(const int8_t* w, int parts) {
   int16_t wide;
   if (parts == 1) return *w;
   memcpy(&wide, w, 2);
   return wide;
 }
+
+TVMRT_INLINE void tvmrt_dw_tap(const tvmrt_depthwise_i8_shape s, int32_t acc[TVMRT_DW_BLOCK],
+                               const uint8_t* x, const int8_t* w) {
+  TVMRT_UNROLL_ALL for (int c = 0; c < TVMRT_DW_BLOCK; c++) {
+    if (c < s.channels) {
+      int32_t value = s.is_signed ? (int32_t)((const int8_t*)x)[c] : (int32_t)x[c];
+      acc[c] += value * tvmrt_dw_weight(w + c * s.parts, s.parts);
+    }
+  }
+}
+#endif
 
 TVMRT_INLINE void tvmrt_dw_finish(const tvmrt_depthwise_i8_shape s, const tvmrt_tile_i8_args* a,
                                   void* y, const int32_t acc[TVMRT_DW_BLOCK]) {
@@ -241,12 +279,7 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
       const uint8_t* x = a->segment[r] + offset + t * a->x_step;
       for (int k = 0; k < s.columns;
            k++, x += s.dilation * a->x_pixel, w += TVMRT_DW_BLOCK * s.parts) {
-        TVMRT_UNROLL_ALL for (int c = 0; c < TVMRT_DW_BLOCK; c++) {
-          if (c < s.channels) {
-            acc[c] += (s.is_signed ? (int32_t)((const int8_t*)x)[c] : (int32_t)x[c]) *
-                      tvmrt_dw_weight(w + c * s.parts, s.parts);
-          }
-        }
+        tvmrt_dw_tap(s, acc, x, w);
       }
     }
     tvmrt_dw_finish(s, a, (uint8_t*)y + t * a->y_step * size, acc);
