@@ -55,7 +55,8 @@ static tvm_crt_error_t release(MemoryManagerInterface* interface, void* ptr, DLD
     return kTvmErrorPlatformStackAllocBadFree;
   }
   offset = (size_t)(block - m->pages);
-  if ((offset & (((size_t)1 << m->page_log2) - 1)) != 0 || m->lengths[offset >> m->page_log2] == 0) {
+  if ((offset & (((size_t)1 << m->page_log2) - 1)) != 0 ||
+      m->lengths[offset >> m->page_log2] == 0) {
     return kTvmErrorPlatformStackAllocBadFree;
   }
   m->lengths[offset >> m->page_log2] = 0;

@@ -45,8 +45,8 @@ static DLDevice make_device(int device_type, int device_id) {
   return dev;
 }
 
-void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes,
-                               int dtype_code_hint, int dtype_bits_hint) {
+void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int dtype_code_hint,
+                               int dtype_bits_hint) {
   void* ptr = NULL;
   (void)dtype_code_hint;
   (void)dtype_bits_hint;

@@ -8,14 +8,22 @@
 
 const char* tvmrt__code_name(int code) {
   static const char* const names[] = {
-      [kTVMArgInt] = "an int",           [1] = "an unsigned int",
-      [kTVMArgFloat] = "a float",        [kTVMOpaqueHandle] = "a raw pointer",
-      [kTVMNullptr] = "None",            [kTVMDataType] = "a DataType",
-      [kDLDevice] = "a Device",          [kTVMDLTensorHandle] = "a tensor view",
-      [kTVMObjectHandle] = "an object",  [kTVMModuleHandle] = "a Module",
-      [kTVMPackedFuncHandle] = "a function", [kTVMStr] = "a str",
-      [kTVMBytes] = "bytes",             [kTVMNDArrayHandle] = "an NDArray",
-      [kTVMObjectRValueRefArg] = "a moved object", [kTVMArgBool] = "a bool",
+      [kTVMArgInt] = "an int",
+      [1] = "an unsigned int",
+      [kTVMArgFloat] = "a float",
+      [kTVMOpaqueHandle] = "a raw pointer",
+      [kTVMNullptr] = "None",
+      [kTVMDataType] = "a DataType",
+      [kDLDevice] = "a Device",
+      [kTVMDLTensorHandle] = "a tensor view",
+      [kTVMObjectHandle] = "an object",
+      [kTVMModuleHandle] = "a Module",
+      [kTVMPackedFuncHandle] = "a function",
+      [kTVMStr] = "a str",
+      [kTVMBytes] = "bytes",
+      [kTVMNDArrayHandle] = "an NDArray",
+      [kTVMObjectRValueRefArg] = "a moved object",
+      [kTVMArgBool] = "a bool",
   };
   if (code < 0 || code >= (int)(sizeof(names) / sizeof(names[0]))) return "a value of unknown type";
   return names[code];

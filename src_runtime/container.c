@@ -423,7 +423,8 @@ TVMRT_NATIVE(shape_elem) {
 TVMRT_NATIVE(make_box) {
   TVMRT_ARGS("runtime.Box");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  if (type_codes[0] != kTVMArgInt && type_codes[0] != kTVMArgFloat && type_codes[0] != kTVMArgBool) {
+  if (type_codes[0] != kTVMArgInt && type_codes[0] != kTVMArgFloat &&
+      type_codes[0] != kTVMArgBool) {
     return tvmrt__fail("TypeError: runtime.Box: argument 0 must be a number, got %s.",
                        tvmrt__code_name(type_codes[0]));
   }
@@ -445,8 +446,8 @@ TVMRT_NATIVE(unbox) {
   TVMRT_ARGS("runtime.Unbox");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   box = args[0].v_handle;
-  if (type_codes[0] != kTVMObjectHandle || box == NULL || box->base.type_index < TVMRT_TYPE_BOX_INT ||
-      box->base.type_index > TVMRT_TYPE_BOX_BOOL) {
+  if (type_codes[0] != kTVMObjectHandle || box == NULL ||
+      box->base.type_index < TVMRT_TYPE_BOX_INT || box->base.type_index > TVMRT_TYPE_BOX_BOOL) {
     return tvmrt__fail("TypeError: runtime.Unbox: argument 0 must be a boxed number, got %s.",
                        tvmrt__code_name(type_codes[0]));
   }

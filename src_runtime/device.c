@@ -41,12 +41,24 @@ static const tvmrt_device_api cpu_api = {
 
 const char* tvmrt__device_name(int device_type) {
   static const char* const names[TVMDeviceExtType_End] = {
-      [kDLCPU] = "cpu",           [kDLCUDA] = "cuda",       [kDLCUDAHost] = "cuda_host",
-      [kDLOpenCL] = "opencl",     [kDLVulkan] = "vulkan",   [kDLMetal] = "metal",
-      [kDLVPI] = "vpi",           [kDLROCM] = "rocm",       [kDLROCMHost] = "rocm_host",
-      [kDLExtDev] = "ext_dev",    [kDLCUDAManaged] = "cuda_managed", [kDLOneAPI] = "oneapi",
-      [kDLWebGPU] = "webgpu",     [kDLHexagon] = "hexagon", [kDLAOCL] = "aocl",
-      [kDLSDAccel] = "sdaccel",   [kOpenGL] = "opengl",     [kDLMicroDev] = "microdev",
+      [kDLCPU] = "cpu",
+      [kDLCUDA] = "cuda",
+      [kDLCUDAHost] = "cuda_host",
+      [kDLOpenCL] = "opencl",
+      [kDLVulkan] = "vulkan",
+      [kDLMetal] = "metal",
+      [kDLVPI] = "vpi",
+      [kDLROCM] = "rocm",
+      [kDLROCMHost] = "rocm_host",
+      [kDLExtDev] = "ext_dev",
+      [kDLCUDAManaged] = "cuda_managed",
+      [kDLOneAPI] = "oneapi",
+      [kDLWebGPU] = "webgpu",
+      [kDLHexagon] = "hexagon",
+      [kDLAOCL] = "aocl",
+      [kDLSDAccel] = "sdaccel",
+      [kOpenGL] = "opengl",
+      [kDLMicroDev] = "microdev",
   };
   if (device_type < 0 || device_type >= TVMDeviceExtType_End || names[device_type] == NULL) {
     return "unknown";
@@ -117,8 +129,8 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   return api->alloc(dev, nbytes, alignment, out_data);
 }
 
-int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape,
-                                     DLDataType dtype, const char* mem_scope, void** out_data) {
+int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape, DLDataType dtype,
+                                     const char* mem_scope, void** out_data) {
   uint64_t bytes;
   *out_data = NULL;
   if (mem_scope != NULL && mem_scope[0] != '\0' && strcmp(mem_scope, "global") != 0) {
@@ -171,8 +183,7 @@ TVMRT_NATIVE(get_device_attr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
   if (kind != 0) return 0; /* only "exists" is known of a CPU */
   dev = make_device((int)type, (int)id);
-  return tvmrt__ret_int(out, out_code,
-                        dev.device_type == kDLCPU && cpu_api.exists(dev.device_id));
+  return tvmrt__ret_int(out, out_code, dev.device_type == kDLCPU && cpu_api.exists(dev.device_id));
 }
 
 TVMRT_NATIVE(set_stream) {
@@ -211,7 +222,10 @@ TVMRT_NATIVE(runtime_enabled) {
 }
 
 const tvmrt_builtin tvmrt__device_builtins[] = {
-    {"runtime.GetDeviceAttr", get_device_attr}, {"runtime.TVMSetStream", set_stream},
-    {"__tvm_set_device", set_device},           {"device_api.cpu", cpu_handle},
-    {"runtime.RuntimeEnabled", runtime_enabled}, {NULL, NULL},
+    {"runtime.GetDeviceAttr", get_device_attr},
+    {"runtime.TVMSetStream", set_stream},
+    {"__tvm_set_device", set_device},
+    {"device_api.cpu", cpu_handle},
+    {"runtime.RuntimeEnabled", runtime_enabled},
+    {NULL, NULL},
 };

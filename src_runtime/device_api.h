@@ -15,10 +15,10 @@ typedef struct tvmrt_device_api {
   /* One side may be host memory; addresses include offsets. Complete on return if stream is NULL. */
   int (*copy)(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
               TVMStreamHandle stream);
-  int (*stream_create)(DLDevice dev, TVMStreamHandle* out);                    /* optional */
-  int (*stream_free)(DLDevice dev, TVMStreamHandle stream);                    /* optional */
-  int (*stream_sync)(DLDevice dev, TVMStreamHandle stream);                    /* optional */
-  int (*stream_wait)(DLDevice dev, TVMStreamHandle src, TVMStreamHandle dst);  /* optional */
+  int (*stream_create)(DLDevice dev, TVMStreamHandle* out);                   /* optional */
+  int (*stream_free)(DLDevice dev, TVMStreamHandle stream);                   /* optional */
+  int (*stream_sync)(DLDevice dev, TVMStreamHandle stream);                   /* optional */
+  int (*stream_wait)(DLDevice dev, TVMStreamHandle src, TVMStreamHandle dst); /* optional */
 } tvmrt_device_api;
 
 /* The functions of a device type; NULL, with the error text set, if this runtime has none. */

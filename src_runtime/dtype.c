@@ -16,8 +16,8 @@ typedef struct {
 
 /* Longer names before their prefixes. */
 static const base_type base_types[] = {
-    {"e4m3_float", CODE_E4M3, 8}, {"e5m2_float", CODE_E5M2, 8}, {"bfloat", kDLBfloat, 16},
-    {"float", kDLFloat, 32},      {"uint", kDLUInt, 32},        {"int", kDLInt, 32},
+    {"e4m3_float", CODE_E4M3, 8}, {"e5m2_float", CODE_E5M2, 8},    {"bfloat", kDLBfloat, 16},
+    {"float", kDLFloat, 32},      {"uint", kDLUInt, 32},           {"int", kDLInt, 32},
     {"complex", kDLComplex, 64},  {"handle", kDLOpaqueHandle, 64},
 };
 
@@ -78,7 +78,8 @@ static int read_bits_and_lanes(const char* text, const char* rest, unsigned code
     ++rest;
     lanes = read_number(&rest, 65536, 65535);
   }
-  if (*rest != '\0' || bits == 0 || bits > 255 || lanes == 0 || lanes > 65535) return bad_text(text);
+  if (*rest != '\0' || bits == 0 || bits > 255 || lanes == 0 || lanes > 65535)
+    return bad_text(text);
   *out = make_dtype(code, bits, lanes);
   return 0;
 }

@@ -75,7 +75,9 @@ static tvmrt_thread* make_thread(void) {
   return thread;
 }
 
-tvmrt_thread* tvmrt__thread(void) { return current_thread != NULL ? current_thread : make_thread(); }
+tvmrt_thread* tvmrt__thread(void) {
+  return current_thread != NULL ? current_thread : make_thread();
+}
 
 static void set_error_text(const char* text, size_t size) {
   tvmrt_thread* thread = tvmrt__thread();

@@ -12,10 +12,10 @@
 #endif
 
 /* Leave the calling function with its error if `expr` fails; for places that hold no resource. */
-#define TVMRT_RETURN_IF_ERROR(expr)          \
-  do {                                       \
-    int tvmrt_rc_ = (expr);                  \
-    if (tvmrt_rc_ != 0) return tvmrt_rc_;    \
+#define TVMRT_RETURN_IF_ERROR(expr)       \
+  do {                                    \
+    int tvmrt_rc_ = (expr);               \
+    if (tvmrt_rc_ != 0) return tvmrt_rc_; \
   } while (0)
 
 /* Bytes that grow. Zero-initialised is empty. A NUL, not counted in size, always follows the bytes. */
@@ -34,12 +34,12 @@ void tvmrt__buf_free(tvmrt_buf* buf);
 
 /* State of one thread; freed when the thread ends. */
 typedef struct tvmrt_thread {
-  tvmrt_buf error;             /* text of the last error */
-  const char* error_fallback;  /* used instead if the text could not be stored */
-  void* py_error;              /* the front end's exception object */
-  tvmrt_buf ret_text;          /* text or bytes that the last call returned */
-  TVMByteArray ret_bytes;      /* view of ret_text for kTVMBytes */
-  tvmrt_buf names;             /* TVMFuncListGlobalNames: texts, then pointers */
+  tvmrt_buf error;                         /* text of the last error */
+  const char* error_fallback;              /* used instead if the text could not be stored */
+  void* py_error;                          /* the front end's exception object */
+  tvmrt_buf ret_text;                      /* text or bytes that the last call returned */
+  TVMByteArray ret_bytes;                  /* view of ret_text for kTVMBytes */
+  tvmrt_buf names;                         /* TVMFuncListGlobalNames: texts, then pointers */
   struct tvmrt_workspace_block* workspace; /* blocks of this thread, see workspace.c */
 } tvmrt_thread;
 

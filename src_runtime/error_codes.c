@@ -12,7 +12,8 @@ typedef struct explanation {
   const char* remedy;
 } explanation;
 
-#define EXPLAIN(name, cause, remedy) {kTvmError##name, "kTvmError" #name, cause, remedy}
+#define EXPLAIN(name, cause, remedy) \
+  { kTvmError##name, "kTvmError" #name, cause, remedy }
 
 static const explanation explanations[] = {
     EXPLAIN(FunctionNameNotFound, "No function of that name is in the module or the registry.",
@@ -98,8 +99,8 @@ static const explanation* find_name(const char* name) {
 
 static int return_text(TVMValue* out, int* out_code, const explanation* e) {
   tvmrt_buf text = {NULL, 0, 0};
-  int rc = tvmrt__buf_printf(&text, "%s (0x%04x)\ncause: %s\nremedy: %s", e->name, (unsigned)e->code,
-                             e->cause, e->remedy);
+  int rc = tvmrt__buf_printf(&text, "%s (0x%04x)\ncause: %s\nremedy: %s", e->name,
+                             (unsigned)e->code, e->cause, e->remedy);
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
   tvmrt__buf_free(&text);
   return rc;

@@ -68,8 +68,8 @@ static void clear_return(TVMValue* value, int* code) {
   *code = kTVMNullptr;
 }
 
-static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args, TVMValue* ret,
-                      int* ret_code) {
+static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
+                                 TVMValue* ret, int* ret_code) {
   tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
   int rc = f->front(args, codes, num_args, &result, f->resource);
   if (rc == 0 && (*ret_code == kTVMStr || *ret_code == kTVMBytes)) {
@@ -89,7 +89,8 @@ static TVMRT_COLD int end_badly(int rc, TVMValue* ret, int* ret_code) {
   clear_return(ret, ret_code);
   if (rc != 0) return rc;
   return tvmrt__fail(
-      "TypeError: a function of a library returned %s (type code %d): nobody would own it. Return a "
+      "TypeError: a function of a library returned %s (type code %d): nobody would own it. Return "
+      "a "
       "number or a handle, or write to an argument.",
       tvmrt__code_name(code), code);
 }

@@ -18,8 +18,8 @@ typedef enum {
 typedef struct tvmrt_func {
   tvmrt_object base;
   tvmrt_func_kind kind;
-  TVMCPackedFunc fn;            /* LIBRARY, NATIVE */
-  TVMRuntimeCPackedFunc front;  /* FRONT */
+  TVMCPackedFunc fn;           /* LIBRARY, NATIVE */
+  TVMRuntimeCPackedFunc front; /* FRONT */
   void* resource;
   TVMPackedCFuncFinalizer finalize; /* of resource, may be NULL */
   /* A function of a module's own table lives as long as the module: it has no references of its own
@@ -48,19 +48,22 @@ typedef struct tvmrt_args {
   int count;
 } tvmrt_args;
 
-#define TVMRT_ARGS(name) \
+#define TVMRT_ARGS(name)                              \
   tvmrt_args in = {name, args, type_codes, num_args}; \
-  (void)resource_handle; (void)out; (void)out_code; (void)in
+  (void)resource_handle;                              \
+  (void)out;                                          \
+  (void)out_code;                                     \
+  (void)in
 
 /* The head of a native packed function. */
-#define TVMRT_NATIVE(fn)                                                                  \
+#define TVMRT_NATIVE(fn)                                                                     \
   static int fn(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
                 void* resource_handle)
 
 int tvmrt__arg_count(const tvmrt_args* in, int least, int most); /* most < 0: any number */
 int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
-int tvmrt__arg_double(const tvmrt_args* in, int i, double* out); /* an int is accepted */
-int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out); /* also a String object */
+int tvmrt__arg_double(const tvmrt_args* in, int i, double* out);      /* an int is accepted */
+int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out);    /* also a String object */
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */

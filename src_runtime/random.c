@@ -30,7 +30,8 @@ static void fill(const DLTensor* t, uint64_t bytes) {
     }
   } else {
     memset(data, 0, (size_t)bytes);
-    for (i = 0; i < bytes; i += (t->dtype.bits + 7u) / 8u) data[i] = (char)(next_random(&state) & 1);
+    for (i = 0; i < bytes; i += (t->dtype.bits + 7u) / 8u)
+      data[i] = (char)(next_random(&state) & 1);
   }
 }
 

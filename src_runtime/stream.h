@@ -16,11 +16,13 @@ typedef struct tvmrt_reader {
 } tvmrt_reader;
 
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size);
-static inline size_t tvmrt__reader_left(const tvmrt_reader* in) { return (size_t)(in->end - in->at); }
+static inline size_t tvmrt__reader_left(const tvmrt_reader* in) {
+  return (size_t)(in->end - in->at);
+}
 int tvmrt__reader_fail(const tvmrt_reader* in, const char* why);
 
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out); /* borrowed */
-int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out);           /* 1, 2, 4 or 8 bytes */
+int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */
 /* A count of things that take at least `least_bytes` each: more than fit in the rest is an error, so
  * that it may be used to allocate. */
 int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out);

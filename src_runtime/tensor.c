@@ -95,7 +95,8 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
   int i;
   *out_bytes = 0;
   if (ndim < 0 || ndim > TVMRT_MAX_NDIM) {
-    return tvmrt__fail("ValueError: a tensor has 0 to %d dimensions, got %d.", TVMRT_MAX_NDIM, ndim);
+    return tvmrt__fail("ValueError: a tensor has 0 to %d dimensions, got %d.", TVMRT_MAX_NDIM,
+                       ndim);
   }
   if (ndim != 0 && shape == NULL) return tvmrt__fail("ValueError: the shape of a tensor is NULL.");
   for (i = 0; i < ndim; ++i) {
@@ -195,7 +196,8 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
     copy_strided(from, tvmrt__tensor_data(to));
     return 0;
   }
-  api = tvmrt__device_api(is_host(from->device) ? to->device.device_type : from->device.device_type);
+  api =
+      tvmrt__device_api(is_host(from->device) ? to->device.device_type : from->device.device_type);
   if (api == NULL) return -1;
   return api->copy(from->device, tvmrt__tensor_data(from), to->device, tvmrt__tensor_data(to),
                    (size_t)bytes, stream);
@@ -243,7 +245,8 @@ int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_tindex) {
 }
 
 /* A host view of nbytes raw bytes, of the tensor's own size and type. */
-static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* who, DLTensor* out) {
+static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* who,
+                      DLTensor* out) {
   uint64_t bytes;
   if (t == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));

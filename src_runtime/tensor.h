@@ -19,7 +19,7 @@ typedef struct tvmrt_tensor {
   tvmrt_object base;
   DLTensor dl; /* TVMArrayHandle points here; shape is the array below, strides NULL */
   void (*release)(struct tvmrt_tensor* self); /* gives the memory back; NULL if borrowed */
-  void* owner; /* for release: another tensor, a DLManagedTensor */
+  void* owner;                                /* for release: another tensor, a DLManagedTensor */
   int64_t shape[];
 } tvmrt_tensor;
 
@@ -44,7 +44,9 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
 int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes);
 /* strides NULL, or those of a compact tensor (any value where the extent is 1). */
 bool tvmrt__is_compact(const DLTensor* t);
-static inline char* tvmrt__tensor_data(const DLTensor* t) { return (char*)t->data + t->byte_offset; }
+static inline char* tvmrt__tensor_data(const DLTensor* t) {
+  return (char*)t->data + t->byte_offset;
+}
 
 bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b);
 /* Equal, counting every kind of 1-byte bool as one type. */

@@ -23,7 +23,7 @@
 
 enum {
   MAX_WORKERS = 256,
-  DEFAULT_SPINS = 2000,   /* some 50 microseconds */
+  DEFAULT_SPINS = 2000, /* some 50 microseconds */
   SPINS_BEFORE_YIELD = 200,
   ERROR_BYTES = 256,
   CACHE_LINE = 64

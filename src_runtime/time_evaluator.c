@@ -126,7 +126,8 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
   const char* prepare = "";
   e->limit_zero_time_iterations = 100;
   if (in->count != 8 && in->count != 10 && in->count != 11 && in->count != 12) {
-    return tvmrt__fail("TypeError: %s takes 8, 10, 11 or 12 arguments, got %d.", in->who, in->count);
+    return tvmrt__fail("TypeError: %s takes 8, 10, 11 or 12 arguments, got %d.", in->who,
+                       in->count);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 4, &e->number));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 5, &e->repeat));

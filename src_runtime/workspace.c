@@ -72,10 +72,11 @@ static block* new_block(tvmrt_thread* thread, DLDevice dev, size_t bytes) {
   return b;
 }
 
-void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes,
-                               int dtype_code_hint, int dtype_bits_hint) {
+void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int dtype_code_hint,
+                               int dtype_bits_hint) {
   tvmrt_thread* thread = tvmrt__thread();
-  size_t bytes = nbytes == 0 ? PAGE_BYTES : (size_t)(nbytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+  size_t bytes =
+      nbytes == 0 ? PAGE_BYTES : (size_t)(nbytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
   DLDevice dev;
   block* b;
   (void)dtype_code_hint;
@@ -104,8 +105,9 @@ int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
   if (ptr == NULL) return 0;
   while (b != NULL && (b->data != ptr || !b->in_use)) b = b->next;
   if (b == NULL) {
-    return tvmrt__fail("TVMBackendFreeWorkspace: the block was not allocated by this thread, or is "
-                       "free already.");
+    return tvmrt__fail(
+        "TVMBackendFreeWorkspace: the block was not allocated by this thread, or is "
+        "free already.");
   }
   b->in_use = false;
   return 0;

@@ -92,7 +92,8 @@ static int fill_from_file(DLTensor* t, const char* name, const char* path) {
   if (got == num_bytes(t) && fgetc(file) != EOF) got = 0; /* longer than the input */
   (void)fclose(file);
   if (got == num_bytes(t)) return 0;
-  fprintf(stderr, "run_network: '%s' must hold %zu bytes for input '%s'\n", path, num_bytes(t), name);
+  fprintf(stderr, "run_network: '%s' must hold %zu bytes for input '%s'\n", path, num_bytes(t),
+          name);
   return -1;
 }
 
@@ -123,14 +124,22 @@ static int set_input(TVMModuleHandle executor, const char* assignment) {
 
 static double element(const DLTensor* t, size_t i) {
   switch (t->dtype.code * 256 + t->dtype.bits) {
-    case kDLFloat * 256 + 32: return (double)((const float*)t->data)[i];
-    case kDLFloat * 256 + 64: return ((const double*)t->data)[i];
-    case kDLInt * 256 + 8: return ((const int8_t*)t->data)[i];
-    case kDLInt * 256 + 16: return ((const int16_t*)t->data)[i];
-    case kDLInt * 256 + 32: return ((const int32_t*)t->data)[i];
-    case kDLInt * 256 + 64: return (double)((const int64_t*)t->data)[i];
-    case kDLUInt * 256 + 16: return ((const uint16_t*)t->data)[i];
-    default: return ((const uint8_t*)t->data)[i]; /* uint8 and bool; others byte by byte */
+    case kDLFloat * 256 + 32:
+      return (double)((const float*)t->data)[i];
+    case kDLFloat * 256 + 64:
+      return ((const double*)t->data)[i];
+    case kDLInt * 256 + 8:
+      return ((const int8_t*)t->data)[i];
+    case kDLInt * 256 + 16:
+      return ((const int16_t*)t->data)[i];
+    case kDLInt * 256 + 32:
+      return ((const int32_t*)t->data)[i];
+    case kDLInt * 256 + 64:
+      return (double)((const int64_t*)t->data)[i];
+    case kDLUInt * 256 + 16:
+      return ((const uint16_t*)t->data)[i];
+    default:
+      return ((const uint8_t*)t->data)[i]; /* uint8 and bool; others byte by byte */
   }
 }
 
@@ -174,8 +183,9 @@ static int run(TVMModuleHandle executor, int repeat) {
   for (int i = 0; i < repeat && rc == 0; ++i) {
     rc = check(TVMFuncCall(function, NULL, NULL, 0, &ret, &code), "run");
   }
-  if (rc == 0) printf("%d run%s, %.3f ms each\n", repeat, repeat == 1 ? "" : "s",
-                      (milliseconds() - start) / repeat);
+  if (rc == 0)
+    printf("%d run%s, %.3f ms each\n", repeat, repeat == 1 ? "" : "s",
+           (milliseconds() - start) / repeat);
   (void)TVMFuncFree(function);
   return rc;
 }
@@ -186,7 +196,8 @@ int main(int argc, char** argv) {
   int repeat = 1;
   int rc;
   if (argc < 2) {
-    fprintf(stderr, "usage: run_network LIBRARY.so [INPUT=FILE ...] [--module NAME] [--repeat N]\n");
+    fprintf(stderr,
+            "usage: run_network LIBRARY.so [INPUT=FILE ...] [--module NAME] [--repeat N]\n");
     return 2;
   }
   for (int i = 2; i + 1 < argc; ++i) {

@@ -79,8 +79,8 @@ int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTe
                   (uintptr_t)tvmrt__tensor_data(data_in) % TVMRT_FOREIGN_ALIGN_BYTES == 0;
   args[0].v_str = name;
   args[1].v_handle = data_in;
-  return call(executor->module, in_place ? "set_input_zero_copy" : "set_input", args, codes, 2, NULL,
-              NULL);
+  return call(executor->module, in_place ? "set_input_zero_copy" : "set_input", args, codes, 2,
+              NULL, NULL);
 }
 
 int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {

@@ -38,8 +38,9 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   tvmrt__buf_free(&symbol);
   if (rc != 0) return rc;
   if (found == NULL) {
-    return tvmrt__fail("ValueError: the library has no function 'get_c_metadata': it was not compiled "
-                       "ahead of time with metadata.");
+    return tvmrt__fail(
+        "ValueError: the library has no function 'get_c_metadata': it was not compiled "
+        "ahead of time with metadata.");
   }
   e->metadata = found;
   return 0;
@@ -49,9 +50,10 @@ static int check_metadata(const TVMMetadata* m) {
   if (m->version < 1 || m->num_inputs < 0 || m->num_outputs < 0 || m->num_workspace_pools < 0 ||
       m->num_constant_pools < 0 || m->num_inputs > 65536 || m->num_outputs > 65536 ||
       m->num_workspace_pools > 65536 || m->mod_name == NULL) {
-    return tvmrt__fail("ValueError: the library's metadata is of version %lld or has counts out of "
-                       "range; this runtime reads version %d.",
-                       (long long)m->version, TVM_METADATA_VERSION);
+    return tvmrt__fail(
+        "ValueError: the library's metadata is of version %lld or has counts out of "
+        "range; this runtime reads version %d.",
+        (long long)m->version, TVM_METADATA_VERSION);
   }
   return 0;
 }
@@ -61,7 +63,8 @@ static int find_main(tvmrt_aot_executor* e) {
   int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
   if (rc == 0) rc = tvmrt__module_get(e->library, symbol.data, true, &e->main_function);
   if (rc == 0 && e->main_function == NULL) {
-    rc = tvmrt__fail("ValueError: the library has metadata but no main function '%s'.", symbol.data);
+    rc =
+        tvmrt__fail("ValueError: the library has metadata but no main function '%s'.", symbol.data);
   }
   tvmrt__buf_free(&symbol);
   return rc;

@@ -8,9 +8,9 @@
 
 typedef struct tvmrt_aot_executor {
   tvmrt_module base;
-  tvmrt_module* library; /* retained */
+  tvmrt_module* library;       /* retained */
   const TVMMetadata* metadata; /* the library's */
-  tvmrt_func* main_function; /* retained */
+  tvmrt_func* main_function;   /* retained */
   tvmrt_port* inputs;
   tvmrt_port* outputs;
   tvmrt_tensor** pools; /* constants, then workspaces; what main takes after inputs and outputs */

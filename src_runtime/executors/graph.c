@@ -70,9 +70,10 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* o
       return 0;
     }
   }
-  return tvmrt__fail("ValueError: the network uses a device of type %d, which is not among the %zu "
-                     "devices that the executor was made with.",
-                     device_type, g->num_devices);
+  return tvmrt__fail(
+      "ValueError: the network uses a device of type %d, which is not among the %zu "
+      "devices that the executor was made with.",
+      device_type, g->num_devices);
 }
 
 static int fill_entries(tvmrt_graph_executor* g) {
@@ -337,9 +338,10 @@ static void* flatten(tvmrt_graph_executor* g, size_t entry) {
 static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->library, node->func_name, true, out));
   if (*out != NULL) return 0;
-  return tvmrt__fail("Cannot find function '%.80s' in the library, which node '%.60s' of the graph "
-                     "calls.",
-                     node->func_name, node->name);
+  return tvmrt__fail(
+      "Cannot find function '%.80s' in the library, which node '%.60s' of the graph "
+      "calls.",
+      node->func_name, node->name);
 }
 
 static void add_arg(tvmrt_graph_executor* g, tvmrt_graph_op* op, size_t entry, bool flat) {
@@ -360,7 +362,8 @@ static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg)
   }
   for (i = 0; i < n->num_outputs; ++i) add_arg(g, op, n->first_entry + i, n->flatten_data);
   if (is_copy(n)) {
-    if (op->num_args != 2) return tvmrt__fail("ValueError: a __copy node needs one input, one output.");
+    if (op->num_args != 2)
+      return tvmrt__fail("ValueError: a __copy node needs one input, one output.");
   } else {
     TVMRT_RETURN_IF_ERROR(find_function(g, n, &op->function));
   }

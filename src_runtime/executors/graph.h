@@ -38,8 +38,8 @@ typedef struct tvmrt_graph_executor {
   int* scratch_codes;
   tvmrt_graph_flat* flats;
   size_t num_flats;
-  tvmrt_port* inputs; /* per arg_node */
-  bool* is_param;     /* inputs that were set as parameters */
+  tvmrt_port* inputs;  /* per arg_node */
+  bool* is_param;      /* inputs that were set as parameters */
   tvmrt_port* outputs; /* per head */
   char** output_names; /* "<node>:<i>" */
   bool* copy_out;      /* outputs whose memory cannot be replaced: they are copied after a run */

@@ -7,18 +7,19 @@
 #include "graph.h"
 
 /* The head of a function of the executor. */
-#define GRAPH_FUNCTION(fn, name)                                                                \
+#define GRAPH_FUNCTION(fn, name)                                                                   \
   static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code); \
-  TVMRT_NATIVE(fn) {                                                                            \
-    TVMRT_ARGS(name);                                                                           \
-    return fn##_of(resource_handle, &in, out, out_code);                                        \
-  }                                                                                             \
+  TVMRT_NATIVE(fn) {                                                                               \
+    TVMRT_ARGS(name);                                                                              \
+    return fn##_of(resource_handle, &in, out, out_code);                                           \
+  }                                                                                                \
   static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code)
 
 #define UNUSED_RESULT ((void)out, (void)out_code)
 
 static int find_input(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, port));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, port));
   if (*port != NULL) return 0;
   return tvmrt__port_unknown(g->inputs, g->graph.num_arg_nodes, "input", in, 0);
 }
@@ -198,9 +199,10 @@ GRAPH_FUNCTION(share_params, "share_params") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 0, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &bytes));
   if (mod->type != g->base.type) {
-    return tvmrt__fail("TypeError: share_params: argument 0 must be a graph executor, got a module "
-                       "of kind '%s'.",
-                       mod->type->key);
+    return tvmrt__fail(
+        "TypeError: share_params: argument 0 must be a graph executor, got a module "
+        "of kind '%s'.",
+        mod->type->key);
   }
   other = (const void*)mod;
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));

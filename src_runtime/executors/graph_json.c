@@ -192,7 +192,8 @@ static int read_nodes(tvmrt_json* in, draft* d) {
   tvmrt_json_list list;
   bool more = true;
   int rc = tvmrt__json_array(in, &list);
-  if (rc == 0 && d->graph->num_nodes != 0) rc = tvmrt__json_fail(in, "there are two lists of nodes");
+  if (rc == 0 && d->graph->num_nodes != 0)
+    rc = tvmrt__json_fail(in, "there are two lists of nodes");
   while (rc == 0) {
     rc = tvmrt__json_next(in, &list, &more);
     if (rc != 0 || !more) break;
@@ -262,8 +263,16 @@ static int read_tag(tvmrt_json* in, draft* d, const char* key, const char* wante
   return tvmrt__json_expect(in, ',');
 }
 
-enum { SEEN_NODES = 1, SEEN_ARGS = 2, SEEN_HEADS = 4, SEEN_ROWS = 8, SEEN_DTYPES = 16,
-       SEEN_STORAGE = 32, SEEN_SHAPES = 64, SEEN_ALL = 127 };
+enum {
+  SEEN_NODES = 1,
+  SEEN_ARGS = 2,
+  SEEN_HEADS = 4,
+  SEEN_ROWS = 8,
+  SEEN_DTYPES = 16,
+  SEEN_STORAGE = 32,
+  SEEN_SHAPES = 64,
+  SEEN_ALL = 127
+};
 
 static int read_attr(tvmrt_json* in, draft* d, const char* key) {
   if (strcmp(key, "dltype") == 0) {
@@ -337,8 +346,9 @@ static int read_graph(tvmrt_json* in, draft* d) {
   }
   tvmrt__buf_free(&key);
   if (rc == 0 && d->seen != SEEN_ALL) {
-    rc = tvmrt__json_fail(in, "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "
-                              "attrs.storage_id, attrs.shape is missing");
+    rc = tvmrt__json_fail(in,
+                          "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "
+                          "attrs.storage_id, attrs.shape is missing");
   }
   return rc;
 }
@@ -352,7 +362,8 @@ static int check_rows(draft* d) {
   tvmrt_graph* g = d->graph;
   size_t i;
   if (d->row_ptr.count != g->num_nodes + 1 || d->row_ptr.items[0] != 0) {
-    return bad_graph("node_row_ptr must start with 0 and have one number more than there are nodes");
+    return bad_graph(
+        "node_row_ptr must start with 0 and have one number more than there are nodes");
   }
   for (i = 0; i < g->num_nodes; ++i) {
     tvmrt_graph_node* node = &g->nodes[i];
@@ -362,7 +373,8 @@ static int check_rows(draft* d) {
     }
     node->first_entry = (size_t)d->row_ptr.items[i];
     node->num_outputs = (size_t)count;
-    if (node->func_name == NULL && count != 1) return bad_graph("an input node must have one entry");
+    if (node->func_name == NULL && count != 1)
+      return bad_graph("an input node must have one entry");
     if (node->func_name != NULL && node->stated_outputs >= 0 && node->stated_outputs != count) {
       return bad_graph("a node's num_outputs differs from node_row_ptr");
     }

@@ -6,7 +6,7 @@
 
 typedef struct tvmrt_graph_node {
   char* name;
-  char* func_name; /* NULL for inputs and parameters */
+  char* func_name;    /* NULL for inputs and parameters */
   size_t first_input; /* place in graph.inputs */
   size_t num_inputs;
   size_t first_entry; /* outputs are the entries from here */

@@ -30,7 +30,8 @@ int tvmrt__json_fail(const tvmrt_json* in, const char* fmt, ...) {
 }
 
 static void skip_space(tvmrt_json* in) {
-  while (in->at < in->end && (*in->at == ' ' || *in->at == '\n' || *in->at == '\t' || *in->at == '\r')) {
+  while (in->at < in->end &&
+         (*in->at == ' ' || *in->at == '\n' || *in->at == '\t' || *in->at == '\r')) {
     ++in->at;
   }
 }
@@ -175,7 +176,8 @@ int tvmrt__json_int(tvmrt_json* in, int64_t* out) {
 
 static int skip_word(tvmrt_json* in) {
   const char* first = in->at;
-  while (in->at < in->end && strchr("+-.eE0123456789truefalsn", *in->at) != NULL && *in->at != '\0') {
+  while (in->at < in->end && strchr("+-.eE0123456789truefalsn", *in->at) != NULL &&
+         *in->at != '\0') {
     ++in->at;
   }
   return in->at == first ? tvmrt__json_fail(in, "expected a value") : 0;

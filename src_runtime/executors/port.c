@@ -49,9 +49,10 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
   const DLTensor* wanted = &port->bound->dl;
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
   if (!tvmrt__is_compact(given)) {
-    return tvmrt__fail("ValueError: %s '%s' cannot be bound without a copy: the tensor has strides "
-                       "that are not compact; copy it with set_input.",
-                       kind, port->name);
+    return tvmrt__fail(
+        "ValueError: %s '%s' cannot be bound without a copy: the tensor has strides "
+        "that are not compact; copy it with set_input.",
+        kind, port->name);
   }
   if (given->device.device_type != wanted->device.device_type ||
       given->device.device_id != wanted->device.device_id) {
@@ -60,9 +61,10 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
                        (int)given->device.device_type, (int)given->device.device_id);
   }
   if ((uintptr_t)tvmrt__tensor_data(given) % TVMRT_FOREIGN_ALIGN_BYTES != 0) {
-    return tvmrt__fail("ValueError: %s '%s' cannot be bound without a copy: the tensor's data is not "
-                       "aligned to %d bytes; copy it with set_input.",
-                       kind, port->name, TVMRT_FOREIGN_ALIGN_BYTES);
+    return tvmrt__fail(
+        "ValueError: %s '%s' cannot be bound without a copy: the tensor's data is not "
+        "aligned to %d bytes; copy it with set_input.",
+        kind, port->name, TVMRT_FOREIGN_ALIGN_BYTES);
   }
   return 0;
 }

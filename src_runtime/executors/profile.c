@@ -23,9 +23,10 @@ int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_sec
     if (i != 0) TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ", "));
     TVMRT_RETURN_IF_ERROR(write_call(out, &ops[i], total_seconds));
   }
-  return tvmrt__buf_printf(out,
-                           "], \"device_metrics\": {\"cpu0\": {\"Duration (us)\": {\"microseconds\": "
-                           "%.3f}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
-                           "\"Number of threads\": {\"count\": 1}}}",
-                           total_seconds * 1e6, executor);
+  return tvmrt__buf_printf(
+      out,
+      "], \"device_metrics\": {\"cpu0\": {\"Duration (us)\": {\"microseconds\": "
+      "%.3f}}}, \"configuration\": {\"Executor\": {\"string\": \"%s\"}, "
+      "\"Number of threads\": {\"count\": 1}}}",
+      total_seconds * 1e6, executor);
 }

@@ -92,9 +92,10 @@ static int initialise(const_loader* loader, client* c) {
   int rc;
   TVMRT_RETURN_IF_ERROR(find_init(loader, c, &init));
   if (init == NULL) {
-    return tvmrt__fail("ValueError: no imported module has '__init_%s', which function '%s' needs "
-                       "to get its constants.",
-                       c->symbol, c->symbol);
+    return tvmrt__fail(
+        "ValueError: no imported module has '__init_%s', which function '%s' needs "
+        "to get its constants.",
+        c->symbol, c->symbol);
   }
   array = tvmrt__array_new(c->num_vars);
   rc = array == NULL ? -1 : gather(loader, c, array);

@@ -38,8 +38,7 @@ static void* find_main(const library_module* lib) {
 
 static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const library_module* lib = (const library_module*)self;
-  void* symbol =
-      strcmp(name, "__tvm_main__") == 0 ? find_main(lib) : symbol_of(lib, name, NULL);
+  void* symbol = strcmp(name, "__tvm_main__") == 0 ? find_main(lib) : symbol_of(lib, name, NULL);
   if (symbol == NULL) return 0;
   out->fn = as_function(symbol);
   out->kind = TVMRT_FUNC_LIBRARY;
@@ -111,10 +110,11 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
 
 #if defined(__GLIBC__)
 /* Size and kind of a symbol, from the library's own symbol table. */
-static const ElfW(Sym)* elf_symbol(void* address) {
+static const ElfW(Sym) * elf_symbol(void* address) {
   Dl_info info;
   void* entry = NULL;
-  if (dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || info.dli_saddr != address) return NULL;
+  if (dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || info.dli_saddr != address)
+    return NULL;
   return entry;
 }
 

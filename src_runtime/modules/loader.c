@@ -50,9 +50,10 @@ static int load_from_file(const char* path, const char* format, tvmrt_module** o
   *out = NULL;
   format = format_of(path, format);
   if (format == NULL) {
-    return tvmrt__fail("ValueError: cannot tell the format of '%s': its name has no suffix and no "
-                       "format was given.",
-                       path);
+    return tvmrt__fail(
+        "ValueError: cannot tell the format of '%s': its name has no suffix and no "
+        "format was given.",
+        path);
   }
   rc = tvmrt__buf_printf(&loader, "runtime.module.loadfile_%s", format);
   if (rc == 0) {

@@ -249,7 +249,8 @@ typedef struct packing {
 } packing;
 
 static bool in_library(const tvmrt_module* mod) {
-  return mod->type == &tvmrt__library_type || (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
+  return mod->type == &tvmrt__library_type ||
+         (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0;
 }
 
 static size_t index_of(const packing* p, const tvmrt_module* mod) {
@@ -360,8 +361,9 @@ static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_bu
   for (i = 0; i < p->num_entries; ++i) {
     if (!marks[i]) continue;
     if (i < entry) {
-      return tvmrt__fail("ValueError: the library's modules and another module import each other; "
-                         "such a tree cannot be saved.");
+      return tvmrt__fail(
+          "ValueError: the library's modules and another module import each other; "
+          "such a tree cannot be saved.");
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(children, 8, i));
   }

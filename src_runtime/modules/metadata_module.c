@@ -58,7 +58,8 @@ static int synthesise(metadata_module* m, const TVMMetadata* classic) {
   if (classic->num_inputs < 0 || classic->num_outputs < 0) {
     return tvmrt__fail("ValueError: the library's metadata counts inputs or outputs below 0.");
   }
-  m->params = tvmrt__calloc((size_t)(classic->num_inputs + classic->num_outputs), sizeof(*m->params));
+  m->params =
+      tvmrt__calloc((size_t)(classic->num_inputs + classic->num_outputs), sizeof(*m->params));
   if (m->params == NULL) return -1;
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s___tvm_main__", classic->mod_name));
   m->main_name = name.data;
@@ -94,9 +95,10 @@ static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
 }
 
 static int missing(const char* name) {
-  return tvmrt__fail("ValueError: the library has no function '%s': it was not compiled ahead of "
-                     "time with metadata.",
-                     name);
+  return tvmrt__fail(
+      "ValueError: the library has no function '%s': it was not compiled ahead of "
+      "time with metadata.",
+      name);
 }
 
 TVMRT_NATIVE(get_metadata) {

@@ -233,7 +233,8 @@ static int find_in_environment(tvmrt_module* mod, const char* name, tvmrt_func**
   if (*out != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, out));
   if (*out != NULL) return 0;
-  return tvmrt__fail("Cannot find function %s in the imported modules or the global registry.", name);
+  return tvmrt__fail("Cannot find function %s in the imported modules or the global registry.",
+                     name);
 }
 
 /* Keep the reference in the module, so that the caller may borrow. */

@@ -13,10 +13,10 @@ typedef struct tvmrt_module tvmrt_module;
 
 /* What a module answers for a name. All zero: no such function. */
 typedef struct tvmrt_found {
-  TVMCPackedFunc fn;      /* a function of this module; the runtime wraps and caches it */
-  tvmrt_func_kind kind;   /* of fn */
-  void* resource;         /* of fn; NATIVE functions get the module where this is NULL */
-  tvmrt_func* func;       /* or: any function, owned, which is not cached here */
+  TVMCPackedFunc fn;    /* a function of this module; the runtime wraps and caches it */
+  tvmrt_func_kind kind; /* of fn */
+  void* resource;       /* of fn; NATIVE functions get the module where this is NULL */
+  tvmrt_func* func;     /* or: any function, owned, which is not cached here */
 } tvmrt_found;
 
 /* A kind of module. Slots marked optional may be NULL. */
@@ -36,8 +36,8 @@ struct tvmrt_module {
   const tvmrt_module_type* type;
   tvmrt_module** imports; /* retained */
   size_t num_imports;
-  pthread_mutex_t lock;    /* of the two tables */
-  tvmrt_strmap functions;  /* name -> tvmrt_func* with owner == this; NULL for "no such function" */
+  pthread_mutex_t lock;   /* of the two tables */
+  tvmrt_strmap functions; /* name -> tvmrt_func* with owner == this; NULL for "no such function" */
   tvmrt_strmap environment; /* name -> tvmrt_func*, retained: answers to TVMBackendGetFuncFromEnv */
 };
 

@@ -121,7 +121,8 @@ static int write_module(tvmrt_module* mod, const char* path, const char* format)
   } else if (mod->type->save != NULL) {
     rc = mod->type->save(mod, &bytes);
   } else {
-    rc = tvmrt__fail("ValueError: a module of kind '%s' cannot be saved to a file.", mod->type->key);
+    rc =
+        tvmrt__fail("ValueError: a module of kind '%s' cannot be saved to a file.", mod->type->key);
   }
   if (rc == 0) rc = tvmrt__write_file(path, bytes.data, bytes.size);
   tvmrt__buf_free(&bytes);

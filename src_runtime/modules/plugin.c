@@ -52,7 +52,8 @@ int tvmrt_module_create(const tvmrt_module_vtable* vtable, void* self,
   *out_module = NULL;
   if (vtable == NULL || vtable->struct_bytes < sizeof(*vtable) || vtable->type_key == NULL ||
       vtable->get_function == NULL) {
-    return tvmrt__fail("tvmrt_module_create: the table needs struct_bytes, type_key and get_function.");
+    return tvmrt__fail(
+        "tvmrt_module_create: the table needs struct_bytes, type_key and get_function.");
   }
   m = tvmrt__module_new(&unfinished, sizeof(*m));
   if (m == NULL) return -1;

@@ -4,10 +4,10 @@
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/metadata.h>
 
-#define EXPORTED(name)                                                                           \
+#define EXPORTED(name)                                                                          \
   TVM_DLL int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
-                   void* resource);                                                              \
-  int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,          \
+                   void* resource);                                                             \
+  int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,         \
            void* resource)
 
 static const int64_t io_shape[] = {4};
@@ -21,9 +21,9 @@ static const struct TVMTensorInfo pools[] = {{"workspace", pool_shape, 1, {kDLUI
 
 /* A serialised float32 tensor of shape (1,): the value 1. */
 static const unsigned char one[] = {
-    0x3f, 0xa1, 0xb4, 0x96, 0xf0, 0x40, 0x5e, 0xdd, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
-    1,    0,    0,    0,    2,    32,   1,    0,    1, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0,
-    0,    0,    0x80, 0x3f};
+    0x3f, 0xa1, 0xb4, 0x96, 0xf0, 0x40, 0x5e, 0xdd, 0, 0, 0, 0,  0, 0, 0,    0,   1, 0,
+    0,    0,    0,    0,    0,    0,    1,    0,    0, 0, 2, 32, 1, 0, 1,    0,   0, 0,
+    0,    0,    0,    0,    4,    0,    0,    0,    0, 0, 0, 0,  0, 0, 0x80, 0x3f};
 static const struct TVMConstantInfo constants[] = {{"one", 64, sizeof(one), one}};
 #define POOLS pools, 1, constants, 1
 #else

@@ -16,10 +16,10 @@ static int64_t elements(const DLTensor* t) {
   return count;
 }
 
-#define FIXTURE(name)                                                                             \
+#define FIXTURE(name)                                                                           \
   TVM_DLL int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
-                   void* resource);                                                              \
-  int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,          \
+                   void* resource);                                                             \
+  int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,         \
            void* resource)
 
 #define UNUSED_ARGS \
@@ -87,8 +87,7 @@ FIXTURE(fixture_fail) {
 FIXTURE(fixture_call_global) {
   static TVMFunctionHandle cached;
   UNUSED_ARGS;
-  if (cached == NULL &&
-      TVMBackendGetFuncFromEnv(__tvm_module_ctx, "test.callee", &cached) != 0) {
+  if (cached == NULL && TVMBackendGetFuncFromEnv(__tvm_module_ctx, "test.callee", &cached) != 0) {
     return -1;
   }
   return TVMFuncCall(cached, args, type_codes, num_args, out, out_code) == 0 ? 0 : -1;

@@ -2,6 +2,8 @@
 #ifndef TVMRT_TESTS_C_SUPPORT_H_
 #define TVMRT_TESTS_C_SUPPORT_H_
 
+/* cmocka.h needs the others before it. */
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +14,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 
 #include <cmocka.h>
+/* clang-format on */
 
 /* A call with its arguments and its result. */
 typedef struct call {
@@ -48,21 +51,21 @@ static inline void arg_cpu(call* c) {
   arg(c, kDLDevice, v);
 }
 
-#define assert_ok(rc)                                                     \
-  do {                                                                    \
-    int rc_ = (rc);                                                       \
-    if (rc_ != 0) print_error("%s\n", TVMGetLastError());                 \
-    assert_int_equal(rc_, 0);                                             \
+#define assert_ok(rc)                                     \
+  do {                                                    \
+    int rc_ = (rc);                                       \
+    if (rc_ != 0) print_error("%s\n", TVMGetLastError()); \
+    assert_int_equal(rc_, 0);                             \
   } while (0)
 
 /* rc is not 0 and the error text contains `part`. */
-#define assert_fails(rc, part)                                            \
-  do {                                                                    \
-    assert_int_not_equal((rc), 0);                                        \
-    if (strstr(TVMGetLastError(), (part)) == NULL) {                      \
-      print_error("error text: %s\n", TVMGetLastError());                 \
-      fail();                                                             \
-    }                                                                     \
+#define assert_fails(rc, part)                            \
+  do {                                                    \
+    assert_int_not_equal((rc), 0);                        \
+    if (strstr(TVMGetLastError(), (part)) == NULL) {      \
+      print_error("error text: %s\n", TVMGetLastError()); \
+      fail();                                             \
+    }                                                     \
   } while (0)
 
 static inline int call_handle(call* c, TVMFunctionHandle f) {

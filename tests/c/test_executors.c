@@ -127,8 +127,7 @@ static void test_graph_refuses_wrong_inputs(void** state) {
   assert_fails(set(ex, "set_input", "x", flat, kTVMNDArrayHandle),
                "input 'x' is float32 (2, 3), got float32 (6)");
   assert_fails(set(ex, "set_input", "x", ints, kTVMNDArrayHandle), "got int32 (2, 3)");
-  assert_fails(set(ex, "set_input", "z", flat, kTVMNDArrayHandle),
-               "no input 'z'; it has: x, w");
+  assert_fails(set(ex, "set_input", "z", flat, kTVMNDArrayHandle), "no input 'z'; it has: x, w");
   assert_fails(set_at(ex, "set_input", 7, flat, kTVMNDArrayHandle), "there is no input 7");
   assert_fails(set_at(ex, "get_output", 2, flat, kTVMNDArrayHandle), "there is no output 2");
   assert_fails(call_module(&c, ex, "set_input"), "takes 2 arguments, got 0");

@@ -14,7 +14,8 @@ static int add(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, 
 
 static void count_call(void* resource) { ++*(int*)resource; }
 
-static TVMFunctionHandle make(TVMRuntimeCPackedFunc f, void* resource, TVMPackedCFuncFinalizer fin) {
+static TVMFunctionHandle make(TVMRuntimeCPackedFunc f, void* resource,
+                              TVMPackedCFuncFinalizer fin) {
   TVMFunctionHandle handle = NULL;
   assert_ok(TVMFuncCreateFromCFunc(f, resource, fin, &handle));
   return handle;
@@ -181,7 +182,8 @@ static void test_wrong_handles_are_errors(void** state) {
   call c = {0};
   (void)state;
   assert_fails(call_handle(&c, NULL), "TVMFuncCall: the handle is NULL");
-  assert_fails(TVMModGetFunction(f, "x", 0, &out), "expects a runtime.Module, got a runtime.PackedFunc");
+  assert_fails(TVMModGetFunction(f, "x", 0, &out),
+               "expects a runtime.Module, got a runtime.PackedFunc");
   assert_fails(TVMModFree(f), "expects a runtime.Module");
   assert_ok(TVMFuncFree(NULL));
   assert_ok(TVMModFree(NULL));

@@ -154,9 +154,13 @@ static int accelerator_save(void* self, tvmrt_module_write write, void* sink) {
 
 static int load_accelerator(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                             void* resource) {
-  static const tvmrt_module_vtable kind = {
-      sizeof(kind), "fixture_json", TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE,
-      accelerator_get, accelerator_save, NULL, free};
+  static const tvmrt_module_vtable kind = {sizeof(kind),
+                                           "fixture_json",
+                                           TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE,
+                                           accelerator_get,
+                                           accelerator_save,
+                                           NULL,
+                                           free};
   const char* symbol;
   size_t size;
   TVMValue value;
@@ -332,7 +336,8 @@ static void test_image_tables_of_both_encodings(void** state) {
 static void* look_up_in_thread(void* mod) {
   for (int i = 0; i < 2000; ++i) {
     TVMFunctionHandle f;
-    if (TVMModGetFunction(mod, i % 2 == 0 ? "fixture_return_int" : "absent", 1, &f) != 0) return mod;
+    if (TVMModGetFunction(mod, i % 2 == 0 ? "fixture_return_int" : "absent", 1, &f) != 0)
+      return mod;
     if ((f != NULL) != (i % 2 == 0) || TVMFuncFree(f) != 0) return mod;
   }
   return NULL;

@@ -188,7 +188,7 @@ static void test_data_types_are_read(void** state) {
 }
 
 static void test_bad_data_types_are_refused(void** state) {
-  static const char* const bad[] = {"flaot32", "float32x", "float0", "float999", "int8x0",
+  static const char* const bad[] = {"flaot32", "float32x",  "float0",     "float999", "int8x0",
                                     "bool8",   "custom[1]", "int8x70000", "float32 "};
   static const int64_t shape[] = {0};
   (void)state;
@@ -207,14 +207,19 @@ static void test_bad_data_types_are_refused(void** state) {
 }
 
 /* The file of {"w": float32 (2,)} with values 1 and 2, byte by byte from the format's description. */
-static const unsigned char params_file[] = {
-    0xb7, 0x9c, 0x04, 0x05, 0x4f, 0x8d, 0xe5, 0xf7, 0, 0, 0, 0, 0, 0, 0, 0, /* magic, reserved */
-    1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 'w',                    /* names */
-    1, 0, 0, 0, 0, 0, 0, 0,                                                 /* count */
-    0x3f, 0xa1, 0xb4, 0x96, 0xf0, 0x40, 0x5e, 0xdd, 0, 0, 0, 0, 0, 0, 0, 0, /* tensor */
-    1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 32, 1, 0,                        /* device, ndim, dtype */
-    2, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0,                         /* shape, bytes */
-    0, 0, 0x80, 0x3f, 0, 0, 0, 0x40};
+static const unsigned char
+    params_file[] = {0xb7, 0x9c, 0x04, 0x05, 0x4f, 0x8d, 0xe5, 0xf7, 0,
+                     0,    0,    0,    0,    0,    0,    0, /* magic, reserved */
+                     1,    0,    0,    0,    0,    0,    0,    0,    1,
+                     0,    0,    0,    0,    0,    0,    0,    'w', /* names */
+                     1,    0,    0,    0,    0,    0,    0,    0,   /* count */
+                     0x3f, 0xa1, 0xb4, 0x96, 0xf0, 0x40, 0x5e, 0xdd, 0,
+                     0,    0,    0,    0,    0,    0,    0, /* tensor */
+                     1,    0,    0,    0,    0,    0,    0,    0,    1,
+                     0,    0,    0,    2,    32,   1,    0, /* device, ndim, dtype */
+                     2,    0,    0,    0,    0,    0,    0,    0,    8,
+                     0,    0,    0,    0,    0,    0,    0, /* shape, bytes */
+                     0,    0,    0x80, 0x3f, 0,    0,    0,    0x40};
 
 static int load_params(const void* data, size_t size, call* c) {
   TVMByteArray bytes;

@@ -165,15 +165,15 @@ typedef struct tvmrt_profile_slot {
 } tvmrt_profile_slot;
 
 /*! \brief Report that operator `op_index` starts. */
-#define TVMRT_PROFILE_BEGIN(slot, op_index)                                   \
-  do {                                                                        \
-    if ((slot)->begin != NULL) (slot)->begin((slot)->context, (op_index));    \
+#define TVMRT_PROFILE_BEGIN(slot, op_index)                                \
+  do {                                                                     \
+    if ((slot)->begin != NULL) (slot)->begin((slot)->context, (op_index)); \
   } while (0)
 
 /*! \brief Report that operator `op_index` has ended. */
-#define TVMRT_PROFILE_END(slot, op_index)                                     \
-  do {                                                                        \
-    if ((slot)->end != NULL) (slot)->end((slot)->context, (op_index));        \
+#define TVMRT_PROFILE_END(slot, op_index)                              \
+  do {                                                                 \
+    if ((slot)->end != NULL) (slot)->end((slot)->context, (op_index)); \
   } while (0)
 
 /*! @} */

@@ -94,22 +94,22 @@ typedef enum {
  * The values kDLInt (0), kDLUInt (1, never used for arguments) and kDLFloat (2) come first.
  */
 typedef enum {
-  kTVMArgInt = 0,            /*!< v_int64. Any integer; bool before 0.18. */
-  kTVMArgFloat = 2,          /*!< v_float64. */
-  kTVMOpaqueHandle = 3,      /*!< v_handle, a raw pointer that nobody counts. */
-  kTVMNullptr = 4,           /*!< None; v_handle is NULL. */
-  kTVMDataType = 5,          /*!< v_type. */
-  kDLDevice = 6,             /*!< v_device. */
-  kTVMDLTensorHandle = 7,    /*!< v_handle is a DLTensor*, a view. */
-  kTVMObjectHandle = 8,      /*!< v_handle is a counted object. */
-  kTVMModuleHandle = 9,      /*!< v_handle is a TVMModuleHandle. */
-  kTVMPackedFuncHandle = 10, /*!< v_handle is a TVMFunctionHandle. */
-  kTVMStr = 11,              /*!< v_str, NUL-terminated UTF-8. */
-  kTVMBytes = 12,            /*!< v_handle is a TVMByteArray*. */
-  kTVMNDArrayHandle = 13,    /*!< v_handle is a TVMArrayHandle: a counted tensor, usable as DLTensor*. */
+  kTVMArgInt = 0,              /*!< v_int64. Any integer; bool before 0.18. */
+  kTVMArgFloat = 2,            /*!< v_float64. */
+  kTVMOpaqueHandle = 3,        /*!< v_handle, a raw pointer that nobody counts. */
+  kTVMNullptr = 4,             /*!< None; v_handle is NULL. */
+  kTVMDataType = 5,            /*!< v_type. */
+  kDLDevice = 6,               /*!< v_device. */
+  kTVMDLTensorHandle = 7,      /*!< v_handle is a DLTensor*, a view. */
+  kTVMObjectHandle = 8,        /*!< v_handle is a counted object. */
+  kTVMModuleHandle = 9,        /*!< v_handle is a TVMModuleHandle. */
+  kTVMPackedFuncHandle = 10,   /*!< v_handle is a TVMFunctionHandle. */
+  kTVMStr = 11,                /*!< v_str, NUL-terminated UTF-8. */
+  kTVMBytes = 12,              /*!< v_handle is a TVMByteArray*. */
+  kTVMNDArrayHandle = 13,      /*!< v_handle is a TVMArrayHandle, usable as DLTensor*. */
   kTVMObjectRValueRefArg = 14, /*!< v_handle is the address of an object handle to move from. */
-  kTVMArgBool = 15,          /*!< v_int64 is 0 or 1. Since 0.18. */
-  kTVMExtBegin = 16,         /*!< Start of extension codes (15 before 0.18). */
+  kTVMArgBool = 15,            /*!< v_int64 is 0 or 1. Since 0.18. */
+  kTVMExtBegin = 16,           /*!< Start of extension codes (15 before 0.18). */
   kTVMNNVMFirst = 16,
   kTVMNNVMLast = 20,
   kTVMExtReserveEnd = 64,

@@ -41,36 +41,36 @@ typedef enum {
 } tvm_crt_error_category_t;
 
 /*! \brief Every code: X(name after kTvmError, category after kTvmErrorCategory, number). */
-#define TVMRT_CRT_ERRORS(X)                                   \
-  X(FunctionNameNotFound, FunctionRegistry, 0)                \
-  X(FunctionIndexInvalid, FunctionRegistry, 1)                \
-  X(FunctionRegistryFull, FunctionRegistry, 2)                \
-  X(FunctionAlreadyDefined, FunctionRegistry, 3)              \
-  X(BufferTooSmall, FunctionRegistry, 4)                      \
-  X(FramingInvalidState, Framing, 0)                          \
-  X(FramingShortPacket, Framing, 1)                           \
-  X(FramingInvalidEscape, Framing, 2)                         \
-  X(FramingPayloadOverflow, Framing, 3)                       \
-  X(FramingPayloadIncomplete, Framing, 4)                     \
-  X(WriteStreamShortWrite, WriteStream, 0)                    \
-  X(WriteStreamLongWrite, WriteStream, 1)                     \
-  X(SessionInvalidState, Session, 0)                          \
-  X(SessionReceiveBufferBusy, Session, 1)                     \
-  X(SessionReceiveBufferShortWrite, Session, 2)               \
-  X(PlatformCheckFailure, Platform, 0)                        \
-  X(PlatformMemoryManagerInitialized, Platform, 1)            \
-  X(PlatformShutdown, Platform, 2)                            \
-  X(PlatformNoMemory, Platform, 3)                            \
-  X(PlatformTimerBadState, Platform, 4)                       \
-  X(PlatformStackAllocBadFree, Platform, 5)                   \
-  X(GeneratedInvalidStorageId, Generated, 0)                  \
-  X(ExecutorModuleAlreadyCreated, Executor, 0)                \
-  X(ExecutorModuleBadContext, Executor, 1)                    \
-  X(ExecutorModuleNoSuchInput, Executor, 2)                   \
-  X(FunctionCallNumArguments, FunctionCall, 0)                \
-  X(FunctionCallWrongArgType, FunctionCall, 1)                \
-  X(FunctionCallNotImplemented, FunctionCall, 2)              \
-  X(FunctionCallInvalidArg, FunctionCall, 3)                  \
+#define TVMRT_CRT_ERRORS(X)                        \
+  X(FunctionNameNotFound, FunctionRegistry, 0)     \
+  X(FunctionIndexInvalid, FunctionRegistry, 1)     \
+  X(FunctionRegistryFull, FunctionRegistry, 2)     \
+  X(FunctionAlreadyDefined, FunctionRegistry, 3)   \
+  X(BufferTooSmall, FunctionRegistry, 4)           \
+  X(FramingInvalidState, Framing, 0)               \
+  X(FramingShortPacket, Framing, 1)                \
+  X(FramingInvalidEscape, Framing, 2)              \
+  X(FramingPayloadOverflow, Framing, 3)            \
+  X(FramingPayloadIncomplete, Framing, 4)          \
+  X(WriteStreamShortWrite, WriteStream, 0)         \
+  X(WriteStreamLongWrite, WriteStream, 1)          \
+  X(SessionInvalidState, Session, 0)               \
+  X(SessionReceiveBufferBusy, Session, 1)          \
+  X(SessionReceiveBufferShortWrite, Session, 2)    \
+  X(PlatformCheckFailure, Platform, 0)             \
+  X(PlatformMemoryManagerInitialized, Platform, 1) \
+  X(PlatformShutdown, Platform, 2)                 \
+  X(PlatformNoMemory, Platform, 3)                 \
+  X(PlatformTimerBadState, Platform, 4)            \
+  X(PlatformStackAllocBadFree, Platform, 5)        \
+  X(GeneratedInvalidStorageId, Generated, 0)       \
+  X(ExecutorModuleAlreadyCreated, Executor, 0)     \
+  X(ExecutorModuleBadContext, Executor, 1)         \
+  X(ExecutorModuleNoSuchInput, Executor, 2)        \
+  X(FunctionCallNumArguments, FunctionCall, 0)     \
+  X(FunctionCallWrongArgType, FunctionCall, 1)     \
+  X(FunctionCallNotImplemented, FunctionCall, 2)   \
+  X(FunctionCallInvalidArg, FunctionCall, 3)       \
   X(TimeEvaluatorBadHandle, TimeEvaluator, 0)
 
 #define TVMRT_CRT_ERROR_ENUMERATOR(name, category, number) \

@@ -33,9 +33,9 @@ void TVMLogf(const char* fmt, ...);
 #endif
 
 /*! \brief Print a message of a level. */
-#define TVMRT_LOG_AT(level, ...)                              \
-  do {                                                        \
-    if ((level) <= TVM_CRT_LOG_LEVEL) TVMLogf(__VA_ARGS__);   \
+#define TVMRT_LOG_AT(level, ...)                            \
+  do {                                                      \
+    if ((level) <= TVM_CRT_LOG_LEVEL) TVMLogf(__VA_ARGS__); \
   } while (0)
 
 #define TVM_LOG_ERROR(...) TVMRT_LOG_AT(TVM_CRT_LOG_LEVEL_ERROR, __VA_ARGS__)
