@@ -212,10 +212,16 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
         inner.line("(void)pixel;")
     if not channel_used:
         inner.line("(void)channel;")
-    with inner.block("for (int t = 0; t < pixels; ++t)"):
+    rows, length = "pixels", "channels"
+    if not loads:
+        # pixels without gaps between them are one long row: vectors then fill up
+        rows, length = inner.fresh("rows"), inner.fresh("length")
+        inner.line(f"const int {rows} = channels == {y_stride} ? 1 : pixels;")
+        inner.line(f"const int {length} = channels == {y_stride} ? pixels * channels : channels;")
+    with inner.block(f"for (int t = 0; t < {rows}; ++t)"):
         inner.line(f"float *restrict row = out + (int64_t)t * {y_stride};")
         inner.fresh("row")
-        with inner.block("for (int c = 0; c < channels; ++c)"):
+        with inner.block(f"for (int c = 0; c < {length}; ++c)"):
             inner.line("const float sum = row[c];")
             inner.fresh("sum")
             known[epilogue.start] = "sum"
