@@ -84,9 +84,11 @@ static long number_from_env(const char* name, long missing) {
 }
 
 static int hardware_threads(void) {
-  cpu_set_t set;
   long count = sysconf(_SC_NPROCESSORS_ONLN);
+#if defined(__linux__)
+  cpu_set_t set; /* a container or taskset may leave fewer to this process */
   if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
+#endif
 #if defined(__x86_64__)
   count /= 2; /* two hardware threads share a core's arithmetic units */
 #endif

@@ -86,6 +86,8 @@ TVMRT_NATIVE(get_input) {
   TVMRT_ARGS("get_input");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find_port(e->inputs, e->num_inputs, "input", &in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
+  e->args[port - e->inputs].v_handle = &port->bound->dl;
   return give(port, &in, out, out_code);
 }
 

@@ -99,7 +99,10 @@ GRAPH_FUNCTION(get_input, "get_input") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(
       tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, &port));
-  return port == NULL ? 0 : give(port, in, out, out_code); /* unknown: no value */
+  if (port == NULL) return 0; /* unknown: no value */
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
+  tvmrt__graph_update_input(g, (size_t)(port - g->inputs));
+  return give(port, in, out, out_code);
 }
 
 GRAPH_FUNCTION(get_num_inputs, "get_num_inputs") {
@@ -161,8 +164,10 @@ static size_t input_named(const tvmrt_graph_executor* g, const char* name) {
   return i;
 }
 
-static int share_one(tvmrt_graph_executor* g, size_t input, tvmrt_tensor* t) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_share(&g->inputs[input], "parameter", t));
+static int set_param(tvmrt_graph_executor* g, size_t input, tvmrt_tensor* t, bool share) {
+  tvmrt_port* port = &g->inputs[input];
+  TVMRT_RETURN_IF_ERROR(share ? tvmrt__port_share(port, "parameter", t)
+                              : tvmrt__port_copy_in(port, "parameter", &t->dl));
   g->is_param[input] = true;
   tvmrt__graph_update_input(g, input);
   return 0;
@@ -180,7 +185,7 @@ GRAPH_FUNCTION(load_params, "load_params") {
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
   for (i = 0; rc == 0 && i < params.count; ++i) {
     size_t input = input_named(g, params.names[i]);
-    if (input < g->graph.num_arg_nodes) rc = share_one(g, input, params.tensors[i]);
+    if (input < g->graph.num_arg_nodes) rc = set_param(g, input, params.tensors[i], false);
   }
   tvmrt__params_free(&params);
   return rc;
@@ -210,7 +215,7 @@ GRAPH_FUNCTION(share_params, "share_params") {
     size_t mine = input_named(g, params.names[i]);
     size_t theirs = input_named(other, params.names[i]);
     if (mine < g->graph.num_arg_nodes && theirs < other->graph.num_arg_nodes) {
-      rc = share_one(g, mine, other->inputs[theirs].bound);
+      rc = set_param(g, mine, other->inputs[theirs].bound, true);
     }
   }
   tvmrt__params_free(&params);

@@ -98,7 +98,14 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, &shared->dl));
   use(port, shared);
+  tvmrt__tensor_release(port->own);
+  port->own = NULL;
   return 0;
+}
+
+int tvmrt__port_unshare(tvmrt_port* port) {
+  if (port->own != NULL || port->bound->release == NULL) return 0; /* own memory, or the user's */
+  return tvmrt__port_copy_in(port, "input", &port->bound->dl);
 }
 
 int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code) {

@@ -22,8 +22,11 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
  * must outlive its use. Checks shape, type, device, alignment and strides. */
 int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i);
 
-/* Stand on a tensor that others hold too, without a copy; it must fit. */
+/* Stand on a tensor that others hold too, without a copy; it must fit. The port's own memory goes. */
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared);
+
+/* Before users get the tensor to write to: copy it if others hold it as well. */
+int tvmrt__port_unshare(tvmrt_port* port);
 
 /* Zero the port's own memory, if it is the host's: an input that nobody sets has a known value. */
 void tvmrt__port_clear(tvmrt_port* port);

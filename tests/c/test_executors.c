@@ -182,6 +182,27 @@ static void test_executors_of_a_factory_do_not_disturb_each_other(void** state) 
   TVMModFree(factory);
 }
 
+static void test_parameter_given_out_is_not_the_factorys(void** state) {
+  (void)state;
+  TVMModuleHandle factory = load("FIXTURE_GRAPH");
+  TVMModuleHandle a = make_executor(factory);
+  TVMModuleHandle b = make_executor(factory);
+  const float w_values[] = {10, 20, 30, 40, 50, 60};
+  float zeros[6] = {0};
+  call c = {0};
+  arg_str(&c, "w");
+  assert_ok(call_module(&c, a, "get_input"));
+  memset(((DLTensor*)c.ret.v_handle)->data, 0, 24);
+  assert_ok(TVMArrayFree(c.ret.v_handle));
+  assert_ok(run(a));
+  assert_ok(run(b));
+  check_output(a, 0, 6, zeros);
+  check_output(b, 0, 6, w_values); /* x is zero until it is set */
+  TVMModFree(a);
+  TVMModFree(b);
+  TVMModFree(factory);
+}
+
 static void test_graph_profile_names_operators(void** state) {
   (void)state;
   TVMModuleHandle factory = load("FIXTURE_GRAPH");
@@ -279,6 +300,7 @@ int main(void) {
       cmocka_unit_test(test_graph_refuses_wrong_inputs),
       cmocka_unit_test(test_graph_copies_strided_input),
       cmocka_unit_test(test_executors_of_a_factory_do_not_disturb_each_other),
+      cmocka_unit_test(test_parameter_given_out_is_not_the_factorys),
       cmocka_unit_test(test_graph_profile_names_operators),
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT"}),
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT_POOLS"}),
