@@ -40,9 +40,7 @@ def test_attention(tmp_path):
     blocked[1] = False
     cases.append(case("a row without keys", "Attention", [*qkv(), blocked]))
     past = [array(2, 3, 5, 8), array(2, 3, 5, 8)]
-    cases.append(
-        case("past", "Attention", [*qkv(length=4), None, *past], is_causal=1, outputs=3)
-    )
+    cases.append(case("past", "Attention", [*qkv(length=4), None, *past], is_causal=1, outputs=3))
     # the first mode's scores are those before the cap, which the evaluator does not keep
     cases += [
         case(
@@ -83,7 +81,12 @@ def test_rotary_embedding(tmp_path):
         case("interleaved", "RotaryEmbedding", [x, cos, sin, places], interleaved=1),
         case("no places", "RotaryEmbedding", [x, *near]),
         case("three axes", "RotaryEmbedding", [flat, *near], num_heads=3),
-        case("partial", "RotaryEmbedding", [x, array(10, 2), array(10, 2), places], rotary_embedding_dim=4),
+        case(
+            "partial",
+            "RotaryEmbedding",
+            [x, array(10, 2), array(10, 2), places],
+            rotary_embedding_dim=4,
+        ),
     ]
     check(cases, 23, tmp_path, "reference")
 
@@ -100,9 +103,15 @@ def test_newest(tmp_path):
     cases = [
         case("linear", "LinearAttention", inputs, update_rule="linear", **heads),
         case("gated", "LinearAttention", [*inputs, state, decay], update_rule="gated", **heads),
-        case("delta", "LinearAttention", [*inputs, state, None, rate], update_rule="delta", **heads),
-        case("gated delta", "LinearAttention", [*inputs, None, decay[:, :, :2].copy(), rate], **heads),
-        case("causal conv", "CausalConvWithState", [array(2, 6, 5), array(6, 1, 4)], [1], outputs=2),
+        case(
+            "delta", "LinearAttention", [*inputs, state, None, rate], update_rule="delta", **heads
+        ),
+        case(
+            "gated delta", "LinearAttention", [*inputs, None, decay[:, :, :2].copy(), rate], **heads
+        ),
+        case(
+            "causal conv", "CausalConvWithState", [array(2, 6, 5), array(6, 1, 4)], [1], outputs=2
+        ),
         case(
             "causal conv with state",
             "CausalConvWithState",
@@ -131,8 +140,16 @@ def test_contributed(tmp_path):
         case("MultiHeadAttention", "MultiHeadAttention", parts, **multi),
         case("bias", "MultiHeadAttention", [*parts, array(72)], [3], **multi),
         case("key mask", "MultiHeadAttention", [*parts, None, keys], **multi),
-        case("attention bias", "MultiHeadAttention", [*parts, None, None, array(2, 3, 4, 6)], **multi),
-        case("causal", "MultiHeadAttention", [array(2, 4, 24) for _ in range(3)], unidirectional=1, **multi),
+        case(
+            "attention bias", "MultiHeadAttention", [*parts, None, None, array(2, 3, 4, 6)], **multi
+        ),
+        case(
+            "causal",
+            "MultiHeadAttention",
+            [array(2, 4, 24) for _ in range(3)],
+            unidirectional=1,
+            **multi,
+        ),
         case("packed", "Attention", [x, *weights], [1, 2], **multi),
         case("packed causal", "Attention", [x, *weights], [1, 2], unidirectional=1, **multi),
         case("packed mask", "Attention", [x, *weights, keys[:, :4].copy()], [1, 2], **multi),

@@ -60,9 +60,13 @@ def test_fused_matmul(tmp_path):
     ms = {"domain": "com.microsoft"}
     cases = [
         case("plain", "FusedMatMul", [array(5, 7), array(7, 9)], alpha=0.25, **ms),
-        case("both transposed", "FusedMatMul", [array(7, 5), array(9, 7)], transA=1, transB=1, **ms),
+        case(
+            "both transposed", "FusedMatMul", [array(7, 5), array(9, 7)], transA=1, transB=1, **ms
+        ),
         case("batch", "FusedMatMul", [array(2, 5, 7), array(2, 9, 7)], transB=1, alpha=2.0, **ms),
-        case("FusedGemm", "FusedGemm", [array(5, 7), array(7, 9), array(9)], activation="Relu", **ms),
+        case(
+            "FusedGemm", "FusedGemm", [array(5, 7), array(7, 9), array(9)], activation="Relu", **ms
+        ),
         case(
             "FusedGemm leaky",
             "FusedGemm",
@@ -100,8 +104,8 @@ def test_einsum(tmp_path):
         ("ij,ij->ij", (3, 4), (3, 4)),
         ("b i d , b j d -> b i j", (2, 4, 5), (2, 6, 5)),
     ]
-    cases = [
-        case(e, "Einsum", [array(*s) for s in shapes], equation=e) for e, *shapes in equations
-    ]
-    cases.append(case("weights", "Einsum", [array(2, 3, 4), array(4, 5)], [1], equation="abc,cd->abd"))
+    cases = [case(e, "Einsum", [array(*s) for s in shapes], equation=e) for e, *shapes in equations]
+    cases.append(
+        case("weights", "Einsum", [array(2, 3, 4), array(4, 5)], [1], equation="abc,cd->abd")
+    )
     check(cases, 13, tmp_path, "reference")

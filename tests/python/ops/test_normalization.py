@@ -51,8 +51,12 @@ def test_layer_normalization(tmp_path):
     def one(id, shape, axis=-1, **attrs):
         extents = shape[axis:]
         return case(
-            id, "LayerNormalization", [array(*shape), array(*extents), array(*extents)], [1, 2],
-            axis=axis, **attrs,
+            id,
+            "LayerNormalization",
+            [array(*shape), array(*extents), array(*extents)],
+            [1, 2],
+            axis=axis,
+            **attrs,
         )
 
     cases = [
@@ -68,7 +72,9 @@ def test_layer_normalization(tmp_path):
 def test_rms_normalization(tmp_path):
     cases = [
         case("rows", "RMSNormalization", [array(4, 33), array(33)], [1]),
-        case("two axes", "RMSNormalization", [array(2, 3, 4, 5), array(4, 5)], axis=-2, epsilon=1e-2),
+        case(
+            "two axes", "RMSNormalization", [array(2, 3, 4, 5), array(4, 5)], axis=-2, epsilon=1e-2
+        ),
     ]
     check(cases, 23, tmp_path, "reference")
 

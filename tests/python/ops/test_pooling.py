@@ -19,8 +19,16 @@ WINDOWS = [
     ("plain", (2, 5, 9, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),
     ("padded", (1, 20, 9, 8), {"kernel_shape": [3, 3], "strides": [2, 1], "pads": [1, 1, 1, 0]}),
     ("ceil", (1, 3, 10, 11), {"kernel_shape": [3, 3], "strides": [2, 3], "ceil_mode": 1}),
-    ("same upper", (1, 3, 7, 7), {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}),
-    ("same lower", (1, 3, 7, 7), {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+    (
+        "same upper",
+        (1, 3, 7, 7),
+        {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"},
+    ),
+    (
+        "same lower",
+        (1, 3, 7, 7),
+        {"kernel_shape": [2, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ),
     ("valid", (1, 3, 7, 7), {"kernel_shape": [2, 3], "auto_pad": "VALID"}),
     ("sequence", (2, 6, 17), {"kernel_shape": [4], "strides": [3], "pads": [2, 1]}),
     ("volume", (1, 4, 5, 6, 7), {"kernel_shape": [2, 3, 2], "strides": [2, 1, 3]}),
@@ -69,9 +77,30 @@ def test_indices(tmp_path):
         case(id, "MaxPool", [array(*shape)], outputs=2, **attrs) for id, shape, attrs in WINDOWS
     ]
     cases += [
-        case("columns first", "MaxPool", [array(2, 3, 6, 8)], outputs=2, kernel_shape=[2, 2], storage_order=1),
-        case("columns first, sequence", "MaxPool", [array(2, 3, 8)], outputs=2, kernel_shape=[2], storage_order=1),
-        case("columns first, volume", "MaxPool", [array(1, 2, 4, 5, 6)], outputs=2, kernel_shape=[2, 2, 2], storage_order=1),
+        case(
+            "columns first",
+            "MaxPool",
+            [array(2, 3, 6, 8)],
+            outputs=2,
+            kernel_shape=[2, 2],
+            storage_order=1,
+        ),
+        case(
+            "columns first, sequence",
+            "MaxPool",
+            [array(2, 3, 8)],
+            outputs=2,
+            kernel_shape=[2],
+            storage_order=1,
+        ),
+        case(
+            "columns first, volume",
+            "MaxPool",
+            [array(1, 2, 4, 5, 6)],
+            outputs=2,
+            kernel_shape=[2, 2, 2],
+            storage_order=1,
+        ),
         case("int8", "MaxPool", [array(1, 2, 6, 6, dtype=np.int8)], outputs=2, kernel_shape=[2, 2]),
     ]
     check(cases, 13, tmp_path)

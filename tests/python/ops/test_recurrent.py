@@ -9,7 +9,9 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = {"LSTM": 3, "GRU": 2, "RNN": 2}
 
 
-def cell(id, op, steps=5, batch=2, width=3, hidden=7, states=False, bias=True, lengths=None, **attrs):
+def cell(
+    id, op, steps=5, batch=2, width=3, hidden=7, states=False, bias=True, lengths=None, **attrs
+):
     """A recurrent node with random weights; weights are constants, the rest is computed."""
     rng = np.random.default_rng(sum(map(ord, id)))
     directions = 2 if attrs.get("direction") == "bidirectional" else 1
@@ -93,9 +95,17 @@ def test_gru(tmp_path):
 def test_rnn(tmp_path):
     cases = [
         *common("RNN"),
-        cell("affine", "RNN", activations=["Affine"], activation_alpha=[0.5], activation_beta=[0.1]),
+        cell(
+            "affine", "RNN", activations=["Affine"], activation_alpha=[0.5], activation_beta=[0.1]
+        ),
         cell("thresholded", "RNN", activations=["ThresholdedRelu"], activation_alpha=[0.2]),
-        cell("scaled", "RNN", activations=["ScaledTanh"], activation_alpha=[1.5], activation_beta=[0.6]),
+        cell(
+            "scaled",
+            "RNN",
+            activations=["ScaledTanh"],
+            activation_alpha=[1.5],
+            activation_beta=[0.6],
+        ),
     ]
     check(cases, 14, tmp_path)
 

@@ -30,7 +30,14 @@ def by_sizes(id, x, sizes, roi=None, **attrs):
 def test_nearest(tmp_path):
     x = array(1, 3, 7, 6)
     cases = [
-        by_scales(f"{c} {r} {s}", x, [1, 1, *s], mode="nearest", nearest_mode=r, coordinate_transformation_mode=c)
+        by_scales(
+            f"{c} {r} {s}",
+            x,
+            [1, 1, *s],
+            mode="nearest",
+            nearest_mode=r,
+            coordinate_transformation_mode=c,
+        )
         for c, r, s in product(
             COORDINATES,
             ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
@@ -53,7 +60,10 @@ def test_blended(tmp_path, mode):
         for c, s in product(COORDINATES, ((2, 3), (0.6, 0.5), (1.7, 2)))
     ]
     cases += [by_sizes("by sizes", x, [1, 3, 13, 4], mode=mode)]
-    cases += [by_sizes("one row", x, [1, 3, 1, 1], mode=mode, coordinate_transformation_mode=c) for c in COORDINATES]
+    cases += [
+        by_sizes("one row", x, [1, 3, 1, 1], mode=mode, coordinate_transformation_mode=c)
+        for c in COORDINATES
+    ]
     if mode == "linear":
         cases.append(by_scales("volume", array(1, 2, 3, 4, 5), [1, 1, 2, 1.5, 2], mode=mode))
         cases.append(by_scales("sequence", array(2, 20, 5), [1, 1, 2], mode=mode))
@@ -81,8 +91,22 @@ def test_axes_and_aspect(tmp_path):
     cases = [
         by_sizes("two axes", x, [9, 5], mode="linear", axes=[3, 2]),
         by_scales("negative axes", x, [2, 1.5], mode="nearest", axes=[-2, -1]),
-        by_sizes("not larger", x, [12, 7], mode="linear", axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
-        by_sizes("not smaller", x, [12, 7], mode="nearest", axes=[2, 3], keep_aspect_ratio_policy="not_smaller"),
+        by_sizes(
+            "not larger",
+            x,
+            [12, 7],
+            mode="linear",
+            axes=[2, 3],
+            keep_aspect_ratio_policy="not_larger",
+        ),
+        by_sizes(
+            "not smaller",
+            x,
+            [12, 7],
+            mode="nearest",
+            axes=[2, 3],
+            keep_aspect_ratio_policy="not_smaller",
+        ),
     ]
     check(cases, 19, tmp_path)
 
@@ -90,7 +114,10 @@ def test_axes_and_aspect(tmp_path):
 def test_symmetric(tmp_path):
     x = array(1, 3, 8, 6)
     symmetric = {"coordinate_transformation_mode": "half_pixel_symmetric"}
-    cases = [by_scales(m, x, [1, 1, 2.3, 0.6], mode=m, **symmetric) for m in ("linear", "cubic", "nearest")]
+    cases = [
+        by_scales(m, x, [1, 1, 2.3, 0.6], mode=m, **symmetric)
+        for m in ("linear", "cubic", "nearest")
+    ]
     check(cases, 19, tmp_path, "reference")
 
 
@@ -110,7 +137,9 @@ def test_older_opsets(tmp_path, opset):
 
     def one(mode, scales):
         if opset == 7:
-            return case(f"{mode} {scales}", "Upsample", [x], mode=mode, scales=[float(s) for s in scales])
+            return case(
+                f"{mode} {scales}", "Upsample", [x], mode=mode, scales=[float(s) for s in scales]
+            )
         op = "Upsample" if opset == 9 else "Resize"
         return case(f"{mode} {scales}", op, [x, np.array(scales, np.float32)], [1], mode=mode)
 

@@ -23,7 +23,14 @@ def test_grid_sample(tmp_path, opset):
     linear, cubic = ("bilinear", "bicubic") if opset == 16 else ("linear", "cubic")
     x, grid = array(2, 3, 5, 6), array(2, 4, 7, 2, low=-1.4, high=1.4)
     cases = [
-        case(f"{mode} {padding} {corners}", "GridSample", [x, grid], mode=mode, padding_mode=padding, align_corners=corners)
+        case(
+            f"{mode} {padding} {corners}",
+            "GridSample",
+            [x, grid],
+            mode=mode,
+            padding_mode=padding,
+            align_corners=corners,
+        )
         for mode, padding, corners in product(
             (linear, cubic, "nearest"), ("zeros", "border", "reflection"), (0, 1)
         )
@@ -31,7 +38,13 @@ def test_grid_sample(tmp_path, opset):
     if opset == 20:
         volume, places = array(1, 17, 3, 4, 5), array(1, 2, 3, 4, 3, low=-1.3, high=1.3)
         cases += [
-            case(f"volume {mode} {padding}", "GridSample", [volume, places], mode=mode, padding_mode=padding)
+            case(
+                f"volume {mode} {padding}",
+                "GridSample",
+                [volume, places],
+                mode=mode,
+                padding_mode=padding,
+            )
             for mode, padding in product(("linear", "nearest"), ("zeros", "border", "reflection"))
         ]
     check(cases, opset, tmp_path)
@@ -40,7 +53,9 @@ def test_grid_sample(tmp_path, opset):
 def test_affine_grid(tmp_path):
     cases = [
         case("image", "AffineGrid", [array(2, 2, 3), np.array([2, 3, 4, 5])], [1]),
-        case("corners", "AffineGrid", [array(2, 2, 3), np.array([2, 3, 4, 5])], [1], align_corners=1),
+        case(
+            "corners", "AffineGrid", [array(2, 2, 3), np.array([2, 3, 4, 5])], [1], align_corners=1
+        ),
         case("volume", "AffineGrid", [array(1, 3, 4), np.array([1, 3, 2, 4, 5])], [1]),
     ]
     check(cases, 20, tmp_path, "reference")
@@ -53,17 +68,32 @@ def test_roi_align(tmp_path, opset):
     images = np.array([0, 1, 1, 0])
     shape = {"output_height": 3, "output_width": 2}
     cases = [
-        case(f"ratio {r}, scale {s}", "RoiAlign", [x, regions, images], sampling_ratio=r, spatial_scale=s, **shape)
+        case(
+            f"ratio {r}, scale {s}",
+            "RoiAlign",
+            [x, regions, images],
+            sampling_ratio=r,
+            spatial_scale=s,
+            **shape,
+        )
         for r, s in product((0, 2), (1.0, 0.6))
     ]
-    cases.append(case("max", "RoiAlign", [x, regions, images], mode="max", sampling_ratio=2, **shape))
+    cases.append(
+        case("max", "RoiAlign", [x, regions, images], mode="max", sampling_ratio=2, **shape)
+    )
     check(cases, opset, tmp_path)
 
 
 def test_max_roi_pool(tmp_path):
     regions = np.array([[0, 0, 0, 7, 8], [1, 1.2, 2.5, 5, 6.1], [1, -2, 3, 12, 5]], np.float32)
     cases = [
-        case(f"scale {s}", "MaxRoiPool", [array(2, 5, 9, 8), regions], pooled_shape=[3, 2], spatial_scale=s)
+        case(
+            f"scale {s}",
+            "MaxRoiPool",
+            [array(2, 5, 9, 8), regions],
+            pooled_shape=[3, 2],
+            spatial_scale=s,
+        )
         for s in (1.0, 0.5)
     ]
     check(cases, 13, tmp_path)
@@ -80,8 +110,15 @@ def test_deform_conv(tmp_path):
             inputs.pop()
         constants = [i for i in (1, 3) if i < len(inputs) and inputs[i] is not None]
         return case(
-            id, "DeformConv", inputs, constants, kernel_shape=[3, 3], pads=[1, 1, 1, 1],
-            group=group, offset_group=parts, **attrs,
+            id,
+            "DeformConv",
+            inputs,
+            constants,
+            kernel_shape=[3, 3],
+            pads=[1, 1, 1, 1],
+            group=group,
+            offset_group=parts,
+            **attrs,
         )
 
     cases = [
@@ -116,7 +153,9 @@ def test_short_time_fourier(tmp_path):
     cases = [
         case("window", "STFT", [signal, np.array(8), window], [1, 2]),
         case("length", "STFT", [signal, np.array(5), None, np.array(16)], [1, 3]),
-        case("both sides", "STFT", [signal, np.array(8), window, np.array(16)], [1, 2, 3], onesided=0),
+        case(
+            "both sides", "STFT", [signal, np.array(8), window, np.array(16)], [1, 2, 3], onesided=0
+        ),
     ]
     check(cases, 17, tmp_path)
 

@@ -91,7 +91,7 @@ class ResampleLowering(TableLowering):
             base = index(outer, names, 0)
             terms = []
             for t in range(taps):
-                entry = f"{row} * {taps} + {t}" if taps > 1 else row
+                entry = row if taps == 1 else f"{row} * {taps}" + (f" + {t}" if t else "")
                 factor, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
                 f.line(f"const {self._type()} {factor} = {weight}[{entry}];")
                 f.line(
@@ -116,8 +116,6 @@ class ResampleLowering(TableLowering):
             total = " + ".join(f"{factor} * {pointer}[{source}]" for factor, pointer in part)
             with ExitStack() as stack:
                 for loop, name in zip(inner, names):
-                    if loop is inner[-1]:
-                        f.line("#pragma GCC ivdep")
                     head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
                     stack.enter_context(f.block(head))
                 f.line(f"{result}[{target}] {'=' if first == 0 else '+='} {total};")
