@@ -187,8 +187,9 @@ class _Printer:
                 with f.block(f"for (int {lane} = 0; {lane} < {rest}; ++{lane})"):
                     self._fold([*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]")
         half = f.fresh("half")
-        with f.block(f"for (int {half} = {LANES // 2}; {half} > 0; {half} /= 2)"), f.block(
-            f"for (int {lane} = 0; {lane} < {half}; ++{lane})"
+        with (
+            f.block(f"for (int {half} = {LANES // 2}; {half} > 0; {half} /= 2)"),
+            f.block(f"for (int {lane} = 0; {lane} < {half}; ++{lane})"),
         ):
             f.line(self._join(f"{acc}[{lane}]", f"{acc}[{lane} + {half}]"))
         self._finish(names, f"{acc}[0]")

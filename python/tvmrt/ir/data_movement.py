@@ -10,7 +10,6 @@ import numpy as np
 from .graph import TensorType
 from .op import Op, normalize_axis, register
 
-
 PAD_MODES = ("constant", "reflect", "edge", "wrap")  # numpy has the same names
 
 

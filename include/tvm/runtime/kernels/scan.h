@@ -17,34 +17,34 @@
 #include <stdint.h>
 
 /* WIDE is the type that the arithmetic is done in: unsigned for integers, which may overflow. */
-#define TVMRT_DEFINE_RUNNING(KIND, OP, START, NAME, TYPE, WIDE)                                \
-  static inline void tvmrt_running_##KIND##_##NAME(const TYPE* x, TYPE* y, int64_t count,      \
-                                                   int64_t x_step, int64_t y_step,             \
-                                                   int64_t width, int exclusive) {             \
-    if (width == 1) {                                                                          \
-      WIDE total = (WIDE)(START);                                                              \
-      for (int64_t i = 0; i < count; ++i) {                                                    \
-        const WIDE next = total OP(WIDE) x[i * x_step];                                        \
-        y[i * y_step] = (TYPE)(exclusive ? total : next);                                      \
-        total = next;                                                                          \
-      }                                                                                        \
-      return;                                                                                  \
-    }                                                                                          \
-    for (int64_t i = 0; i < count; ++i) {                                                      \
-      TYPE* row = y + i * y_step;                                                              \
-      const TYPE *term, *before;                                                               \
-      if (i == 0) {                                                                            \
-        for (int64_t c = 0; c < width; ++c) row[c] = exclusive ? (TYPE)(START) : x[c];         \
-        continue;                                                                              \
-      }                                                                                        \
-      term = x + (i - exclusive) * x_step;                                                     \
-      before = y + (i - 1) * y_step;                                                           \
-      for (int64_t c = 0; c < width; ++c) row[c] = (TYPE)((WIDE)before[c] OP(WIDE) term[c]);   \
-    }                                                                                          \
+#define TVMRT_DEFINE_RUNNING(KIND, OP, START, NAME, TYPE, WIDE)                                   \
+  static inline void tvmrt_running_##KIND##_##NAME(const TYPE* x, TYPE* y, int64_t count,         \
+                                                   int64_t x_step, int64_t y_step, int64_t width, \
+                                                   int exclusive) {                               \
+    if (width == 1) {                                                                             \
+      WIDE total = (WIDE)(START);                                                                 \
+      for (int64_t i = 0; i < count; ++i) {                                                       \
+        const WIDE next = total OP(WIDE) x[i * x_step];                                           \
+        y[i * y_step] = (TYPE)(exclusive ? total : next);                                         \
+        total = next;                                                                             \
+      }                                                                                           \
+      return;                                                                                     \
+    }                                                                                             \
+    for (int64_t i = 0; i < count; ++i) {                                                         \
+      TYPE* row = y + i * y_step;                                                                 \
+      const TYPE *term, *before;                                                                  \
+      if (i == 0) {                                                                               \
+        for (int64_t c = 0; c < width; ++c) row[c] = exclusive ? (TYPE)(START) : x[c];            \
+        continue;                                                                                 \
+      }                                                                                           \
+      term = x + (i - exclusive) * x_step;                                                        \
+      before = y + (i - 1) * y_step;                                                              \
+      for (int64_t c = 0; c < width; ++c) row[c] = (TYPE)((WIDE)before[c] OP(WIDE) term[c]);      \
+    }                                                                                             \
   }
 
-#define TVMRT_DEFINE_RUNNINGS(NAME, TYPE, WIDE)         \
-  TVMRT_DEFINE_RUNNING(sum, +, 0, NAME, TYPE, WIDE)     \
+#define TVMRT_DEFINE_RUNNINGS(NAME, TYPE, WIDE)     \
+  TVMRT_DEFINE_RUNNING(sum, +, 0, NAME, TYPE, WIDE) \
   TVMRT_DEFINE_RUNNING(product, *, 1, NAME, TYPE, WIDE)
 
 TVMRT_DEFINE_RUNNINGS(float32, float, float)

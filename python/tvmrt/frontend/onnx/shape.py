@@ -195,8 +195,8 @@ def slice_(ctx: NodeContext) -> Value:
     axes = list(range(len(starts))) if axes is None else axes
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ValueError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps} do not match")
-    for start, end, axis, step in zip(starts, ends, axes, steps):
-        axis = normalize_axis(axis, len(x.shape))
+    places = [normalize_axis(a, len(x.shape)) for a in axes]
+    for start, end, axis, step in zip(starts, ends, places, steps):
         if step == 0:
             raise ValueError(f"the step along axis {axis} is 0")
         taken = range(x.shape[axis])[start:end:step]
