@@ -230,6 +230,28 @@ def test_residual_blocks(tmp_path):
     net.check(tmp_path, steps=2)
 
 
+def test_every_kernel_on_any_machine_of_this_kind(tmp_path):
+    net = Net(25)
+    s, z = scalar(0.05), zero("int8", 4)
+    x = net.dequantize(net.input(net.bytes("int8", 1, 20, 9, 9)), s, z)
+    w = net.dequantize(net.bytes("int8", 20, 20, 3, 3), scalar(0.004), zero("int8"))
+    y = net.node("LeakyRelu", net.node("Conv", x, w, pads=[1, 1, 1, 1]), alpha=0.3)
+    y = net.dequantize(net.quantize(y, s, z), s, z)
+    d = net.dequantize(net.bytes("int8", 20, 1, 3, 3), scalar(0.02), zero("int8"))
+    d = net.node("Conv", y, d, pads=[1, 1, 1, 1], group=20)
+    d = net.dequantize(net.quantize(d, s, z), s, z)
+    total = net.quantize(net.node("Add", d, y), scalar(0.0713), z)
+    net.output(total, "sum")
+    total = net.dequantize(total, scalar(0.0713), z)
+    mean = net.quantize(net.node("GlobalAveragePool", total), scalar(0.0111), z)
+    net.output(mean, "average")
+    net.output(net.quantize(net.node("Sigmoid", total), scalar(1 / 256), zero("int8")), "table")
+    flat = net.node("Flatten", net.dequantize(mean, scalar(0.0111), z))
+    m = net.dequantize(net.bytes("int8", 20, 9), scalar(0.02), zero("int8"))
+    net.output(net.node("MatMul", flat, m), "product")
+    net.check(tmp_path, steps=2, share=0.02, target="host")
+
+
 def test_convolutions_write_into_a_concatenation(tmp_path):
     net = Net(24)
     x = net.dequantize(net.input(net.bytes("int8", 1, 12, 9, 9)), scalar(0.05), zero("int8", 4))

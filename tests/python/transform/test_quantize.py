@@ -184,3 +184,10 @@ def test_scale_by_input_channel_stays_in_floats():
     w = net.dequantize(net.bytes("int8", 8, 4, 1, 1), scales, np.zeros(4, np.int8), axis=1)
     net.output(net.end(net.node("Conv", net.start(1, 4, 6, 6), w)))
     assert operators(net)["conv"] == 1
+
+
+def test_product_of_two_computed_tensors_is_an_integer_kernel():
+    net = Layers()
+    y = net.node("Transpose", net.start(2, 5, 8), perm=[0, 2, 1])
+    net.output(net.end(net.node("MatMul", net.start(2, 4, 8), y)))
+    assert operators(net) == {"transpose": 1, "qmatmul_computed": 1}

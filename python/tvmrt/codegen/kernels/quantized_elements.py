@@ -56,6 +56,10 @@ class Bytewise(Lowering):
     def threads(self, size: int) -> int:
         return 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
 
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
+        """Print what stands in front of the loops."""
+        raise NotImplementedError
+
     def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
         """The C call for n neighbours; ``whole``: it is the only call and may use all threads."""
         raise NotImplementedError
@@ -72,6 +76,7 @@ class Bytewise(Lowering):
         together = bool(loops) and all(s == 1 for s in loops[-1].strides)
         inner = loops[-1] if together else Loop(1, (0,) * len(strides))
         outer = loops[:-1] if together else loops
+        self.prepare(f, together or not loops)
         with ExitStack() as stack:
             names = [f.fresh(f"i{k}") for k in range(len(outer))]
             for loop, name in zip(outer, names):
@@ -83,7 +88,6 @@ class Bytewise(Lowering):
                 self._print_row(f, plus(f.write(), at[-1]), x, inner.extent, not outer)
             else:
                 x = [f"{f.read(i)}[{at[k]}]" for k, i in enumerate(places)]
-                f.include("scalar_quant.h")
                 f.line(f"{f.write()}[{at[-1]}] = {self.element(x)};")
         if outer:
             f.line("return 0;")
@@ -101,11 +105,11 @@ def plus(pointer: str, offset: str) -> str:
 class TableLowering(Bytewise):
     """A look-up."""
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("eltwise_i8.h")
-        name_format(f, self.target)
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
         self.table = f.constant("table", self.node.inputs[1].data)
-        super().emit(step, f)
+        if by_rows:
+            f.include("eltwise_i8.h")
+            name_format(f, self.target)
 
     def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
         threads = self.threads(n) if whole else 1
@@ -119,7 +123,10 @@ class TableLowering(Bytewise):
 class PairLowering(Bytewise):
     """A sum or a product."""
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
+        if not by_rows:
+            f.include("scalar_quant.h")
+            return
         node, attrs = self.node, self.node.attrs
         a, b = (v.dtype for v in node.inputs)
         factor = " .factor = 1.0f," if node.op == "qmul" else ""
@@ -132,7 +139,6 @@ class PairLowering(Bytewise):
         f.line(f"    .b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)},")
         f.line(f"    .range = {range_initializer(attrs)},")
         f.line("};")
-        super().emit(step, f)
 
     @property
     def kernel(self) -> str:
