@@ -182,6 +182,32 @@ static void test_executors_of_a_factory_do_not_disturb_each_other(void** state) 
   TVMModFree(factory);
 }
 
+/* Release 0.8: constants of the library take the place of a storage. */
+static void test_linked_parameters_are_used_in_place(void** state) {
+  static const char json[] =
+      "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},"
+      " {\"op\": \"null\", \"name\": \"w\", \"inputs\": []},"
+      " {\"op\": \"tvm_op\", \"name\": \"sum\", \"inputs\": [[0, 0], [1, 0]], \"attrs\":"
+      " {\"func_name\": \"fixture_add\", \"num_inputs\": \"2\", \"num_outputs\": \"1\","
+      " \"flatten_data\": \"0\"}}], \"arg_nodes\": [0, 1], \"heads\": [[2, 0, 0]], \"attrs\":"
+      " {\"dltype\": [\"list_str\", [\"float32\", \"float32\", \"float32\"]], \"storage_id\":"
+      " [\"list_int\", [0, 1, 2]], \"shape\": [\"list_shape\", [[2], [2], [2]]]},"
+      " \"node_row_ptr\": [0, 1, 2, 3]}";
+  const float expected[] = {100, 200};
+  TVMModuleHandle library = load("FIXTURE_LLVM");
+  call c = {0};
+  (void)state;
+  arg_str(&c, json);
+  arg_handle(&c, kTVMModuleHandle, library);
+  arg_int(&c, kDLCPU);
+  arg_int(&c, 0);
+  assert_ok(call_global(&c, "tvm.graph_executor.create"));
+  assert_ok(run(c.ret.v_handle));
+  check_output(c.ret.v_handle, 0, 2, expected);
+  TVMModFree(c.ret.v_handle);
+  TVMModFree(library);
+}
+
 static void test_parameter_given_out_is_not_the_factorys(void** state) {
   (void)state;
   TVMModuleHandle factory = load("FIXTURE_GRAPH");
@@ -300,6 +326,7 @@ int main(void) {
       cmocka_unit_test(test_graph_refuses_wrong_inputs),
       cmocka_unit_test(test_graph_copies_strided_input),
       cmocka_unit_test(test_executors_of_a_factory_do_not_disturb_each_other),
+      cmocka_unit_test(test_linked_parameters_are_used_in_place),
       cmocka_unit_test(test_parameter_given_out_is_not_the_factorys),
       cmocka_unit_test(test_graph_profile_names_operators),
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT"}),

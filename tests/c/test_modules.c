@@ -79,6 +79,18 @@ static void test_generated_code_calls_globals_by_name(void** state) {
   TVMModFree(mod);
 }
 
+static void test_llvm_library_reaches_the_runtime_by_pointers(void** state) {
+  TVMModuleHandle mod = load("FIXTURE_LLVM");
+  call c = {0};
+  call bad = {0};
+  (void)state;
+  assert_ok(call_module(&c, mod, "__tvm_main__")); /* the text names the function */
+  assert_int_equal(c.ret.v_int64, 120);
+  arg_int(&bad, 1);
+  assert_fails(call_module(&bad, mod, "llvm_entry"), "Assert fail: (num_args == 0)");
+  TVMModFree(mod);
+}
+
 static void test_tree_is_restored(void** state) {
   TVMModuleHandle root = load("FIXTURE_GRAPH");
   TVMModuleHandle library = import_of(root, 0);
@@ -363,6 +375,7 @@ int main(void) {
       cmocka_unit_test(test_plain_library_answers_by_symbol),
       cmocka_unit_test(test_library_functions_return_by_the_rules),
       cmocka_unit_test(test_generated_code_calls_globals_by_name),
+      cmocka_unit_test(test_llvm_library_reaches_the_runtime_by_pointers),
       cmocka_unit_test(test_tree_is_restored),
       cmocka_unit_test(test_blob_without_tree_hangs_on_the_library),
       cmocka_unit_test(test_constants_reach_a_plugin_before_its_first_call),
