@@ -1,4 +1,4 @@
-"""Attention, rotary embedding and their relatives beside the reference evaluator or ONNX Runtime."""
+"""Attention, rotary embedding and relatives beside the reference evaluator or ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sampling, regions, deformable convolution and Fourier transforms beside independent references."""
+"""Sampling, regions, deformable convolution, Fourier transforms beside their references."""
 
 from __future__ import annotations
 
