@@ -61,9 +61,7 @@ def suppliers() -> dict[str, list[ObjectFile]]:
     return {name: read_objects(Path(libinfo.find_lib_path(name)[0])) for name in names}
 
 
-def examine(
-    objects: Sequence[ObjectFile], known: dict[str, Sequence[ObjectFile]]
-) -> list[Finding]:
+def examine(objects: Sequence[ObjectFile], known: dict[str, Sequence[ObjectFile]]) -> list[Finding]:
     """Missing symbols first, then doubled ones, each in alphabetical order."""
     defined: dict[str, list[str]] = {}
     needed: dict[str, list[str]] = {}

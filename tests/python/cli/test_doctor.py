@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C co
 
 NEEDS = "int TVMBackendFreeWorkspace(int, int, void *); int tvmgen_net_conv(void);\n"
 SOURCES = {
-    "entry": NEEDS + "int f(void *p) { return TVMBackendFreeWorkspace(1, 0, p) + tvmgen_net_conv(); }",
+    "entry": NEEDS
+    + "int f(void *p) { return TVMBackendFreeWorkspace(1, 0, p) + tvmgen_net_conv(); }",
     "conv": "int tvmgen_net_conv(void) { return 0; }",
     "again": "int tvmgen_net_conv(void) { return 1; }",
     "weak": "__attribute__((weak)) int tvmgen_net_conv(void) { return 2; }",

@@ -21,7 +21,9 @@ def test_every_code_has_cause_and_remedy(name):
     assert cause.endswith(".") and remedy.endswith(".")
 
 
-@pytest.mark.parametrize("code", ["0x0503", "1283", "PlatformNoMemory", "kTvmErrorPlatformNoMemory"])
+@pytest.mark.parametrize(
+    "code", ["0x0503", "1283", "PlatformNoMemory", "kTvmErrorPlatformNoMemory"]
+)
 def test_a_code_may_be_written_in_every_way(code):
     assert explain(code)[0] == "kTvmErrorPlatformNoMemory (0x0503)"
 

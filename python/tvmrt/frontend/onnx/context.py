@@ -129,9 +129,7 @@ class NodeContext:
         starts[axis], steps[axis], sizes[axis] = start, step, size
         if tuple(sizes) == x.shape and step == 1:
             return x
-        return self.emit(
-            "slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes)
-        )
+        return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
 
     def cast(self, x: Value, to: str) -> Value:
         return x if x.dtype.name == to else self.emit("cast", [x], to=to)

@@ -78,9 +78,7 @@ class GraphImporter:
                 ) from problem
             scope[tensor.name] = self._constant(array, tensor.name)
         for sparse in proto.sparse_initializer:
-            scope[sparse.values.name] = self._constant(
-                _dense_array(sparse), sparse.values.name
-            )
+            scope[sparse.values.name] = self._constant(_dense_array(sparse), sparse.values.name)
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
         try:
@@ -110,8 +108,7 @@ class GraphImporter:
             raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
         tensor = info.type.tensor_type
         declared = [
-            d.dim_value if d.HasField("dim_value") else d.dim_param or "?"
-            for d in tensor.shape.dim
+            d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
         ]
         given = self.shapes.get(info.name)
         if given is None:
@@ -148,7 +145,9 @@ class GraphImporter:
             missing = False
             for key in node.input:
                 if key and key not in scope:
-                    raise ValueError(f"node {name} ({node.op_type}) reads {key}, which is not made before it")
+                    raise ValueError(
+                        f"node {name} ({node.op_type}) reads {key}, which is not made before it"
+                    )
                 inputs.append(scope[key] if key else None)
                 missing |= bool(key) and scope[key] is None
             if missing:
@@ -165,10 +164,15 @@ class GraphImporter:
         self,
         proto: onnx.GraphProto,
         outer: dict[str, Value | None],
-        guard: tuple[Value, bool] | None,
+        guard: tuple[Value, bool] | None = None,
+        inputs: Sequence[Value | None] = (),
     ) -> list[Value | None]:
-        """The nodes of a subgraph in place; with a guard they run only if it holds."""
+        """The nodes of a subgraph in place; with a guard they run only if it holds.
+
+        ``inputs`` are bound to the subgraph's own inputs in order.
+        """
         scope = dict(outer)
+        scope.update(zip((info.name for info in proto.input), inputs))
         self._add_initializers(proto, scope)
         saved = self.builder.guard, self.builder.sources
         if guard is not None:

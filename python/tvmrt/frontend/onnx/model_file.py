@@ -49,7 +49,8 @@ def check_external_data(model: onnx.ModelProto, path: Path) -> None:
             )
         if not target.is_file():
             raise FileNotFoundError(
-                f"{path}: weights of {tensor.name} are missing; put {info.location} beside the model"
+                f"{path}: weights of {tensor.name} are missing; "
+                f"put {info.location} beside the model"
             )
         end = (info.offset or 0) + (info.length or 0)
         if end > target.stat().st_size:

@@ -1,0 +1,96 @@
+"""Loops of a known number of rounds, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_graph import model
+
+import tvmrt
+from tvmrt.error import UnsupportedError
+
+
+def info(name, shape, kind=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def loop_network(condition: bool = True) -> onnx.ModelProto:
+    """Three rounds of s = 2 s + round, with s of every round kept."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["s", "two"], ["d"]),
+            helper.make_node("Add", ["d", "f"], ["s_out"]),
+            helper.make_node("Identity", ["c"], ["c_out"]),
+            helper.make_node("Neg", ["s_out"], ["kept"]),
+        ],
+        "body",
+        [info("i", [], TensorProto.INT64), info("c", [], TensorProto.BOOL), info("s", [2])],
+        [info("c_out", [], TensorProto.BOOL), info("s_out", [2]), info("kept", [2])],
+        [numpy_helper.from_array(np.array(2, np.float32), "two")],
+    )
+    node = helper.make_node("Loop", ["n", "go", "x"], ["y", "all"], "rounds", body=body)
+    weights = {"n": np.array(3), "go": np.array(condition)}
+    return model([node], {"x": np.zeros(2, np.float32)}, ["y", "all"], weights)
+
+
+def scan_network(reverse: int, out_axis: int) -> onnx.ModelProto:
+    """Running sums over the second axis."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["s", "e"], ["s_out"]),
+            helper.make_node("Identity", ["s_out"], ["o"]),
+        ],
+        "body",
+        [info("s", [2]), info("e", [2])],
+        [info("s_out", [2]), info("o", [2])],
+    )
+    node = helper.make_node(
+        "Scan", ["z", "x"], ["last", "sums"], "sums", body=body, num_scan_inputs=1,
+        scan_input_axes=[1], scan_input_directions=[reverse], scan_output_axes=[out_axis],
+        scan_output_directions=[reverse],
+    )  # fmt: skip
+    inputs = {"z": np.zeros(2, np.float32), "x": np.zeros((2, 4), np.float32)}
+    return model([node], inputs, ["last", "sums"])
+
+
+def typed(network: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the element types of its outputs, which onnxruntime wants."""
+    for value in network.graph.output:
+        value.type.tensor_type.elem_type = TensorProto.FLOAT
+    return network
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param(loop_network(), id="loop"),
+        pytest.param(scan_network(0, 0), id="scan"),
+        pytest.param(scan_network(1, 1), id="scan-backwards-into-axis-1"),
+    ],
+)
+def test_gives_what_onnxruntime_gives(network, tmp_path):
+    tvmrt.compile(network, executor="aot").export_library(tmp_path / "net.so")
+    factory = tvmrt.runtime.load_module(tmp_path / "net.so")
+    executor = tvmrt.runtime.executor.AotModule(factory["default"](tvmrt.cpu(0)))
+    rng = np.random.default_rng(3)
+    feeds = {}
+    for value in network.graph.input:
+        shape = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        feeds[value.name] = rng.standard_normal(shape).astype(np.float32)
+    executor.set_input(**feeds)
+    executor.run()
+    session = onnxruntime.InferenceSession(typed(network).SerializeToString())
+    for i, expected in enumerate(session.run(None, feeds)):
+        np.testing.assert_allclose(executor.get_output(i).numpy(), expected, rtol=1e-6)
+
+
+def test_rounds_known_only_at_run_time_are_refused_by_name():
+    network = loop_network()
+    del network.graph.initializer[:1]
+    network.graph.input.append(info("n", [], TensorProto.INT64))
+    with pytest.raises(UnsupportedError, match=r"rounds \(Loop: the number of rounds"):
+        tvmrt.compile(network)
