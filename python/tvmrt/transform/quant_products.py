@@ -276,33 +276,11 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
     y_scale = node.inputs[1].data.reshape(-1)
     if not (y_scale > 0).all() or node.output.shape != node.inputs[0].shape:
         return None
-    bounds, sources = Bounds(node), list(node.sources)
-    value = node.inputs[0]
-    row = None
-    while True:
-        if not uses.only_reader(value) or value.shape != node.output.shape:
-            return None
-        product = _integer_product(value, node)
-        if product is not None:
-            break
-        step = value.producer
-        if step is None or step.guard != node.guard or row is not None:
-            return None
-        sources = [*step.sources, *sources]
-        operands = [v for v in step.inputs if v.shape == value.shape and not v.is_constant]
-        if len(operands) != 1:
-            return None
-        if step.op == "add":
-            before = operands[0]
-            product = _integer_product(before, node)
-            other = [v for v in step.inputs if v is not before]
-            fixed = product is not None and product.op != COMPUTED
-            row = _row_of_sum(other[0], product) if fixed and other else None
-            if row is None:
-                return None
-        elif not bounds.take(step, operands[0]):
-            return None
-        value = operands[0]
+    bounds = Bounds(node)
+    found = _behind(node, bounds, uses)
+    if found is None:
+        return None
+    product, row, sources = found
     with np.errstate(all="ignore"):
         scale = (product.inputs[2].data / y_scale).astype(np.float32)
     if not np.isfinite(scale).all():
@@ -323,3 +301,40 @@ def _result(b: Builder, node: Node, uses: Uses) -> Value | None:
     }
     inputs = [*product.inputs[:2], b.const(scale, f"{product.name}_scale"), *rest]
     return b.emit(product.op, inputs, product.name, **attrs)
+
+
+def _behind(node: Node, bounds: Bounds, uses: Uses):
+    """(product, what is added to it by channel or None, names of nodes) behind a quantize node.
+
+    ``bounds`` takes what stands between. None when there is more than that.
+    """
+    value, row, sources = node.inputs[0], None, list(node.sources)
+    while True:
+        if not uses.only_reader(value) or value.shape != node.output.shape:
+            return None
+        product = _integer_product(value, node)
+        if product is not None:
+            return product, row, sources
+        step = value.producer
+        if step is None or step.guard != node.guard or row is not None:
+            return None
+        sources = [*step.sources, *sources]
+        operands = [v for v in step.inputs if v.shape == value.shape and not v.is_constant]
+        if len(operands) != 1:
+            return None
+        value = operands[0]
+        if step.op == "add":
+            row = _added(step, value)
+            if row is None:
+                return None
+        elif not bounds.take(step, value):
+            return None
+
+
+def _added(node: Node, value: Value) -> np.ndarray | None:
+    """What a node adds to a product's result by channel, if that can become a bias."""
+    product = _integer_product(value, node)
+    others = [v for v in node.inputs if v is not value]
+    if product is None or product.op == COMPUTED or not others:
+        return None
+    return _row_of_sum(others[0], product)
