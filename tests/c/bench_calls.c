@@ -77,6 +77,30 @@ static int nothing(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return 0;
 }
 
+/* Runs of an executor: `s->function` is its `run`. */
+static void run_executor(const char* name, const char* variable) {
+  subject s = {NULL, NULL, NULL};
+  const char* path = getenv(variable);
+  TVMModuleHandle factory;
+  TVMFunctionHandle create;
+  TVMValue device;
+  TVMValue executor;
+  int code = kDLDevice;
+  int ret_code;
+  device.v_device.device_type = kDLCPU;
+  device.v_device.device_id = 0;
+  if (path == NULL || TVMModLoadFromFile(path, "so", &factory) != 0) return;
+  if (TVMModGetFunction(factory, "default", 0, &create) == 0 && create != NULL &&
+      TVMFuncCall(create, &device, &code, 1, &executor, &ret_code) == 0 &&
+      TVMModGetFunction(executor.v_handle, "run", 0, &s.function) == 0) {
+    report(name, call_handle, 200000, &s);
+    (void)TVMFuncFree(s.function);
+    (void)TVMModFree(executor.v_handle);
+  }
+  (void)TVMFuncFree(create);
+  (void)TVMModFree(factory);
+}
+
 static void launch(int count, void* arg) {
   (void)arg;
   for (int i = 0; i < count; ++i) (void)TVMBackendParallelLaunch(nothing, NULL, 0);
@@ -146,6 +170,8 @@ int main(void) {
   report("TVMModGetFunction and TVMFuncFree", look_up, 200000, &s);
   report("TVMFuncGetGlobal and TVMFuncFree", look_up_global, 200000, &s);
   report("workspace, 64 KB", workspace, 200000, NULL);
+  run_executor("run of a graph executor, 2 operators", "FIXTURE_GRAPH");
+  run_executor("run of an AOT executor, 2 operators", "FIXTURE_AOT");
   use_workers(1);
   report("parallel launch, 1 worker", launch, 200000, NULL);
   use_workers(2);
