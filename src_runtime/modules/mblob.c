@@ -239,7 +239,7 @@ int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* 
  * their place. `group[i]` is the entry of module i.
  */
 typedef struct packing {
-  tvmrt_module** modules; /* borrowed, in breadth-first order from the root */
+  tvmrt_module** modules; /* borrowed; every module comes before its imports */
   size_t num_modules;
   size_t* group;
   tvmrt_module** entries; /* borrowed; NULL is the library */
@@ -259,46 +259,54 @@ static size_t index_of(const packing* p, const tvmrt_module* mod) {
   return i;
 }
 
-/* Post-order over the imports, reversed, puts every module before its imports. */
+/* A depth-first walk, with its stack on the heap. */
+typedef struct frame {
+  tvmrt_module* mod;
+  size_t next; /* import to visit next, counted from the last */
+} frame;
+
+typedef struct walk_stack {
+  frame* frames;
+  size_t depth;
+} walk_stack;
+
+static int push(walk_stack* stack, tvmrt_module* mod) {
+  void* frames = stack->frames;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&frames, stack->depth, sizeof(*stack->frames)));
+  stack->frames = frames;
+  stack->frames[stack->depth].mod = mod;
+  stack->frames[stack->depth].next = 0;
+  ++stack->depth;
+  return 0;
+}
+
+static int append_module(packing* p, tvmrt_module* mod) {
+  void* modules = p->modules;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&modules, p->num_modules, sizeof(*p->modules)));
+  p->modules = modules;
+  p->modules[p->num_modules++] = mod;
+  return 0;
+}
+
+/* Visit the next import of the module on top, or leave that module. Last import first, so that the
+ * reversed order keeps the imports' own order. */
+static int walk_step(packing* p, walk_stack* stack) {
+  frame* top = &stack->frames[stack->depth - 1];
+  tvmrt_module* mod = top->mod;
+  if (top->next < mod->num_imports) {
+    tvmrt_module* import = mod->imports[mod->num_imports - 1 - top->next++];
+    return index_of(p, import) < p->num_modules ? 0 : push(stack, import);
+  }
+  --stack->depth;
+  return index_of(p, mod) < p->num_modules ? 0 : append_module(p, mod);
+}
+
+/* Post-order over the imports; reversed, it puts every module before its imports. */
 static int collect(packing* p, tvmrt_module* root) {
-  typedef struct frame {
-    tvmrt_module* mod;
-    size_t next;
-  } frame;
-  frame* stack = NULL;
-  size_t depth = 0;
-  int rc = 0;
-  void* grown = NULL;
-  rc = tvmrt__grow(&grown, 0, sizeof(frame));
-  stack = grown;
-  if (rc == 0) {
-    stack[0].mod = root;
-    stack[0].next = 0;
-    depth = 1;
-  }
-  while (rc == 0 && depth > 0) {
-    frame* top = &stack[depth - 1];
-    if (top->next < top->mod->num_imports) {
-      /* Last import first, so that the reversed order keeps the imports' own order. */
-      tvmrt_module* next = top->mod->imports[top->mod->num_imports - 1 - top->next++];
-      if (index_of(p, next) < p->num_modules) continue;
-      grown = stack;
-      rc = tvmrt__grow(&grown, depth, sizeof(frame));
-      stack = grown;
-      if (rc != 0) break;
-      stack[depth].mod = next;
-      stack[depth].next = 0;
-      ++depth;
-    } else {
-      --depth;
-      if (index_of(p, top->mod) < p->num_modules) continue;
-      grown = p->modules;
-      rc = tvmrt__grow(&grown, p->num_modules, sizeof(*p->modules));
-      p->modules = grown;
-      if (rc == 0) p->modules[p->num_modules++] = top->mod;
-    }
-  }
-  free(stack);
+  walk_stack stack = {NULL, 0};
+  int rc = push(&stack, root);
+  while (rc == 0 && stack.depth > 0) rc = walk_step(p, &stack);
+  free(stack.frames);
   return rc;
 }
 
