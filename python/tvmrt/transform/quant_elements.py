@@ -22,7 +22,7 @@ MAX_TABLE_NODES = 32
 
 
 def form_elements(graph: Graph) -> None:
-    for rule in (_pool, _pair, _average, _narrow, _table):
+    for rule in (_pool, _joint_table, _pair, _average, _narrow, _table):
         uses = Uses(graph)
         rewrite(graph, lambda b, node, rule=rule, uses=uses: rule(b, node, uses))
 
@@ -161,38 +161,66 @@ def _narrow(b: Builder, node: Node, uses: Uses) -> Value | None:
     return None
 
 
+def _joint_table(b: Builder, node: Node, uses: Uses) -> Value | None:
+    """A function of several tensors that are themselves functions of one, as x * sigmoid(x)."""
+    shallow = _function(node, _is_bound)
+    if shallow is None or len(shallow[1]) < 2:
+        return None
+    return _as_table(b, node, _function(node, _is_computed))
+
+
 def _table(b: Builder, node: Node, uses: Uses) -> Value | None:
     """A function of one 8-bit tensor, computed for every value that it can have."""
-    if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
+    return _as_table(b, node, _function(node, _is_bound))
+
+
+def _as_table(b: Builder, node: Node, function) -> Value | None:
+    if function is None or len(function[1]) != 1:
         return None
-    nodes, source = [], None
-    stack = [node]
-    while stack:
-        each = stack.pop()
-        if each in nodes:
-            continue
-        if get_op(each.op).kind != POINTWISE or each.guard not in (None, node.guard):
-            return None
-        if each.output.shape != node.output.shape or len(nodes) >= MAX_TABLE_NODES:
-            return None
-        nodes.append(each)
-        for value in each.inputs:
-            if value.is_constant and value.type.size == 1:
-                continue
-            if value.dtype.name not in BYTES or _is_bound(value):
-                if value.producer is None:
-                    return None
-                stack.append(value.producer)
-            elif source in (None, value):
-                source = value
-            else:
-                return None
-    if source is None or source.shape != node.output.shape:
+    nodes, (source,) = function
+    if source.shape != node.output.shape:
         return None
     entries = _entries(node, source)
     b.sources = tuple(dict.fromkeys(s for n in reversed(nodes) for s in n.sources))
     table = b.const(entries.view(np.uint8), f"{node.name}_table")
     return b.emit("table", [source, table], node.name, to=node.output.dtype.name)
+
+
+def _function(node: Node, through) -> tuple[list[Node], list[Value]] | None:
+    """The element-wise nodes that make a quantised result, and the bytes that they start from.
+
+    ``through(value)``: whether bytes are not a start but computed with the rest.
+    """
+    if node.op != "quantize" or not is_per_tensor(node) or node.output.dtype.name not in BYTES:
+        return None
+    nodes, starts, stack = [], [], [node]
+    while stack:
+        each = stack.pop()
+        if each in nodes:
+            continue
+        if get_op(each.op).kind != POINTWISE and each.op != "table":
+            return None
+        if each.guard not in (None, node.guard) or each.output.shape != node.output.shape:
+            return None
+        if len(nodes) >= MAX_TABLE_NODES:
+            return None
+        nodes.append(each)
+        for value in each.inputs:
+            if value.is_constant and (value.type.size == 1 or each.op == "table"):
+                continue
+            if value.dtype.name in BYTES and not through(value):
+                starts.append(value)
+            elif value.producer is None:
+                return None
+            else:
+                stack.append(value.producer)
+    return nodes, list(dict.fromkeys(starts))
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether bytes are made element by element."""
+    node = value.producer
+    return node is not None and (get_op(node.op).kind == POINTWISE or node.op == "table")
 
 
 def _is_bound(value: Value) -> bool:
@@ -216,7 +244,7 @@ def _entries(node: Node, source: Value) -> np.ndarray:
 
 def _evaluate(value: Value, value_of) -> np.ndarray:
     if value.is_constant:
-        return value.data.reshape(())
+        return value.data.reshape(()) if value.type.size == 1 else value.data
     node = value.producer
     arrays = [value_of(v) for v in node.inputs]
     if node.op == "dequantize":

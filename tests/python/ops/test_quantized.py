@@ -311,6 +311,8 @@ def test_functions_between_conversions(tmp_path):
     net.output(net.quantize(net.node("Add", x, y), scalar(0.06), z), "add")
     net.output(net.quantize(net.node("Mul", x, y), scalar(0.2), z), "mul")
     net.output(net.quantize(net.node("Softmax", x, axis=-1), unit, low), "softmax")
+    gate = net.dequantize(net.quantize(net.node("Sigmoid", x), unit, low), unit, low)
+    net.output(net.quantize(net.node("Mul", x, gate), s, z), "product with its own sigmoid")
     net.check(tmp_path)
 
 

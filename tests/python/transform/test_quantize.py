@@ -191,3 +191,12 @@ def test_product_of_two_computed_tensors_is_an_integer_kernel():
     y = net.node("Transpose", net.start(2, 5, 8), perm=[0, 2, 1])
     net.output(net.end(net.node("MatMul", net.start(2, 4, 8), y)))
     assert operators(net) == {"transpose": 1, "qmatmul_computed": 1}
+
+
+def test_product_with_its_own_sigmoid_is_one_table():
+    net = Layers()
+    x = net.start(3, 40)
+    gate = net.quantize(net.node("Sigmoid", x), scalar(1 / 256), zero("uint8"))
+    gate = net.dequantize(gate, scalar(1 / 256), zero("uint8"))
+    net.output(net.end(net.node("Mul", x, gate)))
+    assert operators(net) == {"table": 1}
