@@ -1,0 +1,61 @@
+"""The releases whose artefacts differ, and in what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Era:
+    """Releases 0.`first` to 0.`last`, which write the same artefacts."""
+
+    first: int
+    last: int
+
+    @property
+    def name(self) -> str:
+        return f"0.{self.first}" if self.first == self.last else f"0.{self.first}-0.{self.last}"
+
+    @property
+    def define(self) -> str:
+        """The macro that the C files of this folder are compiled with."""
+        return f"MINOR={self.first}"
+
+    @property
+    def const_loader(self) -> str:
+        """Kind of the module that holds constants of accelerators."""
+        return "metadata" if self.first == 8 else "const_loader"
+
+    @property
+    def archive_version(self) -> int:
+        """Version of the Model Library Format."""
+        return 5 if self.first == 8 else 7
+
+    @property
+    def aot_main(self) -> str:
+        """Suffix of the main function of code compiled ahead of time."""
+        return "run_model" if self.first == 8 else "__tvm_main__"
+
+    def output_key(self, node: str, index: int) -> str:
+        """What set_output_zero_copy() calls an output of a graph."""
+        return node if self.first < 10 else f"{node}:{index}"
+
+
+ERAS = [
+    Era(8, 8),
+    Era(9, 9),
+    Era(10, 10),
+    Era(11, 11),
+    Era(12, 13),
+    Era(14, 15),
+    Era(16, 17),
+    Era(18, 18),
+]
+
+
+def each_era(since: int = 8, until: int = 18) -> pytest.MarkDecorator:
+    """Run a test for every era between two releases."""
+    chosen = [era for era in ERAS if since <= era.first <= until]
+    return pytest.mark.parametrize("era", chosen, ids=lambda era: era.name)
