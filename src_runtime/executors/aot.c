@@ -46,6 +46,25 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   return 0;
 }
 
+/* What the library says about this network's main function beyond the classic metadata. */
+static int find_info(tvmrt_aot_executor* e) {
+  const TVMMetadata* m = e->metadata;
+  const TVMModelMetadata* model;
+  void* found;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(e->library, "get_model_metadata", &found));
+  model = found;
+  if (model == NULL || model->num_functions < 1 || model->functions[0].function_name == NULL) {
+    return 0;
+  }
+  if (strncmp(model->functions[0].function_name, m->mod_name, strlen(m->mod_name)) != 0 ||
+      model->functions[0].num_inputs != m->num_inputs ||
+      model->functions[0].num_outputs != m->num_outputs) {
+    return 0; /* another network's, in a library of several */
+  }
+  e->info = &model->functions[0];
+  return 0;
+}
+
 static int check_metadata(const TVMMetadata* m) {
   if (m->version < 1 || m->num_inputs < 0 || m->num_outputs < 0 || m->num_workspace_pools < 0 ||
       m->num_constant_pools < 0 || m->num_inputs > 65536 || m->num_outputs > 65536 ||
@@ -186,6 +205,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(find_metadata(e, name));
   m = e->metadata;
   TVMRT_RETURN_IF_ERROR(check_metadata(m));
+  TVMRT_RETURN_IF_ERROR(find_info(e));
   TVMRT_RETURN_IF_ERROR(find_main(e));
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->inputs, &e->num_inputs));

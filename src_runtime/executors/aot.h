@@ -10,6 +10,7 @@ typedef struct tvmrt_aot_executor {
   tvmrt_module base;
   tvmrt_module* library;       /* retained */
   const TVMMetadata* metadata; /* the library's */
+  const TVMFunctionInfo* info; /* main's, with the author's names; NULL if the library has none */
   tvmrt_func* main_function;   /* retained */
   tvmrt_port* inputs;
   tvmrt_port* outputs;

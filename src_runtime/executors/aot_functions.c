@@ -29,6 +29,23 @@ static int find_port(tvmrt_port* ports, size_t count, const char* kind, const tv
   return *port != NULL ? 0 : tvmrt__port_unknown(ports, count, kind, in, 0);
 }
 
+/* Outputs go by "output<i>", or by the names that the network's author gave them. */
+static int find_output(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
+  const char* name;
+  size_t i;
+  TVMRT_RETURN_IF_ERROR(find_by_sanitised(e->outputs, e->num_outputs, "output", in, port));
+  if (*port != NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
+  for (i = 0; e->info != NULL && i < e->num_outputs; ++i) {
+    const char* hint = e->info->params[e->num_inputs + i].relay_name_hint;
+    if (hint != NULL && strcmp(hint, name) == 0) {
+      *port = &e->outputs[i];
+      return 0;
+    }
+  }
+  return tvmrt__port_unknown(e->outputs, e->num_outputs, "output", in, 0);
+}
+
 TVMRT_NATIVE(set_input) {
   tvmrt_aot_executor* e = resource_handle;
   tvmrt_port* port;
@@ -58,7 +75,7 @@ TVMRT_NATIVE(set_output_zero_copy) {
   tvmrt_port* port;
   TVMRT_ARGS("set_output_zero_copy");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(find_port(e->outputs, e->num_outputs, "output", &in, &port));
+  TVMRT_RETURN_IF_ERROR(find_output(e, &in, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "output", &in, 1));
   e->args[e->num_inputs + (size_t)(port - e->outputs)].v_handle = &port->bound->dl;
   return 0;
@@ -76,7 +93,7 @@ TVMRT_NATIVE(get_output) {
   tvmrt_port* port;
   TVMRT_ARGS("get_output");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
-  TVMRT_RETURN_IF_ERROR(find_port(e->outputs, e->num_outputs, "output", &in, &port));
+  TVMRT_RETURN_IF_ERROR(find_output(e, &in, &port));
   return give(port, &in, out, out_code);
 }
 

@@ -40,6 +40,24 @@ EXPORTED(get_c_metadata) {
   return 0;
 }
 
+#ifndef FIXTURE_POOLS /* that one is of an older release, which has the classic metadata only */
+static const struct TVMParameterInfo params[] = {
+    {"x.in", "x_in", io_shape, 1, {kDLFloat, 32, 1}, {kDLCPU, 0}},
+    {"sum:0", "output0", io_shape, 1, {kDLFloat, 32, 1}, {kDLCPU, 0}},
+    {"twice:0", "output1", io_shape, 1, {kDLFloat, 32, 1}, {kDLCPU, 0}}};
+static const struct TVMFunctionInfo functions[] = {
+    {"tvmgen_default___tvm_main__", params, 1, 2, 0, 48, 0}};
+static const struct TVMModelMetadata model[] = {
+    {TVM_MODEL_METADATA_VERSION, functions, 1, "default"}};
+
+EXPORTED(get_model_metadata) {
+  (void)args, (void)type_codes, (void)num_args, (void)resource;
+  out->v_handle = (void*)(uintptr_t)model;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}
+#endif
+
 static const char* const op_names[] = {"add_one", "double"};
 extern TVM_DLL tvmrt_profile_slot tvmgen_default_profile_slot;
 tvmrt_profile_slot tvmgen_default_profile_slot = {op_names, 2, NULL, NULL, NULL};

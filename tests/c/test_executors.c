@@ -276,6 +276,25 @@ static void test_aot_profile_uses_slot(void** state) {
   TVMModFree(factory);
 }
 
+static void test_aot_outputs_go_by_their_authors_names(void** state) {
+  (void)state;
+  TVMModuleHandle factory = load("FIXTURE_AOT");
+  TVMModuleHandle ex = make_executor(factory);
+  const float doubled[] = {2, 4, 6, 8};
+  DLTensor* x = make_tensor(1, shape4, x_values);
+  DLTensor* y = make_tensor(1, shape4, NULL);
+  assert_ok(set(ex, "set_input", "x_in", x, kTVMNDArrayHandle));
+  assert_ok(set(ex, "set_output_zero_copy", "twice:0", y, kTVMNDArrayHandle));
+  assert_ok(run(ex));
+  assert_floats(y, 4, doubled);
+  assert_fails(set(ex, "set_output_zero_copy", "thrice", y, kTVMNDArrayHandle),
+               "no output 'thrice'; it has: output0, output1");
+  TVMArrayFree(x);
+  TVMArrayFree(y);
+  TVMModFree(ex);
+  TVMModFree(factory);
+}
+
 static void test_aot_refuses_unknown_input(void** state) {
   (void)state;
   TVMModuleHandle factory = load("FIXTURE_AOT");
@@ -332,6 +351,7 @@ int main(void) {
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT"}),
       cmocka_unit_test_prestate(test_aot_runs, (char[]){"FIXTURE_AOT_POOLS"}),
       cmocka_unit_test(test_aot_profile_uses_slot),
+      cmocka_unit_test(test_aot_outputs_go_by_their_authors_names),
       cmocka_unit_test(test_aot_refuses_unknown_input),
       cmocka_unit_test(test_time_evaluator_times_run),
   };
