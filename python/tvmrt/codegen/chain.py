@@ -22,6 +22,8 @@ _RARE_FLOAT = re.compile(
 def headers_of(text: str) -> list[str]:
     """The kernel headers that an expression needs."""
     found = []
+    if "float16" in text:
+        found.append("scalar_half.h")
     if _INTEGER_HELPER.search(text):
         found.append("scalar_int.h")
     if re.search(r"tvmrt_\w+_f(32|64)\(", text):
@@ -81,6 +83,10 @@ def cast_expression(x: str, source: DType, to: DType) -> str:
     """Conversion with ONNX's meaning; out-of-range floats saturate rather than being undefined."""
     if source == to:
         return x
+    if source.is_half:
+        return f"tvmrt_{source}_to_f32({x})"
+    if to.is_half:
+        return f"tvmrt_f32_to_{to}({x})"
     if to.name == "bool":
         return f"({x} != 0)"
     if source.is_float and to.is_int:

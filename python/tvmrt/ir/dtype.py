@@ -9,6 +9,9 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 
 
+_INT, _UINT, _FLOAT, _BFLOAT = 0, 1, 2, 4  # DLPack type codes
+
+
 @dataclass(frozen=True)
 class DType:
     """One element type.
@@ -29,21 +32,33 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        return self.code == 2
+        """Whether networks compute in it; half precision is for the caller's tensors alone."""
+        return self.code == _FLOAT and self.bits >= 32
+
+    @property
+    def is_half(self) -> bool:
+        return self.bits == 16 and self.code in (_FLOAT, _BFLOAT)
 
     @property
     def is_int(self) -> bool:
-        return self.code in (0, 1) and self.name != "bool"
+        return self.code in (_INT, _UINT) and self.name != "bool"
 
     @property
     def is_signed(self) -> bool:
-        return self.code != 1
+        return self.code != _UINT
 
     def __str__(self) -> str:
         return self.name
 
 
-_INT, _UINT, _FLOAT = 0, 1, 2
+def _bfloat16() -> list[DType]:
+    """numpy has the type only through ml_dtypes, which recent onnx packages bring along."""
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        return []
+    return [DType("bfloat16", np.dtype(bfloat16), "uint16_t", _BFLOAT, 16)]
+
 
 DTYPES = {
     row.name: row
@@ -59,6 +74,8 @@ DTYPES = {
         DType("uint32", np.dtype("uint32"), "uint32_t", _UINT, 32),
         DType("uint64", np.dtype("uint64"), "uint64_t", _UINT, 64),
         DType("bool", np.dtype("bool"), "uint8_t", _UINT, 1),
+        DType("float16", np.dtype("float16"), "uint16_t", _FLOAT, 16),
+        *_bfloat16(),
     )
 }
 

@@ -77,14 +77,20 @@ def _families(dtype: DType) -> tuple[str, ...]:
 
 
 class Cast(Op):
-    """Convert to the element type named by ``to``; floats to integers truncate."""
+    """Convert to the element type named by ``to``; floats to integers truncate.
+
+    Half precision is converted from and to float32 only.
+    """
 
     name = "cast"
     kind = POINTWISE
     cheap = True
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        return [TensorType(types[0].shape, DTYPES[attrs["to"]])]
+        source, to = types[0].dtype, DTYPES[attrs["to"]]
+        if (source.is_half and to.name != "float32") or (to.is_half and source.name != "float32"):
+            raise ValueError(f"a cast from {source} to {to} has to go through float32")
+        return [TensorType(types[0].shape, to)]
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         return [arrays[0].astype(DTYPES[attrs["to"]].numpy)]

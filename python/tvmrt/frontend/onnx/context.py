@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from .importer import GraphImporter
 
 
+# Networks in half precision compute in float32 here: their weights are widened, and tensors that
+# the caller gives or takes are converted at the border.
+HALF = ("float16", "bfloat16")
+
+
+def in_float32(array: np.ndarray) -> np.ndarray:
+    """The array, half precision widened."""
+    return array.astype(np.float32) if array.dtype.name in HALF else array
+
+
 class NodeContext:
     """One node during import. Missing optional inputs are None; missing attributes a default."""
 
@@ -100,7 +110,7 @@ class NodeContext:
 
     def const(self, array: Any, dtype: Any = None) -> Value:
         """A constant named after this node."""
-        return self.builder.const(np.asarray(array, dtype), f"{self.name}_const")
+        return self.builder.const(in_float32(np.asarray(array, dtype)), f"{self.name}_const")
 
     def scalar_like(self, number: float, like: Value) -> Value:
         """A rank-0 constant with the element type of another value."""

@@ -134,9 +134,10 @@ def bit_cast(ctx: NodeContext) -> Value:
 
 
 def element_type(code: int) -> str:
-    """The IR's name of an ONNX element type."""
+    """The IR's name of an ONNX element type; half precision is computed in float32."""
     name = onnx.TensorProto.DataType.Name(code).lower()
-    name = {"float": "float32", "double": "float64"}.get(name, name)
+    same = {"float": "float32", "double": "float64", "float16": "float32", "bfloat16": "float32"}
+    name = same.get(name, name)
     if name not in DTYPES:
         raise UnsupportedError(
             f"element type {name} is not supported; the types are {', '.join(DTYPES)}"

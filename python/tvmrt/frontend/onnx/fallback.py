@@ -15,6 +15,8 @@ from onnx.reference import ReferenceEvaluator
 
 from tvmrt.ir import DTYPES, Value, constant
 
+from .context import in_float32
+
 MAX_ELEMENTS = 1 << 24
 
 
@@ -54,4 +56,6 @@ def evaluate(
         return None
     if any(np.asarray(a).dtype.name not in DTYPES for a in named.values()):
         return None
-    return [constant(np.asarray(named[key]), key) if key else None for key in node.output]
+    return [
+        constant(in_float32(np.asarray(named[key])), key) if key else None for key in node.output
+    ]

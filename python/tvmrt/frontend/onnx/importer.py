@@ -13,7 +13,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
 
 from . import fallback
-from .context import NodeContext
+from .context import HALF, NodeContext, in_float32
 from .model_file import load_model, opsets
 from .registry import find
 
@@ -56,9 +56,17 @@ class GraphImporter:
         for info in proto.output:
             if info.name not in scope:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
-            self.graph.outputs.append(scope[info.name])
+            self.graph.outputs.append(self._declared(info, scope[info.name]))
             self.graph.output_names.append(info.name)
         return self.graph
+
+    def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
+        """An output in the half precision that the network declares."""
+        name = np.dtype(helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type or 1)).name
+        if name not in HALF or value.dtype.name == name:
+            return value
+        self.builder.sources, self.builder.guard = (info.name,), None
+        return self.builder.emit("cast", [value], info.name, to=name)
 
     def _raise_problems(self) -> None:
         if self.problems:
@@ -82,7 +90,7 @@ class GraphImporter:
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
         try:
-            return constant(array, name)
+            return constant(in_float32(array), name)
         except UnsupportedError as problem:
             self.problems.append(f"weights {name} ({problem})")
             return None
@@ -99,8 +107,11 @@ class GraphImporter:
             if info.name in scope:
                 continue  # a default of an initialiser: we treat it as the constant it is
             value = Value(info.name, self._input_type(info))
-            scope[info.name] = value
             self.graph.inputs.append(value)
+            if value.dtype.is_half:
+                self.builder.sources = (info.name,)
+                value = self.builder.emit("cast", [value], info.name, to="float32")
+            scope[info.name] = value
 
     def _input_type(self, info: onnx.ValueInfoProto) -> TensorType:
         if not info.type.HasField("tensor_type"):
