@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_OBJECT_H_
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "error.h"
@@ -42,13 +43,28 @@ static inline void tvmrt__retain(tvmrt_object* obj) {
   (void)atomic_fetch_add_explicit(&obj->refs, 1, memory_order_relaxed);
 }
 
+/* For objects that are found in a table without a reference: false if the last one has gone. */
+static inline bool tvmrt__try_retain(tvmrt_object* obj) {
+  int32_t refs = atomic_load_explicit(&obj->refs, memory_order_relaxed);
+  while (refs > 0) {
+    if (atomic_compare_exchange_weak_explicit(&obj->refs, &refs, refs + 1, memory_order_relaxed,
+                                              memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Give a reference up; true if it was the last: then the caller destroys the object. */
+static inline bool tvmrt__drop(tvmrt_object* obj) {
+  if (atomic_fetch_sub_explicit(&obj->refs, 1, memory_order_release) != 1) return false;
+  atomic_thread_fence(memory_order_acquire);
+  return true;
+}
+
 /* NULL does nothing. */
 static inline void tvmrt__release(tvmrt_object* obj) {
-  if (obj == NULL) return;
-  if (atomic_fetch_sub_explicit(&obj->refs, 1, memory_order_release) == 1) {
-    atomic_thread_fence(memory_order_acquire);
-    obj->destroy(obj);
-  }
+  if (obj != NULL && tvmrt__drop(obj)) obj->destroy(obj);
 }
 
 /* Name of a type index, NULL if there is none. */

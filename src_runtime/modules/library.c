@@ -1,5 +1,6 @@
 /* Library modules: the functions of a shared library or of a statically linked one. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,43 @@
 typedef struct library_module {
   tvmrt_module base;
   tvmrt_library_source source;
+  struct library_module* next; /* in `live` */
 } library_module;
+
+/* The system maps a file once however often it is opened, and with it the variables in which
+ * generated code keeps its context and the functions that it has looked up. So all modules of one
+ * mapping share one node here, which lives until the last of them goes. */
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static library_module* live;
+
+/* The node of a mapping, retained; NULL if there is none. */
+static library_module* find_live(const void* mapping) {
+  library_module* lib;
+  (void)pthread_mutex_lock(&live_lock);
+  for (lib = live; lib != NULL; lib = lib->next) {
+    if (lib->source.ctx == mapping && tvmrt__try_retain(&lib->base.base)) break;
+  }
+  (void)pthread_mutex_unlock(&live_lock);
+  return lib;
+}
+
+static void add_live(library_module* lib) {
+  (void)pthread_mutex_lock(&live_lock);
+  lib->next = live;
+  live = lib;
+  (void)pthread_mutex_unlock(&live_lock);
+}
+
+static void remove_live(const library_module* lib) {
+  library_module** at;
+  (void)pthread_mutex_lock(&live_lock);
+  for (at = &live; *at != NULL; at = &(*at)->next) {
+    if (*at != lib) continue;
+    *at = lib->next;
+    break;
+  }
+  (void)pthread_mutex_unlock(&live_lock);
+}
 
 /* ISO C keeps function and object pointers apart; dlsym does not. */
 static TVMCPackedFunc as_function(void* symbol) {
@@ -47,6 +84,7 @@ static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) 
 
 static void library_destroy(tvmrt_module* self) {
   library_module* lib = (library_module*)self;
+  remove_live(lib);
   if (lib->source.close != NULL) lib->source.close(lib->source.ctx);
 }
 
@@ -95,14 +133,20 @@ static int restore(library_module* lib, tvmrt_module** out) {
 }
 
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
-  library_module* lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
+  library_module* lib = find_live(source->ctx);
   int rc;
   *out = NULL;
-  if (lib == NULL) {
-    if (source->close != NULL) source->close(source->ctx);
-    return -1;
+  if (lib != NULL) {
+    if (source->close != NULL) source->close(source->ctx); /* one count of the mapping is enough */
+  } else {
+    lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
+    if (lib == NULL) {
+      if (source->close != NULL) source->close(source->ctx);
+      return -1;
+    }
+    lib->source = *source;
+    add_live(lib);
   }
-  lib->source = *source;
   rc = restore(lib, out);
   tvmrt__module_release(lib); /* the tree holds it, or nobody */
   return rc;

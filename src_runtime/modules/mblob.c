@@ -177,10 +177,12 @@ static int check_tree(const tvmrt_reader* in, const tree* t) {
   return 0;
 }
 
-static int link_tree(const tree* t, tvmrt_module** out_root) {
+/* A library that is loaded again has its imports from the first time (`linked`). */
+static int link_tree(const tree* t, const tvmrt_module* linked, tvmrt_module** out_root) {
   size_t i;
   uint64_t k;
   for (i = 0; i < t->num_modules; ++i) {
+    if (t->modules[i] == linked) continue;
     for (k = t->row_ptr[i]; k < t->row_ptr[i + 1]; ++k) {
       TVMRT_RETURN_IF_ERROR(tvmrt__module_import(t->modules[i], t->modules[t->children[k]]));
     }
@@ -202,9 +204,14 @@ static int link_flat(const tree* t, tvmrt_module* library, tvmrt_module** out_ro
 
 static int link_modules(const tvmrt_reader* in, const tree* t, tvmrt_module* library,
                         tvmrt_module** out_root) {
-  if (t->row_ptr == NULL || t->num_modules == 0) return link_flat(t, library, out_root);
+  const tvmrt_module* linked = library->num_imports > 0 ? library : NULL;
+  if (t->row_ptr == NULL || t->num_modules == 0) {
+    if (linked == NULL) return link_flat(t, library, out_root);
+    *out_root = library;
+    return 0;
+  }
   TVMRT_RETURN_IF_ERROR(check_tree(in, t));
-  return link_tree(t, out_root);
+  return link_tree(t, linked, out_root);
 }
 
 int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* library,
@@ -213,6 +220,7 @@ int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* 
   uint64_t size;
   tree t = {0};
   tvmrt_module* root = NULL;
+  const bool first = library->num_imports == 0;
   int rc;
   *out_root = NULL;
   tvmrt__reader_init(&in, "the embedded module tree", blob, symbol_size == 0 ? 8 : symbol_size);
@@ -227,7 +235,7 @@ int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* 
   if (rc == 0) {
     tvmrt__retain(&root->base);
     *out_root = root;
-  } else {
+  } else if (first) {
     tvmrt__module_clear_imports(library); /* nobody keeps a half-linked tree */
   }
   free_tree(&t);

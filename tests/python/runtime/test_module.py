@@ -201,3 +201,30 @@ def test_changed_file_is_not_pickled(toolbox_path, tmp_path):
 def test_function_is_not_pickled(toolbox):
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(toolbox["add3"])
+
+
+CONTEXT_SOURCE = """
+#include <tvm/runtime/c_backend_api.h>
+TVM_DLL void* __tvm_module_ctx = 0;
+TVM_DLL int ask(TVMValue* args, int* codes, int n, TVMValue* out, int* out_code, void* resource) {
+  TVMFunctionHandle function;
+  (void)args, (void)codes, (void)n, (void)resource;
+  if (TVMBackendGetFuncFromEnv(__tvm_module_ctx, "tests.context.answer", &function) != 0) return -1;
+  return TVMFuncCall(function, 0, 0, 0, out, out_code);
+}
+"""
+
+
+def test_a_library_loaded_twice_keeps_its_context(tmp_path):
+    source, path = tmp_path / "context.c", tmp_path / "context.so"
+    source.write_text(CONTEXT_SOURCE)
+    includes = [f"-I{folder}" for folder in tvmrt.libinfo.find_include_path()]
+    subprocess.run(["cc", "-shared", "-fPIC", *includes, source, "-o", path], check=True)
+    tvmrt.register_func("tests.context.answer", lambda: 42, override=True)
+    first, second = load_module(path), load_module(path)
+    assert first["ask"]() == second["ask"]() == 42
+    del second
+    assert first["ask"]() == 42
+    third = load_module(path)
+    del first
+    assert third["ask"]() == 42
