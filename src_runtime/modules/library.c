@@ -18,7 +18,8 @@ typedef struct library_module {
 
 /* The system maps a file once however often it is opened, and with it the variables in which
  * generated code keeps its context and the functions that it has looked up. So all modules of one
- * mapping share one node here, which lives until the last of them goes. */
+ * mapping that has a context share one node, which lives until the last of them goes. */
+static const char context_name[] = "__tvm_module_ctx";
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static library_module* live;
 
@@ -127,13 +128,15 @@ static int restore(library_module* lib, tvmrt_module** out) {
     tvmrt__retain(&lib->base.base);
     *out = &lib->base;
   }
-  context = symbol_of(lib, "__tvm_module_ctx", NULL);
+  context = symbol_of(lib, context_name, NULL);
   if (context != NULL) *context = lib;
   return 0;
 }
 
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
-  library_module* lib = find_live(source->ctx);
+  size_t ignored;
+  const bool has_context = source->symbol(source->ctx, context_name, &ignored) != NULL;
+  library_module* lib = has_context ? find_live(source->ctx) : NULL;
   int rc;
   *out = NULL;
   if (lib != NULL) {
