@@ -19,13 +19,28 @@ static void free_functions(tvmrt_module* mod) {
   tvmrt__strmap_free(&mod->environment);
 }
 
-static void free_module(tvmrt_object* obj) {
-  tvmrt_module* mod = (tvmrt_module*)obj;
+static void free_one(tvmrt_module* mod) {
   free_functions(mod);
-  tvmrt__module_clear_imports(mod);
+  free(mod->imports);
   if (mod->type->destroy != NULL) mod->type->destroy(mod);
   (void)pthread_mutex_destroy(&mod->lock);
   free(mod);
+}
+
+/* Imports that nobody else holds wait in a list: a tree from a file may be deep. */
+static void free_module(tvmrt_object* obj) {
+  tvmrt_module* waiting = (tvmrt_module*)obj;
+  while (waiting != NULL) {
+    tvmrt_module* mod = waiting;
+    size_t i;
+    waiting = mod->next_to_free;
+    for (i = 0; i < mod->num_imports; ++i) {
+      if (!tvmrt__drop(&mod->imports[i]->base)) continue;
+      mod->imports[i]->next_to_free = waiting;
+      waiting = mod->imports[i];
+    }
+    free_one(mod);
+  }
 }
 
 void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
@@ -52,47 +67,60 @@ void tvmrt__module_clear_imports(tvmrt_module* mod) {
 }
 
 /* Depth first with a stack on the heap: a tree from a file may be deep. */
+typedef struct module_list {
+  tvmrt_module** items;
+  size_t count;
+} module_list;
+
 typedef struct walk {
-  tvmrt_module** seen;
-  size_t num_seen;
+  module_list seen;    /* in depth-first order, a module before its imports */
+  module_list waiting; /* a stack */
 } walk;
 
-static int walk_add(walk* w, tvmrt_module* mod) {
-  size_t i;
-  void* seen = w->seen;
-  for (i = 0; i < w->num_seen; ++i) {
-    if (w->seen[i] == mod) return 0;
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&seen, w->num_seen, sizeof(*w->seen)));
-  w->seen = seen;
-  w->seen[w->num_seen++] = mod;
+static int append(module_list* list, tvmrt_module* mod) {
+  void* items = list->items;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, list->count, sizeof(*list->items)));
+  list->items = items;
+  list->items[list->count++] = mod;
   return 0;
 }
 
-/* All modules that can be reached from mod, itself first. Free w->seen. */
-static int walk_all(walk* w, tvmrt_module* mod) {
+static bool contains(const module_list* list, const tvmrt_module* mod) {
   size_t i;
-  size_t k;
-  TVMRT_RETURN_IF_ERROR(walk_add(w, mod));
-  for (i = 0; i < w->num_seen; ++i) {
-    for (k = 0; k < w->seen[i]->num_imports; ++k) {
-      TVMRT_RETURN_IF_ERROR(walk_add(w, w->seen[i]->imports[k]));
+  for (i = 0; i < list->count; ++i) {
+    if (list->items[i] == mod) return true;
+  }
+  return false;
+}
+
+/* All modules that can be reached from mod, itself first. End by free_walk(), also on failure. */
+static int walk_all(walk* w, tvmrt_module* mod) {
+  TVMRT_RETURN_IF_ERROR(append(&w->waiting, mod));
+  while (w->waiting.count != 0) {
+    size_t i;
+    mod = w->waiting.items[--w->waiting.count];
+    if (contains(&w->seen, mod)) continue;
+    TVMRT_RETURN_IF_ERROR(append(&w->seen, mod));
+    for (i = mod->num_imports; i > 0; --i) {
+      TVMRT_RETURN_IF_ERROR(append(&w->waiting, mod->imports[i - 1]));
     }
   }
   return 0;
+}
+
+static void free_walk(walk* w) {
+  free(w->seen.items);
+  free(w->waiting.items);
 }
 
 static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
-  walk w = {NULL, 0};
-  size_t i;
+  walk w = {{NULL, 0}, {NULL, 0}};
   int rc = walk_all(&w, dep);
-  for (i = 0; rc == 0 && i < w.num_seen; ++i) {
-    if (w.seen[i] == mod) {
-      rc = tvmrt__fail("ValueError: importing module '%s' into '%s' would close a cycle.",
-                       dep->type->key, mod->type->key);
-    }
+  if (rc == 0 && contains(&w.seen, mod)) {
+    rc = tvmrt__fail("ValueError: importing module '%s' into '%s' would close a cycle.",
+                     dep->type->key, mod->type->key);
   }
-  free(w.seen);
+  free_walk(&w);
   return rc;
 }
 
@@ -182,19 +210,27 @@ static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   return rc;
 }
 
-/* Imports of imports, in the order of a depth-first search. */
-static int get_from_imports(tvmrt_module* mod, const char* name, tvmrt_func** out) {
-  walk w = {NULL, 0};
+/* Imports and their imports, in the order of a depth-first search. */
+static int get_from_tree(tvmrt_module* mod, const char* name, tvmrt_func** out) {
+  walk w = {{NULL, 0}, {NULL, 0}};
   size_t i;
-  int rc = 0;
-  for (i = 0; i < mod->num_imports && rc == 0 && *out == NULL; ++i) {
-    rc = get_own(mod->imports[i], name, out);
+  int rc = walk_all(&w, mod);
+  for (i = 1; i < w.seen.count && rc == 0 && *out == NULL; ++i) {
+    rc = get_own(w.seen.items[i], name, out);
   }
-  if (rc != 0 || *out != NULL) return rc; /* the usual tree has one level */
-  rc = walk_all(&w, mod);
-  for (i = 1; i < w.num_seen && rc == 0 && *out == NULL; ++i) rc = get_own(w.seen[i], name, out);
-  free(w.seen);
+  free_walk(&w);
   return rc;
+}
+
+/* The usual tree has one level, which needs no walk. */
+static int get_from_imports(tvmrt_module* mod, const char* name, tvmrt_func** out) {
+  size_t i;
+  for (i = 0; i < mod->num_imports; ++i) {
+    TVMRT_RETURN_IF_ERROR(get_own(mod->imports[i], name, out));
+    if (*out != NULL) return 0;
+    if (mod->imports[i]->num_imports != 0) return get_from_tree(mod, name, out);
+  }
+  return 0;
 }
 
 int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, tvmrt_func** out) {

@@ -36,7 +36,8 @@ struct tvmrt_module {
   const tvmrt_module_type* type;
   tvmrt_module** imports; /* retained */
   size_t num_imports;
-  pthread_mutex_t lock;   /* of the two tables */
+  tvmrt_module* next_to_free; /* while it waits in free_module() */
+  pthread_mutex_t lock;       /* of the two tables */
   tvmrt_strmap functions; /* name -> tvmrt_func* with owner == this; NULL for "no such function" */
   tvmrt_strmap environment; /* name -> tvmrt_func*, retained: answers to TVMBackendGetFuncFromEnv */
 };
