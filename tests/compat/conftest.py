@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from artefacts import toolchain
 
 import tvmrt
-from artefacts import toolchain
 
 
 @pytest.fixture

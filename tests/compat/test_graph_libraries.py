@@ -6,10 +6,10 @@ import threading
 
 import numpy as np
 import pytest
-
-import tvmrt
 from artefacts import network, stream, toolchain
 from artefacts.eras import ERAS, Era, each_era
+
+import tvmrt
 from tvmrt.contrib import graph_executor
 from tvmrt.error import TVMError
 
