@@ -5,6 +5,7 @@
 
 #include "../clock.h"
 #include "graph.h"
+#include "graph_view.h"
 
 /* A node by argument 0: its number, or its name. */
 static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t* out) {
@@ -67,6 +68,8 @@ TVMRT_NATIVE(get_node_output) {
   tvmrt_graph_executor* g = resource_handle;
   int64_t output = 0;
   size_t node;
+  const DLTensor* entry;
+  tvmrt_graph_view view;
   tvmrt_tensor* copy;
   TVMRT_ARGS("get_node_output");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
@@ -76,7 +79,10 @@ TVMRT_NATIVE(get_node_output) {
     return tvmrt__fail("IndexError: node '%.60s' has %zu outputs, there is no output %" PRId64 ".",
                        g->graph.nodes[node].name, g->graph.nodes[node].num_outputs, output);
   }
-  copy = copy_entry(&g->entries[g->graph.nodes[node].first_entry + (size_t)output]);
+  entry = &g->entries[g->graph.nodes[node].first_entry + (size_t)output];
+  view.tensor = *entry;
+  if (output == 0) TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node], entry, &view));
+  copy = copy_entry(&view.tensor);
   return tvmrt__ret_object(out, out_code, copy == NULL ? NULL : &copy->base);
 }
 
@@ -85,13 +91,16 @@ TVMRT_NATIVE(debug_get_output) {
   tvmrt_graph_executor* g = resource_handle;
   DLTensor* to;
   size_t node;
+  tvmrt_graph_view view;
   TVMRT_ARGS("debug_get_output");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 1, &to));
   TVMRT_RETURN_IF_ERROR(run_until(g, node));
   if (g->graph.nodes[node].num_outputs == 0) return 0;
-  return TVMArrayCopyFromTo(&g->entries[g->graph.nodes[node].first_entry], to, NULL);
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node],
+                                          &g->entries[g->graph.nodes[node].first_entry], &view));
+  return TVMArrayCopyFromTo(&view.tensor, to, NULL);
 }
 
 typedef struct timing {

@@ -26,6 +26,7 @@ typedef struct draft {
   size_t* shape_ends; /* place in graph->dims after each shape */
   size_t num_shapes;
   unsigned seen; /* bits of the required keys */
+  bool past_metadata;
   tvmrt_buf text;
 } draft;
 
@@ -116,6 +117,8 @@ static int read_node_attrs(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvm
     } else if (strcmp(key->data, "flatten_data") == 0) {
       TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &value));
       node->flatten_data = value != 0;
+    } else if (strcmp(key->data, "view") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->view));
     } else {
       TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in));
     }
@@ -330,8 +333,11 @@ static int read_top(tvmrt_json* in, draft* d, const char* key) {
     return read_numbers(in, &d->row_ptr);
   }
   if (strcmp(key, "attrs") == 0) return read_attrs(in, d);
-  if (strcmp(key, "metadata") == 0) return tvmrt__json_skip(in);
-  return tvmrt__json_fail(in, "unknown key '%.40s'", key);
+  if (strcmp(key, "metadata") != 0 && !d->past_metadata) {
+    return tvmrt__json_fail(in, "unknown key '%.40s'", key);
+  }
+  d->past_metadata = true; /* where other readers stop, so that anything may follow */
+  return tvmrt__json_skip(in);
 }
 
 static int read_graph(tvmrt_json* in, draft* d) {
@@ -495,6 +501,7 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
   for (i = 0; i < graph->num_nodes; ++i) {
     free(graph->nodes[i].name);
     free(graph->nodes[i].func_name);
+    free(graph->nodes[i].view);
   }
   free(graph->nodes);
   free(graph->inputs);

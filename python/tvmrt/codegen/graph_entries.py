@@ -1,8 +1,8 @@
 """Packed entries of the operators, and the graph that a graph executor runs them by.
 
 The arena is one storage of bytes that every operator gets whole, so a graph executor uses
-exactly the planned memory; inputs and outputs are storages of their own. The attributes
-``view_offset``, ``view_shape`` and ``view_dtype`` say where in the arena a node's result lies.
+exactly the planned memory; inputs and outputs are storages of their own. The attribute ``view``
+says where in the arena a node's result lies; debuggers read it.
 """
 
 from __future__ import annotations
@@ -170,10 +170,8 @@ class _Graph:
         write = step.writes[0]
         if write.buffer.kind == ARENA:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
-            attrs["view_offset"] = str(offset)
-            attrs["view_shape"] = json.dumps(list(write.shape))
-            attrs["view_dtype"] = str(write.dtype)
-            attrs["view_strides"] = json.dumps(list(write.at.strides))
+            kind = [write.dtype.code, write.dtype.bits]
+            attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
         self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
         for i, item in enumerate(outputs):
             if item == "arena":

@@ -1,0 +1,80 @@
+#include "graph_view.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "../error.h"
+#include "json.h"
+
+enum { HEAD_NUMBERS = 3, MAX_NUMBERS = HEAD_NUMBERS + 2 * TVMRT_VIEW_MAX_NDIM };
+
+static int read_numbers(const tvmrt_graph_node* node, int64_t* numbers, int* out_count) {
+  tvmrt_json in;
+  tvmrt_json_list list;
+  bool more;
+  *out_count = 0;
+  tvmrt__json_init(&in, "the attribute 'view' of a node", node->view, strlen(node->view));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(&in, &list));
+  for (;;) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(&in, &list, &more));
+    if (!more) return 0;
+    if (*out_count == MAX_NUMBERS) return tvmrt__json_fail(&in, "it has too many numbers");
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&in, &numbers[(*out_count)++]));
+  }
+}
+
+/* Whether bytes from first to last element lie within `size` bytes; checked without overflow. */
+static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int64_t size) {
+  int64_t low = offset;
+  int64_t high = offset;
+  int d;
+  if (offset < 0 || offset > size) return false;
+  for (d = 0; d < view->tensor.ndim; ++d) {
+    int64_t stride = view->strides[d];
+    int64_t steps = view->shape[d] - 1;
+    if (view->shape[d] < 0) return false;
+    if (view->shape[d] == 0) return true;
+    if (steps == 0 || stride == 0) continue;
+    if (stride > size || stride < -size || steps > size / item) return false;
+    if (steps > size / item / (stride < 0 ? -stride : stride)) return false;
+    if (stride < 0) {
+      low += steps * stride * item;
+    } else {
+      high += steps * stride * item;
+    }
+    if (low < 0 || high > size) return false;
+  }
+  return high + item <= size;
+}
+
+int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmrt_graph_view* out) {
+  int64_t numbers[MAX_NUMBERS];
+  int64_t item;
+  int count;
+  int ndim;
+  out->tensor = *output;
+  if (node->view == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(read_numbers(node, numbers, &count));
+  ndim = (count - HEAD_NUMBERS) / 2;
+  if (count < HEAD_NUMBERS || count != HEAD_NUMBERS + 2 * ndim || numbers[1] < 0 ||
+      numbers[1] > UINT8_MAX || numbers[2] < 1 || numbers[2] > 64) {
+    return tvmrt__fail(
+        "ValueError: the view of node '%.60s' is not offset, type, bits, extents and "
+        "strides.",
+        node->name);
+  }
+  item = (numbers[2] + 7) / 8;
+  memcpy(out->shape, numbers + HEAD_NUMBERS, (size_t)ndim * sizeof(int64_t));
+  memcpy(out->strides, numbers + HEAD_NUMBERS + ndim, (size_t)ndim * sizeof(int64_t));
+  out->tensor.dtype = (DLDataType){(uint8_t)numbers[1], (uint8_t)numbers[2], 1};
+  out->tensor.ndim = ndim;
+  out->tensor.shape = out->shape;
+  out->tensor.strides = out->strides;
+  if (output->ndim != 1 || output->dtype.bits != 8 ||
+      !fits(out, numbers[0], item, output->shape[0])) {
+    return tvmrt__fail("ValueError: the view of node '%.60s' lies outside of its storage.",
+                       node->name);
+  }
+  out->tensor.byte_offset += (uint64_t)numbers[0];
+  return 0;
+}
