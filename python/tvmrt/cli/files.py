@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -93,8 +94,10 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name as an ``.npz``; on failure an old file stays as it was."""
     import numpy as np
 
-    with writing(path), atomic.replacing(path) as aside, open(aside, "wb") as stream:
-        np.savez(stream, **arrays)
+    archive = io.BytesIO()  # numpy's own writing to a full disk ends in noise at exit
+    with writing(path), atomic.replacing(path) as aside:
+        np.savez(archive, **arrays)
+        aside.write_bytes(archive.getbuffer())
 
 
 def save_text(path: Path, text: str) -> None:
