@@ -15,6 +15,7 @@ from .chain import print_chain, scalar_literal
 from .lowering import ANY, Lowering, lowers, same_place
 from .writer import FunctionWriter
 
+SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
 PARALLEL_ELEMENTS = 1 << 16  # below this, waking a thread costs more than it saves
 ACCUMULATORS = 256  # partial sums kept on the stack at once
 
@@ -127,8 +128,24 @@ class PointwiseLowering(Lowering):
             operands.add(value)
         strides = [*operands.strides, out.strides]
         loops = merge_loops(out.shape, out.order(), strides)
+        rows = self._transposed_rows(operands, loops)
+        if rows is not None:
+            emit_transpose(f, operands.names[0], loops, rows)
+            return
         loops = _inner_last(loops)
         emit_nest(f, loops, lambda names: self._body(f, operands, loops, names), sum_size(loops))
+
+    def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
+        """The loop along which a plain copy reads neighbours while it writes along the last."""
+        plain = all(n.op == "identity" for n in self.group.nodes) and len(operands.values) == 1
+        if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
+            return None
+        if loops[-1].strides[0] in (0, 1) or loops[-1].extent < SHORTEST_TRANSPOSE:
+            return None
+        for i, loop in enumerate(loops[:-1]):
+            if loop.strides[0] == 1 and loop.extent >= SHORTEST_TRANSPOSE:
+                return i
+        return None
 
     def _body(self, f: FunctionWriter, operands: Operands, loops, names) -> None:
         known = dict(operands.literals)
@@ -136,6 +153,30 @@ class PointwiseLowering(Lowering):
         print_chain(f, self.group.nodes, known)
         target = index(loops, names, len(operands.values))
         f.line(f"{f.write()}[{target}] = {known[self.group.outputs[0]]};")
+
+
+def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:
+    """Print a copy by square blocks over the loop ``rows`` and the last, inside the others."""
+    row, column = loops[rows], loops[-1]
+    outer = [loop for i, loop in enumerate(loops[:-1]) if i != rows]
+    f.include("transpose.h")
+    kind = f.writes[0].buffer.dtype.c
+
+    def call(names: Sequence[str], first: str, count: str) -> None:
+        x, y = index(outer, names, 0), index(outer, names, 1)
+        if first != "0":
+            x, y = f"{x} + {first}", f"{y} + {first} * {row.strides[1]}"
+        f.line(
+            f"tvmrt_transpose_{kind}({source} + {x}, {column.strides[0]}, {f.write()} + {y}, "
+            f"{row.strides[1]}, {count}, {column.extent});"
+        )
+
+    if f.threads and not outer and row.extent * column.extent >= PARALLEL_ELEMENTS:
+        f.parallel_extent = row.extent
+        call([], "begin", "end - begin")
+        f.line("return 0;")
+        return
+    emit_nest(f, outer, lambda names: call(names, "0", str(row.extent)), sum_size(loops))
 
 
 def _inner_last(loops: list[Loop]) -> list[Loop]:
