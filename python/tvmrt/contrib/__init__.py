@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-_MODULES = ("debugger", "graph_executor")
+_MODULES = ("debugger", "graph_executor", "tvm_ffi")
 
 
 def __getattr__(name: str) -> ModuleType:

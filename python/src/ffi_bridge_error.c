@@ -1,0 +1,108 @@
+/* Errors: the classic side has one text, "Kind: message", the other side a kind and a message. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi_bridge.h"
+
+enum { MAX_KIND_BYTES = 128 };
+
+/* The kind of a text that names none. It is never written out, so that a text that goes to the
+   other side and back is the same. */
+static const char kPlainKind[] = "TVMError";
+
+int bridge_fail(const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  TVMPackedFuncSetLastError(text);
+  return -1;
+}
+
+int bridge_fail_memory(size_t bytes) {
+  return bridge_fail("MemoryError: no memory for %zu bytes", bytes);
+}
+
+static int ends_with(const char* text, size_t size, const char* end) {
+  size_t length = strlen(end);
+  return size >= length && memcmp(text + size - length, end, length) == 0;
+}
+
+/* Names of files and layers stand before a colon too; these are how names of errors end. */
+static int is_kind(const char* name, size_t size) {
+  static const char* const kEnds[] = {"Error", "Exception", "Interrupt", "Exit", "Iteration"};
+  for (size_t i = 0; i < sizeof(kEnds) / sizeof(kEnds[0]); i++) {
+    if (ends_with(name, size, kEnds[i])) return 1;
+  }
+  return 0;
+}
+
+/* Bytes of the kind that a text starts with; 0 if it names none. */
+static size_t kind_size(const char* text) {
+  size_t size = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.");
+  if (size == 0 || size >= MAX_KIND_BYTES || strncmp(text + size, ": ", 2) != 0) return 0;
+  return is_kind(text, size) ? size : 0;
+}
+
+/* Set `first`, `second` and `third` in a row as the error text. */
+static void set_joined(TVMByteArray first, const char* second, TVMByteArray third) {
+  size_t middle = strlen(second);
+  char* text = malloc(first.size + middle + third.size + 1);
+  if (text == NULL) {
+    TVMPackedFuncSetLastError("MemoryError: no memory for the text of an error.");
+    return;
+  }
+  if (first.size != 0) memcpy(text, first.data, first.size);
+  memcpy(text + first.size, second, middle);
+  if (third.size != 0) memcpy(text + first.size + middle, third.data, third.size);
+  text[first.size + middle + third.size] = '\0';
+  TVMPackedFuncSetLastError(text);
+  free(text);
+}
+
+int bridge_name_argument(int index) {
+  const char* text = TVMGetLastError();
+  size_t kind = kind_size(text);
+  const char* message = kind != 0 ? text + kind + 2 : text;
+  char where[40];
+  (void)snprintf(where, sizeof(where), "%sargument %d: ", kind != 0 ? ": " : "", index);
+  set_joined((TVMByteArray){text, kind}, where, (TVMByteArray){message, strlen(message)});
+  return -1;
+}
+
+int bridge_raise(void) {
+  const char* text = TVMGetLastError();
+  size_t size = kind_size(text);
+  char kind[MAX_KIND_BYTES];
+  if (size == 0) {
+    ffi.error_set_raised(kPlainKind, text);
+    return -1;
+  }
+  memcpy(kind, text, size);
+  kind[size] = '\0';
+  ffi.error_set_raised(kind, text + size + 2);
+  return -1;
+}
+
+static int is_plain(TVMByteArray kind) {
+  size_t size = sizeof(kPlainKind) - 1;
+  return kind.size == 0 || (kind.size == size && memcmp(kind.data, kPlainKind, size) == 0);
+}
+
+int bridge_catch(void) {
+  void* error = NULL;
+  const FfiErrorHead* head;
+  ffi.error_move_from_raised(&error);
+  if (error == NULL) return bridge_fail("a function of tvm-ffi failed without an error");
+  head = ffi_body(error);
+  if (is_plain(head->kind)) {
+    set_joined((TVMByteArray){NULL, 0}, "", head->message);
+  } else {
+    set_joined(head->kind, ": ", head->message);
+  }
+  (void)ffi.object_dec_ref(error);
+  return -1;
+}

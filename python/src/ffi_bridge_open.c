@@ -1,0 +1,64 @@
+/* Finding libtvm_ffi, which another package has loaded. */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "ffi_bridge.h"
+
+/* The releases of 0.1 agree in all that is declared in ffi_bridge.h. */
+enum { KNOWN_MAJOR = 0, KNOWN_MINOR = 1 };
+
+FfiApi ffi;
+
+static const struct {
+  const char* name;
+  size_t offset; /* of the pointer in FfiApi */
+} kSymbols[] = {
+    {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: it tells what else to expect */
+    {"TVMFFIObjectIncRef", offsetof(FfiApi, object_inc_ref)},
+    {"TVMFFIObjectDecRef", offsetof(FfiApi, object_dec_ref)},
+    {"TVMFFIFunctionCreate", offsetof(FfiApi, function_create)},
+    {"TVMFFIFunctionCall", offsetof(FfiApi, function_call)},
+    {"TVMFFIFunctionSetGlobal", offsetof(FfiApi, function_set_global)},
+    {"TVMFFIErrorMoveFromRaised", offsetof(FfiApi, error_move_from_raised)},
+    {"TVMFFIErrorSetRaisedFromCStr", offsetof(FfiApi, error_set_raised)},
+    {"TVMFFITensorFromDLPack", offsetof(FfiApi, tensor_from_dlpack)},
+    {"TVMFFITensorToDLPack", offsetof(FfiApi, tensor_to_dlpack)},
+    {"TVMFFIStringFromByteArray", offsetof(FfiApi, string_from_bytes)},
+    {"TVMFFIBytesFromByteArray", offsetof(FfiApi, bytes_from_bytes)},
+    {"TVMFFIGetTypeInfo", offsetof(FfiApi, get_type_info)},
+};
+
+static int check_version(const char* path, const FfiApi* api, FfiVersion* version) {
+  api->get_version(version);
+  if (version->major == KNOWN_MAJOR && version->minor == KNOWN_MINOR) return 0;
+  return bridge_fail(
+      "%s is version %u.%u.%u of tvm-ffi, whose ABI is not known here: install %d.%d", path,
+      version->major, version->minor, version->patch, KNOWN_MAJOR, KNOWN_MINOR);
+}
+
+static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion* version) {
+  for (size_t i = 0; i < sizeof(kSymbols) / sizeof(kSymbols[0]); i++) {
+    void* symbol = dlsym(library, kSymbols[i].name);
+    if (symbol == NULL) {
+      return bridge_fail("%s has no function %s: it is no libtvm_ffi %d.%d", path, kSymbols[i].name,
+                         KNOWN_MAJOR, KNOWN_MINOR);
+    }
+    /* ISO C has no conversion from a data pointer to a function pointer; every host here has */
+    memcpy((char*)api + kSymbols[i].offset, &symbol, sizeof(symbol));
+    if (i == 0 && check_version(path, api, version) != 0) return -1;
+  }
+  return 0;
+}
+
+int bridge_open(const char* path, FfiVersion* version) {
+  FfiApi found;
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) return bridge_fail("the library of tvm-ffi cannot be loaded: %s", dlerror());
+  if (find_symbols(library, path, &found, version) != 0) {
+    (void)dlclose(library);
+    return -1;
+  }
+  ffi = found; /* the library stays: functions made here may live to the end of the process */
+  return 0;
+}

@@ -1,0 +1,135 @@
+/* The makers of functions, as global functions of both sides: Python and C reach them alike. */
+#include <string.h>
+
+#include "ffi_bridge.h"
+
+enum { MAX_MAKER_ARGS = 3 };
+
+/* ---- for the other side ---- */
+
+static int ffi_pointer(const FfiAny* args, int32_t num_args, int32_t index, void** out) {
+  int given = index < num_args && args[index].type_index == kFfiOpaquePtr;
+  *out = given ? args[index].u.v_ptr : NULL;
+  return given || (index < num_args && args[index].type_index == kFfiNone) ? 0 : -1;
+}
+
+static int give_function(FfiObject* made, FfiAny* result) {
+  result->type_index = made->type_index;
+  result->small_size = 0;
+  result->u.v_obj = made;
+  return 0;
+}
+
+static int from_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  FfiObject* made;
+  void* handle;
+  (void)self;
+  if (num_args != 1 || ffi_pointer(args, num_args, 0, &handle) != 0 || handle == NULL) {
+    (void)bridge_fail("TypeError: tvmrt.from_packed_func takes the address of a function handle");
+    return bridge_raise();
+  }
+  if (bridge_function_to_ffi(handle, &made) != 0) return bridge_raise();
+  return give_function(made, result);
+}
+
+static int from_c_packed_func(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  FfiObject *made, *owner;
+  void *address, *resource;
+  TVMCPackedFunc function;
+  (void)self;
+  if (num_args != MAX_MAKER_ARGS || ffi_pointer(args, num_args, 0, &address) != 0 ||
+      ffi_pointer(args, num_args, 1, &resource) != 0 || address == NULL) {
+    (void)bridge_fail(
+        "TypeError: tvmrt.from_c_packed_func takes the address of a function, that of its resource "
+        "or None, and an owner or None");
+    return bridge_raise();
+  }
+  memcpy(&function, &address, sizeof(function)); /* ISO C has no such conversion */
+  owner = args[2].type_index >= kFfiFirstObject ? args[2].u.v_obj : NULL;
+  if (bridge_symbol_to_ffi(function, resource, owner, &made) != 0) return bridge_raise();
+  return give_function(made, result);
+}
+
+static int register_ffi(const char* name, FfiSafeCall maker) {
+  TVMByteArray bytes = {name, strlen(name)};
+  void* function = NULL;
+  int rc;
+  if (ffi.function_create(NULL, maker, NULL, &function) != 0) return bridge_catch();
+  rc = ffi.function_set_global(&bytes, function, 1);
+  if (rc != 0) rc = bridge_catch();
+  (void)ffi.object_dec_ref(function);
+  return rc;
+}
+
+/* ---- for the classic side ---- */
+
+static int classic_pointer(const TVMValue* args, const int* codes, int num_args, int index,
+                           void** out) {
+  int given = index < num_args && codes[index] == kTVMOpaqueHandle;
+  *out = given ? args[index].v_handle : NULL;
+  return given || (index < num_args && codes[index] == kTVMNullptr) ? 0 : -1;
+}
+
+static int return_function(TVMFunctionHandle made, TVMRetValueHandle ret) {
+  TVMValue value = {.v_handle = made};
+  int code = kTVMPackedFuncHandle;
+  int rc = TVMCFuncSetReturn(ret, &value, &code, 1);
+  (void)TVMFuncFree(made);
+  return rc;
+}
+
+static int from_function(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                         void* resource) {
+  TVMFunctionHandle made;
+  void* function;
+  (void)resource;
+  if (num_args != 1 || classic_pointer(args, codes, num_args, 0, &function) != 0 ||
+      function == NULL || ((FfiObject*)function)->type_index != kFfiFunction) {
+    return bridge_fail(
+        "TypeError: tvmrt.tvm_ffi.from_function takes the address of a tvm-ffi Function");
+  }
+  if (bridge_function_to_classic(function, &made) != 0) return -1;
+  return return_function(made, ret);
+}
+
+static int is_object(int code) {
+  return code == kTVMObjectHandle || code == kTVMModuleHandle || code == kTVMPackedFuncHandle;
+}
+
+static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                          void* resource) {
+  TVMFunctionHandle made;
+  TVMObjectHandle owner;
+  FfiSafeCall function;
+  void *address, *self;
+  (void)resource;
+  if (num_args != MAX_MAKER_ARGS || classic_pointer(args, codes, num_args, 0, &address) != 0 ||
+      classic_pointer(args, codes, num_args, 1, &self) != 0 || address == NULL) {
+    return bridge_fail(
+        "TypeError: tvmrt.tvm_ffi.from_safe_call takes the address of a safe call, that of its "
+        "handle or None, and an owner or None");
+  }
+  memcpy(&function, &address, sizeof(function));
+  owner = is_object(codes[2]) ? args[2].v_handle : NULL;
+  if (bridge_symbol_to_classic(function, self, owner, &made) != 0) return -1;
+  return return_function(made, ret);
+}
+
+static int register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
+  TVMFunctionHandle function;
+  int rc;
+  if (TVMFuncCreateFromCFunc(maker, NULL, NULL, &function) != 0) return -1;
+  rc = TVMFuncRegisterGlobal(name, function, 1);
+  (void)TVMFuncFree(function);
+  return rc;
+}
+
+int bridge_register_makers(void) {
+  if (register_ffi("tvmrt.from_packed_func", from_packed_func) != 0 ||
+      register_ffi("tvmrt.from_c_packed_func", from_c_packed_func) != 0 ||
+      register_classic("tvmrt.tvm_ffi.from_function", from_function) != 0 ||
+      register_classic("tvmrt.tvm_ffi.from_safe_call", from_safe_call) != 0) {
+    return -1;
+  }
+  return 0;
+}

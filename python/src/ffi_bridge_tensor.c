@@ -1,0 +1,169 @@
+/* Tensors and element types, both ways; the memory is shared by DLPack. */
+#include <stdlib.h>
+
+#include "ffi_bridge.h"
+
+enum {
+  ARRAY_ALIGN_BYTES = 64, /* of the memory of an NDArray */
+  MAX_NDIM = 64,          /* more dimensions than this are refused by the runtime */
+};
+
+/* ---- element types ---- */
+
+/* The classic ABI numbers two of the 8-bit floats as nobody else does; 6 is DLPack's bool. */
+enum {
+  CLASSIC_E4M3 = 6,
+  CLASSIC_E5M2 = 7,
+  CLASSIC_LAST = kDLComplex,  /* up to here both sides agree, ... */
+  CLASSIC_FIRST_CUSTOM = 129, /* ... and from here on */
+  FFI_BOOL = 6,
+  FFI_E4M3FN = 10,
+  FFI_E5M2 = 12,
+};
+
+int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out) {
+  *out = dtype;
+  if (dtype.code == FFI_BOOL) {
+    out->code = kDLUInt; /* a byte each on both sides */
+    out->bits = 1;
+  } else if (dtype.code == FFI_E4M3FN) {
+    out->code = CLASSIC_E4M3;
+  } else if (dtype.code == FFI_E5M2) {
+    out->code = CLASSIC_E5M2;
+  } else if (dtype.code > CLASSIC_LAST && dtype.code < CLASSIC_FIRST_CUSTOM) {
+    return bridge_fail(
+        "TypeError: elements of %d bits with DLPack's type code %d have no classic "
+        "counterpart: convert them first",
+        dtype.bits, dtype.code);
+  }
+  return 0;
+}
+
+DLDataType bridge_dtype_to_ffi(DLDataType dtype) {
+  if (dtype.code == kDLUInt && dtype.bits == 1) {
+    dtype.code = FFI_BOOL;
+    dtype.bits = 8;
+  } else if (dtype.code == CLASSIC_E4M3) {
+    dtype.code = FFI_E4M3FN;
+  } else if (dtype.code == CLASSIC_E5M2) {
+    dtype.code = FFI_E5M2;
+  }
+  return dtype;
+}
+
+/* ---- to the other side ---- */
+
+int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out) {
+  DLManagedTensor* managed;
+  void* tensor = NULL;
+  *out = NULL;
+  if (TVMArrayToDLPack(array, &managed) != 0) return -1;
+  managed->dl_tensor.dtype = bridge_dtype_to_ffi(array->dtype);
+  if (ffi.tensor_from_dlpack(managed, 0, 0, &tensor) != 0) {
+    managed->deleter(managed);
+    return bridge_catch();
+  }
+  *out = tensor;
+  return 0;
+}
+
+static int check_ndim(const DLTensor* tensor) {
+  if (tensor->ndim >= 0 && tensor->ndim <= MAX_NDIM) return 0;
+  return bridge_fail("ValueError: a tensor has %d dimensions; 0 to %d are possible", tensor->ndim,
+                     MAX_NDIM);
+}
+
+/* Unsigned, because extents may be anything; they are used only where the memory is. */
+static void fill_strides(const DLTensor* tensor, int64_t* strides) {
+  uint64_t step = 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    strides[i] = (int64_t)step;
+    step *= (uint64_t)tensor->shape[i];
+  }
+}
+
+int bridge_view_to_ffi(const DLTensor* tensor, DLTensor** out) {
+  DLTensor* view;
+  size_t bytes;
+  *out = NULL;
+  if (check_ndim(tensor) != 0) return -1;
+  bytes = sizeof(*view) + (size_t)tensor->ndim * sizeof(int64_t);
+  view = malloc(bytes);
+  if (view == NULL) return bridge_fail_memory(bytes);
+  *view = *tensor;
+  view->dtype = bridge_dtype_to_ffi(tensor->dtype);
+  if (tensor->strides == NULL) { /* which the other side does not expect */
+    view->strides = (int64_t*)(void*)(view + 1);
+    fill_strides(tensor, view->strides);
+  }
+  *out = view;
+  return 0;
+}
+
+/* ---- to the classic side ---- */
+
+static int is_compact(const DLTensor* tensor) {
+  uint64_t step = 1;
+  int compact = 1;
+  if (tensor->strides == NULL) return 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    if (tensor->shape[i] == 0) return 1;
+    if (tensor->shape[i] != 1 && (uint64_t)tensor->strides[i] != step) compact = 0;
+    step *= (uint64_t)tensor->shape[i];
+  }
+  return compact;
+}
+
+/* Classic functions may ignore strides, so that only compact tensors are safe with them. */
+static int check_classic(const DLTensor* tensor, DLDataType* dtype) {
+  if (check_ndim(tensor) != 0) return -1;
+  if (!is_compact(tensor)) {
+    return bridge_fail("ValueError: the tensor is not contiguous; pass a contiguous copy of it");
+  }
+  return bridge_dtype_to_classic(tensor->dtype, dtype);
+}
+
+static int is_aligned(const DLTensor* tensor) {
+  return ((uintptr_t)tensor->data + tensor->byte_offset) % ARRAY_ALIGN_BYTES == 0;
+}
+
+int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
+  const DLTensor* content = ffi_body(tensor);
+  DLManagedTensor* managed = NULL;
+  DLDataType dtype;
+  *out = NULL;
+  if (check_classic(content, &dtype) != 0) return -1;
+  if (!is_aligned(content)) return 0;
+  if (ffi.tensor_to_dlpack(tensor, &managed) != 0) return bridge_catch();
+  managed->dl_tensor.dtype = dtype;
+  if (TVMArrayFromDLPack(managed, out) == 0) return 0;
+  if (managed->deleter != NULL) managed->deleter(managed);
+  return -1;
+}
+
+int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {
+  DLTensor* view;
+  DLDataType dtype;
+  *out = NULL;
+  if (check_classic(tensor, &dtype) != 0) return -1;
+  view = malloc(sizeof(*view));
+  if (view == NULL) return bridge_fail_memory(sizeof(*view));
+  *view = *tensor;
+  view->dtype = dtype;
+  view->strides = NULL; /* many classic functions insist */
+  *out = view;
+  return 0;
+}
+
+int bridge_copy_to_classic(const DLTensor* view, TVMArrayHandle* out) {
+  DLTensor from = *view;
+  *out = NULL;
+  if (TVMArrayAlloc(view->shape, view->ndim, view->dtype.code, view->dtype.bits, view->dtype.lanes,
+                    view->device.device_type, view->device.device_id, out) != 0) {
+    return -1;
+  }
+  if (TVMArrayCopyFromTo(&from, *out, NULL) == 0) return 0;
+  (void)TVMArrayFree(*out);
+  *out = NULL;
+  return -1;
+}

@@ -1,0 +1,188 @@
+/* Classic functions for the other side: their arguments, the call, their result. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffi_bridge.h"
+
+enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
+
+/* What is called: a handle or, if that is NULL, an address with its resource. */
+typedef struct {
+  TVMFunctionHandle handle;
+  TVMCPackedFunc address;
+  void* resource;
+} Callee;
+
+/* ---- arguments ---- */
+
+typedef struct {
+  TVMValue* values;
+  int* codes;
+  Owned* owned;
+  TVMValue inline_values[MAX_INLINE_ARGS];
+  int inline_codes[MAX_INLINE_ARGS];
+  Owned inline_owned[MAX_INLINE_ARGS];
+} Args;
+
+static int allocate_args(Args* args, int count) {
+  size_t bytes = (size_t)count * (sizeof(*args->owned) + sizeof(*args->values) + sizeof(int));
+  args->owned = args->inline_owned;
+  args->values = args->inline_values;
+  args->codes = args->inline_codes;
+  if (count <= MAX_INLINE_ARGS) return 0;
+  args->owned = malloc(bytes);
+  if (args->owned == NULL) return bridge_fail_memory(bytes);
+  args->values = (TVMValue*)(void*)(args->owned + count);
+  args->codes = (int*)(void*)(args->values + count);
+  return 0;
+}
+
+static void free_args(Args* args, int count) {
+  while (count > 0) owned_release(&args->owned[--count]);
+  if (args->owned != args->inline_owned) free(args->owned);
+}
+
+static int make_args(Args* args, const FfiAny* values, int count) {
+  if (allocate_args(args, count) != 0) return -1;
+  for (int i = 0; i < count; i++) {
+    if (bridge_value_to_classic(&values[i], &args->values[i], &args->codes[i], &args->owned[i]) !=
+        0) {
+      free_args(args, i + 1);
+      return bridge_name_argument(i);
+    }
+  }
+  return 0;
+}
+
+/* ---- the call ---- */
+
+static int call_callee(const Callee* callee, Args* args, int count, TVMValue* value, int* code) {
+  if (callee->handle != NULL) {
+    return TVMFuncCall(callee->handle, args->values, args->codes, count, value, code);
+  }
+  value->v_int64 = 0;
+  *code = kTVMNullptr;
+  return callee->address(args->values, args->codes, count, value, code, callee->resource);
+}
+
+/* Text and bytes are the runtime's until the next call: copy them. */
+static int copy_text(TVMValue value, int code, FfiAny* result) {
+  TVMByteArray bytes = {value.v_str, 0};
+  int rc;
+  if (value.v_handle == NULL) return 0;
+  if (code == kTVMBytes) {
+    rc = ffi.bytes_from_bytes(value.v_handle, result);
+  } else {
+    bytes.size = strlen(value.v_str);
+    rc = ffi.string_from_bytes(&bytes, result);
+  }
+  return rc == 0 ? 0 : bridge_catch();
+}
+
+/* Gives the result of a classic function, which is owned, to the other side as an owned one. */
+static int give_to_ffi(TVMValue value, int code, FfiAny* result) {
+  Owned owned = {NULL, NULL};
+  FfiAny any;
+  int rc;
+  if (code == kTVMStr || code == kTVMBytes) return copy_text(value, code, result);
+  if (code == kTVMDLTensorHandle || code == kTVMObjectRValueRefArg) {
+    return bridge_fail("TypeError: a function returned type code %d: nobody would own it", code);
+  }
+  rc = bridge_value_to_ffi(value, code, &any, &owned);
+  bridge_release_value(value, code);
+  if (rc == 0) {
+    *result = any; /* the reference in `owned` goes with it */
+  } else {
+    owned_release(&owned);
+  }
+  return rc;
+}
+
+static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t count,
+                         FfiAny* result) {
+  Args args;
+  TVMValue value;
+  int code;
+  int rc;
+  if (make_args(&args, values, count) != 0) return bridge_raise();
+  rc = call_callee(callee, &args, count, &value, &code);
+  if (rc == 0) rc = give_to_ffi(value, code, result);
+  /* releasing may run any code: the error text is handed over first */
+  if (rc != 0) rc = bridge_raise();
+  free_args(&args, count);
+  return rc;
+}
+
+/* ---- functions ---- */
+
+int bridge_safe_call(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  Callee callee = {self, NULL, NULL};
+  if (self != NULL) return call_from_ffi(&callee, args, num_args, result);
+  (void)bridge_fail("the handle of a classic function is NULL");
+  return bridge_raise();
+}
+
+static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  Callee callee = {((BridgeLink*)self)->inner, NULL, NULL};
+  return call_from_ffi(&callee, args, num_args, result);
+}
+
+static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(self)); }
+
+static void retain_object(void* object) { (void)ffi.object_inc_ref(object); }
+
+int bridge_function_to_ffi(TVMFunctionHandle function, FfiObject** out) {
+  BridgeLink* link;
+  void* made = NULL;
+  *out = bridge_link_find(function, retain_object);
+  if (*out != NULL) return 0; /* it only shows a function of the other side */
+  link = bridge_link_new(function);
+  if (link == NULL) return bridge_fail_memory(sizeof(*link));
+  if (TVMObjectRetain(function) != 0) {
+    free(link);
+    return -1;
+  }
+  if (ffi.function_create(link, call_linked, release_linked, &made) != 0) {
+    (void)TVMFuncFree(function);
+    free(link);
+    return bridge_catch();
+  }
+  bridge_link_add(link, made);
+  *out = made;
+  return 0;
+}
+
+/* A C function by its address. */
+typedef struct {
+  TVMCPackedFunc address;
+  void* resource;
+  FfiObject* owner; /* keeps both alive; may be NULL */
+} Symbol;
+
+static int call_symbol(void* self, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  const Symbol* symbol = self;
+  Callee callee = {NULL, symbol->address, symbol->resource};
+  return call_from_ffi(&callee, args, num_args, result);
+}
+
+static void release_symbol(void* self) {
+  Symbol* symbol = self;
+  if (symbol->owner != NULL) (void)ffi.object_dec_ref(symbol->owner);
+  free(symbol);
+}
+
+int bridge_symbol_to_ffi(TVMCPackedFunc address, void* resource, FfiObject* owner,
+                         FfiObject** out) {
+  Symbol* symbol = malloc(sizeof(*symbol));
+  void* made = NULL;
+  *out = NULL;
+  if (symbol == NULL) return bridge_fail_memory(sizeof(*symbol));
+  *symbol = (Symbol){address, resource, owner};
+  if (owner != NULL) (void)ffi.object_inc_ref(owner);
+  if (ffi.function_create(symbol, call_symbol, release_symbol, &made) != 0) {
+    release_symbol(symbol);
+    return bridge_catch();
+  }
+  *out = made;
+  return 0;
+}
