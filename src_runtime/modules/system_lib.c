@@ -1,7 +1,9 @@
-/* The system library: symbols that statically linked code registers from its constructors. */
+/* The system library: symbols that statically linked code registers from its constructors, and the
+ * functions of the table that code generated for firmware defines. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tvm/runtime/crt/module.h>
 
 #include "../builtins.h"
 #include "module.h"
@@ -30,6 +32,27 @@ static void* find_symbol(const char* name) {
   return address;
 }
 
+#if defined(__GNUC__)
+/* NULL in a program without code generated for firmware. */
+__attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
+
+static void* image_function(const char* name) {
+  const TVMModule* image = TVMSystemLibEntryPoint == NULL ? NULL : TVMSystemLibEntryPoint();
+  tvm_function_index_t index;
+  void* address;
+  if (image == NULL || TVMFuncRegistry_Lookup(image->registry, name, &index) != kTvmErrorNoError) {
+    return NULL;
+  }
+  memcpy(&address, &image->registry->funcs[index], sizeof(address));
+  return address;
+}
+#else
+static void* image_function(const char* name) {
+  (void)name;
+  return NULL;
+}
+#endif
+
 /* ctx is the prefix: `prefix + name` is meant first, then `name`. */
 static void* prefixed_symbol(void* ctx, const char* name, size_t* out_size) {
   const char* prefix = ctx;
@@ -41,7 +64,8 @@ static void* prefixed_symbol(void* ctx, const char* name, size_t* out_size) {
     address = find_symbol(full.data);
   }
   tvmrt__buf_free(&full);
-  return address != NULL ? address : find_symbol(name);
+  if (address == NULL) address = find_symbol(name);
+  return address != NULL ? address : image_function(name);
 }
 
 /* Only functions are registered, except for the two names below, which are not looked up as such. */
