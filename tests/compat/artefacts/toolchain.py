@@ -81,6 +81,13 @@ def shared_library(
     return output
 
 
+def object_file(output: Path, source: Path, defines: Iterable[str] = ()) -> Path:
+    """Compile one file."""
+    macros = [f"-D{macro}" for macro in defines]
+    execute([find_compiler(), "-std=c99", "-O1", "-c", *macros, *includes(), "-o", output, source])
+    return output
+
+
 def program(
     output: Path,
     *sources: Path,
