@@ -24,6 +24,7 @@ OPTIMISE = (
     "-fno-trapping-math",
     "-ffp-contract=fast",
     "-fopenmp-simd",
+    "-DTVMRT_OPENMP_SIMD",
 )
 COMMON = ("-std=c99", "-fPIC", "-fvisibility=hidden", "-D_POSIX_C_SOURCE=200809L")
 

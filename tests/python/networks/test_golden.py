@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import golden_case as golden
@@ -10,6 +11,7 @@ import pytest
 
 import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule
 
 if not golden.names():
@@ -52,3 +54,18 @@ def test_memory_plan_is_within_five_percent_of_the_bound(models_dir: Path, netwo
     summary = tvmrt.compile(models_dir / f"{network}.onnx", executor="aot").summary
     assert summary.lower_bound_bytes <= summary.arena_bytes
     assert summary.arena_bytes <= 1.05 * summary.lower_bound_bytes
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("network", golden.names())
+def test_generated_c_has_no_warning(models_dir: Path, tmp_path: Path, network: str, compiler: str):
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    library = tvmrt.compile(models_dir / f"{network}.onnx", executor="aot")
+    library.export_sources(tmp_path / "out")
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]
+    includes = [f"-I{folder}" for folder in find_include_path()]
+    sources = sorted(str(path) for path in (tmp_path / "out").glob("*.c"))
+    command = [compiler, *strict, *library.target.flags, *includes, *sources]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

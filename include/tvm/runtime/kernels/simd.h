@@ -44,6 +44,15 @@
 
 #define TVMRT_PRAGMA(text) _Pragma(#text)
 
+/*! \brief Lets the compiler fold the following loop's sums (or products, maxima ...) in any order,
+ * where it was told -DTVMRT_OPENMP_SIMD with its option for `omp simd` (-fopenmp-simd). */
+#if defined(TVMRT_OPENMP_SIMD)
+#define TVMRT_SIMD_REDUCTION(operation, variable) \
+  TVMRT_PRAGMA(omp simd reduction(operation : variable))
+#else
+#define TVMRT_SIMD_REDUCTION(operation, variable)
+#endif
+
 #if defined(__GNUC__)
 /*! \brief A function whose body is to melt into its caller, so that literal arguments become
  * constants. */

@@ -1,0 +1,217 @@
+"""Reading models: files that nobody vouches for, shapes, opsets, functions, external data."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx_graph import model
+from small_network import small_network
+
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.onnx import import_model
+
+X = {"x": np.zeros((2, 3), np.float32)}
+
+
+def relu(**kw) -> onnx.ModelProto:
+    return model([helper.make_node("Relu", ["x"], ["y"], "act")], X, ["y"], **kw)
+
+
+def symbolic() -> onnx.ModelProto:
+    network = relu()
+    network.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    return network
+
+
+# Files.
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_named_with_its_size(tmp_path, share):
+    data = small_network().SerializeToString()
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(ValueError, match=r"cut\.onnx .*bytes"):
+        import_model(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"hello, this is text\n", b"\x00" * 64, b"\xff" * 9]
+)
+def test_a_file_that_is_no_model_is_refused(tmp_path, content):
+    path = tmp_path / "text.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"text\.onnx"):
+        import_model(path)
+
+
+def test_a_missing_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        import_model(tmp_path / "no.onnx")
+
+
+# External data.
+
+
+@pytest.fixture
+def external(tmp_path):
+    """A model whose weights lie in a file beside it."""
+    network = small_network()
+    onnx.save(
+        network, str(tmp_path / "net.onnx"), save_as_external_data=True, location="net.bin",
+        size_threshold=0,
+    )  # fmt: skip
+    return tmp_path
+
+
+def test_external_data_is_read(external):
+    graph = import_model(external / "net.onnx")
+    expected = numpy_helper.to_array(small_network().graph.initializer[0])
+    found = [v for v in graph.constants() if v.name == "w1"]
+    np.testing.assert_array_equal(found[0].data, expected)
+
+
+def test_missing_external_data_is_named(external):
+    (external / "net.bin").unlink()
+    with pytest.raises(FileNotFoundError, match=r"net\.bin beside the model"):
+        import_model(external / "net.onnx")
+
+
+def test_external_data_that_is_too_short_is_refused(external):
+    data = (external / "net.bin").read_bytes()
+    (external / "net.bin").write_bytes(data[:-8])
+    with pytest.raises(ValueError, match="copy it again"):
+        import_model(external / "net.onnx")
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../secret"])
+def test_external_data_outside_of_the_folder_is_refused(external, location):
+    (external.parent / "secret").write_bytes(b"x" * 4096)
+    network = onnx.load(str(external / "net.onnx"), load_external_data=False)
+    for entry in network.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = location
+    (external / "net.onnx").write_bytes(network.SerializeToString())
+    with pytest.raises(ValueError, match="outside the model's folder"):
+        import_model(external / "net.onnx")
+
+
+# Shapes.
+
+
+def test_a_symbolic_dimension_asks_for_its_shape():
+    with pytest.raises(ValueError, match=r"symbolic shape \[N,3\].*--shape x=1,3"):
+        import_model(symbolic())
+
+
+def test_a_symbolic_dimension_is_bound():
+    assert import_model(symbolic(), {"x": (7, 3)}).inputs[0].shape == (7, 3)
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (7,), (7, 3, 1), (-1, 3)])
+def test_a_shape_that_contradicts_the_model_is_refused(shape):
+    with pytest.raises(ValueError, match="input x"):
+        import_model(symbolic(), {"x": shape})
+
+
+def test_a_shape_for_another_name_lists_the_inputs():
+    with pytest.raises(KeyError, match="the inputs are x"):
+        import_model(relu(), {"z": (1,)})
+
+
+# Opsets.
+
+
+@pytest.mark.parametrize("opset", [7, 13, 21, onnx.defs.onnx_opset_version()])
+def test_every_opset_from_seven_on_is_read(opset):
+    assert len(import_model(relu(opset=opset)).nodes) == 1
+
+
+@pytest.mark.parametrize("opset", [1, 6, onnx.defs.onnx_opset_version() + 1])
+def test_other_opsets_are_refused_with_the_range(opset):
+    with pytest.raises(ValueError, match=f"opset {opset}; tvmrt reads 7 to"):
+        import_model(relu(opset=opset))
+
+
+# Operators.
+
+
+def test_all_unsupported_nodes_are_listed_at_once():
+    nodes = [
+        helper.make_node("Fancy", ["x"], ["a"], "first", domain="acme"),
+        helper.make_node("Relu", ["a"], ["b"], "middle"),
+        helper.make_node("RandomNormalLike", ["x"], ["c"], "second"),
+        helper.make_node("Fancier", ["b"], ["d"], "third", domain="acme"),
+        helper.make_node("Add", ["c", "d"], ["y"], "sum"),
+    ]
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(model(nodes, X, ["y"], domains=["acme"]))
+    text = str(caught.value)
+    assert text.startswith("3 nodes")
+    assert "first (acme::Fancy" in text and "third (acme::Fancier" in text
+    assert "second (RandomNormalLike" in text
+    assert "middle" not in text and "sum" not in text
+
+
+def test_a_contradiction_names_its_node():
+    node = helper.make_node("Add", ["x", "w"], ["y"], "mismatch")
+    with pytest.raises(ValueError, match=r"node mismatch \(Add\).*broadcast"):
+        import_model(model([node], X, ["y"], {"w": np.zeros(5, np.float32)}))
+
+
+def test_an_input_that_nobody_makes_is_named():
+    node = helper.make_node("Relu", ["nowhere"], ["y"], "lost")
+    with pytest.raises(ValueError, match=r"lost .*reads nowhere"):
+        import_model(model([node], X, ["y"]))
+
+
+def test_a_function_of_the_model_is_inlined():
+    function = helper.make_function(
+        "acme",
+        "Twice",
+        ["a"],
+        ["b"],
+        [helper.make_node("Mul", ["a", "a"], ["t"]), helper.make_node("Add", ["t", "a"], ["b"])],
+        [helper.make_opsetid("", 17)],
+    )
+    network = model(
+        [helper.make_node("Twice", ["x"], ["y"], domain="acme")], X, ["y"], domains=["acme"]
+    )
+    network.functions.append(function)
+    assert [n.op for n in import_model(network).nodes] == ["mul", "add"]
+
+
+def test_a_sparse_initialiser_becomes_dense():
+    values = numpy_helper.from_array(np.array([2.0, 3.0], np.float32), "w")
+    indices = numpy_helper.from_array(np.array([1, 5]), "w_i")
+    network = model([helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"])
+    sparse = helper.make_sparse_tensor(values, indices, [2, 3])
+    network.graph.sparse_initializer.append(sparse)
+    (node,) = import_model(network).nodes
+    np.testing.assert_array_equal(node.inputs[1].data, [[0, 2, 0], [0, 0, 3]])
+
+
+def test_an_initialiser_listed_as_input_stays_a_constant():
+    network = model(
+        [helper.make_node("Add", ["x", "w"], ["y"])], X, ["y"], {"w": np.ones(3, np.float32)}
+    )
+    network.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [3]))
+    graph = import_model(network)
+    assert [v.name for v in graph.inputs] == ["x"]
+
+
+def test_constant_work_is_done_at_import():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["n"]),
+        helper.make_node("NonZero", ["mask"], ["where"]),
+        helper.make_node("ReduceSum", ["where"], ["total"], keepdims=0),
+        helper.make_node("Add", ["n", "total"], ["k"]),
+        helper.make_node("Cast", ["k"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["x", "f"], ["y"]),
+    ]
+    weights = {"zero": np.array(0), "mask": np.array([0, 1, 1])}
+    (node,) = import_model(model(nodes, X, ["y"], weights)).nodes
+    assert node.op == "mul" and node.inputs[1].data == 5.0
