@@ -108,6 +108,17 @@ def test_run_repeats_and_profiles(tvmrt, compiled, inputs):
     assert told["operators"][0]["name"] in text
 
 
+@pytest.mark.slow
+def test_ziglang_compiles_where_there_is_no_other_compiler(tvmrt, digits, inputs, tmp_path):
+    pytest.importorskip("ziglang")
+    environment = {name: value for name, value in os.environ.items() if name != "CC"}
+    environment["PATH"] = str(tmp_path)
+    library = tmp_path / "digits.so"
+    tvmrt("compile", digits / "digits_f32.onnx", "-o", library, env=environment)
+    told = json.loads(tvmrt("run", library, "--inputs", inputs, "--json").stdout)
+    assert sum(told["outputs"]["probabilities"]["values"][0]) == pytest.approx(1.0, abs=1e-3)
+
+
 @pytest.mark.parametrize("suffix", [".tar", ""], ids=["archive", "folder"])
 def test_compile_to_sources(tvmrt, digits, tmp_path, suffix):
     path = tmp_path / f"digits{suffix}"
