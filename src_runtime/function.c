@@ -83,10 +83,10 @@ static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes
   return rc;
 }
 
-/* After a call that failed, or that returned what its kind may not. */
-static TVMRT_COLD int end_badly(int rc, TVMValue* ret, int* ret_code) {
+/* After a library's function that failed, or that returned what it may not. */
+static TVMRT_COLD int end_badly(int rc, int* ret_code) {
   int code = *ret_code;
-  clear_return(ret, ret_code);
+  *ret_code = kTVMNullptr;
   if (rc != 0) return rc;
   return tvmrt__fail(
       "TypeError: a function of a library returned %s (type code %d): nobody would own it. Return "
@@ -101,6 +101,17 @@ static inline bool may_return(int code) {
   return (unsigned)code < 32 && (allowed >> code & 1) != 0;
 }
 
+static TVMRT_COLD int call_other(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
+                                 TVMValue* ret, int* ret_code) {
+  int rc;
+  if (f->kind == TVMRT_FUNC_FRONT) return call_front(f, args, codes, num_args, ret, ret_code);
+  rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
+  if (rc != 0) clear_return(ret, ret_code);
+  return rc;
+}
+
+/* The path of a library's function keeps one register over the call; a front end's or our own
+ * function is reached by a jump. */
 int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args,
                 TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
@@ -109,12 +120,12 @@ int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, i
   if (f == NULL || f->base.type_index != TVMRT_TYPE_FUNCTION) {
     return tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncCall");
   }
-  if (f->kind == TVMRT_FUNC_FRONT) {
-    return call_front(f, arg_values, type_codes, num_args, ret_val, ret_type_code);
+  if (f->kind != TVMRT_FUNC_LIBRARY) {
+    return call_other(f, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
   rc = f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
-  if (rc == 0 && (may_return(*ret_type_code) || f->kind == TVMRT_FUNC_NATIVE)) return 0;
-  return end_badly(rc, ret_val, ret_type_code);
+  if (rc == 0 && may_return(*ret_type_code)) return 0;
+  return end_badly(rc, ret_type_code);
 }
 
 int TVMFuncFree(TVMFunctionHandle func) {
