@@ -71,6 +71,8 @@ class PointwiseOp(Op):
 def _families(dtype: DType) -> tuple[str, ...]:
     if dtype.name == "bool":
         return ("bool", "any")
+    if dtype.is_half:
+        return ("half",)  # moved and converted, never computed with
     if dtype.is_float:
         return ("f32" if dtype.bits == 32 else "f64", "float", "number", "any")
     return ("int" if dtype.is_signed else "uint", "integer", "number", "any")
@@ -273,7 +275,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         BOOL,
     ),
     # one operand
-    PointwiseOp("identity", {"any": "{0}"}, lambda x: x),
+    PointwiseOp("identity", {"any": "{0}", "half": "{0}"}, lambda x: x),
     PointwiseOp("neg", {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"}, np.negative),
     PointwiseOp(
         "abs",

@@ -37,7 +37,7 @@ int TVMBackendFreeWorkspace(int type, int id, void* memory) {
 static char last_error[256];
 const char* last_error_text(void);
 const char* last_error_text(void) { return last_error; }
-void TVMPackedFuncSetLastError(const char* message) {
+void TVMAPISetLastError(const char* message) {
   strncpy(last_error, message, sizeof(last_error) - 1);
 }
 int TVMBackendParallelLaunch(FTVMParallelLambda lambda, void* closure, int count) {
