@@ -94,10 +94,12 @@ def program(
     libraries: Iterable[object] = (),
     defines: Iterable[str] = (),
     flags: Iterable[str] = ("-std=c99",),
+    headers: Path | None = None,
 ) -> Path:
-    """Compile and link a program."""
+    """Compile and link a program, with other headers than the project's where given."""
     macros = [f"-D{macro}" for macro in defines]
-    command = [find_compiler(), "-O1", *flags, *macros, *includes()]
+    folders = includes() if headers is None else [f"-I{headers}"]
+    command = [find_compiler(), "-O1", *flags, *macros, *folders]
     execute([*command, "-o", output, *sources, *libraries])
     return output
 

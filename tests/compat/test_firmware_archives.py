@@ -1,0 +1,130 @@
+"""Model Library Format archives of every release, linked with libtvm_backend.a alone and run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from artefacts import firmware, network, toolchain
+from artefacts.eras import ERAS, Era
+from artefacts.firmware import Build
+
+import tvmrt
+from tvmrt import libinfo
+
+X = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+NUMBERS = " ".join(f"{value:g}" for value in ((X + network.W) * 2).ravel())
+
+CASES = [
+    pytest.param(era, build, id=f"{era.name}-{build.name}")
+    for era in ERAS
+    for build in firmware.BUILDS
+    if era.first >= build.since()
+]
+
+
+def unpack(path: Path, folder: Path) -> tuple[list[Path], Path]:
+    """Return the sources of an archive and its folder of headers."""
+    with tarfile.open(path) as tar:
+        tar.extractall(folder)
+    host = folder / "codegen" / "host"
+    return sorted((host / "src").glob("*.c")), host / "include"
+
+
+def link(tmp_path: Path, era: Era, build: Build, *more: str, headers: Path | None = None) -> Path:
+    """Unpack, compile and link what an application's project would."""
+    archive = firmware.archive(tmp_path / "network.tar", era, build)
+    sources, include = unpack(archive, tmp_path / "network")
+    defines = [f"NUM_FUNCTIONS={len(firmware.table_names(era, build))}"]
+    if build.pools == "external":
+        defines.append("EXTERNAL_POOL")
+    if build.device:
+        defines.append("DEVICE")
+    if more:
+        defines.append("BOARD_ALLOCATES")
+    application = toolchain.source(f"firmware_{build.interface}_main.c")
+    flags = ["-std=gnu99", f"-I{include}", "-Wall", "-Werror=implicit-function-declaration"]
+    return toolchain.program(
+        tmp_path / "application",
+        application,
+        *map(toolchain.source, more),
+        *sources,
+        libraries=toolchain.backend_archive(),
+        defines=defines,
+        flags=flags,
+        headers=headers,
+    )
+
+
+def lines(build: Build, era: Era) -> list[str]:
+    """What the application prints."""
+    expected = [NUMBERS]
+    if build.device:
+        expected.append("AOCOCD" * 2)
+    if build.interface == "packed":
+        in_table = "in the table" if era.first >= 12 else "not in the table"
+        expected.insert(0, in_table)
+        if era.first >= 9:
+            expected.insert(0, "metadata tvmgen_default x output0")
+    return expected
+
+
+@pytest.mark.parametrize("era, build", CASES)
+def test_runs_with_the_backend_library_alone(tmp_path, era, build):
+    program = link(tmp_path, era, build)
+    assert toolchain.execute([program]).splitlines() == lines(build, era)
+
+
+@pytest.mark.parametrize("era", [ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+@pytest.mark.parametrize("interface", ["packed", "c"])
+def test_runs_over_the_allocator_of_an_old_board(tmp_path, era, interface):
+    build = Build(interface, unpacked=interface == "c")
+    program = link(tmp_path, era, build, "firmware_board.c")
+    assert toolchain.execute([program]).splitlines() == lines(build, era)
+
+
+# ---- generated code needs no header but those of the backend ----
+
+
+@pytest.fixture(scope="module")
+def split_headers(tmp_path_factory) -> Path:
+    """The headers without c_runtime_api.h; in its place stands the one for generated code."""
+    folder = tmp_path_factory.mktemp("headers") / "include"
+    shutil.copytree(libinfo.find_include_path()[0], folder)
+    (folder / "tvm" / "runtime" / "c_runtime_api.h").write_text(
+        "#include <tvm/runtime/c_backend_api.h>\n"
+    )
+    return folder
+
+
+@pytest.mark.parametrize("build", firmware.BUILDS, ids=lambda build: build.name)
+def test_old_code_needs_the_backend_header_only(tmp_path, split_headers, build):
+    """What old code includes under the runtime's name, it needs of the backend's header alone."""
+    era = ERAS[-1]
+    program = link(tmp_path, era, build, headers=split_headers)
+    assert toolchain.execute([program]).splitlines() == lines(build, era)
+
+
+# ---- the archive elsewhere ----
+
+
+@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
+def test_archive_loads_into_python(tmp_path, era):
+    """Linked to a shared library, the network is a function of it."""
+    path = firmware.archive(tmp_path / "network.tar", era, Build())
+    library = tvmrt.runtime.load_module(path)
+    x, z = tvmrt.nd.array(X), tvmrt.nd.array(np.zeros_like(X))
+    library["tvmgen_default_run"](x, z)
+    np.testing.assert_array_equal(z.numpy(), (X + network.W) * 2)
+
+
+@pytest.mark.parametrize("era", [ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+def test_archive_is_described(tmp_path, era):
+    path = firmware.archive(tmp_path / "network.tar", era, Build("c", unpacked=True))
+    told = toolchain.execute([sys.executable, "-m", "tvmrt", "inspect", path])
+    assert f"Model Library Format {era.archive_version}" in told
+    assert "default_lib0.c" in told
