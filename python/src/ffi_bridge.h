@@ -152,6 +152,16 @@ int bridge_raise(void);
 /*! \brief Take the error raised on the other side over as the error text; returns -1. */
 int bridge_catch(void);
 
+/*! \brief Something to give back: nothing if release is NULL. */
+typedef struct {
+  void (*release)(void* what);
+  void* what;
+} Owned;
+
+static inline void owned_release(Owned* owned) {
+  if (owned->release != NULL) owned->release(owned->what);
+}
+
 /* ---- ffi_bridge_tensor.c ---- */
 
 /*! \brief An element type of the other side as the classic ABI numbers it; -1 if it has no such. */
@@ -160,8 +170,14 @@ int bridge_dtype_to_classic(DLDataType dtype, DLDataType* out);
 DLDataType bridge_dtype_to_ffi(DLDataType dtype);
 /*! \brief A Tensor that shares the memory of an NDArray; *out is owned. */
 int bridge_tensor_to_ffi(TVMArrayHandle array, FfiObject** out);
-/*! \brief A view with strides of a DLTensor, which stays the owner of the shape; free() it. */
-int bridge_view_to_ffi(const DLTensor* tensor, DLTensor** out);
+/*!
+ * \brief A Tensor that shows the memory of a DLTensor for the time of a call.
+ *
+ * *owned ends that time. A callee that has kept the Tensor then has one without elements.
+ */
+int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned);
+/*! \brief Whether the elements of a tensor start in the memory of another one. */
+int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole);
 /*!
  * \brief An NDArray that shares the memory of a Tensor; *out is owned.
  *
@@ -174,16 +190,6 @@ int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out);
 int bridge_copy_to_classic(const DLTensor* view, TVMArrayHandle* out);
 
 /* ---- ffi_bridge_value.c ---- */
-
-/*! \brief Something to give back: nothing if release is NULL. */
-typedef struct {
-  void (*release)(void* what);
-  void* what;
-} Owned;
-
-static inline void owned_release(Owned* owned) {
-  if (owned->release != NULL) owned->release(owned->what);
-}
 
 /*!
  * \brief Show a value of the other side as a classic one.

@@ -82,22 +82,80 @@ static void fill_strides(const DLTensor* tensor, int64_t* strides) {
   }
 }
 
-int bridge_view_to_ffi(const DLTensor* tensor, DLTensor** out) {
-  DLTensor* view;
-  size_t bytes;
+/* A Tensor over memory that is somebody else's, who shows it for the time of a call. */
+typedef struct {
+  DLManagedTensor managed;
+  FfiObject* tensor;
+  int64_t extents[]; /* shape, then strides, which are never missing on the other side */
+} Loan;
+
+static void free_loan(DLManagedTensor* managed) { free(managed); }
+
+/* What the callee has kept becomes a tensor without elements. */
+static void end_loan(void* what) {
+  Loan* loan = what;
+  DLTensor* content = ffi_body(loan->tensor);
+  content->data = NULL;
+  content->ndim = content->ndim > 1 ? content->ndim : 1;
+  content->shape = loan->extents;
+  for (int i = 0; i < content->ndim; i++) loan->extents[i] = 0;
+  (void)ffi.object_dec_ref(loan->tensor);
+}
+
+static Loan* new_loan(const DLTensor* tensor) {
+  size_t room = tensor->ndim > 1 ? (size_t)tensor->ndim : 1;
+  size_t bytes = sizeof(Loan) + 2 * room * sizeof(int64_t);
+  Loan* loan = calloc(1, bytes);
+  if (loan == NULL) {
+    (void)bridge_fail_memory(bytes);
+    return NULL;
+  }
+  loan->managed = (DLManagedTensor){*tensor, NULL, free_loan};
+  loan->managed.dl_tensor.dtype = bridge_dtype_to_ffi(tensor->dtype);
+  loan->managed.dl_tensor.shape = loan->extents;
+  loan->managed.dl_tensor.strides = loan->extents + room;
+  for (int i = 0; i < tensor->ndim; i++) loan->extents[i] = tensor->shape[i];
+  if (tensor->strides == NULL) {
+    fill_strides(tensor, loan->extents + room);
+  } else {
+    for (int i = 0; i < tensor->ndim; i++) loan->extents[room + (size_t)i] = tensor->strides[i];
+  }
+  return loan;
+}
+
+int bridge_lend_to_ffi(const DLTensor* tensor, FfiObject** out, Owned* owned) {
+  void* made = NULL;
+  Loan* loan;
   *out = NULL;
   if (check_ndim(tensor) != 0) return -1;
-  bytes = sizeof(*view) + (size_t)tensor->ndim * sizeof(int64_t);
-  view = malloc(bytes);
-  if (view == NULL) return bridge_fail_memory(bytes);
-  *view = *tensor;
-  view->dtype = bridge_dtype_to_ffi(tensor->dtype);
-  if (tensor->strides == NULL) { /* which the other side does not expect */
-    view->strides = (int64_t*)(void*)(view + 1);
-    fill_strides(tensor, view->strides);
+  loan = new_loan(tensor);
+  if (loan == NULL) return -1;
+  if (ffi.tensor_from_dlpack(&loan->managed, 0, 0, &made) != 0) {
+    free(loan);
+    return bridge_catch();
   }
-  *out = view;
+  loan->tensor = made;
+  *out = made;
+  *owned = (Owned){end_loan, loan};
   return 0;
+}
+
+/* Bytes from the first element to the end of the last one, for strides that are not negative. */
+static uint64_t span_bytes(const DLTensor* tensor) {
+  uint64_t last = 0, step = 1;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    uint64_t extent = (uint64_t)tensor->shape[i];
+    if (extent == 0) return 0;
+    last += (extent - 1) * (tensor->strides != NULL ? (uint64_t)tensor->strides[i] : step);
+    step *= extent;
+  }
+  return (last + 1) * (((uint64_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8);
+}
+
+int bridge_lies_within(const DLTensor* tensor, const DLTensor* whole) {
+  uint64_t start = (uintptr_t)tensor->data + tensor->byte_offset;
+  uint64_t first = (uintptr_t)whole->data + whole->byte_offset;
+  return start >= first && start - first < span_bytes(whole);
 }
 
 /* ---- to the classic side ---- */
@@ -135,10 +193,13 @@ int bridge_tensor_to_classic(FfiObject* tensor, TVMArrayHandle* out) {
   if (check_classic(content, &dtype) != 0) return -1;
   if (!is_aligned(content)) return 0;
   if (ffi.tensor_to_dlpack(tensor, &managed) != 0) return bridge_catch();
-  managed->dl_tensor.dtype = dtype;
-  if (TVMArrayFromDLPack(managed, out) == 0) return 0;
-  if (managed->deleter != NULL) managed->deleter(managed);
-  return -1;
+  managed->dl_tensor.strides = NULL; /* compact, even where an empty tensor's look otherwise */
+  if (TVMArrayFromDLPack(managed, out) != 0) {
+    if (managed->deleter != NULL) managed->deleter(managed);
+    return -1;
+  }
+  (*out)->dtype = dtype; /* last: the runtime takes the classic 8-bit float for DLPack's bool */
+  return 0;
 }
 
 int bridge_view_to_classic(const DLTensor* tensor, DLTensor** out) {

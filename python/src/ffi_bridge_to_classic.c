@@ -48,54 +48,85 @@ static int make_args(Args* args, const TVMValue* values, const int* codes, int c
   return 0;
 }
 
+/* ---- the result ---- */
+
+/* A result as it came and as the classic side sees it, which may borrow from the former. */
+typedef struct {
+  FfiAny any;
+  TVMValue value;
+  int code;
+  Owned owned;
+} Result;
+
+static void release_array(void* array) { (void)TVMArrayFree(array); }
+
+static void free_result(Result* result) {
+  owned_release(&result->owned);
+  bridge_release_any(&result->any);
+}
+
+static int copy_result(Result* result) {
+  TVMArrayHandle array;
+  if (bridge_copy_to_classic(result->value.v_handle, &array) != 0) return -1;
+  owned_release(&result->owned);
+  result->owned = (Owned){release_array, array};
+  result->value.v_handle = array;
+  result->code = kTVMNDArrayHandle;
+  return 0;
+}
+
+/* Whether an array shows memory that was shown to the callee for the time of the call only. */
+static int is_lent(const DLTensor* array, const TVMValue* values, const int* codes, int count) {
+  for (int i = 0; i < count; i++) {
+    const DLTensor* view = codes[i] == kTVMDLTensorHandle ? values[i].v_handle : NULL;
+    if (view != NULL && bridge_lies_within(array, view)) return 1;
+  }
+  return 0;
+}
+
+/* A view has no owner, lent memory goes with the call: both are copied. */
+static int convert_result(Result* result, const TVMValue* values, const int* codes, int count) {
+  if (bridge_value_to_classic(&result->any, &result->value, &result->code, &result->owned) != 0) {
+    return -1;
+  }
+  if (result->code == kTVMDLTensorHandle) return copy_result(result);
+  if (result->code == kTVMNDArrayHandle && is_lent(result->value.v_handle, values, codes, count)) {
+    return copy_result(result);
+  }
+  return 0;
+}
+
 /* ---- the call ---- */
 
-/* *result is owned; None on failure. */
+/* On failure nothing of *result is left to release. */
 static int call_from_classic(const Callee* callee, const TVMValue* values, const int* codes,
-                             int count, FfiAny* result) {
+                             int count, Result* result) {
   Args args;
   int rc;
-  *result = (FfiAny){.type_index = kFfiNone};
+  *result = (Result){.any = {.type_index = kFfiNone}, .owned = {NULL, NULL}};
   if (make_args(&args, values, codes, count) != 0) return -1;
   if (callee->function != NULL) {
-    rc = ffi.function_call(callee->function, args.values, count, result);
+    rc = ffi.function_call(callee->function, args.values, count, &result->any);
   } else {
-    rc = callee->address(callee->self, args.values, count, result);
+    rc = callee->address(callee->self, args.values, count, &result->any);
   }
-  if (rc != 0) rc = bridge_catch();
+  if (rc != 0) {
+    rc = bridge_catch();
+  } else if (convert_result(result, values, codes, count) != 0) {
+    free_result(result);
+    rc = -1;
+  }
   free_args(&args, count);
   return rc;
 }
 
-static void release_array(void* array) { (void)TVMArrayFree(array); }
-
-/* As bridge_value_to_classic(), but a tensor that would be a view is copied: views have no owner. */
-static int result_to_classic(const FfiAny* result, TVMValue* value, int* code, Owned* owned) {
-  TVMArrayHandle array;
-  int rc = bridge_value_to_classic(result, value, code, owned);
-  if (rc != 0 || *code != kTVMDLTensorHandle) return rc;
-  rc = bridge_copy_to_classic(value->v_handle, &array);
-  owned_release(owned);
-  owned->release = NULL;
-  if (rc != 0) return rc;
-  *owned = (Owned){release_array, array};
-  value->v_handle = array;
-  *code = kTVMNDArrayHandle;
-  return 0;
-}
-
 static int call_and_return(const Callee* callee, TVMValue* values, int* codes, int count,
                            TVMRetValueHandle ret) {
-  Owned owned = {NULL, NULL};
-  FfiAny result;
-  TVMValue value;
-  int code;
-  int rc;
+  Result result;
+  int rc = 0;
   if (call_from_classic(callee, values, codes, count, &result) != 0) return -1;
-  rc = result_to_classic(&result, &value, &code, &owned);
-  if (rc == 0 && code != kTVMNullptr) rc = TVMCFuncSetReturn(ret, &value, &code, 1);
-  owned_release(&owned);
-  bridge_release_any(&result);
+  if (result.code != kTVMNullptr) rc = TVMCFuncSetReturn(ret, &result.value, &result.code, 1);
+  free_result(&result);
   return rc;
 }
 
@@ -177,38 +208,27 @@ static int text_to_string(TVMValue text, TVMValue* out, int* out_code) {
   return rc;
 }
 
-/* Hands a result over that `owned` holds a reference of. */
-static int return_owned(TVMValue value, int code, Owned* owned, TVMValue* out, int* out_code) {
+/* Hands over what the result owns. */
+static int return_owned(Result* result, TVMValue* out, int* out_code) {
   int rc = 0;
-  if (code == kTVMStr) {
-    rc = text_to_string(value, out, out_code);
-    owned_release(owned);
-  } else if (code == kTVMBytes) {
-    owned_release(owned);
+  if (result->code == kTVMStr) {
+    rc = text_to_string(result->value, out, out_code);
+  } else if (result->code == kTVMBytes) {
     rc = bridge_fail("TypeError: a library's function cannot return bytes: nobody would own them");
   } else {
-    *out = value;
-    *out_code = code;
+    *out = result->value;
+    *out_code = result->code;
+    result->owned.release = NULL;
   }
+  free_result(result);
   return rc;
 }
 
 int bridge_packed_call(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle) {
   Callee callee = {resource_handle, NULL, NULL};
-  Owned owned = {NULL, NULL};
-  FfiAny result;
-  TVMValue value;
-  int code;
-  int rc;
+  Result result;
   if (resource_handle == NULL) return bridge_fail("the handle of a tvm-ffi function is NULL");
   if (call_from_classic(&callee, args, type_codes, num_args, &result) != 0) return -1;
-  rc = result_to_classic(&result, &value, &code, &owned);
-  if (rc == 0) {
-    rc = return_owned(value, code, &owned, out, out_code);
-  } else {
-    owned_release(&owned);
-  }
-  bridge_release_any(&result);
-  return rc;
+  return return_owned(&result, out, out_code);
 }

@@ -182,12 +182,12 @@ static int array_to_ffi(TVMArrayHandle array, FfiAny* any, Owned* owned) {
   return bridge_tensor_to_ffi(array, &tensor) != 0 ? -1 : show_object(tensor, any, owned);
 }
 
-static int view_to_ffi(const DLTensor* tensor, FfiAny* any, Owned* owned) {
-  DLTensor* view;
-  if (tensor == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
-  if (bridge_view_to_ffi(tensor, &view) != 0) return -1;
-  *owned = (Owned){free, view};
-  return pointer_to_ffi(view, kFfiDLTensorPtr, any);
+/* A bare DLTensor would do for C++, but Python's wrapper of one cannot be exported. */
+static int view_to_ffi(const DLTensor* view, FfiAny* any, Owned* owned) {
+  if (view == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
+  if (bridge_lend_to_ffi(view, &any->u.v_obj, owned) != 0) return -1;
+  any->type_index = any->u.v_obj->type_index;
+  return 0;
 }
 
 static int function_to_ffi(TVMFunctionHandle function, FfiAny* any, Owned* owned) {
