@@ -20,6 +20,7 @@ Modules, lists and maps are refused with a TypeError.
 
 from __future__ import annotations
 
+import builtins
 import ctypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -59,14 +60,21 @@ _from_safe_call = get_global_func("tvmrt.tvm_ffi.from_safe_call")
 
 
 def _introduce_errors() -> None:
-    """Let tvm_ffi raise tvmrt's exceptions, unless it knows others by their names."""
-    for kind in vars(_error).values():
-        is_error = isinstance(kind, type) and issubclass(kind, _error.TVMError)
-        if is_error and kind.__name__ not in tvm_ffi.core.ERROR_NAME_TO_TYPE:
+    """Let tvm_ffi raise Python's and tvmrt's exceptions, unless it knows others by their names."""
+    for kind in (*vars(builtins).values(), *vars(_error).values()):
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            continue
+        if issubclass(kind, UnicodeError) or not kind.__name__.endswith("Error"):
+            continue  # made of more than a text; not told from other words before a colon
+        if kind.__name__ not in tvm_ffi.core.ERROR_NAME_TO_TYPE:
             tvm_ffi.register_error(kind.__name__, kind)
 
 
 _introduce_errors()
+
+
+def _pointer(address: int) -> ctypes.c_void_p | None:
+    return ctypes.c_void_p(address) if address else None
 
 
 class CFunction(NamedTuple):
@@ -171,7 +179,7 @@ def from_safe_call(address: int, handle: int = 0, keep_alive: Any = None) -> Pac
         What must live as long as the PackedFunc: the library, or the owner of the handle.
     """
     owner = None if keep_alive is None else convert_to_tvm_func(lambda: keep_alive)
-    return _from_safe_call(ctypes.c_void_p(address), ctypes.c_void_p(handle or None), owner)
+    return _from_safe_call(ctypes.c_void_p(address), _pointer(handle), owner)
 
 
 def packed_call(function: Any) -> CFunction:
@@ -206,4 +214,4 @@ def from_packed_call(address: int, handle: int = 0, keep_alive: Any = None) -> A
         What must live as long as the Function: the library, or the owner of the handle.
     """
     owner = None if keep_alive is None else tvm_ffi.convert(lambda: keep_alive)
-    return _from_c_packed_func(ctypes.c_void_p(address), ctypes.c_void_p(handle or None), owner)
+    return _from_c_packed_func(ctypes.c_void_p(address), _pointer(handle), owner)

@@ -103,6 +103,10 @@ def call_packed(callable_):
     return value.value, code.value
 
 
+def address_of(tensor: tvm_ffi.Tensor) -> int:
+    return np.from_dlpack(tensor).ctypes.data
+
+
 def string_object(text):
     """A classic String that Python does not turn into a str."""
     handle, code = call_packed(lambda: text)
@@ -163,7 +167,6 @@ CODES = {
     "str": (lambda: "abcdefghij", 11),
     "bytes": (lambda: b"abcdefghij", 12),
     "pointer": (lambda: ctypes.c_void_p(16), 3),
-    "null-pointer": (lambda: ctypes.c_void_p(None), 4),
     "dtype": (lambda: tvm_ffi.dtype("int8"), 5),
     "device": (lambda: tvm_ffi.device("cpu"), 6),
     "function": (lambda: tvm_ffi.convert(lambda: None), 10),
@@ -359,10 +362,11 @@ def test_numpy_argument_reaches_tvm_ffi_without_a_copy():
     array, seen = np.zeros((2, 3), np.float32), []
 
     def function(got):
-        seen.append((got.data_ptr(), got.shape, got.strides, str(got.dtype)))
+        shared = np.from_dlpack(got)
+        seen.append((shared.ctypes.data, shared.shape, shared.dtype))
 
     from_ffi(function)(array)
-    assert seen == [(array.ctypes.data, (2, 3), (3, 1), "float32")]
+    assert seen == [(array.ctypes.data, (2, 3), array.dtype)]
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1,) * 20], ids=str)
@@ -385,15 +389,20 @@ def test_element_type_on_the_classic_side(toolbox, dtype, code, bits, offset):
     assert element_type(tensor) == code * 65536 + bits * 256 + 1
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float64", "bool", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float64", "bool"])
 def test_element_type_on_the_other_side(dtype):
-    assert from_ffi(lambda t: str(t.dtype))(tvmrt.nd.empty((3,), dtype)) == dtype
+    assert from_ffi(lambda t: np.from_dlpack(t).dtype.name)(tvmrt.nd.empty((3,), dtype)) == dtype
 
 
 @pytest.mark.parametrize(
-    ("classic", "other"), [("e4m3_float8", "float8_e4m3fn"), ("e5m2_float8", "float8_e5m2")]
+    ("classic", "other"),
+    [
+        ("bfloat16", "bfloat16"),
+        ("e4m3_float8", "float8_e4m3fn"),
+        ("e5m2_float8", "float8_e5m2"),
+    ],
 )
-def test_float8_elements_keep_their_meaning(classic, other):
+def test_elements_that_numpy_lacks_keep_their_meaning(classic, other):
     tensor = tvmrt.nd.empty((64,), classic)
     assert from_ffi(lambda t: str(t.dtype))(tensor) == other
     assert from_ffi(lambda t: t)(tensor).dtype == classic
@@ -452,7 +461,7 @@ def test_other_result_is_shared_beside_a_lent_argument():
 def test_tensor_result_shares_memory():
     array = aligned(3)
     tensor = tvmrt.nd.from_dlpack(array)
-    assert to_ffi(lambda: tensor)().data_ptr() == array.ctypes.data
+    assert address_of(to_ffi(lambda: tensor)()) == array.ctypes.data
     assert from_ffi(lambda: ffi_tensor(array))().data_address == array.ctypes.data
 
 
@@ -468,7 +477,7 @@ def test_tensors_convert_by_themselves():
     array = aligned((2, 3))
     tensor = bridge.to_tvm_ffi(tvmrt.nd.from_dlpack(array))
     assert isinstance(tensor, tvm_ffi.Tensor)
-    assert tensor.data_ptr() == array.ctypes.data
+    assert address_of(tensor) == array.ctypes.data
     back = bridge.from_tvm_ffi(tensor)
     assert isinstance(back, tvmrt.nd.NDArray)
     assert back.data_address == array.ctypes.data
@@ -524,7 +533,7 @@ def test_nested_calls_across_both_borders():
 
 # ---- errors ----
 
-KINDS = [ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, MemoryError]
+KINDS = [ValueError, TypeError, IndexError, RuntimeError, MemoryError, NotImplementedError, OSError]
 
 
 @pytest.mark.parametrize("side", [to_ffi, from_ffi])
