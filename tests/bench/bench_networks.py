@@ -4,7 +4,8 @@
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names. Speeds are ratios
 of times measured in turns in one process (``tvmrt bench``), numpy arrays in and out. Memory is
-the arena beside its lower bound, and what a C program holds beyond weights and arena.
+the arena beside its lower bound, and what a C program holds beyond weights, arena, inputs and
+outputs: executor, code, stacks, scratch.
 """
 
 from __future__ import annotations
@@ -47,13 +48,15 @@ def measure_memory(model: Path, program: Path, folder: Path) -> dict:
     command = [str(program), str(library), "default"]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     before, after = map(int, out.split())
+    io = sum(t.nbytes for t in [*summary.inputs, *summary.outputs])
     return {
         "compile_seconds": seconds,
         "arena": summary.arena_bytes,
         "bound": summary.lower_bound_bytes,
         "weights": summary.weights_bytes,
         "library": library.stat().st_size,
-        "beyond": after - before - summary.arena_bytes - summary.weights_bytes,
+        "io": io,
+        "beyond": after - before - summary.arena_bytes - summary.weights_bytes - io,
     }
 
 
