@@ -788,6 +788,20 @@ def test_calls_leave_nothing_on_the_heap(side, end, name):
     assert heap_bytes() - before < rounds * 8  # less than the smallest block a round
 
 
+def test_moved_argument_is_released():
+    function = from_ffi(lambda text: None)
+
+    def once():
+        function(tvmrt.runtime.ObjectRValueRef(string_object("a text on the heap")))
+
+    for _ in range(50):
+        once()
+    before = heap_bytes()
+    for _ in range(400):
+        once()
+    assert heap_bytes() - before < 400 * 8
+
+
 # ---- threads ----
 
 
