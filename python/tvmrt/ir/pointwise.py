@@ -37,14 +37,12 @@ class PointwiseOp(Op):
         fn: Callable[..., np.ndarray],
         result: DType | None = None,
         data_from: int = 0,
-        cheap: bool = True,
     ) -> None:
         self.name = name
         self.c = c
         self.fn = fn
         self.result = result
         self.data_from = data_from
-        self.cheap = cheap
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         data = types[self.data_from :]
@@ -86,7 +84,6 @@ class Cast(Op):
 
     name = "cast"
     kind = POINTWISE
-    cheap = True
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         source, to = types[0].dtype, DTYPES[attrs["to"]]
@@ -103,7 +100,6 @@ class BitCast(Op):
 
     name = "bit_cast"
     kind = POINTWISE
-    cheap = True
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         to = DTYPES[attrs["to"]]
@@ -177,7 +173,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
         "div",
         {"float": "{0} / {1}", "int": "tvmrt_div_{n}({0}, {1})", "uint": "tvmrt_div_{n}({0}, {1})"},
         _trunc_div,
-        cheap=False,
     ),
     PointwiseOp(
         "floor_mod",
@@ -187,7 +182,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": "tvmrt_floor_mod_{n}({0}, {1})",
         },
         np.mod,
-        cheap=False,
     ),
     PointwiseOp(
         "trunc_mod",
@@ -197,7 +191,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": "tvmrt_trunc_mod_{n}({0}, {1})",
         },
         np.fmod,
-        cheap=False,
     ),
     PointwiseOp(
         "pow",
@@ -207,7 +200,6 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "integer": "tvmrt_pow_{n}({0}, {1})",
         },
         _pow,
-        cheap=False,
     ),
     PointwiseOp(
         "min",
@@ -296,39 +288,33 @@ _ROWS: tuple[PointwiseOp, ...] = (
         },
         np.sign,
     ),
-    PointwiseOp("sqrt", {"f32": "sqrtf({0})", "f64": "sqrt({0})"}, np.sqrt, cheap=False),
-    PointwiseOp(
-        "reciprocal", {"f32": "1.0f / {0}", "f64": "1.0 / {0}"}, np.reciprocal, cheap=False
-    ),
-    PointwiseOp("exp", _libm("exp"), np.exp, cheap=False),
-    PointwiseOp("log", _libm("log"), np.log, cheap=False),
-    PointwiseOp("sin", _libm("sin"), np.sin, cheap=False),
-    PointwiseOp("cos", _libm("cos"), np.cos, cheap=False),
-    PointwiseOp("tan", _libm("tan"), np.tan, cheap=False),
-    PointwiseOp("asin", _libm("asin"), np.arcsin, cheap=False),
-    PointwiseOp("acos", _libm("acos"), np.arccos, cheap=False),
-    PointwiseOp("atan", _libm("atan"), np.arctan, cheap=False),
-    PointwiseOp("sinh", _libm("sinh"), np.sinh, cheap=False),
-    PointwiseOp("cosh", _libm("cosh"), np.cosh, cheap=False),
-    PointwiseOp("tanh", _libm("tanh"), np.tanh, cheap=False),
-    PointwiseOp("asinh", _libm("asinh"), np.arcsinh, cheap=False),
-    PointwiseOp("acosh", _libm("acosh"), np.arccosh, cheap=False),
-    PointwiseOp("atanh", _libm("atanh"), np.arctanh, cheap=False),
-    PointwiseOp("erf", _libm("erf"), _numpy_erf, cheap=False),
+    PointwiseOp("sqrt", {"f32": "sqrtf({0})", "f64": "sqrt({0})"}, np.sqrt),
+    PointwiseOp("reciprocal", {"f32": "1.0f / {0}", "f64": "1.0 / {0}"}, np.reciprocal),
+    PointwiseOp("exp", _libm("exp"), np.exp),
+    PointwiseOp("log", _libm("log"), np.log),
+    PointwiseOp("sin", _libm("sin"), np.sin),
+    PointwiseOp("cos", _libm("cos"), np.cos),
+    PointwiseOp("tan", _libm("tan"), np.tan),
+    PointwiseOp("asin", _libm("asin"), np.arcsin),
+    PointwiseOp("acos", _libm("acos"), np.arccos),
+    PointwiseOp("atan", _libm("atan"), np.arctan),
+    PointwiseOp("sinh", _libm("sinh"), np.sinh),
+    PointwiseOp("cosh", _libm("cosh"), np.cosh),
+    PointwiseOp("tanh", _libm("tanh"), np.tanh),
+    PointwiseOp("asinh", _libm("asinh"), np.arcsinh),
+    PointwiseOp("acosh", _libm("acosh"), np.arccosh),
+    PointwiseOp("atanh", _libm("atanh"), np.arctanh),
+    PointwiseOp("erf", _libm("erf"), _numpy_erf),
     PointwiseOp("floor", _libm("floor"), np.floor),
     PointwiseOp("ceil", _libm("ceil"), np.ceil),
     PointwiseOp("round", {"f32": "tvmrt_round_even_f32({0})", "f64": "nearbyint({0})"}, np.rint),
     PointwiseOp(
-        "sigmoid",
-        {"f32": "tvmrt_sigmoid_f32({0})", "f64": "(1.0 / (1.0 + exp(-{0})))"},
-        _sigmoid,
-        cheap=False,
+        "sigmoid", {"f32": "tvmrt_sigmoid_f32({0})", "f64": "(1.0 / (1.0 + exp(-{0})))"}, _sigmoid
     ),
     PointwiseOp(
         "softplus",
         {"f32": "tvmrt_softplus_f32({0})", "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)"},
         lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
-        cheap=False,
     ),
     # x where it is not negative, the second operand times x elsewhere
     PointwiseOp(

@@ -43,7 +43,6 @@ class Quantize(Op):
     """
 
     kind = POINTWISE
-    cheap = True
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         x, scale, zero = types
@@ -69,7 +68,6 @@ class Dequantize(Op):
     """
 
     kind = POINTWISE
-    cheap = True
 
     def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
         q, scale, zero = types
