@@ -65,18 +65,6 @@ static int find_info(tvmrt_aot_executor* e) {
   return 0;
 }
 
-static int check_metadata(const TVMMetadata* m) {
-  if (m->version < 1 || m->num_inputs < 0 || m->num_outputs < 0 || m->num_workspace_pools < 0 ||
-      m->num_constant_pools < 0 || m->num_inputs > 65536 || m->num_outputs > 65536 ||
-      m->num_workspace_pools > 65536 || m->mod_name == NULL) {
-    return tvmrt__fail(
-        "ValueError: the library's metadata is of version %lld or has counts out of "
-        "range; this runtime reads version %d.",
-        (long long)m->version, TVM_METADATA_VERSION);
-  }
-  return 0;
-}
-
 static int find_main(tvmrt_aot_executor* e) {
   tvmrt_buf symbol = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
@@ -95,10 +83,6 @@ static void clear_inputs(tvmrt_aot_executor* e) {
 }
 
 static int alloc_info(const TVMTensorInfo* info, DLDevice dev, tvmrt_tensor** out) {
-  if (info->num_shape < 0 || info->num_shape > TVMRT_MAX_NDIM) {
-    return tvmrt__fail("ValueError: the library's metadata gives tensor '%.60s' %lld dimensions.",
-                       info->name, (long long)info->num_shape);
-  }
   *out = tvmrt__tensor_alloc(info->shape, (int)info->num_shape, info->dtype, dev);
   return *out == NULL ? -1 : 0;
 }
@@ -204,7 +188,7 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   const TVMMetadata* m;
   TVMRT_RETURN_IF_ERROR(find_metadata(e, name));
   m = e->metadata;
-  TVMRT_RETURN_IF_ERROR(check_metadata(m));
+  TVMRT_RETURN_IF_ERROR(tvmrt__metadata_check(m));
   TVMRT_RETURN_IF_ERROR(find_info(e));
   TVMRT_RETURN_IF_ERROR(find_main(e));
   TVMRT_RETURN_IF_ERROR(

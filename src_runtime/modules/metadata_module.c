@@ -22,6 +22,48 @@ static void metadata_destroy(tvmrt_module* self) {
   free(m->main_name);
 }
 
+/* More tensors than any function takes: a count above it is none. */
+enum { MAX_TENSORS = 65536, MAX_CONSTANTS = 1 << 24 };
+
+static int check_count(const char* kind, const void* items, int64_t count, int64_t most) {
+  if (count >= 0 && count <= most && (count == 0 || items != NULL)) return 0;
+  return tvmrt__fail("ValueError: the library's metadata counts %lld %s%s.", (long long)count, kind,
+                     items == NULL ? " and lists none" : "");
+}
+
+static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t count) {
+  int64_t i;
+  TVMRT_RETURN_IF_ERROR(check_count(kind, infos, count, MAX_TENSORS));
+  for (i = 0; i < count; ++i) {
+    const char* name = infos[i].name == NULL ? "" : infos[i].name;
+    int64_t ndim = infos[i].num_shape;
+    if (ndim < 0 || ndim > TVMRT_MAX_NDIM || (ndim != 0 && infos[i].shape == NULL)) {
+      return tvmrt__fail(
+          "ValueError: the library's metadata gives '%.60s' of its %s %lld dimensions%s.", name,
+          kind, (long long)ndim, infos[i].shape == NULL ? " and no extents" : "");
+    }
+    if (infos[i].dtype.bits == 0 || infos[i].dtype.lanes == 0) {
+      return tvmrt__fail("ValueError: the library's metadata gives '%.60s' of its %s no data type.",
+                         name, kind);
+    }
+  }
+  return 0;
+}
+
+int tvmrt__metadata_check(const TVMMetadata* m) {
+  if (m->version < 1 || m->mod_name == NULL) {
+    return tvmrt__fail(
+        "ValueError: the library's metadata is of version %lld or has no name; this runtime reads "
+        "version %d.",
+        (long long)m->version, TVM_METADATA_VERSION);
+  }
+  TVMRT_RETURN_IF_ERROR(check_tensors("inputs", m->inputs, m->num_inputs));
+  TVMRT_RETURN_IF_ERROR(check_tensors("outputs", m->outputs, m->num_outputs));
+  TVMRT_RETURN_IF_ERROR(
+      check_tensors("workspace pools", m->workspace_pools, m->num_workspace_pools));
+  return check_count("constants", m->constant_pools, m->num_constant_pools, MAX_CONSTANTS);
+}
+
 /* The struct that an imported library answers under a name; NULL if it has no such function. */
 static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
   size_t i;
@@ -34,10 +76,7 @@ static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
 
 static int64_t info_bytes(const TVMTensorInfo* info) {
   uint64_t bytes;
-  if (info->num_shape > TVMRT_MAX_NDIM ||
-      tvmrt__shape_bytes(info->shape, (int)info->num_shape, info->dtype, &bytes) != 0) {
-    return 0;
-  }
+  if (tvmrt__shape_bytes(info->shape, (int)info->num_shape, info->dtype, &bytes) != 0) return 0;
   return (int64_t)bytes;
 }
 
@@ -55,9 +94,7 @@ static int synthesise(metadata_module* m, const TVMMetadata* classic) {
   TVMFunctionInfo* info = &m->main_info;
   tvmrt_buf name = {NULL, 0, 0};
   int64_t i;
-  if (classic->num_inputs < 0 || classic->num_outputs < 0) {
-    return tvmrt__fail("ValueError: the library's metadata counts inputs or outputs below 0.");
-  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__metadata_check(classic));
   m->params =
       tvmrt__calloc((size_t)(classic->num_inputs + classic->num_outputs), sizeof(*m->params));
   if (m->params == NULL) return -1;

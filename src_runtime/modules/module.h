@@ -67,6 +67,9 @@ int tvmrt__call_loader(const char* loader, const char* missing, TVMValue* args, 
 int tvmrt__library_open(const char* path, tvmrt_module** out);
 int tvmrt__const_loader_read(tvmrt_reader* in, tvmrt_module** out);
 int tvmrt__metadata_module_new(tvmrt_module** out);
+/* 0 if counts, ranks and pointers of a library's metadata can be relied on. */
+struct TVMMetadata;
+int tvmrt__metadata_check(const struct TVMMetadata* metadata);
 int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out);
 int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out);
 int tvmrt__source_read(tvmrt_reader* in, tvmrt_module** out);
