@@ -170,12 +170,19 @@ static int pack_dtype(Args* args, int index, PyObject* value) {
 
 /* (address,) is a raw pointer; (None, object) gives the callee the object's own reference. */
 static int pack_special(Args* args, int index, PyObject* tuple) {
+  PyObject* moved;
   if (PyTuple_GET_SIZE(tuple) == 1) {
     void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(tuple, 0));
     if (address == NULL && PyErr_Occurred()) return -1;
     return pack_handle(args, index, address, kTVMOpaqueHandle);
   }
-  args->values[index].v_handle = &((HandleObject*)PyTuple_GET_ITEM(tuple, 1))->handle;
+  moved = PyTuple_GET_ITEM(tuple, 1);
+  if (!PyObject_TypeCheck(moved, &ObjectType)) {
+    PyErr_Format(PyExc_TypeError, "only an Object can be moved into a call, not a %.100s",
+                 Py_TYPE(moved)->tp_name);
+    return -1;
+  }
+  args->values[index].v_handle = &((HandleObject*)moved)->handle;
   args->codes[index] = kTVMObjectRValueRefArg;
   return 0;
 }

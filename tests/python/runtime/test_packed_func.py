@@ -531,3 +531,9 @@ def test_string_object_is_a_string():
     assert isinstance(text, str)
     assert text == "abc"
     assert isinstance(String("x"), str)
+
+
+def test_only_objects_can_be_moved():
+    function = tvmrt.get_global_func("runtime.GetFFIString")
+    with pytest.raises(TypeError, match="only an Object can be moved"):
+        function(tvmrt.runtime.ObjectRValueRef("text"))
