@@ -116,7 +116,7 @@ static int call_with(PyObject* callable, PyObject** objects, TVMValue* values, i
 static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle ret, void* callable) {
   PyObject* inline_objects[MAX_INLINE_ARGS + 1];
   PyObject** objects = inline_objects;
-  Entry entry;
+  Entry entry = {NULL, PyGILState_UNLOCKED};
   int rc;
   if (enter_python(&entry) != 0) {
     TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
