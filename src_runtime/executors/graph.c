@@ -158,13 +158,22 @@ static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid,
   return g->storage[sid] == NULL ? -1 : 0;
 }
 
-/* Entry that holds a parameter, which brings memory of its own. */
-static bool is_given(const tvmrt_graph_executor* g, size_t entry, const tvmrt_params* params) {
-  const tvmrt_graph_node* n = &g->graph.nodes[tvmrt__graph_node_of(&g->graph, entry)];
+static tvmrt_tensor* find_param(const tvmrt_params* params, const char* name) {
   size_t i;
-  if (params == NULL || n->func_name != NULL) return false;
-  for (i = 0; i < params->count; ++i) {
-    if (strcmp(params->names[i], n->name) == 0) return true;
+  for (i = 0; params != NULL && i < params->count; ++i) {
+    if (strcmp(params->names[i], name) == 0) return params->tensors[i];
+  }
+  return NULL;
+}
+
+/* Entry that holds a parameter, which brings memory of its own; only what arg_nodes lists is set. */
+static bool is_given(const tvmrt_graph_executor* g, size_t entry, const tvmrt_params* params) {
+  size_t node = tvmrt__graph_node_of(&g->graph, entry);
+  size_t i;
+  if (g->graph.nodes[node].func_name != NULL) return false;
+  if (find_param(params, g->graph.nodes[node].name) == NULL) return false;
+  for (i = 0; i < g->graph.num_arg_nodes; ++i) {
+    if (g->graph.arg_nodes[i] == node) return true;
   }
   return false;
 }
@@ -215,14 +224,6 @@ static tvmrt_tensor* entry_view(tvmrt_graph_executor* g, size_t entry) {
 /* Storage that is a constant of the library. */
 static bool is_linked(const tvmrt_graph_executor* g, size_t entry) {
   return g->storage[g->graph.entries[entry].storage_id]->release == NULL;
-}
-
-static tvmrt_tensor* find_param(const tvmrt_params* params, const char* name) {
-  size_t i;
-  for (i = 0; params != NULL && i < params->count; ++i) {
-    if (strcmp(params->names[i], name) == 0) return params->tensors[i];
-  }
-  return NULL;
 }
 
 /* An input stands on its storage, or on a parameter that all executors of a factory share. */
@@ -350,6 +351,19 @@ static void add_arg(tvmrt_graph_executor* g, tvmrt_graph_op* op, size_t entry, b
   ++op->num_args;
 }
 
+static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) {
+  uint64_t from;
+  uint64_t to;
+  if (n->num_inputs != 1 || n->num_outputs != 1) {
+    return tvmrt__fail("ValueError: a __copy node needs one input, one output.");
+  }
+  from = g->graph.entries[g->graph.inputs[n->first_input]].bytes;
+  to = g->graph.entries[n->first_entry].bytes;
+  if (from == to) return 0;
+  return tvmrt__fail("ValueError: node '%.60s' copies %" PRIu64 " bytes to %" PRIu64 ".", n->name,
+                     from, to);
+}
+
 static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg) {
   const tvmrt_graph_node* n = &g->graph.nodes[node_index];
   tvmrt_graph_op* op = &g->ops[g->num_ops];
@@ -362,8 +376,7 @@ static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg)
   }
   for (i = 0; i < n->num_outputs; ++i) add_arg(g, op, n->first_entry + i, n->flatten_data);
   if (is_copy(n)) {
-    if (op->num_args != 2)
-      return tvmrt__fail("ValueError: a __copy node needs one input, one output.");
+    TVMRT_RETURN_IF_ERROR(check_copy(g, n));
   } else {
     TVMRT_RETURN_IF_ERROR(find_function(g, n, &op->function));
   }

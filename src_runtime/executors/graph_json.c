@@ -463,7 +463,9 @@ static int check_entries(draft* d) {
   tvmrt_graph* g = d->graph;
   size_t i;
   g->entries = tvmrt__calloc(g->num_entries, sizeof(*g->entries));
-  if (g->entries == NULL) return -1;
+  /* Scalars have no extents, but their shapes start somewhere too. */
+  if (g->dims == NULL) g->dims = tvmrt__calloc(1, sizeof(*g->dims));
+  if (g->entries == NULL || g->dims == NULL) return -1;
   for (i = 0; i < g->num_entries; ++i) TVMRT_RETURN_IF_ERROR(check_entry(d, i));
   return 0;
 }

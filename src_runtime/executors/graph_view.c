@@ -28,12 +28,16 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
   int64_t low = offset;
   int64_t high = offset;
   int d;
+  bool empty = false;
   if (offset < 0 || offset > size) return false;
+  for (d = 0; d < view->tensor.ndim; ++d) {
+    if (view->shape[d] < 0) return false;
+    if (view->shape[d] == 0) empty = true;
+  }
+  if (empty) return true;
   for (d = 0; d < view->tensor.ndim; ++d) {
     int64_t stride = view->strides[d];
     int64_t steps = view->shape[d] - 1;
-    if (view->shape[d] < 0) return false;
-    if (view->shape[d] == 0) return true;
     if (steps == 0 || stride == 0) continue;
     if (stride > size || stride < -size || steps > size / item) return false;
     if (steps > size / item / (stride < 0 ? -stride : stride)) return false;

@@ -103,6 +103,66 @@ static void test_inconsistent_graphs_are_named(void** state) {
   }
 }
 
+/* An input and one operator over bytes, in the order: operator, view, arg_nodes, shape of the result. */
+static const char bytes_json[] =
+    "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},"
+    " {\"op\": \"tvm_op\", \"name\": \"n\", \"inputs\": [[0, 0, 0]], \"attrs\": {\"func_name\":"
+    " \"%s\", \"num_inputs\": \"1\", \"num_outputs\": \"1\", \"flatten_data\": \"0\", \"view\":"
+    " \"%s\"}}], \"arg_nodes\": [%s], \"heads\": [[1, 0, 0]], \"attrs\": {\"dltype\": "
+    "[\"list_str\","
+    " [\"uint8\", \"uint8\"]], \"storage_id\": [\"list_int\", [0, 1]], \"shape\":"
+    " [\"list_shape\", [[8], %s]]}, \"node_row_ptr\": [0, 1, 2]}";
+
+static void test_copy_of_another_size_is_refused(void** state) {
+  char json[1024];
+  (void)state;
+  (void)snprintf(json, sizeof(json), bytes_json, "__copy", "", "0", "[8]");
+  assert_ok(create(library, json));
+  (void)snprintf(json, sizeof(json), bytes_json, "__copy", "", "0", "[4096]");
+  assert_fails(create(library, json), "copies 8 bytes to 4096");
+}
+
+static void test_negative_view_is_refused(void** state) {
+  char json[1024];
+  call c = {0};
+  call get = {0};
+  (void)state;
+  (void)snprintf(json, sizeof(json), bytes_json, "__nop", "[0, 2, 32, 0, -5, 1, 1]", "0", "[8]");
+  arg_str(&c, json);
+  arg_handle(&c, kTVMModuleHandle, library);
+  arg_int(&c, kDLCPU);
+  arg_int(&c, 0);
+  assert_ok(call_global(&c, "tvm.graph_executor.create"));
+  arg_int(&get, 1);
+  assert_fails(call_module(&get, c.ret.v_handle, "get_node_output"), "outside of its storage");
+  TVMModFree(c.ret.v_handle);
+}
+
+/* A parameter whose node is no argument is not set, so that its node needs memory of the graph. */
+static void test_parameter_that_is_no_argument_has_memory(void** state) {
+  static const int64_t shape[] = {8};
+  DLTensor* x = NULL;
+  char json[1024];
+  call factory = {0};
+  call executor = {0};
+  call run = {0};
+  (void)state;
+  (void)snprintf(json, sizeof(json), bytes_json, "__copy", "", "", "[8]");
+  assert_ok(TVMArrayAlloc(shape, 1, kDLUInt, 8, 1, kDLCPU, 0, &x));
+  arg_str(&factory, json);
+  arg_handle(&factory, kTVMModuleHandle, library);
+  arg_str(&factory, "default");
+  arg_str(&factory, "x");
+  arg_handle(&factory, kTVMNDArrayHandle, x);
+  assert_ok(call_global(&factory, "tvm.graph_executor_factory.create"));
+  arg_cpu(&executor);
+  assert_ok(call_module(&executor, factory.ret.v_handle, "default"));
+  assert_ok(call_module(&run, executor.ret.v_handle, "run"));
+  TVMModFree(executor.ret.v_handle);
+  TVMModFree(factory.ret.v_handle);
+  TVMArrayFree(x);
+}
+
 static void test_deep_json_needs_no_stack(void** state) {
   enum { DEPTH = 1000000 };
   char* text = malloc(DEPTH + 64);
@@ -198,6 +258,9 @@ int main(void) {
       cmocka_unit_test(test_truncated_graph_is_refused),
       cmocka_unit_test(test_changed_graph_does_not_crash),
       cmocka_unit_test(test_inconsistent_graphs_are_named),
+      cmocka_unit_test(test_copy_of_another_size_is_refused),
+      cmocka_unit_test(test_negative_view_is_refused),
+      cmocka_unit_test(test_parameter_that_is_no_argument_has_memory),
       cmocka_unit_test(test_deep_json_needs_no_stack),
       cmocka_unit_test_prestate(test_truncated_tree_is_refused, (char[]){"FIXTURE_GRAPH"}),
       cmocka_unit_test_prestate(test_truncated_tree_is_refused, (char[]){"FIXTURE_AOT"}),
