@@ -1,0 +1,127 @@
+"""Write the inputs that fuzzing starts from, from the formats' descriptions alone.
+
+Usage: seeds.py TARGET FOLDER LIST: the seeds of TARGET become files in FOLDER, their paths the one
+line of LIST, with commas between them, as libFuzzer's -seed_inputs=@LIST takes them.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "c"))
+
+from blob import (
+    BLOBS,
+    CONST_LOADER,
+    GRAPH_FACTORY,
+    GRAPH_JSON,
+    WEIGHT,
+    blob,
+    tensor,
+    text,
+    texts,
+    u64,
+)
+
+PARAMS_MAGIC = u64(0xF7E58D4F05049CB7)
+
+# A storage whose first output is seen through a view, a copy, and a parameter that is an output.
+VIEW_JSON = """{"nodes": [{"op": "null", "name": "w", "inputs": []},
+{"op": "tvm_op", "name": "s", "inputs": [[0, 0, 0]], "attrs": {"func_name": "f",
+ "num_inputs": "1", "num_outputs": "1", "flatten_data": "0", "view": "[8, 2, 32, 2, 2, 2, 1]"}},
+{"op": "tvm_op", "name": "c", "inputs": [[1, 0, 0]], "attrs": {"func_name": "__copy",
+ "num_inputs": "1", "num_outputs": "1", "flatten_data": "0"}}],
+"arg_nodes": [0], "heads": [[2, 0, 0], [0, 0, 0]], "node_row_ptr": [0, 1, 2, 3],
+"attrs": {"dltype": ["list_str", ["float32", "uint8", "uint8"]], "storage_id": ["list_int",
+ [0, 1, 2]], "shape": ["list_shape", [[2, 3], [40], [40]]]}, "metadata": {"any": [1, {"x": 1.5e3}]}}
+"""
+
+# The least that is a graph, with escapes in a name and other white space.
+SMALL_JSON = """{"nodes":[{"op":"null","name":"\\u00e9\\ud83d\\ude00\\n","inputs":[]}],
+\t"arg_nodes":[0],"heads":[[0,0]],"attrs":{"dltype":["list_str",["bool"]],
+"storage_id":["list_int",[0]],"shape":["list_shape",[[]]],"storage_scope":["list_str",["g"]]},
+"node_row_ptr":[0,1]}"""
+
+
+def params(tensors: dict[str, bytes]) -> bytes:
+    head = PARAMS_MAGIC + u64(0) + texts(list(tensors)) + u64(len(tensors))
+    return head + b"".join(tensors.values())
+
+
+def scalar_tensor() -> bytes:
+    return tensor([], [1.0])
+
+
+def names_table(names: list[str], wide: bool) -> bytes:
+    count = struct.pack("<H" if wide else "<B", len(names))
+    return count + b"".join(name.encode() + b"\0" for name in names)
+
+
+def view(storage_bytes: int, numbers_of_view: list[int]) -> bytes:
+    return struct.pack("<H", storage_bytes) + str(numbers_of_view).encode()
+
+
+SOURCE = text("int f(void) { return 0; }") + text("c") + texts(["f"]) + texts(["c0"])
+OBJECT = text("\x7fELF") + texts(["f"])
+AOT_FACTORY = u64(1) + texts(["w"]) + WEIGHT + text("default")
+
+SEEDS: dict[str, list[bytes]] = {
+    "graph_json": [
+        GRAPH_JSON.encode(),
+        VIEW_JSON.encode(),
+        SMALL_JSON.encode(),
+        VIEW_JSON.replace('"arg_nodes": [0]', '"arg_nodes": []').encode(),
+        VIEW_JSON.replace("[40], [40]", "[40], [4000]").encode(),
+    ],
+    "graph_view": [
+        view(1024, [256, 2, 32, 1, 8, 4, 4, 128, 1, 32, 8]),
+        view(256, [252, 0, 8, 4, -63]),
+        view(8, [0, 1, 1]),
+        view(0, [0, 2, 64, 0, 1]),
+        view(8, [0, 2, 32, 0, -5, 1, 1]),
+    ],
+    "params": [
+        params({}),
+        params({"w": WEIGHT}),
+        params({"a": WEIGHT, "b": scalar_tensor(), "c": tensor([0, 4], [])}),
+    ],
+    "tensor": [WEIGHT, scalar_tensor(), tensor([3, 0], [])],
+    "module_tree": [
+        *BLOBS.values(),
+        blob([text("_lib")], None),
+        blob(
+            [text("c") + SOURCE, text("static_library") + OBJECT, text("_lib")],
+            ([0, 2, 2, 2], [1, 2]),
+        ),
+        blob([text("AotExecutorFactory") + AOT_FACTORY, text("_lib")], ([0, 1, 1], [1])),
+    ],
+    "module_payload": [
+        bytes([kind]) + payload
+        for kind, payload in enumerate([GRAPH_FACTORY, AOT_FACTORY, CONST_LOADER, SOURCE, OBJECT])
+    ],
+    "function_table": [
+        names_table(["run", "tvmgen_default_run"], wide=False),
+        names_table(["run", "tvmgen_default_run"], wide=True),
+        names_table([f"f{i}" for i in range(100)], wide=True),
+        names_table([], wide=False),
+    ],
+    "dtype_text": [
+        name.encode()
+        for name in ["float32", "int8x4", "bool", "bfloat16", "handle", "", "custom[129]32x2"]
+    ],
+}
+
+
+def main() -> None:
+    target, folder, listing = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{i}" for i in range(len(SEEDS[target]))]
+    for path, data in zip(paths, SEEDS[target]):
+        path.write_bytes(data)
+    listing.write_text(",".join(str(path.resolve()) for path in paths))
+
+
+if __name__ == "__main__":
+    main()
