@@ -346,6 +346,14 @@ def test_classic_function_writes_into_tensor(toolbox):
     np.testing.assert_array_equal(target, source / 2)
 
 
+# numpy before 2.1 takes every tensor in by DLPack as read-only
+needs_writable_dlpack = pytest.mark.skipif(
+    not np.from_dlpack(tvmrt.nd.empty((1,))).flags.writeable,
+    reason="this numpy makes every imported array read-only",
+)
+
+
+@needs_writable_dlpack
 @pytest.mark.parametrize("offset", [0, 4], ids=["array", "view"])
 def test_tvm_ffi_function_writes_into_tensor(offset):
     memory = aligned(3, offset=offset)
@@ -442,6 +450,7 @@ RETURNED = {
 }
 
 
+@needs_writable_dlpack
 @pytest.mark.parametrize("offset", [0, 4], ids=["aligned", "unaligned"])
 @pytest.mark.parametrize("name", RETURNED)
 def test_lent_argument_is_returned_as_a_copy(name, offset):
