@@ -10,6 +10,7 @@ from __future__ import annotations
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Strided, Value, dense, get_op
 from tvmrt.ir.program import (
+    ALIGN_BYTES,
     ARENA,
     CHANNELS_LAST,
     CONSTANT,
@@ -34,6 +35,7 @@ from .loops import PointwiseLowering
 from .lowering import Lowering, lowering_for
 from .naming import Namer
 from .target import Target
+from .writer import FunctionWriter, Weights
 
 
 MAX_ELEMENTS = (1 << 31) - 1
@@ -93,6 +95,8 @@ class _ProgramBuilder:
         join_concatenations(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
+            if not self.target.hosted:
+                reserve_kernel_scratch(step, self.target)
         return program
 
     def _check_operators(self) -> None:
@@ -169,8 +173,11 @@ class _ProgramBuilder:
     def _view(self, node: Node) -> None:
         rule = get_op(node.op)
         value = node.inputs[0]
-        at = rule.access(self._place(value).at, node.attrs)
+        if value.is_constant:
+            # one that was too large to unfold: steps read constants through the weights alone
+            self.access[value] = self._copy(value, tuple(range(value.type.rank)))
         source = self._place(value)
+        at = rule.access(source.at, node.attrs)
         if at is None:
             source = self._meet(value, DENSE)
             at = rule.access(source.at, node.attrs)
@@ -258,6 +265,20 @@ class _ProgramBuilder:
             bound.add(buffer)
             outputs.append(buffer)
         return outputs
+
+
+def reserve_kernel_scratch(step: Step, target: Target) -> None:
+    """Make the step's scratch hold what its kernels would ask of a runtime.
+
+    It is known once the body is printed, so it is printed for nothing else once.
+    """
+    f = FunctionWriter("", step, Weights(), target.threads)
+    step.lowering.emit(step, f)
+    if f.kernel_bytes:
+        begin = -(-step.scratch_bytes // ALIGN_BYTES) * ALIGN_BYTES
+        step.scratch_bytes = begin + f.kernel_bytes
+        name = f"{step.name}_scratch"
+        step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
 
 
 def _check_sizes(program: Program) -> None:

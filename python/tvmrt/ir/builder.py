@@ -11,8 +11,9 @@ from . import op as ops
 from .graph import Graph, Node, Value, constant
 from .quantized import remember_integers
 
-# Folding a node is refused above this size: a constant of the file may be expanded by a factor
-# of thousands (a Tile, an Expand), and memory would pay for what a loop does for nothing.
+# Folding a node is refused above this size if the result is larger than what it is made of: a
+# constant may be expanded by a factor of thousands (a Tile, an Expand), and memory would pay for
+# what a loop does for nothing.
 MAX_FOLDED_BYTES = 1 << 26
 
 
@@ -69,7 +70,8 @@ class Builder:
     def _fold(self, rule, inputs, attrs, types) -> list[np.ndarray] | None:
         if any(v is not None and v.data is None for v in inputs):
             return None
-        if sum(t.nbytes for t in types) > MAX_FOLDED_BYTES:
+        given = sum(v.type.nbytes for v in inputs if v is not None)
+        if sum(t.nbytes for t in types) > max(MAX_FOLDED_BYTES, given):
             return None
         with np.errstate(all="ignore"):
             arrays = rule.evaluate([None if v is None else v.data for v in inputs], attrs)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 
 import tvmrt
+from tvmrt.codegen.builder import build_program
+from tvmrt.codegen.c_source import Options, generate
+from tvmrt.codegen.target import get_target
+from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.libinfo import find_include_path
+from tvmrt.planner import plan_program
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes", "-fsyntax-only"]
 
@@ -82,3 +88,19 @@ def test_module_name_is_in_every_symbol(network, tmp_path):
 def test_bad_options_are_refused_by_name(network, options, text):
     with pytest.raises(ValueError, match=text):
         tvmrt.compile(network, **options)
+
+
+def test_a_constant_too_large_to_unfold_is_read_where_it_lies():
+    graph = Graph("unfold")
+    graph.inputs = [Value("x", TensorType((1 << 12,), DTYPES["float32"]))]
+    builder = Builder(graph)
+    row = builder.const(np.arange(1 << 12, dtype=np.float32))
+    wide = builder.emit("expand", [row], shape=(1 << 13, 1 << 12))  # 128 MiB from 16 KiB
+    total = builder.emit("reduce_sum", [wide], axes=(0,), keepdims=0)
+    graph.outputs = [builder.emit("mul", [total, graph.inputs[0]])]
+    graph.output_names = ["y"]
+    target = get_target("host")
+    program = build_program(graph, target)
+    plan_program(program)
+    sources = generate(program, target, Options(executor="aot"))
+    assert len(sources.weights) == program.arena_bytes == 1 << 14
