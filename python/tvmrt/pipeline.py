@@ -10,10 +10,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tvmrt.codegen import builder, c_source, graph_entries
+from tvmrt.codegen.naming import member
 from tvmrt.codegen.target import Target, get_target
 from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
@@ -31,14 +33,14 @@ Progress = Callable[[str, int, int], None]
 
 def compile(
     model: Any,
-    executor: str = "graph",
+    executor: str | None = None,
     interface_api: str = "packed",
     unpacked_api: bool = False,
-    runtime: str = "host",
+    runtime: str | None = None,
     target: str = "native",
     devices: Sequence[str] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
-    params: str = "embed",
+    params: str | None = None,
     pools: Mapping[str, int] | None = None,
     module_name: str = "default",
     dump_dir: str | os.PathLike | None = None,
@@ -54,14 +56,27 @@ def compile(
     model
         Path of an ``.onnx`` file, or an ``onnx.ModelProto``.
     executor
-        ``graph``: operators as packed functions and a graph JSON; ``aot``: one main function.
+        ``graph``: operators as packed functions and a graph JSON; ``aot``: one main function,
+        ahead of time. None: aot for firmware targets, else graph.
+    interface_api
+        How a program calls a crt network: ``packed`` functions over tensors, or ``c`` structs
+        of pointers and a header.
+    unpacked_api
+        Whether the main function of a crt network calls operators by plain pointers.
+    runtime
+        ``host``: with an operating system; ``crt``: without one, no heap, no threads. None: crt
+        for ahead-of-time networks on firmware targets, else host.
     target
         ``native`` (this processor), ``host`` (any of its architecture) or a firmware target.
     shapes
         Extents of inputs with symbolic dimensions, by input name.
     params
         ``embed``: weights in the library; ``file``: weights as further inputs, loaded from
-        the params that the library gives out; ``flash``: weights as C arrays.
+        the params that the library gives out; ``flash``: weights as C arrays. None: flash for
+        firmware, else embed.
+    pools
+        Of a crt network with the C interface: one memory, its name and bytes, that the caller
+        lends for intermediate values; otherwise the network has its own.
     module_name
         The network's name in symbols (``tvmgen_<name>_...``) and in the factory.
     dump_dir
@@ -80,9 +95,17 @@ def compile(
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
     network that the compiler cannot do. Every text is one sentence.
     """
-    _check(executor, interface_api, unpacked_api, runtime, params, module_name)
-    _check_placement(devices, require_device, pools or {})
     machine = get_target(target)
+    executor = executor or ("graph" if machine.hosted else "aot")
+    runtime = runtime or ("crt" if not machine.hosted and executor == "aot" else "host")
+    params = params or ("embed" if machine.hosted and runtime == "host" else "flash")
+    _check(executor, interface_api, unpacked_api, runtime, params, module_name)
+    if runtime == "crt":
+        params = "flash"  # the same thing in an image
+    _check_devices(devices, require_device)
+    pool = _one_pool(pools or {}, runtime, interface_api)
+    if runtime == "crt":
+        machine = replace(machine, hosted=False)
     clock = _Clock(progress)
     dump = Dump(dump_dir)
     with clock.stage("import"):
@@ -96,7 +119,11 @@ def compile(
         plan_program(program)
     dump.program("plan", program)
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    options = c_source.Options(module_name, executor, params, origin)
+    if pool is not None:
+        _check_pool(pool, pools[pool], program)
+    options = c_source.Options(
+        module_name, executor, params, origin, runtime, interface_api, unpacked_api, pool
+    )
     with clock.stage("generate"):
         sources = c_source.generate(program, machine, options)
         json = graph_entries.graph_json(program, sources, options) if executor == "graph" else None
@@ -119,19 +146,47 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         )
     if runtime == "crt" and interface_api == "c" and not unpacked_api:
         raise ValueError("interface-api c passes raw pointers; it needs unpacked-api")
-    if runtime == "crt":
-        raise UnsupportedError("code for the crt runtime cannot be generated; choose runtime host")
+    if runtime == "crt" and executor == "graph":
+        raise UnsupportedError("the crt runtime runs no graphs; choose executor aot")
+    if runtime == "crt" and params == "file":
+        raise UnsupportedError(
+            "the crt runtime reads weights in place, not from a file; choose params flash"
+        )
     if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
 
 
-def _check_placement(devices, require_device, pools) -> None:
+def _check_devices(devices, require_device) -> None:
     for device in [*devices, *(rule.partition(":")[0] for rule in require_device)]:
         if device != "cpu":
             raise ValueError(f"device {device} is not known; the only one is cpu")
-    if pools:
-        names = ", ".join(pools)
+
+
+def _one_pool(pools: Mapping[str, int], runtime: str, interface_api: str) -> str | None:
+    """The name of the pool that the caller lends."""
+    if not pools:
+        return None
+    names = ", ".join(pools)
+    if len(pools) > 1:
         raise UnsupportedError(f"memory pools ({names}) cannot be planned; there is one arena")
+    if runtime != "crt" or interface_api != "c":
+        raise ValueError(
+            f"memory pools ({names}) are members of a C struct; "
+            "they need runtime crt and interface-api c"
+        )
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", names) or member(names) != names:
+        raise ValueError(f"pool name {names!r} is no C identifier; choose another")
+    return names
+
+
+def _check_pool(name: str, nbytes: int, program: Program) -> None:
+    missing = program.arena_bytes - nbytes
+    if missing > 0:
+        largest = max(program.steps, key=lambda s: sum(a.buffer.nbytes for a in s.writes))
+        raise ValueError(
+            f"pool {name} of {nbytes} bytes is {missing} bytes too small for the network; its "
+            f"largest result is that of {largest.name}"
+        )
 
 
 class _Clock:

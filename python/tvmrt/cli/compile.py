@@ -22,7 +22,12 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     type=options.PATH,
     help="OUT.so (shared library), OUT.tar (Model Library Format) or a folder (C sources).",
 )
-@options.executor
+@click.option(
+    "--executor",
+    type=click.Choice(["graph", "aot"]),
+    help="Run by the runtime from a graph, or by one generated function (ahead of time). "
+    "Default: graph; aot for a board.",
+)
 @click.option(
     "--interface-api",
     type=click.Choice(["packed", "c"]),
@@ -34,9 +39,8 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @click.option(
     "--runtime",
     type=click.Choice(["host", "crt"]),
-    default="host",
-    show_default=True,
-    help="Runtime on the target: with an operating system (host) or without (crt).",
+    help="Runtime on the target: with an operating system (host) or without (crt). "
+    "Default: host; crt for a board.",
 )
 @options.target
 @options.device
@@ -50,16 +54,15 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @click.option(
     "--params",
     type=click.Choice(["embed", "file", "flash"]),
-    default="embed",
-    show_default=True,
-    help="Where the weights go.",
+    help="Where the weights go: into the library, a file beside it, or C arrays. "
+    "Default: embed; flash for a board.",
 )
 @click.option(
     "--pool",
     "pools",
     multiple=True,
     metavar="NAME=BYTES",
-    help="A memory that the plan may use, and its size.",
+    help="A memory that the program lends for intermediate values, and its size.",
 )
 @click.option(
     "--module-name",

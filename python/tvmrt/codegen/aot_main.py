@@ -48,8 +48,6 @@ def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
 
 
 def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
-    from .c_source import call_arguments
-
     declared = [
         f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *{name}" for name, b in pointers
     ]
@@ -64,22 +62,25 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     used = {p.buffer for fn in sources.functions for p in fn.parameters}
     lines += [f"  (void){name};" for name, b in pointers if b not in used]
     for i, function in enumerate(sources.functions):
-        guard = program.steps[i].guard
-        depth = 1 if guard is None else 2
-        call = wrap(f"if ({function.symbol}", call_arguments(function, arguments), " != 0)", depth)
-        call[-1] += " return -1;" if len(call) == 1 and len(call[0]) < 88 else " {"
-        if call[-1].endswith("{"):
-            call += ["  " * (depth + 1) + "return -1;", "  " * depth + "}"]
-        body = [
-            "  " * depth + f"TVMRT_PROFILE_BEGIN({slot}, {i});",
-            *call,
-            "  " * depth + f"TVMRT_PROFILE_END({slot}, {i});",
-        ]
-        if guard is None:
-            lines += body
-        else:
-            lines += [f"  if ({guard_text(guard, arguments)}) {{", *body, "  }"]
+        around = (f"TVMRT_PROFILE_BEGIN({slot}, {i});", f"TVMRT_PROFILE_END({slot}, {i});")
+        lines += guarded_call(program.steps[i], function, arguments, around)
     return [*lines, "  return 0;", "}", ""]
+
+
+def guarded_call(step, function, arguments, around: tuple[str, str] | None = None) -> list[str]:
+    """Lines of C: the operator's call, where it has a guard under that, between two lines."""
+    from .c_source import call_arguments
+
+    depth = 1 if step.guard is None else 2
+    call = wrap(f"if ({function.symbol}", call_arguments(function, arguments), " != 0)", depth)
+    call[-1] += " return -1;" if len(call) == 1 and len(call[0]) < 88 else " {"
+    if call[-1].endswith("{"):
+        call += ["  " * (depth + 1) + "return -1;", "  " * depth + "}"]
+    if around is not None:
+        call = ["  " * depth + around[0], *call, "  " * depth + around[1]]
+    if step.guard is None:
+        return call
+    return [f"  if ({guard_text(step.guard, arguments)}) {{", *call, "  }"]
 
 
 def guard_text(guard, arguments) -> str:

@@ -11,7 +11,16 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer
 from .metadata import print_metadata
 from .naming import Namer, identifier
 from .target import Target
-from .writer import Function, FunctionWriter, Parameter, Weights, access_note, literal, wrap
+from .writer import (
+    Function,
+    FunctionWriter,
+    Parameter,
+    Weights,
+    access_note,
+    comment_text,
+    literal,
+    wrap,
+)
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
@@ -20,14 +29,24 @@ OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 class Options:
     """What the generated code must look like from outside.
 
-    ``embed``: ``blob`` puts the weights into an object assembled from bytes, ``flash`` into C
-    arrays, ``file`` leaves them out: they become inputs of the main function.
+    ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
+    arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
+    makes code for machines without an operating system, called by ``interface_api``; its
+    workspace is its own or the caller's, in the struct member ``pool``.
     """
 
     module_name: str = "default"
     executor: str = "graph"
     params: str = "embed"
     origin: str = ""
+    runtime: str = "host"
+    interface_api: str = "packed"
+    unpacked_api: bool = False
+    pool: str | None = None
+
+    @property
+    def firmware(self) -> bool:
+        return self.runtime == "crt"
 
 
 @dataclass
@@ -52,25 +71,67 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
     symbols = Namer()
+    for word in _ENTRY_NAMES:
+        symbols.take(word)
     for step in program.steps:
         symbol = f"{prefix}_{symbols.take(step.name)}"
         sources.functions.append(print_function(symbol, step, weights, target))
-    sources.weight_buffers = _named(weights)
+    sources.weight_buffers = _named(weights, prefix, sources.functions)
     sources.weights = _lay_out(sources.weight_buffers)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
     for i, first in enumerate(range(0, len(sources.functions), OPERATORS_PER_FILE)):
         chunk = sources.functions[first : first + OPERATORS_PER_FILE]
-        sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk)
-    sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
+        sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
+    if options.firmware:
+        _firmware_files(program, prefix, sources, options, head)
+    else:
+        sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
     if options.params == "flash":
-        sources.files[f"{prefix}_weights.c"] = head + _weight_arrays(prefix, sources)
+        sources.files[f"{prefix}_weights.c"] = head + _weight_arrays(prefix, sources, options)
     return sources
 
 
-def _named(weights: Weights) -> list[Buffer]:
-    """The constants that have elements, each with a name of its own."""
+# What follows the prefix in symbols that are no operators.
+_ENTRY_NAMES = ("run", "network", "weights", "profile_slot", "get_c_metadata", "get_model_metadata")
+
+
+def _firmware_files(program: Program, prefix: str, sources, options: Options, head: str) -> None:
+    from . import firmware_header, firmware_main
+
+    arguments = Arguments(program, sources, options)
+    header = firmware_header.print_header(program, prefix, options)
+    sources.files[firmware_header.header_name(prefix)] = head + header
+    entry = firmware_main.print_file(program, prefix, sources, options, arguments)
+    sources.files[f"{prefix}_lib0.c"] = head + entry
+    if options.interface_api == "packed":
+        sources.files[f"{prefix}_metadata.c"] = head + _metadata_file(
+            program, prefix, sources, options
+        )
+
+
+def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
+    from .firmware_main import POOL_VARIABLE
+
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "#include <tvm/runtime/metadata.h>",
+        "",
+        *print_metadata(program, prefix, sources, options, POOL_VARIABLE, f"{prefix}_"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list[Buffer]:
+    """The constants that have elements, each with a name that makes a symbol of its own."""
     names = Namer()
+    for function in functions:
+        stem = function.symbol[len(prefix) + 1 :]
+        if stem.startswith("w_"):
+            names.take(stem[2:])
     buffers = [b for b in weights.buffers() if b.size]
     for buffer in buffers:
         buffer.name = names.take(buffer.name)
@@ -82,6 +143,9 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
     f = FunctionWriter(symbol, step, weights, target.threads)
     step.lowering.emit(step, f)
     parameters = f.parameters()
+    if f.kernel_bytes and not target.hosted:
+        begin = step.scratch_bytes - f.kernel_bytes
+        f.lines.insert(0, f"  tvmrt_scratch_lend({f.scratch()} + {begin}, {f.kernel_bytes});")
     lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:
         lines += [*_signature(symbol, parameters, " {"), *f.lines, "}"]
@@ -93,19 +157,13 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
 
 def _comment(step, f: FunctionWriter) -> list[str]:
     ops = ", ".join(dict.fromkeys(n.op for n in step.group.nodes))
-    layers = ", ".join(_safe(s) for s in step.sources)
+    layers = ", ".join(comment_text(s) for s in step.sources)
     lines = ["/*", f" * {ops}: {layers}", " *"]
     for parameter, access in zip(f.reads, step.reads):
         lines.append(f" * {parameter.name}: {access_note(access)}")
     for parameter, access in zip(f.writes, step.writes):
         lines.append(f" * {parameter.name}: {access_note(access)}, the result")
     return [*lines, " */"]
-
-
-def _safe(text: str) -> str:
-    """A name from the network inside a C comment: nothing may end the comment or the line."""
-    clean = "".join(c if c.isprintable() else "?" for c in text)
-    return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
 
 
 def _signature(symbol: str, parameters: Sequence[Parameter], end: str) -> list[str]:
@@ -139,8 +197,8 @@ def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: Function
 
 def _head(program: Program, options: Options) -> str:
     return (
-        f"/*\n * Network {_safe(program.name)}"
-        + (f", {_safe(options.origin)}" if options.origin else "")
+        f"/*\n * Network {comment_text(program.name)}"
+        + (f", {comment_text(options.origin)}" if options.origin else "")
         + f"\n * Generated by tvmrt {__version__}; change the network and compile it again\n"
         " * instead of editing.\n */\n"
     )
@@ -174,6 +232,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         "#define TVMGEN_LOCAL",
         "#endif",
         "",
+        *(_PLACEMENT if options.firmware else []),
     ]
     if options.params == "embed" and sources.weight_buffers:
         lines += [
@@ -193,13 +252,31 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     return "\n".join(lines)
 
 
+_PLACEMENT = [
+    "/* Sections by which a linker script places weights and workspace. */",
+    "#if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)",
+    '#define TVMGEN_RODATA __attribute__((section(".rodata.tvm"), aligned(16)))',
+    '#define TVMGEN_NOINIT __attribute__((section(".bss.noinit.tvm"), aligned(16)))',
+    "#elif defined(__GNUC__)",
+    "#define TVMGEN_RODATA __attribute__((aligned(16)))",
+    "#define TVMGEN_NOINIT __attribute__((aligned(16)))",
+    "#else",
+    "#define TVMGEN_RODATA",
+    "#define TVMGEN_NOINIT",
+    "#endif",
+    "",
+]
+
+
 def _local(lines: list[str]) -> list[str]:
     return ["TVMGEN_LOCAL " + lines[0], *lines[1:]]
 
 
-def _operator_file(prefix: str, functions: Sequence[Function]) -> str:
+def _operator_file(prefix: str, functions: Sequence[Function], target: Target) -> str:
     headers = sorted({h for fn in functions for h in fn.includes})
     macros = sorted({item for fn in functions for item in fn.macros.items()})
+    if not target.hosted:
+        macros.append(("TVMRT_FREESTANDING", "1"))
     definitions = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
     lines = [
         "#include <math.h>",
@@ -221,11 +298,12 @@ def _operator_file(prefix: str, functions: Sequence[Function]) -> str:
     return "\n".join(lines)
 
 
-def _weight_arrays(prefix: str, sources: Sources) -> str:
+def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
+    place = " TVMGEN_RODATA" if options.firmware else ""
     lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
     for buffer in sources.weight_buffers:
         name = f"{prefix}_w_{identifier(buffer.name)}"
-        lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}] = {{")
+        lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{place} = {{")
         row = "  "
         for value in buffer.data:
             text = literal(value, buffer.dtype) + ", "

@@ -71,8 +71,7 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
         "  (void)out_ret_tcode;",
         "  (void)resource_handle;",
         f"  if (num_args != {len(inputs) + len(outputs)}) {{",
-        f'    TVMAPISetLastError("{symbol}: expected {len(inputs) + len(outputs)} arguments");',
-        "    return -1;",
+        *_refusal(symbol, len(inputs) + len(outputs), options),
         "  }",
     ]
     declared: set[str] = set()
@@ -98,6 +97,15 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
         condition = guard_text(function.step.guard, arguments)
         lines.append(f"  if (!({condition})) return 0;")
     return [*lines, f"  return {call_text(function, arguments)};", "}", ""]
+
+
+def _refusal(symbol: str, count: int, options) -> list[str]:
+    if options.firmware:
+        return ["    return kTvmErrorFunctionCallNumArguments;"]
+    return [
+        f'    TVMAPISetLastError("{symbol}: expected {count} arguments");',
+        "    return -1;",
+    ]
 
 
 def graph_json(program: Program, sources, options) -> str:

@@ -10,8 +10,18 @@ from tvmrt.ir.program import Buffer, Program
 from .naming import sanitize
 
 
-def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
-    """Lines of C: both descriptions and the packed functions that return them."""
+def print_metadata(
+    program: Program,
+    prefix: str,
+    sources,
+    options,
+    pool_name: str = "workspace",
+    getter_prefix: str = "",
+) -> list[str]:
+    """Lines of C: both descriptions and the packed functions that return them.
+
+    ``getter_prefix`` stands before those functions' names.
+    """
     from .c_source import weight_inputs
 
     extra = weight_inputs(sources, options)
@@ -22,12 +32,13 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     outputs = list(zip(program.output_names, program.output_types))
     pools = []
     if program.arena_bytes:
-        pools = [("workspace", (program.arena_bytes,), "2")]
+        pools = [(pool_name, (program.arena_bytes,), "2")]
     lines: list[str] = []
     if options.executor == "aot":
         lines += _classic(inputs, outputs, pools, prefix, program)
+        lines += _getter(f"{getter_prefix}get_c_metadata", "metadata")
     lines += _model(inputs, outputs, prefix, program, sources, options)
-    return lines
+    return [*lines, *_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
 
 
 def _string(text: str) -> str:
@@ -70,7 +81,7 @@ def _classic(inputs, outputs, pools, prefix: str, program: Program) -> list[str]
         lines += [
             f"static const int64_t pool0_shape[] = {{{program.arena_bytes}}};",
             "static const struct TVMTensorInfo pools[] = {",
-            '  {"workspace", pool0_shape, 1, {1, 8, 1}},',
+            f'  {{"{pools[0][0]}", pool0_shape, 1, {{1, 8, 1}}}},',
             "};",
         ]
     first_in = "inputs" if inputs else "NULL"
@@ -82,7 +93,7 @@ def _classic(inputs, outputs, pools, prefix: str, program: Program) -> list[str]
         "}};",
         "",
     ]
-    return [*lines, *_getter("get_c_metadata", "metadata")]
+    return lines
 
 
 def _infos(array: str, stem: str, rows) -> list[str]:
@@ -166,7 +177,7 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
         "};",
         "",
     ]
-    return [*lines, *_getter("get_model_metadata", "&model_metadata")]
+    return lines
 
 
 def _unique(buffers: Sequence[Buffer]) -> list[Buffer]:

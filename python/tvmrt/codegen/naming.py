@@ -31,6 +31,22 @@ def identifier(name: str) -> str:
     return text
 
 
+_CPP_KEYWORDS = frozenset(
+    "and asm bool catch class delete explicit export false friend mutable namespace new not "
+    "operator or private protected public template this throw true try typename using virtual "
+    "wchar_t xor".split()
+)
+
+
+def member(name: str) -> str:
+    """The name of a struct member: sanitized alone, so that programs can foresee it, but for what
+    neither C nor C++ takes."""
+    text = sanitize(name)
+    if not text or text[0].isdigit():
+        text = f"_{text}"
+    return f"{text}_" if text in _KEYWORDS - {"main"} or text in _CPP_KEYWORDS else text
+
+
 class Namer:
     """Hands out each identifier once; a number tells apart what would clash."""
 

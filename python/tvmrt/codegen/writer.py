@@ -16,6 +16,8 @@ def literal(value: object, dtype: DType) -> str:
     """A C literal that reads back as exactly this number."""
     if dtype.is_float:
         return _float_literal(float(value), dtype.bits)
+    if dtype.is_half:
+        return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # C keeps their bits
     number = int(value)
     if dtype.bits == 64:
         if number == -(1 << 63):
@@ -36,6 +38,20 @@ def _float_literal(number: float, bits: int) -> str:
     if "." not in text and "e" not in text:
         text += ".0"
     return text + ("f" if bits == 32 else "")
+
+
+# Parameters of a packed function, cut into lines.
+TVM_PACKED_PARAMETERS = (
+    "TVMValue *args, int *type_codes, int num_args",
+    "TVMValue *out_ret_value, int *out_ret_tcode",
+    "void *resource_handle",
+)
+
+
+def comment_text(text: str) -> str:
+    """A name from the network inside a C comment: nothing may end the comment or the line."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
 
 
 LINE = 100  # columns of generated C
@@ -119,6 +135,7 @@ class FunctionWriter:
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: int | None = None
+        self.kernel_bytes = 0  # of scratch that the body's kernels ask for by themselves
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
@@ -185,6 +202,13 @@ class FunctionWriter:
         if self.scratch_parameter is None:
             raise ValueError(f"{self.symbol} asked for no scratch memory")
         return self.scratch_parameter.name
+
+    def kernel_scratch(self, *blocks: int) -> None:
+        """A call in the body takes blocks of these bytes by tvmrt_scratch_alloc() at a time.
+
+        Code for machines without an operating system takes them from the arena.
+        """
+        self.kernel_bytes = max(self.kernel_bytes, sum(-(-size // 16) * 16 for size in blocks))
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """The pointer to a constant array, which becomes part of the weights."""

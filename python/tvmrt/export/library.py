@@ -153,11 +153,15 @@ class CompiledLibrary:
             self.export_sources(path)
 
     def export_library(self, path: str | os.PathLike) -> None:
-        """Compile and link to a shared library in the classic layout.
+        """Compile and link to a shared library in the classic layout; not for firmware.
 
         Raises CompileError when there is no C compiler or it fails, OSError when the file
         cannot be written; what stood at ``path`` is then untouched.
         """
+        if self.options.firmware:
+            raise ValueError(
+                "a network for the crt runtime is linked into a program; export to a folder or .tar"
+            )
         if not self.target.hosted:
             raise ValueError(
                 f"target {self.target.name} has no shared libraries; export to a folder or .tar"
@@ -196,6 +200,8 @@ class CompiledLibrary:
             (folder / name).write_text(text)
             if name.endswith(".c"):
                 written.append(folder / name)
+        if self.options.firmware:
+            return written
         prefix = self.sources.prefix
         devc = folder / f"{prefix}_devc.c"
         devc.write_text(blob.blob_source(self.blob()))

@@ -18,6 +18,7 @@ from tvmrt.ir import DTYPES
 from tvmrt.libinfo import __version__
 
 from . import blob
+from .firmware_build import makefile, runtime_headers
 
 VERSION = 7
 CPU = 1  # DLDeviceType
@@ -27,7 +28,10 @@ def write_archive(library, path: Path) -> None:
     """Write the archive of a CompiledLibrary. Equal networks give equal files but for the date."""
     name = library.module_name
     with tarfile.open(path, "w") as tar:
-        for folder in ("codegen", "codegen/host", "codegen/host/src", "parameters", "src"):
+        folders = ["codegen", "codegen/host", "codegen/host/src", "parameters", "src"]
+        if library.options.firmware:
+            folders += ["codegen/host/include", "runtime", "runtime/include"]
+        for folder in folders:
             _add_folder(tar, folder)
         for file_name, text in sorted(source_files(library).items()):
             place = "include" if file_name.endswith(".h") else "src"
@@ -37,6 +41,11 @@ def write_archive(library, path: Path) -> None:
         if library.has_graph_json:
             graph = library.get_graph_json().encode()
             _add(tar, f"executor-config/graph/{name}.graph", graph)
+        if library.options.firmware:
+            files = source_files(library).values()
+            for header, text in sorted(runtime_headers(files).items()):
+                _add(tar, f"runtime/include/{header}", text.encode())
+            _add(tar, "Makefile", makefile(library).encode())
         text = json.dumps(metadata(library), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())
 

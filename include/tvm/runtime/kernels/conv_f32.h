@@ -106,8 +106,8 @@ static inline int64_t tvmrt_conv_f32_scratch_bytes(const tvmrt_conv_f32_layer* l
   if (tvmrt_conv_f32_copies_rows(layer)) {
     const int64_t rows = (int64_t)tvmrt_conv_f32_span(layer, 0) * tvmrt_conv_f32_span(layer, 1);
     const int64_t channels = layer->in_channels / layer->groups;
-    bytes += rows *
-             (int64_t)(sizeof(int64_t) + sizeof(float) * tvmrt_conv_f32_columns(layer) * channels);
+    bytes += rows * ((int64_t)sizeof(int64_t) +
+                     (int64_t)sizeof(float) * tvmrt_conv_f32_columns(layer) * channels);
   }
   return bytes;
 }

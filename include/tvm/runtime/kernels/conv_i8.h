@@ -270,7 +270,7 @@ static inline tvmrt_conv_i8_scratch tvmrt_conv_i8_measure(const tvmrt_conv_i8_wa
   return s;
 }
 
-/*! \brief Bytes that one task asks of TVMBackendAllocWorkspace(); 0 where its stack is enough. */
+/*! \brief Bytes that one task asks of tvmrt_scratch_alloc(); 0 where its stack is enough. */
 static inline int64_t tvmrt_conv_i8_scratch_bytes(const tvmrt_conv_i8_walk* w) {
   const tvmrt_conv_i8_scratch s = tvmrt_conv_i8_measure(w);
   const int64_t bytes = s.segment + s.ring + s.pad_row + s.patches + s.sums + s.acc;
@@ -280,7 +280,7 @@ static inline int64_t tvmrt_conv_i8_scratch_bytes(const tvmrt_conv_i8_walk* w) {
 /*!
  * \brief Lays out the scratch of a task.
  * \param block [out] What to give back, or NULL.
- * \return 0, or -1 with the text of TVMBackendAllocWorkspace().
+ * \return 0, or -1 with the text of tvmrt_scratch_alloc().
  */
 static inline int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
   const tvmrt_conv_i8_scratch s = tvmrt_conv_i8_measure(w);
@@ -288,7 +288,7 @@ static inline int tvmrt_conv_i8_alloc(tvmrt_conv_i8_walk* w, void** block) {
   uint8_t* p = (uint8_t*)w->small;
   *block = NULL;
   if (bytes > 0) {
-    p = (uint8_t*)TVMBackendAllocWorkspace(kDLCPU, 0, (uint64_t)bytes, kDLInt, 8);
+    p = (uint8_t*)tvmrt_scratch_alloc(bytes);
     if (p == NULL) return -1;
     *block = p;
   }
@@ -567,7 +567,7 @@ static inline int tvmrt_conv_i8_part(const tvmrt_conv_i8* c, const tvmrt_conv_i8
       tvmrt_conv_i8_chunk(&w, row, chunk % w.chunks * w.chunk, b, end);
     }
   }
-  return scratch != NULL ? TVMBackendFreeWorkspace(kDLCPU, 0, scratch) : 0;
+  return tvmrt_scratch_free(scratch);
 }
 
 typedef struct tvmrt_conv_i8_job {

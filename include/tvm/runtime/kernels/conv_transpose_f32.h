@@ -89,7 +89,7 @@ static inline int64_t tvmrt_conv_transpose_f32_scratch_bytes(
   if (left == 0 && right == 0) return bytes;
   const int64_t columns = (int64_t)left + layer->in[2] + right;
   const int64_t channels = layer->in_channels / layer->groups;
-  return bytes + rows * (int64_t)(sizeof(int64_t) + sizeof(float) * columns * channels);
+  return bytes + rows * ((int64_t)sizeof(int64_t) + (int64_t)sizeof(float) * columns * channels);
 }
 
 static inline void tvmrt_conv_transpose_f32_scratch_init(

@@ -27,6 +27,11 @@ static inline char* tvmrt_index_digits(char* end, int64_t number) {
 
 /*! \brief Leaves "IndexError: index I is outside an extent of N" as the last error; returns -1. */
 static inline int64_t tvmrt_index_error(int64_t index, int64_t extent) {
+#ifdef TVMRT_FREESTANDING
+  (void)index;
+  (void)extent;
+  return -1;
+#else
   static const char before[] = "IndexError: index ", between[] = " is outside an extent of ";
   char text[sizeof(before) + sizeof(between) + 40];
   char digits[20];
@@ -44,6 +49,7 @@ static inline int64_t tvmrt_index_error(int64_t index, int64_t extent) {
   p[end - number] = '\0';
   TVMAPISetLastError(text);
   return -1;
+#endif
 }
 
 /*! \brief The index counted from the front, or -1 after setting the error text. */

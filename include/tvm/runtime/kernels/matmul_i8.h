@@ -161,8 +161,7 @@ static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_co
     offset = c->x_signed ? 0 : -128;
   }
   tvmrt_conv_i8_data own = *data;
-  uint8_t* scratch =
-      (uint8_t*)TVMBackendAllocWorkspace(kDLCPU, 0, (uint64_t)(2 * table + packed), kDLInt, 8);
+  uint8_t* scratch = (uint8_t*)tvmrt_scratch_alloc(2 * table + packed);
   int rc;
   if (scratch == NULL) return -1;
   int32_t* bias = (int32_t*)(void*)scratch;
@@ -176,7 +175,7 @@ static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_co
   own.bias = bias;
   own.shift = shift != 0 ? shifts : NULL;
   rc = tvmrt_conv_i8_run(c, &own);
-  if (TVMBackendFreeWorkspace(kDLCPU, 0, scratch) != 0) return -1;
+  if (tvmrt_scratch_free(scratch) != 0) return -1;
   return rc;
 }
 

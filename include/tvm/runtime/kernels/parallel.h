@@ -1,10 +1,15 @@
 /*!
  * \file parallel.h
  * \brief How kernels share work among threads and get scratch memory.
+ *
+ * Code that defines TVMRT_FREESTANDING before it includes a kernel is for a machine without an
+ * operating system: kernels run on the caller alone, leave no error texts, and take scratch memory
+ * from what tvmrt_scratch_lend() was given; they then need no library.
  */
 #ifndef TVM_RUNTIME_KERNELS_PARALLEL_H_
 #define TVM_RUNTIME_KERNELS_PARALLEL_H_
 
+#include <stddef.h>
 #include <stdint.h>
 #include <tvm/runtime/c_backend_api.h>
 
@@ -39,17 +44,51 @@ static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, i
  */
 static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t work,
                                int64_t threshold) {
-  if (work < threshold) {
-    TVMParallelGroupEnv alone = {0, 1};
-    return lambda(0, &alone, closure);
-  }
-  return TVMBackendParallelLaunch(lambda, closure, 0);
+#ifndef TVMRT_FREESTANDING
+  if (work >= threshold) return TVMBackendParallelLaunch(lambda, closure, 0);
+#else
+  (void)work;
+  (void)threshold;
+#endif
+  TVMParallelGroupEnv alone = {0, 1};
+  return lambda(0, &alone, closure);
 }
 
 /*!
  * \brief Scratch memory of this thread, at least 64-byte aligned where the runtime is; NULL where
  * there is none left.
  */
+#ifdef TVMRT_FREESTANDING
+static struct {
+  uint8_t* next;
+  int64_t left; /* bytes from next on */
+} tvmrt_scratch_lent;
+
+/*!
+ * \brief Lends memory to the kernels that this file calls next.
+ * \param memory [in] Aligned to 16 bytes; borrowed until the next call.
+ */
+static inline void tvmrt_scratch_lend(uint8_t* memory, int64_t bytes) {
+  tvmrt_scratch_lent.next = memory;
+  tvmrt_scratch_lent.left = bytes;
+}
+
+static inline void* tvmrt_scratch_alloc(int64_t bytes) {
+  uint8_t* const scratch = tvmrt_scratch_lent.next;
+  const int64_t whole = (bytes + 15) / 16 * 16;
+  if (whole > tvmrt_scratch_lent.left) return NULL;
+  tvmrt_scratch_lent.next = scratch + whole;
+  tvmrt_scratch_lent.left -= whole;
+  return scratch;
+}
+
+static inline int tvmrt_scratch_free(void* scratch) {
+  if (scratch == NULL) return 0;
+  tvmrt_scratch_lent.left += tvmrt_scratch_lent.next - (uint8_t*)scratch;
+  tvmrt_scratch_lent.next = (uint8_t*)scratch;
+  return 0;
+}
+#else
 static inline void* tvmrt_scratch_alloc(int64_t bytes) {
   return TVMBackendAllocWorkspace(1, 0, (uint64_t)bytes, 2, 32);
 }
@@ -61,5 +100,6 @@ static inline void* tvmrt_scratch_alloc(int64_t bytes) {
 static inline int tvmrt_scratch_free(void* scratch) {
   return scratch ? TVMBackendFreeWorkspace(1, 0, scratch) : 0;
 }
+#endif
 
 #endif /* TVM_RUNTIME_KERNELS_PARALLEL_H_ */

@@ -109,19 +109,20 @@ TVMRT_INLINE void tvmrt_average_pool_i8_lanes(const tvmrt_pool_i8* p, const tvmr
                                               const tvmrt_pool_i8_place* at, int32_t channel,
                                               int32_t n, float count, uint8_t* y) {
   uint8_t some[TVMRT_I8_LANES] = {0};
+  const int partly = TVMRT_I8_LANES > 1 && n < TVMRT_I8_LANES;
   tvmrt_i8_floats sum = tvmrt_i8_floats_splat(0.0f);
   for (int32_t d = at->d.begin; d < at->d.end; d += at->d.step) {
     for (int32_t h = at->h.begin; h < at->h.end; h += at->h.step) {
       for (int32_t w = at->w.begin; w < at->w.end; w += at->w.step) {
         const uint8_t* x = tvmrt_pool_i8_pixel(p, at, d, h, w) + channel;
-        if (n < TVMRT_I8_LANES) x = (const uint8_t*)memcpy(some, x, (size_t)n);
+        if (partly) x = (const uint8_t*)memcpy(some, x, (size_t)n);
         sum = sum + tvmrt_i8_floats_product(tvmrt_i8_floats_load(x, a->x_zero, p->is_signed) *
                                             a->x_scale);
       }
     }
   }
   sum = sum / count / a->y_scale;
-  if (n < TVMRT_I8_LANES) {
+  if (partly) {
     tvmrt_i8_floats_store(some, sum, &a->range);
     memcpy(y, some, (size_t)n);
   } else {

@@ -238,9 +238,11 @@ static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t
   for (int64_t t = begin; t < end; t += tiles->width[choice]) {
     while (choice < TVMRT_TILE_WIDTHS && tiles->width[choice] > end - t) choice++;
     if (choice == TVMRT_TILE_WIDTHS || tiles->width[choice] <= 0) {
+#ifndef TVMRT_FREESTANDING
       TVMAPISetLastError(/* the name that every runtime of this ABI exports */
                          "float kernel: the tile widths do not cover a row; choose them with "
                          "choose_tiles()");
+#endif
       return -1;
     }
     float* out = row->out + t * row->tile.out_stride;

@@ -70,6 +70,10 @@ class ChannelsLastLowering(Lowering):
         return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
 
 
+SEGMENT_BYTES = 16  # tvmrt_segment_f32
+TAPS_ON_STACK = 9  # TVMRT_CONV_F32_TAPS
+
+
 @lowers("conv")
 class ConvLowering(ChannelsLastLowering):
     """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
@@ -169,6 +173,7 @@ class ConvLowering(ChannelsLastLowering):
         packed = f.constant("weights", packing.pack_conv(self._weights(), tiles, groups))
         bias = f.constant("bias", packing.pack_bias(self._bias(), tiles, groups))
         f.include("conv_f32.h")
+        f.kernel_scratch(self._scratch_bytes())
         extra = {
             "groups": str(groups),
             "in_channels": str(x.shape[1]),
@@ -185,6 +190,20 @@ class ConvLowering(ChannelsLastLowering):
             packed,
             bias,
         )
+
+    def _scratch_bytes(self) -> int:
+        """What tvmrt_conv_f32_scratch_bytes() gives."""
+        x, w, y, attrs = self.node.inputs[0], self.node.inputs[1], self.node.output, self.node.attrs
+        kernel = triple(self._walked(w.shape[2:]), 1)
+        stride = triple(self._walked(attrs["strides"]), 1)
+        dilation = triple(self._walked(attrs["dilations"]), 1)
+        span = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+        columns = (triple(self._walked(y.shape[2:]), 1)[2] - 1) * stride[2] + span[2]
+        pad = triple(self._walked(attrs["pads_before"]), 0)[2]
+        nbytes = prod(kernel) * SEGMENT_BYTES if prod(kernel) > TAPS_ON_STACK else 0
+        if pad > 0 or columns > triple(self._walked(x.shape[2:]), 1)[2] + pad:
+            nbytes += span[0] * span[1] * (8 + 4 * columns * w.shape[1])
+        return nbytes
 
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
         w, y = self.node.inputs[1], self.node.output

@@ -13,7 +13,7 @@ from .. import packing_f32 as packing
 from ..epilogue import emit_row_epilogue
 from ..lowering import lowers
 from ..writer import FunctionWriter
-from .conv import ChannelsLastLowering, braces, triple
+from .conv import SEGMENT_BYTES, ChannelsLastLowering, braces, triple
 from .normalization import print_layer
 
 
@@ -51,6 +51,7 @@ class ConvTransposeLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(f, step, epilogue, y_stride, y.shape, order)
         low, high = epilogue.bounds()
         f.include("conv_transpose_f32.h")
+        f.kernel_scratch(self._scratch_bytes())
         print_layer(
             f,
             "tvmrt_conv_transpose_f32_layer",
@@ -79,6 +80,23 @@ class ConvTransposeLowering(ChannelsLastLowering):
             f"return tvmrt_conv_transpose_f32(&layer, &tiles, {pointer}, {packed}, {bias}, "
             f"{residual}, {f.write()}, {row}, {context});"
         )
+
+    def _scratch_bytes(self) -> int:
+        """What tvmrt_conv_transpose_f32_scratch_bytes() gives."""
+        x, w, attrs = self.node.inputs[0], self.node.inputs[1], self.node.attrs
+        kernel, stride = triple(w.shape[2:], 1), triple(attrs["strides"], 1)
+        dilation, pad = triple(attrs["dilations"], 1), triple(attrs["pads_before"], 0)
+        span = [(k - 1) * d // s + 1 for k, d, s in zip(kernel, dilation, stride)]
+        reach = (kernel[2] - 1) * dilation[2] - pad[2]
+        last = (triple(self.node.output.shape[2:], 1)[2] - 1 + pad[2]) // stride[2]
+        columns = triple(x.shape[2:], 1)[2]
+        left = -(-reach // stride[2]) if reach > 0 else 0
+        right = max(0, last - columns + 1)
+        nbytes = prod(kernel) * SEGMENT_BYTES
+        if left or right:
+            channels = x.shape[1] // self.node.attrs["groups"]
+            nbytes += span[0] * span[1] * (8 + 4 * (left + columns + right) * channels)
+        return nbytes
 
     def _bias(self) -> np.ndarray:
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None

@@ -173,6 +173,8 @@ class _MatMulPrinter:
         low, high = self.epilogue.bounds()
         self.scale = scale
         f.include("matmul_f32.h")
+        if order != "TVMRT_B_PACKED":
+            f.kernel_scratch(self.k * block * 4)
         f.line("static const tvmrt_matmul_f32_layer layer = {")
         for key, value in {
             "batch": braces([loop.extent for loop in padded]),

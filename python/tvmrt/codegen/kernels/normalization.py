@@ -95,6 +95,7 @@ class GroupNormLowering(_ImageNormLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape = self.node.output.shape
         f.include("norm.h")
+        f.kernel_scratch(3 * shape[1] * 4)
         print_layer(
             f,
             "tvmrt_group_norm_f32_layer",
@@ -118,6 +119,7 @@ class LocalResponseNormLowering(_ImageNormLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, attrs = self.node.output.shape, self.node.attrs
         f.include("norm.h")
+        f.kernel_scratch((2 * shape[1] + attrs["size"]) * 4)
         print_layer(
             f,
             "tvmrt_lrn_f32_layer",

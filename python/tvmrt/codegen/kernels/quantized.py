@@ -130,6 +130,9 @@ class IntegerProduct(Lowering):
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
+        f.kernel_scratch(
+            layer.scratch_bytes(shifted="shift" in fields, epilogue="epilogue" in fields)
+        )
         f.line("const tvmrt_conv_i8_data data = {")
         for key, text in fields.items():
             f.line(f"    .{key} = {text},")
@@ -239,6 +242,13 @@ def _row_step(at, extent: int) -> int:
     return at.strides[-2] if at.shape[-2] > 1 else extent
 
 
+def _packing_bytes(layer: packing.ConvI8) -> int:
+    """What tvmrt_matmul_i8_dynamic() takes for the right factor, its sums and their shifts."""
+    padded = layer.vectors * layer.fmt.lanes
+    quads = -(-layer.in_c // 4) * padded * (8 if layer.fmt.wide else 4)
+    return 2 * (-(-padded * 4 // 64) * 64) + -(-quads // 64) * 64
+
+
 @lowers("qmatmul_computed")
 class QMatMulComputedLowering(Lowering):
     """Both factors at run time: the right one is packed for each product of a batch."""
@@ -270,6 +280,10 @@ class QMatMulComputedLowering(Lowering):
             f.line(f"    {text},")
         f.line("};")
         finish = self._finish(f, layer)
+        f.kernel_scratch(
+            _packing_bytes(layer),
+            layer.scratch_bytes(shifted=True, epilogue="epilogue" in finish),
+        )
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with ExitStack() as stack:
             for loop, name in zip(loops, names):

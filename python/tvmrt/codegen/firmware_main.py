@@ -1,0 +1,240 @@
+"""The entry file of a firmware network: the workspace, the main function and the run function.
+
+Two choices shape it. The interface: packed functions over DLTensors, or C structs of pointers.
+The operator calls: packed ones over tensors, or plain C calls with pointers. Nothing here calls a
+library; errors are codes of tvm_crt_error_t.
+"""
+
+from __future__ import annotations
+
+from tvmrt.ir.program import OUTPUT, Buffer, Program
+
+from . import graph_entries
+from .aot_main import guarded_call, uses_arena
+from .firmware_header import header_name, input_tensors, output_tensors
+from .writer import TVM_PACKED_PARAMETERS, wrap
+
+# Arguments of a packed main function: the workspace follows the tensors.
+POOL_VARIABLE = "global_workspace_0_var"
+
+
+def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
+    """Text of the entry file."""
+    packed = options.interface_api == "packed"
+    includes = ["<tvm/runtime/crt/error_codes.h>"]
+    if packed:
+        includes = ["<tvm/runtime/c_backend_api.h>", *includes]
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        *(f"#include {name}" for name in includes),
+        "",
+        f'#include "{header_name(prefix)}"',
+        f'#include "{prefix}_ops.h"',
+        "",
+        *arguments.places(),
+        *_workspace(program, options),
+        *_misplaced(program),
+    ]
+    if packed:
+        lines += _TENSOR_DATA
+    if options.unpacked_api:
+        lines += _plain_main(program, prefix, sources, arguments)
+    else:
+        lines += graph_entries.print_entries(program, prefix, sources, options, arguments)
+        lines += _packed_main(program, prefix, sources, options)
+    lines += (_packed_run if packed else _plain_run)(program, prefix, options)
+    return "\n".join(lines)
+
+
+_TENSOR_DATA = [
+    "/* Where a tensor argument's elements begin; callers need set nothing but data. */",
+    "static void *tensor_data(TVMValue value) {",
+    "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
+    "  return tensor == NULL ? NULL : tensor->data;",
+    "}",
+    "",
+]
+
+
+def _workspace(program: Program, options) -> list[str]:
+    if not uses_arena(program) or options.pool:
+        return []
+    return [
+        "/* Intermediate values; nothing in it outlives a run. */",
+        f"static uint8_t global_workspace[{program.arena_bytes}] TVMGEN_NOINIT;",
+        "",
+    ]
+
+
+def _misplaced(program: Program) -> list[str]:
+    if not program.inputs and not program.outputs:
+        return []
+    return [
+        "/* Whether no element of `size` bytes can be at p. */",
+        "static int misplaced(const void *p, uintptr_t size) {",
+        "  return p == NULL || ((uintptr_t)p & (size - 1)) != 0;",
+        "}",
+        "",
+    ]
+
+
+def _tensors(program: Program) -> list[Buffer]:
+    return [*program.inputs, *program.outputs]
+
+
+def _cast(buffer: Buffer, expression: str) -> str:
+    const = "" if buffer.kind == OUTPUT else "const "
+    return f"({const}{buffer.dtype.c} *){expression}"
+
+
+def _plain_main(program: Program, prefix: str, sources, arguments) -> list[str]:
+    """Main over pointers: inputs, outputs, workspace."""
+    declared = [
+        f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
+        for b in _tensors(program)
+    ]
+    if uses_arena(program):
+        declared.append("uint8_t *workspace")
+    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    head = f"int32_t {prefix}___tvm_main__"
+    lines = [
+        *wrap(head, declared or ["void"], ";"),
+        *wrap(head, declared or ["void"], " {"),
+    ]
+    guards = {s.guard[0].buffer for s in program.steps if s.guard is not None}
+    lines += [f"  (void){arguments.names[b]};" for b in _tensors(program) if b not in used | guards]
+    for i, function in enumerate(sources.functions):
+        lines += guarded_call(program.steps[i], function, arguments)
+    return [*lines, "  return 0;", "}", ""]
+
+
+def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
+    """Main over tensors: it hands each operator its share of main's own arguments."""
+    place: dict = {buffer: i for i, buffer in enumerate(_tensors(program))}
+    place["arena"] = len(place)
+    operands = [
+        [place[item] for part in graph_entries.node_buffers(program, fn, options) for item in part]
+        for fn in sources.functions
+    ]
+    symbol = f"{prefix}___tvm_main__"
+    lines = _call_helper(max(map(len, operands))) if operands else []
+    lines += [*_signature(symbol, ";"), *_signature(symbol, " {")]
+    lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN]
+    if not operands:
+        lines.append("  (void)args;")
+    for function, which in zip(sources.functions, operands):
+        entry = graph_entries.entry_symbol(function)
+        lines += [
+            "  {",
+            f"    static const int16_t operands[] = {{{', '.join(map(str, which))}}};",
+            f"    if (call({entry}, args, operands, {len(which)}) != 0) return -1;",
+            "  }",
+        ]
+    return [*lines, "  return 0;", "}", ""]
+
+
+_UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "resource_handle")
+
+
+def _call_helper(most: int) -> list[str]:
+    return [
+        "/* Calls an operator with those of main's arguments that it takes. */",
+        "static int call(TVMCPackedFunc operator_function, const TVMValue *args,",
+        "                const int16_t *operands, int count) {",
+        f"  TVMValue values[{most}], result;",
+        f"  int type_codes[{most}], result_code = kTVMNullptr;",
+        "  for (int i = 0; i < count; ++i) {",
+        "    values[i] = args[operands[i]];",
+        "    type_codes[i] = kTVMDLTensorHandle;",
+        "  }",
+        "  result.v_handle = NULL;",
+        "  return operator_function(values, type_codes, count, &result, &result_code, NULL);",
+        "}",
+        "",
+    ]
+
+
+def _signature(symbol: str, end: str) -> list[str]:
+    first, second, third = TVM_PACKED_PARAMETERS
+    indent = " " * (len(symbol) + 9)
+    return [f"int32_t {symbol}({first},", f"{indent}{second},", f"{indent}{third}){end}"]
+
+
+def _packed_run(program: Program, prefix: str, options) -> list[str]:
+    tensors = _tensors(program)
+    lines = [
+        *_signature(f"{prefix}_run", " {"),
+        f"  if (num_args != {len(tensors)}) return kTvmErrorFunctionCallNumArguments;",
+    ]
+    pointers = [f"tensor_data(args[{i}])" for i in range(len(tensors))]
+    lines += _checks(list(zip(tensors, pointers)))
+    if not tensors:
+        lines.append("  (void)args;")
+    if options.unpacked_api:
+        lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
+        passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
+        if uses_arena(program):
+            passed.append("global_workspace")
+        return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]
+    return [*lines, *_append_pool(program, tensors), *_call_main(prefix), "}", ""]
+
+
+def _append_pool(program: Program, tensors: list[Buffer]) -> list[str]:
+    """The arguments again, and the workspace as one more tensor."""
+    count = len(tensors) + (1 if uses_arena(program) else 0)
+    lines = [f"  TVMValue values[{max(count, 1)}];"]
+    if uses_arena(program):
+        lines.append("  DLTensor pool;")
+    if tensors:
+        lines.append(f"  for (int i = 0; i < {len(tensors)}; ++i) values[i] = args[i];")
+    if uses_arena(program):
+        lines += [
+            "  pool.data = global_workspace;",
+            f"  values[{len(tensors)}].v_handle = &pool;",
+        ]
+    return lines
+
+
+def _call_main(prefix: str) -> list[str]:
+    passed = ["values", "type_codes", "num_args", "out_ret_value", "out_ret_tcode"]
+    return wrap(f"return {prefix}___tvm_main__", [*passed, "resource_handle"], ";", 1)
+
+
+def _checks(pairs) -> list[str]:
+    return [
+        f"  if (misplaced({pointer}, {buffer.dtype.itemsize}))"
+        " return kTvmErrorFunctionCallInvalidArg;"
+        for buffer, pointer in pairs
+    ]
+
+
+def _plain_run(program: Program, prefix: str, options) -> list[str]:
+    tag = prefix.lower()
+    parameters = [f"struct {tag}_inputs *inputs", f"struct {tag}_outputs *outputs"]
+    given = [*(["inputs"] if program.inputs else []), *(["outputs"] if program.outputs else [])]
+    if options.pool:
+        parameters.append(f"struct {tag}_workspace_pools *workspace_pools")
+        if uses_arena(program):
+            given.append("workspace_pools")
+    pointers = [f"inputs->{t.member}" for t in input_tensors(program)]
+    pointers += [f"outputs->{t.member}" for t in output_tensors(program)]
+    pairs = list(zip(_tensors(program), pointers))
+    lines = wrap(f"int32_t {prefix}_run", parameters, " {")
+    names = [p.rpartition("*")[2] for p in parameters]
+    lines += [f"  (void){name};" for name in names if name not in given]
+    if given:
+        test = " || ".join(f"{name} == NULL" for name in given)
+        lines.append(f"  if ({test}) return kTvmErrorFunctionCallInvalidArg;")
+    lines += _checks(pairs)
+    passed = [_cast(b, p) for b, p in pairs]
+    if uses_arena(program):
+        passed.append("global_workspace")
+        if options.pool:
+            passed[-1] = f"(uint8_t *)workspace_pools->{options.pool}"
+            lines += [
+                f"  if (misplaced(workspace_pools->{options.pool}, 16))"
+                " return kTvmErrorFunctionCallInvalidArg;"
+            ]
+    return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]

@@ -1,0 +1,75 @@
+"""What an archive of a firmware network needs to build by itself: headers and a Makefile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from tvmrt.libinfo import find_include_path
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+COMPILERS = {"cortex": "arm-none-eabi-gcc", "riscv32": "riscv64-unknown-elf-gcc"}
+
+
+def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
+    """The package's headers that C texts include, and those that these include, by their path
+    below the include folder."""
+    root = Path(find_include_path()[0])
+    found: dict[str, str] = {}
+    waiting = [(name, Path()) for text in texts for name in _INCLUDE.findall(text)]
+    while waiting:
+        name, folder = waiting.pop()
+        for path in (folder / name, Path(name)):
+            if str(path) in found:
+                break
+            if (root / path).is_file():
+                found[str(path)] = text = (root / path).read_text()
+                waiting += [(inner, path.parent) for inner in _INCLUDE.findall(text)]
+                break
+    return found
+
+
+def compiler_of(target: str) -> str:
+    """The command of the C compiler that is usual for a target."""
+    for start, command in COMPILERS.items():
+        if target.startswith(start):
+            return command
+    return "cc"
+
+
+def makefile(library) -> str:
+    """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for."""
+    name = library.module_name or "network"
+    compiler = compiler_of(library.target.name)
+    archiver = compiler[: -len("gcc")] + "ar" if compiler.endswith("gcc") else "ar"
+    flags = " ".join(library.target.flags)
+    return f"""\
+# Makes lib{name}.a of the network. Another compiler or other options: make CC=... CFLAGS=...
+# A program that links it includes codegen/host/include/ and runtime/include/.
+ifeq ($(origin CC),default)
+CC = {compiler}
+endif
+ifeq ($(origin AR),default)
+AR = {archiver}
+endif
+CFLAGS ?= -Os -ffunction-sections -fdata-sections
+TARGET_FLAGS ?= {flags}
+
+sources := $(wildcard codegen/host/src/*.c)
+objects := $(sources:.c=.o)
+headers := $(wildcard codegen/host/include/*.h)
+
+lib{name}.a: $(objects)
+\trm -f $@
+\t$(AR) rcs $@ $^
+
+%.o: %.c $(headers)
+\t$(CC) -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include -c $< -o $@
+
+clean:
+\trm -f lib{name}.a $(objects)
+
+.PHONY: clean
+"""

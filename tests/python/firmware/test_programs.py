@@ -1,0 +1,121 @@
+"""Firmware C of whole networks, run in programs on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+from firmware_program import DIGITS, build, program_text, run
+
+import tvmrt
+
+INTERFACES = [
+    pytest.param({"interface_api": "c", "unpacked_api": True}, id="c-unpacked"),
+    pytest.param({"interface_api": "packed", "unpacked_api": True}, id="packed-unpacked"),
+    pytest.param({"interface_api": "packed"}, id="packed-packed"),
+    pytest.param(
+        {"interface_api": "c", "unpacked_api": True, "pools": {"sram": 1 << 16}}, id="c-pool"
+    ),
+]
+
+
+def export(path, folder, name="digits", target="cortex-m4", **options):
+    library = tvmrt.compile(path, target=target, runtime="crt", executor="aot",
+                            module_name=name, **options)  # fmt: skip
+    library.export(folder)
+    return library
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "host"])
+@pytest.mark.parametrize("options", INTERFACES)
+def test_gives_what_onnxruntime_gives(digits, images, golden, tmp_path, options, target):
+    export(digits, tmp_path / "out", target=target, **options)
+    text = program_text(["digits"], options["interface_api"], "pools" in options)
+    (tmp_path / "main.c").write_text(text)
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    program = build(tmp_path, sources, [tmp_path / "out"])
+    np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("interface", ["c", "packed"])
+def test_two_networks_live_in_one_program(images, golden, tmp_path, interface):
+    paths = {"a": DIGITS / "digits_f32.onnx", "b": DIGITS / "digits_int8.onnx"}
+    options = {"interface_api": interface, "unpacked_api": interface == "c"}
+    for name, path in paths.items():
+        export(path, tmp_path / "out", name, **options)
+    (tmp_path / "main.c").write_text(program_text(["a", "b"], interface))
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    found = run(build(tmp_path, sources, [tmp_path / "out"]), images, 20)
+    expected = np.hstack([golden(path) for path in paths.values()])
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+def test_the_archive_makes_a_library(digits, images, golden, tmp_path):
+    export(digits, tmp_path / "net.tar", interface_api="c", unpacked_api=True, target="host")
+    with tarfile.open(tmp_path / "net.tar") as tar:
+        tar.extractall(tmp_path / "net", filter="data")
+    subprocess.run(["make", "-s", "CC=cc", "AR=ar"], cwd=tmp_path / "net", check=True)
+    (tmp_path / "main.c").write_text(program_text(["digits"], "c"))
+    library = tmp_path / "net" / "libdigits.a"
+    includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
+    program = build(tmp_path, [tmp_path / "main.c", library], includes)
+    np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
+
+
+BAD_CALLS = """\
+#include <stddef.h>
+#include <tvm/runtime/crt/error_codes.h>
+#include <tvmgen_digits.h>
+
+static double tensors[64];
+
+int main(void) {
+  struct tvmgen_digits_inputs in = {tensors};
+  struct tvmgen_digits_outputs out = {NULL};
+  if (tvmgen_digits_run(NULL, &out) != kTvmErrorFunctionCallInvalidArg) return 1;
+  if (tvmgen_digits_run(&in, NULL) != kTvmErrorFunctionCallInvalidArg) return 2;
+  if (tvmgen_digits_run(&in, &out) != kTvmErrorFunctionCallInvalidArg) return 3;
+  out.output = (char *)tensors + 1;
+  if (tvmgen_digits_run(&in, &out) != kTvmErrorFunctionCallInvalidArg) return 4;
+  out.output = tensors;
+  in.image = NULL;
+  if (tvmgen_digits_run(&in, &out) != kTvmErrorFunctionCallInvalidArg) return 5;
+  return 0;
+}
+"""
+
+BAD_PACKED_CALLS = """\
+#include <tvm/runtime/crt/error_codes.h>
+#include <tvmgen_digits.h>
+
+int main(void) {
+  DLTensor tensors[2];
+  TVMValue args[2], result;
+  int codes[3] = {7, 7, 0}, code = kTVMNullptr;
+  tensors[0].data = tensors[1].data = NULL;
+  args[0].v_handle = &tensors[0];
+  args[1].v_handle = NULL;
+  if (tvmgen_digits_run(args, codes, 1, &result, &code, NULL) !=
+      kTvmErrorFunctionCallNumArguments) return 1;
+  if (tvmgen_digits_run(args, codes, 2, &result, &code, NULL) !=
+      kTvmErrorFunctionCallInvalidArg) return 2;
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        pytest.param({"interface_api": "c", "unpacked_api": True}, BAD_CALLS, id="c"),
+        pytest.param({"interface_api": "packed"}, BAD_PACKED_CALLS, id="packed"),
+    ],
+)
+def test_bad_calls_get_a_code(tmp_path, options, text):
+    export(DIGITS / "digits_f32.onnx", tmp_path / "out", **options)
+    (tmp_path / "main.c").write_text(text)
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    program = build(tmp_path, sources, [tmp_path / "out"])
+    assert subprocess.run([program], check=False).returncode == 0
