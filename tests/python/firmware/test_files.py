@@ -1,0 +1,235 @@
+"""The files of a firmware network: header, symbols, what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+from firmware_program import DIGITS, STRICT, build
+from onnx import helper
+from onnx_graph import model
+
+import tvmrt
+from tvmrt.error import UnsupportedError
+from tvmrt.libinfo import find_include_path
+
+C = {"interface_api": "c", "unpacked_api": True}
+FLOAT = np.zeros((1, 3), np.float32)
+
+
+def add_network(first: str = "in/a:0", second: str = "b", output: str = "sum"):
+    """A sum of two inputs and its sign, so that there are several tensors."""
+    nodes = [
+        helper.make_node("Add", [first, second], [output], "add"),
+        helper.make_node("Neg", [output], ["negated"], "neg"),
+    ]
+    return model(nodes, {first: FLOAT, second: FLOAT}, [output, "negated"])
+
+
+def files_of(network, folder, **options):
+    library = tvmrt.compile(network, target="cortex-m4", **options)
+    library.export(folder)
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+HEADER = """\
+#ifndef TVMGEN_NET_H_
+#define TVMGEN_NET_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TVMGEN_NET_IN_A_0_SIZE 12
+#define TVMGEN_NET_B_SIZE 12
+#define TVMGEN_NET_OUTPUT0_SIZE 12
+#define TVMGEN_NET_OUTPUT1_SIZE 12
+
+struct tvmgen_net_inputs {
+  void *in_a_0;
+  void *b;
+};
+
+struct tvmgen_net_outputs {
+  void *output0;
+  void *output1;
+};
+
+int32_t tvmgen_net_run(
+    struct tvmgen_net_inputs *inputs,
+    struct tvmgen_net_outputs *outputs);
+
+#define TVMGEN_NET_WORKSPACE_SIZE 0
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+"""
+
+
+def without_comments(text: str) -> str:
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    lines = [line.rstrip() for line in text.splitlines()]
+    return re.sub(r"\n{2,}", "\n", "\n".join(lines)).strip()
+
+
+def test_the_header_has_the_classic_parts_in_order(tmp_path):
+    text = files_of(add_network(), tmp_path / "out", module_name="net", **C)["tvmgen_net.h"]
+    found, expected = without_comments(text), without_comments(HEADER)
+    found = re.sub(r"WORKSPACE_SIZE \d+", "WORKSPACE_SIZE 0", found)
+    assert found == expected
+
+
+def test_a_lent_pool_is_a_struct_with_its_size(tmp_path):
+    path = DIGITS / "digits_f32.onnx"
+    options = {**C, "module_name": "net", "pools": {"sram": 1 << 16}}
+    files = files_of(path, tmp_path / "out", **options)
+    header = without_comments(files["tvmgen_net.h"])
+    size = int(re.search(r"TVMGEN_NET_SRAM_WORKSPACE_POOL_SIZE (\d+)", header)[1])
+    assert size == tvmrt.compile(path, target="cortex-m4", **C).summary.arena_bytes
+    assert "struct tvmgen_net_workspace_pools {\n  void *sram;\n};" in header
+    assert "global_workspace[" not in files["tvmgen_net_lib0.c"]
+    exact = {**options, "pools": {"sram": size}}
+    tvmrt.compile(path, target="cortex-m4", **exact)
+    with pytest.raises(ValueError, match=r"pool sram of \d+ bytes is 1 bytes too small"):
+        tvmrt.compile(path, target="cortex-m4", **{**options, "pools": {"sram": size - 1}})
+
+
+def test_a_mixed_case_module_name_agrees_between_header_and_source(tmp_path):
+    files = files_of(add_network(), tmp_path / "out", module_name="KwsNet", **C)
+    header = files["tvmgen_kwsnet.h"]
+    assert "struct tvmgen_kwsnet_inputs {" in header
+    assert "int32_t tvmgen_KwsNet_run(" in header
+    assert "int32_t tvmgen_KwsNet_run(" in files["tvmgen_KwsNet_lib0.c"]
+
+
+@pytest.mark.parametrize("name", ["run", "__tvm_main__", "get_c_metadata", "w_x", "global"])
+@pytest.mark.parametrize("options", [C, {}], ids=["c", "packed"])
+def test_layers_may_have_the_names_of_entries(tmp_path, name, options):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name),
+        helper.make_node("Relu", ["h"], ["y"], f"{name}_2"),
+        helper.make_node("Softmax", ["y"], ["z"], "workspace"),
+    ]
+    weights = {"w": np.eye(3, dtype=np.float32) * 2}
+    files_of(model(nodes, {"x": FLOAT}, ["z"], weights), tmp_path / "out", **options)
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    build(tmp_path, sources, [tmp_path / "out"])
+
+
+@pytest.mark.parametrize(
+    "names, match",
+    [
+        pytest.param(
+            ("a.b", "a/b"), "input a.b and input a/b both become .*_A_B_SIZE", id="inputs"
+        ),
+        pytest.param(("x", "X"), "both become .*_X_SIZE", id="case"),
+        pytest.param(("output0", "b"), "input output0 and output sum both become", id="output"),
+        pytest.param(("workspace", "b"), "the size of the workspace and input", id="workspace"),
+    ],
+)
+def test_names_that_become_one_are_refused(names, match):
+    with pytest.raises(ValueError, match=match):
+        tvmrt.compile(add_network(*names), target="cortex-m4", **C)
+
+
+@pytest.mark.parametrize("name", ["class", "int", "2nd", "a b", "größe", "end */ x"])
+def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
+    files_of(add_network(name), tmp_path / "out", module_name="net", **C)
+    for compiler, language in (("cc", "c"), ("c++", "c++")):
+        if shutil.which(compiler) is None:
+            continue
+        command = [compiler, "-x", language, "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+        subprocess.run([*command, tmp_path / "out" / "tvmgen_net.h"], check=True)
+
+
+@pytest.mark.parametrize(
+    "options, error, match",
+    [
+        pytest.param(
+            {"runtime": "crt", "executor": "aot", "interface_api": "c"},
+            ValueError, "interface-api c passes raw pointers; it needs unpacked-api", id="c-packed",
+        ),
+        pytest.param(
+            {"runtime": "host", "executor": "aot", **C},
+            ValueError, "packed functions only", id="host-c",
+        ),
+        pytest.param(
+            {"runtime": "host", "executor": "aot", "unpacked_api": True},
+            ValueError, "packed functions only", id="host-unpacked",
+        ),
+        pytest.param(
+            {"runtime": "crt", "executor": "graph"},
+            UnsupportedError, "runs no graphs; choose executor aot", id="graph",
+        ),
+        pytest.param(
+            {"runtime": "crt", "executor": "aot", "params": "file"},
+            UnsupportedError, "choose params flash", id="file",
+        ),
+        pytest.param(
+            {"target": "cortex-m4", "pools": {"a": 1 << 20}},
+            ValueError, "need runtime crt and interface-api c", id="packed-pool",
+        ),
+        pytest.param(
+            {"target": "cortex-m4", "pools": {"a": 1, "b": 1}, **C},
+            UnsupportedError, "there is one arena", id="pools",
+        ),
+        pytest.param(
+            {"target": "cortex-m4", "pools": {"a-b": 1}, **C},
+            ValueError, "pool name 'a-b' is no C identifier", id="pool-name",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_the_reason(options, error, match):
+    with pytest.raises(error, match=match):
+        tvmrt.compile(add_network(), **options)
+
+
+def test_shared_libraries_are_refused(tmp_path):
+    library = tvmrt.compile(add_network(), executor="aot", runtime="crt")
+    with pytest.raises(ValueError, match=r"export to a folder or \.tar"):
+        library.export(tmp_path / "net.so")
+
+
+def test_a_board_needs_no_other_option(tmp_path):
+    tvmrt.compile(DIGITS / "digits_int8.onnx", target="cortex-m4").export(tmp_path / "net.tar")
+    with tarfile.open(tmp_path / "net.tar") as tar:
+        names = tar.getnames()
+        metadata = json.load(tar.extractfile("./metadata.json"))
+    assert "./Makefile" in names
+    assert "./codegen/host/include/tvmgen_default.h" in names
+    assert "./runtime/include/tvm/runtime/kernels/conv_i8.h" in names
+    module = metadata["modules"]["default"]
+    assert module["executors"] == ["aot"]
+    assert module["memory"]["functions"]["main"][0]["constants_size_bytes"] > 0
+
+
+ALLOWED = {"memcpy", "memset", "memmove", "memcmp", "expf", "floorf", "sqrtf", "rintf", "lrintf"}
+
+
+@pytest.mark.parametrize("options", [C, {"unpacked_api": True}, {}], ids=["c", "mixed", "packed"])
+@pytest.mark.parametrize("name", ["f32", "int8"])
+def test_the_objects_need_nothing_but_memory_and_math_functions(tmp_path, name, options):
+    files_of(DIGITS / f"digits_{name}.onnx", tmp_path / "out", module_name="net", **options)
+    sources = sorted((tmp_path / "out").glob("*.c"))
+    flags = [f"-I{path}" for path in find_include_path()]
+    subprocess.run(["cc", *STRICT, *flags, "-c", *sources], cwd=tmp_path, check=True)
+    subprocess.run(["ld", "-r", *tmp_path.glob("*.o"), "-o", "net.all"], cwd=tmp_path, check=True)
+    done = subprocess.run(
+        ["nm", "-u", "net.all"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert set(re.findall(r"U (\S+)", done.stdout)) - {"_GLOBAL_OFFSET_TABLE_"} <= ALLOWED
+    sections = subprocess.run(
+        ["objdump", "-h", "net.all"], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    assert ".rodata.tvm" in sections and ".bss.noinit.tvm" in sections
