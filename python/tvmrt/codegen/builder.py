@@ -37,7 +37,6 @@ from .naming import Namer
 from .target import Target
 from .writer import FunctionWriter, Weights
 
-
 MAX_ELEMENTS = (1 << 31) - 1
 
 
@@ -324,7 +323,7 @@ def _join(program: Program, copy: Step) -> bool:
     source, target = copy.reads[0], copy.writes[0]
     if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
         return False
-    if source.buffer is target.buffer or not source.covers_buffer():
+    if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
     moved = {}
     touching = [s for s in program.steps if any(a.buffer is source.buffer for a in s.accesses())]

@@ -173,6 +173,7 @@ def choose_tiles(
         cache.
     """
     rows = (row_pixels,) if isinstance(row_pixels, int) else tuple(row_pixels)
+    rows = tuple(max(row, 1) for row in rows)  # a network without rows is compiled as if it had one
     aliases = (x_stride or window) * 4 % 4096 == 0
     wide = 7 if aliases else 14
     lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]

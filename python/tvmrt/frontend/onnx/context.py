@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 HALF = ("float16", "bfloat16")
 
 
+# Elements of a table that an importer writes out, such as the places of a resized axis.
+MAX_TABLE = 1 << 28
+
+
+def table_size(count: int, what: str) -> int:
+    """The count, if so many elements can be written out; ValueError names `what` otherwise."""
+    if count > MAX_TABLE:
+        raise ValueError(f"{what} has {count} elements; at most {MAX_TABLE} are written out")
+    return count
+
+
 def in_float32(array: np.ndarray) -> np.ndarray:
     """The array, half precision widened."""
     return array.astype(np.float32) if array.dtype.name in HALF else array
@@ -98,7 +109,10 @@ class NodeContext:
         value = self.attr(name)
         if value is None:
             return self.ints_of(index, name)
-        return list(value) if isinstance(value, list) else [value]
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(v, int) for v in values):
+            raise ValueError(f"{name} must be whole numbers, not {value}")
+        return list(values)
 
     def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
         """Add an IR node with one output, named after this node."""

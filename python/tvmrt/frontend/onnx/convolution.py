@@ -36,7 +36,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
     strides = spatial_ints(ctx, "strides", rank, 1)
     dilations = spatial_ints(ctx, "dilations", rank, 1)
     pads = ctx.attr("pads") or [0] * 2 * rank
-    if min(strides) < 1 or min(dilations) < 1 or len(pads) != 2 * rank:
+    if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
         raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
     before, after = tuple(pads[:rank]), tuple(pads[rank:])
     mode = ctx.attr("auto_pad", "NOTSET")
@@ -172,6 +172,8 @@ def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence
     dilations = spatial_ints(ctx, "dilations", rank, 1)
     extra = spatial_ints(ctx, "output_padding", rank, 0)
     pads = ctx.attr("pads") or [0] * 2 * rank
+    if min(strides, default=1) < 1 or min(dilations, default=1) < 1 or len(pads) != 2 * rank:
+        raise ValueError(f"strides {strides}, dilations {dilations}, pads {pads} make no window")
     mode, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
     full = [
         s * (n - 1) + e + (k - 1) * d + 1

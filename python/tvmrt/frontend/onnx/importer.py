@@ -13,9 +13,21 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
 
 from . import fallback
+from .attributes import check_attributes
 from .context import HALF, NodeContext, in_float32
 from .model_file import load_model, opsets
 from .registry import find
+
+# What an importer raises over numbers that contradict each other; the node's name is what helps.
+_STUMBLES = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    StopIteration,
+    MemoryError,
+)
 
 
 def import_model(
@@ -41,6 +53,7 @@ class GraphImporter:
         self.folder = folder
         self.shapes = shapes
         self.opsets = opsets(model)
+        self.open_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.graph = Graph(model.graph.name or "graph")
         self.builder = Builder(self.graph)
@@ -54,7 +67,7 @@ class GraphImporter:
         self.import_nodes(proto.node, scope)
         self._raise_problems()
         for info in proto.output:
-            if info.name not in scope:
+            if scope.get(info.name) is None:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
             self.graph.outputs.append(self._declared(info, scope[info.name]))
             self.graph.output_names.append(info.name)
@@ -62,7 +75,7 @@ class GraphImporter:
 
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
         """An output in the half precision that the network declares."""
-        name = np.dtype(helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type or 1)).name
+        name = _element_name(info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT)
         if name not in HALF or value.dtype.name == name:
             return value
         self.builder.sources, self.builder.guard = (info.name,), None
@@ -143,9 +156,11 @@ class GraphImporter:
             )
         if any(d < 0 for d in given):
             raise ValueError(f"input {info.name}: shape {list(given)} has a negative extent")
-        name = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        name = _element_name(tensor.elem_type)
         if name not in DTYPES:
-            raise UnsupportedError(f"input {info.name} has element type {name}, not supported")
+            raise UnsupportedError(
+                f"input {info.name} has element type {name}; it is not supported"
+            )
         return TensorType(given, DTYPES[name])
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
@@ -204,6 +219,7 @@ class GraphImporter:
         importer = find(node.domain, node.op_type)
         count = len(self.graph.nodes)
         try:
+            check_attributes(node, opset)
             if importer is not None:
                 result = importer(context)
                 outputs = result if isinstance(result, list) else [result]
@@ -223,8 +239,9 @@ class GraphImporter:
                 return folded
             self.problems.append(f"{name} ({_qualified(node)}: {problem})")
             return failed
-        except (ValueError, TypeError, IndexError, KeyError) as problem:
-            raise ValueError(f"node {name} ({_qualified(node)}): {problem}") from problem
+        except _STUMBLES as problem:
+            why = str(problem) or type(problem).__name__
+            raise ValueError(f"node {name} ({_qualified(node)}): {why}") from problem
         if outputs is None:
             self.problems.append(f"{name} ({_qualified(node)} is not a known operator)")
             return failed
@@ -232,6 +249,9 @@ class GraphImporter:
 
     def _inline(self, function: onnx.FunctionProto, node, inputs) -> list[Value | None]:
         """The body of a function that the model itself defines, in place of its call."""
+        key = (function.domain, function.name)
+        if key in self.open_functions:
+            raise ValueError(f"the function {function.name} calls itself")
         given = {a.name: a for a in node.attribute}
         given.update({a.name: a for a in function.attribute_proto if a.name not in given})
         scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
@@ -249,8 +269,18 @@ class GraphImporter:
                     bound.CopyFrom(given[attribute.ref_attr_name])
                     bound.name = attribute.name
             nodes.append(copy)
+        self.open_functions.append(key)
         self.import_nodes(nodes, scope)
+        self.open_functions.pop()
         return [scope.get(key) for key in function.output]
+
+
+def _element_name(element_type: int) -> str:
+    """numpy's name of an ONNX element type, or "<number>, which ONNX does not define"."""
+    try:
+        return np.dtype(helper.tensor_dtype_to_np_dtype(element_type)).name
+    except KeyError:
+        return f"{element_type}, which ONNX does not define"
 
 
 def _qualified(node: onnx.NodeProto) -> str:

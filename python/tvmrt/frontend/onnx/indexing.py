@@ -10,7 +10,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import VIEW, Value, get_op
 from tvmrt.ir.op import normalize_axis
 
-from .context import NodeContext
+from .context import NodeContext, table_size
 from .registry import onnx_op
 
 
@@ -169,6 +169,7 @@ def one_hot(ctx: NodeContext) -> Value:
     """``on`` where an index equals the place along the new axis; indices outside give ``off``."""
     indices = ctx.cast(ctx.required(0), "int64")
     (depth,) = ctx.ints_of(1, "the depth")
+    table_size(depth, "the depth")
     values = ctx.required(2)
     rank = len(indices.shape) + 1
     axis = normalize_axis(ctx.attr("axis", -1), rank)

@@ -11,7 +11,7 @@ import numpy as np
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
-from .context import NodeContext
+from .context import NodeContext, table_size
 from .registry import onnx_op
 
 
@@ -136,7 +136,7 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
 def source_positions(row: Axis, coordinates: str) -> np.ndarray:
     """The place in the input of each output element, in float32 as runtimes compute it."""
     one, half = np.float32(1), np.float32(0.5)
-    at = np.arange(row.out, dtype=np.float32)
+    at = np.arange(table_size(row.out, "a resized axis"), dtype=np.float32)
     extent, scale = np.float32(row.extent), row.scale
     if coordinates == "asymmetric":
         return at / scale

@@ -10,7 +10,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value, broadcast
 from tvmrt.ir.op import normalize_axis
 
-from .context import NodeContext
+from .context import NodeContext, table_size
 from .elementwise import element_type
 from .registry import onnx_op
 
@@ -47,10 +47,12 @@ def constant_of_shape(ctx: NodeContext) -> Value:
 @onnx_op("Range")
 def range_(ctx: NodeContext) -> Value:
     names = ("start", "limit", "delta")
+    if any(ctx.input(i) is None for i in range(len(names))):
+        raise ValueError("start, limit or delta is missing")
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
-    if delta == 0:
-        raise ValueError("delta is 0; the range has no end")
-    count = max(int(np.ceil((limit - start) / delta)), 0)
+    if delta == 0 or not np.isfinite((start, limit, delta)).all():
+        raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
+    count = table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
 
@@ -128,9 +130,16 @@ def transpose(ctx: NodeContext) -> Value:
     return ctx.transpose(x, ctx.attr("perm", list(range(len(x.shape)))[::-1]))
 
 
+def _block_size(ctx: NodeContext) -> int:
+    block = ctx.attr("blocksize")
+    if block < 1:
+        raise ValueError(f"a block of {block} x {block} is no block")
+    return block
+
+
 @onnx_op("DepthToSpace")
 def depth_to_space(ctx: NodeContext) -> Value:
-    x, block = ctx.required(0), ctx.attr("blocksize")
+    x, block = ctx.required(0), _block_size(ctx)
     n, c, h, w = x.shape
     if c % (block * block):
         raise ValueError(f"{c} channels are no multiple of the block's {block} x {block}")
@@ -145,7 +154,7 @@ def depth_to_space(ctx: NodeContext) -> Value:
 
 @onnx_op("SpaceToDepth")
 def space_to_depth(ctx: NodeContext) -> Value:
-    x, block = ctx.required(0), ctx.attr("blocksize")
+    x, block = ctx.required(0), _block_size(ctx)
     n, c, h, w = x.shape
     if h % block or w % block:
         raise ValueError(f"{h} x {w} pixels are no multiple of the block's {block} x {block}")

@@ -1,0 +1,46 @@
+"""Networks whose tensors have no elements compile and run."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx_graph import model
+from small_network import small_network
+
+import tvmrt
+from tvmrt.contrib import graph_executor
+
+
+def no_images() -> onnx.ModelProto:
+    network = small_network()
+    for value in (network.graph.input[0], network.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_value = 0
+    return network
+
+
+def no_rows() -> onnx.ModelProto:
+    """Two halves whose memory could lie in that of what joins them."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Softmax", ["x"], ["b"]),
+        helper.make_node("Concat", ["a", "b"], ["c"], axis=1),
+        helper.make_node("ReduceSum", ["c", "rows"], ["y"], keepdims=0),
+    ]
+    weights = {"w": np.ones((3, 4), np.float32), "rows": np.array([0], np.int64)}
+    return model(nodes, {"x": np.zeros((0, 3), np.float32)}, ["y"], weights)
+
+
+@pytest.mark.parametrize("network", [no_images(), no_rows()], ids=["no_images", "no_rows"])
+def test_network_without_elements_runs(network, tmp_path):
+    x = network.graph.input[0]
+    shape = [d.dim_value for d in x.type.tensor_type.shape.dim]
+    session = onnxruntime.InferenceSession(network.SerializeToString())
+    (expected,) = session.run(None, {"x": np.zeros(shape, np.float32)})
+    tvmrt.compile(network).export_library(tmp_path / "empty.so")
+    factory = tvmrt.runtime.load_module(tmp_path / "empty.so")
+    executor = graph_executor.GraphModule(factory["default"](tvmrt.cpu()))
+    executor.run(x=np.zeros(shape, np.float32))
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)

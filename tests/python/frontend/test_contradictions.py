@@ -1,0 +1,126 @@
+"""Models that contradict themselves: each is refused by a sentence that names the node."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_graph import model
+
+import tvmrt
+
+IMAGE = np.zeros((1, 4, 4, 4), np.float32)
+ROWS = np.zeros((2, 3), np.float32)
+LARGE = 2**31
+
+
+def node(op: str, inputs: list[str], **attrs) -> onnx.NodeProto:
+    return helper.make_node(op, inputs, ["y"], "bad", **attrs)
+
+
+def without(found: onnx.NodeProto, name: str) -> onnx.NodeProto:
+    """The node without one of its attributes."""
+    kept = [a for a in found.attribute if a.name != name]
+    del found.attribute[:]
+    found.attribute.extend(kept)
+    return found
+
+
+def branch() -> onnx.GraphProto:
+    value = helper.make_tensor_value_info("b", TensorProto.FLOAT, [2, 3])
+    return helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "branch", [], [value])
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+CASES = {
+    "Einsum without equation": (node("Einsum", ["x"]), ROWS, {}, "equation is missing"),
+    "If without then": (
+        without(node("If", ["c"], then_branch=branch(), else_branch=branch()), "then_branch"),
+        ROWS,
+        {"c": np.array(True)},
+        "then_branch is missing",
+    ),
+    "Loop without body": (node("Loop", ["n", ""]), ROWS, {"n": ints(2)}, "body is missing"),
+    "axis as text": (node("Softmax", ["x"], axis="last"), ROWS, {}, "axis is no int"),
+    "axes as fractions": (node("ReduceSum", ["x"], axes=[0.5]), ROWS, {}, "whole numbers"),
+    "Range without delta": (
+        node("Range", ["a", "b", ""]),
+        ROWS,
+        {"a": np.array(0), "b": np.array(5)},
+        "delta is missing",
+    ),
+    "Range without end": (
+        node("Range", ["a", "b", "d"]),
+        ROWS,
+        {"a": np.float32(0), "b": np.float32(np.inf), "d": np.float32(1)},
+        "has no end",
+    ),
+    "Range of billions": (
+        node("Range", ["a", "b", "d"]),
+        ROWS,
+        {"a": np.array(0), "b": np.array(LARGE), "d": np.array(1)},
+        "2147483648 elements",
+    ),
+    "DepthToSpace of nothing": (node("DepthToSpace", ["x"], blocksize=0), IMAGE, {}, "0 x 0"),
+    "SpaceToDepth of nothing": (node("SpaceToDepth", ["x"], blocksize=0), IMAGE, {}, "0 x 0"),
+    "ConvTranspose of stride 0": (
+        node("ConvTranspose", ["x", "w"], strides=[2, 0]),
+        IMAGE,
+        {"w": np.zeros((4, 2, 2, 2), np.float32)},
+        r"strides \(2, 0\)",
+    ),
+    "Resize to billions": (
+        node("Resize", ["x", "", "", "s"], mode="linear"),
+        IMAGE,
+        {"s": ints(1, 4, 4, LARGE)},
+        "2147483648 elements",
+    ),
+    "OneHot of billions": (
+        node("OneHot", ["i", "d", "v"]),
+        ROWS,
+        {"i": ints(1), "d": ints(LARGE), "v": np.array([0, 1], np.float32)},
+        "2147483648 elements",
+    ),
+    "GRU without weights": (
+        node("GRU", ["x", "", "r"], hidden_size=1),
+        np.zeros((2, 1, 3), np.float32),
+        {"r": np.zeros((1, 3, 1), np.float32)},
+        "input 1 is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_node_is_refused_by_name(case):
+    bad, x, weights, match = CASES[case]
+    with pytest.raises(ValueError, match=f"node bad .*{match}"):
+        tvmrt.compile(model([bad], {"x": x}, ["y"], weights))
+
+
+def test_function_that_calls_itself_is_refused():
+    network = model([node("Again", ["x"], domain="own")], {"x": ROWS}, ["y"], domains=["own"])
+    body = [helper.make_node("Again", ["a"], ["b"], "inner", domain="own")]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    network.functions.append(helper.make_function("own", "Again", ["a"], ["b"], body, opsets))
+    with pytest.raises(ValueError, match="the function Again calls itself"):
+        tvmrt.compile(network)
+
+
+@pytest.mark.parametrize("element_type", [0, 99])
+def test_input_of_no_element_type_is_refused(element_type):
+    network = model([node("Relu", ["x"])], {"x": ROWS}, ["y"])
+    network.graph.input[0].type.tensor_type.elem_type = element_type
+    with pytest.raises(tvmrt.error.UnsupportedError, match=f"input x has .* {element_type}, which"):
+        tvmrt.compile(network)
+
+
+def test_output_that_is_left_out_is_refused():
+    left_out = helper.make_node("Dropout", ["x"], ["y", ""])
+    network = model([left_out], {"x": ROWS}, ["y"])
+    network.graph.output[0].name = ""
+    with pytest.raises(ValueError, match="is made by no node"):
+        tvmrt.compile(network)
