@@ -10,7 +10,11 @@ from tvmrt.libinfo import find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
-COMPILERS = {"cortex": "arm-none-eabi-gcc", "riscv32": "riscv64-unknown-elf-gcc"}
+# The compiler's command and the archiver's; the RISC-V one has its C library by that option.
+TOOLS = {
+    "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
+    "riscv32": ("riscv64-unknown-elf-gcc --specs=picolibc.specs", "riscv64-unknown-elf-ar"),
+}
 
 
 def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
@@ -31,19 +35,18 @@ def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def compiler_of(target: str) -> str:
-    """The command of the C compiler that is usual for a target."""
-    for start, command in COMPILERS.items():
+def tools_of(target: str) -> tuple[str, str]:
+    """The commands of the C compiler and archiver that are usual for a target."""
+    for start, commands in TOOLS.items():
         if target.startswith(start):
-            return command
-    return "cc"
+            return commands
+    return "cc", "ar"
 
 
 def makefile(library) -> str:
     """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for."""
     name = library.module_name or "network"
-    compiler = compiler_of(library.target.name)
-    archiver = compiler[: -len("gcc")] + "ar" if compiler.endswith("gcc") else "ar"
+    compiler, archiver = tools_of(library.target.name)
     flags = " ".join(library.target.flags)
     return f"""\
 # Makes lib{name}.a of the network. Another compiler or other options: make CC=... CFLAGS=...

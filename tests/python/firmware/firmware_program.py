@@ -44,16 +44,23 @@ static struct tvmgen_{name}_workspace_pools *pools_of_{name}(void) {{
 
 MAIN = """\
 int main(void) {
-  while (fread(image, TVMGEN_%(upper)s_%(input)s_SIZE, 1, stdin) == 1) {
+  FILE *in = %(source)s, *out = %(sink)s;
+  if (in == NULL || out == NULL) return 1;
+  while (fread(image, TVMGEN_%(upper)s_IMAGE_SIZE, 1, in) == 1) {
 %(calls)s
   }
-  return 0;
+  return fclose(out) == 0 ? 0 : 4;
 }
 """
 
 
-def program_text(names: list[str], interface: str, pool: bool = False, image: str = "IMAGE") -> str:
-    """C text: every tensor from standard input through each network, results to standard output."""
+def program_text(
+    names: list[str], interface: str, pool: bool = False, files: tuple[str, str] | None = None
+) -> str:
+    """C text: every image of a file through each network, results to another one.
+
+    Without files, from standard input to standard output.
+    """
     parts = ["#include <stdint.h>", "#include <stdio.h>"]
     parts += [f"#include <tvmgen_{n}.h>" for n in names]
     parts += ["", "static uint64_t image[4096], result[4096];", ""]
@@ -66,10 +73,14 @@ def program_text(names: list[str], interface: str, pool: bool = False, image: st
         parts.append(template.format(name=n, pools=pools))
         calls += [
             f"    if (call_{n}(image, result) != 0) return 2;",
-            f"    if (fwrite(result, TVMGEN_{n.upper()}_OUTPUT_SIZE, 1, stdout) != 1) return 3;",
+            f"    if (fwrite(result, TVMGEN_{n.upper()}_OUTPUT_SIZE, 1, out) != 1) return 3;",
         ]
-    upper = names[0].upper()
-    return "\n".join(parts) + MAIN % {"upper": upper, "input": image, "calls": "\n".join(calls)}
+    source, sink = "stdin", "stdout"
+    if files is not None:
+        source, sink = f'fopen("{files[0]}", "rb")', f'fopen("{files[1]}", "wb")'
+    upper, lines = names[0].upper(), "\n".join(calls)
+    main = MAIN % {"upper": upper, "calls": lines, "source": source, "sink": sink}
+    return "\n".join(parts) + main
 
 
 def build(folder: Path, sources: list[Path], includes: list[Path], cc: str = "cc") -> Path:
