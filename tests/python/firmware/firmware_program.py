@@ -83,12 +83,14 @@ def program_text(
     return "\n".join(parts) + main
 
 
-def build(folder: Path, sources: list[Path], includes: list[Path], cc: str = "cc") -> Path:
+def build(
+    folder: Path, sources: list[Path], includes: list[Path], options: tuple[str, ...] = ()
+) -> Path:
     """Compile and link without a warning; the program's path."""
     flags = [f"-I{path}" for path in [*includes, *find_include_path()]]
     program = folder / "program"
     done = subprocess.run(
-        [cc, *STRICT, *flags, *map(str, sources), "-lm", "-o", str(program)],
+        ["cc", *STRICT, *options, *flags, *map(str, sources), "-lm", "-o", str(program)],
         capture_output=True,
         text=True,
         check=False,

@@ -37,6 +37,7 @@ def run(network, inputs: dict[str, np.ndarray], folder: Path, target: str, **opt
     )  # fmt: skip
     library.export(folder)
     flags = [f"-I{path}" for path in find_include_path()]
+    flags += library.target.flags if target == "native" else ()
     shared = folder / "net.so"
     sources = sorted(folder.glob("*.c"))
     subprocess.run(
@@ -98,7 +99,7 @@ def scratch_model():
     return model(nodes, inputs, outputs, weights), inputs
 
 
-@pytest.mark.parametrize("target", ["cortex-m4", "host"])
+@pytest.mark.parametrize("target", ["cortex-m4", "host", "native"])
 def test_kernels_find_their_scratch_in_the_workspace(target, tmp_path):
     runtime = pytest.importorskip("onnxruntime")
     network, inputs = scratch_model()
@@ -107,3 +108,23 @@ def test_kernels_find_their_scratch_in_the_workspace(target, tmp_path):
     found = run(network, inputs, tmp_path / "out", target)
     for name, expected in golden.items():
         np.testing.assert_allclose(found[name], expected, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "host", "native"])
+def test_a_product_of_computed_integers_packs_in_the_workspace(target, tmp_path):
+    rng = np.random.default_rng(5)
+    inputs = {
+        "a": rng.integers(0, 256, (2, 5, 19)).astype(np.uint8),
+        "b": rng.integers(-128, 128, (2, 19, 21)).astype(np.int8),
+    }
+    scales = {
+        "as": np.array(0.02, np.float32), "az": np.array(128, np.uint8),
+        "bs": np.array(0.03, np.float32), "bz": np.array(3, np.int8),
+        "ys": np.array(0.5, np.float32), "yz": np.array(-4, np.int8),
+    }  # fmt: skip
+    node = helper.make_node("QLinearMatMul", ["a", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"])
+    found = run(model([node], inputs, ["y"], scales), inputs, tmp_path / "out", target)
+    assert "tvmrt_matmul_i8_dynamic" in (tmp_path / "out" / "tvmgen_net_lib1.c").read_text()
+    sums = (inputs["a"].astype(np.int32) - 128) @ (inputs["b"].astype(np.int32) - 3)
+    expected = np.clip(np.rint(sums * (0.02 * 0.03 / 0.5)) - 4, -128, 127)
+    assert np.abs(found["y"] - expected).max() <= 1

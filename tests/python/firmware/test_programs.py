@@ -64,6 +64,18 @@ def test_the_archive_makes_a_library(digits, images, golden, tmp_path):
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
 
 
+SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.mark.parametrize("interface", ["c", "packed"])
+def test_sanitizers_find_nothing(digits, images, golden, tmp_path, interface):
+    export(digits, tmp_path / "out", interface_api=interface, unpacked_api=interface == "c")
+    (tmp_path / "main.c").write_text(program_text(["digits"], interface))
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    program = build(tmp_path, sources, [tmp_path / "out"], SANITIZERS)
+    np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
+
+
 BAD_CALLS = """\
 #include <stddef.h>
 #include <tvm/runtime/crt/error_codes.h>
