@@ -1,6 +1,6 @@
 """Calls from C to C: TVMFuncCall beside TVMFFIFunctionCall of apache-tvm-ffi, in turns in one process.
 
-    python tests/bench/bench_c_calls.py [--json]
+python tests/bench/bench_c_calls.py [--json]
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def main() -> None:
     if as_json:
         print(json.dumps(row))
         return
-    print(f"bare pointer {row['pointer_ns']:.2f} ns, TVMFuncCall {row['classic_ns']:.2f} ns,", end=" ")
+    print(
+        f"bare pointer {row['pointer_ns']:.2f} ns, TVMFuncCall {row['classic_ns']:.2f} ns,", end=" "
+    )
     print(f"TVMFFIFunctionCall {row['tvm_ffi_ns']:.2f} ns, ratio {row['classic_by_tvm_ffi']:.2f}")
 
 

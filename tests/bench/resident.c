@@ -9,13 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <tvm/runtime/c_runtime_api.h>
 
 static long resident_bytes(void) {
   char line[256];
   long kilobytes = -1;
-  FILE *status = fopen("/proc/self/status", "r");
+  FILE* status = fopen("/proc/self/status", "r");
   if (status == NULL) return -1;
   while (fgets(line, sizeof(line), status) != NULL) {
     if (sscanf(line, "VmHWM: %ld kB", &kilobytes) == 1) break;
@@ -24,14 +23,14 @@ static long resident_bytes(void) {
   return kilobytes < 0 ? -1 : kilobytes * 1024;
 }
 
-static int fail(const char *what) {
+static int fail(const char* what) {
   fprintf(stderr, "%s: %s\n", what, TVMGetLastError());
   return 1;
 }
 
 /* Calls a packed function of a module that takes and gives no more than this. */
-static int call(TVMModuleHandle module, const char *name, TVMValue *args, int *codes, int count,
-                TVMValue *result) {
+static int call(TVMModuleHandle module, const char* name, TVMValue* args, int* codes, int count,
+                TVMValue* result) {
   TVMFunctionHandle function = NULL;
   int code = kTVMNullptr;
   if (TVMModGetFunction(module, name, 0, &function) != 0) return fail(name);
@@ -49,16 +48,16 @@ static int write_inputs(TVMModuleHandle executor) {
   if (call(executor, "get_num_inputs", NULL, NULL, 0, &count) != 0) return 1;
   for (index.v_int64 = 0; index.v_int64 < count.v_int64; ++index.v_int64) {
     if (call(executor, "get_input", &index, &code, 1, &tensor) != 0) return 1;
-    const DLTensor *input = (const DLTensor *)tensor.v_handle;
+    const DLTensor* input = (const DLTensor*)tensor.v_handle;
     size_t bytes = (input->dtype.bits + 7) / 8;
     for (int d = 0; d < input->ndim; ++d) bytes *= (size_t)input->shape[d];
-    memset((char *)input->data + input->byte_offset, 0, bytes);
+    memset((char*)input->data + input->byte_offset, 0, bytes);
     if (TVMArrayFree(tensor.v_handle) != 0) return fail("get_input");
   }
   return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   TVMModuleHandle library = NULL;
   TVMValue device, executor, nothing;
   int device_code = kDLDevice;

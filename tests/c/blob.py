@@ -71,9 +71,7 @@ CONST_LOADER = texts(["c0"]) + u64(1) + WEIGHT + texts(["ext_0"]) + u64(1) + tex
 
 BLOBS = {
     # A graph factory over the library.
-    "graph": blob(
-        [text("GraphExecutorFactory") + GRAPH_FACTORY, text("_lib")], ([0, 1, 1], [1])
-    ),
+    "graph": blob([text("GraphExecutorFactory") + GRAPH_FACTORY, text("_lib")], ([0, 1, 1], [1])),
     # An ahead-of-time factory, its metadata and the library.
     "aot": blob(
         [
@@ -103,7 +101,7 @@ def main() -> None:
     data = BLOBS[name]
     rows = [", ".join(str(b) for b in data[i : i + 24]) for i in range(0, len(data), 24)]
     with open(output, "w") as file:
-        file.write("__attribute__((visibility(\"default\")))\n")
+        file.write('__attribute__((visibility("default")))\n')
         file.write("extern const unsigned char __tvm_dev_mblob[];\n")
         file.write(f"const unsigned char __tvm_dev_mblob[{len(data)}] = {{\n")
         file.write(",\n".join(rows) + "};\n")

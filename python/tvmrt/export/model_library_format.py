@@ -64,7 +64,7 @@ def byte_array(symbol: str, data: bytes) -> str:
     lines = [
         "/* All weights, one after the other. */",
         "#if defined(__GNUC__)",
-        "#define TVMGEN_ALIGNED __attribute__((aligned(64), visibility(\"hidden\")))",
+        '#define TVMGEN_ALIGNED __attribute__((aligned(64), visibility("hidden")))',
         "#else",
         "#define TVMGEN_ALIGNED",
         "#endif",

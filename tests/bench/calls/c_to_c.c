@@ -11,8 +11,8 @@
 
 enum { ROUNDS = 21, CALLS = 4000000 };
 
-static int add_packed(TVMValue *args, int *codes, int count, TVMValue *out, int *out_code,
-                      void *resource) {
+static int add_packed(TVMValue* args, int* codes, int count, TVMValue* out, int* out_code,
+                      void* resource) {
   (void)resource;
   if (count != 3 || codes[0] != kTVMArgInt || codes[1] != kTVMArgInt || codes[2] != kTVMArgInt) {
     return -1;
@@ -22,14 +22,14 @@ static int add_packed(TVMValue *args, int *codes, int count, TVMValue *out, int 
   return 0;
 }
 
-static int add_front(TVMValue *args, int *codes, int count, TVMRetValueHandle ret, void *resource) {
+static int add_front(TVMValue* args, int* codes, int count, TVMRetValueHandle ret, void* resource) {
   TVMValue sum;
   int code;
   if (add_packed(args, codes, count, &sum, &code, resource) != 0) return -1;
   return TVMCFuncSetReturn(ret, &sum, &code, 1);
 }
 
-static int add_ffi(void *self, const TVMFFIAny *args, int32_t count, TVMFFIAny *result) {
+static int add_ffi(void* self, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   (void)self;
   if (count != 3 || args[0].type_index != kTVMFFIInt || args[1].type_index != kTVMFFIInt ||
       args[2].type_index != kTVMFFIInt) {
@@ -47,19 +47,19 @@ static double now(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
-static double median(double *values) {
+static double median(double* values) {
   qsort(values, ROUNDS, sizeof(values[0]), by_value);
   return values[ROUNDS / 2];
 }
 
 static int64_t total; /* keeps the sums alive */
 
-static double time_pointer(TVMCPackedFunc volatile *function) {
+static double time_pointer(TVMCPackedFunc volatile* function) {
   const double start = now();
   for (int i = 0; i < CALLS; ++i) {
     TVMValue args[3], out;
@@ -99,14 +99,14 @@ static double time_ffi(TVMFFIObjectHandle function) {
 }
 
 /* add() of the library given as argument: what a caller of generated code has in hand. */
-static TVMFunctionHandle library_function(const char *path) {
+static TVMFunctionHandle library_function(const char* path) {
   TVMModuleHandle module = NULL;
   TVMFunctionHandle function = NULL;
   if (TVMModLoadFromFile(path, "so", &module) != 0) return NULL;
   return TVMModGetFunction(module, "add", 0, &function) == 0 ? function : NULL;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   double pointer[ROUNDS], classic[ROUNDS], ffi[ROUNDS], ratio[ROUNDS];
   TVMCPackedFunc volatile bare = add_packed;
   TVMFunctionHandle ours = argc > 1 ? library_function(argv[1]) : NULL;

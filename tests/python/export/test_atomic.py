@@ -28,7 +28,10 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="is not a folder"), replacing(tmp_path / "no" / "x"):
+    with (
+        pytest.raises(FileNotFoundError, match="is not a folder"),
+        replacing(tmp_path / "no" / "x"),
+    ):
         pass
 
 

@@ -17,7 +17,9 @@ def gather(at: Strided, size: int) -> np.ndarray:
     """The elements' numbers that an access visits in a buffer of ``size``."""
     index = np.full(at.shape, at.offset)
     for axis, (n, stride) in enumerate(zip(at.shape, at.strides)):
-        index = index + (np.arange(n) * stride).reshape([-1 if d == axis else 1 for d in range(len(at.shape))])
+        index = index + (np.arange(n) * stride).reshape(
+            [-1 if d == axis else 1 for d in range(len(at.shape))]
+        )
     assert index.size == 0 or (index.min() >= 0 and index.max() < size)
     return index
 

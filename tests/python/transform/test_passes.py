@@ -91,9 +91,7 @@ CHANNELS = np.arange(8, dtype=F32).reshape(8, 1, 1)
             ["relu"],
             id="neutral-elements",
         ),
-        pytest.param(
-            [node("Pow", "x two", "y")], {"two": np.array(2, F32)}, ["mul"], id="square"
-        ),
+        pytest.param([node("Pow", "x two", "y")], {"two": np.array(2, F32)}, ["mul"], id="square"),
         pytest.param(
             [node("Relu", "x", "a"), node("Relu", "x", "b"), node("Add", "a b", "y")],
             {},
@@ -116,7 +114,9 @@ def test_operators_after_all_passes(nodes, weights, expected):
 
 
 def test_a_value_that_is_also_an_output_is_not_folded_away():
-    network = model([node("Conv", "x w", "c"), node("Add", "c b", "y")], X, ["c", "y"], {**W, "b": CHANNELS})
+    network = model(
+        [node("Conv", "x w", "c"), node("Add", "c b", "y")], X, ["c", "y"], {**W, "b": CHANNELS}
+    )
     graph = optimized(network)
     assert [n.op for n in graph.nodes] == ["conv", "add"]
     assert graph.output_names == ["c", "y"]

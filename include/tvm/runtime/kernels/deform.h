@@ -36,8 +36,7 @@ static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, 
                                            float h, float w, float factor, int c, int c_end,
                                            int taps, int tap, float* y) {
   const int depth = layer->channels / layer->groups;
-  const int inside =
-      h > -1.0f && w > -1.0f && h < (float)layer->in[0] && w < (float)layer->in[1];
+  const int inside = h > -1.0f && w > -1.0f && h < (float)layer->in[0] && w < (float)layer->in[1];
   const int row = inside ? (int)floorf(h) : 0, column = inside ? (int)floorf(w) : 0;
   const float dh = h - (float)row, dw = w - (float)column;
   for (int g = c / depth; g * depth < c_end; g++) {
@@ -48,8 +47,7 @@ static inline void tvmrt_deform_sample_f32(const tvmrt_deform_f32_layer* layer, 
     for (int corner = 0; corner < 4 && inside; corner++) {
       const int at_h = row + corner / 2, at_w = column + corner % 2;
       if (at_h < 0 || at_w < 0 || at_h >= layer->in[0] || at_w >= layer->in[1]) continue;
-      const float weight =
-          factor * (corner / 2 ? dh : 1.0f - dh) * (corner % 2 ? dw : 1.0f - dw);
+      const float weight = factor * (corner / 2 ? dh : 1.0f - dh) * (corner % 2 ? dw : 1.0f - dw);
       const float* in = image + ((int64_t)at_h * layer->in[1] + at_w) * layer->x_stride;
       for (int i = first; i < last; i++) out[i] += weight * in[i];
     }
@@ -77,10 +75,10 @@ static inline int tvmrt_deform_columns_f32(const tvmrt_deform_f32_layer* layer, 
       for (int tap = 0; tap < taps; tap++) {
         const int entry = part * taps + tap;
         const float* away = offset + p * layer->offset_stride + 2 * entry;
-        const int h = row * layer->stride[0] - layer->pad[0] +
-                      tap / layer->kernel[1] * layer->dilation[0];
-        const int w = column * layer->stride[1] - layer->pad[1] +
-                      tap % layer->kernel[1] * layer->dilation[1];
+        const int h =
+            row * layer->stride[0] - layer->pad[0] + tap / layer->kernel[1] * layer->dilation[0];
+        const int w =
+            column * layer->stride[1] - layer->pad[1] + tap % layer->kernel[1] * layer->dilation[1];
         tvmrt_deform_sample_f32(layer, x + p / pixels * image, (float)h + away[0],
                                 (float)w + away[1], mask ? mask[p * layer->mask_stride + entry] : 1,
                                 part * width, (part + 1) * width, taps, tap,

@@ -140,7 +140,8 @@ static inline int tvmrt_grid_sample_f32(const tvmrt_grid_sample_f32_layer* layer
         for (int k = 0; k < w.count; k++) {
           if (d.at[i] < 0 || h.at[j] < 0 || w.at[k] < 0) continue;
           const float weight = d.weight[i] * h.weight[j] * w.weight[k];
-          const int64_t pixel = ((int64_t)d.at[i] * layer->in[1] + h.at[j]) * layer->in[2] + w.at[k];
+          const int64_t pixel =
+              ((int64_t)d.at[i] * layer->in[1] + h.at[j]) * layer->in[2] + w.at[k];
           const float* TVMRT_RESTRICT in = from + pixel * layer->x_stride;
           for (int c = 0; c < channels; c++) out[c] += weight * in[c];
         }

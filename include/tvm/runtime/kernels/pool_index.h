@@ -40,43 +40,43 @@ static inline void tvmrt_pool_index_taps(const tvmrt_pool_index_layer* layer, in
  * places may be NULL; else it receives the element's place in the whole input, -1 and LOWEST where a
  * window lies outside. NaN wins. Returns 0.
  */
-#define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                  \
-  static inline int NAME(const tvmrt_pool_index_layer* layer, const TYPE* x, TYPE* y,              \
-                         int64_t* places) {                                                        \
-    const int64_t rows = (int64_t)layer->in[1] * layer->in[2], plane = layer->in[0] * rows;        \
-    int64_t o = 0;                                                                                 \
-    for (int64_t p = 0; p < layer->planes; p++) {                                                  \
-      for (int d = 0; d < layer->out[0]; d++) {                                                    \
-        for (int h = 0; h < layer->out[1]; h++) {                                                  \
-          for (int w = 0; w < layer->out[2]; w++, o++) {                                           \
-            const int at[3] = {d, h, w};                                                           \
-            int first[3], last[3], start[3];                                                       \
-            TYPE best = LOWEST;                                                                    \
-            int64_t place = -1;                                                                    \
-            for (int dim = 0; dim < 3; dim++) {                                                    \
-              tvmrt_pool_index_taps(layer, dim, at[dim], &first[dim], &last[dim]);                 \
-              start[dim] = at[dim] * layer->stride[dim] - layer->pad[dim];                         \
-            }                                                                                      \
-            for (int i = first[0]; i < last[0]; i++) {                                             \
-              const int64_t id = start[0] + (int64_t)i * layer->dilation[0];                       \
-              for (int j = first[1]; j < last[1]; j++) {                                           \
-                const int64_t ih = start[1] + (int64_t)j * layer->dilation[1];                     \
-                for (int k = first[2]; k < last[2]; k++) {                                         \
-                  const int64_t iw = start[2] + (int64_t)k * layer->dilation[2];                   \
-                  const TYPE each = x[p * plane + id * rows + ih * layer->in[2] + iw];             \
-                  if (place >= 0 && !(each > best) && !(each != each && best == best)) continue;   \
-                  best = each;                                                                     \
-                  place = id * layer->place[0] + ih * layer->place[1] + iw * layer->place[2];      \
-                }                                                                                  \
-              }                                                                                    \
-            }                                                                                      \
-            y[o] = best;                                                                           \
-            if (places) places[o] = place < 0 ? -1 : p * plane + place;                            \
-          }                                                                                        \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-    return 0;                                                                                      \
+#define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                \
+  static inline int NAME(const tvmrt_pool_index_layer* layer, const TYPE* x, TYPE* y,            \
+                         int64_t* places) {                                                      \
+    const int64_t rows = (int64_t)layer->in[1] * layer->in[2], plane = layer->in[0] * rows;      \
+    int64_t o = 0;                                                                               \
+    for (int64_t p = 0; p < layer->planes; p++) {                                                \
+      for (int d = 0; d < layer->out[0]; d++) {                                                  \
+        for (int h = 0; h < layer->out[1]; h++) {                                                \
+          for (int w = 0; w < layer->out[2]; w++, o++) {                                         \
+            const int at[3] = {d, h, w};                                                         \
+            int first[3], last[3], start[3];                                                     \
+            TYPE best = LOWEST;                                                                  \
+            int64_t place = -1;                                                                  \
+            for (int dim = 0; dim < 3; dim++) {                                                  \
+              tvmrt_pool_index_taps(layer, dim, at[dim], &first[dim], &last[dim]);               \
+              start[dim] = at[dim] * layer->stride[dim] - layer->pad[dim];                       \
+            }                                                                                    \
+            for (int i = first[0]; i < last[0]; i++) {                                           \
+              const int64_t id = start[0] + (int64_t)i * layer->dilation[0];                     \
+              for (int j = first[1]; j < last[1]; j++) {                                         \
+                const int64_t ih = start[1] + (int64_t)j * layer->dilation[1];                   \
+                for (int k = first[2]; k < last[2]; k++) {                                       \
+                  const int64_t iw = start[2] + (int64_t)k * layer->dilation[2];                 \
+                  const TYPE each = x[p * plane + id * rows + ih * layer->in[2] + iw];           \
+                  if (place >= 0 && !(each > best) && !(each != each && best == best)) continue; \
+                  best = each;                                                                   \
+                  place = id * layer->place[0] + ih * layer->place[1] + iw * layer->place[2];    \
+                }                                                                                \
+              }                                                                                  \
+            }                                                                                    \
+            y[o] = best;                                                                         \
+            if (places) places[o] = place < 0 ? -1 : p * plane + place;                          \
+          }                                                                                      \
+        }                                                                                        \
+      }                                                                                          \
+    }                                                                                            \
+    return 0;                                                                                    \
   }
 
 /*!

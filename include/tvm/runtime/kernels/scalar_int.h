@@ -12,33 +12,29 @@
 #include <stdint.h>
 
 /* Signed types: division truncates, trunc_mod takes the dividend's sign, floor_mod the divisor's. */
-#define TVMRT_DEFINE_SIGNED(NAME, TYPE, UTYPE)                                          \
-  static inline TYPE tvmrt_abs_##NAME(TYPE x) {                                         \
-    return (TYPE)(x < 0 ? (UTYPE)0 - (UTYPE)x : (UTYPE)x);                              \
-  }                                                                                     \
-  static inline TYPE tvmrt_div_##NAME(TYPE a, TYPE b) {                                 \
-    if (b == 0) return 0;                                                               \
-    return b == -1 ? (TYPE)((UTYPE)0 - (UTYPE)a) : (TYPE)(a / b);                       \
-  }                                                                                     \
-  static inline TYPE tvmrt_trunc_mod_##NAME(TYPE a, TYPE b) {                           \
-    return b == 0 || b == -1 ? (TYPE)0 : (TYPE)(a % b);                                 \
-  }                                                                                     \
-  static inline TYPE tvmrt_floor_mod_##NAME(TYPE a, TYPE b) {                           \
-    const TYPE rest = tvmrt_trunc_mod_##NAME(a, b);                                     \
-    return (TYPE)(rest != 0 && ((rest < 0) != (b < 0)) ? rest + b : rest);              \
+#define TVMRT_DEFINE_SIGNED(NAME, TYPE, UTYPE)                             \
+  static inline TYPE tvmrt_abs_##NAME(TYPE x) {                            \
+    return (TYPE)(x < 0 ? (UTYPE)0 - (UTYPE)x : (UTYPE)x);                 \
+  }                                                                        \
+  static inline TYPE tvmrt_div_##NAME(TYPE a, TYPE b) {                    \
+    if (b == 0) return 0;                                                  \
+    return b == -1 ? (TYPE)((UTYPE)0 - (UTYPE)a) : (TYPE)(a / b);          \
+  }                                                                        \
+  static inline TYPE tvmrt_trunc_mod_##NAME(TYPE a, TYPE b) {              \
+    return b == 0 || b == -1 ? (TYPE)0 : (TYPE)(a % b);                    \
+  }                                                                        \
+  static inline TYPE tvmrt_floor_mod_##NAME(TYPE a, TYPE b) {              \
+    const TYPE rest = tvmrt_trunc_mod_##NAME(a, b);                        \
+    return (TYPE)(rest != 0 && ((rest < 0) != (b < 0)) ? rest + b : rest); \
   }
 
-#define TVMRT_DEFINE_UNSIGNED(NAME, TYPE)                                               \
-  static inline TYPE tvmrt_abs_##NAME(TYPE x) { return x; }                             \
-  static inline TYPE tvmrt_div_##NAME(TYPE a, TYPE b) {                                 \
-    return b == 0 ? (TYPE)0 : (TYPE)(a / b);                                            \
-  }                                                                                     \
-  static inline TYPE tvmrt_trunc_mod_##NAME(TYPE a, TYPE b) {                           \
-    return b == 0 ? (TYPE)0 : (TYPE)(a % b);                                            \
-  }                                                                                     \
-  static inline TYPE tvmrt_floor_mod_##NAME(TYPE a, TYPE b) {                           \
-    return tvmrt_trunc_mod_##NAME(a, b);                                                \
-  }
+#define TVMRT_DEFINE_UNSIGNED(NAME, TYPE)                                                          \
+  static inline TYPE tvmrt_abs_##NAME(TYPE x) { return x; }                                        \
+  static inline TYPE tvmrt_div_##NAME(TYPE a, TYPE b) { return b == 0 ? (TYPE)0 : (TYPE)(a / b); } \
+  static inline TYPE tvmrt_trunc_mod_##NAME(TYPE a, TYPE b) {                                      \
+    return b == 0 ? (TYPE)0 : (TYPE)(a % b);                                                       \
+  }                                                                                                \
+  static inline TYPE tvmrt_floor_mod_##NAME(TYPE a, TYPE b) { return tvmrt_trunc_mod_##NAME(a, b); }
 
 TVMRT_DEFINE_SIGNED(int8, int8_t, uint8_t)
 TVMRT_DEFINE_SIGNED(int16, int16_t, uint16_t)
@@ -50,20 +46,20 @@ TVMRT_DEFINE_UNSIGNED(uint32, uint32_t)
 TVMRT_DEFINE_UNSIGNED(uint64, uint64_t)
 
 /* Powers wrap around; a negative exponent gives 0, except for the bases 1 and -1. */
-#define TVMRT_DEFINE_POW(NAME, TYPE)                                                    \
-  static inline TYPE tvmrt_pow_##NAME(TYPE base, TYPE exponent) {                       \
-    uint64_t power = 1, factor = (uint64_t)base;                                        \
-    const int64_t sign = (int64_t)exponent;                                             \
-    uint64_t rest = (uint64_t)exponent;                                                 \
-    if ((TYPE)-1 < (TYPE)1 && sign < 0) {                                               \
-      if (base != (TYPE)1 && base != (TYPE)-1) return 0;                                \
-      return base == (TYPE)1 || (rest & 1) == 0 ? (TYPE)1 : base;                       \
-    }                                                                                   \
-    for (; rest != 0; rest >>= 1) {                                                     \
-      if (rest & 1) power *= factor;                                                    \
-      factor *= factor;                                                                 \
-    }                                                                                   \
-    return (TYPE)power;                                                                 \
+#define TVMRT_DEFINE_POW(NAME, TYPE)                              \
+  static inline TYPE tvmrt_pow_##NAME(TYPE base, TYPE exponent) { \
+    uint64_t power = 1, factor = (uint64_t)base;                  \
+    const int64_t sign = (int64_t)exponent;                       \
+    uint64_t rest = (uint64_t)exponent;                           \
+    if ((TYPE)-1 < (TYPE)1 && sign < 0) {                         \
+      if (base != (TYPE)1 && base != (TYPE)-1) return 0;          \
+      return base == (TYPE)1 || (rest & 1) == 0 ? (TYPE)1 : base; \
+    }                                                             \
+    for (; rest != 0; rest >>= 1) {                               \
+      if (rest & 1) power *= factor;                              \
+      factor *= factor;                                           \
+    }                                                             \
+    return (TYPE)power;                                           \
   }
 
 TVMRT_DEFINE_POW(int8, int8_t)
@@ -76,14 +72,14 @@ TVMRT_DEFINE_POW(uint32, uint32_t)
 TVMRT_DEFINE_POW(uint64, uint64_t)
 
 /* The bits of a number under another type of the same size. */
-#define TVMRT_DEFINE_BITS(FROM, FROM_TYPE, TO, TO_TYPE)                                 \
-  static inline TO_TYPE tvmrt_##FROM##_bits_as_##TO(FROM_TYPE x) {                      \
-    union {                                                                             \
-      FROM_TYPE from;                                                                   \
-      TO_TYPE to;                                                                       \
-    } bits;                                                                             \
-    bits.from = x;                                                                      \
-    return bits.to;                                                                     \
+#define TVMRT_DEFINE_BITS(FROM, FROM_TYPE, TO, TO_TYPE)            \
+  static inline TO_TYPE tvmrt_##FROM##_bits_as_##TO(FROM_TYPE x) { \
+    union {                                                        \
+      FROM_TYPE from;                                              \
+      TO_TYPE to;                                                  \
+    } bits;                                                        \
+    bits.from = x;                                                 \
+    return bits.to;                                                \
   }
 
 TVMRT_DEFINE_BITS(float32, float, int32, int32_t)
@@ -96,16 +92,18 @@ TVMRT_DEFINE_BITS(int64, int64_t, float64, double)
 TVMRT_DEFINE_BITS(uint64, uint64_t, float64, double)
 
 /* Bounds are the nearest floats inside the range: 2^31 and 2^63 are exact, their predecessors not. */
-#define TVMRT_DEFINE_FROM_FLOAT(NAME, TYPE, LOW, HIGH)                                  \
-  static inline TYPE tvmrt_f32_to_##NAME(float x) {                                     \
-    return x != x ? (TYPE)0                                                             \
-                  : x <= (float)(LOW) ? (TYPE)(LOW)                                     \
-                                      : x >= (float)(HIGH) ? (TYPE)(HIGH) : (TYPE)x;    \
-  }                                                                                     \
-  static inline TYPE tvmrt_f64_to_##NAME(double x) {                                    \
-    return x != x ? (TYPE)0                                                             \
-                  : x <= (double)(LOW) ? (TYPE)(LOW)                                    \
-                                       : x >= (double)(HIGH) ? (TYPE)(HIGH) : (TYPE)x;  \
+#define TVMRT_DEFINE_FROM_FLOAT(NAME, TYPE, LOW, HIGH) \
+  static inline TYPE tvmrt_f32_to_##NAME(float x) {    \
+    return x != x               ? (TYPE)0              \
+           : x <= (float)(LOW)  ? (TYPE)(LOW)          \
+           : x >= (float)(HIGH) ? (TYPE)(HIGH)         \
+                                : (TYPE)x;             \
+  }                                                    \
+  static inline TYPE tvmrt_f64_to_##NAME(double x) {   \
+    return x != x                ? (TYPE)0             \
+           : x <= (double)(LOW)  ? (TYPE)(LOW)         \
+           : x >= (double)(HIGH) ? (TYPE)(HIGH)        \
+                                 : (TYPE)x;            \
   }
 
 TVMRT_DEFINE_FROM_FLOAT(int8, int8_t, INT8_MIN, INT8_MAX)

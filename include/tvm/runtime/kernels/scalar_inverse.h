@@ -15,7 +15,9 @@ static inline double tvmrt_max_f64(double a, double b) { return a > b || a != a 
 static inline double tvmrt_min_f64(double a, double b) { return a < b || a != a ? a : b; }
 
 /*! \brief 1 for NaN, told in integers so that no compiler option can assume it away. */
-static inline int tvmrt_isnan_f32(float x) { return (tvmrt_bits_f32(x) & 0x7fffffffu) > 0x7f800000u; }
+static inline int tvmrt_isnan_f32(float x) {
+  return (tvmrt_bits_f32(x) & 0x7fffffffu) > 0x7f800000u;
+}
 
 /*! \brief To the nearest integer, halves to the even one. */
 static inline float tvmrt_round_even_f32(float x) { return nearbyintf(x); }

@@ -64,9 +64,7 @@ class RecurrentLowering(Lowering):
         return f.name_read(step.read_values.index(value), name)
 
     def tiles(self) -> packing.Tiles:
-        return packing.choose_tiles(
-            self.batch, self.gates * self.hidden, self.hidden, self.target
-        )
+        return packing.choose_tiles(self.batch, self.gates * self.hidden, self.hidden, self.target)
 
     def functions(self, f: FunctionWriter) -> list[str]:
         """Names of the activations, those with parameters defined in front of the function."""

@@ -94,9 +94,7 @@ class ResampleLowering(TableLowering):
                 entry = row if taps == 1 else f"{row} * {taps}" + (f" + {t}" if t else "")
                 factor, source = f.fresh(f"w{t}"), f.fresh(f"x{t}")
                 f.line(f"const {self._type()} {factor} = {weight}[{entry}];")
-                f.line(
-                    f"const {self._type()} *{source} = {f.read(0)} + {base} + {table}[{entry}];"
-                )
+                f.line(f"const {self._type()} *{source} = {f.read(0)} + {base} + {table}[{entry}];")
                 terms.append((factor, source))
             result = f.fresh("out")
             f.line(f"{self._type()} *{result} = {f.write()} + {index(outer, names, 1)};")
