@@ -124,3 +124,15 @@ def test_output_that_is_left_out_is_refused():
     network.graph.output[0].name = ""
     with pytest.raises(ValueError, match="is made by no node"):
         tvmrt.compile(network)
+
+
+@pytest.mark.parametrize("name", [b"act", b"Relu", b"graph_of_the_test"])
+def test_name_that_is_no_text_is_refused(tmp_path, name):
+    network = model([helper.make_node("Relu", ["x"], ["y"], "act")], {"x": ROWS}, ["y"])
+    network.graph.name = "graph_of_the_test"
+    data = network.SerializeToString()
+    assert data.count(name) == 1
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data.replace(name, b"\xff" * len(name)))
+    with pytest.raises(ValueError, match=r"damaged name|not an ONNX model"):
+        tvmrt.compile(path)

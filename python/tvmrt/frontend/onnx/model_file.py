@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -17,6 +18,7 @@ def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelP
     Raises OSError when the file cannot be read and ValueError when it is no ONNX model.
     """
     if isinstance(source, onnx.ModelProto):
+        check_texts(source)
         return source, ""
     path = Path(source)
     data = path.read_bytes()
@@ -30,8 +32,45 @@ def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelP
         ) from problem
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ValueError(f"{path} holds no ONNX graph ({len(data)} bytes); export it again")
+    check_texts(model)
     check_external_data(model, path)
     return model, str(path.parent)
+
+
+def check_texts(model: onnx.ModelProto) -> None:
+    """Every name is text: protobuf hands out bytes where a damaged file has no valid UTF-8."""
+    for text in _texts(model):
+        if not isinstance(text, str):
+            raise ValueError(f"the model has a damaged name {text!r}; copy or export it again")
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[str | bytes]:
+    for opset in model.opset_import:
+        yield opset.domain
+    for function in model.functions:
+        yield from (function.name, function.domain, *function.input, *function.output)
+        yield from _texts_of_nodes(function.node)
+    yield from _texts_of_graph(model.graph)
+
+
+def _texts_of_graph(graph: onnx.GraphProto) -> Iterator[str | bytes]:
+    yield graph.name
+    for tensor in graph.initializer:
+        yield tensor.name
+    for info in (*graph.input, *graph.output):
+        yield info.name
+        for extent in info.type.tensor_type.shape.dim:
+            yield extent.dim_param
+    yield from _texts_of_nodes(graph.node)
+
+
+def _texts_of_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[str | bytes]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        for attribute in node.attribute:
+            yield attribute.name
+            if attribute.HasField("g"):
+                yield from _texts_of_graph(attribute.g)
 
 
 def check_external_data(model: onnx.ModelProto, path: Path) -> None:

@@ -1,0 +1,83 @@
+"""Damaged params and libraries: loading them gives what is left or a documented exception.
+
+Libraries are damaged in their module tree only; the rest is for the system's loader to check.
+TVMRT_FUZZ_EXAMPLES asks for another number of examples, which are then different each time.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import libraries
+import numpy as np
+import pytest
+from damage import damaged_bytes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tvmrt
+
+DOCUMENTED = (OSError, ValueError, KeyError, TypeError, tvmrt.TVMError)
+
+EXAMPLES = os.environ.get("TVMRT_FUZZ_EXAMPLES")
+bounded = settings(
+    max_examples=int(EXAMPLES or 300),
+    derandomize=EXAMPLES is None,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+seeds = st.integers(0, 2**32 - 1)
+
+PARAMS = tvmrt.save_param_dict({"w": libraries.WEIGHT, "b": np.zeros(3, np.int8)})
+
+
+@bounded
+@given(seed=seeds)
+def test_damaged_params_give_a_documented_error(seed):
+    try:
+        tvmrt.load_param_dict(damaged_bytes(PARAMS, random.Random(seed)))
+    except DOCUMENTED as problem:
+        assert str(problem)
+
+
+class Library:
+    """A whole library and where its module tree lies in it; without a repr of kilobytes."""
+
+    def __init__(self, content: bytes, blob: bytes) -> None:
+        assert content.count(blob) == 1
+        self.content = content
+        self.blob = blob
+
+    def damaged(self, seed: int) -> bytes:
+        """The library with damage in the tree, of the same size."""
+        damaged = damaged_bytes(self.blob, random.Random(seed))[: len(self.blob)]
+        return self.content.replace(self.blob, damaged.ljust(len(self.blob), b"\0"))
+
+
+@pytest.fixture
+def library(request) -> Library:
+    name, blob = request.param
+    return Library(request.getfixturevalue(name).read_bytes(), blob())
+
+
+@pytest.mark.parametrize(
+    "library",
+    [("graph_library", libraries.graph_blob), ("aot_library", libraries.aot_blob)],
+    ids=["graph", "aot"],
+    indirect=True,
+)
+@bounded
+@given(seed=seeds)
+def test_damaged_library_gives_a_documented_error(library, tmp_path, seed):
+    path = tmp_path / f"{seed}.so"  # the system maps a file of one name once
+    path.write_bytes(library.damaged(seed))
+    try:
+        factory = tvmrt.runtime.load_module(path)
+        if factory.implements_function("default"):
+            factory["default"](tvmrt.cpu())
+    except DOCUMENTED as problem:
+        assert str(problem)
+    finally:
+        path.unlink()
