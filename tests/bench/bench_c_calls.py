@@ -1,4 +1,4 @@
-"""Calls from C to C: TVMFuncCall beside TVMFFIFunctionCall of apache-tvm-ffi, in turns in one process.
+"""Calls from C to C: TVMFuncCall beside TVMFFIFunctionCall of tvm-ffi, in turns in one process.
 
 python tests/bench/bench_c_calls.py [--json]
 """

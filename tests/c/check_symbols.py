@@ -1,4 +1,4 @@
-"""Compare the dynamic symbols of libtvm_runtime with the checked-in list, and its needs with libc's.
+"""Compare the dynamic symbols of libtvm_runtime with the checked-in list, its needs with libc.
 
 Usage: check_symbols.py LIBRARY LIST [--update]
 """

@@ -22,7 +22,7 @@ def identifier(name: str) -> str:
 
     Of names that a converter has joined by semicolons, the first.
     """
-    text = re.sub(r"_+", "_", sanitize(name.split(";")[0])).strip("_") or "unnamed"
+    text = re.sub(r"_+", "_", sanitize(name.split(";", maxsplit=1)[0])).strip("_") or "unnamed"
     if len(text) > MAX_LENGTH:
         # the end of a layer's path says more than its beginning
         text = text[-MAX_LENGTH:].lstrip("_")

@@ -1,4 +1,4 @@
-"""The tree of modules that a library carries: the bytes of ``__tvm_dev_mblob``, and params files."""
+"""The tree of modules that a library carries (``__tvm_dev_mblob``), and params files."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tvmrt.ir.program import ARENA, Program
 from tvmrt.planner.lifetime import lifetimes
 
 from . import blob
-from .atomic import replacing, filling
+from .atomic import filling, replacing
 from .dump import print_program
 from .toolchain import build_library
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
-
 _INT, _UINT, _FLOAT, _BFLOAT = 0, 1, 2, 4  # DLPack type codes
 
 
