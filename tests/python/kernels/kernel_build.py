@@ -113,6 +113,8 @@ def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctype
             *flags,
             "-fPIC",
             "-shared",
+            # the stand-ins above, not what another test has loaded for all
+            "-Wl,-Bsymbolic",
             f"-I{ROOT / 'include'}",
             str(path),
             "-o",
