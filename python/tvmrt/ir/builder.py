@@ -1,4 +1,4 @@
-"""Adding nodes to a graph: typing, folding of constants, fresh names."""
+"""Adding nodes to a graph: typing and folding of constants."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ class Builder:
         self.graph = graph
         self.sources = sources
         self.guard: tuple[Value, bool] | None = None
-        self.new_nodes: list[Node] = []
-        self._counter = 0
 
     def const(self, array: Any, name: str = "const") -> Value:
         """A constant from an array or number."""
@@ -62,9 +60,8 @@ class Builder:
             remember_integers(op, inputs, attrs, values)
             return values
         node = Node(op, inputs, attrs, name, self.sources, self.guard)
-        node.outputs = [Value(self._fresh(name), t, node) for t in types]
+        node.outputs = [Value(name, t, node) for t in types]
         self.graph.nodes.append(node)
-        self.new_nodes.append(node)
         return node.outputs
 
     def _fold(self, rule, inputs, attrs, types) -> list[np.ndarray] | None:
@@ -78,7 +75,3 @@ class Builder:
         if arrays is None:
             return None
         return [np.asarray(a, dtype=t.dtype.numpy).reshape(t.shape) for a, t in zip(arrays, types)]
-
-    def _fresh(self, name: str) -> str:
-        self._counter += 1
-        return name

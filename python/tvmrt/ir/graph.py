@@ -135,10 +135,6 @@ class Graph:
                 users.setdefault(value, []).append(node)
         return users
 
-    def replace(self, old: Value, new: Value) -> None:
-        """Make every reader of ``old``, the graph's outputs included, read ``new``."""
-        self.replace_many({old: new})
-
     def replace_many(self, mapping: dict[Value, Value]) -> None:
         """Replace each key by its value everywhere, following chains."""
         if not mapping:
@@ -159,28 +155,6 @@ class Graph:
         """Constants that some node or output reads, in order of first use."""
         read = (v for node in self.nodes for v in node.operands())
         return [v for v in dict.fromkeys([*read, *self.outputs]) if v.is_constant]
-
-    def sort(self) -> None:
-        """Put the nodes in a valid order again, keeping the present order where it may stay."""
-        done: set[Node] = set()
-        order: list[Node] = []
-        members = set(self.nodes)
-        for root in self.nodes:
-            stack = [(root, False)]
-            while stack:
-                node, expanded = stack.pop()
-                if node in done:
-                    continue
-                if expanded:
-                    done.add(node)
-                    order.append(node)
-                    continue
-                stack.append((node, True))
-                for value in reversed(node.operands()):
-                    producer = value.producer
-                    if producer is not None and producer not in done and producer in members:
-                        stack.append((producer, False))
-        self.nodes = order
 
 
 def constant(array: np.ndarray, name: str) -> Value:

@@ -19,8 +19,7 @@ class Buffer:
     """A contiguous run of memory.
 
     ``size`` counts elements. Inputs and outputs belong to the caller, constants to the
-    artefact, the others lie in the arena, at byte ``address`` once planned. ``parent`` is set
-    when the buffer has become a part of another one (a concatenation built in place).
+    artefact, the others lie in the arena, at byte ``address`` once planned.
     """
 
     __slots__ = ("address", "data", "dtype", "kind", "name", "size")

@@ -54,9 +54,3 @@ def find(domain: str, name: str) -> Importer | None:
         for family in FAMILIES:
             import_module(f"{__package__}.{family}")
     return _TABLE.get(("" if domain == "ai.onnx" else domain, name))
-
-
-def known_operators() -> list[tuple[str, str]]:
-    """Every (domain, name) that can be imported, sorted."""
-    find("", "")
-    return sorted(_TABLE)
