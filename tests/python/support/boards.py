@@ -1,0 +1,299 @@
+"""Firmware networks on the boards that QEMU plays: build, link, run, count instructions.
+
+A network is compiled to an archive, the archive's Makefile makes its library, a C program of one's
+own is linked to it with picolibc, and QEMU runs the image; by semihosting the program reads and
+writes files of the folder it is run in. :func:`run_network` does all of it for the C interface.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Board:
+    """A machine of QEMU: its processor as a target, where its memory lies.
+
+    ``tool`` is the prefix of the compiler's commands; ``slow_flash``, where it is not None, the
+    address of more memory, for the weights that the flash does not hold. ``tick_ns`` is the period
+    of the counter at ``counter``; a board without one counts instructions by itself.
+    """
+
+    target: str
+    tool: str
+    emulator: tuple[str, ...]
+    flags: tuple[str, ...]
+    flash: int
+    flash_size: int
+    ram: int
+    ram_size: int
+    slow_flash: int | None = None
+    counter: int = 0
+    tick_ns: int = 0
+
+    @property
+    def compiler(self) -> str:
+        return f"{self.tool}-gcc"
+
+    def missing_tool(self) -> str | None:
+        """The first command that this machine lacks to build and run images, or None."""
+        for tool in (self.compiler, f"{self.tool}-ar", self.emulator[0], "make"):
+            if shutil.which(tool) is None:
+                return tool
+        return None
+
+
+_ARM, _RISCV = "arm-none-eabi", "riscv64-unknown-elf"
+_MIB = 1 << 20
+
+
+def _mps2(target: str, machine: str, *flags: str) -> Board:
+    emulator = ("qemu-system-arm", "-M", machine)
+    cpu = (f"-mcpu={target}", "-mthumb", *flags)
+    return Board(
+        target, _ARM, emulator, cpu, 0, 4 * _MIB, 0x20000000, 4 * _MIB, None, 0x40028018, 40
+    )
+
+
+BOARDS = {
+    board.target: board
+    for board in (
+        _mps2("cortex-m4", "mps2-an386", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
+        _mps2("cortex-m7", "mps2-an500", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
+        Board("cortex-m55", _ARM, ("qemu-system-arm", "-M", "mps3-an547"),
+              ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-fno-branch-count-reg"),
+              0, 512 << 10, 0x21000000, 4 * _MIB, 0x60000000, 0x49302018, 50),
+        Board("riscv32", _RISCV, ("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
+              ("-march=rv32imc", "-mabi=ilp32"), 0x80000000, 4 * _MIB, 0x80400000, 4 * _MIB),
+    )
+}  # fmt: skip
+
+STACK_BYTES = 1 << 14
+# 2 ** COUNT_SHIFT nanoseconds of the board's clock pass with every instruction.
+COUNT_SHIFT = 6
+
+_COUNT_RISCV = """\
+static uint32_t count_now(void) {
+  unsigned long v;
+  __asm volatile(".option push\\n.option arch, +zicsr\\ncsrr %0, minstret\\n.option pop"
+                 : "=r"(v) : : "memory");
+  return (uint32_t)v;
+}
+static uint32_t count_between(uint32_t from, uint32_t to) { return to - from; }
+"""
+
+_COUNT_CLOCK = """\
+static uint32_t count_now(void) { return *(volatile uint32_t *)%(counter)#xu; }
+static uint32_t count_between(uint32_t from, uint32_t to) {
+  const uint64_t ns = (uint64_t)(uint32_t)(to - from) * %(tick_ns)du;
+  return (uint32_t)((ns + (1u << %(shift)d) / 2) >> %(shift)d);
+}
+"""
+
+
+def count_text(board: Board) -> str:
+    """C of ``count_now()`` and ``count_between(from, to)``: executed instructions, where the image
+    runs with ``counted``."""
+    if not board.tick_ns:
+        return _COUNT_RISCV
+    return _COUNT_CLOCK % {
+        "counter": board.counter, "tick_ns": board.tick_ns, "shift": COUNT_SHIFT,
+    }  # fmt: skip
+
+
+# The deepest byte of the stack that a call changed, counted from where the call was made.
+STACK_TEXT = """\
+extern char __heap_end[];
+static void paint_stack(void) {
+  volatile char *top = (volatile char *)__builtin_frame_address(0) - 64;
+  for (volatile char *at = __heap_end; at < top; ++at) *at = (char)0xA5;
+}
+static uint32_t stack_used(void) {
+  const char *at = __heap_end, *top = (const char *)__builtin_frame_address(0);
+  while (at < top && *(const volatile char *)at == (char)0xA5) ++at;
+  return (uint32_t)(top - at);
+}
+"""
+
+
+def build_library(archive: Path, board: Board, folder: Path, cflags: str | None = None) -> Path:
+    """Unpack an archive into ``folder`` and run its Makefile there; the path of its library."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    command = ["make", "-s"] + ([f"CFLAGS={cflags}"] if cflags else [])
+    if board.tool == _ARM:
+        command.append(f"CC={board.compiler} --specs=picolibc.specs")  # for math.h
+    subprocess.run(command, cwd=folder, check=True)
+    (library,) = folder.glob("lib*.a")
+    return library
+
+
+def link_image(
+    board: Board,
+    sources: Sequence[Path],
+    libraries: Sequence[Path],
+    image: Path,
+    includes: Sequence[Path] = (),
+    options: Sequence[str] = (),
+    start: tuple[str, str] = ("semihost", "semihost"),
+) -> Path:
+    """An image of C sources and libraries, with picolibc's start-up and memory map; its path.
+
+    ``start`` names picolibc's start-up and its operating system.
+    """
+    layout = {"flash": board.flash, "flash_size": board.flash_size, "ram": board.ram,
+              "ram_size": board.ram_size, "stack_size": STACK_BYTES}  # fmt: skip
+    placed = [f"-Wl,--defsym=__{key}={value:#x}" for key, value in layout.items()]
+    if board.slow_flash is not None:
+        libraries = [_weights_apart(board, path) for path in libraries]
+        placed.append(f"-Wl,--section-start=.weights={board.slow_flash:#x}")
+    subprocess.run(
+        [board.compiler, "-Os", *board.flags, "-ffunction-sections", "-fdata-sections",
+         "--specs=picolibc.specs", f"--crt0={start[0]}", f"--oslib={start[1]}",
+         "-DPICOLIBC_INTEGER_PRINTF_SCANF", "-Wl,--gc-sections", *placed, *options,
+         *(f"-I{path}" for path in includes), *map(str, sources), *map(str, libraries), "-lm",
+         "-o", str(image)],
+        check=True,
+    )  # fmt: skip
+    return image
+
+
+def _weights_apart(board: Board, library: Path) -> Path:
+    """A copy of the library whose weights are in a section that the memory map does not know."""
+    copy = library.with_suffix(".apart.a")
+    rename = "--rename-section=.rodata.tvm=.weights"
+    subprocess.run([f"{board.tool}-objcopy", rename, str(library), str(copy)], check=True)
+    return copy
+
+
+def run_image(
+    board: Board, image: Path, folder: Path, counted: bool = False, timeout: float = 300
+) -> str:
+    """Run an image in ``folder``; what it printed. Raises CalledProcessError where it fails."""
+    icount = f"shift={COUNT_SHIFT if board.tick_ns else 0}"
+    command = [
+        *board.emulator, "-display", "none", "-monitor", "none", "-serial", "none",
+        *(("-icount", icount) if counted else ()),
+        "-chardev", "stdio,id=host", "-semihosting-config", "enable=on,target=native,chardev=host",
+        "-kernel", str(image),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=folder, check=True, timeout=timeout, capture_output=True, text=True,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return done.stdout
+
+
+# One call of a network of the C interface between two files, and what it cost in a third one.
+_PROGRAM = """\
+#include <stdint.h>
+#include <stdio.h>
+#include <tvmgen_%(name)s.h>
+
+%(count)s
+%(stack)s
+%(buffers)s
+static int fetch(FILE *from, void *to, size_t bytes) { return fread(to, 1, bytes, from) == bytes; }
+
+int main(void) {
+  struct tvmgen_%(name)s_inputs inputs = {%(inputs)s};
+  struct tvmgen_%(name)s_outputs outputs = {%(outputs)s};
+  uint32_t cost[2], before, after;
+  FILE *in = fopen("inputs.bin", "rb"), *out = fopen("outputs.bin", "wb");
+  FILE *costs = fopen("costs.bin", "wb");
+  if (in == NULL || out == NULL || costs == NULL) return 1;
+%(fetches)s
+  paint_stack();
+  before = count_now();
+  const int32_t code = tvmgen_%(name)s_run(&inputs, &outputs);
+  after = count_now();
+  cost[1] = stack_used();
+  cost[0] = count_between(before, after);
+  if (code != 0) return 3;
+%(stores)s
+  if (fwrite(cost, sizeof(cost), 1, costs) != 1) return 4;
+  return fclose(out) == 0 && fclose(costs) == 0 ? 0 : 5;
+}
+"""
+
+
+def program_text(board: Board, library) -> str:
+    """C of a program that runs a compiled network of the C interface once, as
+    :func:`run_network` needs it."""
+    summary = library.summary
+    buffers, fetches, stores = [], [], []
+    for kind, tensors in (("in", summary.inputs), ("out", summary.outputs)):
+        for i, tensor in enumerate(tensors):
+            nbytes = max(tensor.nbytes, 1)
+            buffers.append(f"static uint64_t {kind}{i}[{-(-nbytes // 8)}];")
+            if kind == "in":
+                fetches.append(f"  if (!fetch(in, in{i}, {tensor.nbytes})) return 2;")
+            else:
+                stores.append(f"  if (fwrite(out{i}, 1, {tensor.nbytes}, out) != {tensor.nbytes})")
+                stores.append("    return 4;")
+    return _PROGRAM % {
+        "name": library.module_name,
+        "count": count_text(board),
+        "stack": STACK_TEXT,
+        "buffers": "\n".join(buffers),
+        "inputs": ", ".join(f"in{i}" for i in range(len(summary.inputs))),
+        "outputs": ", ".join(f"out{i}" for i in range(len(summary.outputs))),
+        "fetches": "\n".join(fetches),
+        "stores": "\n".join(stores),
+    }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one inference gave and cost: outputs by name, executed instructions (0 unless
+    counted), bytes of stack below the caller."""
+
+    outputs: dict[str, np.ndarray]
+    instructions: int
+    stack_bytes: int
+
+
+def build_network(board: Board, library, folder: Path, cflags: str | None = None) -> Path:
+    """The image of :func:`program_text` around a compiled network; its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    library.export(folder / "net.tar")
+    archive = build_library(folder / "net.tar", board, folder / "net", cflags)
+    main = folder / "main.c"
+    main.write_text(program_text(board, library))
+    includes = [folder / "net" / "codegen/host/include", folder / "net" / "runtime/include"]
+    return link_image(board, [main], [archive], folder / "image.elf", includes)
+
+
+def run_network(
+    board: Board,
+    library,
+    inputs: Mapping[str, np.ndarray],
+    folder: Path,
+    counted: bool = False,
+    cflags: str | None = None,
+) -> Outcome:
+    """Build a network compiled with ``interface_api="c"`` for a board and run it there once.
+
+    ``cflags`` replaces the options of the archive's Makefile, ``inputs`` goes by the network's
+    names.
+    """
+    image = build_network(board, library, folder, cflags)
+    summary = library.summary
+    arrays = [np.ascontiguousarray(inputs[t.name], t.dtype) for t in summary.inputs]
+    (folder / "inputs.bin").write_bytes(b"".join(a.tobytes() for a in arrays))
+    run_image(board, image, folder, counted)
+    data, outputs, at = (folder / "outputs.bin").read_bytes(), {}, 0
+    for t in summary.outputs:
+        flat = np.frombuffer(data[at : at + t.nbytes], t.dtype)
+        outputs[t.name] = flat.reshape(t.shape)
+        at += t.nbytes
+    instructions, stack = np.fromfile(folder / "costs.bin", np.uint32)
+    return Outcome(outputs, int(instructions) if counted else 0, int(stack))
