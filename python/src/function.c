@@ -3,32 +3,49 @@
 
 TVMRT_THREAD_LOCAL PyThreadState* released_state = NULL;
 
+/* Call with packed arguments, the GIL released. */
+static inline PyObject* call_packed(TVMFunctionHandle handle, TVMValue* values, int* codes,
+                                    int count) {
+  PyThreadState *state, *outer = released_state;
+  TVMValue value;
+  int code, rc;
+  released_state = state = PyEval_SaveThread();
+  rc = TVMFuncCall(handle, values, codes, count, &value, &code);
+  released_state = outer;
+  PyEval_RestoreThread(state);
+  if (rc != 0) return raise_last_error();
+  if (num_recorded_errors != 0) {
+    PyObject* result = value_to_python(value, code);
+    forget_python_error();
+    return result;
+  }
+  return code == kTVMNullptr ? Py_NewRef(Py_None) : value_to_python(value, code);
+}
+
+static PyObject* call_with_arguments(TVMFunctionHandle handle, PyObject* const* values,
+                                     Py_ssize_t n) {
+  PyObject* result;
+  Args args;
+  if (args_pack(&args, values, n) != 0) return NULL;
+  result = call_packed(handle, args.values, args.codes, args.count);
+  args_release(&args);
+  return result;
+}
+
 static PyObject* function_vectorcall(PyObject* self, PyObject* const* values, size_t nargsf,
                                      PyObject* names) {
   TVMFunctionHandle handle = ((FunctionObject*)self)->handle;
-  PyThreadState *state, *outer;
-  PyObject* result;
-  Args args;
-  TVMValue value;
-  int code, rc;
+  Py_ssize_t n = PyVectorcall_NARGS(nargsf);
   if (names != NULL && PyTuple_GET_SIZE(names) != 0) {
     PyErr_SetString(PyExc_TypeError, "a packed function takes no keyword arguments");
     return NULL;
   }
-  if (args_pack(&args, values, PyVectorcall_NARGS(nargsf)) != 0) return NULL;
-  outer = released_state;
-  released_state = state = PyEval_SaveThread();
-  rc = TVMFuncCall(handle, args.values, args.codes, args.count, &value, &code);
-  released_state = outer;
-  PyEval_RestoreThread(state);
-  if (rc == 0) {
-    result = value_to_python(value, code);
-    if (num_recorded_errors != 0) forget_python_error();
-  } else {
-    result = raise_last_error();
+  if (n == 0) { /* nothing to pack: arrays that are there, and empty */
+    TVMValue none;
+    int no_code;
+    return call_packed(handle, &none, &no_code, 0);
   }
-  args_release(&args);
-  return result;
+  return call_with_arguments(handle, values, n);
 }
 
 PyObject* make_function(TVMFunctionHandle handle) {
