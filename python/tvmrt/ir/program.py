@@ -19,10 +19,11 @@ class Buffer:
     """A contiguous run of memory.
 
     ``size`` counts elements. Inputs and outputs belong to the caller, constants to the
-    artefact, the others lie in the arena, at byte ``address`` once planned.
+    artefact, the others lie in the arena: once planned, at byte ``address`` of the program's
+    memory pool number ``pool``.
     """
 
-    __slots__ = ("address", "data", "dtype", "kind", "name", "size")
+    __slots__ = ("address", "data", "dtype", "kind", "name", "pool", "size")
 
     def __init__(
         self, name: str, dtype: DType, size: int, kind: str, data: np.ndarray | None = None
@@ -33,6 +34,7 @@ class Buffer:
         self.kind = kind
         self.data = data
         self.address: int | None = None
+        self.pool = 0
 
     @property
     def nbytes(self) -> int:
@@ -175,8 +177,31 @@ class Step:
 
 
 @dataclass
+class MemoryPool:
+    """One memory of the machine, and what the planner took of it; sizes in bytes.
+
+    ``capacity`` None stands for as much as is needed. The caller lends it (``lent``), or the
+    artefact has it: in the linker's section ``section``, or where zeroed memory goes. Its first
+    ``reserved_bytes`` belong to others, ``used_bytes`` includes them. No plan that assigns the
+    same buffers to it needs less than ``lower_bound_bytes`` beyond those.
+    """
+
+    name: str
+    capacity: int | None = None
+    section: str | None = None
+    lent: bool = False
+    reserved_bytes: int = 0
+    used_bytes: int = 0
+    lower_bound_bytes: int = 0
+
+
+@dataclass
 class Program:
-    """Steps in order of execution, over the caller's buffers and one arena."""
+    """Steps in order of execution, over the caller's buffers and memory pools.
+
+    ``arena_bytes`` is what the plan takes of all pools together, ``lower_bound_bytes`` the most
+    bytes that live at one step: no plan in however many pools needs less.
+    """
 
     name: str
     inputs: list[Buffer]
@@ -188,10 +213,11 @@ class Program:
     steps: list[Step]
     arena_bytes: int = 0
     lower_bound_bytes: int = 0
+    pools: list[MemoryPool] = field(default_factory=list)
 
     def arena_buffers(self) -> list[Buffer]:
         """Buffers of the arena in order of first use, scratch included."""
-        found: dict[Buffer, None] = {}
+        found = {b: None for b in [*self.inputs, *self.outputs] if b.kind == ARENA}
         for step in self.steps:
             for access in step.accesses():
                 if access.buffer.kind == ARENA:

@@ -38,16 +38,21 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
     return most
 
 
+def neighbours_of(intervals: Sequence[Interval]) -> list[list[int]]:
+    """For each interval the others that live together with it at some step."""
+    return [
+        [j for j, b in enumerate(intervals) if j != i and a.overlaps(b)]
+        for i, a in enumerate(intervals)
+    ]
+
+
 def place(intervals: Sequence[Interval], seed: int = 0) -> list[int]:
     """An offset for each interval so that none that live together overlap.
 
     Deterministic: the search draws from a generator that starts from ``seed``.
     """
     bound = liveness_bound(intervals)
-    neighbours = [
-        [j for j, b in enumerate(intervals) if j != i and a.overlaps(b)]
-        for i, a in enumerate(intervals)
-    ]
+    neighbours = neighbours_of(intervals)
     indices = range(len(intervals))
     orders = [
         sorted(indices, key=lambda i: (-intervals[i].size, intervals[i].first)),
@@ -59,7 +64,7 @@ def place(intervals: Sequence[Interval], seed: int = 0) -> list[int]:
     best_top, best_order = -1, orders[0]
     for order in orders:
         offsets = _fill(intervals, neighbours, order)
-        top = _top(intervals, offsets)
+        top = top_of(intervals, offsets)
         if best_top < 0 or top < best_top:
             best_offsets, best_top, best_order = offsets, top, order
         if top == bound:
@@ -86,7 +91,7 @@ def _search(intervals, neighbours, order, offsets, top, bound, seed) -> list[int
             a, b = generator.randrange(len(trial)), generator.randrange(len(trial))
             trial[a], trial[b] = trial[b], trial[a]
         candidate = _fill(intervals, neighbours, trial)
-        candidate_top = _top(intervals, candidate)
+        candidate_top = top_of(intervals, candidate)
         if candidate_top <= best_top:
             best, best_top, order, current = candidate, candidate_top, trial, candidate
     return best
@@ -100,23 +105,29 @@ def _length(interval: Interval) -> int:
     return interval.last - interval.first + 1
 
 
-def _top(intervals, offsets) -> int:
+def top_of(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
+    """Where the highest interval ends."""
     return max((o + i.size for o, i in zip(offsets, intervals)), default=0)
 
 
 def _fill(intervals, neighbours, order) -> list[int]:
-    """Give each interval in turn the lowest gap that holds it."""
+    """Give each interval in turn the gap that it fits best."""
     offsets = [-1] * len(intervals)
     for i in order:
         taken = sorted(
             (offsets[j], offsets[j] + intervals[j].size) for j in neighbours[i] if offsets[j] >= 0
         )
-        size = intervals[i].size
-        cursor, best, best_gap = 0, None, None
-        for begin, end in taken:
-            gap = begin - cursor
-            if gap >= size and (best_gap is None or gap < best_gap):
-                best, best_gap = cursor, gap
-            cursor = max(cursor, end)
-        offsets[i] = cursor if best is None else best
+        offsets[i] = best_fit(taken, intervals[i].size)
     return offsets
+
+
+def best_fit(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """Where ``size`` bytes go among taken ranges in order: the narrowest gap that holds them,
+    else behind them all."""
+    cursor, best, best_gap = 0, None, None
+    for begin, end in taken:
+        gap = begin - cursor
+        if gap >= size and (best_gap is None or gap < best_gap):
+            best, best_gap = cursor, gap
+        cursor = max(cursor, end)
+    return cursor if best is None else best

@@ -6,8 +6,11 @@ from tvmrt.ir.program import ARENA, Buffer, Program
 
 
 def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
-    """First and last step that touches each arena buffer."""
-    lives: dict[Buffer, tuple[int, int]] = {}
+    """First and last step that touches each arena buffer.
+
+    Inputs among them exist before the first step, outputs until after the last one.
+    """
+    lives: dict[Buffer, tuple[int, int]] = {b: (-1, -1) for b in program.inputs if b.kind == ARENA}
     for i, step in enumerate(program.steps):
         touched = [a.buffer for a in step.accesses()]
         if step.scratch is not None:
@@ -16,4 +19,22 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
             if buffer.kind == ARENA:
                 first, _ = lives.get(buffer, (i, i))
                 lives[buffer] = (first, i)
+    end = len(program.steps)
+    for buffer in program.outputs:
+        if buffer.kind == ARENA:
+            first, _ = lives.get(buffer, (end, end))
+            lives[buffer] = (first, end)
     return lives
+
+
+def traffic(program: Program) -> dict[Buffer, int]:
+    """Bytes of each arena buffer that the steps read and write in one run."""
+    moved: dict[Buffer, int] = {}
+    for step in program.steps:
+        for access in [*step.reads, *step.writes]:
+            if access.buffer.kind == ARENA:
+                nbytes = access.at.size * access.dtype.itemsize
+                moved[access.buffer] = moved.get(access.buffer, 0) + nbytes
+        if step.scratch is not None:
+            moved[step.scratch] = moved.get(step.scratch, 0) + 2 * step.scratch.nbytes
+    return moved

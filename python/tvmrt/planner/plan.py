@@ -1,50 +1,117 @@
-"""Lifetimes of a program's buffers, sharing in place, and the arena's size."""
+"""Lifetimes of a program's buffers, sharing in place, and their places in the memory pools."""
 
 from __future__ import annotations
 
-from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program, Step
+from collections.abc import Mapping, Sequence
 
-from .arena import Interval, liveness_bound, place
-from .lifetime import lifetimes
+from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
+
+from .arena import Interval, liveness_bound
+from .lifetime import lifetimes, traffic
+from .pools import place_in_pools
 
 
-def plan_program(program: Program) -> None:
-    """Give every arena buffer its address and the program its arena's size.
+def plan_program(
+    program: Program,
+    pools: Sequence[MemoryPool] = (),
+    align_bytes: int = ALIGN_BYTES,
+    placement: Mapping[Buffer, str] | None = None,
+) -> None:
+    """Give every arena buffer its pool and address, every pool its size.
 
-    ``program.lower_bound_bytes`` becomes the most bytes that live at one step, given the same
-    sharing in place and the same alignment of sizes.
+    ``pools`` in order of preference, the fastest first; without any there is one of any size.
+    ``placement`` names the pool that a buffer must lie in. ``program.lower_bound_bytes`` becomes
+    the most bytes that live at one step, given the same sharing in place and the same alignment
+    of sizes.
+
+    Raises ValueError where the pools cannot hold the network: it says by how many bytes, and which
+    operator needs most.
     """
+    placement = placement or {}
+    program.pools = list(pools) or [MemoryPool("workspace")]
     lives = lifetimes(program)
-    shared = share_in_place(program, lives)
+    shared = share_in_place(program, lives, placement)
     roots = [b for b in lives if shared[b] is b]
+    groups = {root: [b for b in lives if shared[b] is root] for root in roots}
     intervals = [
         Interval(
-            _aligned(root.nbytes),
-            min(lives[b][0] for b in lives if shared[b] is root),
-            max(lives[b][1] for b in lives if shared[b] is root),
+            _aligned(root.nbytes, align_bytes),
+            min(lives[b][0] for b in groups[root]),
+            max(lives[b][1] for b in groups[root]),
         )
         for root in roots
     ]
-    offsets = place(intervals)
-    for root, offset in zip(roots, offsets):
-        root.address = offset
+    allowed = [_allowed(groups[root], program.pools, placement) for root in roots]
+    moved = traffic(program)
+    weights = [sum(moved.get(b, 0) for b in groups[root]) for root in roots]
+    room = [None if p.capacity is None else p.capacity - p.reserved_bytes for p in program.pools]
+    places = place_in_pools(intervals, room, allowed, weights)
+    for root, (pool, offset) in zip(roots, places):
+        root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
     for buffer in lives:
-        buffer.address = shared[buffer].address
+        buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
     program.lower_bound_bytes = liveness_bound(intervals)
-    program.arena_bytes = max((o + i.size for o, i in zip(offsets, intervals)), default=0)
+    _measure(program, intervals, places)
+    _check_room(program, intervals)
 
 
-def share_in_place(program: Program, lives) -> dict[Buffer, Buffer]:
+def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
+    """Numbers of the pools that buffers at one address may lie in."""
+    wanted = {placement[b] for b in buffers if b in placement}
+    return [i for i, pool in enumerate(pools) if not wanted or pool.name in wanted]
+
+
+def _measure(program: Program, intervals, places) -> None:
+    for number, pool in enumerate(program.pools):
+        inside = [(i, offset) for i, (p, offset) in zip(intervals, places) if p == number]
+        top = max((offset + i.size for i, offset in inside), default=0)
+        pool.used_bytes = pool.reserved_bytes + top
+        pool.lower_bound_bytes = liveness_bound([i for i, _ in inside])
+    program.arena_bytes = sum(p.used_bytes for p in program.pools)
+
+
+def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
+    short = [p for p in program.pools if p.capacity is not None and p.used_bytes > p.capacity]
+    if not short:
+        return
+    names = " and ".join(f"{p.name} of {p.capacity} bytes" for p in program.pools)
+    several = len(program.pools) > 1
+    missing = sum(p.used_bytes - p.capacity for p in short)
+    step, live = _fullest_step(program, intervals)
+    raise ValueError(
+        f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
+        f"small for the network; most lives at operator {step}, {live} bytes: enlarge "
+        f"{short[0].name} to {short[0].used_bytes} bytes"
+    )
+
+
+def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str, int]:
+    """The operator at which most bytes live, and those bytes."""
+
+    def live(step: int) -> int:
+        return sum(i.size for i in intervals if i.first <= step <= i.last)
+
+    if not program.steps:
+        return "none", sum(i.size for i in intervals)
+    fullest = max(range(len(program.steps)), key=live)
+    return program.steps[fullest].name, live(fullest)
+
+
+def share_in_place(
+    program: Program, lives, placement: Mapping[Buffer, str]
+) -> dict[Buffer, Buffer]:
     """For each buffer the one whose memory it takes over (itself if none).
 
-    Steps keep in ``in_place`` only the pairs that really share.
+    Only buffers of equal placement share. Steps keep in ``in_place`` only the pairs that really
+    share.
     """
     shared = {b: b for b in lives}
     for i, step in enumerate(program.steps):
         kept = []
         for read, write in step.in_place:
             source, target = step.reads[read].buffer, step.writes[write].buffer
-            if not kept and _may_share(step, i, source, target, lives):
+            alike = placement.get(source) == placement.get(target)
+            if not kept and alike and _may_share(step, i, source, target, lives):
                 shared[target] = shared[source]
                 kept.append((read, write))
         step.in_place = kept
@@ -63,5 +130,5 @@ def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) ->
     return all(r in pairs for r, a in enumerate(step.reads) if a.buffer is source)
 
 
-def _aligned(nbytes: int) -> int:
-    return -(-max(nbytes, 1) // ALIGN_BYTES) * ALIGN_BYTES
+def _aligned(nbytes: int, align_bytes: int) -> int:
+    return -(-max(nbytes, 1) // align_bytes) * align_bytes

@@ -1,0 +1,123 @@
+"""Packing intervals into several memories, the first of them the fastest.
+
+Each interval goes where it fits, early memories first; what is touched most goes early. Then each
+memory is packed by itself. As with one arena a few orders of placing are tried, and a short search
+follows where something does not fit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from .arena import Interval, best_fit, neighbours_of, place, top_of
+
+SEARCH_ROUNDS = 200
+
+Place = tuple[int, int]  # number of the memory, offset in it
+
+
+def place_in_pools(
+    intervals: Sequence[Interval],
+    capacities: Sequence[int | None],
+    allowed: Sequence[Sequence[int]],
+    traffic: Sequence[int],
+    seed: int = 0,
+) -> list[Place]:
+    """A memory and an offset for each interval, so that none that live together overlap.
+
+    ``capacities`` in bytes, None for no limit; ``allowed`` names for each interval the memories
+    that it may lie in, the best one first; ``traffic`` is what one run reads and writes of it.
+    What fits nowhere lies in the roomiest memory allowed to it and reaches beyond its end: the
+    caller compares. Deterministic.
+    """
+    favourites = {pools[0] for pools in allowed}
+    if len(favourites) == 1:
+        favourite = favourites.pop()
+        offsets = place(intervals, seed)
+        capacity = capacities[favourite]
+        alone = all(len(pools) == 1 for pools in allowed)
+        if alone or capacity is None or top_of(intervals, offsets) <= capacity:
+            return [(favourite, offset) for offset in offsets]
+    places = _Search(intervals, capacities, allowed, traffic).best(seed)
+    return _compacted(intervals, places, len(capacities))
+
+
+class _Search:
+    def __init__(self, intervals, capacities, allowed, traffic) -> None:
+        self.intervals = intervals
+        self.capacities = capacities
+        self.allowed = allowed
+        self.traffic = traffic
+        self.neighbours = neighbours_of(intervals)
+        self.failed: list[int] = []
+
+    def best(self, seed: int) -> list[Place]:
+        sizes = [interval.size for interval in self.intervals]
+        indices = range(len(sizes))
+        density = [t / max(size, 1) for t, size in zip(self.traffic, sizes)]
+        orders = [
+            sorted(indices, key=lambda i: (-density[i], -sizes[i])),
+            sorted(indices, key=lambda i: (-self.traffic[i], -sizes[i])),
+            sorted(indices, key=lambda i: (-sizes[i], -density[i])),
+            sorted(indices, key=lambda i: (len(self.allowed[i]), -sizes[i])),
+        ]
+        found = [(*self._try(order), order) for order in orders]
+        cost, places, order = min(found, key=lambda f: f[0])
+        return places if cost[0] == 0 else self._repair(cost, places, order, seed)
+
+    def _repair(self, cost, places, order, seed: int) -> list[Place]:
+        """Place what did not fit earlier, again and again."""
+        generator = random.Random(seed)
+        for _ in range(SEARCH_ROUNDS):
+            self._try(order)
+            pick = generator.choice(self.failed) if self.failed else generator.choice(order)
+            trial = [i for i in order if i != pick]
+            trial.insert(generator.randrange(max(1, len(trial) // 2)), pick)
+            new_cost, new_places = self._try(trial)
+            if new_cost <= cost:
+                cost, places, order = new_cost, new_places, trial
+            if cost[0] == 0:
+                break
+        return places
+
+    def _try(self, order: Sequence[int]) -> tuple[tuple[int, int, int], list[Place]]:
+        """The plan of an order, and its cost: bytes too many, traffic in late memories, size."""
+        places: list[Place | None] = [None] * len(self.intervals)
+        self.failed = []
+        for i in order:
+            places[i] = self._fit(i, places)
+        tops = [0] * len(self.capacities)
+        slow = 0
+        for i, (pool, offset) in enumerate(places):
+            tops[pool] = max(tops[pool], offset + self.intervals[i].size)
+            slow += pool * self.traffic[i]
+        over = sum(max(0, t - c) for t, c in zip(tops, self.capacities) if c is not None)
+        return (over, slow, sum(tops)), places
+
+    def _fit(self, i: int, places) -> Place:
+        size = self.intervals[i].size
+        offsets = {}
+        for pool in self.allowed[i]:
+            near = [j for j in self.neighbours[i] if places[j] is not None and places[j][0] == pool]
+            taken = sorted((places[j][1], places[j][1] + self.intervals[j].size) for j in near)
+            offsets[pool] = offset = best_fit(taken, size)
+            capacity = self.capacities[pool]
+            if capacity is None or offset + size <= capacity:
+                return pool, offset
+        self.failed.append(i)
+        pool = min(offsets, key=lambda p: offsets[p] + size - self.capacities[p])
+        return pool, offsets[pool]
+
+
+def _compacted(intervals, places: Sequence[Place], count: int) -> list[Place]:
+    """Each memory packed by itself, where that is shorter."""
+    places = list(places)
+    for pool in range(count):
+        members = [i for i, place_ in enumerate(places) if place_[0] == pool]
+        inside = [intervals[i] for i in members]
+        offsets = place(inside)
+        if top_of(inside, offsets) < top_of(inside, [places[i][1] for i in members]):
+            for i, offset in zip(members, offsets):
+                places[i] = (pool, offset)
+    return places
