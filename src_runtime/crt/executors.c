@@ -41,7 +41,7 @@ int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
       tvmrt__check_type(module_handle, TVMRT_TYPE_MODULE, "TVMGraphExecutor_Create"));
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
-  if (tvmrt__graph_executor_new(sym_json, strlen(sym_json), module_handle, devices, 1, NULL,
+  if (tvmrt__graph_executor_new(sym_json, strlen(sym_json), module_handle, devices, 1, NULL, NULL,
                                 &e->module) != 0) {
     free(e);
     return -1;

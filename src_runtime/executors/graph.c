@@ -402,16 +402,18 @@ static int make_ops(tvmrt_graph_executor* g) {
   return 0;
 }
 
-static int build(tvmrt_graph_executor* g, const tvmrt_params* params) {
-  tvmrt_func* lookup = NULL;
+static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
+  tvmrt_func* lookup = linked;
   size_t i;
   int rc;
   TVMRT_RETURN_IF_ERROR(make_tables(g));
   TVMRT_RETURN_IF_ERROR(fill_entries(g));
   TVMRT_RETURN_IF_ERROR(join_nops(g));
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->library, "_lookup_linked_param", true, &lookup));
+  if (lookup == NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->library, "_lookup_linked_param", true, &lookup));
+  }
   rc = make_storages(g, params, lookup);
-  if (lookup != NULL) tvmrt__release(&lookup->base);
+  if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = make_output(g, i);
@@ -428,7 +430,7 @@ static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t
 
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,
-                              const tvmrt_params* params, tvmrt_module** out) {
+                              const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out) {
   tvmrt_graph_executor* g = tvmrt__module_new(&graph_type, sizeof(*g));
   int rc;
   *out = NULL;
@@ -437,7 +439,7 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
   g->library = library;
   rc = copy_devices(g, devices, num_devices);
   if (rc == 0) rc = tvmrt__graph_parse(json, json_size, &g->graph);
-  if (rc == 0) rc = build(g, params);
+  if (rc == 0) rc = build(g, params, linked);
   if (rc == 0) {
     *out = &g->base;
   } else {

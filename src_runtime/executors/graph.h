@@ -46,10 +46,11 @@ typedef struct tvmrt_graph_executor {
 } tvmrt_graph_executor;
 
 /* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are shared,
- * not copied. *out is owned. */
+ * not copied. `linked` answers where the library keeps a storage (storage id -> address or nothing);
+ * NULL: the library's own _lookup_linked_param, if it has one. *out is owned. */
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,
-                              const tvmrt_params* params, tvmrt_module** out);
+                              const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out);
 
 /* Run all operators, or one; op counts operators, not nodes. */
 int tvmrt__graph_run(tvmrt_graph_executor* g);

@@ -31,7 +31,7 @@ static int make_executor(graph_factory* f, const tvmrt_args* in, int first, TVMV
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__devices_of_args(in, first, &devices, &num_devices));
   rc = tvmrt__graph_executor_new(f->json, strlen(f->json), f->base.imports[0], devices, num_devices,
-                                 &f->params, &mod);
+                                 &f->params, NULL, &mod);
   free(devices);
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }

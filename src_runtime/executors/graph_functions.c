@@ -334,14 +334,19 @@ static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
   tvmrt_module* mod = NULL;
   DLDevice* devices;
   size_t num_devices;
+  tvmrt_func* linked = NULL;
   int first = 2;
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 1, &library));
-  if (in->codes[2] == kTVMPackedFuncHandle || in->codes[2] == kTVMNullptr) first = 3;
+  if (in->codes[2] == kTVMPackedFuncHandle || in->codes[2] == kTVMNullptr) {
+    if (in->codes[2] == kTVMPackedFuncHandle) linked = in->values[2].v_handle;
+    first = 3;
+  }
   TVMRT_RETURN_IF_ERROR(tvmrt__devices_of_args(in, first, &devices, &num_devices));
-  rc = tvmrt__graph_executor_new(json.data, json.size, library, devices, num_devices, NULL, &mod);
+  rc = tvmrt__graph_executor_new(json.data, json.size, library, devices, num_devices, NULL, linked,
+                                 &mod);
   free(devices);
   return rc != 0 ? rc : tvmrt__ret_object(out, out_code, &mod->base);
 }

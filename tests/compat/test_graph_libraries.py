@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import threading
 
 import numpy as np
@@ -228,6 +230,27 @@ def test_parameters_linked_into_the_code(build, params):
     library = build("llvm_graph.c", blob=blob, defines=["MINOR=8", "LINKED_PARAMS"])
     expected = (network.X + params.get("w", network.W)) * 2
     np.testing.assert_array_equal(run_default(library), expected)
+
+
+def test_linked_parameters_by_a_function_of_the_caller(build):
+    """The third argument of `tvm.graph_executor.create` says where storages lie."""
+    library = build("llvm_graph.c", defines=["MINOR=8"])
+    weights = tvmrt.nd.array(network.W)
+    entries = json.loads(network.graph_text())
+    wanted = entries["attrs"]["storage_id"][1][entries["arg_nodes"][1]]
+    asked = []
+
+    def look_up(storage_id):
+        asked.append(storage_id)
+        return ctypes.c_void_p(weights.numpy().ctypes.data) if storage_id == wanted else None
+
+    create = tvmrt.get_global_func("tvm.graph_executor.create")
+    executor = graph_executor.GraphModule(
+        create(network.graph_text(), library, tvmrt.runtime.convert(look_up), 1, 0)
+    )
+    executor.run(x=network.X)
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), network.Z)
+    assert wanted in asked
 
 
 def test_linked_parameters_with_a_graph_of_its_own(build):
