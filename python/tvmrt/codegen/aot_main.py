@@ -67,11 +67,14 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     return [*lines, "  return 0;", "}", ""]
 
 
-def guarded_call(step, function, arguments, around: tuple[str, str] | None = None) -> list[str]:
+def guarded_call(
+    step, function, arguments, around: tuple[str, str] | None = None, depth: int = 1
+) -> list[str]:
     """Lines of C: the operator's call, where it has a guard under that, between two lines."""
     from .c_source import call_arguments
 
-    depth = 1 if step.guard is None else 2
+    margin = "  " * depth
+    depth += step.guard is not None
     call = wrap(f"if ({function.symbol}", call_arguments(function, arguments), " != 0)", depth)
     call[-1] += " return -1;" if len(call) == 1 and len(call[0]) < 88 else " {"
     if call[-1].endswith("{"):
@@ -80,7 +83,7 @@ def guarded_call(step, function, arguments, around: tuple[str, str] | None = Non
         call = ["  " * depth + around[0], *call, "  " * depth + around[1]]
     if step.guard is None:
         return call
-    return [f"  if ({guard_text(step.guard, arguments)}) {{", *call, "  }"]
+    return [f"{margin}if ({guard_text(step.guard, arguments)}) {{", *call, f"{margin}}}"]
 
 
 def guard_text(guard, arguments) -> str:

@@ -93,17 +93,25 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
 
 
 # What follows the prefix in symbols that are no operators.
-_ENTRY_NAMES = ("run", "network", "weights", "profile_slot", "get_c_metadata", "get_model_metadata")
+_ENTRY_NAMES = (
+    "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
+    "get_model_metadata", "step", "step_begin",
+)  # fmt: skip
 
 
 def _firmware_files(program: Program, prefix: str, sources, options: Options, head: str) -> None:
-    from . import firmware_header, firmware_main
+    from . import firmware_header, firmware_main, firmware_step
 
     arguments = Arguments(program, sources, options)
-    header = firmware_header.print_header(program, prefix, options)
+    sliced = options.interface_api == "c"
+    more = firmware_step.declarations(program, prefix, options) if sliced else []
+    header = firmware_header.print_header(program, prefix, options, more)
     sources.files[firmware_header.header_name(prefix)] = head + header
     entry = firmware_main.print_file(program, prefix, sources, options, arguments)
     sources.files[f"{prefix}_lib0.c"] = head + entry
+    if sliced:
+        text = firmware_step.print_step_file(program, prefix, sources, options, arguments)
+        sources.files[f"{prefix}_step.c"] = head + text
     if options.interface_api == "packed":
         sources.files[f"{prefix}_metadata.c"] = head + _metadata_file(
             program, prefix, sources, options

@@ -41,8 +41,11 @@ def output_tensors(program: Program) -> list[Tensor]:
     return [Tensor(m, n, t) for m, n, t in zip(numbered, names, program.output_types)]
 
 
-def print_header(program: Program, prefix: str, options) -> str:
-    """Text of the header. Raises ValueError where two names become one in C."""
+def print_header(program: Program, prefix: str, options, more: Sequence[str] = ()) -> str:
+    """Text of the header, with the lines of further declarations at its end.
+
+    Raises ValueError where two names become one in C.
+    """
     inputs, outputs = input_tensors(program), output_tensors(program)
     pool = options.pool
     _check_names(prefix, inputs, outputs, pool)
@@ -83,7 +86,7 @@ def print_header(program: Program, prefix: str, options) -> str:
             f"/*! \\brief What the pool {pool} must hold, in bytes; aligned to 16 bytes. */",
             f"#define {prefix.upper()}_{pool.upper()}_WORKSPACE_POOL_SIZE {program.arena_bytes}",
         ]
-    lines += ["", "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
+    lines += ["", *more, "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from tvmrt.ir.program import OUTPUT, Buffer, Program
 from . import graph_entries
 from .aot_main import guarded_call, uses_arena
 from .firmware_header import header_name, input_tensors, output_tensors
-from .writer import TVM_PACKED_PARAMETERS, wrap
+from .writer import LINE, TVM_PACKED_PARAMETERS, wrap
 
 # Arguments of a packed main function: the workspace follows the tensors.
 POOL_VARIABLE = "global_workspace_0_var"
@@ -34,8 +34,9 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         f'#include "{prefix}_ops.h"',
         "",
         *arguments.places(),
-        *_workspace(program, options),
-        *_misplaced(program),
+        *workspace_declaration(program, prefix, options),
+        *_workspace(program, prefix, options),
+        *misplaced_function(program),
     ]
     if packed:
         lines += _TENSOR_DATA
@@ -58,17 +59,29 @@ _TENSOR_DATA = [
 ]
 
 
-def _workspace(program: Program, options) -> list[str]:
+def workspace_declaration(program: Program, prefix: str, options) -> list[str]:
+    """Lines of C for every file that passes the workspace on; none where the caller lends it."""
     if not uses_arena(program) or options.pool:
         return []
     return [
         "/* Intermediate values; nothing in it outlives a run. */",
-        f"static uint8_t global_workspace[{program.arena_bytes}] TVMGEN_NOINIT;",
+        f"extern uint8_t TVMGEN_LOCAL {_workspace_name(prefix)}[{program.arena_bytes}];",
         "",
     ]
 
 
-def _misplaced(program: Program) -> list[str]:
+def _workspace(program: Program, prefix: str, options) -> list[str]:
+    if not uses_arena(program) or options.pool:
+        return []
+    return [f"uint8_t {_workspace_name(prefix)}[{program.arena_bytes}] TVMGEN_NOINIT;", ""]
+
+
+def _workspace_name(prefix: str) -> str:
+    return f"{prefix}_workspace"
+
+
+def misplaced_function(program: Program) -> list[str]:
+    """Lines of C: the function by which tensors are checked."""
     if not program.inputs and not program.outputs:
         return []
     return [
@@ -90,24 +103,33 @@ def _cast(buffer: Buffer, expression: str) -> str:
 
 
 def _plain_main(program: Program, prefix: str, sources, arguments) -> list[str]:
-    """Main over pointers: inputs, outputs, workspace."""
-    declared = [
-        f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
-        for b in _tensors(program)
-    ]
-    if uses_arena(program):
-        declared.append("uint8_t *workspace")
-    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    """Main over pointers."""
+    declared = main_parameters(program, arguments)
     head = f"int32_t {prefix}___tvm_main__"
     lines = [
         *wrap(head, declared or ["void"], ";"),
         *wrap(head, declared or ["void"], " {"),
     ]
-    guards = {s.guard[0].buffer for s in program.steps if s.guard is not None}
-    lines += [f"  (void){arguments.names[b]};" for b in _tensors(program) if b not in used | guards]
+    lines += [f"  (void){arguments.names[b]};" for b in unused_tensors(program, sources)]
     for i, function in enumerate(sources.functions):
         lines += guarded_call(program.steps[i], function, arguments)
     return [*lines, "  return 0;", "}", ""]
+
+
+def main_parameters(program: Program, arguments) -> list[str]:
+    """Declarations of main's parameters over pointers: inputs, outputs, workspace."""
+    declared = [
+        f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
+        for b in _tensors(program)
+    ]
+    return [*declared, "uint8_t *workspace"] if uses_arena(program) else declared
+
+
+def unused_tensors(program: Program, sources) -> list[Buffer]:
+    """Inputs and outputs that no operator touches."""
+    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    used |= {s.guard[0].buffer for s in program.steps if s.guard is not None}
+    return [b for b in _tensors(program) if b not in used]
 
 
 def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
@@ -176,12 +198,12 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
         lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
         if uses_arena(program):
-            passed.append("global_workspace")
+            passed.append(_workspace_name(prefix))
         return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]
-    return [*lines, *_append_pool(program, tensors), *_call_main(prefix), "}", ""]
+    return [*lines, *_append_pool(program, prefix, tensors), *_call_main(prefix), "}", ""]
 
 
-def _append_pool(program: Program, tensors: list[Buffer]) -> list[str]:
+def _append_pool(program: Program, prefix: str, tensors: list[Buffer]) -> list[str]:
     """The arguments again, and the workspace as one more tensor."""
     count = len(tensors) + (1 if uses_arena(program) else 0)
     lines = [f"  TVMValue values[{max(count, 1)}];"]
@@ -191,7 +213,7 @@ def _append_pool(program: Program, tensors: list[Buffer]) -> list[str]:
         lines.append(f"  for (int i = 0; i < {len(tensors)}; ++i) values[i] = args[i];")
     if uses_arena(program):
         lines += [
-            "  pool.data = global_workspace;",
+            f"  pool.data = {_workspace_name(prefix)};",
             f"  values[{len(tensors)}].v_handle = &pool;",
         ]
     return lines
@@ -203,38 +225,70 @@ def _call_main(prefix: str) -> list[str]:
 
 
 def _checks(pairs) -> list[str]:
-    return [
-        f"  if (misplaced({pointer}, {buffer.dtype.itemsize}))"
-        " return kTvmErrorFunctionCallInvalidArg;"
-        for buffer, pointer in pairs
-    ]
+    tests = [f"misplaced({pointer}, {buffer.dtype.itemsize})" for buffer, pointer in pairs]
+    return [line for test in tests for line in refusal(test)]
+
+
+def run_parameters(prefix: str, options) -> list[str]:
+    """Declarations of what run over structs takes."""
+    names = ["inputs", "outputs", *(["workspace_pools"] if options.pool else [])]
+    return [f"struct {prefix.lower()}_{name} *{name}" for name in names]
+
+
+def run_checks(program: Program, options) -> list[str]:
+    """Lines of C that refuse what run over structs cannot take."""
+    given = structs_read(program, options)
+    names = [parameter.rpartition("*")[2] for parameter in run_parameters("", options)]
+    lines = [f"  (void){name};" for name in names if name not in given]
+    if given:
+        lines += refusal(" || ".join(f"{name} == NULL" for name in given))
+    lines += _checks(list(zip(_tensors(program), _members(program))))
+    if "workspace_pools" in given:
+        lines += refusal(f"misplaced(workspace_pools->{options.pool}, 16)")
+    return lines
+
+
+def structs_read(program: Program, options) -> list[str]:
+    """Those parameters of run over structs that may not be NULL."""
+    read = {
+        "inputs": bool(program.inputs),
+        "outputs": bool(program.outputs),
+        "workspace_pools": bool(options.pool) and uses_arena(program),
+    }
+    return [name for name, needed in read.items() if needed]
+
+
+def refusal(test: str) -> list[str]:
+    """Lines of C that return kTvmErrorFunctionCallInvalidArg where the test holds."""
+    code = "return kTvmErrorFunctionCallInvalidArg;"
+    line = f"  if ({test}) {code}"
+    return [line] if len(line) <= LINE else [f"  if ({test}) {{", f"    {code}", "  }"]
+
+
+def _members(program: Program, place: str = "{}->") -> list[str]:
+    """Expressions for the struct members of inputs and outputs."""
+    inputs, outputs = place.format("inputs"), place.format("outputs")
+    members = [f"{inputs}{t.member}" for t in input_tensors(program)]
+    return members + [f"{outputs}{t.member}" for t in output_tensors(program)]
+
+
+def main_arguments(program: Program, prefix: str, options, place: str = "{}->") -> list[str]:
+    """What run over structs passes to main, in the order of main_parameters().
+
+    ``place`` is the C text of a struct by its name, up to its members.
+    """
+    passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, place))]
+    if uses_arena(program):
+        lent = f"(uint8_t *){place.format('workspace_pools')}{options.pool}"
+        passed.append(lent if options.pool else _workspace_name(prefix))
+    return passed
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:
-    tag = prefix.lower()
-    parameters = [f"struct {tag}_inputs *inputs", f"struct {tag}_outputs *outputs"]
-    given = [*(["inputs"] if program.inputs else []), *(["outputs"] if program.outputs else [])]
-    if options.pool:
-        parameters.append(f"struct {tag}_workspace_pools *workspace_pools")
-        if uses_arena(program):
-            given.append("workspace_pools")
-    pointers = [f"inputs->{t.member}" for t in input_tensors(program)]
-    pointers += [f"outputs->{t.member}" for t in output_tensors(program)]
-    pairs = list(zip(_tensors(program), pointers))
-    lines = wrap(f"int32_t {prefix}_run", parameters, " {")
-    names = [p.rpartition("*")[2] for p in parameters]
-    lines += [f"  (void){name};" for name in names if name not in given]
-    if given:
-        test = " || ".join(f"{name} == NULL" for name in given)
-        lines.append(f"  if ({test}) return kTvmErrorFunctionCallInvalidArg;")
-    lines += _checks(pairs)
-    passed = [_cast(b, p) for b, p in pairs]
-    if uses_arena(program):
-        passed.append("global_workspace")
-        if options.pool:
-            passed[-1] = f"(uint8_t *)workspace_pools->{options.pool}"
-            lines += [
-                f"  if (misplaced(workspace_pools->{options.pool}, 16))"
-                " return kTvmErrorFunctionCallInvalidArg;"
-            ]
-    return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]
+    return [
+        *wrap(f"int32_t {prefix}_run", run_parameters(prefix, options), " {"),
+        *run_checks(program, options),
+        *wrap(f"return {prefix}___tvm_main__", main_arguments(program, prefix, options), ";", 1),
+        "}",
+        "",
+    ]

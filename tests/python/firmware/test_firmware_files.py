@@ -68,6 +68,22 @@ int32_t tvmgen_net_run(
 
 #define TVMGEN_NET_WORKSPACE_SIZE 0
 
+#define TVMGEN_NET_OPERATOR_COUNT 2
+#define TVMGEN_NET_STEP_MORE 1
+
+struct tvmgen_net_step_state {
+  struct tvmgen_net_inputs inputs;
+  struct tvmgen_net_outputs outputs;
+  int32_t next;
+};
+
+int32_t tvmgen_net_step_begin(
+    struct tvmgen_net_step_state *state,
+    struct tvmgen_net_inputs *inputs,
+    struct tvmgen_net_outputs *outputs);
+
+int32_t tvmgen_net_step(struct tvmgen_net_step_state *state, int32_t max_ops);
+
 #ifdef __cplusplus
 }
 #endif

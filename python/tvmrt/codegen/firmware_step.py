@@ -1,0 +1,144 @@
+"""The sliced run of a firmware network: its operators a few at a time.
+
+For programs whose loop must come round, or that feed a watchdog. It is a file of its own, so that
+programs that do not call it do not link it; that is why no option asks for it.
+"""
+
+from __future__ import annotations
+
+from tvmrt.ir.program import Program
+
+from . import firmware_main
+from .aot_main import guarded_call
+from .firmware_header import header_name
+from .writer import wrap
+
+
+def print_step_file(program: Program, prefix: str, sources, options, arguments) -> str:
+    """Text of the file: begin, the operators by their number, step."""
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/crt/error_codes.h>",
+        "",
+        f'#include "{header_name(prefix)}"',
+        f'#include "{prefix}_ops.h"',
+        "",
+        *arguments.places(),
+        *firmware_main.workspace_declaration(program, prefix, options),
+        *firmware_main.misplaced_function(program),
+        *_begin(program, prefix, options),
+        *_operator_at(program, prefix, sources, options, arguments),
+        *_step(program, prefix),
+    ]
+    return "\n".join(lines)
+
+
+def declarations(program: Program, prefix: str, options) -> list[str]:
+    """Lines of the header: the state of a run in slices, and its two functions."""
+    state, upper = _state(prefix), prefix.upper()
+    structs = firmware_main.run_parameters(prefix, options)
+    members = [f"  {struct.replace('*', '')};" for struct in structs]
+    parameters = _begin_parameters(prefix, options)
+    return [
+        "/*! \\brief Operators of the network. */",
+        f"#define {upper}_OPERATOR_COUNT {len(program.steps)}",
+        f"/*! \\brief What {prefix}_step() returns while operators are left. */",
+        f"#define {upper}_STEP_MORE 1",
+        "",
+        f"/*! \\brief A run in slices. {prefix}_step_begin() fills it; next is for reading. */",
+        f"{state} {{",
+        *members,
+        "  int32_t next; /*!< Number of the operator that runs next; -1 where none will. */",
+        "};",
+        "",
+        "/*!",
+        " * \\brief Begin a run in slices; no operator runs yet.",
+        " *",
+        " * The structs are copied, what they point to is borrowed until the run is done. No other",
+        " * run of this network may come in between: they have one workspace.",
+        f" * \\return 0, or the code with which {prefix}_run() refuses the same arguments.",
+        " */",
+        f"int32_t {prefix}_step_begin(",
+        *(f"    {p}," for p in parameters[:-1]),
+        f"    {parameters[-1]});",
+        "",
+        "/*!",
+        " * \\brief Run at most max_ops operators.",
+        f" * \\return {upper}_STEP_MORE: call again; 0: done, the outputs are written, and further",
+        " * calls do nothing; kTvmErrorFunctionCallInvalidArg for a NULL state, one that was not",
+        " * begun or has failed, or max_ops below 1; -1 where an operator fails: the run is over.",
+        " */",
+        f"int32_t {prefix}_step({state} *state, int32_t max_ops);",
+        "",
+    ]
+
+
+def _state(prefix: str) -> str:
+    return f"struct {prefix.lower()}_step_state"
+
+
+def _begin_parameters(prefix: str, options) -> list[str]:
+    return [f"{_state(prefix)} *state", *firmware_main.run_parameters(prefix, options)]
+
+
+def _begin(program: Program, prefix: str, options) -> list[str]:
+    given = firmware_main.structs_read(program, options)
+    return [
+        *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(prefix, options), " {"),
+        "  if (state == NULL) return kTvmErrorFunctionCallInvalidArg;",
+        "  state->next = -1;",
+        *firmware_main.run_checks(program, options),
+        *(f"  state->{name} = *{name};" for name in given),
+        "  state->next = 0;",
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def _operator_at(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """A function with one case an operator, over the names that main's parameters have."""
+    if not program.steps:
+        return []
+    lines = [
+        "/* Runs the operator whose turn it is. */",
+        f"static int32_t run_next(const {_state(prefix)} *state) {{",
+    ]
+    passed = firmware_main.main_arguments(program, prefix, options, "state->{}.")
+    declared = firmware_main.main_parameters(program, arguments)
+    lines += [f"  {parameter} = {text};" for parameter, text in zip(declared, passed)]
+    unused = firmware_main.unused_tensors(program, sources)
+    lines += [f"  (void){arguments.names[b]};" for b in unused]
+    lines.append("  switch (state->next) {")
+    for i, function in enumerate(sources.functions):
+        lines.append(f"    case {i}:")
+        lines += guarded_call(program.steps[i], function, arguments, depth=3)
+        lines.append("      return 0;")
+    lines += ["    default:", "      return kTvmErrorFunctionCallInvalidArg;", "  }"]
+    return [*lines, "}", ""]
+
+
+def _step(program: Program, prefix: str) -> list[str]:
+    count = f"{prefix.upper()}_OPERATOR_COUNT"
+    head = f"int32_t {prefix}_step({_state(prefix)} *state, int32_t max_ops) {{"
+    if not program.steps:
+        test = "state == NULL || max_ops < 1 || state->next != 0"
+        return [head, *firmware_main.refusal(test), "  return 0;", "}", ""]
+    return [
+        head,
+        *firmware_main.refusal("state == NULL || max_ops < 1"),
+        *firmware_main.refusal(f"state->next < 0 || state->next > {count}"),
+        f"  for (; max_ops > 0 && state->next < {count}; --max_ops) {{",
+        "    const int32_t code = run_next(state);",
+        "    if (code != 0) {",
+        "      state->next = -1;",
+        "      return code;",
+        "    }",
+        "    ++state->next;",
+        "  }",
+        f"  return state->next < {count} ? {prefix.upper()}_STEP_MORE : 0;",
+        "}",
+        "",
+    ]
