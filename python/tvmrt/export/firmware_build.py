@@ -16,6 +16,9 @@ TOOLS = {
     "riscv32": ("riscv64-unknown-elf-gcc --specs=picolibc.specs", "riscv64-unknown-elf-ar"),
 }
 
+# How the archive's Makefile compiles, unless it is told otherwise.
+CFLAGS = ("-Os", "-ffunction-sections", "-fdata-sections")
+
 
 def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
     """The package's headers that C texts include, and those that these include, by their path
@@ -57,7 +60,7 @@ endif
 ifeq ($(origin AR),default)
 AR = {archiver}
 endif
-CFLAGS ?= -Os -ffunction-sections -fdata-sections
+CFLAGS ?= {' '.join(CFLAGS)}
 TARGET_FLAGS ?= {flags}
 
 sources := $(wildcard codegen/host/src/*.c)

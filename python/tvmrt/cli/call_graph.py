@@ -1,0 +1,130 @@
+"""How deep the stack of compiled C gets, from what the compiler wrote beside each object.
+
+GCC's ``-fcallgraph-info=su`` gives the frame of every function and who calls whom; the objects'
+relocations tell which functions are reached by pointer. A call by pointer may reach every function
+of its file whose address the file takes: the bound is then too high rather than too low.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+_NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(?:\\n(\d+) bytes \((\w+)[^"]*)?"')
+_EDGE = re.compile(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+_SECTION = re.compile(r"^RELOCATION RECORDS FOR \[([^\]]+)\]")
+_RELOCATION = re.compile(r"^[0-9a-f]+ +R_\w+?_(\w+) +([^\s+]+)")
+_CALLS = re.compile(r"CALL|JUMP|JAL|BRANCH|PLT|PC24|PREL31")
+POINTER = "__indirect_call"
+
+
+@dataclass
+class Frame:
+    """One function: the bytes of its own frame, and whether the compiler could bound them."""
+
+    name: str
+    nbytes: int
+    bounded: bool = True
+    calls: list[str] = field(default_factory=list)
+    by_pointer: bool = False
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The deepest stack below and with a function, None where it has no bound, and its path."""
+
+    nbytes: int | None
+    path: tuple[str, ...]
+
+
+class CallGraph:
+    """Functions of several files; :meth:`add` each, then ask."""
+
+    def __init__(self) -> None:
+        self.frames: dict[str, Frame] = {}
+        self.outside: set[str] = set()
+        self._taken: dict[str, set[str]] = {}
+        self._depths: dict[str, Depth] = {}
+
+    def add(self, unit: str, info: str, relocations: str) -> None:
+        """The text of a file's .ci, and ``objdump -r`` of its object."""
+        for line in info.splitlines():
+            node = _NODE.match(line)
+            if node and node[2] is not None:
+                bounded = node[3] in ("static", "dynamic,bounded")
+                name = node[1]
+                self.frames[name] = Frame(_plain(name), int(node[2]), bounded, unit=unit)
+        for line in info.splitlines():
+            edge = _EDGE.match(line)
+            if edge and edge[1] in self.frames:
+                frame = self.frames[edge[1]]
+                if edge[2] == POINTER:
+                    frame.by_pointer = True
+                elif edge[2] not in frame.calls:
+                    frame.calls.append(edge[2])
+        self._taken[unit] = _addresses_taken(relocations)
+
+    def depth(self, name: str) -> Depth:
+        """The deepest stack of a function, by its name in C. KeyError where there is none."""
+        titles = [t for t, frame in self.frames.items() if frame.name == name]
+        if not titles:
+            raise KeyError(name)
+        return max((self._depth(t, ()) for t in titles), key=_order)
+
+    def names(self) -> list[str]:
+        """The functions in C, in the order of their files."""
+        return list(dict.fromkeys(frame.name for frame in self.frames.values()))
+
+    def _depth(self, title: str, above: tuple[str, ...]) -> Depth:
+        if title in above:
+            return Depth(None, (_plain(title),))
+        if title in self._depths:
+            return self._depths[title]
+        frame = self.frames[title]
+        below = [Depth(0, ())]
+        for callee in self._callees(frame):
+            if callee in self.frames:
+                below.append(self._depth(callee, (*above, title)))
+            else:
+                self.outside.add(callee)
+        deepest = max(below, key=_order)
+        path = (frame.name, *deepest.path)
+        if deepest.nbytes is None or not frame.bounded:
+            found = Depth(None, path)
+        else:
+            found = Depth(frame.nbytes + deepest.nbytes, path)
+        self._depths[title] = found
+        return found
+
+    def _callees(self, frame: Frame) -> Iterable[str]:
+        yield from frame.calls
+        if frame.by_pointer:
+            taken = self._taken[frame.unit]
+            yield from (
+                t for t, f in self.frames.items() if f.unit == frame.unit and f.name in taken
+            )
+
+
+def _plain(title: str) -> str:
+    """The function's name in C: titles of static ones begin with their file."""
+    return title.rpartition(":")[2]
+
+
+def _order(depth: Depth) -> float:
+    return float("inf") if depth.nbytes is None else depth.nbytes
+
+
+def _addresses_taken(relocations: str) -> set[str]:
+    """Names that code and data refer to other than by a call."""
+    found, inside = set(), False
+    for line in relocations.splitlines():
+        section = _SECTION.match(line)
+        if section:
+            inside = section[1].startswith((".text", ".rodata", ".data", ".srodata", ".sdata"))
+            continue
+        row = _RELOCATION.match(line)
+        if inside and row and not _CALLS.search(row[1]):
+            found.add(row[2].removeprefix(".text."))
+    return found

@@ -1,0 +1,147 @@
+"""What a firmware network costs on its target, by the target's own C compiler.
+
+The C files are compiled, never run. Weights are no part of it: their size is known without.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tvmrt.cli.call_graph import CallGraph, Depth
+from tvmrt.cli.describe.elf import (
+    SECTION_FLAG_ALLOCATED,
+    SECTION_FLAG_CODE,
+    SECTION_FLAG_WRITABLE,
+    TYPE_NO_BITS,
+    TYPE_SYMBOLS,
+    ElfFile,
+)
+from tvmrt.codegen.target import Target
+from tvmrt.error import CompileError
+from tvmrt.export.firmware_build import CFLAGS, tools_of
+
+SECONDS = 300  # for one file
+PICOLIBC = "--specs=picolibc.specs"
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """A function of C: bytes of its code, of its frame, and of the stack that it needs in all."""
+
+    name: str
+    code_bytes: int
+    frame_bytes: int
+    stack: Depth
+
+
+@dataclass
+class Footprint:
+    """Bytes by the compiler named in ``compiler``; ``outside`` are functions of the C library and
+    of the runtime that are called, whose stack is not in the bounds."""
+
+    compiler: str
+    code_bytes: int = 0
+    constant_bytes: int = 0
+    data_bytes: int = 0
+    bss_bytes: int = 0
+    functions: dict[str, FunctionCost] = field(default_factory=dict)
+    outside: list[str] = field(default_factory=list)
+
+
+def measure(
+    sources: Sequence[Path], includes: Sequence[Path], target: Target, cc: str | None = None
+) -> Footprint:
+    """Compile C files for the target and add up what they need.
+
+    Raises CompileError where the compiler is not installed, is none of GCC's kind, or fails.
+    """
+    command = find_compiler(target, cc)
+    dumper = _program_of(command, "objdump")
+    flags = ["-std=c99", *target.flags, *CFLAGS, "-fstack-usage", "-fcallgraph-info=su"]
+    flags += [f"-I{path.resolve()}" for path in includes]
+    found = Footprint(" ".join(command))
+    graph = CallGraph()
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+
+        def build(source: Path) -> tuple[Path, str]:
+            out = Path(folder, f"{source.stem}.o")
+            _call([*command, *flags, "-c", str(source.resolve()), "-o", str(out)], folder)
+            return out, _call([dumper, "-r", str(out)], folder)
+
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+            built = list(pool.map(build, sources))
+        sizes: dict[str, int] = {}
+        for out, relocations in built:
+            _add_sections(found, ElfFile(out), sizes)
+            graph.add(out.stem, out.with_suffix(".ci").read_text(errors="replace"), relocations)
+    for name in graph.names():
+        frame = max(f.nbytes for f in graph.frames.values() if f.name == name)
+        cost = FunctionCost(name, sizes.get(name, 0), frame, graph.depth(name))
+        found.functions[name] = cost
+    found.outside = sorted(graph.outside)
+    return found
+
+
+def find_compiler(target: Target, cc: str | None = None) -> list[str]:
+    """The command of the target's C compiler, with a C library whose headers it finds."""
+    command = shlex.split(cc or tools_of(target.name)[0])
+    if shutil.which(command[0]) is None:
+        raise CompileError(
+            f"C compiler {command[0]} for {target.name} is not installed; install it or name "
+            "another with --cc"
+        )
+    for more in ([], [PICOLIBC]):
+        probe = [*command, *more, *target.flags, "-fcallgraph-info=su", "-x", "c", "-", "-o",
+                 os.devnull, "-S"]  # fmt: skip
+        done = subprocess.run(
+            probe, input="#include <math.h>\n", capture_output=True, text=True, check=False,
+            cwd=tempfile.gettempdir(),
+        )  # fmt: skip
+        if done.returncode == 0:
+            return [*command, *more]
+    words = done.stderr.strip().splitlines() or ["no message"]
+    raise CompileError(f"C compiler {command[0]} cannot tell stack sizes: {words[0].strip()}")
+
+
+def _program_of(command: Sequence[str], name: str) -> str:
+    return _call([*command, f"-print-prog-name={name}"], None).strip() or name
+
+
+def _add_sections(found: Footprint, elf: ElfFile, sizes: dict[str, int]) -> None:
+    for section in elf.sections:
+        if not section.flags & SECTION_FLAG_ALLOCATED:
+            continue
+        if section.flags & SECTION_FLAG_CODE:
+            found.code_bytes += section.size
+        elif not section.flags & SECTION_FLAG_WRITABLE:
+            found.constant_bytes += section.size
+        elif section.kind == TYPE_NO_BITS:
+            found.bss_bytes += section.size
+        else:
+            found.data_bytes += section.size
+    for symbol in elf.symbols(TYPE_SYMBOLS):
+        if symbol.size and 0 < symbol.section < len(elf.sections):
+            if elf.sections[symbol.section].flags & SECTION_FLAG_CODE:
+                sizes[symbol.name] = sizes.get(symbol.name, 0) + symbol.size
+
+
+def _call(command: Sequence[str], folder: str | None) -> str:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            timeout=SECONDS,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise CompileError(f"{command[0]} cannot be run: {problem}") from problem
+    if done.returncode != 0:
+        words = [line for line in done.stderr.splitlines() if "error" in line] or ["no message"]
+        raise CompileError(f"{command[0]} failed: {words[0].strip()}")
+    return done.stdout
