@@ -65,6 +65,8 @@ def _mps2(target: str, machine: str, *flags: str) -> Board:
 BOARDS = {
     board.target: board
     for board in (
+        # a Cortex-M3 runs what is compiled for the smaller core
+        _mps2("cortex-m0plus", "mps2-an385"),
         _mps2("cortex-m4", "mps2-an386", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
         _mps2("cortex-m7", "mps2-an500", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
         Board("cortex-m55", _ARM, ("qemu-system-arm", "-M", "mps3-an547"),
