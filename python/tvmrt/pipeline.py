@@ -48,6 +48,9 @@ def compile(
     require_device: Sequence[str] = (),
     progress: Progress | None = None,
     cc: str | None = None,
+    profile: bool = False,
+    record: bool = False,
+    trace_records: int | None = None,
 ) -> CompiledLibrary:
     """Compile an ONNX network.
 
@@ -85,6 +88,14 @@ def compile(
         Called with (stage, steps done, steps in all).
     cc
         The C compiler's command; found by itself when None.
+    profile
+        Whether a crt network counts the cycles of its operators, by tvmrt_platform_cycles() of
+        the board.
+    record
+        Whether a crt network records hash, smallest and largest element of every tensor it
+        writes, for ``tvmrt replay``.
+    trace_records
+        How many records it keeps; None: as many as one run makes.
 
     Returns
     -------
@@ -103,6 +114,7 @@ def compile(
     if runtime == "crt":
         params = "flash"  # the same thing in an image
     _check_devices(devices, require_device)
+    _check_trace(profile, record, trace_records, runtime, unpacked_api)
     pool = _one_pool(pools or {}, runtime, interface_api)
     if runtime == "crt":
         machine = replace(machine, hosted=False)
@@ -122,8 +134,9 @@ def compile(
     if pool is not None:
         _check_pool(pool, pools[pool], program)
     options = c_source.Options(
-        module_name, executor, params, origin, runtime, interface_api, unpacked_api, pool
-    )
+        module_name, executor, params, origin, runtime, interface_api, unpacked_api, pool,
+        profile, record, trace_records,
+    )  # fmt: skip
     with clock.stage("generate"):
         sources = c_source.generate(program, machine, options)
         json = graph_entries.graph_json(program, sources, options) if executor == "graph" else None
@@ -160,6 +173,22 @@ def _check_devices(devices, require_device) -> None:
     for device in [*devices, *(rule.partition(":")[0] for rule in require_device)]:
         if device != "cpu":
             raise ValueError(f"device {device} is not known; the only one is cpu")
+
+
+def _check_trace(profile, record, trace_records, runtime: str, unpacked_api: bool) -> None:
+    if not (profile or record):
+        if trace_records is not None:
+            raise ValueError("trace-records counts what profile or record note; choose one of them")
+        return
+    if runtime != "crt":
+        raise ValueError(
+            "profile and record are for networks of the crt runtime; "
+            "on this machine, tvmrt run --profile times operators and tvmrt verify checks them"
+        )
+    if not unpacked_api:
+        raise ValueError("profile and record note what plain calls are passed; use unpacked-api")
+    if trace_records is not None and not 1 <= trace_records <= 1 << 24:
+        raise ValueError(f"trace-records is {trace_records}; choose 1 to {1 << 24}")
 
 
 def _one_pool(pools: Mapping[str, int], runtime: str, interface_api: str) -> str | None:

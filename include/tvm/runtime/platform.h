@@ -12,6 +12,7 @@
 
 #include <dlpack/dlpack.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <tvm/runtime/crt/error_codes.h>
 
 #ifdef __cplusplus
@@ -45,6 +46,15 @@ tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev, void**
 
 /*! \brief Give memory of TVMPlatformMemoryAllocate() back. \return kTvmErrorNoError or a code. */
 tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev);
+
+/*!
+ * \brief A counter of processor cycles or of any other ticks; it may wrap around at 2^32.
+ *
+ * Networks that are compiled with the option profile read it before and after each operator. There
+ * is no default: a program that links such a network defines it. Counters that boards have:
+ * DWT->CYCCNT of Cortex-M3 and larger, SysTick, mcycle of RISC-V.
+ */
+uint32_t tvmrt_platform_cycles(void);
 
 #ifdef __cplusplus
 }

@@ -70,6 +70,20 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     show_default=True,
     help="Name of the network in the library, and part of its C names.",
 )
+@click.option(
+    "--profile", is_flag=True, help="Let a board's network count the cycles of its operators."
+)
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Let a board's network note digests of all tensors, for tvmrt replay.",
+)
+@click.option(
+    "--trace-records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many records of these two are kept. Default: those of one run.",
+)
 @options.c_compiler
 @click.option(
     "--dump", type=options.PATH, metavar="DIR", help="Write the graph after every step here."

@@ -62,15 +62,15 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     used = {p.buffer for fn in sources.functions for p in fn.parameters}
     lines += [f"  (void){name};" for name, b in pointers if b not in used]
     for i, function in enumerate(sources.functions):
-        around = (f"TVMRT_PROFILE_BEGIN({slot}, {i});", f"TVMRT_PROFILE_END({slot}, {i});")
+        around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
         lines += guarded_call(program.steps[i], function, arguments, around)
     return [*lines, "  return 0;", "}", ""]
 
 
 def guarded_call(
-    step, function, arguments, around: tuple[str, str] | None = None, depth: int = 1
+    step, function, arguments, around: tuple[list[str], list[str]] | None = None, depth: int = 1
 ) -> list[str]:
-    """Lines of C: the operator's call, where it has a guard under that, between two lines."""
+    """Lines of C: the operator's call between others, under its guard where it has one."""
     from .c_source import call_arguments
 
     margin = "  " * depth
@@ -80,7 +80,8 @@ def guarded_call(
     if call[-1].endswith("{"):
         call += ["  " * (depth + 1) + "return -1;", "  " * depth + "}"]
     if around is not None:
-        call = ["  " * depth + around[0], *call, "  " * depth + around[1]]
+        before, after = (["  " * depth + line for line in lines] for lines in around)
+        call = [*before, *call, *after]
     if step.guard is None:
         return call
     return [f"{margin}if ({guard_text(step.guard, arguments)}) {{", *call, f"{margin}}}"]

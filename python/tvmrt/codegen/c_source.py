@@ -32,7 +32,9 @@ class Options:
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
     arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
     makes code for machines without an operating system, called by ``interface_api``; its
-    workspace is its own or the caller's, in the struct member ``pool``.
+    workspace is its own or the caller's, in the struct member ``pool``. ``profile`` and ``record``
+    let it note the cycles of its operators and digests of its tensors, in a ring of
+    ``trace_records`` (None: enough for one run).
     """
 
     module_name: str = "default"
@@ -43,6 +45,13 @@ class Options:
     interface_api: str = "packed"
     unpacked_api: bool = False
     pool: str | None = None
+    profile: bool = False
+    record: bool = False
+    trace_records: int | None = None
+
+    @property
+    def traced(self) -> bool:
+        return self.profile or self.record
 
     @property
     def firmware(self) -> bool:
@@ -84,7 +93,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         chunk = sources.functions[first : first + OPERATORS_PER_FILE]
         sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
     if options.firmware:
-        _firmware_files(program, prefix, sources, options, head)
+        _firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
     if options.params == "flash":
@@ -95,16 +104,23 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
 # What follows the prefix in symbols that are no operators.
 _ENTRY_NAMES = (
     "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
-    "get_model_metadata", "step", "step_begin",
+    "get_model_metadata", "step", "step_begin", "trace", "trace_begin", "trace_add",
 )  # fmt: skip
+_LOCALS = ("state", "begin", "cycles")  # of functions that call operators
 
 
-def _firmware_files(program: Program, prefix: str, sources, options: Options, head: str) -> None:
-    from . import firmware_header, firmware_main, firmware_step
+def _firmware_files(
+    program: Program, prefix: str, sources, options: Options, target: Target, head: str
+) -> None:
+    from . import firmware_header, firmware_main, firmware_step, firmware_trace
 
     arguments = Arguments(program, sources, options)
     sliced = options.interface_api == "c"
     more = firmware_step.declarations(program, prefix, options) if sliced else []
+    if options.traced:
+        more += firmware_trace.declarations(program, prefix, options)
+        files = firmware_trace.print_files(program, prefix, sources, options, target)
+        sources.files.update({name: head + text for name, text in files.items()})
     header = firmware_header.print_header(program, prefix, options, more)
     sources.files[firmware_header.header_name(prefix)] = head + header
     entry = firmware_main.print_file(program, prefix, sources, options, arguments)
@@ -337,7 +353,7 @@ class Arguments:
         self._weights = sources.weight_buffers
         self._arena = program.arena_buffers()
         taken = Namer()
-        for word in ("workspace", "rc", "args", "type_codes", "num_args", "tensor_data"):
+        for word in ("workspace", "rc", "args", "type_codes", "num_args", "tensor_data", *_LOCALS):
             taken.take(word)
         for buffer in [*program.inputs, *program.outputs]:
             self.names[buffer] = taken.take(buffer.name)

@@ -57,6 +57,7 @@ def print_header(program: Program, prefix: str, options, more: Sequence[str] = (
         "",
         "#include <stdint.h>",
         *(["", "#include <tvm/runtime/c_packed_func.h>"] if packed else []),
+        *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
         "",
         "#ifdef __cplusplus",
         'extern "C" {',

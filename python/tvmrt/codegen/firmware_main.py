@@ -12,6 +12,7 @@ from tvmrt.ir.program import OUTPUT, Buffer, Program
 from . import graph_entries
 from .aot_main import guarded_call, uses_arena
 from .firmware_header import header_name, input_tensors, output_tensors
+from .firmware_trace import Tracer
 from .writer import LINE, TVM_PACKED_PARAMETERS, wrap
 
 # Arguments of a packed main function: the workspace follows the tensors.
@@ -21,6 +22,7 @@ POOL_VARIABLE = "global_workspace_0_var"
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Text of the entry file."""
     packed = options.interface_api == "packed"
+    tracer = Tracer(program, prefix, options, arguments)
     includes = ["<tvm/runtime/crt/error_codes.h>"]
     if packed:
         includes = ["<tvm/runtime/c_backend_api.h>", *includes]
@@ -32,6 +34,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         "",
         f'#include "{header_name(prefix)}"',
         f'#include "{prefix}_ops.h"',
+        *tracer.includes(),
         "",
         *arguments.places(),
         *workspace_declaration(program, prefix, options),
@@ -41,7 +44,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     if packed:
         lines += _TENSOR_DATA
     if options.unpacked_api:
-        lines += _plain_main(program, prefix, sources, arguments)
+        lines += _plain_main(program, prefix, sources, arguments, tracer)
     else:
         lines += graph_entries.print_entries(program, prefix, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
@@ -102,7 +105,7 @@ def _cast(buffer: Buffer, expression: str) -> str:
     return f"({const}{buffer.dtype.c} *){expression}"
 
 
-def _plain_main(program: Program, prefix: str, sources, arguments) -> list[str]:
+def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Tracer) -> list[str]:
     """Main over pointers."""
     declared = main_parameters(program, arguments)
     head = f"int32_t {prefix}___tvm_main__"
@@ -111,8 +114,10 @@ def _plain_main(program: Program, prefix: str, sources, arguments) -> list[str]:
         *wrap(head, declared or ["void"], " {"),
     ]
     lines += [f"  (void){arguments.names[b]};" for b in unused_tensors(program, sources)]
+    lines += tracer.locals() if program.steps else []
+    lines += tracer.begin([arguments.names[b] for b in program.inputs])
     for i, function in enumerate(sources.functions):
-        lines += guarded_call(program.steps[i], function, arguments)
+        lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
     return [*lines, "  return 0;", "}", ""]
 
 

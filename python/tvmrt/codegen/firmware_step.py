@@ -11,11 +11,13 @@ from tvmrt.ir.program import Program
 from . import firmware_main
 from .aot_main import guarded_call
 from .firmware_header import header_name
+from .firmware_trace import Tracer
 from .writer import wrap
 
 
 def print_step_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Text of the file: begin, the operators by their number, step."""
+    tracer = Tracer(program, prefix, options, arguments)
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -24,12 +26,13 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         "",
         f'#include "{header_name(prefix)}"',
         f'#include "{prefix}_ops.h"',
+        *tracer.includes(),
         "",
         *arguments.places(),
         *firmware_main.workspace_declaration(program, prefix, options),
         *firmware_main.misplaced_function(program),
-        *_begin(program, prefix, options),
-        *_operator_at(program, prefix, sources, options, arguments),
+        *_begin(program, prefix, options, tracer),
+        *_operator_at(program, prefix, sources, options, arguments, tracer),
         *_step(program, prefix),
     ]
     return "\n".join(lines)
@@ -83,7 +86,7 @@ def _begin_parameters(prefix: str, options) -> list[str]:
     return [f"{_state(prefix)} *state", *firmware_main.run_parameters(prefix, options)]
 
 
-def _begin(program: Program, prefix: str, options) -> list[str]:
+def _begin(program: Program, prefix: str, options, tracer: Tracer) -> list[str]:
     given = firmware_main.structs_read(program, options)
     return [
         *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(prefix, options), " {"),
@@ -91,6 +94,7 @@ def _begin(program: Program, prefix: str, options) -> list[str]:
         "  state->next = -1;",
         *firmware_main.run_checks(program, options),
         *(f"  state->{name} = *{name};" for name in given),
+        *tracer.begin(firmware_main.main_arguments(program, prefix, options)),
         "  state->next = 0;",
         "  return 0;",
         "}",
@@ -98,7 +102,9 @@ def _begin(program: Program, prefix: str, options) -> list[str]:
     ]
 
 
-def _operator_at(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+def _operator_at(
+    program: Program, prefix: str, sources, options, arguments, tracer: Tracer
+) -> list[str]:
     """A function with one case an operator, over the names that main's parameters have."""
     if not program.steps:
         return []
@@ -111,10 +117,11 @@ def _operator_at(program: Program, prefix: str, sources, options, arguments) -> 
     lines += [f"  {parameter} = {text};" for parameter, text in zip(declared, passed)]
     unused = firmware_main.unused_tensors(program, sources)
     lines += [f"  (void){arguments.names[b]};" for b in unused]
+    lines += tracer.locals()
     lines.append("  switch (state->next) {")
     for i, function in enumerate(sources.functions):
         lines.append(f"    case {i}:")
-        lines += guarded_call(program.steps[i], function, arguments, depth=3)
+        lines += guarded_call(program.steps[i], function, arguments, tracer.around(i), 3)
         lines.append("      return 0;")
     lines += ["    default:", "      return kTvmErrorFunctionCallInvalidArg;", "  }"]
     return [*lines, "}", ""]
