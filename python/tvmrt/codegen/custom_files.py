@@ -1,0 +1,60 @@
+"""Files of C that custom operators bring: each body in a header of its own, as its author wrote it.
+
+A message of the C compiler thus names the operator and the line of the author's text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from tvmrt.ir.program import Program
+
+from .naming import identifier
+from .writer import comment_text
+
+
+def header_name(operator: Any) -> str:
+    """The file of an operator's C body; other text has another name."""
+    digest = hashlib.sha256(operator.c.source.encode()).hexdigest()[:8]
+    return f"custom_{identifier(operator.name)}_{digest}.h"
+
+
+def header_text(operator: Any) -> str:
+    """The C body between guards; functions of other element types may stay unused."""
+    guard = header_name(operator).replace(".", "_").upper() + "_"
+    quoted = comment_text(operator.name).replace("\\", "/").replace('"', "'")
+    body = operator.c.source.strip("\n").rstrip()
+    lines = [
+        f"/* The C body of {quoted}, version {operator.version}. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <tvm/runtime/kernels/custom.h>",
+        "",
+        "#if defined(__GNUC__)",
+        "#pragma GCC diagnostic push",
+        '#pragma GCC diagnostic ignored "-Wunused-function"',
+        "#endif",
+        f'#line {_first_line(operator.c.source)} "{quoted}"',
+        body,
+        "#if defined(__GNUC__)",
+        "#pragma GCC diagnostic pop",
+        "#endif",
+        "",
+        f"#endif /* {guard} */",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(source: str) -> int:
+    """The line, from 1, at which a text begins to say something."""
+    return len(source) - len(source.lstrip("\n")) + 1
+
+
+def add_custom_files(program: Program, files: dict[str, str]) -> None:
+    """The headers of all custom operators that the program calls."""
+    for step in program.steps:
+        if step.group.root.op == "custom":
+            operator = step.group.root.attrs["operator"]
+            files[header_name(operator)] = header_text(operator)

@@ -1,0 +1,128 @@
+"""Calls of custom operators' C bodies: the same function as for a built-in one, which calls it."""
+
+from __future__ import annotations
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import TensorType, Value
+from tvmrt.ir.layout import Layout, parse_layout
+from tvmrt.ir.program import DENSE, Step
+
+from ..custom_files import header_name
+from ..lowering import Lowering, lowers
+from ..naming import identifier
+from ..writer import FunctionWriter, literal
+
+MAX_RANK = 8  # of tvmrt_shape
+
+
+@lowers("custom")
+class CustomLowering(Lowering):
+    """Operands in the layouts that the node's attribute names, without gaps."""
+
+    def __init__(self, group, target) -> None:
+        super().__init__(group, target)
+        self.operator = self.node.attrs["operator"]
+        self.scalars = self.node.attrs["scalars"]
+        if self.operator.c is None:
+            raise UnsupportedError(
+                f"{', '.join(self.node.sources)} (c: {self.operator.name} has no C body for the "
+                "CPU; declare one, or compile for a device that takes it)"
+            )
+
+    def demand(self, value: Value):
+        return self._order(self.node.inputs.index(value))
+
+    def result_demand(self, index: int):
+        return self._order(len(self.node.inputs) + index)
+
+    def result_order(self, index: int, accesses):
+        order = self._order(len(self.node.inputs) + index)
+        return None if order == DENSE else order
+
+    def scratch_bytes(self) -> int:
+        return self.operator.scratch_bytes(self._operands(), self.scalars)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.define(f'#include "{header_name(self.operator)}"')
+        arguments = []
+        inputs, outputs = self.operator.inputs, self.operator.outputs
+        for i, operand in enumerate(inputs):
+            value = self.node.inputs[i] if i < len(self.node.inputs) else None
+            arguments += self._input(step, f, i, operand.name, value)
+        for i, operand in enumerate(outputs):
+            pointer = f.name_write(i, identifier(operand.name))
+            arguments += [pointer, self._shape(f, operand.name, self._types()[1][i])]
+        for scalar, value in zip(self.operator.scalars, self.scalars):
+            arguments.append(_literal(scalar.type.name, value))
+        if self.operator.c.scratch is not None:
+            arguments.append(f.scratch() if step.scratch is not None else "NULL")
+        call = f"return {self._function()}({', '.join(arguments)});"
+        if len(call) < 96:
+            f.line(call)
+        else:
+            f.line(f"return {self._function()}(")
+            f.line(",\n".join(f"    {a}" for a in arguments) + ");")
+
+    def _input(self, step: Step, f: FunctionWriter, i: int, name: str, value: Value | None):
+        if value is None:
+            return ["NULL", "NULL"]
+        if value.is_constant:
+            order = self._order(i)
+            data = value.data if order == DENSE else value.data.transpose(order)
+            pointer = f.constant(identifier(name), data)
+        else:
+            pointer = f.name_read(step.read_values.index(value), identifier(name))
+        return [pointer, self._shape(f, name, self._types()[0][i])]
+
+    def _shape(self, f: FunctionWriter, name: str, type: TensorType) -> str:
+        if type.rank > MAX_RANK:
+            raise UnsupportedError(
+                f"{', '.join(self.node.sources)} ({self.operator.name}: operand {name} has rank "
+                f"{type.rank}; C bodies take at most {MAX_RANK})"
+            )
+        variable = f.fresh(f"{identifier(name)}_shape")
+        extents = ", ".join(map(str, type.shape)) or "1"
+        f.line(
+            f"static const tvmrt_shape {variable} = {{{type.rank}, {type.size}, {{{extents}}}}};"
+        )
+        return f"&{variable}"
+
+    def _types(self) -> tuple[list[TensorType | None], list[TensorType]]:
+        """The logical types of inputs and outputs, whatever the layout."""
+        given = [None if v is None else v.type for v in self.node.inputs]
+        made = [v.type for v in self.node.outputs]
+        logical = self.node.attrs.get("logical")
+        return logical if logical else (given, made)
+
+    def _operands(self) -> list[TensorType | None]:
+        return self.operator.operands(*self._types())
+
+    def _layout(self, position: int) -> Layout | None:
+        """Of an operand, inputs that the node has first."""
+        layouts = self.node.attrs.get("layouts")
+        name = layouts[position] if layouts else None
+        return parse_layout(name) if name else None
+
+    def _order(self, position: int):
+        """The demand on an operand's memory: DENSE, or an order of axes."""
+        layout = self._layout(position)
+        if layout is None or layout.block > 1:
+            return DENSE  # blocks are axes of the operand already
+        return DENSE if layout.order == tuple(range(layout.rank)) else layout.order
+
+    def _function(self) -> str:
+        layouts = self.node.attrs.get("layouts")
+        first = layouts[0] if layouts else None
+        return self.operator.choose(
+            "c.function", self.operator.c.function, self._operands(), self.scalars, first
+        )
+
+
+def _literal(kind: str, value) -> str:
+    from tvmrt.ir import DTYPES
+
+    if kind == "bool":
+        return str(int(value))
+    names = {"int": "int32", "uint": "uint32", "float": "float32", "half": "float16"}
+    text = literal(value, DTYPES[names[kind]])
+    return f"{text}u" if kind == "uint" and not text.endswith("u") else text

@@ -1,0 +1,33 @@
+"""Operators of one's own: kernels declared once with up to three bodies, and compositions.
+
+See the how-to page "Custom operators" for a tour. Nothing is registered with the process: a network
+gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
+:class:`GraphBuilder`.
+"""
+
+from tvmrt.ir import TensorType
+
+from .catalogue import Catalogue, gather, installed_operators, load_operators
+from .composed import Composed, composed
+from .graph_builder import GraphBuilder
+from .kernel import C, Kernel, OpenCL
+from .operand import Tensor
+from .operator import Declined, Instance, Operator
+
+__all__ = [
+    "C",
+    "Catalogue",
+    "Composed",
+    "Declined",
+    "GraphBuilder",
+    "Instance",
+    "Kernel",
+    "OpenCL",
+    "Operator",
+    "Tensor",
+    "TensorType",
+    "composed",
+    "gather",
+    "installed_operators",
+    "load_operators",
+]

@@ -1,0 +1,172 @@
+"""The operators that a network may use: given, from files, from libraries, from wheels."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .operator import Operator
+
+ENTRY_POINTS = "tvmrt.operators"
+
+
+class Catalogue:
+    """Operators by (domain, name, version).
+
+    Two of the same three contradict each other: ValueError. An operator that replaces one of
+    ONNX's must name one that is there: ValueError as well.
+    """
+
+    def __init__(self, operators: Iterable[Operator] = ()) -> None:
+        self._versions: dict[tuple[str, str], dict[int, Operator]] = {}
+        for operator in operators:
+            self.enter(operator)
+
+    def enter(self, operator: Operator) -> None:
+        """Add one operator."""
+        if not isinstance(operator, Operator):
+            raise TypeError(
+                f"{operator!r} is no operator; make one with tvmrt.custom.Kernel or composed"
+            )
+        if operator.overrides:
+            _check_override(operator)
+        versions = self._versions.setdefault((operator.domain, operator.op_type), {})
+        known = versions.setdefault(operator.version, operator)
+        if known is not operator:
+            raise ValueError(
+                f"operator {operator.name}, version {operator.version}, is declared twice: in "
+                f"{known.home} and in {operator.home}; rename one or raise its version"
+            )
+
+    def find(self, domain: str, op_type: str, version: int) -> Operator | None:
+        """The newest operator that is not newer than the network's version of the domain.
+
+        Raises ValueError when all that there are are newer.
+        """
+        versions = self._versions.get(("" if domain == "ai.onnx" else domain, op_type))
+        if not versions:
+            return None
+        fitting = [v for v in versions if v <= version or versions[v].overrides]
+        if not fitting:
+            raise ValueError(
+                f"{domain}::{op_type} is known from version {min(versions)} of its domain on, the "
+                f"network uses version {version}; declare the older one too"
+            )
+        return versions[max(fitting)]
+
+    def __iter__(self) -> Iterator[Operator]:
+        for versions in self._versions.values():
+            yield from versions.values()
+
+    def __bool__(self) -> bool:
+        return bool(self._versions)
+
+
+def _check_override(operator: Operator) -> None:
+    from tvmrt.frontend.onnx.registry import find
+
+    if find("", operator.op_type) is None:
+        raise ValueError(
+            f"operator {operator.name} overrides {operator.op_type}, which is no built-in "
+            "operator; give it a domain of its own, or correct the name"
+        )
+
+
+def installed_operators() -> list[Operator]:
+    """The operators of installed wheels: the entry points of the group ``tvmrt.operators``.
+
+    Each names an operator, a list of them, or a function without parameters that returns one.
+    Raises ImportError naming the entry point that cannot be loaded.
+    """
+    found: list[Operator] = []
+    for entry in _entry_points():
+        try:
+            target = entry.load()
+            found += _flattened(target() if _is_factory(target) else target)
+        except Exception as problem:
+            raise ImportError(
+                f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
+                f"loaded ({type(problem).__name__}: {problem}); repair or uninstall its package"
+            ) from problem
+    return list(dict.fromkeys(found))
+
+
+def _entry_points() -> list[Any]:
+    points = importlib.metadata.entry_points()
+    if hasattr(points, "select"):
+        return list(points.select(group=ENTRY_POINTS))
+    return list(points.get(ENTRY_POINTS, ()))  # Python 3.9
+
+
+def load_operators(path: str | os.PathLike) -> list[Operator]:
+    """The operators of a Python file (those that its top level names) or a shared library.
+
+    Raises OSError when the file is not there, ValueError when it holds none, ImportError when it
+    cannot be loaded.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file of operators")
+    if path.suffix != ".py":
+        from .plugin import load_library
+
+        return load_library(path)
+    found = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
+    if not found:
+        raise ValueError(
+            f"{path} declares no operator at its top level; use tvmrt.custom.Kernel or composed"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _import_file(path: Path):
+    """The module of a file; loaded once a process, under a name that pickles can find."""
+    name = path.stem
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(path.resolve()):
+        return loaded
+    if loaded is not None:
+        name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        del sys.modules[name]
+        raise ImportError(
+            f"{path} cannot be loaded ({type(problem).__name__}: {problem})"
+        ) from problem
+    return module
+
+
+def gather(operators: Iterable[Any]) -> Catalogue:
+    """A catalogue of given operators, paths of files and libraries, and all that is installed.
+
+    What is given goes before what is installed under the same name and version.
+    """
+    given: list[Operator] = []
+    for item in operators:
+        if isinstance(item, (str, os.PathLike)):
+            given += load_operators(item)
+        else:
+            given += _flattened(item)
+    catalogue = Catalogue(dict.fromkeys(given))
+    taken = {(o.name, o.version) for o in catalogue}
+    for operator in installed_operators():
+        if (operator.name, operator.version) not in taken:
+            catalogue.enter(operator)
+    return catalogue
+
+
+def _is_factory(target: Any) -> bool:
+    return callable(target) and not isinstance(target, Operator)
+
+
+def _flattened(item: Any) -> list[Operator]:
+    return list(item) if isinstance(item, (list, tuple)) else [item]

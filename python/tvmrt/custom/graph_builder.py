@@ -1,0 +1,151 @@
+"""Graphs written by hand: ONNX operators as methods, and operators of one's own beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from tvmrt.frontend.onnx.importer import GraphImporter
+from tvmrt.ir import DTYPES, Graph, TensorType, Value, constant
+from tvmrt.ir.custom import copy_graph
+
+from .catalogue import Catalogue
+from .operator import Operator
+
+OPSET = 17
+
+
+class GraphBuilder:
+    """A graph under construction.
+
+    ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and gives its
+    output, or a list of them; ``g.add(operator, x, beta=1.0)`` does the same with an operator of
+    one's own. Inputs are values of this graph, arrays, numbers, or None for what is left out.
+    ``tvmrt.compile`` takes the builder like a file.
+
+    Parameters
+    ----------
+    name
+        The graph's name.
+    operators
+        Operators that take the place of built-in ones, or that nodes name by text, in this graph
+        only.
+    opset
+        Version of ONNX's operators whose meaning counts.
+
+    Every method raises ValueError or UnsupportedError with the node and the reason.
+    """
+
+    def __init__(
+        self, name: str = "graph", operators: Iterable[Operator] = (), opset: int = OPSET
+    ) -> None:
+        empty = helper.make_model(
+            helper.make_graph([], name, [], []), opset_imports=[helper.make_opsetid("", opset)]
+        )
+        self._catalogue = Catalogue(operators)
+        self._importer = GraphImporter(empty, "", {}, self._catalogue)
+        for operator in self._catalogue:
+            if operator.domain:
+                versions = self._importer.opsets
+                versions[operator.domain] = max(operator.version, versions.get(operator.domain, 1))
+        self._count = 0
+
+    @property
+    def name(self) -> str:
+        """The graph's name."""
+        return self._importer.graph.name
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Value:
+        """A tensor that the caller gives."""
+        if dtype not in DTYPES:
+            raise ValueError(
+                f"input {name}: element type {dtype} is not known; choose of {', '.join(DTYPES)}"
+            )
+        value = Value(name, TensorType(tuple(int(n) for n in shape), DTYPES[dtype]))
+        self._importer.graph.inputs.append(value)
+        if not value.dtype.is_half:
+            return value
+        self._importer.builder.sources = (name,)
+        return self._importer.builder.emit("cast", [value], name, to="float32")
+
+    def constant(self, array: Any, name: str = "const") -> Value:
+        """A tensor that is known now; the array is kept, not copied."""
+        return constant(np.asarray(array), name)
+
+    def output(self, name: str, value: Value, dtype: str | None = None) -> None:
+        """Give a value to the caller under a name; ``dtype`` float16 or bfloat16 narrows it."""
+        if dtype is not None and value.dtype.name != dtype:
+            self._importer.builder.sources = (name,)
+            value = self._importer.builder.emit("cast", [value], name, to=dtype)
+        self._importer.graph.outputs.append(value)
+        self._importer.graph.output_names.append(name)
+
+    def add(
+        self,
+        operator: Operator | str,
+        *inputs: Any,
+        outputs: int | None = None,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Value | list[Value]:
+        """Add a node.
+
+        ``operator`` is one of one's own, or the name of ONNX's or of one that this builder was
+        given, ``domain::Name``. ``outputs`` counts the outputs wanted, for operators that have a
+        choice; ``name`` is the node's. Returns its output, or a list if there are several.
+        """
+        self._count += 1
+        if isinstance(operator, Operator):
+            domain, op_type = operator.domain, operator.op_type
+        else:
+            domain, _, op_type = operator.rpartition("::")
+        name = name or f"{op_type}_{self._count}"
+        values = [self._value(v, f"{name}_{i}") for i, v in enumerate(inputs)]
+        wanted = outputs or _outputs_of(op_type, domain, self._importer.opsets)
+        node = helper.make_node(
+            op_type,
+            ["" if v is None else f"{i}" for i, v in enumerate(values)],
+            [f"{name}:{i}" for i in range(wanted)],
+            name,
+            domain=domain,
+            **attributes,
+        )
+        record = operator if isinstance(operator, Operator) else None
+        made = self._importer.add_node(node, values, record)
+        return made[0] if len(made) == 1 else list(made)
+
+    def _value(self, item: Any, name: str) -> Value | None:
+        if item is None or isinstance(item, Value):
+            return item
+        array = np.asarray(item)
+        if array.dtype == np.float64 and not isinstance(item, np.ndarray):
+            array = array.astype(np.float32)  # Python's numbers are meant as they are in networks
+        return constant(array, name)
+
+    def __getattr__(self, op_type: str):
+        """ONNX's operator of that name as a method."""
+        if op_type.startswith("_"):
+            raise AttributeError(op_type)
+
+        def add(*inputs: Any, **keywords: Any) -> Value | list[Value]:
+            return self.add(op_type, *inputs, **keywords)
+
+        add.__name__ = op_type
+        return add
+
+    def graph(self) -> Graph:
+        """A copy of the graph as it is now."""
+        return copy_graph(self._importer.graph)
+
+
+def _outputs_of(op_type: str, domain: str, opsets: dict[str, int]) -> int:
+    """How many outputs an operator has at least; one where nobody says."""
+    try:
+        schema = onnx.defs.get_schema(op_type, opsets.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return 1
+    return max(schema.min_output, 1)

@@ -1,0 +1,121 @@
+"""The scalar parameters of an operator: a tuple of numbers, each of a declared type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+REQUIRED = object()  # a parameter that every node must give
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """``name`` as declarations write it, ``c`` and ``opencl`` as kernels take it."""
+
+    name: str
+    c: str
+    opencl: str
+
+
+# A bool is an int in OpenCL C, where kernels take no bool; half is its 16 bits in C.
+SCALAR_TYPES = {
+    row.name: row
+    for row in (
+        ScalarType("int", "int32_t", "int"),
+        ScalarType("uint", "uint32_t", "uint"),
+        ScalarType("float", "float", "float"),
+        ScalarType("bool", "int32_t", "int"),
+        ScalarType("half", "uint16_t", "half"),
+    )
+}
+_RANGES = {"int": (-(1 << 31), (1 << 31) - 1), "uint": (0, (1 << 32) - 1)}
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One parameter: its name, its type, and its value where a node gives none."""
+
+    name: str
+    type: ScalarType
+    default: Any = REQUIRED
+
+    def convert(self, value: Any) -> int | float | bool:
+        """The value in the parameter's type. Raises ValueError naming the parameter."""
+        kind = self.type.name
+        where = f"scalar {self.name}"
+        if isinstance(value, (str, bytes)):
+            raise ValueError(f"{where}: {value!r} is text; give a number of type {kind}")
+        if np.ndim(value) != 0:
+            raise ValueError(f"{where}: {value!r} is a list; give one number of type {kind}")
+        number = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+        if not isinstance(number, (bool, int, float)):
+            raise ValueError(f"{where}: {value!r} is no number; give one of type {kind}")
+        if kind == "bool":
+            return self._truth(number)
+        if kind in _RANGES:
+            return self._whole(number)
+        dtype = np.float32 if kind == "float" else np.float16
+        with np.errstate(over="ignore"):
+            rounded = float(dtype(number))
+        if math.isinf(rounded) and not math.isinf(number):
+            raise ValueError(f"{where}: {number} is too large for type {kind}")
+        return rounded
+
+    def _truth(self, number: float) -> bool:
+        if number not in (0, 1):
+            raise ValueError(f"scalar {self.name}: {number} is neither 0 nor 1; give a bool")
+        return bool(number)
+
+    def _whole(self, number: float) -> int:
+        least, most = _RANGES[self.type.name]
+        if not math.isfinite(number) or int(number) != number:
+            raise ValueError(f"scalar {self.name}: {number} is no whole number")
+        if not least <= number <= most:
+            raise ValueError(f"scalar {self.name}: {number} lies outside {least} to {most}")
+        return int(number)
+
+
+def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
+    """The parameters of ``{"beta": "float", "mode": ("int", 0)}``: type, or type and default.
+
+    Raises ValueError for a type that is none of SCALAR_TYPES and for a default outside its type.
+    """
+    scalars = []
+    for name, given in declared.items():
+        kind, default = given if isinstance(given, tuple) else (given, REQUIRED)
+        if kind not in SCALAR_TYPES:
+            raise ValueError(
+                f"scalar {name}: type {kind!r} is not known; "
+                f"choose one of {', '.join(SCALAR_TYPES)}"
+            )
+        scalar = Scalar(name, SCALAR_TYPES[kind])
+        if default is not REQUIRED:
+            scalar = Scalar(name, SCALAR_TYPES[kind], scalar.convert(default))
+        scalars.append(scalar)
+    return tuple(scalars)
+
+
+def bind_scalars(scalars: tuple[Scalar, ...], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The typed values in the order of the declaration.
+
+    Raises ValueError for a parameter that is not declared, and for one that is not given and has
+    no default.
+    """
+    known = {s.name for s in scalars}
+    for name in values:
+        if name not in known:
+            names = ", ".join(s.name for s in scalars) or "none"
+            raise ValueError(f"scalar {name} is not declared; the operator takes {names}")
+    bound = []
+    for scalar in scalars:
+        value = values.get(scalar.name, scalar.default)
+        if value is REQUIRED:
+            raise ValueError(
+                f"scalar {scalar.name} is missing; give it, or declare a default for it"
+            )
+        bound.append(scalar.convert(value))
+    return tuple(bound)

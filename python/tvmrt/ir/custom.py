@@ -1,0 +1,142 @@
+"""Operators that are not the compiler's own: their nodes carry a record that says what they mean.
+
+The records are made by ``tvmrt.custom``; here stands what the compiler's stages ask of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from .graph import Graph, Node, TensorType, Value
+from .op import Op, register
+
+
+class Record(Protocol):
+    """What a node's attribute ``operator`` offers to every stage."""
+
+    name: str  # qualified: "domain::Name"
+    version: int
+
+
+@register("custom")
+class Custom(Op):
+    """A kernel of the user's. Inputs and outputs as the record declares them.
+
+    ``operator``: the record; ``scalars``: its scalar parameters by position, typed; ``layouts``:
+    the layout of each operand, inputs first (None: row-major), as layout inference chose them;
+    ``blocked``: whether operands of a blocked layout have its shape already.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
+        if attrs.get("blocked"):
+            return list(attrs["blocked"])
+        return attrs["operator"].result_types(types, attrs["scalars"])
+
+    def evaluate(self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]):
+        if attrs.get("blocked"):
+            return None
+        return attrs["operator"].evaluate(arrays, attrs["scalars"])
+
+
+@register("custom_opencl")
+class CustomOpenCl(Op):
+    """A custom node as a device that runs OpenCL takes it; only in regions.
+
+    ``operator``: the qualified name, for messages; ``source``: the program's text; ``function``:
+    the ``__kernel`` to run; ``build_options``: for clBuildProgram; ``global_size``, ``local_size``:
+    lists of one to three sizes, the latter empty where the driver may choose; ``scalar_types``:
+    "int uint float bool half" of each scalar parameter, separated by blanks; ``scalars``: their
+    values as floats, in the same order (32-bit integers are exact as such); ``types``: the outputs'
+    types as "float32:1x3x8x8", separated by blanks. The kernel's arguments are a ``__global``
+    pointer to every input that is there, in order, one to every output, then the scalars; a bool
+    is passed as int, a half by its 16 bits. Operands are dense, row-major.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
+        return types_of_text(attrs["types"])
+
+
+@register("composed")
+class Composed(Op):
+    """A node that stands for a graph of its own, kept whole for a device that knows it by name.
+
+    ``operator``: the record; ``values``: its attributes by name; ``graph``: the inside, whose
+    inputs are the node's inputs that are there, in order, and whose outputs are the node's.
+    """
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
+        inside: Graph = attrs["graph"]
+        given = [t for t in types if t is not None]
+        wanted = [v.type for v in inside.inputs]
+        if given != wanted:
+            raise ValueError(
+                f"{attrs['operator'].name} was composed for {', '.join(map(str, wanted))}, "
+                f"not for {', '.join(map(str, given))}"
+            )
+        return [v.type for v in inside.outputs]
+
+
+def text_of_types(types: Sequence[TensorType]) -> str:
+    """``float32:1x3 int64:5``: types in one string, for attributes that leave the process."""
+    return " ".join(f"{t.dtype}:{'x'.join(map(str, t.shape))}" for t in types)
+
+
+def types_of_text(text: str) -> list[TensorType]:
+    """The inverse of :func:`text_of_types`."""
+    from .dtype import DTYPES
+
+    types = []
+    for word in text.split():
+        name, _, extents = word.partition(":")
+        shape = tuple(int(n) for n in extents.split("x") if n)
+        types.append(TensorType(shape, DTYPES[name]))
+    return types
+
+
+def enter_operator(graph: Graph, record: Record) -> None:
+    """Register an operator with a graph, as happens at its first use there.
+
+    Raises ValueError when the graph already has another operator of that name.
+    """
+    known = graph.operators.setdefault(record.name, record)
+    if known is not record:
+        raise ValueError(
+            f"graph {graph.name}: two operators are named {record.name}; "
+            "give one of them another name or domain"
+        )
+
+
+def copy_node(
+    node: Node,
+    mapping: dict[Value, Value],
+    name: str | None = None,
+    sources: tuple[str, ...] | None = None,
+    guard: tuple[Value, bool] | None = None,
+) -> Node:
+    """The same operator on the values that ``mapping`` gives for the node's; its outputs are
+    entered there."""
+    inputs = [None if v is None else mapping.get(v, v) for v in node.inputs]
+    if guard is None and node.guard is not None:
+        guard = (mapping.get(node.guard[0], node.guard[0]), node.guard[1])
+    copy = Node(
+        node.op, inputs, dict(node.attrs), name or node.name, sources or node.sources, guard
+    )
+    copy.outputs = [Value(name or v.name, v.type, copy) for v in node.outputs]
+    mapping.update(zip(node.outputs, copy.outputs))
+    return copy
+
+
+def copy_graph(graph: Graph) -> Graph:
+    """A graph of its own nodes and values; constants' elements and records are shared."""
+    fresh = Graph(graph.name)
+    mapping = {v: Value(v.name, v.type) for v in graph.inputs}
+    fresh.inputs = [mapping[v] for v in graph.inputs]
+    fresh.nodes = [copy_node(node, mapping) for node in graph.nodes]
+    fresh.outputs = [mapping.get(v, v) for v in graph.outputs]
+    fresh.output_names = list(graph.output_names)
+    fresh.operators = dict(graph.operators)
+    fresh.op_types = dict(graph.op_types)
+    return fresh
