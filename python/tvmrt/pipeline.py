@@ -17,11 +17,13 @@ from typing import Any
 from tvmrt.codegen import builder, c_source, graph_entries
 from tvmrt.codegen.naming import member
 from tvmrt.codegen.target import Target, get_target
+from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
 from tvmrt.ir.program import Program
+from tvmrt.partition import partition
 from tvmrt.planner import plan_program
 from tvmrt.transform import optimize
 
@@ -38,7 +40,7 @@ def compile(
     unpacked_api: bool = False,
     runtime: str | None = None,
     target: str = "native",
-    devices: Sequence[str] = (),
+    devices: Sequence[str | Device] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: str | None = None,
     pools: Mapping[str, int] | None = None,
@@ -46,6 +48,8 @@ def compile(
     dump_dir: str | os.PathLike | None = None,
     explain: bool = False,
     require_device: Sequence[str] = (),
+    device_fallback: bool = False,
+    device_options: Mapping[str, Mapping[str, Any]] | None = None,
     progress: Progress | None = None,
     cc: str | None = None,
     profile: bool = False,
@@ -71,6 +75,9 @@ def compile(
         for ahead-of-time networks on firmware targets, else host.
     target
         ``native`` (this processor), ``host`` (any of its architecture) or a firmware target.
+    devices
+        What may run parts of the network, by name or as ``tvmrt.devices.Device``, in order of
+        preference. What none takes stays on the CPU; the summary's ``nodes`` say why.
     shapes
         Extents of inputs with symbolic dimensions, by input name.
     params
@@ -84,6 +91,14 @@ def compile(
         The network's name in symbols (``tvmgen_<name>_...``) and in the factory.
     dump_dir
         A folder that receives the graph after every step.
+    require_device
+        Rules ``device`` (must take something) and ``device:OpType`` (must take every ONNX node of
+        that type).
+    device_fallback
+        Whether devices may fail: the CPU's code for each region is part of the library, too, and
+        runs where the region fails.
+    device_options
+        Options for devices, by name; what they mean is in each device's own page.
     progress
         Called with (stage, steps done, steps in all).
     cc
@@ -113,7 +128,8 @@ def compile(
     _check(executor, interface_api, unpacked_api, runtime, params, module_name)
     if runtime == "crt":
         params = "flash"  # the same thing in an image
-    _check_devices(devices, require_device)
+    chosen = resolve(devices)
+    _check_required(require_device, chosen)
     _check_trace(profile, record, trace_records, runtime, unpacked_api)
     pool = _one_pool(pools or {}, runtime, interface_api)
     if runtime == "crt":
@@ -125,6 +141,14 @@ def compile(
     dump.graph("import", graph)
     with clock.stage("transform"):
         optimize(graph, machine, dump.graph)
+    with clock.stage("partition"):
+        context = Context(
+            module_name, machine.name, runtime, executor, dict(device_options or {})
+        )
+        cuts = partition(graph, chosen, context, device_fallback)
+        cuts.check_required(require_device)
+    if cuts.regions:
+        dump.graph("partition", graph)
     with clock.stage("lower"):
         program = builder.build_program(graph, machine)
     with clock.stage("plan"):
@@ -140,7 +164,7 @@ def compile(
     with clock.stage("generate"):
         sources = c_source.generate(program, machine, options)
         json = graph_entries.graph_json(program, sources, options) if executor == "graph" else None
-    return CompiledLibrary(program, sources, options, machine, json, clock.seconds, cc)
+    return CompiledLibrary(program, sources, options, machine, json, clock.seconds, cc, cuts)
 
 
 def _check(executor, interface_api, unpacked_api, runtime, params, module_name) -> None:
@@ -169,10 +193,15 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
 
 
-def _check_devices(devices, require_device) -> None:
-    for device in [*devices, *(rule.partition(":")[0] for rule in require_device)]:
-        if device != "cpu":
-            raise ValueError(f"device {device} is not known; the only one is cpu")
+def _check_required(rules: Sequence[str], devices: Sequence[Device]) -> None:
+    known = {"cpu", *(device.name for device in devices)}
+    for rule in rules:
+        name = rule.partition(":")[0]
+        if name not in known:
+            raise ValueError(
+                f"require-device {rule}: {name} is none of the devices "
+                f"({', '.join(sorted(known))}); name it with --device, too"
+            )
 
 
 def _check_trace(profile, record, trace_records, runtime: str, unpacked_api: bool) -> None:
@@ -221,7 +250,7 @@ def _check_pool(name: str, nbytes: int, program: Program) -> None:
 class _Clock:
     """Seconds by stage, and the caller's progress."""
 
-    STAGES = 5
+    STAGES = 6
 
     def __init__(self, progress: Progress | None) -> None:
         self.seconds: dict[str, float] = {}

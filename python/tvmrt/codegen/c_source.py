@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tvmrt import __version__
+from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
 
+from .device_files import add_device_files
 from .metadata import print_metadata
 from .naming import Namer, identifier
 from .target import Target
@@ -67,6 +69,10 @@ class Sources:
     weight_buffers: list[Buffer] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""
+    # of regions on other devices: modules to import, flags by file, flags for the linker
+    modules: list[ModuleBlob] = field(default_factory=list)
+    flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    link_flags: list[str] = field(default_factory=list)
 
 
 def prefix_of(module_name: str) -> str:
@@ -96,6 +102,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         _firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
+    add_device_files(program, prefix, sources, head)
     if options.params == "flash":
         sources.files[f"{prefix}_weights.c"] = head + _weight_arrays(prefix, sources, options)
     return sources

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tvmrt.ir import dtype_of
+from tvmrt.ir import ModuleBlob, dtype_of
 
 NDARRAY_MAGIC = 0xDD5E40F096B4A13F
 PARAMS_MAGIC = 0xF7E58D4F05049CB7
@@ -61,22 +61,30 @@ def aot_factory(module_name: str) -> bytes:
     return _factory_params({}) + string(module_name)
 
 
-def graph_library(json: str, module_name: str) -> bytes:
-    """The blob of a library run by a graph executor: factory, then the library itself."""
-    stream = u64(3)
-    stream += string("GraphExecutorFactory") + graph_factory(json, module_name)
-    stream += string("_lib")
-    stream += string("_import_tree") + vector([0, 1, 1]) + vector([1])
-    return u64(len(stream)) + stream
+def graph_library(json: str, module_name: str, imports: Sequence[ModuleBlob] = ()) -> bytes:
+    """The blob of a library run by a graph executor: factory, then the library itself, which
+    imports the modules of devices."""
+    factory = string("GraphExecutorFactory") + graph_factory(json, module_name)
+    return _chain([factory], imports)
 
 
-def aot_library(module_name: str) -> bytes:
-    """The blob of a library run by an AOT executor: factory, metadata, then the library itself."""
-    stream = u64(4)
-    stream += string("AotExecutorFactory") + aot_factory(module_name)
-    stream += string("metadata_module")
-    stream += string("_lib")
-    stream += string("_import_tree") + vector([0, 1, 2, 2]) + vector([1, 2])
+def aot_library(module_name: str, imports: Sequence[ModuleBlob] = ()) -> bytes:
+    """The blob of a library run by an AOT executor: factory, metadata, then the library itself,
+    which imports the modules of devices."""
+    factory = string("AotExecutorFactory") + aot_factory(module_name)
+    return _chain([factory, string("metadata_module")], imports)
+
+
+def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> bytes:
+    """Modules each of which imports the next, then the library, then what that imports.
+
+    The table of imports has for each module where its row begins and, in one list, the numbers of
+    the modules that it imports.
+    """
+    modules = [*heads, string("_lib"), *(string(m.type_key) + m.payload for m in imports)]
+    rows = [*range(len(heads) + 1), *[len(modules) - 1] * (len(imports) + 1)]
+    stream = u64(len(modules) + 1) + b"".join(modules)
+    stream += string("_import_tree") + vector(rows) + vector(range(1, len(modules)))
     return u64(len(stream)) + stream
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tvmrt.codegen.c_source import Options, Sources
 from tvmrt.codegen.target import Target
 from tvmrt.ir.program import ARENA, Program
+from tvmrt.partition import BorderRow, NodeRow, Partition, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
 
 from . import blob
@@ -66,6 +67,9 @@ class Summary:
     operators: list[OperatorSummary]
     plan: list[PlanRow]
     seconds: dict[str, float] = field(default_factory=dict)
+    nodes: list[NodeRow] = field(default_factory=list)
+    regions: list[RegionRow] = field(default_factory=list)
+    borders: list[BorderRow] = field(default_factory=list)
 
 
 class CompiledLibrary:
@@ -80,6 +84,7 @@ class CompiledLibrary:
         json: str | None,
         seconds: dict[str, float],
         cc: str | None,
+        partition: Partition | None = None,
     ) -> None:
         self.program = program
         self.sources = sources
@@ -88,6 +93,7 @@ class CompiledLibrary:
         self._json = json
         self._seconds = seconds
         self._cc = cc
+        self.partition = partition
 
     @property
     def module_name(self) -> str:
@@ -140,6 +146,9 @@ class CompiledLibrary:
                 if b.kind == ARENA
             ],
             dict(self._seconds),
+            [] if self.partition is None else self.partition.node_rows(),
+            [] if self.partition is None else self.partition.region_rows(),
+            border_rows(program),
         )
 
     def export(self, path: str | os.PathLike) -> None:
@@ -169,7 +178,8 @@ class CompiledLibrary:
         begin = time.perf_counter()
         with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             sources = self._write_sources(Path(folder))
-            build_library(sources, aside.resolve(), self.target, self._cc)
+            more = self.sources.flags, self.sources.link_flags
+            build_library(sources, aside.resolve(), self.target, self._cc, *more)
         self._seconds["compile"] = time.perf_counter() - begin
         if self.options.params == "file":
             with replacing(Path(path).with_suffix(".params")) as aside:
@@ -189,9 +199,10 @@ class CompiledLibrary:
 
     def blob(self) -> bytes:
         """The bytes of ``__tvm_dev_mblob``."""
+        imports = self.sources.modules
         if self._json is not None:
-            return blob.graph_library(self._json, self.module_name)
-        return blob.aot_library(self.module_name)
+            return blob.graph_library(self._json, self.module_name, imports)
+        return blob.aot_library(self.module_name, imports)
 
     def _write_sources(self, folder: Path) -> list[Path]:
         """All sources of the library; the paths are those to compile."""

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -54,10 +54,16 @@ def find_compiler(cc: str | None = None) -> list[str]:
 
 
 def build_library(
-    sources: Sequence[Path], output: Path, target: Target, cc: str | None = None
+    sources: Sequence[Path],
+    output: Path,
+    target: Target,
+    cc: str | None = None,
+    file_flags: Mapping[str, Sequence[str]] | None = None,
+    link_flags: Sequence[str] = (),
 ) -> None:
     """Compile C and assembler files, several at a time, and link them to a shared library.
 
+    ``file_flags`` has further flags for single files, by their names.
     Raises CompileError with the compiler's own first words when it fails.
     """
     command = find_compiler(cc)
@@ -67,11 +73,13 @@ def build_library(
 
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
-        _call([*command, *flags, "-c", source.name, "-o", object_file.name], source.parent)
+        more = (file_flags or {}).get(source.name, ())
+        _call([*command, *flags, *more, "-c", source.name, "-o", object_file.name], source.parent)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         list(pool.map(compile_one, zip(sources, objects)))
-    link = [*command, "-shared", "-o", str(output), *(str(o) for o in objects), "-lm"]
+    parts = [*(str(o) for o in objects), *link_flags, "-lm"]
+    link = [*command, "-shared", "-o", str(output), *parts]
     _call([*link, "-Wl,-z,noexecstack"] if sys.platform == "linux" else link, output.parent)
 
 

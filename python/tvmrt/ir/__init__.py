@@ -9,6 +9,7 @@ from . import (  # noqa: F401  (fill the table)
     quantized,
     recurrent,
     reduction,
+    region,
     resize,
     scan,
     view,
@@ -18,6 +19,7 @@ from .builder import Builder
 from .dtype import DTYPES, DType, dtype_of
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
+from .region import CSource, ModuleBlob, Region, regions_of
 from .strided import Strided, compact, dense
 
 __all__ = [
@@ -28,10 +30,13 @@ __all__ = [
     "REDUCE",
     "VIEW",
     "Builder",
+    "CSource",
     "DType",
     "Graph",
+    "ModuleBlob",
     "Node",
     "Op",
+    "Region",
     "Strided",
     "TensorType",
     "Value",
@@ -41,5 +46,6 @@ __all__ = [
     "dense",
     "dtype_of",
     "get_op",
+    "regions_of",
     "walk_back",
 ]

@@ -117,7 +117,8 @@ class Graph:
     """Nodes in an order in which each comes after the producers of its inputs.
 
     ``output_names[i]`` is the network's name of ``outputs[i]``; one value may serve several
-    names, and an input or a constant may be an output.
+    names, and an input or a constant may be an output. ``op_types`` has the network's own operator
+    type of each of its nodes ("Conv"), by the node's name.
     """
 
     def __init__(self, name: str) -> None:
@@ -126,6 +127,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.output_names: list[str] = []
         self.nodes: list[Node] = []
+        self.op_types: dict[str, str] = {}
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Every value read by some node, with its readers in order."""

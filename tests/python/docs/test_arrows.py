@@ -16,7 +16,9 @@ MAY_IMPORT = {
     "transform": {"error", "ir"},
     "planner": {"error", "ir"},
     "codegen": {"error", "ir", "planner", "libinfo"},
-    "export": {"error", "ir", "planner", "codegen", "libinfo"},
+    "devices": {"error", "ir", "runtime"},
+    "partition": {"error", "ir", "devices"},
+    "export": {"error", "ir", "planner", "codegen", "partition", "libinfo"},
     "runtime": {"error", "libinfo", "_ffi", "nd"},
 }
 

@@ -10,6 +10,7 @@ FAMILIES = (
     "pool",
     "quantized",
     "recurrent",
+    "region",
     "resize",
     "softmax",
     "vision",

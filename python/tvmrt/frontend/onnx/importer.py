@@ -213,6 +213,7 @@ class GraphImporter:
     def _import_node(self, node, name, inputs, scope) -> Sequence[Value | None]:
         failed = [None] * len(node.output)
         self.builder.sources = (name,)
+        self.graph.op_types[name] = node.op_type
         opset = self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
         context = NodeContext(node, name, inputs, opset, self.builder, self)
         context.scope = scope

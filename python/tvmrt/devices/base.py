@@ -1,0 +1,145 @@
+"""What a device is to the compiler: one record that partitioning and code generation both read.
+
+Subclass Device, give it a name and fill what the device needs; every method has a default but
+``codegen``. Operators are those of ``tvmrt.ir``, their attributes are in its docstrings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region
+
+Code = Union[CSource, ModuleBlob]
+
+BYTES_PER_SECOND = 8e9  # of a copy over a border, where a device says nothing else
+SECONDS_PER_BORDER = 1e-6  # of the call of a region
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a device may know about the network that it generates code for.
+
+    ``runtime`` is ``host`` (modules and shared libraries) or ``crt`` (no operating system: C source
+    alone). ``options`` are the device's own, as the user gave them.
+    """
+
+    module_name: str = "default"
+    target: str = "native"
+    runtime: str = "host"
+    executor: str = "graph"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Device:
+    """The compile-time half of a device.
+
+    Attributes
+    ----------
+    name
+        A letter, then letters, digits and ``_``; unique. The run-time half has the same.
+    patterns
+        Chains of operator names, each reading the result of the one before, which nobody else
+        reads. Where there are any, a node is taken only as part of a chain; ``("conv",)`` lets a
+        convolution be taken alone. The longest chain that fits wins. None: every supported node.
+    layout
+        How tensors lie at the borders of regions: ``dense`` (row-major), or ``channels_last`` for
+        tensors of rank 3 and more; a module then finds the strides in its arguments.
+    precisions
+        What the device can compute in besides the network's own types: of ``float16``,
+        ``bfloat16``, ``int8``. Regions that ``optimize`` gets then have ``options["precision"]``.
+    hooks
+        Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
+        device's regions, with the pointer that the caller of the network passes for the device.
+    """
+
+    name: str = ""
+    patterns: Sequence[Sequence[str]] = ()
+    layout: str = "dense"
+    precisions: Sequence[str] = ()
+    hooks: bool = False
+
+    def refuses(self, context: Context) -> str | None:
+        """None, or why the device cannot serve this target at all, in one sentence."""
+        return None
+
+    def supports(self, node: Node) -> str | None:
+        """None if the device takes the node, else the reason, in one sentence.
+
+        ``node.inputs[i]`` has ``shape``, ``dtype`` and, if it is constant, ``data``.
+        """
+        return f"{self.name} takes no {node.op}"
+
+    def annotate(self, graph: Graph) -> dict[Node, str | None]:
+        """What ``supports`` says of every node of the graph."""
+        return {node: self.supports(node) for node in graph.nodes}
+
+    def cost(self, node: Node) -> float | None:
+        """Seconds that the node takes here; None if unknown. Where all devices that take a node
+        know, the cheapest gets it, borders included; else the first in the user's order."""
+        return None
+
+    def border_cost(self, nbytes: int) -> float:
+        """Seconds that a tensor takes into or out of a region."""
+        return SECONDS_PER_BORDER + nbytes / BYTES_PER_SECOND
+
+    def evaluate(self, region: Region) -> str | None:
+        """None, or why the device does not want this region, which then returns to the CPU."""
+        return None
+
+    def optimize(self, region: Region) -> Region:
+        """The region in the form that the device likes best; may change it in place. Its inputs
+        and outputs keep their number, shapes and types."""
+        return region
+
+    def codegen(self, regions: Sequence[Region], context: Context) -> Code | Any:
+        """The code of all the network's regions on this device.
+
+        Returns
+        -------
+        CSource, ModuleBlob, or a runtime module, which is saved: one of type key ``c`` becomes C
+        source, others a ModuleBlob.
+
+        Raises
+        ------
+        ValueError, UnsupportedError or another of the package's errors: the compiler then names
+        the device and the region, or leaves the region to the CPU if the user asked for that.
+        """
+        raise NotImplementedError(f"device {self.name} has no codegen")
+
+
+def as_code(result: Any, device: str) -> Code:
+    """What ``codegen`` gave, as CSource or ModuleBlob. Raises TypeError for anything else."""
+    if isinstance(result, (CSource, ModuleBlob)):
+        return result
+    if not (hasattr(result, "type_key") and hasattr(result, "get_source")):
+        raise TypeError(
+            f"device {device}: codegen gave {type(result).__name__}; "
+            "expected CSource, ModuleBlob or a runtime module"
+        )
+    if result.type_key == "c":
+        return CSource(result.get_source())
+    return ModuleBlob(result.type_key, _saved(result, device))
+
+
+def _saved(module: Any, device: str) -> bytes:
+    """The bytes that the module's loader reads."""
+    from tvmrt.runtime import get_global_func
+
+    if not module.is_binary_serializable:
+        raise TypeError(f"device {device}: module {module.type_key} cannot be saved")
+    packed = bytes(get_global_func("tvmrt.ModulePackImports")(module))
+    # length, number of modules, then the type key of the first and what it saves
+    place = 16
+    length = int.from_bytes(packed[place : place + 8], "little")
+    place += 8 + length
+    return packed[place : _tree_begin(packed, place)]
+
+
+def _tree_begin(packed: bytes, place: int) -> int:
+    """Where the table of imports begins, which a single module may do without."""
+    mark = len(b"_import_tree").to_bytes(8, "little") + b"_import_tree"
+    found = packed.rfind(mark, place)
+    return len(packed) if found < 0 else found

@@ -1,0 +1,18 @@
+"""The CPU: the compiler's own kernels. It takes every node and needs no region."""
+
+from __future__ import annotations
+
+from tvmrt.ir import Node
+
+from .base import Device
+from .registry import register
+
+
+@register
+class Cpu(Device):
+    """Named in a list of devices, it keeps what the devices before it have not taken."""
+
+    name = "cpu"
+
+    def supports(self, node: Node) -> str | None:
+        return None

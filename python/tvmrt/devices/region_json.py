@@ -1,0 +1,143 @@
+"""Regions as the text and constants that modules of kind ``device_region`` hold.
+
+The payload is two strings, each a little-endian u64 length and its bytes: a JSON object, then the
+constants, each 64-aligned. The object: ``format`` "tvmrt-regions", ``version`` 1, ``device``,
+``device_version``, ``regions``; each with ``symbol``, ``name``, ``tensors`` (``name``, ``dtype``,
+``shape``, constants with ``offset`` and ``bytes``), ``nodes`` (``op``, ``name``, ``inputs`` and
+``outputs`` as numbers of tensors, -1 for one left out, ``attrs``), ``inputs``, ``outputs``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir.printer import unique_names
+
+ALIGN_BYTES = 64
+TYPE_KEY = "device_region"
+
+
+class Constants:
+    """The bytes of all constants of a payload; equal ones are stored once."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._places: dict[bytes, int] = {}
+
+    def add(self, array: np.ndarray) -> dict[str, int]:
+        data = np.ascontiguousarray(array)
+        data = data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
+        if data not in self._places:
+            pad = -self._size % ALIGN_BYTES
+            self._parts += [b"\0" * pad, data]
+            self._places[data] = self._size + pad
+            self._size += pad + len(data)
+        return {"offset": self._places[data], "bytes": len(data)}
+
+    def tobytes(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def region_blob(
+    regions: Sequence[Region], device: str, device_version: int = 0, options: Mapping | None = None
+) -> ModuleBlob:
+    """All regions of a device as one module that the runtime runs on the device of that name.
+
+    Raises UnsupportedError if a node has an attribute that the format cannot hold.
+    """
+    constants = Constants()
+    head: dict[str, Any] = {
+        "format": "tvmrt-regions",
+        "version": 1,
+        "device": device,
+        "device_version": device_version,
+    }
+    if options:
+        head["options"] = dict(options)
+    head["regions"] = [describe_region(region, constants) for region in regions]
+    text = json.dumps(head, separators=(",", ":")).encode()
+    data = constants.tobytes()
+    size = struct.Struct("<Q")
+    return ModuleBlob(TYPE_KEY, size.pack(len(text)) + text + size.pack(len(data)) + data)
+
+
+def describe_region(region: Region, constants: Constants | None = None) -> dict[str, Any]:
+    """One region as plain lists and dictionaries; constants' values only if they are collected."""
+    found = describe_graph(region.graph, constants)
+    head: dict[str, Any] = {"symbol": region.symbol, "name": region.name}
+    if region.reports_failure:
+        head["fallback"] = 1
+    return {**head, **found}
+
+
+def describe_graph(graph: Graph, constants: Constants | None = None) -> dict[str, Any]:
+    """``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
+    labels = unique_names(graph)
+    number = {value: i for i, value in enumerate(labels)}
+    return {
+        "tensors": [_tensor(v, labels[v], constants) for v in labels],
+        "nodes": [_node(node, number) for node in graph.nodes],
+        "inputs": [number[v] for v in graph.inputs],
+        "outputs": [number[v] for v in graph.outputs],
+    }
+
+
+def _tensor(value: Value, label: str, constants: Constants | None) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": label, "dtype": value.dtype.name, "shape": list(value.shape)}
+    if value.is_constant and constants is not None:
+        row.update(constants.add(value.data))
+    elif value.is_constant:
+        row["constant"] = 1
+    return row
+
+
+def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
+    attrs = {}
+    for key, value in sorted(node.attrs.items()):
+        plain = _plain(value)
+        if plain is _REFUSED:
+            raise UnsupportedError(
+                f"{', '.join(node.sources)}: attribute {key} of {node.op} is "
+                f"{value!r:.40}, which no region can hold"
+            )
+        if plain is not None:
+            attrs[key] = plain
+    return {
+        "op": node.op,
+        "name": ", ".join(node.sources),
+        "inputs": [-1 if v is None else number[v] for v in node.inputs],
+        "outputs": [number[v] for v in node.outputs],
+        "attrs": attrs,
+    }
+
+
+_REFUSED = object()
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as the format has it: number, text, or a list of numbers of one kind."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return int(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else _REFUSED
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist()
+    if not isinstance(value, (list, tuple)):
+        return _REFUSED
+    items = [_plain(v) for v in value]
+    if not all(isinstance(v, (int, float)) for v in items):
+        return _REFUSED
+    return items if all(isinstance(v, int) for v in items) else [float(v) for v in items]

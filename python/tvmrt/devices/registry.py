@@ -1,0 +1,116 @@
+"""Devices by name: those of the package, those of other packages' entry points, and C devices."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .base import Device
+
+ENTRY_POINTS = "tvmrt.devices"
+# Modules of this package that define no device; every other one defines the device it is named
+# after.
+_OTHER = frozenset({"base", "c_record", "registry", "region_json"})
+
+_DEVICES: dict[str, Device] = {}
+
+
+def register(device: type[Device] | Device) -> Any:
+    """Enter a device; usable as a class decorator.
+
+    Raises
+    ------
+    ValueError
+        If its name is taken or is no name.
+    TypeError
+        If it is no Device.
+    """
+    instance = device() if isinstance(device, type) else device
+    if not isinstance(instance, Device):
+        raise TypeError(f"{type(instance).__name__} is no tvmrt.devices.Device; subclass that")
+    name = instance.name
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"device name {name!r} is not a letter, then letters, digits and '_'")
+    if name in _DEVICES:
+        raise ValueError(f"device {name} is registered already; unregister it first")
+    _DEVICES[name] = instance
+    return device
+
+
+def unregister(name: str) -> None:
+    """Remove a device. Raises KeyError if there is none of that name."""
+    if _DEVICES.pop(name, None) is None:
+        raise KeyError(f"there is no device {name} to unregister")
+
+
+def get(name: str) -> Device:
+    """The device of that name.
+
+    Looks among the registered ones, in this package, at the entry points ``tvmrt.devices`` of
+    installed packages, and last for a device that is written in C alone.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the text lists those that are there.
+    """
+    if name not in _DEVICES and name in _own_modules():
+        importlib.import_module(f"{__package__}.{name}")
+    if name not in _DEVICES:
+        _load_entry_point(name)
+    if name in _DEVICES:
+        return _DEVICES[name]
+    from .c_record import find_c_device
+
+    found = find_c_device(name)
+    if found is None:
+        raise ValueError(f"device {name} is not known; there are {', '.join(names())}")
+    return found
+
+
+def names() -> list[str]:
+    """All devices that ``get`` finds by this package, registration or entry points, and those that
+    the loaded runtime has."""
+    from .c_record import c_device_names
+
+    found = [*_own_modules(), *_DEVICES, *(p.name for p in _entry_points()), *c_device_names()]
+    return sorted(dict.fromkeys(found), key=lambda n: (n != "cpu", n))
+
+
+def resolve(wanted: Sequence[str | Device]) -> list[Device]:
+    """Devices by name or as they are, each once, in order."""
+    found = [w if isinstance(w, Device) else get(w) for w in wanted]
+    return list(dict.fromkeys(found))
+
+
+def _own_modules() -> list[str]:
+    package = importlib.import_module(__package__)
+    return [m.name for m in pkgutil.iter_modules(package.__path__) if m.name not in _OTHER]
+
+
+def _entry_points() -> list[Any]:
+    from importlib import metadata
+
+    found = metadata.entry_points()
+    if hasattr(found, "select"):
+        return list(found.select(group=ENTRY_POINTS))
+    return list(found.get(ENTRY_POINTS, []))
+
+
+def _load_entry_point(name: str) -> None:
+    """Import what an installed package offers under the name; a class or device is registered, a
+    string is the path of a C plug-in, which is loaded."""
+    for point in _entry_points():
+        if point.name != name:
+            continue
+        offered = point.load()
+        if isinstance(offered, str):
+            from .c_record import load_device_plugin
+
+            load_device_plugin(offered)
+        elif name not in _DEVICES:
+            register(offered)
+        return

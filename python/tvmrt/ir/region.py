@@ -1,0 +1,113 @@
+"""Regions: parts of a network that a device computes, each one node with a graph inside.
+
+The node's only attribute is ``region``, a Region. Its inputs are the region's inputs in order, its
+outputs the region's outputs; constants lie inside. With ``reports_failure`` the node has one more
+output, a bool scalar: whether the device failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .dtype import DTYPES
+from .graph import Graph, Node, TensorType, Value
+from .op import Op, register
+
+DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
+
+
+@dataclass(frozen=True)
+class CSource:
+    """C99 text that defines a function for each region, compiled with the network.
+
+    The function of a region is ``int32_t <symbol>(const T *in0, ..., T *out0, ...)`` over dense
+    row-major tensors and returns 0, or -1 after it has set an error by TVMAPISetLastError().
+    ``flags`` go to the C compiler for this text alone, ``link_flags`` to the linker.
+    """
+
+    text: str
+    flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"C source of {self.text.count(chr(10))} lines"
+
+
+@dataclass(frozen=True)
+class ModuleBlob:
+    """A runtime module that the network's library imports.
+
+    ``payload`` is what the loader ``runtime.module.loadbinary_<type_key>`` reads. The module
+    answers every region's symbol by a packed function over DLTensors: inputs, then outputs.
+    """
+
+    type_key: str
+    payload: bytes
+
+    def __str__(self) -> str:
+        return f"module {self.type_key} of {len(self.payload)} bytes"
+
+
+@dataclass(eq=False)
+class Region:
+    """A part of the network for one device.
+
+    ``graph`` has inputs, outputs and constants of its own; its nodes keep the names of the
+    network's nodes in ``sources``. ``code`` is there once the device has generated it.
+    ``onnx_nodes`` are the network's nodes that it stands for, whatever the device made of them.
+    """
+
+    device: str
+    symbol: str
+    graph: Graph
+    layout: str = DENSE_LAYOUT
+    reports_failure: bool = False
+    code: CSource | ModuleBlob | None = None
+    onnx_nodes: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.graph.nodes
+
+    @property
+    def inputs(self) -> list[Value]:
+        return self.graph.inputs
+
+    @property
+    def outputs(self) -> list[Value]:
+        return self.graph.outputs
+
+    @property
+    def name(self) -> str:
+        """A readable name: the device's and the network's first node in it."""
+        first = self.onnx_nodes[0] if self.onnx_nodes else self.symbol
+        return f"{self.device}_{first}"
+
+    def __str__(self) -> str:
+        ops = ", ".join(node.op for node in self.nodes)
+        code = f"; {self.code}" if self.code is not None else ""
+        return f"{self.symbol} on {self.device} ({ops}{code})"
+
+
+@register("region")
+class RegionOp(Op):
+    """A region of the network, see the head of this file."""
+
+    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
+        region: Region = attrs["region"]
+        wanted = [v.type for v in region.inputs]
+        if list(types) != wanted:
+            raise ValueError(
+                f"region {region.symbol} takes {', '.join(map(str, wanted))}, "
+                f"not {', '.join(map(str, types))}"
+            )
+        failed = [TensorType((), DTYPES["bool"])] if region.reports_failure else []
+        return [*(v.type for v in region.outputs), *failed]
+
+
+def regions_of(graph: Graph) -> list[Region]:
+    """The regions in the order of their nodes."""
+    return [node.attrs["region"] for node in graph.nodes if node.op == "region"]

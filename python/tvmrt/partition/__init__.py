@@ -1,0 +1,7 @@
+"""Cutting a network over devices; see partition.py for the order of the steps."""
+
+from .borders import border_rows
+from .partition import Partition, partition
+from .report import BorderRow, NodeRow, RegionRow
+
+__all__ = ["BorderRow", "NodeRow", "Partition", "RegionRow", "border_rows", "partition"]

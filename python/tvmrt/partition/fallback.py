@@ -1,0 +1,44 @@
+"""The CPU's code beside each region, for devices that may fail while the network runs.
+
+A region says by one more output whether it failed; copies of the nodes that it stands for follow,
+guarded by that, and a choice between the two results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tvmrt.ir import Graph, Node, Value
+
+
+def add_fallbacks(graph: Graph, replaced: Mapping[Node, Sequence[Node]]) -> None:
+    """``replaced`` has the nodes that each region node of the graph, which is in order, stands for.
+
+    Whoever reads a region's result gets that of whichever has run.
+    """
+    chosen: dict[Value, Value] = {}
+    for region in [node for node in graph.nodes if node in replaced]:
+        failed, results = region.outputs[-1], region.outputs[:-1]
+        copies = _copies(replaced[region], failed, chosen)
+        added = [copies[v].producer for n in replaced[region] for v in n.outputs]
+        own = {}
+        for value in results:
+            choice = Node("where", [failed, copies[value], value], {}, value.name, region.sources)
+            choice.outputs = [Value(value.name, value.type, choice)]
+            own[value] = choice.output
+        graph.replace_many(own)
+        chosen.update(own)
+        place = graph.nodes.index(region) + 1
+        choices = [v.producer for v in own.values()]
+        graph.nodes[place:place] = [*dict.fromkeys(added), *choices]
+
+
+def _copies(nodes: Sequence[Node], failed: Value, chosen: Mapping) -> dict[Value, Value]:
+    """Old values to those of the nodes' copies, which run if ``failed``."""
+    copies: dict[Value, Value] = {}
+    for node in nodes:
+        inputs = [copies.get(v, chosen.get(v, v)) for v in node.inputs]
+        copy = Node(node.op, inputs, node.attrs, node.name, node.sources, (failed, True))
+        copy.outputs = [Value(v.name, v.type, copy) for v in node.outputs]
+        copies.update(zip(node.outputs, copy.outputs))
+    return copies

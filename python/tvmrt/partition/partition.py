@@ -1,0 +1,198 @@
+"""Cutting a network over devices: annotate, merge, evaluate, optimize, generate, replace.
+
+Contract: the graph computes the same afterwards; what a device takes is in ``region`` nodes whose
+code is generated, everything else is as it was. A region that its device refuses stays on the CPU,
+with the reason in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvmrt.error import TVMError, UnsupportedError
+from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir.verifier import verify
+
+from .annotate import CPU, assign
+from .extract import cut, put, reorder
+from .fallback import add_fallbacks
+from .merge import merge
+from .report import Partition
+
+if TYPE_CHECKING:
+    from tvmrt.devices import Context, Device
+
+# What a device's methods may raise for a region that they cannot do.
+REFUSALS = (TVMError, ValueError, TypeError, KeyError, OSError, NotImplementedError, ImportError)
+
+Reduce = Callable[["Device", Region], None]
+
+
+@dataclass
+class _Candidate:
+    """A region that is not in the graph yet."""
+
+    region: Region
+    nodes: list[Node]
+    reads: list[Value]
+    writes: list[Value]
+
+
+def partition(
+    graph: Graph,
+    devices: Sequence[Device],
+    context: Context,
+    fallback: bool = False,
+    reduce: Reduce | None = None,
+) -> Partition:
+    """Cut the graph in place.
+
+    Parameters
+    ----------
+    devices
+        In order of preference; what nobody takes stays on the CPU.
+    fallback
+        Whether a device may fail: code for the CPU stands beside that of each region and runs
+        where the region fails; a region whose code cannot be generated stays on the CPU.
+    reduce
+        Called with each device and region before the region is optimized; may choose a precision
+        (``region.options``) or raise one of REFUSALS, which leaves the region to the CPU.
+
+    Raises
+    ------
+    UnsupportedError
+        If a device fails to generate code, unless ``fallback``; the text names device and region.
+    """
+    result = Partition([d.name for d in devices], graph.op_types)
+    useful = []
+    problems = {}
+    for device in devices:
+        problem = device.refuses(context)
+        if problem is None:
+            useful.append(device)
+        else:
+            problems[device.name] = problem
+    assignment = assign(graph, useful)
+    for name, problem in problems.items():
+        for node in graph.nodes:
+            assignment.refuse(node, name, problem)
+    result.begin(graph, assignment)
+    candidates = _cut_all(graph, assignment, useful, context)
+    replaced: dict[Node, list[Node]] = {}
+    for device in useful:
+        own = [c for c in candidates if c.region.device == device.name]
+        own = [c for c in own if _accepted(device, c, reduce, result)]
+        for number, candidate in enumerate(own):
+            candidate.region.symbol = _symbol(context, device.name, number)
+            candidate.region.reports_failure = fallback
+        for candidate in _generate(device, own, context, fallback, result):
+            node = put(graph, candidate.nodes, candidate.region, candidate.reads, candidate.writes)
+            result.place(candidate.nodes, candidate.region)
+            replaced[node] = candidate.nodes
+    reorder(graph)
+    if fallback:
+        add_fallbacks(graph, replaced)
+    order = {node.attrs["region"]: i for i, node in enumerate(graph.nodes) if node.op == "region"}
+    result.regions.sort(key=lambda region: order[region])
+    verify(graph, "partition")
+    return result
+
+
+def _symbol(context: Context, device: str, number: int) -> str:
+    prefix = f"tvmgen_{context.module_name}" if context.module_name else "tvmgen"
+    return f"{prefix}_{device}_main_{number}"
+
+
+def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candidate]:
+    users = graph.consumers()
+    layouts = {device.name: device.layout for device in devices}
+    candidates = []
+    for number, nodes in enumerate(merge(graph, assignment.device, assignment.atoms)):
+        name = assignment.device[nodes[0]]
+        region, reads, writes = cut(graph, nodes, name, _symbol(context, name, number), users)
+        region.layout = layouts[name]
+        candidates.append(_Candidate(region, nodes, reads, writes))
+    return candidates
+
+
+def _accepted(device: Device, candidate: _Candidate, reduce, result: Partition) -> bool:
+    """Let the device judge the region and bring it into its own form."""
+    region = candidate.region
+    types = [v.type for v in region.inputs], [v.type for v in region.outputs]
+    try:
+        reason = device.evaluate(region)
+        if reason is None and reduce is not None:
+            reduce(device, region)
+        if reason is None:
+            region = device.optimize(region)
+            verify(region.graph, f"{device.name}.optimize")
+    except REFUSALS as problem:
+        reason = _text(problem)
+    after = [v.type for v in region.inputs], [v.type for v in region.outputs]
+    if reason is None and types != after:
+        reason = "its optimize changed the types of the region's inputs or outputs"
+    if reason is not None:
+        result.refuse(candidate.nodes, device.name, reason)
+    candidate.region = region
+    return reason is None
+
+
+def _generate(
+    device: Device, candidates: list[_Candidate], context: Context, fallback: bool, result
+) -> list[_Candidate]:
+    """The candidates that have code now. One that fails is left out, if that is allowed."""
+    if not candidates:
+        return []
+    try:
+        _codegen(device, candidates, context)
+        return candidates
+    except REFUSALS as problem:
+        if not fallback:
+            raise UnsupportedError(_failure(device, candidates, context, problem)) from problem
+    kept = []
+    for candidate in candidates:
+        try:
+            _codegen(device, [candidate], context)
+            kept.append(candidate)
+        except REFUSALS as problem:
+            result.refuse(candidate.nodes, device.name, _text(problem))
+    if kept:
+        _codegen(device, kept, context)
+    return kept
+
+
+def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context) -> None:
+    from tvmrt.devices.base import as_code
+
+    regions = [c.region for c in candidates]
+    code = as_code(device.codegen(regions, context), device.name)
+    if context.runtime == "crt" and isinstance(code, ModuleBlob):
+        raise UnsupportedError(
+            f"it gives a module of kind {code.type_key}, which only runtimes with an operating "
+            "system load; a device for firmware gives C source"
+        )
+    for region in regions:
+        region.code = code
+
+
+def _failure(device: Device, candidates, context: Context, problem: Exception) -> str:
+    """The error's text with the region at fault in front, found by trying each alone."""
+    for candidate in candidates:
+        try:
+            _codegen(device, [candidate], context)
+        except REFUSALS as alone:
+            nodes = ", ".join(candidate.region.onnx_nodes)
+            symbol = candidate.region.symbol
+            return f"device {device.name}, codegen of region {symbol} ({nodes}): {_text(alone)}"
+    return f"device {device.name}, codegen: {_text(problem)}"
+
+
+def _text(problem: BaseException) -> str:
+    if isinstance(problem, KeyError) and len(problem.args) == 1:
+        return str(problem.args[0])  # str() of a KeyError is the repr of its argument
+    return str(problem) or type(problem).__name__
+
+
+__all__ = ["CPU", "Partition", "partition"]
