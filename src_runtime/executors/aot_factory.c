@@ -4,6 +4,7 @@
 
 #include "../builtins.h"
 #include "aot.h"
+#include "factory.h"
 
 typedef struct aot_factory {
   tvmrt_module base;
@@ -47,17 +48,10 @@ TVMRT_NATIVE(list_module_names) {
 static aot_factory* new_factory(const char* name);
 
 TVMRT_NATIVE(remove_params) {
-  aot_factory* f = resource_handle;
+  const aot_factory* f = resource_handle;
   aot_factory* bare = new_factory(f->name);
-  size_t i;
   TVMRT_ARGS("remove_params");
-  for (i = 0; bare != NULL && i < f->base.num_imports; ++i) {
-    if (tvmrt__module_import(&bare->base, f->base.imports[i]) != 0) {
-      tvmrt__module_release(bare);
-      bare = NULL;
-    }
-  }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)bare);
+  return tvmrt__factory_return_bare((tvmrt_module*)bare, &f->base, out, out_code);
 }
 
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
@@ -106,33 +100,23 @@ int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out) {
   return rc;
 }
 
-static int fill(aot_factory* f, const tvmrt_args* in, tvmrt_module* library) {
-  int i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_import(&f->base, library));
-  for (i = 2; i + 1 < in->count; i += 2) {
-    const char* name;
-    tvmrt_tensor* t;
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, i, &name));
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, i + 1, TVMRT_TYPE_NDARRAY, &t));
-    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(&f->params, name, t));
-  }
-  return 0;
-}
-
 /* (module, name, name0, NDArray0, ...) */
 TVMRT_NATIVE(create_factory) {
   tvmrt_module* library;
   const char* name;
   aot_factory* f;
+  int rc;
   TVMRT_ARGS("tvm.aot_executor_factory.create");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &library));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &name));
   f = new_factory(name);
   if (f == NULL) return -1;
-  if (fill(f, &in, library) == 0) return tvmrt__ret_object(out, out_code, &f->base.base);
+  rc = tvmrt__module_import(&f->base, library);
+  if (rc == 0) rc = tvmrt__factory_add_params(&f->params, &in, 2);
+  if (rc == 0) return tvmrt__ret_object(out, out_code, &f->base.base);
   tvmrt__module_release(f);
-  return -1;
+  return rc;
 }
 
 const tvmrt_builtin tvmrt__aot_factory_builtins[] = {

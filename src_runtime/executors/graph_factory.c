@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "factory.h"
 #include "graph.h"
 
 typedef struct graph_factory {
@@ -79,17 +80,10 @@ TVMRT_NATIVE(get_graph_params) {
 static graph_factory* new_factory(const char* json, const char* name);
 
 TVMRT_NATIVE(remove_params) {
-  graph_factory* f = resource_handle;
+  const graph_factory* f = resource_handle;
   graph_factory* bare = new_factory(f->json, f->name);
-  size_t i;
   TVMRT_ARGS("remove_params");
-  for (i = 0; bare != NULL && i < f->base.num_imports; ++i) {
-    if (tvmrt__module_import(&bare->base, f->base.imports[i]) != 0) {
-      tvmrt__module_release(bare);
-      bare = NULL;
-    }
-  }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)bare);
+  return tvmrt__factory_return_bare((tvmrt_module*)bare, &f->base, out, out_code);
 }
 
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
@@ -143,18 +137,6 @@ int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out) {
   return rc;
 }
 
-static int add_params(tvmrt_params* params, const tvmrt_args* in, int first) {
-  int i;
-  for (i = first; i + 1 < in->count; i += 2) {
-    const char* name;
-    tvmrt_tensor* t;
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, i, &name));
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, i + 1, TVMRT_TYPE_NDARRAY, &t));
-    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(params, name, t));
-  }
-  return 0;
-}
-
 int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
                                 int* out_code, void* resource_handle) {
   const char* json;
@@ -170,7 +152,7 @@ int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, T
   f = new_factory(json, name);
   if (f == NULL) return -1;
   rc = tvmrt__module_import(&f->base, library);
-  if (rc == 0) rc = add_params(&f->params, &in, 3);
+  if (rc == 0) rc = tvmrt__factory_add_params(&f->params, &in, 3);
   if (rc == 0) return tvmrt__ret_object(out, out_code, &f->base.base);
   tvmrt__module_release(f);
   return rc;
