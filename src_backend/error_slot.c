@@ -1,20 +1,34 @@
 /* Backend library: the error slot of firmware, one static buffer for the one thread there is. */
+#include "error_slot.h"
+
 #include <tvm/runtime/c_packed_func.h>
 
 #ifndef TVMRT_ERROR_TEXT_BYTES
-#define TVMRT_ERROR_TEXT_BYTES 128
+#define TVMRT_ERROR_TEXT_BYTES 80
 #endif
 
 static char error_text[TVMRT_ERROR_TEXT_BYTES];
 
-void TVMPackedFuncSetLastError(const char* msg) {
+void tvmrt__store_error(const char* text) {
   size_t i = 0;
-  if (msg != NULL) {
-    for (; i < sizeof(error_text) - 1 && msg[i] != '\0'; ++i) error_text[i] = msg[i];
+  if (text != NULL) {
+    for (; i < sizeof(error_text) - 1 && text[i] != '\0'; ++i) error_text[i] = text[i];
   }
   error_text[i] = '\0';
 }
 
-void TVMAPISetLastError(const char* msg) { TVMPackedFuncSetLastError(msg); }
+void tvmrt__store_code(tvm_crt_error_t code) {
+  switch (code) {
+    case kTvmErrorPlatformNoMemory:
+      tvmrt__store_error("Workspace memory is used up: lend more by tvmrt_workspace_init().");
+      break;
+    case kTvmErrorPlatformStackAllocBadFree:
+      tvmrt__store_error("Not the workspace that was taken last: free in reverse order.");
+      break;
+    default:
+      tvmrt__store_error("Cannot find function: no table of the image has the name.");
+      break;
+  }
+}
 
 const char* TVMGetLastError(void) { return error_text; }

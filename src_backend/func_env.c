@@ -2,6 +2,8 @@
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/module.h>
 
+#include "error_slot.h"
+
 #if defined(__GNUC__)
 /* An image of direct calls only has no table; the address is then NULL. */
 __attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
@@ -19,18 +21,6 @@ int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionH
     *out = (TVMFunctionHandle)(uintptr_t)&image->registry->funcs[index];
     return 0;
   }
-  TVMPackedFuncSetLastError("Cannot find function: the image's table has no such name.");
+  (void)tvmrt__report(kTvmErrorFunctionNameNotFound);
   return -1;
-}
-
-int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args,
-                TVMValue* ret_val, int* ret_type_code) {
-  ret_val->v_int64 = 0;
-  *ret_type_code = kTVMNullptr;
-  if (func == NULL) {
-    TVMPackedFuncSetLastError("TVMFuncCall: the function handle is NULL.");
-    return -1;
-  }
-  return (*(const TVMCPackedFunc*)func)(arg_values, type_codes, num_args, ret_val, ret_type_code,
-                                        NULL);
 }

@@ -1,6 +1,7 @@
 /* Backend library: tables of function names as code generators emit them. Part of both libraries. */
-#include <string.h>
 #include <tvm/runtime/crt/func_registry.h>
+
+#include "text.h"
 
 /* Names are C identifiers, so in the 1-byte form the byte after the count is a letter or '_' (0x41
  * and above), or the end of an empty table. A big-endian 2-byte count starts with 0. */
@@ -12,7 +13,9 @@ uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry* reg) {
   if (reg == NULL || reg->names == NULL) return 0;
   names = (const unsigned char*)reg->names;
   if (!has_wide_count(names)) return names[0];
-  memcpy(&count, names, sizeof(count));
+  /* byte by byte: the names lie at any address */
+  ((unsigned char*)&count)[0] = names[0];
+  ((unsigned char*)&count)[1] = names[1];
   return count;
 }
 
@@ -27,8 +30,8 @@ tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry* reg, const char* n
   uint16_t i;
   if (count == 0) return kTvmErrorFunctionNameNotFound;
   p = TVMFuncRegistry_Get0thFunctionName(reg);
-  for (i = 0; i < count; ++i, p += strlen(p) + 1) {
-    if (strcmp(p, name) == 0) {
+  for (i = 0; i < count; ++i, p += tvmrt__text_length(p) + 1) {
+    if (tvmrt__text_equal(p, name)) {
       *function_index = i;
       return kTvmErrorNoError;
     }

@@ -2,6 +2,8 @@
 #include <string.h>
 #include <tvm/runtime/crt/func_registry.h>
 
+#include "text.h"
+
 tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,
                                               size_t buffer_size_bytes) {
   size_t pointers_at;
@@ -19,7 +21,7 @@ tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8
 /* End of the names, where the next one goes. */
 static char* names_end(const TVMMutableFuncRegistry* reg, uint16_t count) {
   const char* p = reg->registry.names + 2;
-  for (; count > 0; --count) p += strlen(p) + 1;
+  for (; count > 0; --count) p += tvmrt__text_length(p) + 1;
   return (char*)(uintptr_t)p;
 }
 
@@ -27,13 +29,14 @@ static tvm_crt_error_t append(TVMMutableFuncRegistry* reg, const char* name, TVM
   TVMCPackedFunc* funcs = (TVMCPackedFunc*)(uintptr_t)reg->registry.funcs;
   uint16_t count;
   size_t room;
+  size_t size = tvmrt__text_length(name) + 1;
   char* end;
   memcpy(&count, reg->registry.names, sizeof(count));
   if (count >= reg->max_functions) return kTvmErrorFunctionRegistryFull;
   end = names_end(reg, count);
   room = (size_t)((const char*)(const void*)funcs - end);
-  if (strlen(name) + 1 > room) return kTvmErrorFunctionRegistryFull;
-  memcpy(end, name, strlen(name) + 1);
+  if (size > room) return kTvmErrorFunctionRegistryFull;
+  memcpy(end, name, size);
   funcs[count] = func;
   ++count;
   memcpy((char*)(uintptr_t)reg->registry.names, &count, sizeof(count));
@@ -46,8 +49,8 @@ static int find(const TVMMutableFuncRegistry* reg, const char* name) {
   uint16_t count;
   uint16_t i;
   memcpy(&count, reg->registry.names, sizeof(count));
-  for (i = 0; i < count; ++i, p += strlen(p) + 1) {
-    if (strcmp(p, name) == 0) return i;
+  for (i = 0; i < count; ++i, p += tvmrt__text_length(p) + 1) {
+    if (tvmrt__text_equal(p, name)) return i;
   }
   return -1;
 }

@@ -3,6 +3,8 @@
 #include <tvm/runtime/crt/stack_allocator.h>
 #include <tvm/runtime/platform.h>
 
+#include "error_slot.h"
+
 #if defined(__GNUC__)
 #define TVMRT_WEAK __attribute__((weak))
 #else
@@ -55,16 +57,13 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
           kTvmErrorNoError) {
     return ptr;
   }
-  TVMPackedFuncSetLastError(
-      "No workspace memory is left: lend more by tvmrt_workspace_init(), see the size in the "
-      "network's header.");
+  (void)tvmrt__report(kTvmErrorPlatformNoMemory);
   return NULL;
 }
 
 int TVMBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
   if (ptr == NULL) return 0;
   if (TVMPlatformMemoryFree(ptr, make_device(device_type, device_id)) == kTvmErrorNoError) return 0;
-  TVMPackedFuncSetLastError(
-      "TVMBackendFreeWorkspace: not the block that was allocated last; free in reverse order.");
+  (void)tvmrt__report(kTvmErrorPlatformStackAllocBadFree);
   return -1;
 }

@@ -77,6 +77,22 @@ static const explanation explanations[] = {
             "Check indices and sizes."),
     EXPLAIN(TimeEvaluatorBadHandle, "The timed function's handle is not valid.",
             "Look the function up again."),
+    EXPLAIN(GraphArenaNull, "The graph executor was given no memory.",
+            "Pass an array of TVMRT_GRAPH_ARENA_BYTES bytes; the generated header names its size."),
+    EXPLAIN(GraphArenaMisaligned, "The graph executor's memory does not begin at a multiple of 16.",
+            "Align the array: __attribute__((aligned(16))) or _Alignas(16)."),
+    EXPLAIN(GraphJsonDamaged, "The graph JSON is cut off, or its text is no JSON of a graph.",
+            "Flash the file again, and compare its length with what the program passes."),
+    EXPLAIN(GraphInconsistent, "Numbers of the graph JSON contradict each other or are too large.",
+            "Write the graph anew with the library that it belongs to; `tvmrt inspect` shows both."),
+    EXPLAIN(GraphParamsDamaged, "The params are cut off, or are no params file.",
+            "Flash the file again, and compare its length with what the program passes."),
+    EXPLAIN(GraphTensorMismatch, "A tensor's data type or size in bytes is not what the graph says.",
+            "Compare the tensor with the input or output that `tvmrt inspect` prints."),
+    EXPLAIN(GraphTensorMisaligned, "A tensor's data is not aligned to its elements.",
+            "Declare the buffer with its element type, or align it to 8 bytes."),
+    EXPLAIN(GraphInputNotSet, "The graph was run before every input and parameter had data.",
+            "Call TVMGraphExecutor_LoadParams() and TVMGraphExecutor_SetInput() for each of them."),
 };
 
 static const explanation* find_code(int64_t code) {

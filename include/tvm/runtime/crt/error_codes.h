@@ -3,7 +3,7 @@
  * \brief Error codes of the firmware library: a category and a number in 16 bits.
  *
  * One list gives the enum here, the names, and the causes and remedies that `tvmrt explain CODE`
- * prints. Values are those of TVM 0.8 to 0.18; a value with TVM_CRT_SYSTEM_ERROR_MASK set is the
+ * prints. Values are those of TVM 0.8 to 0.18, from category 16 on our own; a value with TVM_CRT_SYSTEM_ERROR_MASK set is the
  * board's own.
  *
  * C99 and C++ clean.
@@ -37,7 +37,8 @@ typedef enum {
   kTvmErrorCategoryGenerated = 6,
   kTvmErrorCategoryExecutor = 7,
   kTvmErrorCategoryFunctionCall = 8,
-  kTvmErrorCategoryTimeEvaluator = 9
+  kTvmErrorCategoryTimeEvaluator = 9,
+  kTvmErrorCategoryGraph = 16 /*!< Of this library alone. */
 } tvm_crt_error_category_t;
 
 /*! \brief Every code: X(name after kTvmError, category after kTvmErrorCategory, number). */
@@ -71,7 +72,15 @@ typedef enum {
   X(FunctionCallWrongArgType, FunctionCall, 1)     \
   X(FunctionCallNotImplemented, FunctionCall, 2)   \
   X(FunctionCallInvalidArg, FunctionCall, 3)       \
-  X(TimeEvaluatorBadHandle, TimeEvaluator, 0)
+  X(TimeEvaluatorBadHandle, TimeEvaluator, 0)      \
+  X(GraphArenaNull, Graph, 0)                      \
+  X(GraphArenaMisaligned, Graph, 1)                \
+  X(GraphJsonDamaged, Graph, 2)                    \
+  X(GraphInconsistent, Graph, 3)                   \
+  X(GraphParamsDamaged, Graph, 4)                  \
+  X(GraphTensorMismatch, Graph, 5)                 \
+  X(GraphTensorMisaligned, Graph, 6)               \
+  X(GraphInputNotSet, Graph, 7)
 
 #define TVMRT_CRT_ERROR_ENUMERATOR(name, category, number) \
   kTvmError##name = DEFINE_TVM_CRT_ERROR(kTvmErrorCategory##category, number),

@@ -2,8 +2,10 @@
  * \file tvm/runtime/crt/graph_executor.h
  * \brief The graph executor, as firmware programs call it.
  *
- * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.graph_executor.create`. `int`
- * functions return 0, or -1 with a text in TVMGetLastError().
+ * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.graph_executor.create`; there
+ * `int` functions return 0, or -1 with a text in TVMGetLastError(). Implemented for images in
+ * libtvm_firmware.a, which differs as crt/graph_arena.h says: it returns codes, and uses JSON, params
+ * and inputs where they lie.
  */
 #ifndef TVM_RUNTIME_CRT_GRAPH_EXECUTOR_H_
 #define TVM_RUNTIME_CRT_GRAPH_EXECUTOR_H_

@@ -23,7 +23,7 @@ typedef struct TVMModule {
  * \brief Make a module of a table.
  * \param mod        [in] Static: it must outlive every handle.
  * \param out_handle [out] Owned; released by TVMModFree().
- * \return 0, or -1. In libtvm_runtime.
+ * \return 0, or -1. In libtvm_runtime; in libtvm_firmware.a the handle is the address of `mod`.
  */
 TVM_DLL int TVMModCreateFromCModule(const TVMModule* mod, TVMModuleHandle* out_handle);
 

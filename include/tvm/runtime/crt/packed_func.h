@@ -2,7 +2,7 @@
  * \file tvm/runtime/crt/packed_func.h
  * \brief A packed function with its arguments in one struct, as firmware programs use it.
  *
- * C99 and C++ clean. Implemented in libtvm_runtime.
+ * C99 and C++ clean. Implemented in libtvm_runtime, and for images in libtvm_firmware.a.
  */
 #ifndef TVM_RUNTIME_CRT_PACKED_FUNC_H_
 #define TVM_RUNTIME_CRT_PACKED_FUNC_H_

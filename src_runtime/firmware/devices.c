@@ -1,0 +1,62 @@
+/* Firmware runtime: the one device, its memory and its one stream, on which all is done at once. */
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/platform.h>
+
+int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
+                            void** out_data) {
+  tvm_crt_error_t rc = TVMPlatformMemoryAllocate(nbytes, dev, out_data);
+  (void)type_hint;
+  if (rc != kTvmErrorNoError || alignment == 0) return rc;
+  if (((uintptr_t)*out_data & (alignment - 1)) == 0) return rc;
+  (void)TVMPlatformMemoryFree(*out_data, dev);
+  *out_data = NULL;
+  return kTvmErrorPlatformNoMemory;
+}
+
+int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
+  return ptr == NULL ? kTvmErrorNoError : TVMPlatformMemoryFree(ptr, dev);
+}
+
+static size_t bytes_of(const DLTensor* tensor) {
+  size_t bytes = ((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
+  int32_t i;
+  for (i = 0; i < tensor->ndim; ++i) bytes *= (size_t)tensor->shape[i];
+  return bytes;
+}
+
+int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
+  size_t bytes = bytes_of(from);
+  (void)stream;
+  if (bytes != bytes_of(to)) return kTvmErrorFunctionCallInvalidArg;
+  memcpy((uint8_t*)to->data + to->byte_offset, (const uint8_t*)from->data + from->byte_offset,
+         bytes);
+  return kTvmErrorNoError;
+}
+
+int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
+  (void)device_type, (void)device_id;
+  *out = NULL;
+  return kTvmErrorNoError;
+}
+
+int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
+  (void)device_type, (void)device_id, (void)stream;
+  return kTvmErrorNoError;
+}
+
+int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
+  (void)device_type, (void)device_id, (void)stream;
+  return kTvmErrorNoError;
+}
+
+int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
+  (void)device_type, (void)device_id, (void)stream;
+  return kTvmErrorNoError;
+}
+
+int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle src,
+                               TVMStreamHandle dst) {
+  (void)device_type, (void)device_id, (void)src, (void)dst;
+  return kTvmErrorNoError;
+}

@@ -1,0 +1,70 @@
+/* Firmware runtime: global functions. Those that are always there lie in flash; what a program adds
+ * goes to a table in memory that it gives. */
+#include <tvm/runtime/c_runtime_api.h>
+#include <tvm/runtime/crt/config_defaults.h>
+#include <tvm/runtime/crt/crt.h>
+#include <tvm/runtime/platform.h>
+
+#include "registry.h"
+
+#if defined(__GNUC__)
+/* An image without a table of functions has no system library; the address is then NULL. */
+__attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
+#endif
+
+static TVMMutableFuncRegistry added; /* names are NULL until there is memory */
+
+/* () -> the module of this image */
+static int system_lib(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
+                      void* resource_handle) {
+  (void)args, (void)type_codes, (void)resource_handle;
+  if (num_args != 0) return kTvmErrorFunctionCallNumArguments;
+  if (TVMSystemLibEntryPoint == NULL) return kTvmErrorFunctionNameNotFound;
+  *out_code = kTVMModuleHandle;
+  return TVMModCreateFromCModule(TVMSystemLibEntryPoint(), &out->v_handle);
+}
+
+/* (module, name, query_imports) -> function, or nothing */
+static int get_function(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
+                        void* resource_handle) {
+  int rc;
+  (void)resource_handle;
+  if (num_args != 3) return kTvmErrorFunctionCallNumArguments;
+  if (type_codes[0] != kTVMModuleHandle || type_codes[1] != kTVMStr) {
+    return kTvmErrorFunctionCallWrongArgType;
+  }
+  rc = TVMModGetFunction(args[0].v_handle, args[1].v_str, 0, &out->v_handle);
+  *out_code = out->v_handle == NULL ? kTVMNullptr : kTVMPackedFuncHandle;
+  return rc == kTvmErrorFunctionNameNotFound ? kTvmErrorNoError : rc;
+}
+
+static const TVMCPackedFunc builtin_functions[] = {system_lib, get_function};
+static const TVMFuncRegistry builtins = {"\002runtime.SystemLib\0tvm.rpc.server.ModuleGetFunction",
+                                         builtin_functions};
+
+tvm_crt_error_t tvmrt_globals_init(void* memory, size_t num_bytes) {
+  if (memory == NULL) return kTvmErrorBufferTooSmall;
+  return TVMMutableFuncRegistry_Create(&added, (uint8_t*)memory, num_bytes);
+}
+
+tvm_crt_error_t TVMInitializeRuntime(void) {
+  const DLDevice cpu = {kDLCPU, 0};
+  void* memory;
+  tvm_crt_error_t rc;
+  if (added.registry.names != NULL) return kTvmErrorNoError;
+  rc = TVMPlatformMemoryAllocate(TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES, cpu, &memory);
+  if (rc != kTvmErrorNoError) return rc;
+  return tvmrt_globals_init(memory, TVM_CRT_GLOBAL_FUNC_REGISTRY_SIZE_BYTES);
+}
+
+int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
+  if (name == NULL || f == NULL) return kTvmErrorFunctionCallInvalidArg;
+  if (added.registry.names == NULL) return kTvmErrorFunctionRegistryFull;
+  return TVMMutableFuncRegistry_Set(&added, name, *(const TVMCPackedFunc*)f, override);
+}
+
+int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
+  *out = tvmrt__registry_find(&added.registry, name);
+  if (*out == NULL) *out = tvmrt__registry_find(&builtins, name);
+  return kTvmErrorNoError;
+}

@@ -1,0 +1,31 @@
+/* Firmware runtime: executors in memory that the program gives. */
+#include "graph.h"
+
+tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TVMModule* module,
+                                   void* arena, size_t arena_bytes, TVMGraphExecutor** executor,
+                                   size_t* used_bytes) {
+  TVMGraphExecutor* g = (TVMGraphExecutor*)arena;
+  graph_plan plan;
+  size_t table_bytes;
+  size_t tensor_bytes = 0;
+  tvm_crt_error_t rc;
+  *executor = NULL;
+  if (used_bytes != NULL) *used_bytes = 0;
+  if (arena == NULL) return kTvmErrorGraphArenaNull;
+  if ((uintptr_t)arena % TVMRT_GRAPH_ALIGN_BYTES != 0) return kTvmErrorGraphArenaMisaligned;
+  rc = tvmrt__graph_plan(json, json_bytes, &plan);
+  if (rc != kTvmErrorNoError) return rc;
+  table_bytes = tvmrt__graph_table_bytes(&plan);
+  if (table_bytes > arena_bytes) {
+    rc = kTvmErrorPlatformNoMemory;
+  } else {
+    rc = tvmrt__graph_read(&plan, module, g);
+    if (rc != kTvmErrorNoError) return rc;
+    g->at = (uint8_t*)arena + table_bytes;
+    g->end = (uint8_t*)arena + arena_bytes;
+    rc = tvmrt__graph_place(g, &tensor_bytes);
+  }
+  if (used_bytes != NULL) *used_bytes = table_bytes + tensor_bytes;
+  if (rc == kTvmErrorNoError) *executor = g;
+  return rc;
+}

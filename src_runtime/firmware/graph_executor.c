@@ -1,0 +1,182 @@
+/* Firmware runtime: the graph executor: memory of its tensors, inputs, outputs, runs. */
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+#include "../../src_backend/text.h"
+#include "dtype.h"
+#include "graph.h"
+
+/* The program's memory begins with the executor, and programs reckon with its stated size. */
+typedef char executor_fits[sizeof(TVMGraphExecutor) <= TVMRT_GRAPH_EXECUTOR_BYTES ? 1 : -1];
+typedef char op_fits[sizeof(graph_op) == 3 * sizeof(void*) ? 1 : -1];
+typedef char input_fits[sizeof(graph_input) == 2 * sizeof(void*) ? 1 : -1];
+typedef char executor_is_aligned[TVMRT_GRAPH_EXECUTOR_BYTES % 8 == 0 ? 1 : -1];
+
+size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
+  uint32_t bits = (uint32_t)tensor->dtype.bits * tensor->dtype.lanes;
+  uint64_t bytes = (bits + 7) / 8;
+  int32_t i;
+  *ok = 1;
+  for (i = 0; i < tensor->ndim; ++i) {
+    /* factors below 2^31 each */
+    if (tensor->shape[i] < 0 || tensor->shape[i] > INT32_MAX) *ok = 0;
+    bytes *= (uint32_t)tensor->shape[i];
+    if (bytes > INT32_MAX) *ok = 0;
+    if (*ok == 0) return 0;
+  }
+  return (size_t)bytes;
+}
+
+tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes) {
+  if ((size_t)(g->end - g->at) >= num_bytes) return kTvmErrorNoError;
+  return g->memory == NULL ? kTvmErrorPlatformNoMemory : g->memory->grow(g, num_bytes);
+}
+
+/* Give each storage its distance from the beginning of the memory, kept where the address will be.
+ * 0 means none yet, so there must be something before the first. Returns where the last one ends. */
+static size_t measure(TVMGraphExecutor* g, size_t offset) {
+  uint32_t i;
+  uint32_t k;
+  for (i = 0; i < g->num_entries; ++i) {
+    size_t most = 0;
+    if ((g->storage_ids[i] & EXTERNAL) != 0 || g->entries[i].data != NULL) continue;
+    for (k = i; k < g->num_entries; ++k) {
+      int ok;
+      size_t bytes;
+      if (g->storage_ids[k] != g->storage_ids[i]) continue;
+      bytes = TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(&g->entries[k], &ok));
+      if (bytes > most) most = bytes;
+      g->entries[k].data = (void*)(uintptr_t)offset;
+    }
+    if (most > SIZE_MAX / 2 - offset) return SIZE_MAX / 2;
+    offset += most;
+  }
+  return offset;
+}
+
+tvm_crt_error_t tvmrt__graph_place(TVMGraphExecutor* g, size_t* needed_bytes) {
+  size_t codes_bytes = TVMRT_GRAPH_ROUND_UP(g->most_args * sizeof(int));
+  tvm_crt_error_t rc;
+  uint32_t i;
+  *needed_bytes = 0;
+  if (g->ops == g->ops_end) return kTvmErrorNoError; /* all outputs are inputs */
+  *needed_bytes = measure(g, codes_bytes);
+  rc = tvmrt__graph_reserve(g, *needed_bytes);
+  if (rc != kTvmErrorNoError) return rc;
+  g->type_codes = (int*)(void*)g->at;
+  for (i = 0; i < g->most_args; ++i) g->type_codes[i] = kTVMDLTensorHandle;
+  for (i = 0; i < g->num_entries; ++i) {
+    DLTensor* tensor = &g->entries[i];
+    if ((g->storage_ids[i] & EXTERNAL) == 0) tensor->data = g->at + (uintptr_t)tensor->data;
+  }
+  g->at += *needed_bytes;
+  return kTvmErrorNoError;
+}
+
+uint32_t tvmrt__graph_find_input(const TVMGraphExecutor* g, const char* name, size_t num_bytes) {
+  uint32_t i;
+  for (i = 0; i < g->num_inputs; ++i) {
+    if (tvmrt__json_same(g->inputs[i].name, name, num_bytes)) break;
+  }
+  return i;
+}
+
+void tvmrt__graph_bind(TVMGraphExecutor* g, uint32_t input, void* data) {
+  uint32_t entry = (uint32_t)g->inputs[input].entry;
+  uint32_t i;
+  if (g->entries[entry].data == NULL) --g->num_unset;
+  for (i = 0; i < g->num_entries; ++i) {
+    if (g->storage_ids[i] == g->storage_ids[entry]) g->entries[i].data = data;
+  }
+}
+
+int TVMGraphExecutor_GetInputIndex(TVMGraphExecutor* executor, const char* name) {
+  uint32_t i = tvmrt__graph_find_input(executor, name, tvmrt__text_length(name));
+  return i < executor->num_inputs ? (int)i : -1;
+}
+
+int TVMGraphExecutor_GetNumInputs(TVMGraphExecutor* executor) { return executor->num_inputs; }
+
+int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) { return executor->num_heads; }
+
+const DLTensor* tvmrt_graph_input(const TVMGraphExecutor* executor, int32_t index) {
+  if (index < 0 || index >= executor->num_inputs) return NULL;
+  return &executor->entries[executor->inputs[index].entry];
+}
+
+const DLTensor* tvmrt_graph_output(const TVMGraphExecutor* executor, int32_t index) {
+  if (index < 0 || index >= executor->num_heads) return NULL;
+  return &executor->entries[executor->heads[index]];
+}
+
+/* Whether the strides are those of a tensor without gaps. */
+static int is_compact(const DLTensor* tensor) {
+  int64_t stride = 1;
+  int32_t i;
+  if (tensor->strides == NULL) return 1;
+  for (i = tensor->ndim; i > 0; --i) {
+    if (tensor->shape[i - 1] != 1 && tensor->strides[i - 1] != stride) return 0;
+    stride *= tensor->shape[i - 1];
+  }
+  return 1;
+}
+
+/* Whether a program's tensor can stand for one of the graph's. */
+static tvm_crt_error_t compare(const DLTensor* own, const DLTensor* given, uint8_t** data) {
+  int ok;
+  size_t lane = own->dtype.bits / 8u;
+  if (given == NULL || given->data == NULL) return kTvmErrorFunctionCallInvalidArg;
+  if (!tvmrt__same_type(own->dtype, given->dtype) || !is_compact(given) ||
+      tvmrt__graph_bytes(own, &ok) != tvmrt__graph_bytes(given, &ok) || !ok) {
+    return kTvmErrorGraphTensorMismatch;
+  }
+  *data = (uint8_t*)given->data + given->byte_offset;
+  if (lane > 1 && ((uintptr_t)*data & (lane - 1)) != 0) return kTvmErrorGraphTensorMisaligned;
+  return kTvmErrorNoError;
+}
+
+tvm_crt_error_t tvmrt__graph_set_input(TVMGraphExecutor* g, uint32_t input,
+                                       const DLTensor* tensor) {
+  uint8_t* data = NULL;
+  tvm_crt_error_t rc = compare(tvmrt_graph_input(g, (int32_t)input), tensor, &data);
+  if (rc == kTvmErrorNoError) tvmrt__graph_bind(g, input, data);
+  return rc;
+}
+
+int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTensor* data_in) {
+  uint32_t input = tvmrt__graph_find_input(executor, name, tvmrt__text_length(name));
+  if (input == executor->num_inputs) return kTvmErrorExecutorModuleNoSuchInput;
+  return tvmrt__graph_set_input(executor, input, data_in);
+}
+
+int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTensor* out) {
+  const DLTensor* own = tvmrt_graph_output(executor, index);
+  uint8_t* data = NULL;
+  tvm_crt_error_t rc;
+  int ok;
+  if (own == NULL) return kTvmErrorFunctionCallInvalidArg;
+  if (own->data == NULL) return kTvmErrorGraphInputNotSet;
+  rc = compare(own, out, &data);
+  if (rc == kTvmErrorNoError) memcpy(data, own->data, tvmrt__graph_bytes(own, &ok));
+  return rc;
+}
+
+int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
+  const graph_op* op = executor->ops;
+  const graph_op* end = executor->ops_end;
+  if (executor->num_unset != 0) return kTvmErrorGraphInputNotSet;
+  for (; op != end; ++op) {
+    TVMValue result;
+    int code = kTVMNullptr;
+    int rc = op->function(op->args, executor->type_codes, (int)op->num_args, &result, &code, NULL);
+    if (rc != 0) return rc;
+  }
+  return 0;
+}
+
+int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
+  TVMGraphExecutor* g = *executor;
+  *executor = NULL;
+  if (g != NULL && g->memory != NULL) g->memory->release(g);
+  return 0;
+}

@@ -1,0 +1,81 @@
+/* Firmware runtime: executors in memory of the board's allocator, as older programs make them.
+ *
+ * Three blocks at most: tables, tensors, and parameters that cannot stay where they are. They are given
+ * back in reverse order. */
+#include <tvm/runtime/platform.h>
+
+#include "../../src_backend/text.h"
+#include "graph.h"
+
+typedef struct block {
+  struct block* previous;
+  void* memory; /* as the board gave it */
+} block;
+
+static const DLDevice cpu = {kDLCPU, 0};
+
+/* A block with room behind its head: *begin is aligned, and num_bytes long. */
+static tvm_crt_error_t take(size_t num_bytes, block* previous, block** out, uint8_t** begin) {
+  size_t head = TVMRT_GRAPH_ROUND_UP(sizeof(block));
+  void* memory;
+  uint8_t* at;
+  tvm_crt_error_t rc =
+      TVMPlatformMemoryAllocate(num_bytes + head + TVMRT_GRAPH_ALIGN_BYTES - 1, cpu, &memory);
+  if (rc != kTvmErrorNoError) return rc;
+  at = (uint8_t*)memory + (-(uintptr_t)memory & (TVMRT_GRAPH_ALIGN_BYTES - 1));
+  *out = (block*)(void*)at;
+  (*out)->previous = previous;
+  (*out)->memory = memory;
+  *begin = at + head;
+  return kTvmErrorNoError;
+}
+
+static tvm_crt_error_t grow(TVMGraphExecutor* g, size_t num_bytes) {
+  block* b;
+  uint8_t* begin;
+  tvm_crt_error_t rc = take(num_bytes, (block*)g->blocks, &b, &begin);
+  if (rc != kTvmErrorNoError) return rc;
+  g->blocks = b;
+  g->at = begin;
+  g->end = begin + num_bytes;
+  return kTvmErrorNoError;
+}
+
+/* The first block holds the executor itself. */
+static void release(TVMGraphExecutor* g) {
+  block* b = (block*)g->blocks;
+  while (b != NULL) {
+    block* previous = b->previous;
+    (void)TVMPlatformMemoryFree(b->memory, cpu);
+    b = previous;
+  }
+}
+
+static const graph_memory heap = {grow, release};
+
+int TVMGraphExecutor_Create(const char* sym_json, TVMModuleHandle module_handle,
+                            const DLDevice* devices, TVMGraphExecutor** executor) {
+  graph_plan plan;
+  TVMGraphExecutor* g;
+  block* first;
+  uint8_t* begin;
+  size_t tensor_bytes;
+  tvm_crt_error_t rc;
+  *executor = NULL;
+  if (devices != NULL && devices[0].device_type != kDLCPU) return kTvmErrorFunctionCallInvalidArg;
+  rc = tvmrt__graph_plan(sym_json, sym_json == NULL ? 0 : tvmrt__text_length(sym_json), &plan);
+  if (rc != kTvmErrorNoError) return rc;
+  rc = take(tvmrt__graph_table_bytes(&plan), NULL, &first, &begin);
+  if (rc != kTvmErrorNoError) return rc;
+  g = (TVMGraphExecutor*)(void*)begin;
+  rc = tvmrt__graph_read(&plan, (const TVMModule*)module_handle, g);
+  g->blocks = first; /* the tables are zeroed first of all */
+  g->memory = &heap;
+  if (rc == kTvmErrorNoError) rc = tvmrt__graph_place(g, &tensor_bytes);
+  if (rc == kTvmErrorNoError) {
+    *executor = g;
+  } else {
+    release(g);
+  }
+  return rc;
+}

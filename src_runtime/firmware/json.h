@@ -1,0 +1,46 @@
+/* Firmware runtime: a reader of JSON text that stores nothing, allocates nothing and does not recurse.
+ *
+ * Damage is sticky: after it the reader is at its end, every question is answered with nothing, and
+ * loops end, so that callers look at `damaged` once. */
+#ifndef TVMRT_SRC_RUNTIME_FIRMWARE_JSON_H_
+#define TVMRT_SRC_RUNTIME_FIRMWARE_JSON_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tvmrt_json {
+  const char* at;
+  const char* end;
+  int damaged;
+} tvmrt_json;
+
+/* What a skipped value contains, at any depth. */
+typedef struct tvmrt_json_tally {
+  const char* at; /* where it begins */
+  uint32_t lists;
+  uint32_t commas;
+} tvmrt_json_tally;
+
+/* The next character that is no space; NUL at the end. */
+char tvmrt__json_peek(tvmrt_json* in);
+
+/* Step over a character that must come next. */
+void tvmrt__json_expect(tvmrt_json* in, char c);
+
+/* Whether a list or object that was entered has one more item; steps over comma or `close`.
+ * `count` starts at 0 and counts the items. */
+int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count);
+
+/* Step over a text. Returns where it begins, behind its quotation mark, which it surely has. */
+const char* tvmrt__json_text(tvmrt_json* in);
+
+/* A whole number from 0 to 2^31 - 1. */
+uint32_t tvmrt__json_number(tvmrt_json* in);
+
+/* Step over any value. */
+void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out);
+
+/* Whether a text of tvmrt__json_text() reads as these bytes, its escapes resolved to UTF-8. */
+int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes);
+
+#endif /* TVMRT_SRC_RUNTIME_FIRMWARE_JSON_H_ */

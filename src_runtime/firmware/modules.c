@@ -1,0 +1,34 @@
+/* Firmware runtime: modules and functions by handle. */
+#include <tvm/runtime/c_runtime_api.h>
+
+#include "registry.h"
+
+TVMFunctionHandle tvmrt__registry_find(const TVMFuncRegistry* registry, const char* name) {
+  tvm_function_index_t index;
+  if (TVMFuncRegistry_Lookup(registry, name, &index) != kTvmErrorNoError) return NULL;
+  return (TVMFunctionHandle)(uintptr_t)&registry->funcs[index];
+}
+
+int TVMModCreateFromCModule(const TVMModule* mod, TVMModuleHandle* out_handle) {
+  *out_handle = (TVMModuleHandle)(uintptr_t)mod;
+  return mod == NULL || mod->registry == NULL ? kTvmErrorFunctionCallInvalidArg : kTvmErrorNoError;
+}
+
+int TVMModGetFunction(TVMModuleHandle mod, const char* func_name, int query_imports,
+                      TVMFunctionHandle* out) {
+  (void)query_imports; /* modules of an image import nothing */
+  *out = NULL;
+  if (mod == NULL) return kTvmErrorFunctionCallInvalidArg;
+  *out = tvmrt__registry_find(((const TVMModule*)mod)->registry, func_name);
+  return *out == NULL ? kTvmErrorFunctionNameNotFound : kTvmErrorNoError;
+}
+
+int TVMModFree(TVMModuleHandle mod) {
+  (void)mod;
+  return kTvmErrorNoError;
+}
+
+int TVMFuncFree(TVMFunctionHandle func) {
+  (void)func;
+  return kTvmErrorNoError;
+}
