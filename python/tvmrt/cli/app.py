@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
+    "replay": "tvmrt.cli.replay",
     "inspect": "tvmrt.cli.inspect",
     "config": "tvmrt.cli.config",
     "doctor": "tvmrt.cli.doctor",
@@ -59,8 +60,8 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
 def group() -> None:
     """Turn a trained ONNX network into C, and run it.
 
-    Exit codes: 0 done, 1 the result is wrong (verify, doctor), 2 the request cannot be met; the
-    reason is one sentence on standard error.
+    Exit codes: 0 done, 1 the result is wrong (verify, replay, doctor), 2 the request cannot be met;
+    the reason is one sentence on standard error.
     """
 
 

@@ -1,0 +1,253 @@
+"""``tvmrt replay``: what a board noted about its runs, by name, and beside this machine's run."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tvmrt.cli import app, console, files, networks, options, trace_dump
+from tvmrt.cli.trace_dump import Dump, Record
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Floats of one network may differ by rounding from compiler to compiler: smallest and largest
+# element are taken as equal within this share of the larger of them.
+ROUNDING = 1e-4
+
+SAME, CLOSE, DIFFERS, MISSING, EXTRA = "same", "rounding", "DIFFERS", "NOT RUN", "extra"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record beside the host's. ``low`` and ``high`` are the board's, None where not noted."""
+
+    operator: int | None
+    name: str
+    nodes: tuple[str, ...]
+    cycles: int | None
+    hash: int | None
+    low: float | None
+    high: float | None
+    host_hash: int | None
+    host_low: float | None
+    host_high: float | None
+    verdict: str
+
+
+@click.command("replay")
+@click.argument("model", type=options.PATH)
+@click.argument("dump", type=options.PATH)
+@click.option(
+    "--inputs",
+    "inputs_file",
+    type=options.PATH,
+    metavar="IN.npz",
+    help="What the board was given, by name: run that here and compare.",
+)
+@click.option(
+    "--run",
+    "run_number",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Which run of the dump, 1 the oldest. Default: the latest.",
+)
+@options.shape
+@options.device
+@options.c_compiler
+@console.json_option
+def command(
+    model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: tuple,
+    devices: tuple, cc: str | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Read the DUMP of a board that ran the ONNX network MODEL.
+
+    The network is one that was compiled with --profile or --record. Shows the cycles and the range
+    of values of each operator. With --inputs, the same C runs on this machine, and the first
+    operator whose output differs is named; the exit code is then 1.
+    """
+    files.check_file(model)
+    noted = trace_dump.load(dump)
+    number, records = _pick(noted, run_number, str(dump))
+    library = _compile(model, noted, options.parse_shapes(shapes), options.parse_names(devices), cc)
+    host = None
+    if inputs_file is not None:
+        host = _host_run(model, library, noted, inputs_file, options.parse_shapes(shapes), cc)
+    rows = _rows(library, noted, records, host)
+    text, wrong = _finding(rows, host is not None)
+    if as_json:
+        listed = [asdict(row) for row in rows]
+        console.print_json({"run": number, "runs": len(noted.runs), "finding": text,
+                            "wrong": wrong, "records": listed})  # fmt: skip
+    else:
+        _print(rows, noted, host is not None)
+        click.echo(f"run {number} of {len(noted.runs)} in {dump}, on {noted.target}: {text}")
+    return app.WRONG_RESULT if wrong else app.DONE
+
+
+def _compile(model: Path, noted: Dump, shapes: Mapping, devices: list[str], cc: str | None):
+    """The network as the board has it, but recording. Raises ValueError if it is another one."""
+    from tvmrt.cli.replay_host import NAME
+    from tvmrt.codegen.firmware_trace import network_hash
+    from tvmrt.pipeline import compile as compile_network
+
+    library = compile_network(
+        str(model), executor="aot", runtime="crt", interface_api="c", unpacked_api=True,
+        target=noted.target, shapes=shapes, devices=devices, module_name=NAME, record=True, cc=cc,
+    )  # fmt: skip
+    if network_hash(library.program, library.sources) != noted.network:
+        raise ValueError(
+            f"the dump is not of {model}: it comes from another network, from other weights or "
+            "from another version of tvmrt; compile the network again and flash it"
+        )
+    return library
+
+
+def _pick(noted: Dump, number: int | None, where: str) -> tuple[int, list[Record]]:
+    if not noted.runs:
+        raise ValueError(f"{where} holds no record: the network has not run since it was cleared")
+    number = number or len(noted.runs)
+    if number > len(noted.runs):
+        raise ValueError(f"{where} holds {len(noted.runs)} runs, there is no run {number}")
+    return number, noted.runs[number - 1]
+
+
+def _host_run(
+    model: Path, library, noted: Dump, inputs_file: Path, shapes: Mapping, cc: str | None
+) -> list[Record]:
+    from tvmrt.cli import replay_host
+
+    if not noted.has_values:
+        raise ValueError("the dump holds cycles alone; compile with --record to compare values")
+    network = networks.load_model(model)
+    inputs: dict[str, np.ndarray] = networks.inputs_for(network, shapes, inputs_file)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-replay-") as folder:
+        return replay_host.run(library, inputs, Path(folder), cc).runs[-1]
+
+
+def _rows(library, noted: Dump, records: list[Record], host: list[Record] | None) -> list[Row]:
+    """The board's records and, where the host has run, those that only the host has, in order."""
+    from tvmrt.codegen.firmware_trace import traced_tensors
+
+    tensors = {(t.op, t.result): t for t in traced_tensors(library.program, True)}
+    ours = {r.key: r for r in records}
+    theirs = {r.key: r for r in host or ()}
+    first = records[0].key  # what an older run wrote over is not missing
+    rows = []
+    for key in sorted({*ours, *(key for key in theirs if key >= first)}):
+        record, other = ours.get(key), theirs.get(key)
+        known = record or other
+        tensor = tensors.get((known.op, known.result))
+        if tensor is None:
+            raise ValueError(
+                f"the dump is damaged: there is no result {known.result} of {known.op}"
+            )
+        rows.append(_row(library.program, tensor, noted, record, other, host is not None))
+    return rows
+
+
+def _row(program, tensor, noted: Dump, record, other, compared: bool) -> Row:
+    is_input = tensor.op >= len(program.steps)
+    nodes = () if is_input else program.steps[tensor.op].sources
+    kind = tensor.access.dtype.numpy.kind
+    values = [_values(r, kind) if noted.has_values else (None,) * 3 for r in (record, other)]
+    verdict = _verdict(record, other, kind, is_input) if compared else ""
+    return Row(
+        None if is_input else tensor.op,
+        f"input {tensor.name}" if is_input else tensor.name,
+        nodes,
+        record.cycles if record and noted.has_cycles and not is_input else None,
+        *values[0],
+        *values[1],
+        verdict,
+    )
+
+
+def _values(record: Record | None, kind: str) -> tuple:
+    if record is None:
+        return None, None, None
+    low, high = (trace_dump.value_of(bits, kind) for bits in (record.low, record.high))
+    return record.hash, low, high
+
+
+def _verdict(record: Record | None, other: Record | None, kind: str, exact: bool) -> str:
+    if record is None or other is None:
+        return MISSING if record is None else EXTRA
+    if record.hash == other.hash:
+        return SAME
+    if exact or kind in "iub":
+        return DIFFERS
+    pairs = zip(_values(record, kind)[1:], _values(other, kind)[1:])
+    scale = max((abs(v) for v in _values(other, kind)[1:]), default=0.0)
+    close = all(a == b or (math.isfinite(a) and abs(a - b) <= ROUNDING * scale) for a, b in pairs)
+    return CLOSE if close else DIFFERS
+
+
+def _finding(rows: list[Row], compared: bool) -> tuple[str, bool]:
+    """What the comparison says in one sentence, and whether something is wrong."""
+    if not compared:
+        return f"{len(rows)} records", False
+    wrong = next((i for i, row in enumerate(rows) if row.verdict not in (SAME, CLOSE)), None)
+    if wrong is not None:
+        return _first(rows[wrong], all(row.verdict == MISSING for row in rows[wrong:])), True
+    rounded = sum(row.verdict == CLOSE for row in rows)
+    if rounded:
+        name = next(row for row in rows if row.verdict == CLOSE).name
+        return (
+            f"{len(rows)} tensors agree, {rounded} of them from {name} on but for rounding",
+            False,
+        )
+    return f"all {len(rows)} tensors have the bits that they have on this machine", False
+
+
+def _first(row: Row, ended: bool) -> str:
+    """What is wrong with the first row that is; ``ended``: the board noted nothing after it."""
+    if row.operator is None:
+        return f"{row.name} differs: the board was given other values than those of --inputs"
+    who = f"operator {row.operator}, {row.name} (nodes {', '.join(row.nodes)}),"
+    if row.verdict == MISSING and ended:
+        return f"{who} is the first that did not end on the board"
+    if row.verdict in (MISSING, EXTRA):
+        where = "this machine alone" if row.verdict == MISSING else "the board alone"
+        return f"{who} ran on {where}: a condition came out differently"
+    return (
+        f"{who} is the first whose output differs: "
+        f"{row.low:g} to {row.high:g} with hash {row.hash:08x} on the board, "
+        f"{row.host_low:g} to {row.host_high:g} with hash {row.host_hash:08x} here"
+    )
+
+
+def _print(rows: list[Row], noted: Dump, compared: bool) -> None:
+    total = sum(row.cycles or 0 for row in rows)
+    columns = {"operator": [_number(row.operator) for row in rows],
+               "name": [row.name for row in rows]}  # fmt: skip
+    if noted.has_cycles:
+        columns["cycles"] = [_number(row.cycles) for row in rows]
+        columns["share"] = [
+            "" if r.cycles is None else f"{r.cycles / max(total, 1):.1%}" for r in rows
+        ]
+    if noted.has_values:
+        columns["smallest"] = [_real(row.low) for row in rows]
+        columns["largest"] = [_real(row.high) for row in rows]
+        columns["hash"] = ["" if row.hash is None else f"{row.hash:08x}" for row in rows]
+    if compared:
+        columns["verdict"] = [row.verdict for row in rows]
+    columns["nodes"] = [", ".join(row.nodes) for row in rows]
+    console.print_table("records", list(columns), zip(*columns.values()),
+                        left=("name", "verdict", "nodes"))  # fmt: skip
+    if noted.has_cycles:
+        click.echo(f"{total:,} cycles in operators")
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _real(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"

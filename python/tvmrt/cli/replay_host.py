@@ -1,0 +1,68 @@
+"""A firmware network's own C on this machine, recording what it does as it would on its board."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmrt.cli import trace_dump
+from tvmrt.codegen.target import get_target
+from tvmrt.export.toolchain import build_library
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "replay"  # the network's name in its C
+
+_CALLS = f"""\
+#include <tvm/runtime/c_backend_api.h>
+#include "tvmgen_{NAME}.h"
+
+uint32_t tvmrt_platform_cycles(void) {{ return 0; }}
+
+TVM_DLL int32_t replay_run(void *inputs, void *outputs) {{
+  return tvmgen_{NAME}_run(inputs, outputs);
+}}
+
+TVM_DLL const void *replay_trace(uint32_t *num_bytes) {{
+  *num_bytes = (uint32_t)sizeof(tvmgen_{NAME}_trace);
+  return &tvmgen_{NAME}_trace;
+}}
+"""
+
+
+def run(library, inputs: Mapping[str, np.ndarray], folder: Path, cc: str | None) -> trace_dump.Dump:
+    """Build a network compiled with the C interface and record, run it once; what it noted.
+
+    Raises CompileError where there is no C compiler, ValueError where the network refuses to run.
+    """
+    sources = folder / "sources"
+    library.export(sources)
+    (sources / "calls.c").write_text(_CALLS)
+    target = library.target if library.target.name in ("native", "host") else get_target("host")
+    shared = folder / "network.so"
+    build_library(sorted(sources.glob("*.c")), shared, target, cc)
+    return _call(ctypes.CDLL(str(shared)), library.summary, inputs)
+
+
+def _call(code: ctypes.CDLL, summary, inputs: Mapping[str, np.ndarray]) -> trace_dump.Dump:
+    import numpy as np
+
+    given = [np.ascontiguousarray(inputs[t.name]) for t in summary.inputs]
+    room = [np.zeros(max(t.nbytes, 1), np.uint8) for t in summary.outputs]
+    structs = [_struct(arrays) for arrays in (given, room)]
+    status = code.replay_run(*structs)
+    if status != 0:
+        raise ValueError(f"the network stops on this machine with code {status}")
+    size = ctypes.c_uint32()
+    code.replay_trace.restype = ctypes.c_void_p
+    data = ctypes.string_at(code.replay_trace(ctypes.byref(size)), size.value)
+    return trace_dump.parse(data, "the host's own trace")
+
+
+def _struct(arrays: list[np.ndarray]) -> ctypes.Array:
+    """A C struct of one pointer for each array."""
+    pointers = [array.ctypes.data for array in arrays] or [None]
+    return (ctypes.c_void_p * len(pointers))(*pointers)

@@ -1,0 +1,296 @@
+"""What networks note on their board: cycles, digests of tensors, and ``tvmrt replay`` of a dump."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+
+import numpy as np
+import pytest
+from boards import BOARDS, build_library, count_text, link_image, run_image
+from firmware_program import DIGITS, build
+from onnx import helper
+from onnx_graph import model
+
+import tvmrt
+from tvmrt.cli import main, trace_dump
+from tvmrt.codegen.firmware_trace import merged_axes
+from tvmrt.ir.strided import Strided
+
+C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_name": "net"}
+
+MAIN = """\
+#include <stdint.h>
+#include <stdio.h>
+#include <tvmgen_net.h>
+
+%(cycles)s
+static uint64_t input[4096], output[4096];
+
+int main(void) {
+  struct tvmgen_net_inputs inputs = {input};
+  struct tvmgen_net_outputs outputs = {output};
+  FILE *in = fopen("inputs.bin", "rb"), *out = fopen("dump.bin", "wb");
+  if (in == NULL || out == NULL) return 1;
+  while (fread(input, TVMGEN_NET_IMAGE_SIZE, 1, in) == 1) {
+%(call)s
+  }
+  if (fwrite(&tvmgen_net_trace, sizeof(tvmgen_net_trace), 1, out) != 1) return 3;
+  return fclose(out) == 0 ? 0 : 4;
+}
+"""
+RUN = "    if (tvmgen_net_run(&inputs, &outputs) != 0) return 2;"
+STEP_THREE = """\
+    struct tvmgen_net_step_state state;
+    if (tvmgen_net_step_begin(&state, &inputs, &outputs) != 0) return 2;
+    if (tvmgen_net_step(&state, 3) != TVMGEN_NET_STEP_MORE) return 2;"""
+
+
+def dump_on_this_machine(network, images, folder, call=RUN, damage=None, **options):
+    """The dump after a run of each image; ``damage`` changes the sources before they are built."""
+    tvmrt.compile(network, **C, **options).export(folder / "out")
+    if damage:
+        damage(folder / "out")
+    cycles = "uint32_t tvmrt_platform_cycles(void);\nstatic uint32_t now;\n"
+    cycles += "uint32_t tvmrt_platform_cycles(void) { return now += 7; }"
+    (folder / "main.c").write_text(MAIN % {"cycles": cycles, "call": call})
+    images.tofile(folder / "inputs.bin")
+    sources = [folder / "main.c", *sorted((folder / "out").glob("*.c"))]
+    sanitizers = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    program = build(folder, sources, [folder / "out"], sanitizers)
+    subprocess.run([program], cwd=folder, check=True)
+    return folder / "dump.bin"
+
+
+def replay(network, dump, *arguments: str, image=None, capsys=None) -> tuple[int, dict]:
+    given = []
+    if image is not None:
+        np.savez(dump.parent / "in.npz", image=image)
+        given = ["--inputs", str(dump.parent / "in.npz")]
+    code = main(["replay", str(network), str(dump), "--json", *given, *arguments])
+    captured = capsys.readouterr()
+    return code, json.loads(captured.out) if captured.out else {"error": captured.err}
+
+
+@pytest.mark.parametrize("board", ["cortex-m4", "cortex-m55", "riscv32"])
+def test_a_board_notes_what_this_machine_computes(board, digits, images, tmp_path, capsys):
+    machine = BOARDS[board]
+    if machine.missing_tool():
+        pytest.skip(f"{machine.missing_tool()} is not installed")
+    options = {**C, "target": board, "profile": True, "record": True}
+    tvmrt.compile(digits, **options).export(tmp_path / "net.tar")
+    library = build_library(tmp_path / "net.tar", machine, tmp_path / "net")
+    cycles = count_text(machine) + "uint32_t tvmrt_platform_cycles(void);\n"
+    cycles += "uint32_t tvmrt_platform_cycles(void) { return count_now(); }"
+    (tmp_path / "main.c").write_text(MAIN % {"cycles": cycles, "call": RUN})
+    includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
+    image = link_image(
+        machine, [tmp_path / "main.c"], [library], tmp_path / "image.elf", includes,
+        ["-Wno-unused-function"],
+    )  # fmt: skip
+    images[:2].tofile(tmp_path / "inputs.bin")
+    run_image(machine, image, tmp_path, counted=True)
+    code, told = replay(digits, tmp_path / "dump.bin", image=images[1], capsys=capsys)
+    assert code == 0, told["finding"]
+    operators = [r for r in told["records"] if r["operator"] is not None]
+    assert len(operators) == len(tvmrt.compile(digits, **C).summary.operators)
+    assert {r["verdict"] for r in told["records"]} <= {"same", "rounding"}
+    if "int8" in digits.name:
+        assert all(r["verdict"] == "same" for r in told["records"])
+    assert all(r["cycles"] > 0 for r in operators)
+
+
+def test_the_first_operator_that_differs_is_named(images, tmp_path, capsys):
+    def damage(folder):
+        path = folder / "tvmgen_net_weights.c"
+        head, mark, rest = path.read_text().partition("tvmgen_net_w_depthwise_bias[16]")
+        start = rest.index("{") + 1
+        path.write_text(head + mark + rest[:start] + " 100000," + rest[rest.index(",") + 1 :])
+
+    network = DIGITS / "digits_int8.onnx"
+    dump = dump_on_this_machine(network, images[:1], tmp_path, damage=damage, record=True)
+    code, told = replay(network, dump, image=images[0], capsys=capsys)
+    assert code == 1 and told["wrong"]
+    assert "operator 3, depthwise (nodes " in told["finding"]
+    assert "relu3" in told["finding"] and "is the first whose output differs" in told["finding"]
+
+
+def test_other_inputs_are_told_from_other_arithmetic(images, tmp_path, capsys):
+    network = DIGITS / "digits_int8.onnx"
+    dump = dump_on_this_machine(network, images[:1], tmp_path, record=True)
+    code, told = replay(network, dump, image=images[1], capsys=capsys)
+    assert code == 1
+    assert told["finding"].startswith("input image differs: the board was given other values")
+
+
+def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
+    network = DIGITS / "digits_f32.onnx"
+    dump = dump_on_this_machine(network, images[:1], tmp_path, STEP_THREE, record=True)
+    code, told = replay(network, dump, image=images[0], capsys=capsys)
+    assert code == 1
+    assert (
+        "operator 3, pointwise (nodes pointwise, relu4), is the first that did not"
+        in told["finding"]
+    )
+
+
+def test_runs_are_told_apart_and_old_records_go_first(images, tmp_path, capsys):
+    network = DIGITS / "digits_f32.onnx"  # 7 operators: 8 records a run
+    dump = dump_on_this_machine(network, images[:4], tmp_path, record=True, trace_records=20)
+    assert [len(run) for run in trace_dump.load(dump).runs] == [4, 8, 8]
+    for number, image in (("1", 1), ("2", 2), ("3", 3)):
+        code, told = replay(network, dump, "--run", number, image=images[image], capsys=capsys)
+        assert (code, told["run"]) == (0, int(number)), told
+    code, told = replay(network, dump, "--run", "4", capsys=capsys)
+    assert code == 2 and "holds 3 runs, there is no run 4" in told["error"]
+
+
+def test_cycles_are_shown_by_name(images, tmp_path, capsys):
+    network = DIGITS / "digits_f32.onnx"
+    dump = dump_on_this_machine(network, images[:2], tmp_path, profile=True)
+    code, told = replay(network, dump, capsys=capsys)
+    assert code == 0 and told["runs"] == 1  # the ring holds one run
+    found = {r["name"]: r["cycles"] for r in told["records"]}
+    names = ["conv1", "conv2", "depthwise", "pointwise", "pool", "dense", "softmax"]
+    assert found == dict.fromkeys(names, 7)
+    assert main(["replay", str(network), str(dump)]) == 0
+    assert "49 cycles in operators" in capsys.readouterr().out
+    code, told = replay(network, dump, image=images[1], capsys=capsys)
+    assert code == 2 and "compile with --record to compare values" in told["error"]
+
+
+VALUES = {
+    "f32": np.array([1.5, -2.25, np.nan, 3e30], np.float32),
+    "f64": np.array([1e-5, -7.125, 1e300], np.float64),
+    "f16": np.array([0.5, -1.5, 6e-8], np.float16),
+    "i8": np.array([-128, 127, 3], np.int8),
+    "u8": np.array([0, 255, 3], np.uint8),
+    "i16": np.array([-300, 300], np.int16),
+    "u16": np.array([65535, 1], np.uint16),
+    "i32": np.array([-(1 << 31), 5], np.int32),
+    "i64": np.array([-(1 << 40), 5, (1 << 40) + 1], np.int64),
+    "flag": np.array([True, False]),
+}
+LIMITS = {  # smallest and largest as the layout of records holds them
+    "f32": (-2.25, np.float32(3e30)), "f64": (-7.125, np.inf), "f16": (-1.5, 0.5),
+    "i8": (-128, 127), "u8": (0, 255), "i16": (-300, 300), "u16": (1, 65535),
+    "i32": (-(1 << 31), 5), "i64": (-(1 << 31), (1 << 31) - 1), "flag": (0, 1),
+}  # fmt: skip
+
+
+def hash_of(array: np.ndarray) -> int:
+    """The hash as the header describes it."""
+    words = []
+    for element in array.reshape(-1):
+        if array.dtype.itemsize < 4 and array.dtype.kind == "i":
+            words.append(int(element) & 0xFFFFFFFF)
+        else:
+            data = element.tobytes().ljust(4, b"\0")
+            words += struct.unpack(f"<{len(data) // 4}I", data)
+    found = 0x811C9DC5
+    for word in words:
+        found = ((found ^ word) * 0x9E3779B1) & 0xFFFFFFFF
+        found ^= found >> 15
+    return found
+
+
+def test_digests_of_every_type_are_those_of_the_layout(tmp_path):
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in VALUES]
+    network = model(nodes, VALUES, [f"{name}_out" for name in VALUES])
+    tvmrt.compile(network, **C, record=True).export(tmp_path / "out")
+    fields = [f"  .{name} = &at[{16 * i}]," for i, name in enumerate(VALUES)]
+    outputs = [f"  .output{i} = &results[{16 * i}]," for i in range(len(VALUES))]
+    text = ["#include <stdio.h>", "#include <tvmgen_net.h>", "static double at[320], results[320];",
+            "int main(void) {", "  struct tvmgen_net_inputs in = {", *fields, "  };",
+            "  struct tvmgen_net_outputs out = {", *outputs, "  };",
+            "  if (fread(at, sizeof(at), 1, stdin) != 1) return 1;",
+            "  if (tvmgen_net_run(&in, &out) != 0) return 2;",
+            "  return fwrite(&tvmgen_net_trace, sizeof(tvmgen_net_trace), 1, stdout) != 1;",
+            "}\n"]  # fmt: skip
+    (tmp_path / "main.c").write_text("\n".join(text))
+    sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
+    program = build(tmp_path, sources, [tmp_path / "out"], ("-fsanitize=address,undefined",))
+    memory = b"".join(array.tobytes().ljust(128, b"\0") for array in VALUES.values())
+    done = subprocess.run(
+        [program], input=memory.ljust(2560, b"\0"), capture_output=True, check=True
+    )
+    (records,) = trace_dump.parse(done.stdout, "dump").runs
+    inputs = records[: len(VALUES)]
+    for record, (name, array) in zip(inputs, VALUES.items()):
+        low, high = (trace_dump.value_of(b, array.dtype.kind) for b in (record.low, record.high))
+        assert (low, high) == LIMITS[name], name
+        assert record.hash == hash_of(array), name
+
+
+@pytest.mark.parametrize(
+    "at, expected",
+    [
+        pytest.param(Strided((2, 3, 4), (12, 4, 1)), ((24, 1),), id="dense"),
+        pytest.param(Strided((1, 8, 5, 6), (240, 1, 48, 8)), ((240, 1),), id="channels-last"),
+        pytest.param(Strided((2, 3, 4), (24, 8, 1), 4), ((4, 1), (6, 8)), id="slice"),
+        pytest.param(Strided((3, 4), (16, 2)), ((4, 2), (3, 16)), id="gaps"),
+        pytest.param(Strided((), ()), (), id="scalar"),
+        pytest.param(Strided((2, 0), (0, 1)), ((0, 1),), id="empty"),
+    ],
+)
+def test_axes_without_a_gap_are_one(at, expected):
+    assert merged_axes(at) == expected
+
+
+def test_nothing_is_generated_unless_asked_for(tmp_path):
+    tvmrt.compile(DIGITS / "digits_f32.onnx", **C).export(tmp_path / "out")
+    for path in (tmp_path / "out").iterdir():
+        assert "trace" not in path.name
+        assert "trace" not in path.read_text() and "platform" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        pytest.param({"target": "native", "record": True}, "of the crt runtime", id="host"),
+        pytest.param({"target": "cortex-m4", "profile": True}, "use unpacked-api", id="packed"),
+        pytest.param({**C, "trace_records": 5}, "choose one of them", id="nothing"),
+        pytest.param({**C, "record": True, "trace_records": 0}, "choose 1 to", id="no-records"),
+    ],
+)
+def test_options_that_contradict_are_refused(options, match):
+    with pytest.raises(ValueError, match=match):
+        tvmrt.compile(DIGITS / "digits_f32.onnx", **options)
+
+
+def header(**changes) -> bytes:
+    fields = {"magic": 0x52545654, "version": 1, "what": 3, "network": 0, "target": b"cortex-m4",
+              "capacity": 1, "count": 1, "next": 0, **changes}  # fmt: skip
+    return struct.pack("<IHHI20sIII", *fields.values())
+
+
+@pytest.mark.parametrize(
+    "data, match",
+    [
+        pytest.param(b"", "has 0 bytes, but the header of a trace has 44", id="empty"),
+        pytest.param(header(magic=1) + bytes(20), "does not begin with a trace's mark", id="magic"),
+        pytest.param(header(version=9) + bytes(20), "is of version 9", id="version"),
+        pytest.param(header() + bytes(19), "ends after 63 of 64 bytes", id="short"),
+        pytest.param(header(count=2) + bytes(20), "is damaged: 2 records", id="count"),
+        pytest.param(header(next=1) + bytes(20), "is damaged: 1 records at 1", id="next"),
+        pytest.param(header(capacity=0, count=0), "holds no record", id="none"),
+        pytest.param(header(target=b"toaster") + bytes(20), "target toaster is not", id="target"),
+        pytest.param(header() + bytes(20), "the dump is not of", id="other-network"),
+    ],
+)
+def test_what_is_no_dump_of_the_network_is_refused(data, match, tmp_path, capsys):
+    (tmp_path / "dump.bin").write_bytes(data)
+    code, told = replay(DIGITS / "digits_f32.onnx", tmp_path / "dump.bin", capsys=capsys)
+    assert code == 2
+    assert match in told["error"] and "defect" not in told["error"]
+
+
+def test_a_dump_of_a_big_endian_board_reads_alike():
+    record = (0, 0, 5, 0x12345678, 1, 2)
+    both = []
+    for order in "<>":
+        head = struct.pack(order + "IHHI20sIII", 0x52545654, 1, 3, 9, b"host", 1, 1, 0)
+        both.append(trace_dump.parse(head + struct.pack(order + "HHIIII", *record), "dump"))
+    assert both[0] == both[1]
+    assert both[0].runs == [[trace_dump.Record(*record)]]
