@@ -17,15 +17,17 @@ from typing import Any
 from tvmrt.codegen import builder, c_source, graph_entries
 from tvmrt.codegen.naming import member
 from tvmrt.codegen.target import Target, get_target
+from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
+from tvmrt.ir import Graph, Node
 from tvmrt.ir.program import Program
 from tvmrt.partition import partition
 from tvmrt.planner import plan_program
-from tvmrt.transform import optimize
+from tvmrt.transform import expand_composed, infer_layouts, optimize
 
 EXECUTORS = ("graph", "aot")
 PARAMS = ("embed", "file", "flash")
@@ -41,6 +43,7 @@ def compile(
     runtime: str | None = None,
     target: str = "native",
     devices: Sequence[str | Device] = (),
+    operators: Sequence[Any] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: str | None = None,
     pools: Mapping[str, int] | None = None,
@@ -61,7 +64,7 @@ def compile(
     Parameters
     ----------
     model
-        Path of an ``.onnx`` file, or an ``onnx.ModelProto``.
+        Path of an ``.onnx`` file, an ``onnx.ModelProto``, or a ``tvmrt.custom.GraphBuilder``.
     executor
         ``graph``: operators as packed functions and a graph JSON; ``aot``: one main function,
         ahead of time. None: aot for firmware targets, else graph.
@@ -78,6 +81,9 @@ def compile(
     devices
         What may run parts of the network, by name or as ``tvmrt.devices.Device``, in order of
         preference. What none takes stays on the CPU; the summary's ``nodes`` say why.
+    operators
+        Operators of one's own for this network: ``tvmrt.custom`` operators, and paths of Python
+        files and shared libraries that bring some. Those of installed wheels are known anyway.
     shapes
         Extents of inputs with symbolic dimensions, by input name.
     params
@@ -137,7 +143,8 @@ def compile(
     clock = _Clock(progress)
     dump = Dump(dump_dir)
     with clock.stage("import"):
-        graph = import_model(model, shapes)
+        graph = _import(model, shapes, operators)
+        expand_composed(graph, lambda graph: _claimed(graph, chosen))
     dump.graph("import", graph)
     with clock.stage("transform"):
         optimize(graph, machine, dump.graph)
@@ -147,6 +154,9 @@ def compile(
         )
         cuts = partition(graph, chosen, context, device_fallback)
         cuts.check_required(require_device)
+        if expand_composed(graph):
+            optimize(graph, machine, dump.graph)
+        infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
@@ -165,6 +175,20 @@ def compile(
         sources = c_source.generate(program, machine, options)
         json = graph_entries.graph_json(program, sources, options) if executor == "graph" else None
     return CompiledLibrary(program, sources, options, machine, json, clock.seconds, cc, cuts)
+
+
+def _import(model: Any, shapes: Mapping[str, Sequence[int]] | None, operators) -> Graph:
+    if not isinstance(model, GraphBuilder):
+        return import_model(model, shapes, gather(operators))
+    if shapes or operators:
+        raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
+    return model.graph()
+
+
+def _claimed(graph: Graph, devices: Sequence[Device]) -> set[Node]:
+    """The nodes that a device other than the CPU takes as they are."""
+    said = [device.annotate(graph) for device in devices if device.name != "cpu"]
+    return {node for answers in said for node, reason in answers.items() if reason is None}
 
 
 def _check(executor, interface_api, unpacked_api, runtime, params, module_name) -> None:

@@ -120,11 +120,13 @@ class _ProgramBuilder:
             self.access[value] = Access(buffer, dense(value.shape))
         return self.access[value]
 
-    def _meet(self, value: Value, demand: str) -> Access:
+    def _meet(self, value: Value, demand: str | tuple[int, ...]) -> Access:
         """An access to the value that meets the demand, through a copy if need be."""
         access = self._place(value)
         if satisfies(access.at, demand):
             return access
+        if isinstance(demand, tuple):
+            return self._copy(value, demand)
         rank = value.type.rank
         order = channels_last_order(rank) if demand == CHANNELS_LAST else tuple(range(rank))
         return self._copy(value, order)

@@ -9,6 +9,7 @@ from tvmrt import __version__
 from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
 
+from .custom_files import add_custom_files
 from .device_files import add_device_files
 from .metadata import print_metadata
 from .naming import Namer, identifier
@@ -103,6 +104,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
     add_device_files(program, prefix, sources, head)
+    add_custom_files(program, sources.files)
     if options.params == "flash":
         sources.files[f"{prefix}_weights.c"] = head + _weight_arrays(prefix, sources, options)
     return sources

@@ -37,11 +37,12 @@ class Lowering:
         where the values that they read lie."""
         return not self.group.after
 
-    def demand(self, value: Value) -> str:
-        """What the memory of an operand must look like: ANY, DENSE or CHANNELS_LAST."""
+    def demand(self, value: Value) -> str | tuple[int, ...]:
+        """What the memory of an operand must look like: ANY, DENSE, CHANNELS_LAST, or an order of
+        axes in which its elements lie without gaps."""
         return DENSE
 
-    def result_demand(self, index: int) -> str:
+    def result_demand(self, index: int) -> str | tuple[int, ...]:
         """The same for results: what other places than its own buffer a result may get."""
         return DENSE
 

@@ -127,6 +127,7 @@ class Graph:
         self.outputs: list[Value] = []
         self.output_names: list[str] = []
         self.nodes: list[Node] = []
+        self.operators: dict[str, Any] = {}  # records of the user's operators in use, by name
         self.op_types: dict[str, str] = {}
 
     def consumers(self) -> dict[Value, list[Node]]:

@@ -108,8 +108,11 @@ def contiguous_axis(at: Strided, axis: int) -> bool:
     return at.shape[axis] == 1 or at.strides[axis] == 1
 
 
-def satisfies(at: Strided, demand: str) -> bool:
-    """Whether an access meets a step's demand."""
+def satisfies(at: Strided, demand: str | tuple[int, ...]) -> bool:
+    """Whether an access meets a step's demand: one of the names above, or an order of axes in which
+    the elements lie without gaps."""
+    if isinstance(demand, tuple):
+        return at.is_dense(demand)
     if demand == ANY:
         return True
     if demand == DENSE:

@@ -1,13 +1,12 @@
 """Composed operators that no device takes whole give way to what they are made of.
 
 Contract: every output keeps its value; the inner nodes stand where the node stood, named below it
-and with its sources. Afterwards ``composed`` nodes are left only where ``keep`` says so; those
-inside of an expanded one are asked about as well.
+and with its sources. Afterwards ``composed`` nodes are left only where somebody claims them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.custom import copy_node
@@ -15,18 +14,25 @@ from tvmrt.ir.custom import copy_node
 from .rewrite import rewrite
 
 
-def expand_composed(graph: Graph, keep: Callable[[Node], bool]) -> int:
-    """Expand in place; returns how many nodes gave way."""
+def expand_composed(
+    graph: Graph, claim: Callable[[Graph], Collection[Node]] = lambda graph: ()
+) -> int:
+    """Expand in place; returns how many nodes gave way.
 
-    def rule(builder: Builder, node: Node) -> list[Value] | None:
-        if node.op != "composed" or keep(node):
-            return None
-        return _inside(builder, node)
-
+    ``claim`` gives the nodes to keep of the graph as it is; it is asked again about what was
+    inside of an expanded one.
+    """
     total = 0
-    while count := rewrite(graph, rule):
+    while True:
+        kept = set(claim(graph)) if any(n.op == "composed" for n in graph.nodes) else set()
+
+        def rule(builder: Builder, node: Node, kept: set[Node] = kept) -> list[Value] | None:
+            return None if node.op != "composed" or node in kept else _inside(builder, node)
+
+        count = rewrite(graph, rule)
+        if not count:
+            return total
         total += count
-    return total
 
 
 def _inside(builder: Builder, node: Node) -> list[Value]:

@@ -5,6 +5,7 @@ from importlib import import_module
 FAMILIES = (
     "conv",
     "conv_transpose",
+    "custom",
     "matmul",
     "normalization",
     "pool",

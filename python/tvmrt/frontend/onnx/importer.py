@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,8 +16,9 @@ from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
 from . import fallback
 from .attributes import check_attributes
 from .context import HALF, NodeContext, in_float32
+from .custom import importer_of
 from .model_file import load_model, opsets
-from .registry import find
+from .registry import Importer, find
 
 # What an importer raises over numbers that contradict each other; the node's name is what helps.
 _STUMBLES = (
@@ -33,22 +35,27 @@ _STUMBLES = (
 def import_model(
     source: str | os.PathLike | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    operators: Any = None,
 ) -> Graph:
     """Read an ONNX model.
 
     ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions.
+    ``operators`` knows operators of the user's own by ``find(domain, name, version)``.
     Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder = load_model(source)
-    importer = GraphImporter(model, folder, dict(shapes or {}))
+    importer = GraphImporter(model, folder, dict(shapes or {}), operators)
     return importer.run()
 
 
 class GraphImporter:
     """State of one import. ``problems`` collects what is not supported, node by node."""
 
-    def __init__(self, model: onnx.ModelProto, folder: str, shapes: dict) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, folder: str, shapes: dict, operators: Any = None
+    ) -> None:
+        self.operators = operators
         self.model = model
         self.folder = folder
         self.shapes = shapes
@@ -178,7 +185,7 @@ class GraphImporter:
                 missing |= bool(key) and scope[key] is None
             if missing:
                 outputs: Sequence[Value | None] = [None] * len(node.output)
-                if find(node.domain, node.op_type) is None and not self._function(node):
+                if self._importer_of(node) is None and not self._function(node):
                     self.problems.append(f"{name} ({_qualified(node)} is not a known operator)")
             else:
                 outputs = self._import_node(node, name, inputs, scope)
@@ -210,16 +217,37 @@ class GraphImporter:
     def _function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
         return self.functions.get((node.domain, node.op_type))
 
-    def _import_node(self, node, name, inputs, scope) -> Sequence[Value | None]:
+    def _importer_of(self, node: onnx.NodeProto, record: Any = None) -> Importer | None:
+        """Who imports a node: an operator of the user's own goes before a built-in one."""
+        builtin = find(node.domain, node.op_type)
+        if record is None and self.operators:
+            record = self.operators.find(node.domain, node.op_type, self._opset(node))
+        return builtin if record is None else importer_of(record, builtin)
+
+    def _opset(self, node: onnx.NodeProto) -> int:
+        return self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+
+    def add_node(
+        self, node: onnx.NodeProto, inputs: Sequence[Value | None], record: Any = None
+    ) -> Sequence[Value]:
+        """One node on values of this graph, by an operator of the user's own if that is given.
+
+        Raises what importing a model with the node does.
+        """
+        outputs = self._import_node(node, node.name, list(inputs), {}, record)
+        self._raise_problems()
+        return outputs
+
+    def _import_node(self, node, name, inputs, scope, record=None) -> Sequence[Value | None]:
         failed = [None] * len(node.output)
         self.builder.sources = (name,)
         self.graph.op_types[name] = node.op_type
-        opset = self.opsets.get("" if node.domain == "ai.onnx" else node.domain, 1)
+        opset = self._opset(node)
         context = NodeContext(node, name, inputs, opset, self.builder, self)
         context.scope = scope
-        importer = find(node.domain, node.op_type)
         count = len(self.graph.nodes)
         try:
+            importer = self._importer_of(node, record)
             check_attributes(node, opset)
             if importer is not None:
                 result = importer(context)
