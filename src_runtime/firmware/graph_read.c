@@ -33,8 +33,9 @@ typedef struct node {
 
 typedef void (*read_item)(reader* r, uint32_t entry);
 
+/* What goes wrong first is told: the text's damage has no error of its own yet. */
 static void fail(reader* r, tvm_crt_error_t error) {
-  if (r->error == kTvmErrorNoError) r->error = error;
+  if (!r->in.damaged) r->error = error;
   r->in.damaged = 1;
   r->in.at = r->in.end;
 }

@@ -73,6 +73,7 @@ static int is_word(char c) {
 /* Counts brackets without telling their kinds apart: what is read afterwards is read strictly. */
 void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
   uint32_t depth = 0;
+  (void)tvmrt__json_peek(in);
   out->at = in->at;
   out->lists = 0;
   out->commas = 0;

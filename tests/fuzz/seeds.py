@@ -63,6 +63,10 @@ def view(storage_bytes: int, numbers_of_view: list[int]) -> bytes:
     return struct.pack("<H", storage_bytes) + str(numbers_of_view).encode()
 
 
+def firmware_graph(arena_bytes: int, json: str, params_blob: bytes = b"") -> bytes:
+    return struct.pack("<HH", arena_bytes, len(json)) + json.encode() + params_blob
+
+
 SOURCE = text("int f(void) { return 0; }") + text("c") + texts(["f"]) + texts(["c0"])
 OBJECT = text("\x7fELF") + texts(["f"])
 AOT_FACTORY = u64(1) + texts(["w"]) + WEIGHT + text("default")
@@ -74,6 +78,13 @@ SEEDS: dict[str, list[bytes]] = {
         SMALL_JSON.encode(),
         VIEW_JSON.replace('"arg_nodes": [0]', '"arg_nodes": []').encode(),
         VIEW_JSON.replace("[40], [40]", "[40], [4000]").encode(),
+    ],
+    "firmware_graph": [
+        firmware_graph(4096, GRAPH_JSON, params({"w": WEIGHT})),
+        firmware_graph(4096, GRAPH_JSON, params({"other": WEIGHT, "w": WEIGHT})),
+        firmware_graph(900, GRAPH_JSON),
+        firmware_graph(600, SMALL_JSON),
+        firmware_graph(4096, VIEW_JSON.replace("__copy", "fixture_double"), params({"w": WEIGHT})),
     ],
     "graph_view": [
         view(1024, [256, 2, 32, 1, 8, 4, 4, 128, 1, 32, 8]),
