@@ -17,6 +17,7 @@ extern const tvmrt_builtin tvmrt__metadata_builtins[];
 extern const tvmrt_builtin tvmrt__module_builtins[];
 extern const tvmrt_builtin tvmrt__pack_builtins[];
 extern const tvmrt_builtin tvmrt__params_builtins[];
+extern const tvmrt_builtin tvmrt__region_builtins[];
 extern const tvmrt_builtin tvmrt__source_builtins[];
 extern const tvmrt_builtin tvmrt__system_lib_builtins[];
 extern const tvmrt_builtin tvmrt__tensor_builtins[];

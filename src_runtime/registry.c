@@ -1,4 +1,6 @@
 /* The global registry: names of functions that everybody in the process sees. */
+#include "regions/registry.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +12,13 @@ static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
 
 static const tvmrt_builtin* const builtin_tables[] = {
-    tvmrt__aot_builtins,          tvmrt__container_builtins,  tvmrt__contrib_builtins,
-    tvmrt__device_builtins,       tvmrt__error_code_builtins, tvmrt__graph_builtins,
-    tvmrt__loader_builtins,       tvmrt__module_builtins,     tvmrt__pack_builtins,
-    tvmrt__params_builtins,       tvmrt__source_builtins,     tvmrt__system_lib_builtins,
-    tvmrt__tensor_builtins,       tvmrt__thread_builtins,     tvmrt__time_builtins,
-    tvmrt__const_loader_builtins, tvmrt__metadata_builtins,   tvmrt__aot_factory_builtins,
+    tvmrt__aot_builtins,         tvmrt__container_builtins,    tvmrt__contrib_builtins,
+    tvmrt__device_builtins,      tvmrt__error_code_builtins,   tvmrt__graph_builtins,
+    tvmrt__loader_builtins,      tvmrt__module_builtins,       tvmrt__pack_builtins,
+    tvmrt__params_builtins,      tvmrt__region_builtins,       tvmrt__source_builtins,
+    tvmrt__system_lib_builtins,  tvmrt__tensor_builtins,       tvmrt__thread_builtins,
+    tvmrt__time_builtins,        tvmrt__const_loader_builtins, tvmrt__metadata_builtins,
+    tvmrt__aot_factory_builtins,
 };
 
 static int enter_builtin(const tvmrt_builtin* builtin) {
@@ -85,7 +88,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   return rc;
 }
 
-int tvmrt__global_get(const char* name, tvmrt_func** out) {
+static int get(const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(lock_table(0));
@@ -96,6 +99,15 @@ int tvmrt__global_get(const char* name, tvmrt_func** out) {
   }
   unlock_table();
   return 0;
+}
+
+/* Devices that are part of this library register their functions when a name is missing: programs
+ * that use none start none. */
+int tvmrt__global_get(const char* name, tvmrt_func** out) {
+  TVMRT_RETURN_IF_ERROR(get(name, out));
+  if (*out != NULL) return 0;
+  tvmrt__devices_enter_builtin();
+  return get(name, out);
 }
 
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {

@@ -60,6 +60,7 @@ static const known_kind known_kinds[] = {
     {"metadata_module", read_metadata_module},
     {"c", tvmrt__source_read},
     {"static_library", tvmrt__static_library_read},
+    {"device_region", tvmrt__device_region_read},
 };
 
 static const char loader_prefix[] = "runtime.module.loadbinary_";

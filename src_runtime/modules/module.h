@@ -74,6 +74,7 @@ int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out);
 int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out);
 int tvmrt__source_read(tvmrt_reader* in, tvmrt_module** out);
 int tvmrt__static_library_read(tvmrt_reader* in, tvmrt_module** out);
+int tvmrt__device_region_read(tvmrt_reader* in, tvmrt_module** out);
 
 /*
  * Library modules: symbols found by a function, with context pointers and embedded modules restored.

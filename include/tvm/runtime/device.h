@@ -217,8 +217,7 @@ typedef struct tvmrt_device_optimizer {
 
 struct tvmrt_scheduler;
 
-/*! \brief A device. Copied by tvmrt_device_register(); what it points to lives until unregistered.
- * */
+/*! \brief A device. Copied by tvmrt_device_register(); what it points to lives as long. */
 struct tvmrt_device {
   size_t struct_bytes; /*!< Required: sizeof(tvmrt_device). */
   const char* name;    /*!< Required, unique: a letter, then letters, digits and '_'. */

@@ -1,0 +1,307 @@
+/* Global functions about devices: tvmrt.device.*, and device.<name>.* of devices written in C. */
+#include <stdlib.h>
+
+#include "../builtins.h"
+#include "../container.h"
+#include "../executors/json.h"
+#include "loaded_region.h"
+
+/* () -> Array of str */
+TVMRT_NATIVE(list_devices) {
+  const char* names[64];
+  int32_t count;
+  int32_t i;
+  tvmrt_array* array;
+  TVMRT_ARGS("tvmrt.device.list");
+  TVMRT_RETURN_IF_ERROR(tvmrt_device_list(names, 64, &count));
+  if (count > 64) count = 64;
+  array = tvmrt__array_new((size_t)count);
+  for (i = 0; array != NULL && i < count; ++i) {
+    array->items[i] = (tvmrt_object*)tvmrt__string_new(names[i], strlen(names[i]));
+    if (array->items[i] == NULL) {
+      tvmrt__release(&array->base);
+      array = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
+}
+
+static int one_text(const tvmrt_args* in, const char** out) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  return tvmrt__arg_str(in, 0, out);
+}
+
+/* (path) */
+TVMRT_NATIVE(load_plugin) {
+  const char* path;
+  TVMRT_ARGS("tvmrt.device.load_plugin");
+  TVMRT_RETURN_IF_ERROR(one_text(&in, &path));
+  return tvmrt_device_load_plugin(path);
+}
+
+/* (name) -> 1 if there is such a device, which is looked for as for a library that needs it */
+TVMRT_NATIVE(find_device) {
+  const char* name;
+  tvmrt_device* device;
+  TVMRT_ARGS("tvmrt.device.find");
+  TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
+  TVMRT_RETURN_IF_ERROR(tvmrt_device_find(name, &device));
+  return tvmrt__ret_int(out, out_code, device != NULL);
+}
+
+/* (name) */
+TVMRT_NATIVE(unregister_device) {
+  const char* name;
+  TVMRT_ARGS("tvmrt.device.unregister");
+  TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
+  return tvmrt_device_unregister(name);
+}
+
+/* (name, JSON object): for the regions that are loaded from now on */
+TVMRT_NATIVE(set_options) {
+  const char* name;
+  const char* options;
+  TVMRT_ARGS("tvmrt.device.set_options");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &options));
+  return tvmrt__device_set_options(name, options);
+}
+
+static int read_shape(const tvmrt_args* in, int i, const tvmrt_region* region,
+                      tvmrt_region_shape* out) {
+  const tvmrt_shape* shape;
+  int64_t tensor;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &tensor));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, i + 1, TVMRT_TYPE_SHAPE_TUPLE, (void*)&shape));
+  out->tensor = tensor < 0 || tensor >= region->num_tensors ? -1 : (int32_t)tensor;
+  out->shape = shape->data;
+  if (out->tensor >= 0 && shape->size != (size_t)region->tensors[out->tensor].ndim) {
+    return tvmrt__fail("ValueError: tensor '%.80s' of region '%.100s' keeps its %d dimensions.",
+                       region->tensors[out->tensor].name, region->symbol,
+                       (int)region->tensors[out->tensor].ndim);
+  }
+  return 0;
+}
+
+/* (module, symbol, tensor, ShapeTuple, ...) */
+TVMRT_NATIVE(reshape_region) {
+  struct tvmrt_module* mod;
+  const char* symbol;
+  tvmrt_region* region;
+  tvmrt_region_shape* shapes;
+  int i;
+  int rc = 0;
+  TVMRT_ARGS("tvmrt.device.reshape");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &symbol));
+  TVMRT_RETURN_IF_ERROR(tvmrt_region_find(mod, symbol, &region));
+  shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
+  if (shapes == NULL) return -1;
+  for (i = 2; rc == 0 && i < num_args; i += 2) {
+    rc = i + 1 == num_args ? tvmrt__fail("TypeError: %s: a shape is missing.", in.who)
+                           : read_shape(&in, i, region, &shapes[i / 2 - 1]);
+  }
+  if (rc == 0) rc = tvmrt_region_reshape(region, shapes, num_args / 2 - 1);
+  free(shapes);
+  return rc;
+}
+
+const tvmrt_builtin tvmrt__region_builtins[] = {
+    {"tvmrt.device.list", list_devices},
+    {"tvmrt.device.load_plugin", load_plugin},
+    {"tvmrt.device.find", find_device},
+    {"tvmrt.device.unregister", unregister_device},
+    {"tvmrt.device.set_options", set_options},
+    {"tvmrt.device.load_regions", tvmrt__load_region_module},
+    {"tvmrt.device.reshape", reshape_region},
+    {NULL, NULL},
+};
+
+static int write_list(tvmrt_buf* out, const char* key, const char* const* list) {
+  const char* comma = "";
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, ", \"%s\": [", key));
+  for (; list != NULL && *list != NULL; ++list, comma = ", ") {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, comma));
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(out, *list));
+  }
+  return tvmrt__buf_puts(out, "]");
+}
+
+static int write_description(tvmrt_device* device, tvmrt_buf* out) {
+  static const char* const float32[] = {"float32", NULL};
+  tvmrt_device_description can;
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(device, &can));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
+      out, "{\"name\": \"%s\", \"version\": %u, \"layout\": \"%s\", \"async\": %d", device->name,
+      (unsigned)device->version, can.layout == NULL ? "dense" : can.layout,
+      device->interface->async_run != NULL));
+  TVMRT_RETURN_IF_ERROR(write_list(out, "ops", can.ops));
+  TVMRT_RETURN_IF_ERROR(write_list(out, "dtypes", can.dtypes == NULL ? float32 : can.dtypes));
+  TVMRT_RETURN_IF_ERROR(write_list(out, "precisions", can.precisions));
+  return tvmrt__buf_puts(out, "}");
+}
+
+/* What the functions of one device have in hand while they run. */
+typedef struct question {
+  tvmrt_device* device;
+  tvmrt_region_set set;
+  void* constants; /* aligned copy */
+  int32_t* answers;
+  tvmrt_buf text;
+} question;
+
+static int begin_question(question* q, const char* name) {
+  memset(q, 0, sizeof(*q));
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_take(name, &q->device));
+  return q->device != NULL ? 0 : tvmrt__fail("ValueError: there is no device '%.60s'.", name);
+}
+
+/* (JSON [, constants, ...]): the first region in it. */
+static int read_question(question* q, const tvmrt_args* in, const tvmrt_region** out_region) {
+  TVMByteArray json;
+  TVMByteArray constants = {NULL, 0};
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
+  if (in->count > 1 && !tvmrt__arg_is_null(in, 1)) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &constants));
+    if (posix_memalign(&q->constants, TVMRT_CONSTANT_ALIGN_BYTES, constants.size + 1) != 0) {
+      q->constants = NULL;
+      return tvmrt__fail_memory(constants.size);
+    }
+    memcpy(q->constants, constants.data, constants.size);
+  }
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__region_set_read(json.data, json.size, q->constants, constants.size, &q->set));
+  if (q->set.num_regions == 0) return tvmrt__fail("ValueError: %s: there is no region.", in->who);
+  *out_region = &q->set.regions[0].region;
+  q->answers = tvmrt__calloc((size_t)(*out_region)->num_nodes, sizeof(*q->answers));
+  return q->answers == NULL ? -1 : 0;
+}
+
+static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, q->text.data == NULL ? "" : q->text.data);
+  tvmrt__device_put(q->device);
+  tvmrt__region_set_free(&q->set);
+  tvmrt__buf_free(&q->text);
+  free(q->constants);
+  free(q->answers);
+  return rc;
+}
+
+static int write_answers(question* q, const tvmrt_region* region) {
+  int32_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&q->text, "["));
+  for (i = 0; i < region->num_nodes; ++i) {
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__buf_printf(&q->text, "%s%d", i == 0 ? "" : ", ", (int)q->answers[i]));
+  }
+  return tvmrt__buf_puts(&q->text, "]");
+}
+
+/* () -> JSON {"name", "version", "layout", "async", "ops", "dtypes", "precisions"} */
+TVMRT_NATIVE(describe) {
+  question q;
+  int rc = begin_question(&q, resource_handle);
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  if (rc == 0) rc = write_description(q.device, &q.text);
+  return end_question(&q, rc, out, out_code);
+}
+
+/* (JSON, constants) -> "" if the device takes the region, else the reason */
+TVMRT_NATIVE(evaluation) {
+  question q;
+  const tvmrt_region* region;
+  tvmrt_args in = {"device evaluation", args, type_codes, num_args};
+  int rc = begin_question(&q, resource_handle);
+  if (rc == 0) rc = read_question(&q, &in, &region);
+  if (rc == 0 && tvmrt__device_evaluate(q.device, region) != 0) {
+    rc = tvmrt__buf_puts(&q.text, TVMGetLastError());
+  }
+  return end_question(&q, rc, out, out_code);
+}
+
+/* (JSON of the graph as a region) -> JSON list: a group per node, -1 for the CPU */
+TVMRT_NATIVE(split_graph) {
+  question q;
+  const tvmrt_region* graph;
+  tvmrt_args in = {"device split_graph", args, type_codes, num_args};
+  int rc = begin_question(&q, resource_handle);
+  if (rc == 0) rc = read_question(&q, &in, &graph);
+  if (rc == 0) {
+    const tvmrt_device_optimizer* slots = q.device->optimizer;
+    const bool own = slots != NULL && slots->split_graph != NULL;
+    tvmrt__forget_error();
+    rc = own ? slots->split_graph(q.device, graph, q.answers)
+             : tvmrt_split_graph_by_describe(q.device, graph, q.answers);
+    if (rc != 0) rc = tvmrt__slot_failed(q.device, "split_graph", graph);
+  }
+  if (rc == 0) rc = write_answers(&q, graph);
+  return end_question(&q, rc, out, out_code);
+}
+
+static int ask_precision(question* q, const tvmrt_args* in, const tvmrt_region* region) {
+  const tvmrt_device_optimizer* slots = q->device->optimizer;
+  const char* precision;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 2, &precision));
+  if (slots == NULL || slots->optimize_graph == NULL) return 0; /* nothing is reduced */
+  tvmrt__forget_error();
+  if (slots->optimize_graph(q->device, region, precision, q->answers) == 0) return 0;
+  return tvmrt__slot_failed(q->device, "optimize_graph", region);
+}
+
+/* (JSON, constants, precision) -> JSON list: 1 for the nodes that compute in that precision */
+TVMRT_NATIVE(optimize_graph) {
+  question q;
+  const tvmrt_region* region;
+  tvmrt_args in = {"device optimize_graph", args, type_codes, num_args};
+  int rc = begin_question(&q, resource_handle);
+  if (rc == 0) rc = read_question(&q, &in, &region);
+  if (rc == 0) rc = ask_precision(&q, &in, region);
+  if (rc == 0) rc = write_answers(&q, region);
+  return end_question(&q, rc, out, out_code);
+}
+
+static const tvmrt_builtin device_functions[] = {
+    {"describe", describe},
+    {"evaluation", evaluation},
+    {"split_graph", split_graph},
+    {"optimize_graph", optimize_graph},
+    {NULL, NULL},
+};
+
+static int enter_function(const char* device, const tvmrt_builtin* builtin) {
+  tvmrt_buf name = {NULL, 0, 0};
+  char* resource = tvmrt__strdup(device);
+  tvmrt_func* f = resource == NULL ? NULL : tvmrt__func_new(builtin->fn, resource, free);
+  int rc = f == NULL ? -1 : tvmrt__buf_printf(&name, "device.%s.%s", device, builtin->name);
+  if (rc == 0) rc = TVMFuncRegisterGlobal(name.data, f, 1);
+  if (f != NULL) {
+    tvmrt__release(&f->base);
+  } else {
+    free(resource);
+  }
+  tvmrt__buf_free(&name);
+  return rc;
+}
+
+int tvmrt__device_enter_functions(const char* name) {
+  const tvmrt_builtin* b;
+  for (b = device_functions; b->name != NULL; ++b) TVMRT_RETURN_IF_ERROR(enter_function(name, b));
+  return 0;
+}
+
+void tvmrt__device_remove_functions(const char* device) {
+  const tvmrt_builtin* b;
+  for (b = device_functions; b->name != NULL; ++b) {
+    tvmrt_buf name = {NULL, 0, 0};
+    if (tvmrt__buf_printf(&name, "device.%s.%s", device, b->name) == 0) {
+      (void)TVMFuncRemoveGlobal(name.data);
+    }
+    tvmrt__buf_free(&name);
+  }
+}

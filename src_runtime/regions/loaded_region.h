@@ -1,0 +1,41 @@
+/* A region on its device: prepared, run, released. */
+#ifndef TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
+#define TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
+
+#include <pthread.h>
+
+#include "region_set.h"
+#include "registry.h"
+
+typedef struct tvmrt_loaded_region {
+  tvmrt_region region;  /* what slots get; first, so that a region is its loaded region */
+  tvmrt_device* device; /* NULL: missing, and the CPU takes its place */
+  pthread_mutex_t lock; /* held while a slot runs */
+  bool has_lock;
+  DLTensor** data;    /* region.data */
+  char* options;      /* a JSON object, never NULL once it is prepared */
+  int64_t timeout_ms; /* of a run; 0: none */
+  bool any_layout;    /* borders may have strides */
+  bool is_allocated;
+  bool is_prepared;
+  char* failure;    /* why it cannot run; NULL if it can */
+  const char* text; /* the region's JSON; owned by the module */
+  size_t text_size;
+  const void* constants; /* of the module */
+  size_t constants_size;
+} tvmrt_loaded_region;
+
+/* Take the draft over and prepare it on the device. `options` are those of the library. */
+int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draft* draft,
+                              tvmrt_device* device, const char* options, tvmrt_arena* arena);
+void tvmrt__loaded_region_free(tvmrt_loaded_region* self);
+
+/* The packed function: (inputs..., outputs...); its resource is the region. */
+int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource);
+
+/* Global function: (JSON of regions, constants) -> module. */
+int tvmrt__load_region_module(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource_handle);
+
+#endif

@@ -1,0 +1,198 @@
+/* Modules of kind "device_region": the regions of one device in one library.
+ *
+ * Payload: string of JSON (region_set.h), string of constants.
+ */
+#include "../modules/module.h"
+
+#include <stdlib.h>
+
+#include "../builtins.h"
+#include "loaded_region.h"
+
+typedef struct region_module {
+  tvmrt_module base;
+  tvmrt_region_set set;
+  tvmrt_buf json;
+  void* constants;
+  size_t constants_size;
+  tvmrt_loaded_region* regions;
+  size_t num_regions; /* that were begun */
+  tvmrt_device* device;
+} region_module;
+
+static void region_destroy(tvmrt_module* self) {
+  region_module* m = (region_module*)self;
+  size_t i;
+  for (i = 0; i < m->num_regions; ++i) tvmrt__loaded_region_free(&m->regions[i]);
+  tvmrt__device_put(m->device);
+  free(m->regions);
+  free(m->constants);
+  tvmrt__buf_free(&m->json);
+  tvmrt__region_set_free(&m->set);
+}
+
+static tvmrt_loaded_region* region_named(region_module* m, const char* symbol) {
+  size_t i;
+  for (i = 0; i < m->num_regions; ++i) {
+    if (strcmp(m->regions[i].region.symbol, symbol) == 0) return &m->regions[i];
+  }
+  return NULL;
+}
+
+static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
+  tvmrt_loaded_region* region = region_named((region_module*)self, name);
+  if (region == NULL) return 0;
+  out->fn = tvmrt__loaded_region_call;
+  out->kind = TVMRT_FUNC_LIBRARY;
+  out->resource = region;
+  return 0;
+}
+
+static int region_save(tvmrt_module* self, tvmrt_buf* out) {
+  const region_module* m = (const region_module*)self;
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, m->json.data, m->json.size));
+  return tvmrt__write_data(out, m->constants, m->constants_size);
+}
+
+static int region_source(tvmrt_module* self, const char* format, tvmrt_buf* out) {
+  const region_module* m = (const region_module*)self;
+  (void)format; /* there is one text */
+  return tvmrt__buf_append(out, m->json.data, m->json.size);
+}
+
+static const tvmrt_module_type region_type = {
+    .key = "device_region",
+    .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_RUNNABLE,
+    .find = region_find,
+    .save = region_save,
+    .source = region_source,
+    .destroy = region_destroy,
+};
+
+static int missing_device(const region_module* m) {
+  tvmrt_buf folders = {NULL, 0, 0};
+  const char* region = m->set.num_regions == 0 ? "" : m->set.regions[0].region.symbol;
+  TVMRT_RETURN_IF_ERROR(tvmrt__plugin_folders(&folders));
+  (void)tvmrt__fail(
+      "ValueError: the library needs device '%.60s' for region '%.100s', which is not registered; "
+      "put libtvmrt_device_%.60s.so into one of %s, or load its plug-in before "
+      "(tvmrt.load_device_plugin in Python, tvmrt_device_load_plugin in C).",
+      m->set.device, region, m->set.device, folders.data == NULL ? "" : folders.data);
+  tvmrt__buf_free(&folders);
+  return -1;
+}
+
+static int check_version(const region_module* m) {
+  if (m->set.device_version <= (int64_t)m->device->version) return 0;
+  return tvmrt__fail(
+      "ValueError: the library was compiled for version %lld of device '%s', which is here in "
+      "version %u; update the device, or compile the network again.",
+      (long long)m->set.device_version, m->device->name, (unsigned)m->device->version);
+}
+
+static int take_device(region_module* m) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_take(m->set.device, &m->device));
+  return m->device == NULL ? missing_device(m) : check_version(m);
+}
+
+/* With a fallback a region that cannot run does not keep the library from loading: calls fail with
+ * the same text, and the generated code calls the CPU's function then. */
+static int or_fall_back(const region_module* m, int rc, char** out_failure) {
+  if (rc == 0 || !m->set.fallback) return rc;
+  *out_failure = tvmrt__strdup(TVMGetLastError());
+  return *out_failure == NULL ? -1 : 0;
+}
+
+static int load_region(region_module* m, size_t i, const char* why_no_device) {
+  tvmrt_loaded_region* region = &m->regions[i];
+  const tvmrt_region_draft* draft = &m->set.regions[i];
+  tvmrt_device* device = why_no_device == NULL ? m->device : NULL;
+  int rc;
+  ++m->num_regions;
+  region->text = m->json.data + draft->text_begin;
+  region->text_size = draft->text_size;
+  region->constants = m->constants;
+  region->constants_size = m->constants_size;
+  rc = tvmrt__loaded_region_init(region, draft, device, m->set.options, &m->set.arena);
+  if (why_no_device == NULL) return or_fall_back(m, rc, &region->failure);
+  region->failure = rc == 0 ? tvmrt__strdup(why_no_device) : NULL;
+  return region->failure == NULL ? -1 : 0;
+}
+
+static int load_regions(region_module* m) {
+  char* why_no_device = NULL;
+  size_t i;
+  int rc =
+      tvmrt__region_set_read(m->json.data, m->json.size, m->constants, m->constants_size, &m->set);
+  if (rc == 0) rc = or_fall_back(m, take_device(m), &why_no_device);
+  if (rc == 0) {
+    m->regions = tvmrt__calloc(m->set.num_regions, sizeof(*m->regions));
+    if (m->regions == NULL) rc = -1;
+  }
+  for (i = 0; rc == 0 && i < m->set.num_regions; ++i) rc = load_region(m, i, why_no_device);
+  free(why_no_device);
+  return rc;
+}
+
+/* Constants move to memory of their own: in the payload they need not be aligned, and devices keep
+ * them when the library's mapping is gone. */
+static int copy_payload(region_module* m, const void* json, size_t json_size, const void* constants,
+                        size_t constants_size) {
+  DLDevice host = {kDLCPU, 0};
+  DLDataType bytes = {kDLUInt, 8, 1};
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&m->json, json, json_size));
+  TVMRT_RETURN_IF_ERROR(TVMDeviceAllocDataSpace(host, constants_size, TVMRT_CONSTANT_ALIGN_BYTES,
+                                                bytes, &m->constants));
+  m->constants_size = constants_size;
+  if (constants_size != 0) memcpy(m->constants, constants, constants_size);
+  return 0;
+}
+
+static int make_module(const void* json, size_t json_size, const void* constants,
+                       size_t constants_size, tvmrt_module** out) {
+  region_module* m = tvmrt__module_new(&region_type, sizeof(*m));
+  int rc = m == NULL ? -1 : copy_payload(m, json, json_size, constants, constants_size);
+  if (rc == 0) rc = load_regions(m);
+  *out = rc == 0 ? &m->base : NULL;
+  if (rc != 0) tvmrt__module_release(m);
+  return rc;
+}
+
+int tvmrt__device_region_read(tvmrt_reader* in, tvmrt_module** out) {
+  const char* json;
+  const char* constants;
+  size_t json_size;
+  size_t constants_size;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_view(in, &json, &json_size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_view(in, &constants, &constants_size));
+  return make_module(json, json_size, constants, constants_size, out);
+}
+
+int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
+  tvmrt_func* f;
+  *out_region = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__check_type(module, TVMRT_TYPE_MODULE, "tvmrt_region_find"));
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(module, symbol, true, &f));
+  if (f != NULL && f->fn == tvmrt__loaded_region_call) {
+    *out_region = &((tvmrt_loaded_region*)f->resource)->region;
+  }
+  if (f != NULL) tvmrt__release(&f->base);
+  return *out_region != NULL
+             ? 0
+             : tvmrt__fail("ValueError: the module has no region '%.100s'.", symbol);
+}
+
+/* (JSON of regions, constants) -> module */
+int tvmrt__load_region_module(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource_handle) {
+  TVMByteArray json;
+  TVMByteArray constants;
+  tvmrt_module* mod;
+  TVMRT_ARGS("tvmrt.device.load_regions");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &json));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 1, &constants));
+  TVMRT_RETURN_IF_ERROR(make_module(json.data, json.size, constants.data, constants.size, &mod));
+  return tvmrt__ret_object(out, out_code, &mod->base);
+}

@@ -1,0 +1,148 @@
+/* Plug-ins: shared objects that bring a device. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "registry.h"
+
+typedef struct plugin {
+  void* handle;
+  struct plugin* next;
+} plugin;
+
+static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
+static plugin* loaded;
+
+static bool is_loaded(const void* handle) {
+  const plugin* p;
+  (void)pthread_mutex_lock(&loaded_lock);
+  p = loaded;
+  while (p != NULL && p->handle != handle) p = p->next;
+  (void)pthread_mutex_unlock(&loaded_lock);
+  return p != NULL;
+}
+
+static void remember(plugin* p) {
+  (void)pthread_mutex_lock(&loaded_lock);
+  p->next = loaded;
+  loaded = p;
+  (void)pthread_mutex_unlock(&loaded_lock);
+}
+
+/* ISO C keeps function and object pointers apart; dlsym does not. */
+#define FIND_FUNCTION(handle, name, out)      \
+  do {                                        \
+    void* symbol_ = dlsym((handle), (name));  \
+    memcpy((out), &symbol_, sizeof(symbol_)); \
+  } while (0)
+
+static int check_abi(void* handle, const char* path) {
+  int32_t (*abi)(void);
+  FIND_FUNCTION(handle, "tvmrt_plugin_abi", &abi);
+  if (abi == NULL) {
+    return tvmrt__fail(
+        "ValueError: '%.200s' is no device plug-in: it has no function tvmrt_plugin_abi; put "
+        "TVMRT_DEVICE_PLUGIN into its source.",
+        path);
+  }
+  if (abi() != TVMRT_DEVICE_ABI) {
+    return tvmrt__fail(
+        "ValueError: plug-in '%.200s' was built for version %d of the device interface, this "
+        "runtime "
+        "has version %d; build it again with this runtime's headers.",
+        path, (int)abi(), TVMRT_DEVICE_ABI);
+  }
+  return 0;
+}
+
+static int enter_plugin(void* handle, const char* path) {
+  int (*enter)(void);
+  FIND_FUNCTION(handle, "tvmrt_plugin_register", &enter);
+  if (enter == NULL) {
+    return tvmrt__fail("ValueError: plug-in '%.200s' has no function tvmrt_plugin_register.", path);
+  }
+  tvmrt__forget_error();
+  if (enter() == 0) return 0;
+  if (TVMGetLastError()[0] != '\0') {
+    return tvmrt__fail("plug-in '%.200s' cannot be registered: %s", path, TVMGetLastError());
+  }
+  return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
+}
+
+int tvmrt_device_load_plugin(const char* path) {
+  plugin* p;
+  void* handle;
+  int rc;
+  if (path == NULL) return tvmrt__fail("ValueError: tvmrt_device_load_plugin: the path is NULL.");
+  handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (handle == NULL) {
+    return tvmrt__fail("OSError: cannot load the plug-in: %s.", dlerror());
+  }
+  if (is_loaded(handle)) {
+    (void)dlclose(handle);
+    return 0;
+  }
+  rc = check_abi(handle, path);
+  p = rc == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
+  if (p == NULL) {
+    (void)dlclose(handle);
+    return -1;
+  }
+  p->handle = handle;
+  rc = enter_plugin(handle, path);
+  if (rc == 0) {
+    remember(p);
+  } else {
+    free(p); /* it stays mapped: what it started may still run */
+  }
+  return rc;
+}
+
+/* The folder of this library, with its '/'; nothing where the library is part of the program. */
+static int own_folder(tvmrt_buf* out) {
+  Dl_info info;
+  const char* slash;
+  if (dladdr(&loaded, &info) == 0 || info.dli_fname == NULL) return 0;
+  slash = strrchr(info.dli_fname, '/');
+  if (slash == NULL) return 0;
+  return tvmrt__buf_append(out, info.dli_fname, (size_t)(slash - info.dli_fname) + 1);
+}
+
+int tvmrt__plugin_folders(tvmrt_buf* out) {
+  const char* folders = getenv("TVMRT_DEVICE_PATH");
+  tvmrt_buf own = {NULL, 0, 0};
+  int rc = own_folder(&own);
+  if (rc == 0 && folders != NULL && folders[0] != '\0') rc = tvmrt__buf_printf(out, "%s:", folders);
+  if (rc == 0 && own.size != 0) rc = tvmrt__buf_printf(out, "%sdevices:%s", own.data, own.data);
+  tvmrt__buf_free(&own);
+  return rc;
+}
+
+/* The plug-in's path in a folder, if there is such a file. */
+static int try_folder(const char* folder, size_t size, const char* name, bool* out_found) {
+  tvmrt_buf path = {NULL, 0, 0};
+  int rc = size == 0
+               ? 0
+               : tvmrt__buf_printf(&path, "%.*s/libtvmrt_device_%s.so", (int)size, folder, name);
+  if (rc == 0 && size != 0 && access(path.data, R_OK) == 0) {
+    *out_found = true;
+    rc = tvmrt_device_load_plugin(path.data);
+  }
+  tvmrt__buf_free(&path);
+  return rc;
+}
+
+int tvmrt__plugin_find(const char* name, bool* out_found) {
+  tvmrt_buf folders = {NULL, 0, 0};
+  const char* at;
+  int rc = tvmrt__plugin_folders(&folders);
+  *out_found = false;
+  for (at = folders.data; rc == 0 && at != NULL && !*out_found;) {
+    const char* end = strchr(at, ':');
+    rc = try_folder(at, end == NULL ? strlen(at) : (size_t)(end - at), name, out_found);
+    at = end == NULL ? NULL : end + 1;
+  }
+  tvmrt__buf_free(&folders);
+  return rc;
+}

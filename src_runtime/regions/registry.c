@@ -1,0 +1,295 @@
+/* Devices by name: entering, finding, leaving. */
+#include "registry.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct entry {
+  tvmrt_device device; /* what slots get; first, so that a device is its entry */
+  struct entry* next;
+  size_t users; /* regions that hold it */
+  char* options;
+  char* own_name; /* of a scripted device; NULL: it brought its functions' names itself */
+} entry;
+
+/* One lock for all: devices come and go rarely. It is recursive, because the registering function
+ * of a plug-in, which the registry calls, calls the registry. */
+static pthread_mutex_t lock;
+static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
+static entry* first;
+
+static void make_lock(void) {
+  pthread_mutexattr_t attr;
+  (void)pthread_mutexattr_init(&attr);
+  (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+  (void)pthread_mutex_init(&lock, &attr);
+  (void)pthread_mutexattr_destroy(&attr);
+}
+
+static void lock_registry(void) {
+  (void)pthread_once(&lock_once, make_lock);
+  (void)pthread_mutex_lock(&lock);
+}
+
+static void unlock_registry(void) { (void)pthread_mutex_unlock(&lock); }
+
+static entry* find_entry(const char* name) {
+  entry* e = first;
+  while (e != NULL && strcmp(e->device.name, name) != 0) e = e->next;
+  return e;
+}
+
+static int enter_builtin(tvmrt_builtin_device* b) {
+  int rc;
+  if (b->is_entered) return 0;
+  b->is_entered = true;
+  rc = b->enter();
+  if (rc != 0) b->is_entered = false;
+  return rc;
+}
+
+static int enter_builtin_named(const char* name) {
+  tvmrt_builtin_device* b;
+  for (b = tvmrt__builtin_devices; b->name != NULL; ++b) {
+    if (strcmp(b->name, name) == 0) return enter_builtin(b);
+  }
+  return 0;
+}
+
+void tvmrt__devices_enter_builtin(void) {
+  static bool is_done;
+  tvmrt_builtin_device* b;
+  lock_registry();
+  if (!is_done) {
+    is_done = true;
+    for (b = tvmrt__builtin_devices; b->name != NULL; ++b) (void)enter_builtin(b);
+  }
+  unlock_registry();
+}
+
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+static bool is_name(const char* text) {
+  if (text == NULL || !is_letter(*text)) return false;
+  while (is_letter(*text) || (*text >= '0' && *text <= '9') || *text == '_') ++text;
+  return *text == '\0';
+}
+
+static int check_device(const tvmrt_device* d) {
+  if (d == NULL || d->struct_bytes != sizeof(*d)) {
+    return tvmrt__fail(
+        "ValueError: tvmrt_device_register: struct_bytes is %zu instead of %zu: the device was "
+        "built "
+        "against another version of tvm/runtime/device.h.",
+        d == NULL ? 0 : d->struct_bytes, sizeof(*d));
+  }
+  if (!is_name(d->name)) {
+    return tvmrt__fail(
+        "ValueError: tvmrt_device_register: '%.60s' is no name for a device; it must be a letter "
+        "and "
+        "then letters, digits and '_'.",
+        d->name == NULL ? "" : d->name);
+  }
+  if (d->interface == NULL || (d->interface->run == NULL && d->interface->async_run == NULL)) {
+    return tvmrt__fail("ValueError: device '%s' lacks the slot 'run' (or 'async_run').", d->name);
+  }
+  if (d->interface->async_run != NULL && d->interface->async_wait == NULL) {
+    return tvmrt__fail("ValueError: device '%s' has 'async_run' and lacks the slot 'async_wait'.",
+                       d->name);
+  }
+  return 0;
+}
+
+static void append_entry(entry* e) {
+  entry** at = &first;
+  while (*at != NULL) at = &(*at)->next;
+  *at = e;
+}
+
+static void remove_entry(const entry* e) {
+  entry** at = &first;
+  while (*at != e) at = &(*at)->next;
+  *at = e->next;
+}
+
+static void free_entry(entry* e) {
+  free(e->options);
+  free(e->own_name);
+  free(e);
+}
+
+/* Slots get the entry's copy, whose address stays. */
+static int start_device(entry* e) {
+  tvmrt_device* d = &e->device;
+  if (d->interface->init == NULL) return 0;
+  tvmrt__forget_error();
+  return d->interface->init(d) == 0 ? 0 : tvmrt__slot_failed(d, "init", NULL);
+}
+
+static int add_device(const tvmrt_device* device) {
+  entry* e;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(enter_builtin_named(device->name));
+  if (find_entry(device->name) != NULL) {
+    return tvmrt__fail("ValueError: there is a device '%s' already; names must be unique.",
+                       device->name);
+  }
+  e = tvmrt__calloc(1, sizeof(*e));
+  if (e == NULL) return -1;
+  e->device = *device;
+  rc = tvmrt__device_enter_functions(device->name);
+  if (rc == 0) rc = start_device(e);
+  if (rc == 0) {
+    append_entry(e);
+  } else {
+    tvmrt__device_remove_functions(device->name);
+    free_entry(e);
+  }
+  return rc;
+}
+
+int tvmrt_device_register(const tvmrt_device* device) {
+  int rc;
+  TVMRT_RETURN_IF_ERROR(check_device(device));
+  lock_registry();
+  rc = add_device(device);
+  unlock_registry();
+  return rc;
+}
+
+static int no_device(const char* name) {
+  return tvmrt__fail("ValueError: there is no device '%.60s' to unregister.",
+                     name == NULL ? "" : name);
+}
+
+static int remove_device(const char* name) {
+  entry* e = name == NULL ? NULL : find_entry(name);
+  if (e == NULL) return no_device(name);
+  if (e->users != 0) {
+    return tvmrt__fail(
+        "ValueError: device '%s' is used by %zu loaded regions; free their libraries first.", name,
+        e->users);
+  }
+  remove_entry(e);
+  if (e->own_name == NULL) tvmrt__device_remove_functions(e->device.name);
+  if (e->device.interface->release_device != NULL) {
+    (void)e->device.interface->release_device(&e->device);
+  }
+  free_entry(e);
+  return 0;
+}
+
+int tvmrt_device_unregister(const char* name) {
+  int rc;
+  lock_registry();
+  rc = remove_device(name);
+  unlock_registry();
+  return rc;
+}
+
+/* A device whose functions a front end registered becomes an entry when it is first asked for. */
+static int add_scripted(const char* name, entry** out) {
+  entry* e = tvmrt__calloc(1, sizeof(*e));
+  bool found = false;
+  int rc = -1;
+  if (e == NULL) return -1;
+  e->own_name = tvmrt__strdup(name);
+  if (e->own_name != NULL) rc = tvmrt__scripted_device(e->own_name, &e->device, &found);
+  if (rc != 0 || !found) {
+    free_entry(e);
+    return rc;
+  }
+  append_entry(e);
+  *out = e;
+  return 0;
+}
+
+static int find_or_load(const char* name, entry** out) {
+  bool found = false;
+  *out = NULL;
+  if (!is_name(name)) return 0;
+  *out = find_entry(name);
+  if (*out != NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(enter_builtin_named(name));
+  *out = find_entry(name);
+  if (*out != NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(name, &found));
+  *out = find_entry(name);
+  if (*out != NULL) return 0;
+  if (found) {
+    return tvmrt__fail("ValueError: the plug-in of device '%s' registered no device of that name.",
+                       name);
+  }
+  return add_scripted(name, out);
+}
+
+int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
+  entry* e;
+  int rc;
+  lock_registry();
+  rc = find_or_load(name, &e);
+  *out_device = e == NULL ? NULL : &e->device;
+  unlock_registry();
+  return rc;
+}
+
+int tvmrt__device_take(const char* name, tvmrt_device** out) {
+  entry* e;
+  int rc;
+  lock_registry();
+  rc = find_or_load(name, &e);
+  if (e != NULL) ++e->users;
+  *out = e == NULL ? NULL : &e->device;
+  unlock_registry();
+  return rc;
+}
+
+void tvmrt__device_put(tvmrt_device* device) {
+  if (device == NULL) return;
+  lock_registry();
+  --((entry*)(void*)device)->users;
+  unlock_registry();
+}
+
+int tvmrt__device_options(tvmrt_device* device, char** out) {
+  const entry* e = (const void*)device;
+  int rc = 0;
+  *out = NULL;
+  lock_registry();
+  if (e->options != NULL) {
+    *out = tvmrt__strdup(e->options);
+    rc = *out == NULL ? -1 : 0;
+  }
+  unlock_registry();
+  return rc;
+}
+
+int tvmrt__device_set_options(const char* name, const char* options) {
+  char* copy = tvmrt__strdup(options);
+  entry* e = NULL;
+  int rc;
+  if (copy == NULL) return -1;
+  lock_registry();
+  rc = find_or_load(name, &e);
+  if (rc == 0 && e == NULL) rc = tvmrt__fail("ValueError: there is no device '%.60s'.", name);
+  if (rc == 0) {
+    free(e->options);
+    e->options = copy;
+  }
+  unlock_registry();
+  if (rc != 0) free(copy);
+  return rc;
+}
+
+int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out_count) {
+  const entry* e;
+  int32_t count = 0;
+  tvmrt__devices_enter_builtin();
+  lock_registry();
+  for (e = first; e != NULL; e = e->next, ++count) {
+    if (count < capacity) names[count] = e->device.name;
+  }
+  unlock_registry();
+  *out_count = count;
+  return 0;
+}

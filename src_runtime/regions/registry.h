@@ -1,0 +1,55 @@
+/* Devices by name, inside the runtime. */
+#ifndef TVMRT_SRC_RUNTIME_REGIONS_REGISTRY_H_
+#define TVMRT_SRC_RUNTIME_REGIONS_REGISTRY_H_
+
+#include <stdbool.h>
+#include <tvm/runtime/device.h>
+
+#include "../function.h"
+
+/* A device that is part of this library. The build writes the table, which ends with a NULL name,
+ * from the folders below src_runtime/devices. */
+typedef struct tvmrt_builtin_device {
+  const char* name;
+  int (*enter)(void);
+  bool is_entered; /* or being entered; also after it was unregistered */
+} tvmrt_builtin_device;
+extern tvmrt_builtin_device tvmrt__builtin_devices[];
+
+/* Register the devices of the table, once. Those that fail are left out until somebody asks for
+ * them by name. */
+void tvmrt__devices_enter_builtin(void);
+
+/* A device that cannot be unregistered until it is put back; *out NULL if there is none. */
+int tvmrt__device_take(const char* name, tvmrt_device** out);
+void tvmrt__device_put(tvmrt_device* device);
+
+/* Options for regions that are prepared from now on; NULL if nobody set any. *out is owned. */
+int tvmrt__device_options(tvmrt_device* device, char** out);
+int tvmrt__device_set_options(const char* name, const char* options);
+
+/* What `describe` says; empty if the slot is NULL. */
+int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out);
+int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region);
+
+/* Forget the thread's error text, so that a slot that fails without one does not show an older one.
+ * */
+static inline void tvmrt__forget_error(void) { TVMPackedFuncSetLastError(""); }
+/* Put device, slot, region and node before the thread's error text; region may be NULL. Returns -1.
+ * */
+int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region);
+
+/* Load the plug-in of a device from the usual folders; *out_found says whether there was one. */
+int tvmrt__plugin_find(const char* name, bool* out_found);
+/* "<folder>:<folder>": where plug-ins are looked for. */
+int tvmrt__plugin_folders(tvmrt_buf* out);
+
+/* Fill `out` as the device behind packed functions `device.<name>.run` ...; *out_found is false if
+ * there is no such function. `name` must live as long as the device. */
+int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found);
+
+/* Global functions `device.<name>.describe` and its sisters, for a device that is not scripted. */
+int tvmrt__device_enter_functions(const char* name);
+void tvmrt__device_remove_functions(const char* name);
+
+#endif

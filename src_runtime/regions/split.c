@@ -1,0 +1,161 @@
+/* The default split of a graph: what a device describes goes to it, in groups that can run whole.
+ * */
+#include <stdlib.h>
+
+#include "../tensor.h"
+#include "registry.h"
+
+/* Nodes are joined to groups; a group is known by one of its nodes. A group may grow only as long
+ * as no other node or group must run both after a part of it and before another. */
+typedef struct split {
+  const tvmrt_region* graph;
+  int32_t* producer; /* per tensor: the node that computes it, -1 */
+  int32_t* group;    /* per node: a node of its group, itself if it is alone */
+  int32_t* next;     /* per node: ring of its group's nodes */
+  int32_t* stack;
+  uint8_t* seen; /* per node that stands for a group */
+  uint8_t* wanted;
+} split;
+
+static bool is_listed(const char* const* list, const char* text) {
+  for (; list != NULL && *list != NULL; ++list) {
+    if (strcmp(*list, text) == 0) return true;
+  }
+  return false;
+}
+
+static bool has_type(const tvmrt_device_description* can, const tvmrt_region_tensor* t) {
+  static const char* const by_default[] = {"float32", NULL};
+  char text[TVMRT_DTYPE_TEXT_BYTES];
+  tvmrt__dtype_to_text(t->dtype, text);
+  return is_listed(can->dtypes == NULL ? by_default : can->dtypes, text);
+}
+
+static bool can_run(const tvmrt_device_description* can, const tvmrt_region* graph,
+                    const tvmrt_region_node* node) {
+  int32_t i;
+  if (!is_listed(can->ops, node->op)) return false;
+  for (i = 0; i < node->num_inputs; ++i) {
+    if (node->inputs[i] >= 0 && !has_type(can, &graph->tensors[node->inputs[i]])) return false;
+  }
+  for (i = 0; i < node->num_outputs; ++i) {
+    if (!has_type(can, &graph->tensors[node->outputs[i]])) return false;
+  }
+  return true;
+}
+
+static void push(split* s, int32_t* depth, int32_t group) {
+  if (s->seen[group]) return;
+  s->seen[group] = 1;
+  s->stack[(*depth)++] = group;
+}
+
+/* Push the groups that a group reads from. */
+static void push_sources(split* s, int32_t* depth, int32_t group, int32_t except) {
+  int32_t node = group;
+  do {
+    const tvmrt_region_node* n = &s->graph->nodes[node];
+    int32_t i;
+    for (i = 0; i < n->num_inputs; ++i) {
+      int32_t from = n->inputs[i] < 0 ? -1 : s->producer[n->inputs[i]];
+      if (from < 0 || s->group[from] == group || s->group[from] == except) continue;
+      push(s, depth, s->group[from]);
+    }
+    node = s->next[node];
+  } while (node != group);
+}
+
+/* Whether `late` reads, through a third group, what `early` computes. */
+static bool has_detour(split* s, int32_t early, int32_t late) {
+  int32_t depth = 0;
+  memset(s->seen, 0, (size_t)s->graph->num_nodes);
+  push_sources(s, &depth, late, early);
+  while (depth > 0) {
+    int32_t group = s->stack[--depth];
+    if (group == early) return true;
+    push_sources(s, &depth, group, -1);
+  }
+  return false;
+}
+
+static void join(split* s, int32_t into, int32_t group) {
+  int32_t node = group;
+  int32_t next = s->next[into];
+  do {
+    s->group[node] = into;
+    node = s->next[node];
+  } while (node != group);
+  s->next[into] = s->next[group];
+  s->next[group] = next;
+}
+
+static void join_sources(split* s, int32_t node) {
+  const tvmrt_region_node* n = &s->graph->nodes[node];
+  int32_t i;
+  for (i = 0; i < n->num_inputs; ++i) {
+    int32_t from = n->inputs[i] < 0 ? -1 : s->producer[n->inputs[i]];
+    int32_t mine = s->group[node];
+    int32_t theirs;
+    if (from < 0 || !s->wanted[from]) continue;
+    theirs = s->group[from];
+    if (theirs == mine || has_detour(s, theirs, mine) || has_detour(s, mine, theirs)) continue;
+    join(s, theirs, mine);
+  }
+}
+
+static int make_split(split* s, const tvmrt_region* graph) {
+  const size_t nodes = (size_t)graph->num_nodes;
+  int32_t i;
+  int32_t k;
+  s->graph = graph;
+  s->producer = tvmrt__calloc((size_t)graph->num_tensors, sizeof(*s->producer));
+  s->group = tvmrt__calloc(nodes, sizeof(*s->group));
+  s->next = tvmrt__calloc(nodes, sizeof(*s->next));
+  s->stack = tvmrt__calloc(nodes, sizeof(*s->stack));
+  s->seen = tvmrt__calloc(nodes, 1);
+  s->wanted = tvmrt__calloc(nodes, 1);
+  if (s->producer == NULL || s->group == NULL || s->next == NULL || s->stack == NULL ||
+      s->seen == NULL || s->wanted == NULL) {
+    return -1;
+  }
+  for (i = 0; i < graph->num_tensors; ++i) s->producer[i] = -1;
+  for (i = 0; i < graph->num_nodes; ++i) {
+    s->group[i] = i;
+    s->next[i] = i;
+    for (k = 0; k < graph->nodes[i].num_outputs; ++k) s->producer[graph->nodes[i].outputs[k]] = i;
+  }
+  return 0;
+}
+
+/* Numbers from 0 up, in the order of the groups' first nodes. */
+static void number_groups(split* s, int32_t* out_groups) {
+  int32_t count = 0;
+  int32_t i;
+  for (i = 0; i < s->graph->num_nodes; ++i) s->stack[i] = -1;
+  for (i = 0; i < s->graph->num_nodes; ++i) {
+    int32_t* number = &s->stack[s->group[i]];
+    if (s->wanted[i] && *number < 0) *number = count++;
+    out_groups[i] = s->wanted[i] ? *number : -1;
+  }
+}
+
+int tvmrt_split_graph_by_describe(tvmrt_device* device, const tvmrt_region* graph,
+                                  int32_t* out_groups) {
+  split s = {0};
+  tvmrt_device_description can;
+  int32_t i;
+  int rc = tvmrt__device_describe(device, &can);
+  if (rc == 0) rc = make_split(&s, graph);
+  for (i = 0; rc == 0 && i < graph->num_nodes; ++i) {
+    s.wanted[i] = can_run(&can, graph, &graph->nodes[i]);
+    if (s.wanted[i]) join_sources(&s, i);
+  }
+  if (rc == 0) number_groups(&s, out_groups);
+  free(s.producer);
+  free(s.group);
+  free(s.next);
+  free(s.stack);
+  free(s.seen);
+  free(s.wanted);
+  return rc;
+}
