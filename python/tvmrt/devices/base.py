@@ -1,7 +1,7 @@
 """What a device is to the compiler: one record that partitioning and code generation both read.
 
-Subclass Device, give it a name and fill what the device needs; every method has a default but
-``codegen``. Operators are those of ``tvmrt.ir``, their attributes are in its docstrings.
+Subclass Device, give it a name and fill what the device needs; every method has a default.
+Operators are those of ``tvmrt.ir``, their attributes are in its docstrings.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region
+
+from .region_json import region_blob
 
 Code = Union[CSource, ModuleBlob]
 
@@ -23,14 +25,14 @@ class Context:
     """What a device may know about the network that it generates code for.
 
     ``runtime`` is ``host`` (modules and shared libraries) or ``crt`` (no operating system: C source
-    alone). ``options`` are the device's own, as the user gave them.
+    alone). ``options`` has those that the user gave for each device, by its name.
     """
 
     module_name: str = "default"
     target: str = "native"
     runtime: str = "host"
     executor: str = "graph"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Device:
@@ -50,6 +52,11 @@ class Device:
     precisions
         What the device can compute in besides the network's own types: of ``float16``,
         ``bfloat16``, ``int8``. Regions that ``optimize`` gets then have ``options["precision"]``.
+    single_result
+        Whether a region may have one result only; larger ones are cut where results leave them.
+    version
+        Version of the nodes' meaning that the default ``codegen`` writes; a run-time half that
+        knows an older one refuses the library.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -59,6 +66,8 @@ class Device:
     patterns: Sequence[Sequence[str]] = ()
     layout: str = "dense"
     precisions: Sequence[str] = ()
+    single_result: bool = False
+    version: int = 0
     hooks: bool = False
 
     def refuses(self, context: Context) -> str | None:
@@ -97,6 +106,8 @@ class Device:
     def codegen(self, regions: Sequence[Region], context: Context) -> Code | Any:
         """The code of all the network's regions on this device.
 
+        The default hands them, as they are, to the run-time device of the same name.
+
         Returns
         -------
         CSource, ModuleBlob, or a runtime module, which is saved: one of type key ``c`` becomes C
@@ -107,7 +118,8 @@ class Device:
         ValueError, UnsupportedError or another of the package's errors: the compiler then names
         the device and the region, or leaves the region to the CPU if the user asked for that.
         """
-        raise NotImplementedError(f"device {self.name} has no codegen")
+        options = context.options.get(self.name)
+        return region_blob(regions, self.name, self.version, options)
 
 
 def as_code(result: Any, device: str) -> Code:
@@ -120,7 +132,7 @@ def as_code(result: Any, device: str) -> Code:
             "expected CSource, ModuleBlob or a runtime module"
         )
     if result.type_key == "c":
-        return CSource(result.get_source())
+        return CSource(result.get_source(), "packed")
     return ModuleBlob(result.type_key, _saved(result, device))
 
 

@@ -54,6 +54,16 @@ def region_blob(
 
     Raises UnsupportedError if a node has an attribute that the format cannot hold.
     """
+    head, data = region_text(regions, device, device_version, options)
+    text = head.encode()
+    size = struct.Struct("<Q")
+    return ModuleBlob(TYPE_KEY, size.pack(len(text)) + text + size.pack(len(data)) + data)
+
+
+def region_text(
+    regions: Sequence[Region], device: str, device_version: int = 0, options: Mapping | None = None
+) -> tuple[str, bytes]:
+    """The two parts of a payload: the JSON object, and the constants."""
     constants = Constants()
     head: dict[str, Any] = {
         "format": "tvmrt-regions",
@@ -63,23 +73,19 @@ def region_blob(
     }
     if options:
         head["options"] = dict(options)
-    head["regions"] = [describe_region(region, constants) for region in regions]
-    text = json.dumps(head, separators=(",", ":")).encode()
-    data = constants.tobytes()
-    size = struct.Struct("<Q")
-    return ModuleBlob(TYPE_KEY, size.pack(len(text)) + text + size.pack(len(data)) + data)
-
-
-def describe_region(region: Region, constants: Constants | None = None) -> dict[str, Any]:
-    """One region as plain lists and dictionaries; constants' values only if they are collected."""
-    found = describe_graph(region.graph, constants)
-    head: dict[str, Any] = {"symbol": region.symbol, "name": region.name}
-    if region.reports_failure:
+    if any(region.reports_failure for region in regions):
         head["fallback"] = 1
-    return {**head, **found}
+    head["regions"] = [describe_region(region, constants) for region in regions]
+    return json.dumps(head, separators=(",", ":")), constants.tobytes()
 
 
-def describe_graph(graph: Graph, constants: Constants | None = None) -> dict[str, Any]:
+def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
+    """One region as plain lists and dictionaries; its constants are collected."""
+    found = describe_graph(region.graph, constants)
+    return {"symbol": region.symbol, "name": region.name, **found}
+
+
+def describe_graph(graph: Graph, constants: Constants) -> dict[str, Any]:
     """``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
     labels = unique_names(graph)
     number = {value: i for i, value in enumerate(labels)}
@@ -91,12 +97,10 @@ def describe_graph(graph: Graph, constants: Constants | None = None) -> dict[str
     }
 
 
-def _tensor(value: Value, label: str, constants: Constants | None) -> dict[str, Any]:
+def _tensor(value: Value, label: str, constants: Constants) -> dict[str, Any]:
     row: dict[str, Any] = {"name": label, "dtype": value.dtype.name, "shape": list(value.shape)}
-    if value.is_constant and constants is not None:
+    if value.is_constant:
         row.update(constants.add(value.data))
-    elif value.is_constant:
-        row["constant"] = 1
     return row
 
 

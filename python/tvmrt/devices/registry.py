@@ -13,7 +13,7 @@ from .base import Device
 ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
 # after.
-_OTHER = frozenset({"base", "c_record", "registry", "region_json"})
+_OTHER = frozenset({"base", "c_record", "expr_visitor", "registry", "region_json"})
 
 _DEVICES: dict[str, Device] = {}
 

@@ -15,6 +15,7 @@ from .dtype import DTYPES
 from .graph import Graph, Node, TensorType, Value
 from .op import Op, register
 
+POINTERS, PACKED = "pointers", "packed"
 DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
 
 
@@ -22,12 +23,13 @@ DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
 class CSource:
     """C99 text that defines a function for each region, compiled with the network.
 
-    The function of a region is ``int32_t <symbol>(const T *in0, ..., T *out0, ...)`` over dense
-    row-major tensors and returns 0, or -1 after it has set an error by TVMAPISetLastError().
-    ``flags`` go to the C compiler for this text alone, ``link_flags`` to the linker.
+    With ``entry`` ``pointers`` that of a region is ``int32_t <symbol>(const T *in0, ..., T *out0,
+    ...)``, with ``packed`` a packed function of the same name over DLTensors: inputs, then outputs.
+    Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to the C compiler for this text alone, ``link_flags`` to the linker.
     """
 
     text: str
+    entry: str = POINTERS
     flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
 

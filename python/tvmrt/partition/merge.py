@@ -41,6 +41,25 @@ def merge(
     return list(members.values())
 
 
+def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
+    """A region cut into pieces of one result each, with all that only that result needs.
+
+    A piece is convex, as every way out of it leads through its result.
+    """
+    users = graph.consumers()
+    outputs = set(graph.outputs)
+    piece: dict[Node, Node] = {}  # the node that gives the result
+    for node in reversed(nodes):
+        readers = {piece.get(u) for v in node.outputs for u in users.get(v, ())}
+        alone = len(readers) == 1 and None not in readers
+        leaves = any(v in outputs for v in node.outputs)
+        piece[node] = readers.pop() if alone and not leaves else node
+    found: dict[Node, list[Node]] = {}
+    for node in nodes:
+        found.setdefault(piece[node], []).append(node)
+    return list(found.values())
+
+
 class _Groups:
     """Disjoint groups of nodes, by number, with what lies above and below each."""
 

@@ -18,7 +18,7 @@ from tvmrt.ir.verifier import verify
 from .annotate import CPU, assign
 from .extract import cut, put, reorder
 from .fallback import add_fallbacks
-from .merge import merge
+from .merge import merge, single_results
 from .report import Partition
 
 if TYPE_CHECKING:
@@ -107,12 +107,16 @@ def _symbol(context: Context, device: str, number: int) -> str:
 
 def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candidate]:
     users = graph.consumers()
-    layouts = {device.name: device.layout for device in devices}
+    by_name = {device.name: device for device in devices}
+    groups = []
+    for nodes in merge(graph, assignment.device, assignment.atoms):
+        single = by_name[assignment.device[nodes[0]]].single_result
+        groups += single_results(graph, nodes) if single else [nodes]
     candidates = []
-    for number, nodes in enumerate(merge(graph, assignment.device, assignment.atoms)):
+    for number, nodes in enumerate(groups):
         name = assignment.device[nodes[0]]
         region, reads, writes = cut(graph, nodes, name, _symbol(context, name, number), users)
-        region.layout = layouts[name]
+        region.layout = by_name[name].layout
         candidates.append(_Candidate(region, nodes, reads, writes))
     return candidates
 
@@ -120,6 +124,9 @@ def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candi
 def _accepted(device: Device, candidate: _Candidate, reduce, result: Partition) -> bool:
     """Let the device judge the region and bring it into its own form."""
     region = candidate.region
+    if not candidate.writes:
+        result.refuse(candidate.nodes, device.name, "nobody reads its results")
+        return False
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
         reason = device.evaluate(region)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tvmrt.ir import CSource, Region, Value
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Step, channels_last_order
-from tvmrt.ir.region import CHANNELS_LAST_LAYOUT
+from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
 from ..lowering import Lowering, lowers
-from ..writer import FunctionWriter, Parameter, wrap
+from ..writer import TVM_PACKED_PARAMETERS, FunctionWriter, Parameter, wrap
 
 
 @lowers("region")
@@ -38,45 +38,61 @@ class RegionLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         flag = f.writes[-1] if self.region.reports_failure else None
         results = f.writes[: len(self.region.outputs)]
-        if self._is_source():
-            call = self._source_call(f, [*f.reads, *results])
+        accesses = [*step.reads, *step.writes[: len(results)]]
+        operands = [*f.reads, *results]
+        code = self.region.code
+        if not self._is_source():
+            call = self._module_call(f, operands, accesses)
+        elif code.entry == PACKED:
+            call = self._packed_call(f, operands, accesses)
         else:
-            accesses = [*step.reads, *step.writes[: len(results)]]
-            call = self._module_call(f, list(zip([*f.reads, *results], accesses)))
+            call = self._plain_call(f, operands)
         if flag is None:
             f.line(f"return {call};")
         else:
             f.line(f"*{flag.name} = {call} != 0;")
             f.line("return 0;")
 
-    def _source_call(self, f: FunctionWriter, operands: list[Parameter]) -> str:
+    def _plain_call(self, f: FunctionWriter, operands: list[Parameter]) -> str:
         symbol = self.region.symbol
         declared = [p.declare().replace("restrict ", "") for p in operands]
         f.define("\n".join(wrap(f"int32_t {symbol}", declared or ["void"], ";")))
         return f"{symbol}({', '.join(p.name for p in operands)})"
 
-    def _module_call(self, f: FunctionWriter, operands: list[tuple[Parameter, Access]]) -> str:
-        f.define("TVM_DLL extern void *__tvm_module_ctx;")
-        rows = [_tensor(f, parameter, access) for parameter, access in operands]
-        count = len(operands)
-        f.line("DLTensor tensors[] = {")
-        for row in rows:
-            f.line(f"    {row},")
-        f.line("};")
-        f.line(f"TVMValue args[{count}];")
-        f.line(f"int type_codes[{count}];")
-        f.line("TVMValue result;")
-        f.line("int result_code;")
-        f.line("TVMFunctionHandle run;")
-        with f.block(f"for (int i = 0; i < {count}; ++i)"):
-            f.line("args[i].v_handle = &tensors[i];")
-            f.line("type_codes[i] = kTVMDLTensorHandle;")
+    def _packed_call(self, f: FunctionWriter, operands, accesses) -> str:
         symbol = self.region.symbol
-        found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{symbol}", &run)'
-        called = f"TVMFuncCall(run, args, type_codes, {count}, &result, &result_code)"
+        f.define("\n".join(["TVM_DLL", *wrap(f"int32_t {symbol}", TVM_PACKED_PARAMETERS, ";")]))
+        _arguments(f, operands, accesses)
+        return f"{symbol}(args, type_codes, {len(operands)}, &result, &result_code, NULL)"
+
+    def _module_call(self, f: FunctionWriter, operands, accesses) -> str:
+        f.define("TVM_DLL extern void *__tvm_module_ctx;")
+        _arguments(f, operands, accesses)
+        f.line("TVMFunctionHandle run;")
+        found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{self.region.symbol}", &run)'
         f.line(f"int32_t rc = {found};")
-        f.line(f"if (rc == 0) rc = {called};")
+        count = len(operands)
+        f.line(
+            f"if (rc == 0) rc = TVMFuncCall(run, args, type_codes, {count}, &result, &result_code);"
+        )
         return "rc"
+
+
+def _arguments(f: FunctionWriter, operands: list[Parameter], accesses: list[Access]) -> None:
+    """Tensors on the stack and the arguments of a packed function over them."""
+    rows = [_tensor(f, parameter, access) for parameter, access in zip(operands, accesses)]
+    count = len(rows)
+    f.line("DLTensor tensors[] = {")
+    for row in rows:
+        f.line(f"    {row},")
+    f.line("};")
+    f.line(f"TVMValue args[{count}];")
+    f.line(f"int type_codes[{count}];")
+    f.line("TVMValue result;")
+    f.line("int result_code;")
+    with f.block(f"for (int i = 0; i < {count}; ++i)"):
+        f.line("args[i].v_handle = &tensors[i];")
+        f.line("type_codes[i] = kTVMDLTensorHandle;")
 
 
 def _tensor(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
