@@ -88,9 +88,15 @@ def _slice(b: Builder, node: Node) -> Value | None:
     return None
 
 
-def _same_type(b: Builder, node: Node) -> Value | None:
-    x = node.inputs[0]
-    return x if x.type == node.output.type else None
+def _cast(b: Builder, node: Node) -> Value | None:
+    """To the type that it has, or back to the half precision that it was widened from."""
+    x, widening = node.inputs[0], node.inputs[0].producer
+    if x.type == node.output.type:
+        return x
+    if widening is None or widening.op != "cast" or x.dtype.name != "float32":
+        return None
+    source = widening.inputs[0]
+    return source if source.dtype.is_half and source.type == node.output.type else None
 
 
 def _reduce(b: Builder, node: Node) -> Value | None:
@@ -176,7 +182,7 @@ _RULES = {
     "transpose": _transpose,
     "expand": _expand,
     "slice": _slice,
-    "cast": _same_type,
+    "cast": _cast,
     "concat": _concat,
     "add": _neutral(0.0, True),
     "sub": _neutral(0.0, False),

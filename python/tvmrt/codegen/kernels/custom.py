@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import TensorType, Value
+from tvmrt.ir import DTYPES, TensorType, Value
 from tvmrt.ir.layout import Layout, parse_layout
 from tvmrt.ir.program import DENSE, Step
 
@@ -50,7 +52,7 @@ class CustomLowering(Lowering):
             value = self.node.inputs[i] if i < len(self.node.inputs) else None
             arguments += self._input(step, f, i, operand.name, value)
         for i, operand in enumerate(outputs):
-            pointer = f.name_write(i, identifier(operand.name))
+            pointer = _named(f.write(i), identifier(operand.name), f.name_write, i)
             arguments += [pointer, self._shape(f, operand.name, self._types()[1][i])]
         for scalar, value in zip(self.operator.scalars, self.scalars):
             arguments.append(_literal(scalar.type.name, value))
@@ -71,7 +73,8 @@ class CustomLowering(Lowering):
             data = value.data if order == DENSE else value.data.transpose(order)
             pointer = f.constant(identifier(name), data)
         else:
-            pointer = f.name_read(step.read_values.index(value), identifier(name))
+            at = step.read_values.index(value)
+            pointer = _named(f.read(at), identifier(name), f.name_read, at)
         return [pointer, self._shape(f, name, self._types()[0][i])]
 
     def _shape(self, f: FunctionWriter, name: str, type: TensorType) -> str:
@@ -118,9 +121,12 @@ class CustomLowering(Lowering):
         )
 
 
-def _literal(kind: str, value) -> str:
-    from tvmrt.ir import DTYPES
+def _named(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:
+    """The operand's pointer under the declaration's name."""
+    return current if current == name else rename(index, name)
 
+
+def _literal(kind: str, value) -> str:
     if kind == "bool":
         return str(int(value))
     names = {"int": "int32", "uint": "uint32", "float": "float32", "half": "float16"}
