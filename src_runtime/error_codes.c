@@ -93,6 +93,14 @@ static const explanation explanations[] = {
             "Declare the buffer with its element type, or align it to 8 bytes."),
     EXPLAIN(GraphInputNotSet, "The graph was run before every input and parameter had data.",
             "Call TVMGraphExecutor_LoadParams() and TVMGraphExecutor_SetInput() for each of them."),
+    EXPLAIN(NetworkPoolMisplaced, "A memory pool that the program lends is NULL or misaligned.",
+            "Align the pool's array to 16 bytes, and set every member of the struct of pools."),
+    EXPLAIN(NetworkPoolTooSmall, "A memory pool that the program lends is too small.",
+            "Make it as large as TVMGEN_<MODULE>_<POOL>_WORKSPACE_POOL_SIZE of the network's header."),
+    EXPLAIN(NetworkTensorMismatch, "An input or output has another size, type or shape than its tensor.",
+            "Compare it with the sizes in the network's header, or with what `tvmrt inspect` prints."),
+    EXPLAIN(NetworkWeightsNotLoaded, "Weights were not copied to the pool where they are read.",
+            "Call tvmgen_<module>_load() once, with the same pools, before the first run."),
 };
 
 static const explanation* find_code(int64_t code) {

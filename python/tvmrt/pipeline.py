@@ -6,27 +6,28 @@ export``; each stage is a function of its own, this file only calls them in orde
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tvmrt.codegen import builder, c_source, graph_entries
-from tvmrt.codegen.naming import member
+from tvmrt.codegen import builder, c_source, graph_entries, pool_options
+from tvmrt.codegen.image_memory import Need, plan_memory
 from tvmrt.codegen.target import Target, get_target
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
+from tvmrt.export.image import CompiledImage, check_names
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
 from tvmrt.ir import Graph, Node
 from tvmrt.ir.program import Program
 from tvmrt.partition import partition
-from tvmrt.planner import plan_program
 from tvmrt.transform import expand_composed, infer_layouts, optimize
 
 EXECUTORS = ("graph", "aot")
@@ -46,7 +47,9 @@ def compile(
     operators: Sequence[Any] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
     params: str | None = None,
-    pools: Mapping[str, int] | None = None,
+    pools: Mapping[str, int | tuple[int, str]] | None = None,
+    workspace_io: bool = False,
+    place: Mapping[str, str] | None = None,
     module_name: str = "default",
     dump_dir: str | os.PathLike | None = None,
     explain: bool = False,
@@ -91,8 +94,14 @@ def compile(
         the params that the library gives out; ``flash``: weights as C arrays. None: flash for
         firmware, else embed.
     pools
-        Of a crt network with the C interface: one memory, its name and bytes, that the caller
-        lends for intermediate values; otherwise the network has its own.
+        Of a crt network: the memories for intermediate values by name, the preferred (fastest)
+        first. ``bytes``: the caller lends it; ``(bytes, section)``: the image has it, in that
+        section of the linker. Without any, the network has one of its own.
+    workspace_io
+        Of a crt network with the C interface: whether inputs and outputs lie in the pools, too.
+    place
+        Of a crt network: patterns of names of tensors or weights, each with a pool that they must
+        lie in, or ``flash``. Weights in a pool are copied there by ``tvmgen_<name>_load()``.
     module_name
         The network's name in symbols (``tvmgen_<name>_...``) and in the factory.
     dump_dir
@@ -127,6 +136,18 @@ def compile(
     OSError, ValueError, KeyError, TypeError for a bad file or argument; UnsupportedError for a
     network that the compiler cannot do. Every text is one sentence.
     """
+    draft = _draft(**locals())  # just the parameters: nothing else has a name yet
+    with draft.clock.stage("plan"):
+        plan_memory([draft.need], draft.placement)
+    return draft.generate()
+
+
+def _draft(
+    model: Any, executor, interface_api, unpacked_api, runtime, target, devices, operators, shapes,
+    params, pools, workspace_io, place, module_name, dump_dir, explain, require_device,
+    device_fallback, device_options, progress, cc, profile, record, trace_records,
+) -> _Draft:  # fmt: skip
+    """The stages up to lowering; the parameters are those of compile()."""
     machine = get_target(target)
     executor = executor or ("graph" if machine.hosted else "aot")
     runtime = runtime or ("crt" if not machine.hosted and executor == "aot" else "host")
@@ -137,7 +158,11 @@ def compile(
     chosen = resolve(devices)
     _check_required(require_device, chosen)
     _check_trace(profile, record, trace_records, runtime, unpacked_api)
-    pool = _one_pool(pools or {}, runtime, interface_api)
+    memories = pool_options.make_pools(pools or {}, runtime)
+    placement = pool_options.Placement(place or {}, memories)
+    _check_workspace_io(workspace_io, runtime, interface_api)
+    if place and runtime != "crt":
+        raise ValueError("place chooses among memories of a board; it needs runtime crt")
     if runtime == "crt":
         machine = replace(machine, hosted=False)
     clock = _Clock(progress)
@@ -149,9 +174,7 @@ def compile(
     with clock.stage("transform"):
         optimize(graph, machine, dump.graph)
     with clock.stage("partition"):
-        context = Context(
-            module_name, machine.name, runtime, executor, dict(device_options or {})
-        )
+        context = Context(module_name, machine.name, runtime, executor, dict(device_options or {}))
         cuts = partition(graph, chosen, context, device_fallback)
         cuts.check_required(require_device)
         if expand_composed(graph):
@@ -161,20 +184,98 @@ def compile(
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = builder.build_program(graph, machine)
-    with clock.stage("plan"):
-        plan_program(program)
-    dump.program("plan", program)
+    if workspace_io:
+        pool_options.move_io_into_pools(program)
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    if pool is not None:
-        _check_pool(pool, pools[pool], program)
     options = c_source.Options(
-        module_name, executor, params, origin, runtime, interface_api, unpacked_api, pool,
-        profile, record, trace_records,
+        module_name, executor, params, origin, runtime, interface_api, unpacked_api,
+        profile=profile, record=record, trace_records=trace_records,
     )  # fmt: skip
-    with clock.stage("generate"):
-        sources = c_source.generate(program, machine, options)
-        json = graph_entries.graph_json(program, sources, options) if executor == "graph" else None
-    return CompiledLibrary(program, sources, options, machine, json, clock.seconds, cc, cuts)
+    need = Need(program, machine, options, memories)
+    return _Draft(need, placement, clock, dump, cc, cuts)
+
+
+@dataclass
+class _Draft:
+    """A network that has its steps, and no memory yet."""
+
+    need: Need
+    placement: pool_options.Placement
+    clock: _Clock
+    dump: Dump
+    cc: str | None
+    cuts: Any
+
+    def generate(self) -> CompiledLibrary:
+        """The library of a network whose memory is planned."""
+        program, machine, options = self.need.program, self.need.target, self.need.options
+        self.dump.program("plan", program)
+        with self.clock.stage("generate"):
+            sources = c_source.generate(program, machine, options)
+            graph = options.executor == "graph"
+            json = graph_entries.graph_json(program, sources, options) if graph else None
+        return CompiledLibrary(
+            program, sources, options, machine, json, self.clock.seconds, self.cc, self.cuts
+        )
+
+
+def compile_together(
+    networks: Mapping[str, Any],
+    concurrent: bool = False,
+    image_name: str = "image",
+    shapes: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    **options: Any,
+) -> CompiledImage:
+    """Compile several networks for one program without an operating system.
+
+    They have one workspace and one set of pools between them, of the size that the largest needs,
+    and store equal weights once.
+
+    Parameters
+    ----------
+    networks
+        Models (see :func:`compile`) by the names that they get in symbols.
+    concurrent
+        Whether several may be live at a time: one runs while another is in the middle of a run, or
+        while another's inputs or outputs in the pools are in use. Their memory is then kept apart,
+        and its sizes add up.
+    image_name
+        Name of what the networks share: ``tvmgen_<image_name>.h``.
+    shapes
+        By network: extents of inputs with symbolic dimensions, by input name.
+    options
+        As :func:`compile` takes them, for all networks alike. The runtime must be crt.
+
+    Returns
+    -------
+    A CompiledImage with each network as CompiledLibrary; export writes one archive or folder.
+
+    Raises
+    ------
+    As :func:`compile`.
+    """
+    names = list(networks)
+    check_names(names, image_name)
+    dump_dir = options.pop("dump_dir", None)
+    drafts = []
+    for name, model in networks.items():
+        folder = None if dump_dir is None else Path(dump_dir, name)
+        bound = inspect.signature(compile).bind(
+            model, module_name=name, shapes=(shapes or {}).get(name), dump_dir=folder, **options
+        )
+        bound.apply_defaults()
+        drafts.append(_draft(**bound.arguments))
+    image = c_source.prefix_of(image_name)
+    known: dict[tuple, str] = {}
+    for draft in drafts:
+        if not draft.need.options.firmware:
+            raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
+                             "firmware target with executor aot")  # fmt: skip
+        draft.need.options.image, draft.need.options.shared_weights = image, known
+    placement = pool_options.Placement(options.get("place") or {}, drafts[0].need.pools)
+    with drafts[0].clock.stage("plan"):
+        plan_memory([draft.need for draft in drafts], placement, concurrent)
+    return CompiledImage(image_name, [draft.generate() for draft in drafts], concurrent)
 
 
 def _import(model: Any, shapes: Mapping[str, Sequence[int]] | None, operators) -> Graph:
@@ -244,30 +345,11 @@ def _check_trace(profile, record, trace_records, runtime: str, unpacked_api: boo
         raise ValueError(f"trace-records is {trace_records}; choose 1 to {1 << 24}")
 
 
-def _one_pool(pools: Mapping[str, int], runtime: str, interface_api: str) -> str | None:
-    """The name of the pool that the caller lends."""
-    if not pools:
-        return None
-    names = ", ".join(pools)
-    if len(pools) > 1:
-        raise UnsupportedError(f"memory pools ({names}) cannot be planned; there is one arena")
-    if runtime != "crt" or interface_api != "c":
+def _check_workspace_io(workspace_io: bool, runtime: str, interface_api: str) -> None:
+    if workspace_io and (runtime != "crt" or interface_api != "c"):
         raise ValueError(
-            f"memory pools ({names}) are members of a C struct; "
-            "they need runtime crt and interface-api c"
-        )
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", names) or member(names) != names:
-        raise ValueError(f"pool name {names!r} is no C identifier; choose another")
-    return names
-
-
-def _check_pool(name: str, nbytes: int, program: Program) -> None:
-    missing = program.arena_bytes - nbytes
-    if missing > 0:
-        largest = max(program.steps, key=lambda s: sum(a.buffer.nbytes for a in s.writes))
-        raise ValueError(
-            f"pool {name} of {nbytes} bytes is {missing} bytes too small for the network; its "
-            f"largest result is that of {largest.name}"
+            "workspace-io maps inputs and outputs to C structs; it needs runtime crt and "
+            "interface-api c"
         )
 
 
@@ -297,4 +379,4 @@ class _Stage:
         self.clock.seconds[self.name] = time.perf_counter() - self.begin
 
 
-__all__ = ["Program", "Target", "compile"]
+__all__ = ["Program", "Target", "compile", "compile_together"]

@@ -35,7 +35,10 @@ class Options:
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
     arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
     makes code for machines without an operating system, called by ``interface_api``; its
-    workspace is its own or the caller's, in the struct member ``pool``. ``profile`` and ``record``
+    memory is its own, the caller's, or that of the ``image`` of several networks (a prefix of
+    symbols). ``resident`` gives pool and address of the constants that are copied at the start,
+    ``shared_weights`` the symbols of constants by their content: those of networks that were
+    generated before for the same image. ``profile`` and ``record``
     let it note the cycles of its operators and digests of its tensors, in a ring of
     ``trace_records`` (None: enough for one run).
     """
@@ -47,7 +50,9 @@ class Options:
     runtime: str = "host"
     interface_api: str = "packed"
     unpacked_api: bool = False
-    pool: str | None = None
+    image: str | None = None
+    resident: dict[str, tuple[int, int]] = field(default_factory=dict)
+    shared_weights: dict[tuple, str] | None = None
     profile: bool = False
     record: bool = False
     trace_records: int | None = None
@@ -63,17 +68,27 @@ class Options:
 
 @dataclass
 class Sources:
-    """Everything that is written to files for one network."""
+    """Everything that is written to files for one network.
+
+    ``resident`` are the constants that are copied to pools at the start, ``shared`` those that
+    another network of the image has, with its symbols for them.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     weights: bytes = b""
     weight_buffers: list[Buffer] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""
+    resident: list[Buffer] = field(default_factory=list)
+    shared: dict[Buffer, str] = field(default_factory=dict)
     # of regions on other devices: modules to import, flags by file, flags for the linker
     modules: list[ModuleBlob] = field(default_factory=list)
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     link_flags: list[str] = field(default_factory=list)
+
+    def symbol_of(self, buffer: Buffer) -> str:
+        """The C array of a constant, where constants are arrays."""
+        return self.shared.get(buffer) or f"{self.prefix}_w_{identifier(buffer.name)}"
 
 
 def prefix_of(module_name: str) -> str:
@@ -81,8 +96,8 @@ def prefix_of(module_name: str) -> str:
     return f"tvmgen_{module_name}" if module_name else "tvmgen"
 
 
-def generate(program: Program, target: Target, options: Options) -> Sources:
-    """All files of the network. The same program and options give the same bytes."""
+def print_functions(program: Program, target: Target, options: Options) -> Sources:
+    """The operators as C functions, and the constants that they read; no places are needed."""
     weights = Weights()
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
@@ -93,7 +108,17 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         symbol = f"{prefix}_{symbols.take(step.name)}"
         sources.functions.append(print_function(symbol, step, weights, target))
     sources.weight_buffers = _named(weights, prefix, sources.functions)
+    return sources
+
+
+def generate(program: Program, target: Target, options: Options) -> Sources:
+    """All files of the network. The same program and options give the same bytes."""
+    sources = print_functions(program, target, options)
+    prefix = sources.prefix
     sources.weights = _lay_out(sources.weight_buffers)
+    _move_to_pools(sources, options)
+    if options.shared_weights is not None:
+        _share_weights(sources, options.shared_weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
     for i, first in enumerate(range(0, len(sources.functions), OPERATORS_PER_FILE)):
@@ -113,7 +138,8 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
 # What follows the prefix in symbols that are no operators.
 _ENTRY_NAMES = (
     "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
-    "get_model_metadata", "step", "step_begin", "trace", "trace_begin", "trace_add",
+    "get_model_metadata", "step", "step_begin", "run_checked", "load", "map_inputs", "map_outputs",
+    "trace", "trace_begin", "trace_add",
 )  # fmt: skip
 _LOCALS = ("state", "begin", "cycles")  # of functions that call operators
 
@@ -121,19 +147,33 @@ _LOCALS = ("state", "begin", "cycles")  # of functions that call operators
 def _firmware_files(
     program: Program, prefix: str, sources, options: Options, target: Target, head: str
 ) -> None:
-    from . import firmware_header, firmware_main, firmware_step, firmware_trace
+    from . import (
+        firmware_checked,
+        firmware_header,
+        firmware_main,
+        firmware_pools,
+        firmware_step,
+        firmware_trace,
+    )
 
     arguments = Arguments(program, sources, options)
     sliced = options.interface_api == "c"
-    more = firmware_step.declarations(program, prefix, options) if sliced else []
+    more = firmware_checked.declarations(program, prefix, options)
+    more += firmware_pools.load_declarations(program, prefix, options, sources)
+    more += firmware_step.declarations(program, prefix, options) if sliced else []
     if options.traced:
         more += firmware_trace.declarations(program, prefix, options)
         files = firmware_trace.print_files(program, prefix, sources, options, target)
         sources.files.update({name: head + text for name, text in files.items()})
-    header = firmware_header.print_header(program, prefix, options, more)
+    weights_bytes = sum(b.nbytes for b in sources.weight_buffers)
+    header = firmware_header.print_header(program, prefix, options, weights_bytes, more)
     sources.files[firmware_header.header_name(prefix)] = head + header
     entry = firmware_main.print_file(program, prefix, sources, options, arguments)
     sources.files[f"{prefix}_lib0.c"] = head + entry
+    text = firmware_checked.print_file(program, prefix, options)
+    sources.files[f"{prefix}_checked.c"] = head + text
+    more_files = firmware_pools.print_files(program, prefix, sources, options, arguments)
+    sources.files.update({name: head + text for name, text in more_files.items()})
     if sliced:
         text = firmware_step.print_step_file(program, prefix, sources, options, arguments)
         sources.files[f"{prefix}_step.c"] = head + text
@@ -144,8 +184,6 @@ def _firmware_files(
 
 
 def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
-    from .firmware_main import POOL_VARIABLE
-
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -153,7 +191,7 @@ def _metadata_file(program: Program, prefix: str, sources, options: Options) -> 
         "#include <tvm/runtime/c_backend_api.h>",
         "#include <tvm/runtime/metadata.h>",
         "",
-        *print_metadata(program, prefix, sources, options, POOL_VARIABLE, f"{prefix}_"),
+        *print_metadata(program, prefix, sources, options),
     ]
     return "\n".join(lines) + "\n"
 
@@ -251,6 +289,25 @@ def _lay_out(buffers: Sequence[Buffer]) -> bytes:
     return b"".join(parts)
 
 
+def _move_to_pools(sources: Sources, options: Options) -> None:
+    """Let constants that are copied to pools be read there."""
+    for buffer in sources.weight_buffers:
+        if buffer.name in options.resident:
+            buffer.kind = ARENA
+            buffer.pool, buffer.address = options.resident[buffer.name]
+            sources.resident.append(buffer)
+
+
+def _share_weights(sources: Sources, known: dict[tuple, str]) -> None:
+    """Take constants from networks that have the same ones, and offer the others."""
+    for buffer in sources.weight_buffers:
+        key = (str(buffer.dtype), buffer.data.tobytes())
+        if key in known:
+            sources.shared[buffer] = known[key]
+        else:
+            known[key] = sources.symbol_of(buffer)
+
+
 def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     guard = f"{prefix.upper()}_OPS_H_"
     lines = [
@@ -265,7 +322,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         "#define TVMGEN_LOCAL",
         "#endif",
         "",
-        *(_PLACEMENT if options.firmware else []),
+        *(PLACEMENT if options.firmware else []),
     ]
     if options.params == "embed" and sources.weight_buffers:
         lines += [
@@ -275,7 +332,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         ]
     if options.params == "flash":
         lines += [
-            f"extern const {b.dtype.c} TVMGEN_LOCAL {prefix}_w_{identifier(b.name)}[{b.size}];"
+            f"extern const {b.dtype.c} TVMGEN_LOCAL {sources.symbol_of(b)}[{b.size}];"
             for b in sources.weight_buffers
         ]
         lines.append("")
@@ -285,17 +342,20 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     return "\n".join(lines)
 
 
-_PLACEMENT = [
+PLACEMENT = [
     "/* Sections by which a linker script places weights and workspace. */",
     "#if defined(__GNUC__) && !defined(__APPLE__) && !defined(_WIN32)",
     '#define TVMGEN_RODATA __attribute__((section(".rodata.tvm"), aligned(16)))',
     '#define TVMGEN_NOINIT __attribute__((section(".bss.noinit.tvm"), aligned(16)))',
+    "#define TVMGEN_SECTION(name) __attribute__((section(name), aligned(16)))",
     "#elif defined(__GNUC__)",
     "#define TVMGEN_RODATA __attribute__((aligned(16)))",
     "#define TVMGEN_NOINIT __attribute__((aligned(16)))",
+    "#define TVMGEN_SECTION(name) __attribute__((aligned(16)))",
     "#else",
     "#define TVMGEN_RODATA",
     "#define TVMGEN_NOINIT",
+    "#define TVMGEN_SECTION(name)",
     "#endif",
     "",
 ]
@@ -335,7 +395,9 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
     place = " TVMGEN_RODATA" if options.firmware else ""
     lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
     for buffer in sources.weight_buffers:
-        name = f"{prefix}_w_{identifier(buffer.name)}"
+        if buffer in sources.shared:
+            continue
+        name = sources.symbol_of(buffer)
         lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{place} = {{")
         row = "  "
         for value in buffer.data:
@@ -359,11 +421,14 @@ class Arguments:
         self.options = options
         self.names: dict[Buffer, str] = {}
         self._places: dict[Buffer, str] = {}
+        self._sources = sources
         self._weights = sources.weight_buffers
-        self._arena = program.arena_buffers()
+        self._arena = [*program.arena_buffers(), *sources.resident]
         taken = Namer()
-        for word in ("workspace", "rc", "args", "type_codes", "num_args", "tensor_data", *_LOCALS):
+        for word in ("rc", "args", "type_codes", "num_args", "tensor_data", *_LOCALS):
             taken.take(word)
+        # what the functions that pass a pool on call it, by the pool's number
+        self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
         for buffer in [*program.inputs, *program.outputs]:
             self.names[buffer] = taken.take(buffer.name)
         for buffer in self._arena:
@@ -372,9 +437,20 @@ class Arguments:
             for buffer in self._weights:
                 self._places[buffer] = taken.take(buffer.name, "w_")
 
+    def place(self, buffer: Buffer) -> str:
+        """The name of a buffer's offset in its pool."""
+        return self._places[buffer]
+
+    def named_places(self) -> list[tuple[str, Buffer]]:
+        """Names of offsets in pools, with what lies there."""
+        return [(self._places[b], b) for b in self._arena]
+
     def places(self) -> list[str]:
         """Lines of C that name the offsets."""
-        lines = self._enum("Bytes into the workspace.", self._arena)
+        lines = []
+        for number, name in enumerate(self.pools):
+            inside = [b for b in self._arena if b.pool == number]
+            lines += self._enum(f"Bytes into {name}.", inside)
         if self.options.params == "embed":
             lines += self._enum(f"Bytes into {self.prefix}_weights.", self._weights)
         return lines
@@ -393,7 +469,7 @@ class Arguments:
         if buffer.kind in (INPUT, OUTPUT):
             text = self.names[buffer]
         elif buffer.kind == ARENA:
-            text = self._at("workspace", buffer, parameter.const)
+            text = self._at(self.pools[buffer.pool], buffer, parameter.const)
         else:
             text = self.weight(buffer)
         return f"{text} + {parameter.offset}" if parameter.offset else text
@@ -408,7 +484,7 @@ class Arguments:
         if not buffer.size:
             return "NULL"
         if self.options.params == "flash":
-            return f"{self.prefix}_w_{identifier(buffer.name)}"
+            return self._sources.symbol_of(buffer)
         if self.options.params == "file":
             return f"w_{identifier(buffer.name)}"
         return self._at(f"{self.prefix}_weights", buffer, True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
+from . import firmware_pools, firmware_proof
 from .naming import member
 from .writer import TVM_PACKED_PARAMETERS, comment_text
 
@@ -41,20 +42,22 @@ def output_tensors(program: Program) -> list[Tensor]:
     return [Tensor(m, n, t) for m, n, t in zip(numbered, names, program.output_types)]
 
 
-def print_header(program: Program, prefix: str, options, more: Sequence[str] = ()) -> str:
+def print_header(
+    program: Program, prefix: str, options, weights_bytes: int, more: Sequence[str] = ()
+) -> str:
     """Text of the header, with the lines of further declarations at its end.
 
-    Raises ValueError where two names become one in C.
+    ``weights_bytes`` lie in flash. Raises ValueError where two names become one in C.
     """
     inputs, outputs = input_tensors(program), output_tensors(program)
-    pool = options.pool
-    _check_names(prefix, inputs, outputs, pool)
+    _check_names(prefix, inputs, outputs, firmware_pools.lent(program))
     guard = f"{prefix.upper()}_H_"
     packed = options.interface_api == "packed"
     lines = [
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
+        "#include <stddef.h>",
         "#include <stdint.h>",
         *(["", "#include <tvm/runtime/c_packed_func.h>"] if packed else []),
         *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
@@ -69,66 +72,61 @@ def print_header(program: Program, prefix: str, options, more: Sequence[str] = (
             lines += [
                 f"/*! \\brief {what} {comment_text(tensor.origin)}: {_type_text(tensor.type)};"
                 " in bytes. */",
-                f"#define {_size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
+                f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
     lines.append("")
-    lines += (
-        _packed_run(prefix, inputs, outputs)
-        if packed
-        else _plain_run(prefix, inputs, outputs, pool)
-    )
-    lines += [
-        "/*! \\brief Memory for intermediate values, in bytes. "
-        + ("The caller's pool. */" if pool else "The network has it itself. */"),
-        f"#define {prefix.upper()}_WORKSPACE_SIZE {program.arena_bytes}",
-    ]
-    if pool:
-        lines += [
-            f"/*! \\brief What the pool {pool} must hold, in bytes; aligned to 16 bytes. */",
-            f"#define {prefix.upper()}_{pool.upper()}_WORKSPACE_POOL_SIZE {program.arena_bytes}",
-        ]
+    lines += (_packed_run if packed else _plain_run)(program, prefix, options, inputs, outputs)
+    lines += firmware_proof.header_lines(program, prefix, weights_bytes)
     lines += ["", *more, "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
 
-def _plain_run(prefix: str, inputs, outputs, pool: str | None) -> list[str]:
+def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
     tag = prefix.lower()
     lines = [
         *_struct(f"{tag}_inputs", "Where the inputs are; borrowed for the call.", inputs),
         *_struct(f"{tag}_outputs", "Where the outputs go; borrowed for the call.", outputs),
     ]
     parameters = [f"struct {tag}_inputs *inputs", f"struct {tag}_outputs *outputs"]
-    if pool:
+    if firmware_pools.io_in_pools(program):
+        parameters = []
+    if firmware_pools.lent(program):
         lines += [
             "/*! \\brief Memory that the program lends; borrowed for the call. */",
             f"struct {tag}_workspace_pools {{",
-            f"  void *{pool};",
+            *(f"  void *{pool.name};" for pool in firmware_pools.lent(program)),
             "};",
             "",
         ]
         parameters.append(f"struct {tag}_workspace_pools *workspace_pools")
-    return [
-        *lines,
-        *_RUN,
-        f"int32_t {prefix}_run(",
-        *(f"    {p}," for p in parameters[:-1]),
-        f"    {parameters[-1]});",
-        "",
-    ]
+    if firmware_pools.io_in_pools(program):
+        lines += firmware_pools.map_declarations(program, prefix, options)
+    return [*lines, *_RUN, *prototype(f"{prefix}_run", parameters), ""]
+
+
+def prototype(symbol: str, parameters: Sequence[str]) -> list[str]:
+    """Declaration of a function, one parameter a line."""
+    rows = [f"    {p}," for p in parameters[:-1]] + [f"    {p});" for p in parameters[-1:]]
+    return [f"int32_t {symbol}(", *rows] if rows else [f"int32_t {symbol}(void);"]
 
 
 _RUN = [
     "/*!",
     " * \\brief Run the network once.",
-    " * \\return 0; kTvmErrorFunctionCallInvalidArg for a NULL or misaligned pointer; -1 where the",
-    " * network stops. One call at a time: the workspace is not shared.",
+    " * \\return 0; kTvmErrorFunctionCallInvalidArg for a NULL or misaligned pointer,",
+    " * kTvmErrorNetworkPoolMisplaced for such a pool; -1 where the network stops. One call at a",
+    " * time: the workspace is not shared.",
     " */",
 ]
 
 
-def _packed_run(prefix: str, inputs, outputs) -> list[str]:
-    order = [*inputs, *outputs]
-    rows = [f" *  {i}: {t.member}, {_type_text(t.type)}" for i, t in enumerate(order)]
+def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
+    order = [f"{t.member}, {_type_text(t.type)}" for t in [*inputs, *outputs]]
+    order += [
+        f"memory that the program lends: the pool {pool.name}, {pool.used_bytes} bytes"
+        for pool in firmware_pools.lent(program)
+    ]
+    rows = [f" *  {i}: {text}" for i, text in enumerate(order)]
     return [
         "/*!",
         " * \\brief Run the network once. Each argument is a DLTensor of which only data is read:",
@@ -137,19 +135,20 @@ def _packed_run(prefix: str, inputs, outputs) -> list[str]:
         " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 where the network",
         " * stops. One call at a time: the workspace is not shared.",
         " */",
-        *_packed_prototype(f"{prefix}_run"),
+        *packed_prototype(f"{prefix}_run"),
         "",
         "/*! \\brief Give out the network's TVMMetadata and TVMModelMetadata; see metadata.h. */",
-        *_packed_prototype(f"{prefix}_get_c_metadata"),
-        *_packed_prototype(f"{prefix}_get_model_metadata"),
+        *packed_prototype(f"{prefix}_get_c_metadata"),
+        *packed_prototype(f"{prefix}_get_model_metadata"),
         "",
     ]
 
 
-def _packed_prototype(symbol: str) -> list[str]:
+def packed_prototype(symbol: str, end: str = ";") -> list[str]:
+    """Declaration of a packed function, or the head of its definition."""
     first, second, third = TVM_PACKED_PARAMETERS
     indent = " " * (len(symbol) + 9)
-    return [f"int32_t {symbol}({first},", f"{indent}{second},", f"{indent}{third});"]
+    return [f"int32_t {symbol}({first},", f"{indent}{second},", f"{indent}{third}){end}"]
 
 
 def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:
@@ -162,17 +161,21 @@ def _type_text(type: TensorType) -> str:
     return f"{type.dtype}[{', '.join(map(str, type.shape))}]"
 
 
-def _size_macro(prefix: str, name: str) -> str:
+def size_macro(prefix: str, name: str) -> str:
+    """The macro of a tensor's size."""
     return f"{prefix.upper()}_{name.upper()}_SIZE"
 
 
-def _check_names(prefix: str, inputs, outputs, pool: str | None) -> None:
-    taken = {f"{prefix.upper()}_WORKSPACE_SIZE": "the size of the workspace"}
-    if pool:
-        taken[_size_macro(prefix, f"{pool}_WORKSPACE_POOL")] = f"the pool {pool}"
+def _check_names(prefix: str, inputs, outputs, pools) -> None:
+    taken = {
+        size_macro(prefix, word): f"the size of the {word.lower()}"
+        for word in ("WORKSPACE", "CONSTANTS", "IO")
+    }
+    for pool in pools:
+        taken[firmware_pools.pool_macro(prefix, pool)] = f"the pool {pool.name}"
     for what, tensors in (("input", inputs), ("output", outputs)):
         for tensor in tensors:
-            macro = _size_macro(prefix, tensor.member)
+            macro = size_macro(prefix, tensor.member)
             mine = f"{what} {tensor.origin}"
             if macro in taken:
                 raise ValueError(

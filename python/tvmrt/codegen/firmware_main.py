@@ -7,16 +7,13 @@ library; errors are codes of tvm_crt_error_t.
 
 from __future__ import annotations
 
-from tvmrt.ir.program import OUTPUT, Buffer, Program
+from tvmrt.ir.program import ARENA, OUTPUT, Buffer, Program
 
-from . import graph_entries
-from .aot_main import guarded_call, uses_arena
+from . import firmware_pools, firmware_proof, graph_entries
+from .aot_main import guarded_call
 from .firmware_header import header_name, input_tensors, output_tensors
 from .firmware_trace import Tracer
 from .writer import LINE, TVM_PACKED_PARAMETERS, wrap
-
-# Arguments of a packed main function: the workspace follows the tensors.
-POOL_VARIABLE = "global_workspace_0_var"
 
 
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
@@ -37,8 +34,10 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *tracer.includes(),
         "",
         *arguments.places(),
-        *workspace_declaration(program, prefix, options),
-        *_workspace(program, prefix, options),
+        *firmware_pools.declarations(program, prefix, options),
+        *firmware_pools.definitions(program, prefix, options),
+        *firmware_pools.loaded_declarations(program, prefix, options),
+        *firmware_proof.entry_lines(program, prefix, sources, options, arguments),
         *misplaced_function(program),
     ]
     if packed:
@@ -62,30 +61,9 @@ _TENSOR_DATA = [
 ]
 
 
-def workspace_declaration(program: Program, prefix: str, options) -> list[str]:
-    """Lines of C for every file that passes the workspace on; none where the caller lends it."""
-    if not uses_arena(program) or options.pool:
-        return []
-    return [
-        "/* Intermediate values; nothing in it outlives a run. */",
-        f"extern uint8_t TVMGEN_LOCAL {_workspace_name(prefix)}[{program.arena_bytes}];",
-        "",
-    ]
-
-
-def _workspace(program: Program, prefix: str, options) -> list[str]:
-    if not uses_arena(program) or options.pool:
-        return []
-    return [f"uint8_t {_workspace_name(prefix)}[{program.arena_bytes}] TVMGEN_NOINIT;", ""]
-
-
-def _workspace_name(prefix: str) -> str:
-    return f"{prefix}_workspace"
-
-
 def misplaced_function(program: Program) -> list[str]:
-    """Lines of C: the function by which tensors are checked."""
-    if not program.inputs and not program.outputs:
+    """Lines of C: the function by which tensors and lent pools are checked."""
+    if not _tensors(program) and not any(p.lent for _, p in firmware_pools.used(program)):
         return []
     return [
         "/* Whether no element of `size` bytes can be at p. */",
@@ -97,7 +75,8 @@ def misplaced_function(program: Program) -> list[str]:
 
 
 def _tensors(program: Program) -> list[Buffer]:
-    return [*program.inputs, *program.outputs]
+    """Inputs and outputs that the caller passes."""
+    return [b for b in [*program.inputs, *program.outputs] if b.kind != ARENA]
 
 
 def _cast(buffer: Buffer, expression: str) -> str:
@@ -122,12 +101,13 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
 
 
 def main_parameters(program: Program, arguments) -> list[str]:
-    """Declarations of main's parameters over pointers: inputs, outputs, workspace."""
+    """Declarations of main's parameters over pointers: inputs, outputs, pools."""
     declared = [
         f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
         for b in _tensors(program)
     ]
-    return [*declared, "uint8_t *workspace"] if uses_arena(program) else declared
+    pools = [f"uint8_t *{arguments.pools[i]}" for i, _ in firmware_pools.used(program)]
+    return [*declared, *pools]
 
 
 def unused_tensors(program: Program, sources) -> list[Buffer]:
@@ -139,8 +119,8 @@ def unused_tensors(program: Program, sources) -> list[Buffer]:
 
 def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     """Main over tensors: it hands each operator its share of main's own arguments."""
-    place: dict = {buffer: i for i, buffer in enumerate(_tensors(program))}
-    place["arena"] = len(place)
+    operands_of_main = [*_tensors(program), *(i for i, _ in firmware_pools.used(program))]
+    place = {operand: i for i, operand in enumerate(operands_of_main)}
     operands = [
         [place[item] for part in graph_entries.node_buffers(program, fn, options) for item in part]
         for fn in sources.functions
@@ -168,8 +148,9 @@ _UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "
 def _call_helper(most: int) -> list[str]:
     return [
         "/* Calls an operator with those of main's arguments that it takes. */",
-        "static int call(TVMCPackedFunc operator_function, const TVMValue *args,",
-        "                const int16_t *operands, int count) {",
+        "typedef int32_t (*operator_entry)(TVMValue *, int *, int, TVMValue *, int *, void *);",
+        "static int32_t call(operator_entry entry, const TVMValue *args, const int16_t *operands,",
+        "                    int count) {",
         f"  TVMValue values[{most}], result;",
         f"  int type_codes[{most}], result_code = kTVMNullptr;",
         "  for (int i = 0; i < count; ++i) {",
@@ -177,7 +158,7 @@ def _call_helper(most: int) -> list[str]:
         "    type_codes[i] = kTVMDLTensorHandle;",
         "  }",
         "  result.v_handle = NULL;",
-        "  return operator_function(values, type_codes, count, &result, &result_code, NULL);",
+        "  return entry(values, type_codes, count, &result, &result_code, NULL);",
         "}",
         "",
     ]
@@ -190,37 +171,67 @@ def _signature(symbol: str, end: str) -> list[str]:
 
 
 def _packed_run(program: Program, prefix: str, options) -> list[str]:
-    tensors = _tensors(program)
+    tensors, lent = _tensors(program), firmware_pools.lent(program)
+    count = len(tensors) + len(lent)
     lines = [
         *_signature(f"{prefix}_run", " {"),
-        f"  if (num_args != {len(tensors)}) return kTvmErrorFunctionCallNumArguments;",
+        f"  if (num_args != {count}) return kTvmErrorFunctionCallNumArguments;",
     ]
-    pointers = [f"tensor_data(args[{i}])" for i in range(len(tensors))]
+    pointers = [f"tensor_data(args[{i}])" for i in range(count)]
     lines += _checks(list(zip(tensors, pointers)))
-    if not tensors:
+    place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
+    lines += _pool_checks(program, prefix, options, place)
+    lines += firmware_pools.loaded_checks(program, prefix, options)
+    if not count:
         lines.append("  (void)args;")
     if options.unpacked_api:
         lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
-        if uses_arena(program):
-            passed.append(_workspace_name(prefix))
+        passed += _pool_pointers(program, prefix, options, place)
         return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]
-    return [*lines, *_append_pool(program, prefix, tensors), *_call_main(prefix), "}", ""]
+    at = {pool.name: len(tensors) + i for i, pool in enumerate(lent)}
+    return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
 
 
-def _append_pool(program: Program, prefix: str, tensors: list[Buffer]) -> list[str]:
-    """The arguments again, and the workspace as one more tensor."""
-    count = len(tensors) + (1 if uses_arena(program) else 0)
-    lines = [f"  TVMValue values[{max(count, 1)}];"]
-    if uses_arena(program):
-        lines.append("  DLTensor pool;")
+def _append_pools(program: Program, prefix: str, options, at: dict[str, int]) -> list[str]:
+    """The tensors again, then the pools in main's order: lent ones from the caller's arguments
+    ``at``, the image's own as tensors of which data alone is set."""
+    tensors, used = _tensors(program), firmware_pools.used(program)
+    own = [pool for _, pool in used if not pool.lent]
+    lines = [f"  TVMValue values[{max(len(tensors) + len(used), 1)}];"]
+    if own:
+        lines.append(f"  DLTensor pools[{len(own)}];")
     if tensors:
         lines.append(f"  for (int i = 0; i < {len(tensors)}; ++i) values[i] = args[i];")
-    if uses_arena(program):
+    for i, (_, pool) in enumerate(used, len(tensors)):
+        if pool.lent:
+            lines.append(f"  values[{i}] = args[{at[pool.name]}];")
+            continue
+        tensor = f"pools[{own.index(pool)}]"
         lines += [
-            f"  pool.data = {_workspace_name(prefix)};",
-            f"  values[{len(tensors)}].v_handle = &pool;",
+            f"  {tensor}.data = {firmware_pools.symbol(pool, prefix, options)};",
+            f"  values[{i}].v_handle = &{tensor};",
         ]
+    return lines
+
+
+def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]) -> list[str]:
+    """Expressions for the pools that main takes; ``place`` has those of lent ones by name."""
+    return [
+        f"(uint8_t *){place[pool.name]}"
+        if pool.lent
+        else firmware_pools.symbol(pool, prefix, options)
+        for _, pool in firmware_pools.used(program)
+    ]
+
+
+def _pool_checks(program: Program, prefix: str, options, place: dict[str, str]) -> list[str]:
+    """Lines of C that refuse lent pools at no or at odd addresses."""
+    lines = []
+    for _, pool in firmware_pools.used(program):
+        if pool.lent:
+            test = f"misplaced({place[pool.name]}, {firmware_pools.ALIGN_BYTES})"
+            lines += refusal(test, "NetworkPoolMisplaced")
     return lines
 
 
@@ -234,44 +245,54 @@ def _checks(pairs) -> list[str]:
     return [line for test in tests for line in refusal(test)]
 
 
-def run_parameters(prefix: str, options) -> list[str]:
+def run_parameters(program: Program, prefix: str) -> list[str]:
     """Declarations of what run over structs takes."""
-    names = ["inputs", "outputs", *(["workspace_pools"] if options.pool else [])]
+    names = [] if firmware_pools.io_in_pools(program) else ["inputs", "outputs"]
+    if firmware_pools.lent(program):
+        names.append("workspace_pools")
     return [f"struct {prefix.lower()}_{name} *{name}" for name in names]
 
 
-def run_checks(program: Program, options) -> list[str]:
+def run_checks(program: Program, prefix: str, options) -> list[str]:
     """Lines of C that refuse what run over structs cannot take."""
-    given = structs_read(program, options)
-    names = [parameter.rpartition("*")[2] for parameter in run_parameters("", options)]
+    given = structs_read(program)
+    names = [parameter.rpartition("*")[2] for parameter in run_parameters(program, "")]
     lines = [f"  (void){name};" for name in names if name not in given]
     if given:
         lines += refusal(" || ".join(f"{name} == NULL" for name in given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
-    if "workspace_pools" in given:
-        lines += refusal(f"misplaced(workspace_pools->{options.pool}, 16)")
-    return lines
+    lines += _pool_checks(program, prefix, options, _lent_members(program))
+    return lines + firmware_pools.loaded_checks(program, prefix, options)
 
 
-def structs_read(program: Program, options) -> list[str]:
+def _lent_members(program: Program, place: str = "{}->") -> dict[str, str]:
+    """Expressions for the struct members of lent pools, by their names."""
+    struct = place.format("workspace_pools")
+    return {pool.name: f"{struct}{pool.name}" for pool in firmware_pools.lent(program)}
+
+
+def structs_read(program: Program) -> list[str]:
     """Those parameters of run over structs that may not be NULL."""
+    passed = not firmware_pools.io_in_pools(program)
     read = {
-        "inputs": bool(program.inputs),
-        "outputs": bool(program.outputs),
-        "workspace_pools": bool(options.pool) and uses_arena(program),
+        "inputs": passed and bool(program.inputs),
+        "outputs": passed and bool(program.outputs),
+        "workspace_pools": any(pool.lent for _, pool in firmware_pools.used(program)),
     }
     return [name for name, needed in read.items() if needed]
 
 
-def refusal(test: str) -> list[str]:
-    """Lines of C that return kTvmErrorFunctionCallInvalidArg where the test holds."""
-    code = "return kTvmErrorFunctionCallInvalidArg;"
+def refusal(test: str, error: str = "FunctionCallInvalidArg") -> list[str]:
+    """Lines of C that return an error code where the test holds."""
+    code = f"return kTvmError{error};"
     line = f"  if ({test}) {code}"
     return [line] if len(line) <= LINE else [f"  if ({test}) {{", f"    {code}", "  }"]
 
 
 def _members(program: Program, place: str = "{}->") -> list[str]:
-    """Expressions for the struct members of inputs and outputs."""
+    """Expressions for the struct members of inputs and outputs that the caller passes."""
+    if firmware_pools.io_in_pools(program):
+        return []
     inputs, outputs = place.format("inputs"), place.format("outputs")
     members = [f"{inputs}{t.member}" for t in input_tensors(program)]
     return members + [f"{outputs}{t.member}" for t in output_tensors(program)]
@@ -283,16 +304,13 @@ def main_arguments(program: Program, prefix: str, options, place: str = "{}->") 
     ``place`` is the C text of a struct by its name, up to its members.
     """
     passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, place))]
-    if uses_arena(program):
-        lent = f"(uint8_t *){place.format('workspace_pools')}{options.pool}"
-        passed.append(lent if options.pool else _workspace_name(prefix))
-    return passed
+    return passed + _pool_pointers(program, prefix, options, _lent_members(program, place))
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:
     return [
-        *wrap(f"int32_t {prefix}_run", run_parameters(prefix, options), " {"),
-        *run_checks(program, options),
+        *wrap(f"int32_t {prefix}_run", run_parameters(program, prefix) or ["void"], " {"),
+        *run_checks(program, prefix, options),
         *wrap(f"return {prefix}___tvm_main__", main_arguments(program, prefix, options), ";", 1),
         "}",
         "",

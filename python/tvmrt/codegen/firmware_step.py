@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import Program
 
-from . import firmware_main
+from . import firmware_main, firmware_pools
 from .aot_main import guarded_call
 from .firmware_header import header_name
 from .firmware_trace import Tracer
@@ -29,7 +29,8 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *tracer.includes(),
         "",
         *arguments.places(),
-        *firmware_main.workspace_declaration(program, prefix, options),
+        *firmware_pools.declarations(program, prefix, options),
+        *firmware_pools.loaded_declarations(program, prefix, options),
         *firmware_main.misplaced_function(program),
         *_begin(program, prefix, options, tracer),
         *_operator_at(program, prefix, sources, options, arguments, tracer),
@@ -41,9 +42,9 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
 def declarations(program: Program, prefix: str, options) -> list[str]:
     """Lines of the header: the state of a run in slices, and its two functions."""
     state, upper = _state(prefix), prefix.upper()
-    structs = firmware_main.run_parameters(prefix, options)
+    structs = firmware_main.run_parameters(program, prefix)
     members = [f"  {struct.replace('*', '')};" for struct in structs]
-    parameters = _begin_parameters(prefix, options)
+    parameters = _begin_parameters(program, prefix)
     return [
         "/*! \\brief Operators of the network. */",
         f"#define {upper}_OPERATOR_COUNT {len(program.steps)}",
@@ -82,17 +83,17 @@ def _state(prefix: str) -> str:
     return f"struct {prefix.lower()}_step_state"
 
 
-def _begin_parameters(prefix: str, options) -> list[str]:
-    return [f"{_state(prefix)} *state", *firmware_main.run_parameters(prefix, options)]
+def _begin_parameters(program: Program, prefix: str) -> list[str]:
+    return [f"{_state(prefix)} *state", *firmware_main.run_parameters(program, prefix)]
 
 
 def _begin(program: Program, prefix: str, options, tracer: Tracer) -> list[str]:
-    given = firmware_main.structs_read(program, options)
+    given = firmware_main.structs_read(program)
     return [
-        *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(prefix, options), " {"),
+        *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(program, prefix), " {"),
         "  if (state == NULL) return kTvmErrorFunctionCallInvalidArg;",
         "  state->next = -1;",
-        *firmware_main.run_checks(program, options),
+        *firmware_main.run_checks(program, prefix, options),
         *(f"  state->{name} = *{name};" for name in given),
         *tracer.begin(firmware_main.main_arguments(program, prefix, options)),
         "  state->next = 0;",

@@ -2,7 +2,8 @@
 
 The arena is one storage of bytes that every operator gets whole, so a graph executor uses
 exactly the planned memory; inputs and outputs are storages of their own. The attribute ``view``
-says where in the arena a node's result lies; debuggers read it.
+says where in the arena a node's result lies; debuggers read it. Where there are several memory
+pools, an operator gets those that it touches; a graph has one.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from .aot_main import guard_text
 from .writer import Function
 
 
-def node_buffers(program: Program, function: Function, options) -> tuple[list[str | Buffer], list]:
-    """What an entry takes as tensors: (inputs, outputs); "arena" stands for the whole arena."""
+def node_buffers(program: Program, function: Function, options) -> tuple[list[int | Buffer], list]:
+    """What an entry takes as tensors: (inputs, outputs); a number stands for a whole pool."""
     step = function.step
-    inputs: list[str | Buffer] = []
-    outputs: list[str | Buffer] = []
+    inputs: list[int | Buffer] = []
+    outputs: list[int | Buffer] = []
     parameters = list(function.parameters)
     for parameter in parameters:
         buffer = parameter.buffer
         if buffer.kind == ARENA:
             target: list = inputs if parameter.const else outputs
-            item: str | Buffer = "arena"
+            item: int | Buffer = buffer.pool
         elif buffer.kind == CONSTANT:
             if options.params != "file":
                 continue
@@ -35,7 +36,8 @@ def node_buffers(program: Program, function: Function, options) -> tuple[list[st
         if item not in target:
             target.append(item)
     if step.guard is not None:
-        item = "arena" if step.guard[0].buffer.kind == ARENA else step.guard[0].buffer
+        buffer = step.guard[0].buffer
+        item = buffer.pool if buffer.kind == ARENA else buffer
         if item not in inputs:
             inputs.append(item)
     return inputs, outputs
@@ -78,8 +80,8 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     for i, item in [*reversed(list(enumerate([*inputs, *outputs])))]:
         # outputs come first, so that memory that is read and written keeps its non-const name
         writable = i >= len(inputs)
-        if item == "arena":
-            name, ctype = "workspace", "uint8_t"
+        if isinstance(item, int):
+            name, ctype = arguments.pools[item], "uint8_t"
             writable = True
         elif item.kind == CONSTANT:
             name, ctype = arguments.weight(item), item.dtype.c
@@ -167,7 +169,7 @@ class _Graph:
         step = function.step
         name = step.name
         for item in outputs:
-            if item != "arena":
+            if isinstance(item, Buffer):
                 name = item.name
         attrs = {
             "func_name": entry_symbol(function),
@@ -182,8 +184,8 @@ class _Graph:
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
         self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
         for i, item in enumerate(outputs):
-            if item == "arena":
-                entry = ([self.program.arena_bytes], "uint8", self._storage("arena"))
+            if isinstance(item, int):
+                entry = ([self.program.arena_bytes], "uint8", self._storage(item))
             else:
                 entry = (list(shapes[item].shape), str(item.dtype), self._storage(item))
             self.latest[item] = [index, i, 0]

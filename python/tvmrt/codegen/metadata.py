@@ -7,20 +7,14 @@ from collections.abc import Sequence
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Buffer, Program
 
+from . import firmware_pools
 from .naming import sanitize
 
 
-def print_metadata(
-    program: Program,
-    prefix: str,
-    sources,
-    options,
-    pool_name: str = "workspace",
-    getter_prefix: str = "",
-) -> list[str]:
+def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
     """Lines of C: both descriptions and the packed functions that return them.
 
-    ``getter_prefix`` stands before those functions' names.
+    In firmware the network's prefix stands before those functions' names.
     """
     from .c_source import weight_inputs
 
@@ -30,15 +24,24 @@ def print_metadata(
         *((b.name, TensorType((b.size,), b.dtype)) for b in extra),
     ]
     outputs = list(zip(program.output_names, program.output_types))
-    pools = []
-    if program.arena_bytes:
-        pools = [(pool_name, (program.arena_bytes,), "2")]
+    pools = _pools(program, options)
+    getter_prefix = f"{prefix}_" if options.firmware else ""
     lines: list[str] = []
     if options.executor == "aot":
-        lines += _classic(inputs, outputs, pools, prefix, program)
+        lines += _classic(inputs, outputs, pools, prefix)
         lines += _getter(f"{getter_prefix}get_c_metadata", "metadata")
     lines += _model(inputs, outputs, prefix, program, sources, options)
     return [*lines, *_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
+
+
+def _pools(program: Program, options) -> list[tuple[str, int]]:
+    """Names and bytes of the pools that main takes, in its order."""
+    if not options.firmware:
+        return [("workspace", program.arena_bytes)] if program.arena_bytes else []
+    rows = [(pool.name, pool.used_bytes) for _, pool in firmware_pools.used(program)]
+    if [name for name, _ in rows] == [firmware_pools.WORKSPACE]:
+        rows = [("global_workspace", rows[0][1])]
+    return [(f"{name}_{i}_var", nbytes) for i, (name, nbytes) in enumerate(rows)]
 
 
 def _string(text: str) -> str:
@@ -71,7 +74,7 @@ def _shape_name(prefix: str, i: int, type: TensorType) -> str:
     return f"{prefix}{i}_shape" if type.rank else "NULL"
 
 
-def _classic(inputs, outputs, pools, prefix: str, program: Program) -> list[str]:
+def _classic(inputs, outputs, pools, prefix: str) -> list[str]:
     lines = [*_shapes("input", inputs), *_shapes("output", outputs)]
     lines += _infos("inputs", "input", [(sanitize(n), t) for n, t in inputs])
     lines += _infos("outputs", "output", [(f"output{i}", t) for i, (_, t) in enumerate(outputs)])
@@ -79,9 +82,12 @@ def _classic(inputs, outputs, pools, prefix: str, program: Program) -> list[str]
     if pools:
         pool_ref = "pools"
         lines += [
-            f"static const int64_t pool0_shape[] = {{{program.arena_bytes}}};",
+            *(f"static const int64_t pool{i}_shape[] = {{{n}}};" for i, (_, n) in enumerate(pools)),
             "static const struct TVMTensorInfo pools[] = {",
-            f'  {{"{pools[0][0]}", pool0_shape, 1, {{1, 8, 1}}}},',
+            *(
+                f'  {{"{name}", pool{i}_shape, 1, {{1, 8, 1}}}},'
+                for i, (name, _) in enumerate(pools)
+            ),
             "};",
         ]
     first_in = "inputs" if inputs else "NULL"
@@ -164,9 +170,7 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
         touched = _unique([a.buffer for a in [*function.step.reads, *function.step.writes]])
         size = sum(b.nbytes for b in touched)
         weights = sum(
-            b.nbytes
-            for b in _unique([p.buffer for p in function.parameters])
-            if b.kind == "constant"
+            b.nbytes for b in _unique([p.buffer for p in function.parameters]) if b.data is not None
         )
         lines.append(f'  {{"{function.symbol}", NULL, 0, 0, {scratch}, {size}, {weights}}},')
     lines += [

@@ -177,7 +177,7 @@ class CompiledLibrary:
             )
         begin = time.perf_counter()
         with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-            sources = self._write_sources(Path(folder))
+            sources = self.write_sources(Path(folder))
             more = self.sources.flags, self.sources.link_flags
             build_library(sources, aside.resolve(), self.target, self._cc, *more)
         self._seconds["compile"] = time.perf_counter() - begin
@@ -188,7 +188,7 @@ class CompiledLibrary:
     def export_sources(self, path: str | os.PathLike) -> None:
         """Write the C files into a folder, made if it is not there; its other files stay."""
         with filling(path) as folder:
-            self._write_sources(folder)
+            self.write_sources(folder)
 
     def export_model_library_format(self, path: str | os.PathLike) -> None:
         """Write the archive of the Model Library Format."""
@@ -204,8 +204,8 @@ class CompiledLibrary:
             return blob.graph_library(self._json, self.module_name, imports)
         return blob.aot_library(self.module_name, imports)
 
-    def _write_sources(self, folder: Path) -> list[Path]:
-        """All sources of the library; the paths are those to compile."""
+    def write_sources(self, folder: Path) -> list[Path]:
+        """Write all sources of the library into a folder; the paths are those to compile."""
         written = []
         for name, text in self.sources.files.items():
             (folder / name).write_text(text)

@@ -179,14 +179,15 @@ class Step:
         return [*self.reads, *self.writes, *guard]
 
 
-@dataclass
+@dataclass(eq=False)
 class MemoryPool:
     """One memory of the machine, and what the planner took of it; sizes in bytes.
 
     ``capacity`` None stands for as much as is needed. The caller lends it (``lent``), or the
     artefact has it: in the linker's section ``section``, or where zeroed memory goes. Its first
-    ``reserved_bytes`` belong to others, ``used_bytes`` includes them. No plan that assigns the
-    same buffers to it needs less than ``lower_bound_bytes`` beyond those.
+    ``reserved_bytes`` belong to other networks, and to weights that outlive a run: ``kept_bytes``
+    are this network's. ``used_bytes`` includes them, and is 0 where nothing of this network is in
+    it. No plan that assigns the same buffers to it needs less than ``lower_bound_bytes`` for them.
     """
 
     name: str
@@ -194,6 +195,7 @@ class MemoryPool:
     section: str | None = None
     lent: bool = False
     reserved_bytes: int = 0
+    kept_bytes: int = 0
     used_bytes: int = 0
     lower_bound_bytes: int = 0
 

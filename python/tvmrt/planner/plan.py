@@ -62,12 +62,13 @@ def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) 
 
 
 def _measure(program: Program, intervals, places) -> None:
+    program.arena_bytes = 0
     for number, pool in enumerate(program.pools):
         inside = [(i, offset) for i, (p, offset) in zip(intervals, places) if p == number]
         top = max((offset + i.size for i, offset in inside), default=0)
-        pool.used_bytes = pool.reserved_bytes + top
+        pool.used_bytes = pool.reserved_bytes + top if top or pool.kept_bytes else 0
         pool.lower_bound_bytes = liveness_bound([i for i, _ in inside])
-    program.arena_bytes = sum(p.used_bytes for p in program.pools)
+        program.arena_bytes += top + pool.kept_bytes
 
 
 def _check_room(program: Program, intervals: Sequence[Interval]) -> None:

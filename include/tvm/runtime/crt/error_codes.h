@@ -38,7 +38,8 @@ typedef enum {
   kTvmErrorCategoryExecutor = 7,
   kTvmErrorCategoryFunctionCall = 8,
   kTvmErrorCategoryTimeEvaluator = 9,
-  kTvmErrorCategoryGraph = 16 /*!< Of this library alone. */
+  kTvmErrorCategoryGraph = 16,  /*!< Of this library alone. */
+  kTvmErrorCategoryNetwork = 17 /*!< Of this library alone. */
 } tvm_crt_error_category_t;
 
 /*! \brief Every code: X(name after kTvmError, category after kTvmErrorCategory, number). */
@@ -80,7 +81,11 @@ typedef enum {
   X(GraphParamsDamaged, Graph, 4)                  \
   X(GraphTensorMismatch, Graph, 5)                 \
   X(GraphTensorMisaligned, Graph, 6)               \
-  X(GraphInputNotSet, Graph, 7)
+  X(GraphInputNotSet, Graph, 7)                    \
+  X(NetworkPoolMisplaced, Network, 0)              \
+  X(NetworkPoolTooSmall, Network, 1)               \
+  X(NetworkTensorMismatch, Network, 2)             \
+  X(NetworkWeightsNotLoaded, Network, 3)
 
 #define TVMRT_CRT_ERROR_ENUMERATOR(name, category, number) \
   kTvmError##name = DEFINE_TVM_CRT_ERROR(kTvmErrorCategory##category, number),

@@ -1,0 +1,87 @@
+"""Sizes of a firmware network as macros, and claims about them that the C compiler checks."""
+
+from __future__ import annotations
+
+from tvmrt.ir.program import Buffer, Program
+
+from . import firmware_pools
+
+
+def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]:
+    """Lines of the network's header: the sizes, and that the pools can hold what they must."""
+    upper = prefix.upper()
+    io = sum(t.nbytes for t in [*program.input_types, *program.output_types])
+    lent = firmware_pools.lent(program)
+    lines = [
+        "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
+        f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
+        "/*! \\brief Weights, in bytes; they are read where they lie. */",
+        f"#define {upper}_CONSTANTS_SIZE {weights_bytes}",
+        "/*! \\brief Inputs and outputs, in bytes. */",
+        f"#define {upper}_IO_SIZE {io}",
+    ]
+    for pool in lent:
+        lines += [
+            f"/*! \\brief What the pool {pool.name} must hold, in bytes; aligned to"
+            f" {firmware_pools.ALIGN_BYTES} bytes. */",
+            f"#define {firmware_pools.pool_macro(prefix, pool)} {pool.used_bytes}",
+        ]
+    lines += ["", *_ASSERT]
+    for pool in program.pools:
+        lines += _capacity(prefix, pool)
+    return lines
+
+
+_ASSERT = [
+    "/*! \\brief A claim that the compiler checks; where it is false, the error has its name. */",
+    "#ifndef TVMGEN_ASSERT",
+    "#if defined(__cplusplus) && __cplusplus >= 201103L",
+    "#define TVMGEN_ASSERT(claim, name) static_assert(claim, #name)",
+    "#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L",
+    "#define TVMGEN_ASSERT(claim, name) _Static_assert(claim, #name)",
+    "#else",
+    "#define TVMGEN_ASSERT(claim, name) typedef char tvmgen_claim_##name[(claim) ? 1 : -1]",
+    "#endif",
+    "#endif",
+    "",
+]
+
+
+def _capacity(prefix: str, pool) -> list[str]:
+    if pool.capacity is None:
+        return []
+    tag, macro = prefix.lower(), f"{prefix.upper()}_{pool.name.upper()}_CAPACITY"
+    return [
+        f"/*! \\brief Bytes of the memory {pool.name}; a program may define what it really has. */",
+        f"#ifndef {macro}",
+        f"#define {macro} {pool.capacity}",
+        "#endif",
+        f"TVMGEN_ASSERT({pool.used_bytes} <= {macro}, {tag}_fits_{pool.name});",
+    ]
+
+
+def entry_lines(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """Lines of the entry file: every place is inside its pool, and sizes are as the header says."""
+    tag, upper = prefix.lower(), prefix.upper()
+    lines = [
+        f"TVMGEN_ASSERT({place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes},"
+        f" {tag}_{place});"
+        for place, buffer in arguments.named_places()
+    ]
+    if not options.image:
+        lines += [
+            f"TVMGEN_ASSERT(sizeof({firmware_pools.symbol(pool, prefix, options)}) =="
+            f" {pool.used_bytes}, {tag}_size_of_{pool.name});"
+            for _, pool in firmware_pools.used(program)
+            if not pool.lent
+        ]
+    sizes = [f"sizeof({_symbol(sources, b)})" for b in sources.weight_buffers]
+    if sizes:
+        parts = " +\n                  ".join(sizes)
+        lines.append(f"TVMGEN_ASSERT({parts} ==\n                  {upper}_CONSTANTS_SIZE,"
+                     f" {tag}_weights);")  # fmt: skip
+    return ["/* Sizes that the compiler checks. */", *lines, ""] if lines else []
+
+
+def _symbol(sources, buffer: Buffer) -> str:
+    return sources.symbol_of(buffer)

@@ -1,0 +1,104 @@
+"""Memory pools and placements as a user asks for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program
+
+from . import firmware_pools
+from .c_source import Options, print_functions
+from .naming import member
+from .target import Target
+
+FLASH = "flash"
+
+
+def make_pools(asked: Mapping[str, int | tuple[int, str]], runtime: str) -> list[MemoryPool]:
+    """The pools of options ``name: bytes`` (lent by the caller) and ``name: (bytes, section)``
+    (the image's own), in their order. Raises ValueError for what cannot be."""
+    if not asked:
+        return [MemoryPool(firmware_pools.WORKSPACE)]
+    names = ", ".join(asked)
+    if runtime != "crt":
+        raise ValueError(f"memory pools ({names}) are for networks without an operating system; "
+                         "they need runtime crt")  # fmt: skip
+    if len({name.lower() for name in asked}) < len(asked):
+        raise ValueError(f"memory pools ({names}) differ in case alone; rename one")
+    return [_make_pool(name, value) for name, value in asked.items()]
+
+
+def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or member(name) != name or name == FLASH:
+        raise ValueError(
+            f"pool name {name!r} is no C identifier, or stands for more; choose another"
+        )
+    nbytes, section = value if isinstance(value, tuple) else (value, None)
+    if nbytes < 0:
+        raise ValueError(f"pool {name} of {nbytes} bytes cannot be; give a size from 0")
+    if section is not None and not re.fullmatch(r"[A-Za-z0-9_.$-]+", section):
+        raise ValueError(f"pool {name}: {section!r} is no name of a section; choose another")
+    return MemoryPool(name, nbytes, section, lent=section is None)
+
+
+def move_io_into_pools(program: Program) -> None:
+    """Let the planner place inputs and outputs, too."""
+    for buffer in [*program.inputs, *program.outputs]:
+        buffer.kind = ARENA
+
+
+def align_bytes(options: Options) -> int:
+    """At what multiples buffers lie in pools."""
+    return firmware_pools.ALIGN_BYTES if options.firmware else ALIGN_BYTES
+
+
+class Placement:
+    """Patterns of names of tensors and weights, each with a pool or ``flash``; the first that
+    matches counts. Raises ValueError for a pool that there is not."""
+
+    def __init__(self, patterns: Mapping[str, str], pools: Iterable[MemoryPool]) -> None:
+        self.patterns = dict(patterns)
+        self._matched: set[str] = set()
+        self._names: set[str] = set()
+        known = [*(pool.name for pool in pools), FLASH]
+        for pattern, pool in self.patterns.items():
+            if pool not in known:
+                raise ValueError(f"place {pattern}={pool}: there is no such pool; known are "
+                                 f"{', '.join(known)}")  # fmt: skip
+
+    def pool_of(self, name: str) -> str | None:
+        """Where a tensor of that name shall lie; None where nothing says so."""
+        self._names.add(name)
+        for pattern, pool in self.patterns.items():
+            if fnmatchcase(name, pattern):
+                self._matched.add(pattern)
+                return pool
+        return None
+
+    def of_tensors(self, program: Program) -> dict[Buffer, str]:
+        """The pools of the program's intermediate tensors."""
+        found = {b: self.pool_of(b.name) for b in program.arena_buffers()}
+        return {buffer: pool for buffer, pool in found.items() if pool not in (None, FLASH)}
+
+    def of_weights(
+        self, program: Program, target: Target, options: Options
+    ) -> dict[str, tuple[str, int]]:
+        """Names of the weights that are copied to pools, with the pool and their bytes.
+
+        Names and sizes are those of the generated code, so that is printed once for nothing else.
+        """
+        if not self.patterns:
+            return {}
+        buffers = print_functions(program, target, options).weight_buffers
+        found = {b.name: (self.pool_of(b.name), b.nbytes) for b in buffers}
+        return {name: row for name, row in found.items() if row[0] not in (None, FLASH)}
+
+    def check_used(self) -> None:
+        """Raises ValueError for a pattern that matched nothing."""
+        for pattern in self.patterns:
+            if pattern not in self._matched:
+                names = ", ".join(sorted(self._names)[:20])
+                raise ValueError(f"place {pattern}: no tensor or weights have such a name; there "
+                                 f"are {names}")  # fmt: skip
