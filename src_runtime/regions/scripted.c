@@ -4,6 +4,9 @@
  *   device.<name>.pre_run(symbol, JSON of the region, constants, options)
  *   device.<name>.post_run(symbol)
  *
+ * A function that pre_run returns runs that region from then on, in place of device.<name>.run: two
+ * libraries may have regions of one symbol.
+ *
  * Tensors are views, valid during the call. The JSON is an element of "regions" (region_set.h).
  */
 #include <stdlib.h>
@@ -58,18 +61,30 @@ static int make_graph(tvmrt_device* device, tvmrt_region* region) {
   return g->run != NULL ? 0 : tvmrt__fail("ValueError: device.%s.run was removed.", device->name);
 }
 
+static void keep_run(scripted_graph* g, TVMValue ret, int code) {
+  if (code == kTVMPackedFuncHandle) {
+    tvmrt__release(&g->run->base);
+    g->run = ret.v_handle;
+  } else {
+    tvmrt__release(tvmrt__value_object(&ret, code));
+  }
+}
+
 static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options) {
   const tvmrt_loaded_region* loaded = region->runtime;
   TVMByteArray constants = {loaded->constants, loaded->constants_size};
   tvmrt_buf json = {NULL, 0, 0};
   TVMValue args[4];
   int codes[4] = {kTVMStr, kTVMStr, kTVMBytes, kTVMStr};
+  TVMValue ret;
+  int code;
   int rc = tvmrt__buf_append(&json, loaded->text, loaded->text_size);
   args[0].v_str = region->symbol;
   args[1].v_str = json.data;
   args[2].v_handle = &constants;
   args[3].v_str = options;
-  if (rc == 0) rc = call(f, args, codes, 4);
+  if (rc == 0) rc = TVMFuncCall(f, args, codes, 4, &ret, &code);
+  if (rc == 0) keep_run(region->device_graph, ret, code);
   tvmrt__buf_free(&json);
   return rc;
 }

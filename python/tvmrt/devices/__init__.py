@@ -3,16 +3,25 @@
 from tvmrt.ir import CSource, ModuleBlob, Region
 
 from .base import Context, Device
+from .c_record import load_device_plugin as load_plugin
+from .expr_visitor import ExprVisitor
+from .python_device import PythonDevice, RegionNode
+from .region_json import region_blob
 from .registry import get, names, register, resolve, unregister
 
 __all__ = [
     "CSource",
     "Context",
     "Device",
+    "ExprVisitor",
     "ModuleBlob",
+    "PythonDevice",
     "Region",
+    "RegionNode",
     "get",
+    "load_plugin",
     "names",
+    "region_blob",
     "register",
     "resolve",
     "unregister",

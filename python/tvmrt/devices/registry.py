@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from .base import Device
+from .python_device import PythonDevice
 
 ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
 # after.
-_OTHER = frozenset({"base", "c_record", "expr_visitor", "registry", "region_json"})
+_OTHER = frozenset({"base", "c_record", "expr_visitor", "python_device", "registry", "region_json"})
 
 _DEVICES: dict[str, Device] = {}
 
@@ -36,6 +37,8 @@ def register(device: type[Device] | Device) -> Any:
         raise ValueError(f"device name {name!r} is not a letter, then letters, digits and '_'")
     if name in _DEVICES:
         raise ValueError(f"device {name} is registered already; unregister it first")
+    if isinstance(instance, PythonDevice):
+        instance.enter_runtime()
     _DEVICES[name] = instance
     return device
 

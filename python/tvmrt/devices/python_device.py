@@ -1,0 +1,100 @@
+"""Devices whose run-time half is Python, too: a method that computes one operator with numpy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from tvmrt.ir import DTYPES
+
+from .base import Context, Device
+
+
+@dataclass(frozen=True)
+class RegionNode:
+    """One operator of a loaded region: as in the compiler, but for types, which are lost."""
+
+    op: str
+    name: str
+    attrs: dict[str, Any]
+
+
+class PythonDevice(Device):
+    """Subclass, fill ``supports`` and ``compute``; registering enters both halves.
+
+    A program that loads a library with such regions imports the module of the device before.
+    """
+
+    def refuses(self, context: Context) -> str | None:
+        """Python runs it."""
+        if context.runtime == "crt":
+            return f"{self.name} runs in Python, which a board has not"
+        return None
+
+    def compute(self, node: RegionNode, inputs: Sequence[np.ndarray | None]) -> Any:
+        """The result of one operator, or a list of several; ``inputs`` must not be written to.
+
+        Called from any thread, with Python's lock held.
+        """
+        raise NotImplementedError(f"device {self.name} has no compute")
+
+    def enter_runtime(self) -> None:
+        """Register the run-time half, ``device.<name>.run`` and ``pre_run``, in this process."""
+        from tvmrt.runtime import register_func
+
+        def pre_run(symbol: str, text: str, constants: Any, options: str) -> Callable[..., None]:
+            return _LoadedRegion(self, json.loads(str(text)), bytes(constants)).run
+
+        def run(*_: Any) -> None:
+            raise RuntimeError(f"device {self.name}: a region was not prepared")
+
+        register_func(f"device.{self.name}.pre_run", pre_run, override=True)
+        register_func(f"device.{self.name}.run", run, override=True)
+
+
+class _LoadedRegion:
+    """A region in the form of region_json, with its constants as arrays."""
+
+    def __init__(self, device: PythonDevice, region: dict[str, Any], constants: bytes) -> None:
+        self._device = device
+        self._region = region
+        self._nodes = [RegionNode(n["op"], n["name"], n["attrs"]) for n in region["nodes"]]
+        self._constants = {
+            i: np.frombuffer(
+                constants, _numpy(t["dtype"]), int(np.prod(t["shape"], dtype=np.int64)), t["offset"]
+            ).reshape(t["shape"])
+            for i, t in enumerate(region["tensors"])
+            if "offset" in t
+        }
+
+    def run(self, symbol: str, *tensors: Any) -> None:
+        """The region's function: its inputs, then its outputs, as tensors."""
+        region, values = self._region, dict(self._constants)
+        count = len(region["inputs"])
+        for number, tensor in zip(region["inputs"], tensors):
+            values[number] = tensor.numpy()
+        for node, row in zip(self._nodes, region["nodes"]):
+            operands = [None if i < 0 else values[i] for i in row["inputs"]]
+            found = self._device.compute(node, operands)
+            results = found if isinstance(found, (list, tuple)) else [found]
+            for number, array in zip(row["outputs"], results):
+                values[number] = self._checked(array, number, node)
+        for number, tensor in zip(region["outputs"], tensors[count:]):
+            tensor.copyfrom(values[number])
+
+    def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
+        wanted = self._region["tensors"][number]
+        if list(np.shape(array)) != wanted["shape"]:
+            raise ValueError(
+                f"device {self._device.name}: compute of {node.name} ({node.op}) gave shape "
+                f"{list(np.shape(array))}, not {wanted['shape']}"
+            )
+        return np.ascontiguousarray(array, _numpy(wanted["dtype"])).reshape(wanted["shape"])
+
+
+def _numpy(name: str) -> np.dtype:
+    return DTYPES[name].numpy
