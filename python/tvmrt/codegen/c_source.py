@@ -9,7 +9,7 @@ from tvmrt import __version__
 from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
 
-from .custom_files import add_custom_files
+from .custom_files import add_custom_files, split_functions
 from .device_files import add_device_files
 from .metadata import print_metadata
 from .naming import Namer, identifier
@@ -81,6 +81,8 @@ class Sources:
     prefix: str = ""
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
+    # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
+    objects: dict[str, bytes] = field(default_factory=dict)
     # of regions on other devices: modules to import, flags by file, flags for the linker
     modules: list[ModuleBlob] = field(default_factory=list)
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -121,8 +123,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         _share_weights(sources, options.shared_weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
-    for i, first in enumerate(range(0, len(sources.functions), OPERATORS_PER_FILE)):
-        chunk = sources.functions[first : first + OPERATORS_PER_FILE]
+    for i, chunk in enumerate(split_functions(sources.functions, OPERATORS_PER_FILE)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
     if options.firmware:
         _firmware_files(program, prefix, sources, options, target, head)

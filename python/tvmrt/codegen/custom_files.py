@@ -1,17 +1,19 @@
 """Files of C that custom operators bring: each body in a header of its own, as its author wrote it.
 
-A message of the C compiler thus names the operator and the line of the author's text.
+A message of the C compiler thus names the operator and the line of the author's text. The functions
+that call one body are in a file of their own: what two authors call by the same name stays apart.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from tvmrt.ir.program import Program
 
 from .naming import identifier
-from .writer import comment_text
+from .writer import Function, comment_text
 
 
 def header_name(operator: Any) -> str:
@@ -50,6 +52,19 @@ def header_text(operator: Any) -> str:
 def _first_line(source: str) -> int:
     """The line, from 1, at which a text begins to say something."""
     return len(source) - len(source.lstrip("\n")) + 1
+
+
+def split_functions(functions: Sequence[Function], count: int) -> list[list[Function]]:
+    """Functions by file: at most ``count`` in each, those of one custom operator by themselves."""
+    own: dict[str, list[Function]] = {}
+    others = []
+    for function in functions:
+        root = function.step.group.root
+        if root.op == "custom":
+            own.setdefault(header_name(root.attrs["operator"]), []).append(function)
+        else:
+            others.append(function)
+    return [*(others[i : i + count] for i in range(0, len(others), count)), *own.values()]
 
 
 def add_custom_files(program: Program, files: dict[str, str]) -> None:

@@ -149,18 +149,23 @@ def _choose(
 
 
 def _descend(trial: _Trial, free: Sequence[Node], options) -> dict[Node, Names]:
-    """One node after the other gets the layout that is best for it, until none changes."""
-    chosen = {node: options[node][0] for node in free}
+    """From the best start, one node after the other gets the layout that is best for it, until none
+    changes. A start prefers one layout everywhere: no single step leads from one to another."""
+    names = dict.fromkeys(name for node in free for row in options[node] for name in row)
+    starts = [
+        {node: max(options[node], key=lambda row: row.count(name)) for node in free}
+        for name in names
+    ]
+    chosen = min(starts, key=trial.cost)
     best = trial.cost(chosen)
     changed = True
     while changed:
         changed = False
         for node in free:
-            for names in options[node]:
-                row = {**chosen, node: names}
-                cost = trial.cost(row)
+            for row in options[node]:
+                cost = trial.cost({**chosen, node: row})
                 if cost < best:
-                    chosen, best, changed = row, cost, True
+                    chosen, best, changed = {**chosen, node: row}, cost, True
     return chosen
 
 

@@ -1,0 +1,240 @@
+"""Layouts of custom and composed operators: chosen so that few tensors are laid out anew."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from custom_case import example, run
+
+import tvmrt
+from tvmrt.codegen.builder import build_program
+from tvmrt.codegen.target import get_target
+from tvmrt.custom import C, GraphBuilder, Kernel, Tensor, composed
+from tvmrt.ir.custom import copy_graph
+from tvmrt.ir.layout import parse_layout
+from tvmrt.transform import layouts as inference
+from tvmrt.transform.blocked_layouts import write_blocks
+
+# One channel after the other, one pixel after the other, blocks of four channels: each element is
+# multiplied by the number of its channel, so that every mistake about the layout shows.
+BODY = r"""
+#define BODY(name, channel)                                                                     \
+  static int32_t name(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {   \
+    const int64_t pixels = s->dim[2] * s->dim[3], channels = s->dim[1];                         \
+    (void)t, (void)pixels, (void)channels;                                                      \
+    for (int64_t i = 0; i < s->size; ++i) y[i] = x[i] * (float)(1 + (channel));                 \
+    return 0;                                                                                   \
+  }
+BODY(nchw, i / pixels % channels)
+BODY(nhwc, i % channels)
+BODY(nchw4c, i / (4 * pixels) % (channels / 4) * 4 + i % 4)
+"""
+FUNCTIONS = {("float32", name): name.lower() for name in ("NCHW", "NHWC", "NCHW4c")}
+SHAPE = (2, 8, 3, 5)
+CHANNELS = np.arange(1, 9, dtype=np.float32)[:, None, None]
+
+
+def channel_scale(*layouts: str, result: tuple[str, ...] | None = None) -> Kernel:
+    """Multiplies by the number of the channel, in the layouts given."""
+    return Kernel(
+        f"Scale_{'_'.join(layouts)}_{'_'.join(result or ())}",
+        "d",
+        inputs=[Tensor("x", "float32", layouts)],
+        outputs=[Tensor("y", "float32", result or layouts)],
+        reference=lambda x: x * CHANNELS,
+        c=C(BODY, FUNCTIONS),
+    )
+
+
+def data(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(SHAPE).astype(np.float32)
+
+
+def copies(library) -> int:
+    """Steps of a program that lay a tensor out anew."""
+    steps = library.program.steps if hasattr(library, "program") else library.steps
+    return sum(s.group.root.op == "identity" for s in steps)
+
+
+WEIGHTS = np.random.default_rng(1).standard_normal((8, 8, 1, 1)).astype(np.float32)
+
+
+@pytest.mark.parametrize("layouts", [("NCHW", "NHWC"), ("NHWC", "NCHW"), ("NHWC",)])
+def test_operator_between_convolutions_works_in_their_layout(tmp_path, layouts):
+    def network(operator):
+        g = GraphBuilder()
+        v = g.Conv(g.input("x", SHAPE), WEIGHTS)
+        v = g.Relu(g.add(operator, g.Relu(v))) if operator else g.Mul(v, CHANNELS)
+        g.output("y", g.Conv(v, WEIGHTS))
+        return tvmrt.compile(g)
+
+    library = network(channel_scale(*layouts))
+    plain = network(None)
+    assert copies(library) == copies(plain)
+    x = data()
+    (found,) = run(library, {"x": x}, tmp_path)
+    inner = np.maximum(np.einsum("nchw,mc->nmhw", x, WEIGHTS[:, :, 0, 0]), 0) * CHANNELS
+    wanted = np.einsum("nchw,mc->nmhw", inner, WEIGHTS[:, :, 0, 0])
+    np.testing.assert_allclose(found, wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("name", ["NCHW", "NHWC", "NCHW4c"])
+def test_each_layout_gives_the_same(tmp_path, name):
+    g = GraphBuilder()
+    g.output("y", g.add(channel_scale(name), g.input("x", SHAPE)))
+    x = data()
+    (y,) = run(tvmrt.compile(g), {"x": x}, tmp_path)
+    np.testing.assert_array_equal(y, x * CHANNELS)
+
+
+def test_element_wise_operator_takes_the_layout_of_its_neighbours():
+    g = GraphBuilder()
+    v = g.Conv(g.input("x", SHAPE), WEIGHTS)
+    g.output("y", g.Conv(g.add(example("hard_swish").hard_swish, v), WEIGHTS))
+    library = tvmrt.compile(g)
+    (step,) = (s for s in library.program.steps if s.group.root.op == "custom")
+    assert step.group.root.attrs["layouts"] == ("NHWC", "NHWC")
+
+
+def test_blocks_stay_between_operators_that_have_them(tmp_path):
+    """Into blocks once, for four operators with pointwise nodes between; out of them, the sum writes
+    in the order that the last operator reads."""
+    blocked = channel_scale("NCHW4c")
+    g = GraphBuilder()
+    v = g.Sigmoid(g.add(blocked, g.input("x", SHAPE)))
+    left, right = g.add(blocked, g.Mul(v, 0.5)), g.add(blocked, v)
+    g.output("y", g.add(example("hard_swish").hard_swish, g.Add(left, right)))
+    library = tvmrt.compile(g)
+    assert copies(library) == 1
+    x = data()
+    (y,) = run(library, {"x": x}, tmp_path)
+    v = 1 / (1 + np.exp(-x * CHANNELS))
+    v = 1.5 * v * CHANNELS
+    np.testing.assert_allclose(y, v * np.clip(v / 6 + 0.5, 0, 1), 1e-5, 1e-5)
+
+
+def test_inference_goes_through_composed_operators(tmp_path):
+    scale = channel_scale("NCHW", "NHWC")
+
+    @composed("Inner", domain="d")
+    def inner(g, x):
+        return g.Relu(g.add(scale, x))
+
+    @composed("Outer", domain="d")
+    def outer(g, x):
+        return g.add(inner, g.Conv(g.add(inner, x), WEIGHTS))
+
+    g = GraphBuilder()
+    v = g.add(outer, g.Conv(g.input("x", SHAPE), WEIGHTS))
+    g.output("y", g.Conv(v, WEIGHTS))
+    library = tvmrt.compile(g)
+    found = [
+        s.group.root.attrs["layouts"] for s in library.program.steps if s.group.root.op == "custom"
+    ]
+    assert found == [("NHWC", "NHWC")] * 2
+    assert copies(library) == 2  # the caller's tensors
+
+    def conv(v):
+        return np.einsum("nchw,mc->nmhw", v, WEIGHTS[:, :, 0, 0])
+
+    x = data()
+    wanted = conv(x)
+    for _ in range(2):
+        wanted = conv(np.maximum(wanted * CHANNELS, 0))
+    (y,) = run(library, {"x": x}, tmp_path)
+    np.testing.assert_allclose(y, wanted, 1e-3, 1e-2)
+
+
+OPERATORS = [
+    channel_scale("NCHW", "NHWC"),
+    channel_scale("NHWC"),
+    channel_scale("NCHW4c", "NCHW"),
+    channel_scale("NCHW4c"),
+    channel_scale("NHWC", "NCHW4c", result=("NCHW", "NCHW4c")),
+]
+
+
+def random_graph(seed: int):
+    """Operators of all kinds in random order, some values used twice."""
+    rng = np.random.default_rng(seed)
+    g = GraphBuilder()
+    values = [g.input("x", SHAPE)]
+    for _ in range(6):
+        v = values[rng.integers(max(0, len(values) - 2), len(values))]
+        kind = rng.integers(8)
+        if kind < len(OPERATORS):
+            values.append(g.add(OPERATORS[kind], v))
+        elif kind == 5:
+            values.append(g.Conv(v, WEIGHTS * 0.3))
+        elif kind == 6:
+            values.append(g.Tanh(v))
+        else:
+            values.append(g.Add(v, values[rng.integers(len(values))]))
+    g.output("y", g.Tanh(values[-1]))
+    return g
+
+
+def reference(graph, x: np.ndarray) -> np.ndarray:
+    """The graph's result by numpy, node by node."""
+    known = {graph.inputs[0]: x}
+    for node in graph.nodes:
+        a = [known[v] if v in known else v.data for v in node.inputs]
+        if node.op == "custom":
+            found = a[0] * CHANNELS
+        elif node.op == "conv":
+            found = np.einsum("nchw,mc->nmhw", a[0], a[1][:, :, 0, 0])
+        else:
+            found = {"tanh": np.tanh, "add": np.add}[node.op](*a)
+        known[node.output] = found
+    return known[graph.outputs[0]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_path, seed):
+    """Every combination of layouts is built; none has fewer copies than the one that is chosen."""
+    graph = random_graph(seed).graph()
+    target = get_target("native")
+    custom = [n for n in graph.nodes if n.op == "custom"]
+    options = [inference._alternatives(n, graph) for n in custom]
+    fewest = []
+    for row in product(*options):
+        trial = copy_graph(graph)
+        nodes = [n for n in trial.nodes if n.op == "custom"]
+        for node, names in zip(nodes, row):
+            node.attrs["layouts"] = names
+        write_blocks(trial)
+        fewest.append(copies(build_program(trial, target)))
+    library = tvmrt.compile(random_graph(seed))
+    assert copies(library) <= min(fewest)
+    if seed < 4:
+        x = data(seed)
+        (y,) = run(library, {"x": x}, tmp_path)
+        np.testing.assert_allclose(y, reference(graph, x), 1e-3, 1e-4)
+
+
+def test_many_operators_are_settled_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(inference, "MAX_TRIALS", 1)
+    g = GraphBuilder()
+    v = g.Conv(g.input("x", SHAPE), WEIGHTS)
+    for _ in range(4):
+        v = g.add(OPERATORS[0], v)
+    g.output("y", g.Conv(v, WEIGHTS))
+    assert copies(tvmrt.compile(g)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "block"),
+    [("NCHW", (0, 1, 2, 3), 1), ("NHWC", (0, 2, 3, 1), 1), ("NDHWC", (0, 2, 3, 4, 1), 1),
+     ("NCW8c", (0, 1, 2), 8)],
+)  # fmt: skip
+def test_layouts_are_read_by_name(name, order, block):
+    layout = parse_layout(name)
+    assert (layout.order, layout.block) == (order, block)
+
+
+@pytest.mark.parametrize("name", ["", "NCXW", "NHW", "NCHW0c", "NCCHW", "NCH", "nchw"])
+def test_what_is_no_layout_is_refused(name):
+    with pytest.raises(ValueError, match="is not known; spell the axes as in NCHW"):
+        parse_layout(name)
