@@ -1,7 +1,7 @@
 /* Backend library: a table of functions that grows inside a fixed buffer. */
-#include <string.h>
 #include <tvm/runtime/crt/func_registry.h>
 
+#include "bytes.h"
 #include "text.h"
 
 tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,

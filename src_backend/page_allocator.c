@@ -2,9 +2,10 @@
  *
  * The block holds the manager, one number a page, and the pages. The number of a taken block's first
  * page is its length in pages; those of its other pages and of free pages are 0. */
-#include <string.h>
 #include <tvm/runtime/crt/page_allocator.h>
 #include <tvm/runtime/crt/stack_allocator.h>
+
+#include "bytes.h"
 
 typedef struct page_manager {
   MemoryManagerInterface interface; /* first: programs hold its address */

@@ -1,6 +1,7 @@
 /* Backend library: the allocator that works last in, first out in a block of memory. */
-#include <string.h>
 #include <tvm/runtime/crt/stack_allocator.h>
+
+#include "bytes.h"
 
 #ifdef TVM_CRT_STACK_ALLOCATOR_ENABLE_LIFO_CHECK
 #define CHECK_ORDER 1

@@ -1,7 +1,8 @@
 /* Firmware runtime: the one device, its memory and its one stream, on which all is done at once. */
-#include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/platform.h>
+
+#include "../../src_backend/bytes.h"
 
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {

@@ -15,7 +15,7 @@ enum { EXTERNAL = 0x8000, MOST_ITEMS = 0x7fff };
 /* Where the parts of a JSON text are, and how many things they describe. */
 typedef struct graph_plan {
   tvmrt_json_tally sections[NUM_SECTIONS];
-  const char* end;
+  tvmrt_json json; /* all of it */
   uint32_t nodes, inputs, heads, entries, extents, edges;
 } graph_plan;
 

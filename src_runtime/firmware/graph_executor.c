@@ -1,7 +1,7 @@
 /* Firmware runtime: the graph executor: memory of its tensors, inputs, outputs, runs. */
-#include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
+#include "../../src_backend/bytes.h"
 #include "../../src_backend/text.h"
 #include "dtype.h"
 #include "graph.h"

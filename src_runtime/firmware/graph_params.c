@@ -1,7 +1,7 @@
 /* Firmware runtime: parameters from a params blob: used where they lie, or copied if their address
  * does not suit them. */
-#include <string.h>
 
+#include "../../src_backend/bytes.h"
 #include "dtype.h"
 #include "graph.h"
 

@@ -1,5 +1,4 @@
 /* Firmware runtime: what a graph JSON holds and where, before any memory is needed. */
-#include "../../src_backend/text.h"
 #include "graph.h"
 
 static const char* const section_names[] = {"nodes",  "arg_nodes",  "heads", "node_row_ptr",
@@ -8,9 +7,7 @@ static const char* const section_names[] = {"nodes",  "arg_nodes",  "heads", "no
 /* NUM_SECTIONS for a key that tells the executor nothing. */
 static uint32_t section_of(const char* key) {
   uint32_t i;
-  for (i = 0; i < NUM_SECTIONS; ++i) {
-    const char* name = section_names[i];
-    if (tvmrt__json_same(key, name, tvmrt__text_length(name))) break;
+  for (i = 0; i < NUM_SECTIONS && !tvmrt__json_is(key, section_names[i]); ++i) {
   }
   return i;
 }
@@ -31,7 +28,7 @@ static int find_sections(tvmrt_json* in, tvmrt_json_tally* sections) {
     }
     key = tvmrt__json_text(in);
     tvmrt__json_expect(in, ':');
-    if (level == 0 && tvmrt__json_same(key, "attrs", 5)) {
+    if (level == 0 && tvmrt__json_is(key, "attrs")) {
       tvmrt__json_expect(in, '{');
       level = 1;
       counts[1] = 0;
@@ -49,7 +46,7 @@ static uint32_t less(uint32_t a, uint32_t b) { return a < b ? MOST_ITEMS + 1u : 
 static int is_empty(const graph_plan* plan, int section) {
   tvmrt_json in;
   in.at = plan->sections[section].at + 1;
-  in.end = plan->end;
+  in.end = plan->json.end;
   return tvmrt__json_peek(&in) == ']';
 }
 
@@ -71,10 +68,8 @@ static int count(graph_plan* plan) {
 tvm_crt_error_t tvmrt__graph_plan(const char* json, size_t json_bytes, graph_plan* plan) {
   tvmrt_json in;
   int i;
-  in.at = json;
-  in.end = json + json_bytes;
-  in.damaged = json == NULL;
-  plan->end = in.end;
+  tvmrt__json_open(&in, json, json_bytes);
+  plan->json = in;
   for (i = 0; i < NUM_SECTIONS; ++i) plan->sections[i].at = NULL;
   if (in.damaged || !find_sections(&in, plan->sections)) return kTvmErrorGraphJsonDamaged;
   for (i = 0; i < DEVICES; ++i) {

@@ -2,8 +2,8 @@
  *
  * The parts are read in the order in which they build on each other, whatever their order in the
  * text. Every number is checked before it is used as an index. */
-#include <string.h>
 
+#include "../../src_backend/bytes.h"
 #include "../../src_backend/text.h"
 #include "dtype.h"
 #include "graph.h"
@@ -14,6 +14,7 @@ typedef struct reader {
   TVMGraphExecutor* g;
   const TVMFuncRegistry* functions;
   uint16_t next_function; /* where the next look-up starts: tables often have the graph's order */
+  const char* next_name;
   uint32_t next_input;
   int64_t* extents; /* unused ones */
   int64_t* extents_end;
@@ -185,7 +186,7 @@ static void read_node_attrs(reader* r, node* n) {
   while (tvmrt__json_more(&r->in, '}', &count)) {
     const char* key = tvmrt__json_text(&r->in);
     tvmrt__json_expect(&r->in, ':');
-    if (tvmrt__json_same(key, "func_name", 9)) {
+    if (tvmrt__json_is(key, "func_name")) {
       n->function = tvmrt__json_text(&r->in);
     } else {
       tvmrt__json_skip(&r->in, &skipped);
@@ -200,15 +201,15 @@ static void read_node(reader* r, uint32_t index, node* n) {
   while (tvmrt__json_more(&r->in, '}', &count)) {
     const char* key = tvmrt__json_text(&r->in);
     tvmrt__json_expect(&r->in, ':');
-    if (tvmrt__json_same(key, "op", 2)) {
-      n->is_input = tvmrt__json_same(tvmrt__json_text(&r->in), "null", 4);
-    } else if (tvmrt__json_same(key, "name", 4)) {
+    if (tvmrt__json_is(key, "op")) {
+      n->is_input = tvmrt__json_is(tvmrt__json_text(&r->in), "null");
+    } else if (tvmrt__json_is(key, "name")) {
       n->name = tvmrt__json_text(&r->in);
-    } else if (tvmrt__json_same(key, "inputs", 6)) {
+    } else if (tvmrt__json_is(key, "inputs")) {
       uint32_t edges = 0;
       tvmrt__json_expect(&r->in, '[');
       while (tvmrt__json_more(&r->in, ']', &edges)) add_argument(r, read_edge(r, index));
-    } else if (tvmrt__json_same(key, "attrs", 5) || tvmrt__json_same(key, "attr", 4)) {
+    } else if (tvmrt__json_is(key, "attrs") || tvmrt__json_is(key, "attr")) {
       read_node_attrs(r, n);
     } else {
       tvmrt__json_skip(&r->in, &skipped);
@@ -232,25 +233,18 @@ static void name_input(reader* r, uint32_t entry, const char* name) {
 }
 
 static TVMCPackedFunc find_function(reader* r, const char* name) {
-  const char* p = TVMFuncRegistry_Get0thFunctionName(r->functions);
-  const char* first = p;
   uint16_t count = TVMFuncRegistry_GetNumFuncs(r->functions);
-  uint16_t i;
   uint16_t left;
-  for (i = 0; i < r->next_function; ++i) p += tvmrt__text_length(p) + 1;
   for (left = count; left != 0; --left) {
-    size_t size;
-    if (i == count) {
-      i = 0;
-      p = first;
+    const char* candidate = r->next_name;
+    uint16_t i = r->next_function;
+    size_t size = tvmrt__text_length(candidate);
+    r->next_name += size + 1;
+    if (++r->next_function == count) {
+      r->next_function = 0;
+      r->next_name = TVMFuncRegistry_Get0thFunctionName(r->functions);
     }
-    size = tvmrt__text_length(p);
-    if (tvmrt__json_same(name, p, size)) {
-      r->next_function = (uint16_t)(i + 1);
-      return r->functions->funcs[i];
-    }
-    ++i;
-    p += size + 1;
+    if (tvmrt__json_same(name, candidate, size)) return r->functions->funcs[i];
   }
   return NULL;
 }
@@ -272,7 +266,7 @@ static void add_op(reader* r, const node* n, uint32_t first, uint32_t end) {
   graph_op* op = g->ops_end;
   require(r, op < r->ops_end && n->function != NULL);
   if (r->in.damaged) return;
-  if (tvmrt__json_same(n->function, "__nop", 5)) {
+  if (tvmrt__json_is(n->function, "__nop")) {
     check_nop(r, n, first, end);
     return;
   }
@@ -342,13 +336,16 @@ static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, reader* r) {
 tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* module,
                                   TVMGraphExecutor* g) {
   reader r;
-  if (module == NULL || module->registry == NULL) return kTvmErrorExecutorModuleBadContext;
+  if (module == NULL || module->registry == NULL || module->registry->names == NULL) {
+    return kTvmErrorExecutorModuleBadContext;
+  }
   memset(&r, 0, sizeof(r));
   memset(g, 0, tvmrt__graph_table_bytes(plan));
   r.plan = plan;
   r.g = g;
   r.functions = module->registry;
-  r.in.end = plan->end;
+  r.next_name = TVMFuncRegistry_Get0thFunctionName(r.functions);
+  r.in = plan->json;
   lay_out(g, plan, &r);
   read_rows(&r);
   read_column(&r, STORAGE_IDS, read_storage_id);

@@ -1,6 +1,8 @@
 /* Firmware runtime: a reader of JSON text that does not recurse. */
 #include "json.h"
 
+#include "../../src_backend/bytes.h"
+
 static void fail(tvmrt_json* in) {
   in->damaged = 1;
   in->at = in->end;
@@ -36,15 +38,23 @@ int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
   return 1;
 }
 
+/* The quotation mark that ends a text; `last` is one behind its beginning, where scanning stops at the
+ * latest. NULL if an escape has swallowed it. Most characters of names lie above the two that count. */
+static const char* text_end(const char* p, const char* last) {
+  for (;; ++p) {
+    if (*p > '\\') continue;
+    if (*p == '"') return p;
+    if (*p == '\\' && ++p >= last) return NULL;
+  }
+}
+
 const char* tvmrt__json_text(tvmrt_json* in) {
   const char* first;
-  const char* p;
+  const char* p = NULL;
   tvmrt__json_expect(in, '"');
   first = in->at;
-  for (p = first; p < in->end && *p != '"'; ++p) {
-    if (*p == '\\') ++p;
-  }
-  if (p >= in->end) {
+  if (first <= in->last_quote && !in->damaged) p = text_end(first, in->last_quote);
+  if (p == NULL) {
     fail(in);
     return "\"";
   }
@@ -65,38 +75,44 @@ uint32_t tvmrt__json_number(tvmrt_json* in) {
   return value;
 }
 
-static int is_word(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '+' || c == '.' ||
-         c == 'E';
-}
-
-/* Counts brackets without telling their kinds apart: what is read afterwards is read strictly. */
+/* Counts brackets without telling their kinds apart, and looks at nothing else: what is used is read
+ * strictly afterwards. */
 void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
+  const char* end = in->end;
+  const char* p;
   uint32_t depth = 0;
-  (void)tvmrt__json_peek(in);
-  out->at = in->at;
   out->lists = 0;
   out->commas = 0;
-  do {
-    char c = tvmrt__json_peek(in);
+  (void)tvmrt__json_peek(in);
+  p = out->at = in->at;
+  for (; p < end; ++p) {
+    char c = *p;
     if (c == '"') {
-      (void)tvmrt__json_text(in);
-    } else if (is_word(c)) {
-      while (in->at < in->end && is_word(*in->at)) ++in->at;
-    } else if (c == '[' || c == '{') {
+      p = p < in->last_quote ? text_end(p + 1, in->last_quote) : NULL;
+      if (p == NULL) break;
+    } else if (c == ',') {
+      if (depth == 0) break;
+      ++out->commas;
+    } else if ((c | 32) == '{') { /* or '[' */
       out->lists += c == '[';
       ++depth;
-      ++in->at;
-    } else if (depth != 0 && (c == ']' || c == '}')) {
+    } else if ((c | 32) == '}') { /* or ']' */
+      if (depth == 0) break;
       --depth;
-      ++in->at;
-    } else if (depth != 0 && (c == ',' || c == ':')) {
-      out->commas += c == ',';
-      ++in->at;
-    } else {
-      fail(in);
     }
-  } while (depth != 0 && !in->damaged);
+  }
+  if (p == NULL || depth != 0) {
+    fail(in);
+  } else {
+    in->at = p;
+  }
+}
+
+int tvmrt__json_is(const char* text, const char* key) {
+  for (; *key != '\0'; ++key, ++text) {
+    if (*key != *text) return 0;
+  }
+  return *text == '"';
 }
 
 /* Four hexadecimal digits; 0, which no text has, if there are others. */
@@ -148,20 +164,27 @@ static size_t encode(uint32_t c, char* out) {
 
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   const char* end = bytes + num_bytes;
-  while (*text != '"') {
+  for (; *text != '"'; ++bytes) {
     char utf8[4];
-    size_t size = 1;
-    size_t i;
-    utf8[0] = *text++;
-    if (utf8[0] == '\\') {
-      uint32_t c = read_escape(&text);
-      if (c == 0) return 0;
-      size = encode(c, utf8);
+    size_t size;
+    if (*text != '\\') {
+      if (bytes == end || *text++ != *bytes) return 0;
+      continue;
     }
-    if ((size_t)(end - bytes) < size) return 0;
-    for (i = 0; i < size; ++i) {
-      if (utf8[i] != *bytes++) return 0;
-    }
+    ++text;
+    size = encode(read_escape(&text), utf8);
+    if (utf8[0] == '\0' || (size_t)(end - bytes) < size) return 0;
+    if (memcmp(utf8, bytes, size) != 0) return 0;
+    bytes += size - 1;
   }
   return bytes == end;
+}
+
+void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes) {
+  in->at = text;
+  in->end = text + num_bytes;
+  in->damaged = text == NULL;
+  in->last_quote = in->end;
+  while (in->last_quote > text && *--in->last_quote != '"') {
+  }
 }

@@ -11,6 +11,7 @@
 typedef struct tvmrt_json {
   const char* at;
   const char* end;
+  const char* last_quote; /* the last quotation mark; the beginning if there is none */
   int damaged;
 } tvmrt_json;
 
@@ -20,6 +21,9 @@ typedef struct tvmrt_json_tally {
   uint32_t lists;
   uint32_t commas;
 } tvmrt_json_tally;
+
+/* Begin to read. */
+void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes);
 
 /* The next character that is no space; NUL at the end. */
 char tvmrt__json_peek(tvmrt_json* in);
@@ -37,8 +41,11 @@ const char* tvmrt__json_text(tvmrt_json* in);
 /* A whole number from 0 to 2^31 - 1. */
 uint32_t tvmrt__json_number(tvmrt_json* in);
 
-/* Step over any value. */
+/* Step over any value, up to the comma or bracket behind it. */
 void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out);
+
+/* Whether a text of tvmrt__json_text() is a key, written without escapes. */
+int tvmrt__json_is(const char* text, const char* key);
 
 /* Whether a text of tvmrt__json_text() reads as these bytes, its escapes resolved to UTF-8. */
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes);

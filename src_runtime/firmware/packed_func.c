@@ -1,7 +1,8 @@
 /* Firmware runtime: packed functions with their arguments in one struct. */
-#include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/crt/packed_func.h>
+
+#include "../../src_backend/bytes.h"
 
 TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count) {
   TVMArgs args;
