@@ -1,0 +1,110 @@
+/*
+ * From nodes to primitives. Nodes fall into groups: a head (convolution, matrix product, pooling ...)
+ * and the pointwise nodes behind it, which oneDNN computes on the head's results as post-operations.
+ * A pointwise node without a head is a group whose first post-operation is a primitive of its own.
+ */
+#ifndef TVMRT_DEVICES_DNNL_BUILD_H_
+#define TVMRT_DEVICES_DNNL_BUILD_H_
+
+#include "plan.h"
+
+#define BUILD_MAX_POSTS 16
+
+typedef enum { POST_ELTWISE, POST_BINARY, POST_PRELU } post_kind;
+
+/* One pointwise operation on a value that flows through a group. */
+typedef struct {
+  post_kind kind;
+  dnnl_alg_kind_t alg;
+  float alpha, beta;
+  int32_t other;  /* the second operand's tensor; -1 for POST_ELTWISE */
+  int32_t result; /* the tensor after it; -1 if the next operation belongs to the same node */
+  int32_t node;
+} post;
+
+typedef struct {
+  int32_t head; /* -1: none, the first post begins */
+  int32_t flow; /* the tensor on which the first post works */
+  post posts[BUILD_MAX_POSTS];
+  int num_posts;
+} group;
+
+/*
+ * Builds a head with the first num_posts posts: appends primitives and sets the tensor that results.
+ * Returns 0, -1, or DNNL_PLAN_UNSUITABLE if it cannot be done with so many posts.
+ */
+typedef int (*head_builder)(plan* p, const tvmrt_region_node* node, const post* posts,
+                            int num_posts);
+
+/* All nodes of the region, in order. */
+int build_nodes(plan* p);
+
+/* Pointwise nodes (post.c) ---------------------------------------------------------------------- */
+
+/* The node as operations on its operand `flow`; the number of them, 0 if it cannot be. */
+int post_read(plan* p, const tvmrt_region_node* node, int32_t node_number, int32_t flow, post* out);
+/* Posts without a head. */
+int post_build_alone(plan* p, int32_t flow, const post* posts, int num_posts);
+
+/* Attributes of a primitive with posts, whose further operands become arguments. */
+typedef struct {
+  dnnl_primitive_attr_t attr;
+  plan_arg args[DNNL_PLAN_ARGS];
+  int num_args;
+  int32_t result; /* the tensor after the last post, or that of the head */
+} fused;
+
+/*
+ * Attributes for `num_posts` posts on a value with the extents of the tensor `flow`, which is computed
+ * with the extents `dims`: the same, or with the leading ones flattened. The caller calls fused_free().
+ */
+int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int ndims,
+                 const int64_t* dims, fused* out);
+void fused_free(fused* f);
+/* Create the primitive's descriptor; UNSUITABLE if oneDNN has but a reference implementation for it
+ * with these posts. */
+int fused_desc(plan* p, const_dnnl_op_desc_t op, const fused* f, int num_posts,
+               dnnl_primitive_desc_t* out);
+/* Append the primitive and set the resulting tensor from `dst`, in the shape of the region. */
+int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
+              const view* dst);
+
+/* A tensor's value if it is a constant of one float. */
+bool build_scalar(const plan* p, int32_t tensor, float* out);
+/* Set a tensor's view, reshaped to the tensor's own extents. */
+int build_set(plan* p, int32_t tensor, const view* v);
+/* The element type in which a node computes its float tensors. */
+dnnl_data_type_t build_dtype(plan* p, const tvmrt_region_node* node, int32_t tensor);
+/* An attribute of integers, exactly `count` of them. */
+int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int count,
+               const int64_t** out);
+const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor);
+/* Number of an input, -1 if it is left out. */
+int32_t build_input(const tvmrt_region_node* node, int which);
+
+/* The tensor behind the posts, or the node's own. */
+int32_t build_result(const tvmrt_region_node* node, const post* posts, int num_posts);
+
+/* Heads ----------------------------------------------------------------------------------------- */
+
+int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_qconv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_qmatmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_lrn(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_cast(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+/* Whether a recurrent cell computes this product itself, which stands in front of it. */
+bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
+                      const tvmrt_region_node* node);
+int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+
+#endif

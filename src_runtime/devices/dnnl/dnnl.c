@@ -1,0 +1,178 @@
+/*
+ * The device "dnnl": regions of a network by oneDNN on the CPU.
+ *
+ * One engine and one stream serve the process. A region becomes a plan (plan.h) in pre_run: weights are
+ * reordered there, and primitives made; run binds the caller's memory and executes them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+#include "plan.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+int register_dnnl_device(void);
+int unregister_dnnl_device(void);
+
+/* What the device keeps for the process. */
+typedef struct {
+  dnnl_engine_t engine;
+  dnnl_stream_t stream;
+  TVMFunctionHandle num_threads; /* of the runtime's pool; NULL in runtimes that have none */
+} library;
+
+static int fail(const char* text) {
+  TVMPackedFuncSetLastError(text);
+  return -1;
+}
+
+static int init(tvmrt_device* device) {
+  library* lib = calloc(1, sizeof(*lib));
+  if (lib == NULL) return fail("out of memory");
+  if (dnnl_engine_create(&lib->engine, dnnl_cpu, 0) != dnnl_success) {
+    free(lib);
+    return fail("oneDNN has no engine for this processor");
+  }
+  if (dnnl_stream_create(&lib->stream, lib->engine, dnnl_stream_default_flags) != dnnl_success) {
+    dnnl_engine_destroy(lib->engine);
+    free(lib);
+    return fail("oneDNN gives no stream");
+  }
+  if (TVMFuncGetGlobal("runtime.NumThreads", &lib->num_threads) != 0) lib->num_threads = NULL;
+  device->privacy = lib;
+  return 0;
+}
+
+static int release_device(tvmrt_device* device) {
+  library* lib = device->privacy;
+  if (lib == NULL) return 0;
+  dnnl_stream_destroy(lib->stream);
+  dnnl_engine_destroy(lib->engine);
+  if (lib->num_threads != NULL) TVMFuncFree(lib->num_threads);
+  free(lib);
+  device->privacy = NULL;
+  return 0;
+}
+
+/* oneDNN's threads are OpenMP's; the runtime's user chose how many there may be. */
+static void use_threads(const library* lib) {
+#ifdef _OPENMP
+  TVMValue result;
+  int code = kTVMNullptr;
+  if (lib->num_threads == NULL) return;
+  if (TVMFuncCall(lib->num_threads, NULL, NULL, 0, &result, &code) != 0) return;
+  if (code == kTVMArgInt && result.v_int64 > 0 && omp_get_max_threads() != (int)result.v_int64) {
+    omp_set_num_threads((int)result.v_int64);
+  }
+#else
+  (void)lib;
+#endif
+}
+
+static int make_plan(tvmrt_device* device, tvmrt_region* region, bool dense_borders,
+                     bool channels_last) {
+  const library* lib = device->privacy;
+  plan_options options = {lib->engine, lib->stream, channels_last, dense_borders};
+  plan* fresh = NULL;
+  use_threads(lib);
+  if (plan_create(region, &options, &fresh) != 0) return -1;
+  plan_free(region->device_graph);
+  region->device_graph = fresh;
+  return 0;
+}
+
+/* {"layout": "channels_last"} keeps channels last between primitives too. */
+static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
+  const char* layout = strstr(options, "\"layout\"");
+  bool channels_last = layout != NULL && strstr(layout, "\"channels_last\"") != NULL;
+  return make_plan(device, region, false, channels_last);
+}
+
+static int run(tvmrt_device* device, tvmrt_region* region) {
+  plan* p = region->device_graph;
+  if (!plan_fits_call(p)) { /* a caller with another order of axes */
+    if (make_plan(device, region, !p->dense_borders, p->channels_last) != 0) return -1;
+    p = region->device_graph;
+    if (!plan_fits_call(p)) return fail("a tensor is neither row-major nor channels last");
+  }
+  use_threads(device->privacy);
+  return plan_run(p);
+}
+
+static int release_graph(tvmrt_device* device, void* device_graph) {
+  (void)device;
+  plan_free(device_graph);
+  return 0;
+}
+
+static int describe(tvmrt_device* device, tvmrt_device_description* out) {
+  static const char* const ops[] = {"conv",        "conv_transpose",
+                                    "matmul",      "max_pool",
+                                    "avg_pool",    "reduce_sum",
+                                    "reduce_mean", "reduce_max",
+                                    "reduce_min",  "reduce_prod",
+                                    "softmax",     "layer_norm",
+                                    "group_norm",  "lrn",
+                                    "concat",      "reshape",
+                                    "transpose",   "slice",
+                                    "relu",        "sigmoid",
+                                    "tanh",        "exp",
+                                    "log",         "sqrt",
+                                    "abs",         "round",
+                                    "softplus",    "neg",
+                                    "reciprocal",  "add",
+                                    "sub",         "mul",
+                                    "div",         "max",
+                                    "min",         "prelu",
+                                    "qconv",       "qmatmul",
+                                    "qmax_pool",   "pick",
+                                    "lstm",        "gru",
+                                    "rnn",         NULL};
+  static const char* const dtypes[] = {"float32", "int8", "uint8", "int32", NULL};
+  static const char* const precisions[] = {"bfloat16", NULL};
+  (void)device;
+  out->ops = ops;
+  out->dtypes = dtypes;
+  out->precisions = precisions;
+  out->layout = "channels_last";
+  return 0;
+}
+
+/* What gains by half the bytes: products of floats. */
+static int optimize_graph(tvmrt_device* device, const tvmrt_region* region, const char* precision,
+                          int32_t* out_reduced) {
+  int32_t i;
+  (void)device;
+  if (strcmp(precision, "bfloat16") != 0) return fail("dnnl reduces to bfloat16 only");
+  for (i = 0; i < region->num_nodes; ++i) {
+    const tvmrt_region_node* node = &region->nodes[i];
+    const DLDataType dtype = region->tensors[node->inputs[0]].dtype;
+    bool product = strcmp(node->op, "conv") == 0 || strcmp(node->op, "matmul") == 0 ||
+                   strcmp(node->op, "conv_transpose") == 0;
+    out_reduced[i] = product && dtype.code == kDLFloat && dtype.bits == 32;
+  }
+  return 0;
+}
+
+static const tvmrt_device_interface slots = {.init = init,
+                                             .pre_run = pre_run,
+                                             .run = run,
+                                             .release_graph = release_graph,
+                                             .release_device = release_device};
+static const tvmrt_device_allocator allocator = {.describe = describe};
+static const tvmrt_device_optimizer optimizer = {.optimize_graph = optimize_graph};
+static const tvmrt_device dnnl_device = {.struct_bytes = sizeof(dnnl_device),
+                                         .name = "dnnl",
+                                         .interface = &slots,
+                                         .allocator = &allocator,
+                                         .optimizer = &optimizer,
+                                         .version = 1};
+
+int register_dnnl_device(void) { return tvmrt_device_register(&dnnl_device); }
+int unregister_dnnl_device(void) { return tvmrt_device_unregister("dnnl"); }
+
+TVMRT_DEVICE_PLUGIN(dnnl)

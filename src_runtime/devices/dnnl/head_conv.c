@@ -1,0 +1,187 @@
+/* Convolutions, forward and transposed, of floats and of quantised tensors. */
+#include <string.h>
+
+#include "build.h"
+
+#define MAX_SPATIAL 3
+
+/* Extents and windows of one convolution. */
+typedef struct {
+  int spatial;
+  int64_t groups;
+  dnnl_dims_t strides, dilations, before, after;
+} window;
+
+static int read_window(plan* p, const tvmrt_region_node* node, int spatial, window* out) {
+  const int64_t *strides, *dilations, *before;
+  int i;
+  if (spatial < 1 || spatial > MAX_SPATIAL) return plan_fail(p, "%d spatial axes", spatial);
+  PLAN_TRY(build_ints(p, node, "strides", spatial, &strides));
+  PLAN_TRY(build_ints(p, node, "dilations", spatial, &dilations));
+  PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
+  out->spatial = spatial;
+  out->groups = tvmrt_node_int(node, "groups", 1);
+  if (out->groups < 1) return plan_fail(p, "%lld groups", (long long)out->groups);
+  for (i = 0; i < spatial; ++i) {
+    if (strides[i] < 1 || dilations[i] < 1) return plan_fail(p, "a stride or dilation is below 1");
+    out->strides[i] = strides[i];
+    out->dilations[i] = dilations[i] - 1; /* oneDNN counts the gaps */
+    out->before[i] = before[i];
+  }
+  return 0;
+}
+
+/* Padding behind the last element, so that the extents of input and output meet. */
+static void close_window(window* w, const int64_t* larger, const int64_t* smaller,
+                         const int64_t* kernel) {
+  int i;
+  for (i = 0; i < w->spatial; ++i) {
+    int64_t span = (kernel[i] - 1) * (w->dilations[i] + 1) + 1;
+    w->after[i] = (smaller[i] - 1) * w->strides[i] + span - larger[i] - w->before[i];
+    if (w->after[i] < 0) w->after[i] = 0; /* elements that no window reaches */
+  }
+}
+
+/* Operands and layouts of one convolution, as oneDNN numbers them. */
+typedef struct {
+  view x, w, bias;
+  dnnl_memory_desc_t x_md, w_md, bias_md, y_md;
+  dnnl_memory_desc_t* bias_used; /* NULL: none */
+} operands;
+
+/* Weights [OC, IC / g, ...] as [g, OC / g, IC / g, ...]. */
+static int read_weights(plan* p, int32_t tensor, int64_t groups, dnnl_data_type_t dtype,
+                        operands* o) {
+  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+  dnnl_dims_t dims;
+  int ndims = t->ndim, i;
+  PLAN_TRY(plan_source(p, tensor, &o->w));
+  if (groups > 1) {
+    if (t->shape[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
+    dims[0] = groups;
+    dims[1] = t->shape[0] / groups;
+    for (i = 1; i < t->ndim; ++i) dims[i + 1] = t->shape[i];
+    ndims = t->ndim + 1;
+    PLAN_TRY(layout_reshape(p, &o->w, ndims, dims, &o->w));
+  }
+  return plan_status(
+      p, dnnl_memory_desc_init_by_tag(&o->w_md, ndims, o->w.md.dims, dtype, dnnl_format_tag_any),
+      "weights");
+}
+
+static int read_bias(plan* p, int32_t tensor, operands* o) {
+  o->bias_used = NULL;
+  if (tensor < 0) return 0;
+  PLAN_TRY(plan_source(p, tensor, &o->bias));
+  PLAN_TRY(layout_row_major(p, &o->bias, &o->bias));
+  o->bias_md = o->bias.md;
+  o->bias_used = &o->bias_md;
+  return 0;
+}
+
+static int read_operands(plan* p, const tvmrt_region_node* node, dnnl_data_type_t dtype,
+                         int32_t result, operands* o) {
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  dnnl_data_type_t y_dtype = build_dtype(p, node, result);
+  PLAN_TRY(plan_source(p, node->inputs[0], &o->x));
+  PLAN_TRY(read_bias(p, build_input(node, 2), o));
+  PLAN_TRY(layout_free(p, o->x.md.ndims, o->x.md.dims, dtype, &o->x_md));
+  return layout_free(p, y->ndim, y->shape, y_dtype, &o->y_md);
+}
+
+/* Bring the operands into the layouts that the primitive chose, and append it. */
+static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
+  const dnnl_memory_desc_t* x_md = dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0);
+  const dnnl_memory_desc_t* w_md = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+  const dnnl_memory_desc_t* y_md = dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
+  plan_arg args[4] = {{DNNL_ARG_SRC, o->x},
+                      {DNNL_ARG_WEIGHTS, o->w},
+                      {DNNL_ARG_DST, o->x},
+                      {DNNL_ARG_BIAS, o->bias}};
+  int rc = layout_convert(p, &o->x, x_md, &args[0].v);
+  if (rc == 0) rc = layout_convert(p, &o->w, w_md, &args[1].v);
+  if (rc == 0) rc = plan_new_view(p, y_md, &args[2].v);
+  if (rc != 0) {
+    dnnl_primitive_desc_destroy(pd);
+    return -1;
+  }
+  return fused_add(p, pd, f, args, o->bias_used == NULL ? 3 : 4, &args[2].v);
+}
+
+int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  int32_t weights = build_input(node, 1);
+  dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
+  dnnl_convolution_desc_t desc;
+  dnnl_primitive_desc_t pd = NULL;
+  window w;
+  operands o;
+  fused f;
+  int rc;
+  if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
+  PLAN_TRY(read_window(p, node, y->ndim - 2, &w));
+  PLAN_TRY(read_operands(p, node, dtype, build_result(node, posts, num_posts), &o));
+  PLAN_TRY(read_weights(p, weights, w.groups, dtype, &o));
+  close_window(&w, o.x.md.dims + 2, y->shape + 2, build_tensor(p, weights)->shape + 2);
+  PLAN_TRY(plan_status(p,
+                       dnnl_dilated_convolution_forward_desc_init(
+                           &desc, dnnl_forward_inference, dnnl_convolution_direct, &o.x_md, &o.w_md,
+                           o.bias_used, &o.y_md, w.strides, w.dilations, w.before, w.after),
+                       "a convolution with these extents"));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, y->ndim, y->shape, &f));
+  rc = fused_desc(p, &desc, &f, num_posts, &pd);
+  if (rc == 0) rc = add_primitive(p, pd, &f, &o);
+  fused_free(&f);
+  return rc;
+}
+
+/* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. */
+static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, dnnl_data_type_t dtype,
+                                   operands* o) {
+  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+  int64_t dims[MAX_SPATIAL + 3], perm[MAX_SPATIAL + 3];
+  int i;
+  if (t->shape[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
+  PLAN_TRY(plan_source(p, tensor, &o->w));
+  dims[0] = groups;
+  dims[1] = t->shape[0] / groups;
+  for (i = 0; i < t->ndim + 1; ++i) perm[i] = i;
+  for (i = 1; i < t->ndim; ++i) dims[i + 1] = t->shape[i];
+  perm[1] = 2;
+  perm[2] = 1;
+  PLAN_TRY(layout_reshape(p, &o->w, t->ndim + 1, dims, &o->w));
+  PLAN_TRY(layout_permute(p, &o->w, perm, &o->w));
+  if (groups == 1) PLAN_TRY(layout_reshape(p, &o->w, t->ndim, o->w.md.dims + 1, &o->w));
+  return plan_status(p,
+                     dnnl_memory_desc_init_by_tag(&o->w_md, o->w.md.ndims, o->w.md.dims, dtype,
+                                                  dnnl_format_tag_any),
+                     "weights");
+}
+
+int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  int32_t weights = build_input(node, 1);
+  dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
+  dnnl_deconvolution_desc_t desc;
+  dnnl_primitive_desc_t pd = NULL;
+  window w;
+  operands o;
+  fused f;
+  int rc;
+  if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
+  PLAN_TRY(read_window(p, node, y->ndim - 2, &w));
+  PLAN_TRY(read_operands(p, node, dtype, build_result(node, posts, num_posts), &o));
+  PLAN_TRY(read_transposed_weights(p, weights, w.groups, dtype, &o));
+  close_window(&w, y->shape + 2, o.x.md.dims + 2, build_tensor(p, weights)->shape + 2);
+  PLAN_TRY(
+      plan_status(p,
+                  dnnl_dilated_deconvolution_forward_desc_init(
+                      &desc, dnnl_forward_inference, dnnl_deconvolution_direct, &o.x_md, &o.w_md,
+                      o.bias_used, &o.y_md, w.strides, w.dilations, w.before, w.after),
+                  "a transposed convolution with these extents"));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, y->ndim, y->shape, &f));
+  rc = fused_desc(p, &desc, &f, num_posts, &pd);
+  if (rc == 0) rc = add_primitive(p, pd, &f, &o);
+  fused_free(&f);
+  return rc;
+}

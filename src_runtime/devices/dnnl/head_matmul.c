@@ -1,0 +1,145 @@
+/* Matrix products of floats. */
+#include <string.h>
+
+#include "build.h"
+
+/* A product of a [B..., M, K] and b [B..., K, N], or of matrices if b is one. */
+typedef struct {
+  int ndims; /* of the three */
+  dnnl_dims_t a, b, y;
+} extents;
+
+static int64_t rows_of(const tvmrt_region_tensor* t) {
+  int64_t rows = 1;
+  int i;
+  for (i = 0; i < t->ndim - 1; ++i) rows *= t->shape[i];
+  return rows;
+}
+
+/* `shape` with ones in front up to `ndims` dimensions. */
+static void pad_front(const tvmrt_region_tensor* t, int ndims, dnnl_dims_t out) {
+  int lead = ndims - t->ndim, i;
+  for (i = 0; i < ndims; ++i) out[i] = i < lead ? 1 : t->shape[i - lead];
+}
+
+static int read_extents(plan* p, const tvmrt_region_node* node, extents* out) {
+  const tvmrt_region_tensor* a = build_tensor(p, node->inputs[0]);
+  const tvmrt_region_tensor* b = build_tensor(p, build_input(node, 1));
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  if (a->ndim < 2 || b->ndim < 2 || y->ndim < 2) return plan_fail(p, "operands are no matrices");
+  if (b->ndim > 2) { /* batches of b */
+    out->ndims = y->ndim;
+    pad_front(a, y->ndim, out->a);
+    pad_front(b, y->ndim, out->b);
+    pad_front(y, y->ndim, out->y);
+    return 0;
+  }
+  out->ndims = 2;
+  out->a[0] = out->y[0] = rows_of(a);
+  out->a[1] = a->shape[a->ndim - 1];
+  out->b[0] = b->shape[0];
+  out->b[1] = out->y[1] = b->shape[1];
+  return 0;
+}
+
+/* The bias with the result's rank; UNSUITABLE if it depends on a flattened dimension. */
+static int read_bias(plan* p, int32_t tensor, const extents* e, view* out) {
+  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+  dnnl_dims_t dims;
+  int i;
+  if (e->ndims == 2 && tvmrt_region_size(p->region, tensor) == e->y[0] * e->y[1] && t->ndim > 0) {
+    memcpy(dims, e->y, 2 * sizeof(dims[0]));
+  } else if (e->ndims == 2) {
+    int64_t last = t->ndim > 0 ? t->shape[t->ndim - 1] : 1;
+    if (tvmrt_region_size(p->region, tensor) != last) return DNNL_PLAN_UNSUITABLE;
+    dims[0] = 1;
+    dims[1] = last;
+  } else {
+    pad_front(t, e->ndims, dims);
+  }
+  PLAN_TRY(plan_source(p, tensor, out));
+  PLAN_TRY(layout_reshape(p, out, e->ndims, dims, out));
+  for (i = 0; i < e->ndims; ++i) {
+    if (dims[i] != e->y[i] && dims[i] != 1) return DNNL_PLAN_UNSUITABLE;
+  }
+  return layout_packed(p, out, out);
+}
+
+typedef struct {
+  view a, b, bias;
+  dnnl_memory_desc_t a_md, b_md, y_md;
+  bool has_bias;
+} operands;
+
+static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result, const extents* e,
+                         operands* o) {
+  dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
+  int32_t bias = build_input(node, 2);
+  bool constant = build_tensor(p, build_input(node, 1))->data != NULL;
+  PLAN_TRY(plan_source(p, node->inputs[0], &o->a));
+  PLAN_TRY(plan_source(p, node->inputs[1], &o->b));
+  PLAN_TRY(layout_reshape(p, &o->a, e->ndims, e->a, &o->a));
+  PLAN_TRY(layout_reshape(p, &o->b, e->ndims, e->b, &o->b));
+  PLAN_TRY(layout_as_dtype(p, &o->a, dtype, &o->a));
+  if (!constant) PLAN_TRY(layout_as_dtype(p, &o->b, dtype, &o->b));
+  o->a_md = o->a.md;
+  o->b_md = o->b.md;
+  if (constant) { /* packed once, the way oneDNN likes it */
+    PLAN_TRY(plan_status(
+        p, dnnl_memory_desc_init_by_tag(&o->b_md, e->ndims, e->b, dtype, dnnl_format_tag_any),
+        "weights"));
+  }
+  o->has_bias = bias >= 0;
+  if (o->has_bias) PLAN_TRY(read_bias(p, bias, e, &o->bias));
+  return layout_dense(p, e->ndims, e->y, build_dtype(p, node, result), &o->y_md);
+}
+
+static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
+  const dnnl_memory_desc_t* b_md = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+  plan_arg args[4] = {{DNNL_ARG_SRC, o->a},
+                      {DNNL_ARG_WEIGHTS, o->b},
+                      {DNNL_ARG_DST, o->a},
+                      {DNNL_ARG_BIAS, o->bias}};
+  int rc = layout_convert(p, &o->b, b_md, &args[1].v);
+  if (rc == 0) rc = plan_new_view(p, &o->y_md, &args[2].v);
+  if (rc != 0) {
+    dnnl_primitive_desc_destroy(pd);
+    return -1;
+  }
+  return fused_add(p, pd, f, args, o->has_bias ? 4 : 3, &args[2].v);
+}
+
+/* As oneDNN's matmul takes its operands: rows or columns without gaps. */
+static int settle(plan* p, view* v) {
+  const dnnl_dim_t* strides = v->md.format_desc.blocking.strides;
+  int n = v->md.ndims;
+  bool plain = v->md.format_kind == dnnl_blocked && v->md.format_desc.blocking.inner_nblks == 0;
+  if (plain && (strides[n - 1] == 1 || strides[n - 2] == 1)) return 0;
+  return layout_row_major(p, v, v);
+}
+
+int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  dnnl_matmul_desc_t desc;
+  dnnl_primitive_desc_t pd = NULL;
+  operands o;
+  extents e;
+  fused f;
+  int rc;
+  if (build_input(node, 1) < 0) return plan_fail(p, "an operand is missing");
+  PLAN_TRY(read_extents(p, node, &e));
+  PLAN_TRY(read_operands(p, node, build_result(node, posts, num_posts), &e, &o));
+  PLAN_TRY(settle(p, &o.a));
+  o.a_md = o.a.md;
+  if (o.b_md.format_kind != dnnl_format_kind_any) {
+    PLAN_TRY(settle(p, &o.b));
+    o.b_md = o.b.md;
+  }
+  PLAN_TRY(plan_status(
+      p, dnnl_matmul_desc_init(&desc, &o.a_md, &o.b_md, o.has_bias ? &o.bias.md : NULL, &o.y_md),
+      "a matrix product with these extents"));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, &f));
+  rc = fused_desc(p, &desc, &f, num_posts, &pd);
+  if (rc == 0) rc = add_product(p, pd, &f, &o);
+  fused_free(&f);
+  return rc;
+}

@@ -1,0 +1,95 @@
+/* What moves elements: concatenation, views, casts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+
+/* All parts in one element type, without gaps. */
+static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args,
+                      dnnl_memory_desc_t* mds) {
+  int i;
+  for (i = 0; i < node->num_inputs; ++i) {
+    view* v = &args[i].v;
+    args[i].arg = DNNL_ARG_MULTIPLE_SRC + i;
+    PLAN_TRY(plan_source(p, node->inputs[i], v));
+    PLAN_TRY(layout_as_dtype(p, v, i == 0 ? v->md.data_type : args[0].v.md.data_type, v));
+    mds[i] = v->md;
+  }
+  return 0;
+}
+
+static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, dnnl_memory_desc_t* mds) {
+  int n = node->num_inputs, axis = (int)tvmrt_node_int(node, "axis", 0), rc;
+  dnnl_primitive_desc_t pd = NULL;
+  fused f;
+  PLAN_TRY(read_parts(p, node, args, mds));
+  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, mds[0].ndims, mds[0].dims, &f));
+  rc = plan_status(p, dnnl_concat_primitive_desc_create(&pd, NULL, n, axis, mds, f.attr, p->engine),
+                   "joining tensors of these extents");
+  fused_free(&f);
+  PLAN_TRY(rc);
+  args[n].arg = DNNL_ARG_DST;
+  rc = plan_new_view(p, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &args[n].v);
+  if (rc != 0) {
+    dnnl_primitive_desc_destroy(pd);
+    return rc;
+  }
+  PLAN_TRY(plan_add(p, pd, args, n + 1));
+  return build_set(p, node->outputs[0], &args[n].v);
+}
+
+int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  size_t n = (size_t)node->num_inputs;
+  plan_arg* args = calloc(n + 1, sizeof(*args));
+  dnnl_memory_desc_t* mds = calloc(n, sizeof(*mds));
+  int rc;
+  (void)posts;
+  (void)num_posts;
+  if (args == NULL || mds == NULL) {
+    rc = plan_fail(p, "out of memory");
+  } else {
+    rc = concat(p, node, args, mds);
+  }
+  free(args);
+  free(mds);
+  return rc;
+}
+
+static int slice(plan* p, const tvmrt_region_node* node, view* v) {
+  const int64_t *starts, *steps, *sizes;
+  int n = build_tensor(p, node->inputs[0])->ndim;
+  if (n == 0) return 0;
+  PLAN_TRY(build_ints(p, node, "starts", n, &starts));
+  PLAN_TRY(build_ints(p, node, "steps", n, &steps));
+  PLAN_TRY(build_ints(p, node, "sizes", n, &sizes));
+  return layout_slice(p, v, starts, steps, sizes, v);
+}
+
+static int transpose(plan* p, const tvmrt_region_node* node, view* v) {
+  const int64_t* perm;
+  int n = build_tensor(p, node->inputs[0])->ndim;
+  if (n == 0) return 0;
+  PLAN_TRY(build_ints(p, node, "perm", n, &perm));
+  return layout_permute(p, v, perm, v);
+}
+
+int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  view v;
+  (void)posts;
+  (void)num_posts;
+  PLAN_TRY(plan_source(p, node->inputs[0], &v));
+  if (strcmp(node->op, "slice") == 0) PLAN_TRY(slice(p, node, &v));
+  if (strcmp(node->op, "transpose") == 0) PLAN_TRY(transpose(p, node, &v));
+  return build_set(p, node->outputs[0], &v);
+}
+
+int build_cast(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  dnnl_data_type_t to = layout_dtype(build_tensor(p, node->outputs[0])->dtype);
+  view v;
+  (void)posts;
+  (void)num_posts;
+  PLAN_TRY(plan_source(p, node->inputs[0], &v));
+  if (to != dnnl_f32 && to != dnnl_bf16) return plan_fail(p, "oneDNN rounds where casts truncate");
+  PLAN_TRY(layout_as_dtype(p, &v, to, &v));
+  return build_set(p, node->outputs[0], &v);
+}

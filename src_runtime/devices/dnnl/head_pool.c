@@ -1,0 +1,224 @@
+/* Pooling, reductions, resizing to the nearest neighbour. */
+#include <string.h>
+
+#include "build.h"
+
+#define MAX_SPATIAL 3
+
+/* Append a primitive from the node's first input to its result. */
+static int add_unary(plan* p, const_dnnl_op_desc_t desc, const fused* f, int num_posts,
+                     const view* src) {
+  plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
+  dnnl_primitive_desc_t pd = NULL;
+  int rc;
+  PLAN_TRY(fused_desc(p, desc, f, num_posts, &pd));
+  rc = plan_new_view(p, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &args[1].v);
+  if (rc != 0) {
+    dnnl_primitive_desc_destroy(pd);
+    return -1;
+  }
+  return fused_add(p, pd, f, args, 2, &args[1].v);
+}
+
+/* A layout for the result, in the element type of `src`: whatever suits the primitive. */
+static int any_like(plan* p, const view* src, const int64_t* dims, dnnl_memory_desc_t* out) {
+  return plan_status(p,
+                     dnnl_memory_desc_init_by_tag(out, src->md.ndims, dims, src->md.data_type,
+                                                  dnnl_format_tag_any),
+                     "layout");
+}
+
+/* Pooling --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  int spatial;
+  dnnl_alg_kind_t alg;
+  dnnl_dims_t kernel, strides, dilations, before, after;
+} window;
+
+static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
+                       window* w) {
+  const int64_t *kernel, *strides, *dilations, *before;
+  int i;
+  PLAN_TRY(build_ints(p, node, "kernel", w->spatial, &kernel));
+  PLAN_TRY(build_ints(p, node, "strides", w->spatial, &strides));
+  PLAN_TRY(build_ints(p, node, "dilations", w->spatial, &dilations));
+  PLAN_TRY(build_ints(p, node, "pads_before", w->spatial, &before));
+  for (i = 0; i < w->spatial; ++i) {
+    int64_t after;
+    if (strides[i] < 1 || dilations[i] < 1) return plan_fail(p, "a stride or dilation is below 1");
+    after = (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - before[i];
+    w->kernel[i] = kernel[i];
+    w->strides[i] = strides[i];
+    w->dilations[i] = dilations[i] - 1;
+    w->before[i] = before[i];
+    w->after[i] = after < 0 ? 0 : after;
+  }
+  return 0;
+}
+
+static int pool(plan* p, const tvmrt_region_node* node, const window* w, const view* src,
+                const int64_t* dims, const post* posts, int num_posts) {
+  dnnl_pooling_v2_desc_t desc;
+  dnnl_memory_desc_t dst;
+  fused f;
+  int rc;
+  PLAN_TRY(any_like(p, src, dims, &dst));
+  PLAN_TRY(plan_status(
+      p,
+      dnnl_pooling_v2_forward_desc_init(&desc, dnnl_forward_inference, w->alg, &src->md, &dst,
+                                        w->strides, w->kernel, w->dilations, w->before, w->after),
+      "pooling with these extents"));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, &f));
+  rc = add_unary(p, &desc, &f, num_posts, src);
+  fused_free(&f);
+  return rc;
+}
+
+int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  window w = {.spatial = y->ndim - 2, .alg = dnnl_pooling_max};
+  view src;
+  if (w.spatial < 1 || w.spatial > MAX_SPATIAL) return plan_fail(p, "%d spatial axes", w.spatial);
+  PLAN_TRY(plan_source(p, node->inputs[0], &src));
+  PLAN_TRY(layout_packed(p, &src, &src));
+  PLAN_TRY(read_window(p, node, src.md.dims + 2, y->shape + 2, &w));
+  if (strcmp(node->op, "avg_pool") == 0) {
+    w.alg = tvmrt_node_int(node, "count_pads", 0) != 0 ? dnnl_pooling_avg_include_padding
+                                                       : dnnl_pooling_avg_exclude_padding;
+  }
+  return pool(p, node, &w, &src, y->shape, posts, num_posts);
+}
+
+/* Reductions ------------------------------------------------------------------------------------ */
+
+typedef struct {
+  const char* op;
+  dnnl_alg_kind_t alg;
+  dnnl_alg_kind_t pool; /* over all pixels of a channel; undef if none */
+} reduction_row;
+
+static const reduction_row REDUCTIONS[] = {
+    {"reduce_sum", dnnl_reduction_sum, dnnl_alg_kind_undef},
+    {"reduce_mean", dnnl_reduction_mean, dnnl_pooling_avg_include_padding},
+    {"reduce_max", dnnl_reduction_max, dnnl_pooling_max},
+    {"reduce_min", dnnl_reduction_min, dnnl_alg_kind_undef},
+    {"reduce_prod", dnnl_reduction_mul, dnnl_alg_kind_undef},
+    {"reduce_sum_square", dnnl_reduction_norm_lp_power_p_sum, dnnl_alg_kind_undef},
+};
+
+/* Extents after folding, all axes kept; whether exactly the spatial axes are folded. */
+static int folded_dims(plan* p, const tvmrt_region_node* node, const view* src, int64_t* dims,
+                       bool* out_spatial) {
+  int32_t count = 0, i;
+  const int64_t* axes = tvmrt_node_ints(node, "axes", &count);
+  memcpy(dims, src->md.dims, (size_t)src->md.ndims * sizeof(dims[0]));
+  *out_spatial = src->md.ndims >= 3 && src->md.ndims <= 5 && count == src->md.ndims - 2;
+  for (i = 0; i < count; ++i) {
+    if (axes[i] < 0 || axes[i] >= src->md.ndims) return plan_fail(p, "an axis is out of range");
+    dims[axes[i]] = 1;
+    *out_spatial = *out_spatial && axes[i] >= 2;
+  }
+  return 0;
+}
+
+/* Whether a reduction keeps its axes, so that what follows sees the same extents. */
+static bool keeps_rank(const plan* p, const tvmrt_region_node* node) {
+  return build_tensor(p, node->outputs[0])->ndim == build_tensor(p, node->inputs[0])->ndim;
+}
+
+static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
+                  const int64_t* dims, const post* posts, int num_posts) {
+  dnnl_reduction_desc_t desc;
+  dnnl_memory_desc_t dst;
+  fused f;
+  int rc;
+  PLAN_TRY(any_like(p, src, dims, &dst));
+  PLAN_TRY(plan_status(p, dnnl_reduction_desc_init(&desc, alg, &src->md, &dst, 2.0f, 0.0f),
+                       "a reduction with these extents"));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, &f));
+  rc = add_unary(p, &desc, &f, num_posts, src);
+  fused_free(&f);
+  return rc;
+}
+
+static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
+                    const int64_t* dims, const post* posts, int num_posts) {
+  window w = {.spatial = src->md.ndims - 2, .alg = alg};
+  int i;
+  for (i = 0; i < w.spatial; ++i) w.kernel[i] = w.strides[i] = src->md.dims[i + 2];
+  return pool(p, node, &w, src, dims, posts, num_posts);
+}
+
+int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  const reduction_row* row = REDUCTIONS;
+  dnnl_dims_t dims;
+  bool spatial;
+  view src;
+  while (strcmp(row->op, node->op) != 0) ++row; /* build.c lists the same names */
+  if (num_posts > 0 && !keeps_rank(p, node)) return DNNL_PLAN_UNSUITABLE;
+  PLAN_TRY(plan_source(p, node->inputs[0], &src));
+  PLAN_TRY(folded_dims(p, node, &src, dims, &spatial));
+  if (spatial && row->pool != dnnl_alg_kind_undef) {
+    PLAN_TRY(layout_packed(p, &src, &src));
+    return pool_all(p, node, row->pool, &src, dims, posts, num_posts);
+  }
+  PLAN_TRY(layout_row_major(p, &src, &src));
+  return reduce(p, node, row->alg, &src, dims, posts, num_posts);
+}
+
+/* Resizing -------------------------------------------------------------------------------------- */
+
+/* The place that oneDNN takes for output element `o`: its centre's nearest. */
+static int64_t nearest(int64_t o, int64_t out, int64_t in) {
+  double place = ((double)o + 0.5) * (double)in / (double)out - 0.5;
+  int64_t below = (int64_t)(place < 0 ? 0 : place);
+  int64_t found = place - (double)below >= 0.5 ? below + 1 : below;
+  return found < in ? found : in - 1;
+}
+
+/* Whether the places that the node takes along its axes are those that oneDNN takes. */
+static int check_places(plan* p, const tvmrt_region_node* node, const view* src, int64_t* dims) {
+  int32_t count = 0, i;
+  const int64_t* axes = tvmrt_node_ints(node, "axes", &count);
+  if (count + 1 > node->num_inputs) return plan_fail(p, "places along an axis are missing");
+  memcpy(dims, src->md.dims, (size_t)src->md.ndims * sizeof(dims[0]));
+  for (i = 0; i < count; ++i) {
+    int32_t tensor = build_input(node, i + 1);
+    const int32_t* places = tensor < 0 ? NULL : build_tensor(p, tensor)->data;
+    int64_t n, o;
+    if (places == NULL || axes[i] < 2 || axes[i] >= src->md.ndims) {
+      return plan_fail(p, "axis %d is not resized by oneDNN", (int)axes[i]);
+    }
+    n = tvmrt_region_size(p->region, tensor);
+    for (o = 0; o < n; ++o) {
+      if (places[o] != nearest(o, n, src->md.dims[axes[i]])) {
+        return plan_fail(p, "the places are not those of oneDNN's nearest neighbour");
+      }
+    }
+    dims[axes[i]] = n;
+  }
+  return 0;
+}
+
+int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  dnnl_resampling_desc_t desc;
+  dnnl_memory_desc_t dst;
+  dnnl_dims_t dims;
+  fused f;
+  view src;
+  int rc;
+  PLAN_TRY(plan_source(p, node->inputs[0], &src));
+  PLAN_TRY(layout_packed(p, &src, &src));
+  PLAN_TRY(check_places(p, node, &src, dims));
+  PLAN_TRY(any_like(p, &src, dims, &dst));
+  PLAN_TRY(
+      plan_status(p,
+                  dnnl_resampling_forward_desc_init(&desc, dnnl_forward_inference,
+                                                    dnnl_resampling_nearest, NULL, &src.md, &dst),
+                  "resizing to these extents"));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src.md.ndims, dims, &f));
+  rc = add_unary(p, &desc, &f, num_posts, &src);
+  fused_free(&f);
+  return rc;
+}

@@ -1,0 +1,272 @@
+/*
+ * Products of 8-bit tensors. oneDNN computes round(scale * (sum + bias)) + zero point in 32-bit floats
+ * and clamps to the range of the type; a narrower range is a clip before the zero point.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+
+#define MAX_SPATIAL 3
+
+/* What a product needs beside its operands. */
+typedef struct {
+  int32_t x_zero, y_zero;
+  float* scales; /* owned */
+  int64_t num_scales;
+  int scale_mask;
+  bool clips;
+  float low, high;
+  dnnl_data_type_t to;
+} quantization;
+
+static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) {
+  double low = tvmrt_node_float(node, "low", -INFINITY);
+  double high = tvmrt_node_float(node, "high", INFINITY);
+  bool is_signed;
+  q->to = layout_dtype(build_tensor(p, node->outputs[0])->dtype);
+  is_signed = q->to == dnnl_s8;
+  q->x_zero = (int32_t)tvmrt_node_int(node, "x_zero", 0);
+  q->y_zero = (int32_t)tvmrt_node_int(node, "y_zero", 0);
+  if (q->to != dnnl_s8 && q->to != dnnl_u8) {
+    q->y_zero = 0;
+    q->clips = false;
+    return 0;
+  }
+  q->clips = low > (is_signed ? -128 : 0) || high < (is_signed ? 127 : 255);
+  q->low = (float)low - (float)q->y_zero;
+  q->high = (float)high - (float)q->y_zero;
+  return 0;
+}
+
+/* One scale, or one for each of the channels, which are the dimensions in `mask`. */
+static int read_scales(plan* p, int32_t tensor, int mask, quantization* q) {
+  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+  if (t->data == NULL) return plan_fail(p, "scales are not constant");
+  q->num_scales = q->to == dnnl_s32 ? 1 : tvmrt_region_size(p->region, tensor);
+  q->scales = malloc((size_t)q->num_scales * sizeof(float));
+  if (q->scales == NULL) return plan_fail(p, "out of memory");
+  if (q->to == dnnl_s32) {
+    q->scales[0] = 1.0f;
+  } else {
+    memcpy(q->scales, t->data, (size_t)q->num_scales * sizeof(float));
+  }
+  q->scale_mask = q->num_scales == 1 ? 0 : mask;
+  return 0;
+}
+
+static int set_zero(plan* p, dnnl_primitive_attr_t attr, int arg, int32_t zero) {
+  if (zero == 0) return 0;
+  return plan_status(p, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero), "zero points");
+}
+
+static int create_attributes(plan* p, int32_t result, const quantization* q, int ndims,
+                             const int64_t* dims, fused* f) {
+  post clip = {.kind = POST_ELTWISE, .alg = dnnl_eltwise_clip, .other = -1, .result = result};
+  int rc;
+  clip.alpha = q->low;
+  clip.beta = q->high;
+  PLAN_TRY(fused_create(p, result, &clip, q->clips ? 1 : 0, ndims, dims, f));
+  rc = plan_status(
+      p, dnnl_primitive_attr_set_output_scales(f->attr, q->num_scales, q->scale_mask, q->scales),
+      "scales");
+  if (rc == 0) rc = set_zero(p, f->attr, DNNL_ARG_SRC, q->x_zero);
+  if (rc == 0) rc = set_zero(p, f->attr, DNNL_ARG_DST, q->y_zero);
+  if (rc != 0) fused_free(f);
+  return rc;
+}
+
+static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
+  const tvmrt_region_tensor* t;
+  const int32_t* zeros;
+  int64_t i;
+  if (tensor < 0) return expected == 0;
+  t = build_tensor(p, tensor);
+  zeros = t->data;
+  for (i = 0; zeros != NULL && i < tvmrt_region_size(p->region, tensor); ++i) {
+    if (zeros[i] != expected) return false;
+  }
+  return zeros != NULL;
+}
+
+/* Weights as signed numbers around 0; unsigned ones around 128 are moved there. */
+static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
+  int32_t tensor = build_input(node, 1), zero = build_input(node, 4);
+  dnnl_data_type_t dtype;
+  dnnl_memory_desc_t md;
+  uint8_t* bytes;
+  size_t i;
+  PLAN_TRY(plan_source(p, tensor, out));
+  dtype = out->md.data_type;
+  if (dtype == dnnl_s8 && is_zero(p, zero, 0)) return 0;
+  if (dtype != dnnl_u8 || !is_zero(p, zero, 128)) {
+    return plan_fail(p, "oneDNN's weights have the zero point 0, or 128 if they are unsigned");
+  }
+  md = out->md;
+  md.data_type = dnnl_s8;
+  PLAN_TRY(plan_new_constant(p, &md, out));
+  bytes = p->stores[out->store].data;
+  memcpy(bytes, build_tensor(p, tensor)->data, p->stores[out->store].bytes);
+  for (i = 0; i < p->stores[out->store].bytes; ++i) bytes[i] ^= 0x80;
+  return 0;
+}
+
+/* One bias for each channel, which is dimension `axis` of `ndims`. */
+static int read_bias(plan* p, int32_t tensor, int ndims, int axis, view* out) {
+  dnnl_dims_t dims;
+  int i;
+  PLAN_TRY(plan_source(p, tensor, out));
+  for (i = 0; i < ndims; ++i) dims[i] = i == axis ? tvmrt_region_size(p->region, tensor) : 1;
+  return layout_reshape(p, out, ndims, dims, out);
+}
+
+static int add_product(plan* p, const_dnnl_op_desc_t desc, const fused* f, view x, view w,
+                       const view* bias) {
+  plan_arg args[4] = {
+      {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, x}, {DNNL_ARG_BIAS, x}};
+  dnnl_primitive_desc_t pd = NULL;
+  int rc;
+  PLAN_TRY(fused_desc(p, desc, f, 0, &pd));
+  rc = layout_convert(p, &x, dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0), &args[0].v);
+  if (rc == 0) {
+    rc = layout_convert(p, &w, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
+                        &args[1].v);
+  }
+  if (rc == 0) {
+    rc = plan_new_view(p, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &args[2].v);
+  }
+  if (rc != 0) {
+    dnnl_primitive_desc_destroy(pd);
+    return -1;
+  }
+  if (bias != NULL) args[3].v = *bias;
+  return fused_add(p, pd, f, args, bias == NULL ? 3 : 4, &args[2].v);
+}
+
+/* Convolution ----------------------------------------------------------------------------------- */
+
+typedef struct {
+  dnnl_dims_t strides, dilations, before, after;
+} window;
+
+static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
+                       const int64_t* kernel, int spatial, window* out) {
+  const int64_t *strides, *dilations, *before;
+  int i;
+  PLAN_TRY(build_ints(p, node, "strides", spatial, &strides));
+  PLAN_TRY(build_ints(p, node, "dilations", spatial, &dilations));
+  PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
+  for (i = 0; i < spatial; ++i) {
+    int64_t span = (kernel[i] - 1) * dilations[i] + 1;
+    int64_t after = (y[i] - 1) * strides[i] + span - x[i] - before[i];
+    out->strides[i] = strides[i];
+    out->dilations[i] = dilations[i] - 1;
+    out->before[i] = before[i];
+    out->after[i] = after < 0 ? 0 : after;
+  }
+  return 0;
+}
+
+static int conv_with(plan* p, const tvmrt_region_node* node, const quantization* q) {
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
+  int64_t groups = tvmrt_node_int(node, "groups", 1);
+  int32_t bias = build_input(node, 3);
+  dnnl_convolution_desc_t desc;
+  dnnl_memory_desc_t x_md, w_md, y_md;
+  dnnl_dims_t dims;
+  view x, w, b;
+  window win;
+  fused f;
+  int i, rc, spatial = y->ndim - 2;
+  if (spatial < 1 || spatial > MAX_SPATIAL || kernel->ndim != y->ndim || groups < 1) {
+    return plan_fail(p, "weights do not fit the result");
+  }
+  PLAN_TRY(plan_source(p, node->inputs[0], &x));
+  PLAN_TRY(read_window(p, node, x.md.dims + 2, y->shape + 2, kernel->shape + 2, spatial, &win));
+  PLAN_TRY(read_weights(p, node, &w));
+  if (groups > 1) {
+    dims[0] = groups;
+    dims[1] = kernel->shape[0] / groups;
+    for (i = 1; i < kernel->ndim; ++i) dims[i + 1] = kernel->shape[i];
+    PLAN_TRY(layout_reshape(p, &w, kernel->ndim + 1, dims, &w));
+  }
+  if (bias >= 0) PLAN_TRY(read_bias(p, bias, 1, 0, &b));
+  PLAN_TRY(layout_free(p, x.md.ndims, x.md.dims, x.md.data_type, &x_md));
+  PLAN_TRY(layout_free(p, y->ndim, y->shape, q->to, &y_md));
+  PLAN_TRY(plan_status(
+      p, dnnl_memory_desc_init_by_tag(&w_md, w.md.ndims, w.md.dims, dnnl_s8, dnnl_format_tag_any),
+      "weights"));
+  PLAN_TRY(plan_status(
+      p,
+      dnnl_dilated_convolution_forward_desc_init(
+          &desc, dnnl_forward_inference, dnnl_convolution_direct, &x_md, &w_md,
+          bias >= 0 ? &b.md : NULL, &y_md, win.strides, win.dilations, win.before, win.after),
+      "an integer convolution with these extents"));
+  PLAN_TRY(create_attributes(p, node->outputs[0], q, y->ndim, y->shape, &f));
+  rc = add_product(p, &desc, &f, x, w, bias >= 0 ? &b : NULL);
+  fused_free(&f);
+  return rc;
+}
+
+/* Matrix product -------------------------------------------------------------------------------- */
+
+static int matmul_with(plan* p, const tvmrt_region_node* node, const quantization* q) {
+  const tvmrt_region_tensor* t = build_tensor(p, node->inputs[0]);
+  const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
+  int32_t bias = build_input(node, 3);
+  dnnl_dims_t x_dims = {1}, y_dims;
+  dnnl_memory_desc_t w_md, y_md;
+  dnnl_matmul_desc_t desc;
+  view x, w, b;
+  fused f;
+  int i, rc;
+  if (t->ndim < 2 || kernel->ndim != 2) return plan_fail(p, "operands are no matrices");
+  for (i = 0; i < t->ndim - 1; ++i) x_dims[0] *= t->shape[i];
+  x_dims[1] = kernel->shape[0];
+  y_dims[0] = x_dims[0];
+  y_dims[1] = kernel->shape[1];
+  PLAN_TRY(plan_source(p, node->inputs[0], &x));
+  PLAN_TRY(layout_reshape(p, &x, 2, x_dims, &x));
+  PLAN_TRY(layout_row_major(p, &x, &x));
+  PLAN_TRY(read_weights(p, node, &w));
+  if (bias >= 0) PLAN_TRY(read_bias(p, bias, 2, 1, &b));
+  PLAN_TRY(plan_status(
+      p, dnnl_memory_desc_init_by_tag(&w_md, 2, w.md.dims, dnnl_s8, dnnl_format_tag_any),
+      "weights"));
+  PLAN_TRY(layout_dense(p, 2, y_dims, q->to, &y_md));
+  PLAN_TRY(plan_status(p,
+                       dnnl_matmul_desc_init(&desc, &x.md, &w_md, bias >= 0 ? &b.md : NULL, &y_md),
+                       "an integer product with these extents"));
+  PLAN_TRY(create_attributes(p, node->outputs[0], q, 2, y_dims, &f));
+  rc = add_product(p, &desc, &f, x, w, bias >= 0 ? &b : NULL);
+  fused_free(&f);
+  return rc;
+}
+
+static int build_product(plan* p, const tvmrt_region_node* node,
+                         int (*with)(plan*, const tvmrt_region_node*, const quantization*)) {
+  quantization q = {0};
+  int rc;
+  if (build_input(node, 1) < 0 || build_input(node, 2) < 0) {
+    return plan_fail(p, "weights or scales are missing");
+  }
+  PLAN_TRY(read_output(p, node, &q));
+  rc = read_scales(p, node->inputs[2], 1 << 1, &q);
+  if (rc == 0) rc = with(p, node, &q);
+  free(q.scales);
+  return rc;
+}
+
+int build_qconv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  (void)posts;
+  (void)num_posts;
+  return build_product(p, node, conv_with);
+}
+
+int build_qmatmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  (void)posts;
+  (void)num_posts;
+  return build_product(p, node, matmul_with);
+}

@@ -1,0 +1,530 @@
+/* Building and running a plan: stores, primitives, the arena. */
+#include "plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build.h"
+
+/* A view that was converted, so that a second reader of the same layout needs no second reorder. */
+struct plan_version {
+  view from;
+  view to;
+};
+
+int plan_fail(plan* p, const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  TVMPackedFuncSetLastError(text);
+  p->region->failed_node = p->node;
+  return -1;
+}
+
+static const char* status_text(dnnl_status_t status) {
+  switch (status) {
+    case dnnl_out_of_memory:
+      return "out of memory";
+    case dnnl_invalid_arguments:
+      return "invalid arguments";
+    case dnnl_unimplemented:
+      return "not implemented";
+    default:
+      return "a run-time error";
+  }
+}
+
+int plan_status(plan* p, dnnl_status_t status, const char* what) {
+  if (status == dnnl_success) return 0;
+  plan_fail(p, "oneDNN answers %s for %s", status_text(status), what);
+  return status == dnnl_unimplemented || status == dnnl_invalid_arguments ? DNNL_PLAN_UNSUITABLE
+                                                                          : -1;
+}
+
+/* Make room for one more element. */
+static int grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes) {
+  int32_t larger = *capacity == 0 ? 16 : *capacity * 2;
+  void* moved;
+  if (count < *capacity) return 0;
+  moved = realloc(*array, (size_t)larger * bytes);
+  if (moved == NULL) return plan_fail(p, "out of memory");
+  *array = moved;
+  *capacity = larger;
+  return 0;
+}
+
+static int add_store(plan* p, const plan_store* s, int32_t* out) {
+  PLAN_TRY(grow(p, (void**)&p->stores, p->num_stores, &p->cap_stores, sizeof(plan_store)));
+  *out = p->num_stores;
+  p->stores[p->num_stores++] = *s;
+  return 0;
+}
+
+int plan_new_view(plan* p, const dnnl_memory_desc_t* md, view* out) {
+  plan_store s = {.kind = STORE_ARENA, .tensor = -1, .first = -1, .last = -1};
+  s.bytes = dnnl_memory_desc_get_size(md);
+  out->md = *md;
+  return add_store(p, &s, &out->store);
+}
+
+int plan_new_constant(plan* p, const dnnl_memory_desc_t* md, view* out) {
+  plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .owned = true};
+  int rc;
+  s.bytes = dnnl_memory_desc_get_size(md);
+  s.data = aligned_alloc(DNNL_PLAN_ALIGN,
+                         (s.bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN);
+  if (s.data == NULL) return plan_fail(p, "out of memory for weights of %zu bytes", s.bytes);
+  out->md = *md;
+  rc = add_store(p, &s, &out->store);
+  if (rc != 0) free(s.data);
+  return rc;
+}
+
+int plan_source(plan* p, int32_t tensor, view* out) {
+  if (tensor < 0 || tensor >= p->region->num_tensors) return plan_fail(p, "an input is missing");
+  if (p->views[tensor].store < 0) {
+    return plan_fail(p, "tensor %s is read before it is computed", p->region->tensors[tensor].name);
+  }
+  *out = p->views[tensor];
+  return 0;
+}
+
+void plan_set(plan* p, int32_t tensor, const view* v) { p->views[tensor] = *v; }
+
+bool plan_is_last_use(const plan* p, int32_t store) {
+  int32_t i;
+  if (p->stores[store].kind != STORE_ARENA) return false;
+  for (i = 0; i < p->num_versions; ++i) {
+    if (p->versions[i].to.store == store && !plan_is_last_use(p, p->versions[i].from.store)) {
+      return false;
+    }
+  }
+  for (i = 0; i < p->region->num_tensors; ++i) {
+    if (p->views[i].store == store && p->pending[i] > 0) return false;
+  }
+  return true;
+}
+
+void plan_overwrite(plan* p, int32_t store) {
+  int32_t i, kept = 0;
+  for (i = 0; i < p->num_versions; ++i) {
+    const struct plan_version* v = &p->versions[i];
+    if (v->from.store != store && v->to.store != store) p->versions[kept++] = *v;
+  }
+  p->num_versions = kept;
+}
+
+/* Primitives ------------------------------------------------------------------------------------ */
+
+static void touch(plan* p, const view* v) {
+  plan_store* s = &p->stores[v->store];
+  if (s->first < 0) s->first = p->num_steps;
+  s->last = p->num_steps;
+}
+
+static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
+                     int num_args) {
+  const dnnl_memory_desc_t* scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+  size_t scratch_bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
+  int i;
+  s->node = p->node;
+  s->num_args = num_args + (scratch_bytes > 0);
+  s->pending = calloc((size_t)s->num_args, sizeof(plan_arg));
+  s->args = calloc((size_t)s->num_args, sizeof(dnnl_exec_arg_t));
+  if (s->pending == NULL || s->args == NULL) return plan_fail(p, "out of memory");
+  PLAN_TRY(plan_status(p, dnnl_primitive_create(&s->primitive, pd), "a primitive"));
+  for (i = 0; i < num_args; ++i) {
+    s->pending[i] = args[i];
+    touch(p, &args[i].v);
+  }
+  if (scratch_bytes > 0) {
+    s->pending[num_args].arg = DNNL_ARG_SCRATCHPAD;
+    s->pending[num_args].v.store = -1;
+    s->pending[num_args].v.md = *scratch;
+    if (scratch_bytes > p->scratch_bytes) p->scratch_bytes = scratch_bytes;
+  }
+  return 0;
+}
+
+static void free_step(plan_step* s) {
+  int i;
+  for (i = 0; s->args != NULL && i < s->num_args; ++i) {
+    if (s->args[i].memory != NULL) dnnl_memory_destroy(s->args[i].memory);
+  }
+  if (s->primitive != NULL) dnnl_primitive_destroy(s->primitive);
+  free(s->args);
+  free(s->pending);
+}
+
+int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_args) {
+  plan_step s = {0};
+  int rc = grow(p, (void**)&p->steps, p->num_steps, &p->cap_steps, sizeof(plan_step));
+  if (rc == 0) rc = fill_step(p, &s, pd, args, num_args);
+  dnnl_primitive_desc_destroy(pd);
+  if (rc != 0) {
+    free_step(&s);
+    return -1;
+  }
+  p->steps[p->num_steps++] = s;
+  return 0;
+}
+
+/* Conversions ----------------------------------------------------------------------------------- */
+
+static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitive_desc_t* out) {
+  dnnl_primitive_attr_t attr = NULL;
+  int rc = plan_status(p, dnnl_primitive_attr_create(&attr), "attributes");
+  if (rc != 0) return rc;
+  rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
+                   "attributes");
+  if (rc == 0) {
+    rc = plan_status(
+        p, dnnl_reorder_primitive_desc_create(out, &from->md, p->engine, &to->md, p->engine, attr),
+        "a change of layout");
+  }
+  dnnl_primitive_attr_destroy(attr);
+  return rc;
+}
+
+static int add_reorder(plan* p, const view* from, const view* to) {
+  dnnl_primitive_desc_t pd = NULL;
+  plan_arg args[2] = {{DNNL_ARG_FROM, *from}, {DNNL_ARG_TO, *to}};
+  PLAN_TRY(reorder_desc(p, from, to, &pd));
+  return plan_add(p, pd, args, 2);
+}
+
+/* Weights are converted once, here. */
+static int reorder_now(plan* p, const view* from, const view* to) {
+  dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
+  dnnl_primitive_desc_t pd = NULL;
+  dnnl_primitive_t primitive = NULL;
+  void* data = p->stores[from->store].data;
+  int rc = plan_status(
+      p, dnnl_reorder_primitive_desc_create(&pd, &from->md, p->engine, &to->md, p->engine, NULL),
+      "a change of layout");
+  if (rc == 0) rc = plan_status(p, dnnl_primitive_create(&primitive, pd), "a change of layout");
+  if (rc == 0) {
+    rc = plan_status(p, dnnl_memory_create(&args[0].memory, &from->md, p->engine, data), "weights");
+  }
+  if (rc == 0) {
+    data = p->stores[to->store].data;
+    rc = plan_status(p, dnnl_memory_create(&args[1].memory, &to->md, p->engine, data), "weights");
+  }
+  if (rc == 0) {
+    rc = plan_status(p, dnnl_primitive_execute(primitive, p->stream, 2, args), "weights");
+  }
+  if (rc == 0) rc = plan_status(p, dnnl_stream_wait(p->stream), "weights");
+  if (args[0].memory != NULL) dnnl_memory_destroy(args[0].memory);
+  if (args[1].memory != NULL) dnnl_memory_destroy(args[1].memory);
+  if (primitive != NULL) dnnl_primitive_destroy(primitive);
+  if (pd != NULL) dnnl_primitive_desc_destroy(pd);
+  return rc;
+}
+
+static bool same_view(const view* v, const view* w) {
+  return v->store == w->store && dnnl_memory_desc_equal(&v->md, &w->md);
+}
+
+static const view* find_version(const plan* p, const view* v, const dnnl_memory_desc_t* md) {
+  int32_t i;
+  for (i = 0; i < p->num_versions; ++i) {
+    if (same_view(&p->versions[i].from, v) && dnnl_memory_desc_equal(&p->versions[i].to.md, md)) {
+      return &p->versions[i].to;
+    }
+  }
+  return NULL;
+}
+
+int layout_convert(plan* p, const view* v, const dnnl_memory_desc_t* md, view* out) {
+  struct plan_version version;
+  const view* known;
+  bool constant = p->stores[v->store].kind == STORE_CONSTANT;
+  if (dnnl_memory_desc_equal(&v->md, md)) {
+    *out = *v;
+    return 0;
+  }
+  known = find_version(p, v, md);
+  if (known != NULL) {
+    *out = *known;
+    return 0;
+  }
+  version.from = *v;
+  if (constant) {
+    PLAN_TRY(plan_new_constant(p, md, &version.to));
+    PLAN_TRY(reorder_now(p, v, &version.to));
+  } else {
+    PLAN_TRY(plan_new_view(p, md, &version.to));
+    PLAN_TRY(add_reorder(p, v, &version.to));
+  }
+  PLAN_TRY(grow(p, (void**)&p->versions, p->num_versions, &p->cap_versions, sizeof(version)));
+  p->versions[p->num_versions++] = version;
+  *out = version.to;
+  return 0;
+}
+
+/* Borders --------------------------------------------------------------------------------------- */
+
+static int enter_border(plan* p, int32_t tensor, view* out) {
+  plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
+  PLAN_TRY(layout_border(p, tensor, &out->md));
+  s.bytes = dnnl_memory_desc_get_size(&out->md);
+  return add_store(p, &s, &out->store);
+}
+
+static int enter_constant(plan* p, int32_t tensor) {
+  const tvmrt_region_tensor* t = &p->region->tensors[tensor];
+  plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .data = (void*)t->data};
+  view v;
+  /* places along an axis and the like are read by the builders, not by oneDNN */
+  if (layout_dtype(t->dtype) == dnnl_data_type_undef) return 0;
+  PLAN_TRY(layout_dense(p, t->ndim, t->shape, layout_dtype(t->dtype), &v.md));
+  s.bytes = dnnl_memory_desc_get_size(&v.md);
+  PLAN_TRY(add_store(p, &s, &v.store));
+  plan_set(p, tensor, &v);
+  return 0;
+}
+
+static int enter_tensors(plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  view v;
+  for (i = 0; i < r->num_tensors; ++i) {
+    if (r->tensors[i].data != NULL) PLAN_TRY(enter_constant(p, i));
+  }
+  for (i = 0; i < r->num_inputs; ++i) {
+    PLAN_TRY(enter_border(p, r->inputs[i], &v));
+    plan_set(p, r->inputs[i], &v);
+  }
+  return 0;
+}
+
+/* Whether the store holds the output alone, in the layout that the caller wants. */
+static bool can_write_directly(const plan* p, const view* v, const dnnl_memory_desc_t* md) {
+  const plan_store* s = &p->stores[v->store];
+  return s->kind == STORE_ARENA && s->bytes == dnnl_memory_desc_get_size(md) &&
+         dnnl_memory_desc_equal(&v->md, md);
+}
+
+static int leave_output(plan* p, int32_t tensor) {
+  dnnl_memory_desc_t md;
+  view from, to;
+  PLAN_TRY(plan_source(p, tensor, &from));
+  PLAN_TRY(layout_border(p, tensor, &md));
+  if (md.ndims != from.md.ndims) return plan_fail(p, "an output has another rank than computed");
+  if (can_write_directly(p, &from, &md)) {
+    p->stores[from.store].kind = STORE_BORDER;
+    p->stores[from.store].tensor = tensor;
+    return 0;
+  }
+  PLAN_TRY(enter_border(p, tensor, &to));
+  return add_reorder(p, &from, &to);
+}
+
+/* The arena ------------------------------------------------------------------------------------- */
+
+static bool overlap_in_time(const plan_store* a, const plan_store* b) {
+  return a->first <= b->last && b->first <= a->last;
+}
+
+/* The lowest place at which no store that lives at the same time lies. */
+static size_t lowest_place(const plan* p, int32_t which) {
+  const plan_store* s = &p->stores[which];
+  size_t place = 0;
+  bool moved = true;
+  int32_t i;
+  while (moved) {
+    moved = false;
+    for (i = 0; i < which; ++i) {
+      const plan_store* o = &p->stores[i];
+      if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;
+      if (place < o->offset + o->bytes && o->offset < place + s->bytes) {
+        place = (o->offset + o->bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+        moved = true;
+      }
+    }
+  }
+  return place;
+}
+
+static int place_stores(plan* p) {
+  size_t bytes;
+  int32_t i;
+  for (i = 0; i < p->num_stores; ++i) {
+    plan_store* s = &p->stores[i];
+    if (s->kind != STORE_ARENA || s->first < 0) continue;
+    s->offset = lowest_place(p, i);
+    if (s->offset + s->bytes > p->arena_bytes) p->arena_bytes = s->offset + s->bytes;
+  }
+  p->arena_bytes = (p->arena_bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+  bytes = (p->arena_bytes + p->scratch_bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+  p->arena = aligned_alloc(DNNL_PLAN_ALIGN, bytes);
+  if (p->arena == NULL) return plan_fail(p, "out of memory for an arena of %zu bytes", bytes);
+  memset(p->arena, 0, bytes);
+  return 0;
+}
+
+static void* address(const plan* p, const view* v) {
+  const plan_store* s;
+  if (v->store < 0) return p->arena + p->arena_bytes;
+  s = &p->stores[v->store];
+  switch (s->kind) {
+    case STORE_ARENA:
+      return p->arena + s->offset;
+    case STORE_CONSTANT:
+      return s->data;
+    default:
+      return DNNL_MEMORY_NONE;
+  }
+}
+
+static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
+  plan_binding b = {0};
+  PLAN_TRY(plan_status(p, dnnl_memory_create(out, &v->md, p->engine, address(p, v)), "memory"));
+  if (v->store < 0 || p->stores[v->store].kind != STORE_BORDER) return 0;
+  PLAN_TRY(grow(p, (void**)&p->bindings, p->num_bindings, &p->cap_bindings, sizeof(b)));
+  b.memory = *out;
+  b.tensor = p->stores[v->store].tensor;
+  p->bindings[p->num_bindings++] = b;
+  return 0;
+}
+
+static int bind_steps(plan* p) {
+  int32_t i;
+  int a;
+  for (i = 0; i < p->num_steps; ++i) {
+    plan_step* s = &p->steps[i];
+    p->node = s->node;
+    for (a = 0; a < s->num_args; ++a) {
+      s->args[a].arg = s->pending[a].arg;
+      PLAN_TRY(bind_arg(p, &s->pending[a].v, &s->args[a].memory));
+    }
+    free(s->pending);
+    s->pending = NULL;
+  }
+  return 0;
+}
+
+/* Life ------------------------------------------------------------------------------------------ */
+
+static int build(plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_tensors; ++i) p->views[i].store = -1;
+  PLAN_TRY(enter_tensors(p));
+  PLAN_TRY(build_nodes(p));
+  p->node = -1;
+  for (i = 0; i < r->num_outputs; ++i) PLAN_TRY(leave_output(p, r->outputs[i]));
+  PLAN_TRY(place_stores(p));
+  return bind_steps(p);
+}
+
+int plan_create(tvmrt_region* region, const plan_options* options, plan** out) {
+  size_t n = (size_t)region->num_tensors;
+  plan* p = calloc(1, sizeof(*p));
+  *out = NULL;
+  if (p == NULL) {
+    TVMPackedFuncSetLastError("out of memory");
+    return -1;
+  }
+  p->region = region;
+  p->engine = options->engine;
+  p->stream = options->stream;
+  p->channels_last = options->channels_last;
+  p->dense_borders = options->dense_borders;
+  p->node = -1;
+  p->views = calloc(n + 1, sizeof(view));
+  p->pending = calloc(n + 1, sizeof(int32_t));
+  if ((p->views == NULL || p->pending == NULL ? plan_fail(p, "out of memory") : build(p)) != 0) {
+    plan_free(p);
+    return -1;
+  }
+  *out = p;
+  return 0;
+}
+
+void plan_free(plan* p) {
+  int32_t i;
+  if (p == NULL) return;
+  for (i = 0; i < p->num_steps; ++i) free_step(&p->steps[i]);
+  for (i = 0; i < p->num_stores; ++i) {
+    if (p->stores[i].owned) free(p->stores[i].data);
+  }
+  free(p->steps);
+  free(p->stores);
+  free(p->bindings);
+  free(p->versions);
+  free(p->views);
+  free(p->pending);
+  free(p->arena);
+  free(p);
+}
+
+/* Running --------------------------------------------------------------------------------------- */
+
+/* Whether the tensor's axes, the fastest first, follow each other in memory without gaps. */
+static bool is_compact(const DLTensor* t, bool channels_last) {
+  int64_t stride = 1, dense = 1, strides[DNNL_MAX_NDIMS];
+  int i;
+  if (t->strides == NULL && !channels_last) return true;
+  if (t->ndim > DNNL_MAX_NDIMS) return false;
+  for (i = t->ndim - 1; i >= 0; --i) {
+    strides[i] = t->strides == NULL ? dense : t->strides[i];
+    dense *= t->shape[i];
+  }
+  for (i = 0; i < t->ndim; ++i) {
+    /* channels last: axis 1, the last, ..., axis 2, axis 0 */
+    int axis = t->ndim - 1 - i;
+    if (channels_last) axis = i == 0 ? 1 : i == t->ndim - 1 ? 0 : t->ndim - i;
+    if (t->shape[axis] != 1 && strides[axis] != stride) return false;
+    stride *= t->shape[axis];
+  }
+  return true;
+}
+
+static bool border_fits(const plan* p, int32_t tensor) {
+  const DLTensor* t = p->region->data[tensor];
+  return t == NULL || is_compact(t, !p->dense_borders && t->ndim > 2);
+}
+
+bool plan_fits_call(const plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_inputs; ++i) {
+    if (!border_fits(p, r->inputs[i])) return false;
+  }
+  for (i = 0; i < r->num_outputs; ++i) {
+    if (!border_fits(p, r->outputs[i])) return false;
+  }
+  return true;
+}
+
+static int bind_call(plan* p) {
+  int32_t i;
+  for (i = 0; i < p->num_bindings; ++i) {
+    plan_binding* b = &p->bindings[i];
+    void* data = tvmrt_region_data(p->region, b->tensor);
+    if (data == b->bound) continue;
+    PLAN_TRY(plan_status(p, dnnl_memory_set_data_handle(b->memory, data), "binding memory"));
+    b->bound = data;
+  }
+  return 0;
+}
+
+int plan_run(plan* p) {
+  int32_t i;
+  if (bind_call(p) != 0) return -1;
+  for (i = 0; i < p->num_steps; ++i) {
+    const plan_step* s = &p->steps[i];
+    dnnl_status_t status = dnnl_primitive_execute(s->primitive, p->stream, s->num_args, s->args);
+    if (status != dnnl_success) {
+      p->node = s->node;
+      plan_status(p, status, "running a primitive");
+      return -1;
+    }
+  }
+  return dnnl_stream_wait(p->stream) == dnnl_success ? 0 : plan_fail(p, "oneDNN's stream failed");
+}

@@ -1,0 +1,411 @@
+/* Pointwise nodes: as post-operations of a primitive, or as primitives of their own. */
+#include <float.h>
+#include <string.h>
+
+#include "build.h"
+
+/* Reading --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const char* op;
+  dnnl_alg_kind_t alg;
+  float alpha, beta;
+} unary_row;
+
+static const unary_row UNARY[] = {
+    {"relu", dnnl_eltwise_relu, 0.0f, 0.0f},
+    {"sigmoid", dnnl_eltwise_logistic, 0.0f, 0.0f},
+    {"tanh", dnnl_eltwise_tanh, 0.0f, 0.0f},
+    {"exp", dnnl_eltwise_exp, 0.0f, 0.0f},
+    {"log", dnnl_eltwise_log, 0.0f, 0.0f},
+    {"sqrt", dnnl_eltwise_sqrt, 0.0f, 0.0f},
+    {"abs", dnnl_eltwise_abs, 0.0f, 0.0f},
+    {"round", dnnl_eltwise_round, 0.0f, 0.0f},
+    {"softplus", dnnl_eltwise_soft_relu, 0.0f, 0.0f},
+    {"neg", dnnl_eltwise_linear, -1.0f, 0.0f},
+    {"reciprocal", dnnl_eltwise_pow, 1.0f, -1.0f},
+};
+
+typedef struct {
+  const char* op;
+  dnnl_alg_kind_t alg;
+  dnnl_alg_kind_t swapped; /* with its operands exchanged; undef if there is none */
+} binary_row;
+
+static const binary_row BINARY[] = {
+    {"add", dnnl_binary_add, dnnl_binary_add},
+    {"mul", dnnl_binary_mul, dnnl_binary_mul},
+    {"max", dnnl_binary_max, dnnl_binary_max},
+    {"min", dnnl_binary_min, dnnl_binary_min},
+    {"sub", dnnl_binary_sub, dnnl_alg_kind_undef},
+    {"div", dnnl_binary_div, dnnl_alg_kind_undef},
+    {"equal", dnnl_binary_eq, dnnl_binary_eq},
+    {"less", dnnl_binary_lt, dnnl_binary_gt},
+    {"less_equal", dnnl_binary_le, dnnl_binary_ge},
+    {"greater", dnnl_binary_gt, dnnl_binary_lt},
+    {"greater_equal", dnnl_binary_ge, dnnl_binary_le},
+};
+
+static const unary_row* find_unary(const char* op) {
+  size_t i;
+  for (i = 0; i < sizeof(UNARY) / sizeof(UNARY[0]); ++i) {
+    if (strcmp(UNARY[i].op, op) == 0) return &UNARY[i];
+  }
+  return NULL;
+}
+
+static const binary_row* find_binary(const char* op) {
+  size_t i;
+  for (i = 0; i < sizeof(BINARY) / sizeof(BINARY[0]); ++i) {
+    if (strcmp(BINARY[i].op, op) == 0) return &BINARY[i];
+  }
+  return NULL;
+}
+
+static void set_eltwise(post* out, dnnl_alg_kind_t alg, float alpha, float beta) {
+  out->kind = POST_ELTWISE;
+  out->alg = alg;
+  out->alpha = alpha;
+  out->beta = beta;
+}
+
+static void set_binary(post* out, dnnl_alg_kind_t alg, int32_t other) {
+  out->kind = POST_BINARY;
+  out->alg = alg;
+  out->other = other;
+}
+
+/* With a constant number c as the other operand; `first`: x is the first operand. */
+static bool read_scalar(const char* op, float c, bool first, post* out) {
+  if (strcmp(op, "add") == 0) {
+    set_eltwise(out, dnnl_eltwise_linear, 1.0f, c);
+  } else if (strcmp(op, "mul") == 0) {
+    set_eltwise(out, dnnl_eltwise_linear, c, 0.0f);
+  } else if (strcmp(op, "sub") == 0) {
+    set_eltwise(out, dnnl_eltwise_linear, first ? 1.0f : -1.0f, first ? -c : c);
+  } else if (strcmp(op, "div") == 0 && first) {
+    set_eltwise(out, dnnl_eltwise_linear, 1.0f / c, 0.0f);
+  } else if (strcmp(op, "div") == 0) {
+    set_eltwise(out, dnnl_eltwise_pow, c, -1.0f);
+  } else if (strcmp(op, "max") == 0) {
+    set_eltwise(out, dnnl_eltwise_clip, c, FLT_MAX);
+  } else if (strcmp(op, "min") == 0) {
+    set_eltwise(out, dnnl_eltwise_clip, -FLT_MAX, c);
+  } else if (strcmp(op, "pow") == 0 && first) {
+    set_eltwise(out, dnnl_eltwise_pow, 1.0f, c);
+  } else if (strcmp(op, "prelu") == 0 && first) {
+    set_eltwise(out, dnnl_eltwise_relu, c, 0.0f);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/* A post must not change the extents of what flows. */
+static bool keeps_extents(const plan* p, const tvmrt_region_node* node, int32_t flow) {
+  const tvmrt_region_tensor* a = build_tensor(p, flow);
+  const tvmrt_region_tensor* b = build_tensor(p, node->outputs[0]);
+  return a->ndim == b->ndim &&
+         memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(a->shape[0])) == 0;
+}
+
+static int read_operands(plan* p, const tvmrt_region_node* node, int32_t flow, post* out) {
+  const binary_row* row = find_binary(node->op);
+  bool first = build_input(node, 0) == flow;
+  int32_t other = build_input(node, first ? 1 : 0);
+  float c;
+  if (other < 0) return 0;
+  if (layout_dtype(build_tensor(p, other)->dtype) == dnnl_data_type_undef) return 0;
+  if (build_scalar(p, other, &c) && read_scalar(node->op, c, first, out)) return 1;
+  if (strcmp(node->op, "prelu") == 0 && first) {
+    out->kind = POST_PRELU;
+    out->other = other;
+    return 1;
+  }
+  if (row == NULL) return 0;
+  if (first || row->swapped != dnnl_alg_kind_undef) {
+    set_binary(out, first ? row->alg : row->swapped, other);
+    return 1;
+  }
+  if (row->alg != dnnl_binary_sub) return 0;
+  set_eltwise(out, dnnl_eltwise_linear, -1.0f, 0.0f); /* other - x = -x + other */
+  set_binary(out + 1, dnnl_binary_add, other);
+  return 2;
+}
+
+int post_read(plan* p, const tvmrt_region_node* node, int32_t node_number, int32_t flow,
+              post* out) {
+  const unary_row* unary = find_unary(node->op);
+  int count = 1, i;
+  if (node->num_outputs != 1 || !keeps_extents(p, node, flow)) return 0;
+  memset(out, 0, 3 * sizeof(*out));
+  for (i = 0; i < 3; ++i) out[i].other = -1;
+  if (unary != NULL) {
+    set_eltwise(out, unary->alg, unary->alpha, unary->beta);
+  } else if (node->num_inputs == 2) {
+    count = read_operands(p, node, flow, out);
+  } else {
+    return 0;
+  }
+  for (i = 0; i < count; ++i) {
+    out[i].node = node_number;
+    out[i].result = i == count - 1 ? node->outputs[0] : -1;
+  }
+  return count;
+}
+
+/* Attributes ------------------------------------------------------------------------------------ */
+
+/* The other operand, with as many dimensions as the value that flows. */
+static int other_operand(plan* p, int32_t tensor, int32_t flow, int ndims, const int64_t* dims,
+                         view* out) {
+  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+  const tvmrt_region_tensor* full = build_tensor(p, flow);
+  bool flattened = full->ndim != ndims && !(full->ndim == 0 && ndims == 1);
+  dnnl_dims_t shape;
+  view v;
+  int i, lead = ndims - t->ndim;
+  PLAN_TRY(plan_source(p, tensor, &v));
+  if (flattened && tvmrt_region_size(p->region, tensor) == tvmrt_region_size(p->region, flow)) {
+    return layout_reshape(p, &v, ndims, dims, out);
+  }
+  if (flattened) {
+    int64_t last = t->ndim > 0 ? t->shape[t->ndim - 1] : 1;
+    if (tvmrt_region_size(p->region, tensor) != last) return DNNL_PLAN_UNSUITABLE;
+    for (i = 0; i < ndims; ++i) shape[i] = i == ndims - 1 ? last : 1;
+    return layout_reshape(p, &v, ndims, shape, out);
+  }
+  if (lead < 0) return DNNL_PLAN_UNSUITABLE;
+  for (i = 0; i < ndims; ++i) shape[i] = i < lead ? 1 : t->shape[i - lead];
+  return layout_reshape(p, &v, ndims, shape, out);
+}
+
+/* oneDNN's prelu as a post-operation takes one slope, or one for each channel. */
+static int append_prelu(plan* p, dnnl_post_ops_t ops, int index, const post* op, int ndims,
+                        const int64_t* dims, fused* f) {
+  int64_t size = tvmrt_region_size(p->region, op->other);
+  const tvmrt_region_tensor* t = build_tensor(p, op->other);
+  plan_arg* arg = &f->args[f->num_args];
+  int lead = ndims - t->ndim, axis;
+  view v;
+  for (axis = 0; axis < t->ndim && t->shape[axis] == 1; ++axis) continue;
+  if (t->data == NULL || ndims < 2 || size != dims[1] || axis + lead != 1) {
+    return DNNL_PLAN_UNSUITABLE;
+  }
+  PLAN_TRY(plan_source(p, op->other, &v));
+  arg->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_WEIGHTS;
+  PLAN_TRY(layout_reshape(p, &v, 1, &dims[1], &arg->v));
+  f->num_args++;
+  return plan_status(p, dnnl_post_ops_append_prelu(ops, 1 << 1), "prelu");
+}
+
+static int append_binary(plan* p, dnnl_post_ops_t ops, int index, const post* op, int32_t flow,
+                         int ndims, const int64_t* dims, fused* f) {
+  plan_arg* arg = &f->args[f->num_args];
+  PLAN_TRY(other_operand(p, op->other, flow, ndims, dims, &arg->v));
+  PLAN_TRY(layout_packed(p, &arg->v, &arg->v));
+  arg->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1;
+  f->num_args++;
+  return plan_status(p, dnnl_post_ops_append_binary(ops, op->alg, &arg->v.md),
+                     "a binary operation");
+}
+
+static bool is_clip(const post* op) {
+  return op->kind == POST_ELTWISE && op->alg == dnnl_eltwise_clip;
+}
+
+/* A lower bound and then an upper one are one operation. */
+static bool merge_clips(const post* op, const post* next, post* out) {
+  if (!is_clip(op) || !is_clip(next)) return false;
+  if (op->beta != FLT_MAX || next->alpha != -FLT_MAX || next->beta < op->alpha) return false;
+  *out = *next;
+  out->alpha = op->alpha;
+  return true;
+}
+
+static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
+                        int num_posts, int ndims, const int64_t* dims, fused* f) {
+  int i, index = 0;
+  for (i = 0; i < num_posts; ++i) {
+    post op = posts[i];
+    if (f->num_args == DNNL_PLAN_ARGS) return DNNL_PLAN_UNSUITABLE;
+    if (i + 1 < num_posts && merge_clips(&posts[i], &posts[i + 1], &op)) ++i;
+    if (op.kind == POST_ELTWISE) {
+      PLAN_TRY(plan_status(p, dnnl_post_ops_append_eltwise(ops, 1.0f, op.alg, op.alpha, op.beta),
+                           "an operation"));
+    } else if (op.kind == POST_PRELU) {
+      PLAN_TRY(append_prelu(p, ops, index, &op, ndims, dims, f));
+    } else {
+      PLAN_TRY(append_binary(p, ops, index, &op, flow, ndims, dims, f));
+    }
+    ++index;
+    f->result = op.result;
+  }
+  return 0;
+}
+
+int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int ndims,
+                 const int64_t* dims, fused* f) {
+  dnnl_post_ops_t ops = NULL;
+  int rc;
+  memset(f, 0, sizeof(*f));
+  f->result = flow;
+  rc = plan_status(p, dnnl_primitive_attr_create(&f->attr), "attributes");
+  if (rc == 0) {
+    rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(f->attr, dnnl_scratchpad_mode_user),
+                     "scratch");
+  }
+  if (rc == 0) rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
+  if (rc == 0) rc = append_posts(p, ops, flow, posts, num_posts, ndims, dims, f);
+  if (rc == 0) {
+    rc = plan_status(p, dnnl_primitive_attr_set_post_ops(f->attr, ops), "post-operations");
+  }
+  if (ops != NULL) dnnl_post_ops_destroy(ops);
+  if (rc != 0) fused_free(f);
+  return rc;
+}
+
+void fused_free(fused* f) {
+  if (f->attr != NULL) dnnl_primitive_attr_destroy(f->attr);
+  f->attr = NULL;
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t pd) {
+  const char* name = NULL;
+  if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success) {
+    return false;
+  }
+  return name != NULL && strncmp(name, "ref", 3) == 0;
+}
+
+int fused_desc(plan* p, const_dnnl_op_desc_t op, const fused* f, int num_posts,
+               dnnl_primitive_desc_t* out) {
+  PLAN_TRY(plan_status(p, dnnl_primitive_desc_create(out, op, f->attr, p->engine, NULL),
+                       "a primitive with these extents"));
+  if (num_posts == 0 || !is_reference(*out)) return 0;
+  dnnl_primitive_desc_destroy(*out);
+  return DNNL_PLAN_UNSUITABLE;
+}
+
+int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
+              const view* dst) {
+  plan_arg all[2 * DNNL_PLAN_ARGS];
+  memcpy(all, args, (size_t)num_args * sizeof(*args));
+  memcpy(all + num_args, f->args, (size_t)f->num_args * sizeof(*args));
+  PLAN_TRY(plan_add(p, pd, all, num_args + f->num_args));
+  return f->result < 0 ? 0 : build_set(p, f->result, dst);
+}
+
+/* Primitives of their own ------------------------------------------------------------------------ */
+
+/* Whether no operand of the posts lies where the result is to be written. */
+static bool is_unread(const plan* p, int32_t store, const post* posts, int num_posts) {
+  int i;
+  for (i = 0; i < num_posts; ++i) {
+    if (posts[i].other >= 0 && p->views[posts[i].other].store == store) return false;
+  }
+  return true;
+}
+
+static int result_place(plan* p, const view* src, const dnnl_memory_desc_t* md, const post* posts,
+                        int num_posts, view* dst) {
+  if (dnnl_memory_desc_equal(&src->md, md) && plan_is_last_use(p, src->store) &&
+      is_unread(p, src->store, posts, num_posts)) {
+    plan_overwrite(p, src->store);
+    *dst = *src;
+    return 0;
+  }
+  return plan_new_view(p, md, dst);
+}
+
+static int describe_binary(plan* p, const post* op, int32_t flow, const view* src,
+                           const dnnl_memory_desc_t* dst, plan_arg* other,
+                           dnnl_binary_desc_t* out) {
+  other->arg = DNNL_ARG_SRC_1;
+  PLAN_TRY(other_operand(p, op->other, flow, src->md.ndims, src->md.dims, &other->v));
+  PLAN_TRY(layout_packed(p, &other->v, &other->v));
+  return plan_status(p, dnnl_binary_desc_init(out, op->alg, &src->md, &other->v.md, dst),
+                     "a binary operation");
+}
+
+static int describe_prelu(plan* p, const post* op, int32_t flow, const view* src, plan_arg* other,
+                          dnnl_prelu_desc_t* out) {
+  other->arg = DNNL_ARG_WEIGHTS;
+  PLAN_TRY(other_operand(p, op->other, flow, src->md.ndims, src->md.dims, &other->v));
+  return plan_status(
+      p, dnnl_prelu_forward_desc_init(out, dnnl_forward_inference, &src->md, &other->v.md),
+      "prelu");
+}
+
+/* Truth values have a type of their own; floats stay in the type in which they flow. */
+static dnnl_data_type_t result_dtype(const plan* p, const view* src, int32_t result) {
+  dnnl_data_type_t dtype =
+      result < 0 ? src->md.data_type : layout_dtype(build_tensor(p, result)->dtype);
+  return dtype == dnnl_f32 ? src->md.data_type : dtype;
+}
+
+/* What the first post is to oneDNN, its result without the rest. */
+typedef union {
+  dnnl_eltwise_desc_t eltwise;
+  dnnl_binary_desc_t binary;
+  dnnl_prelu_desc_t prelu;
+} pointwise_desc;
+
+static int describe(plan* p, const post* op, int32_t flow, const view* src,
+                    const dnnl_memory_desc_t* dst, plan_arg* other, pointwise_desc* out) {
+  if (op->kind == POST_BINARY) return describe_binary(p, op, flow, src, dst, other, &out->binary);
+  if (dst->data_type != src->md.data_type) return DNNL_PLAN_UNSUITABLE;
+  if (op->kind == POST_PRELU) return describe_prelu(p, op, flow, src, other, &out->prelu);
+  return plan_status(p,
+                     dnnl_eltwise_forward_desc_init(&out->eltwise, dnnl_forward_inference, op->alg,
+                                                    &src->md, op->alpha, op->beta),
+                     "an operation");
+}
+
+/* The first post as a primitive, the others behind it. */
+static int begin_with(plan* p, const post* op, int32_t flow, const view* src, const post* rest,
+                      int num_rest, view* out) {
+  plan_arg args[3] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}, {0, *src}};
+  int32_t result = num_rest > 0 ? rest[num_rest - 1].result : op->result;
+  int rc, num_args = op->kind == POST_ELTWISE ? 2 : 3;
+  dnnl_primitive_desc_t pd = NULL;
+  dnnl_memory_desc_t md = src->md;
+  pointwise_desc desc;
+  fused f;
+  md.data_type = result_dtype(p, src, result);
+  PLAN_TRY(describe(p, op, flow, src, &md, &args[2], &desc));
+  PLAN_TRY(fused_create(p, flow, rest, num_rest, src->md.ndims, src->md.dims, &f));
+  f.result = result;
+  rc = fused_desc(p, &desc, &f, num_rest, &pd);
+  if (rc == 0) {
+    rc = result_place(p, src, &md, rest, num_rest, out);
+    args[1].v = *out;
+    if (rc == 0) {
+      rc = fused_add(p, pd, &f, args, num_args, out);
+    } else {
+      dnnl_primitive_desc_destroy(pd);
+    }
+  }
+  fused_free(&f);
+  return rc;
+}
+
+int post_build_alone(plan* p, int32_t flow, const post* posts, int num_posts) {
+  view src, dst;
+  PLAN_TRY(plan_source(p, flow, &src));
+  while (num_posts > 0) {
+    post op = *posts;
+    int taken = num_posts > 1 && merge_clips(posts, posts + 1, &op) ? 2 : 1;
+    int more = num_posts - taken, rc;
+    p->node = op.node;
+    PLAN_TRY(layout_packed(p, &src, &src));
+    do {
+      rc = begin_with(p, &op, flow, &src, posts + taken, more, &dst);
+    } while (rc == DNNL_PLAN_UNSUITABLE && more-- > 0);
+    if (rc != 0) return -1;
+    posts += taken + more;
+    num_posts -= taken + more;
+    src = dst;
+  }
+  return 0;
+}

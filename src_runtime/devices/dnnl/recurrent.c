@@ -1,0 +1,304 @@
+/*
+ * LSTM, GRU and plain recurrent cells.
+ *
+ * The compiler leaves the recurrence alone to the cell: the input's share of the gates is a matrix
+ * product in front. oneDNN's cells multiply the input themselves, so they take over that product where
+ * it has constant weights (build_find_cell), and get the identity as weights where they cannot.
+ */
+#include <string.h>
+
+#include "build.h"
+
+#define MAX_GATES 4
+
+typedef struct {
+  const char* op;
+  int gates;
+  int order[MAX_GATES]; /* oneDNN's gate g is the compiler's gate order[g] */
+} cell_row;
+
+/* The compiler has ONNX's i, o, f, c and z, r, h; oneDNN has i, f, c, o and u, r, o. */
+static const cell_row CELLS[] = {
+    {"lstm", 4, {0, 2, 3, 1}},
+    {"gru", 3, {0, 1, 2, 0}},
+    {"rnn", 1, {0, 0, 0, 0}},
+};
+
+static const cell_row* find_row(const char* op) {
+  size_t i;
+  for (i = 0; i < sizeof(CELLS) / sizeof(CELLS[0]); ++i) {
+    if (strcmp(CELLS[i].op, op) == 0) return &CELLS[i];
+  }
+  return NULL;
+}
+
+/* The product in front of a cell -----------------------------------------------------------------*/
+
+static const tvmrt_region_node* producer_of(const plan* p, int32_t tensor) {
+  int32_t i;
+  for (i = 0; i < p->region->num_nodes; ++i) {
+    if (p->region->nodes[i].outputs[0] == tensor) return &p->region->nodes[i];
+  }
+  return NULL;
+}
+
+/* The product whose result, perhaps reshaped, is the cell's input; NULL if there is none. */
+static const tvmrt_region_node* product_of(const plan* p, const tvmrt_region_node* node) {
+  const tvmrt_region_node* made = producer_of(p, node->inputs[0]);
+  if (made != NULL && strcmp(made->op, "reshape") == 0) made = producer_of(p, made->inputs[0]);
+  return made != NULL && strcmp(made->op, "matmul") == 0 ? made : NULL;
+}
+
+bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
+                      const tvmrt_region_node* node) {
+  const cell_row* row = find_row(node->op);
+  int32_t weights = build_input(product, 1), bias = build_input(product, 2);
+  const tvmrt_region_tensor* w = weights < 0 ? NULL : build_tensor(p, weights);
+  if (row == NULL || product_of(p, node) != product || w == NULL) return false;
+  if (w->data == NULL || w->ndim != 2 || w->dtype.code != kDLFloat || w->dtype.bits != 32) {
+    return false;
+  }
+  return bias < 0 ||
+         (build_tensor(p, bias)->data != NULL && tvmrt_region_size(p->region, bias) == w->shape[1]);
+}
+
+/* Weights --------------------------------------------------------------------------------------- */
+
+typedef struct {
+  const cell_row* row;
+  int64_t steps, batch, inputs, hidden;
+  int num_biases;
+  view x;
+  const float* w;           /* [inputs, gates * hidden], or NULL for the identity */
+  const float* bias;        /* [gates * hidden], or NULL */
+  const float* r;           /* [gates * hidden, hidden] */
+  const float* hidden_bias; /* [hidden] of a GRU that multiplies before it resets, or NULL */
+} cell;
+
+static int new_constant(plan* p, int ndims, const int64_t* dims, view* out, float** data) {
+  dnnl_memory_desc_t md;
+  PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
+  PLAN_TRY(plan_new_constant(p, &md, out));
+  *data = p->stores[out->store].data;
+  memset(*data, 0, p->stores[out->store].bytes);
+  return 0;
+}
+
+/* [layers, directions, inputs, gates, hidden] */
+static int layer_weights(plan* p, const cell* c, view* out) {
+  dnnl_dims_t dims = {1, 1, c->inputs, c->row->gates, c->hidden};
+  int64_t i, g, o, n = c->row->gates * c->hidden;
+  float* data;
+  PLAN_TRY(new_constant(p, 5, dims, out, &data));
+  for (i = 0; i < c->inputs; ++i) {
+    for (g = 0; g < c->row->gates; ++g) {
+      for (o = 0; o < c->hidden; ++o) {
+        int64_t from = c->row->order[g] * c->hidden + o;
+        *data++ = c->w == NULL ? (float)(i == from) : c->w[i * n + from];
+      }
+    }
+  }
+  return 0;
+}
+
+static int iteration_weights(plan* p, const cell* c, view* out) {
+  dnnl_dims_t dims = {1, 1, c->hidden, c->row->gates, c->hidden};
+  int64_t i, g, o;
+  float* data;
+  PLAN_TRY(new_constant(p, 5, dims, out, &data));
+  for (i = 0; i < c->hidden; ++i) {
+    for (g = 0; g < c->row->gates; ++g) {
+      for (o = 0; o < c->hidden; ++o) {
+        *data++ = c->r[(c->row->order[g] * c->hidden + o) * c->hidden + i];
+      }
+    }
+  }
+  return 0;
+}
+
+static int biases(plan* p, const cell* c, view* out) {
+  dnnl_dims_t dims = {1, 1, c->num_biases, c->hidden};
+  int64_t g, o;
+  float* data;
+  PLAN_TRY(new_constant(p, 4, dims, out, &data));
+  for (g = 0; c->bias != NULL && g < c->row->gates; ++g) {
+    for (o = 0; o < c->hidden; ++o) {
+      data[g * c->hidden + o] = c->bias[c->row->order[g] * c->hidden + o];
+    }
+  }
+  for (o = 0; c->hidden_bias != NULL && o < c->hidden; ++o) {
+    data[c->row->gates * c->hidden + o] = c->hidden_bias[o];
+  }
+  return 0;
+}
+
+/* Reading --------------------------------------------------------------------------------------- */
+
+static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
+  const tvmrt_region_node* product = product_of(p, node);
+  dnnl_dims_t dims;
+  if (p->views[node->inputs[0]].store >= 0 || product == NULL) {
+    c->inputs = c->row->gates * c->hidden;
+    PLAN_TRY(plan_source(p, node->inputs[0], &c->x));
+  } else {
+    const tvmrt_region_tensor* w = build_tensor(p, product->inputs[1]);
+    int32_t bias = build_input(product, 2);
+    c->inputs = w->shape[0];
+    c->w = w->data;
+    c->bias = bias < 0 ? NULL : build_tensor(p, bias)->data;
+    PLAN_TRY(plan_source(p, product->inputs[0], &c->x));
+  }
+  dims[0] = c->steps;
+  dims[1] = c->batch;
+  dims[2] = c->inputs;
+  PLAN_TRY(layout_reshape(p, &c->x, 3, dims, &c->x));
+  return layout_row_major(p, &c->x, &c->x);
+}
+
+static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
+  const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
+  const tvmrt_region_tensor* r = build_tensor(p, build_input(node, 1));
+  bool before_reset = tvmrt_node_int(node, "linear_before_reset", 0) != 0;
+  memset(c, 0, sizeof(*c));
+  c->row = find_row(node->op);
+  if (x->ndim != 3 || r->ndim != 2 || r->data == NULL) {
+    return plan_fail(p, "the recurrence weights are not constant");
+  }
+  c->steps = x->shape[0];
+  c->batch = x->shape[1];
+  c->hidden = r->shape[1];
+  c->r = r->data;
+  if (x->shape[2] != c->row->gates * c->hidden || r->shape[0] != x->shape[2]) {
+    return plan_fail(p, "the gates do not fit the recurrence weights");
+  }
+  c->num_biases = c->row->gates + before_reset;
+  if (before_reset && build_input(node, 3) >= 0) {
+    c->hidden_bias = build_tensor(p, node->inputs[3])->data;
+    if (c->hidden_bias == NULL) return plan_fail(p, "the recurrence bias is not constant");
+  }
+  return read_input(p, node, c);
+}
+
+/* Building -------------------------------------------------------------------------------------- */
+
+/* Places of the arguments; those of the cell state are used by LSTM alone. */
+enum { X, W, R, B, Y, H0, C0, HN, CN, NUM_ARGS };
+
+typedef struct {
+  plan_arg args[NUM_ARGS];
+  dnnl_memory_desc_t* used[NUM_ARGS]; /* NULL: left out */
+} tensors;
+
+static int state(plan* p, int32_t tensor, const dnnl_dims_t dims, int which, int arg, tensors* t) {
+  if (tensor < 0) return 0;
+  PLAN_TRY(plan_source(p, tensor, &t->args[which].v));
+  PLAN_TRY(layout_reshape(p, &t->args[which].v, 4, dims, &t->args[which].v));
+  PLAN_TRY(layout_row_major(p, &t->args[which].v, &t->args[which].v));
+  t->args[which].arg = arg;
+  t->used[which] = &t->args[which].v.md;
+  return 0;
+}
+
+static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg, tensors* t) {
+  dnnl_memory_desc_t md;
+  PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
+  PLAN_TRY(plan_new_view(p, &md, &t->args[which].v));
+  t->args[which].arg = arg;
+  t->used[which] = &t->args[which].v.md;
+  return 0;
+}
+
+static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors* t) {
+  dnnl_dims_t states = {1, 1, c->batch, c->hidden}, all = {c->steps, c->batch, c->hidden};
+  bool lstm = c->row->gates == 4;
+  memset(t, 0, sizeof(*t));
+  t->args[X] = (plan_arg){DNNL_ARG_SRC_LAYER, c->x};
+  t->args[W].arg = DNNL_ARG_WEIGHTS_LAYER;
+  t->args[R].arg = DNNL_ARG_WEIGHTS_ITER;
+  t->args[B].arg = DNNL_ARG_BIAS;
+  PLAN_TRY(layer_weights(p, c, &t->args[W].v));
+  PLAN_TRY(iteration_weights(p, c, &t->args[R].v));
+  PLAN_TRY(biases(p, c, &t->args[B].v));
+  t->used[X] = &t->args[X].v.md;
+  t->used[B] = &t->args[B].v.md;
+  PLAN_TRY(state(p, build_input(node, 2), states, H0, DNNL_ARG_SRC_ITER, t));
+  if (lstm) PLAN_TRY(state(p, build_input(node, 3), states, C0, DNNL_ARG_SRC_ITER_C, t));
+  PLAN_TRY(fresh(p, 3, all, Y, DNNL_ARG_DST_LAYER, t));
+  PLAN_TRY(fresh(p, 4, states, HN, DNNL_ARG_DST_ITER, t));
+  return lstm ? fresh(p, 4, states, CN, DNNL_ARG_DST_ITER_C, t) : 0;
+}
+
+static int describe(plan* p, const tvmrt_region_node* node, const cell* c, const tensors* t,
+                    dnnl_rnn_desc_t* out) {
+  dnnl_rnn_direction_t direction = tvmrt_node_int(node, "reverse", 0) != 0
+                                       ? dnnl_unidirectional_right2left
+                                       : dnnl_unidirectional_left2right;
+  dnnl_memory_desc_t w, r;
+  dnnl_memory_desc_t* const* u = t->used;
+  dnnl_status_t status;
+  PLAN_TRY(plan_status(
+      p, dnnl_memory_desc_init_by_tag(&w, 5, t->args[W].v.md.dims, dnnl_f32, dnnl_format_tag_any),
+      "weights"));
+  PLAN_TRY(plan_status(
+      p, dnnl_memory_desc_init_by_tag(&r, 5, t->args[R].v.md.dims, dnnl_f32, dnnl_format_tag_any),
+      "weights"));
+  if (c->row->gates == 4) {
+    status = dnnl_lstm_forward_desc_init(out, dnnl_forward_inference, direction, u[X], u[H0], u[C0],
+                                         &w, &r, u[B], u[Y], u[HN], u[CN], 0);
+  } else if (c->row->gates == 1) {
+    status = dnnl_vanilla_rnn_forward_desc_init(out, dnnl_forward_inference, dnnl_eltwise_tanh,
+                                                direction, u[X], u[H0], &w, &r, u[B], u[Y], u[HN],
+                                                0, 0.0f, 0.0f);
+  } else if (c->num_biases > c->row->gates) {
+    status = dnnl_lbr_gru_forward_desc_init(out, dnnl_forward_inference, direction, u[X], u[H0], &w,
+                                            &r, u[B], u[Y], u[HN], 0);
+  } else {
+    status = dnnl_gru_forward_desc_init(out, dnnl_forward_inference, direction, u[X], u[H0], &w, &r,
+                                        u[B], u[Y], u[HN], 0);
+  }
+  return plan_status(p, status, "a recurrent cell with these extents");
+}
+
+static int add_cell(plan* p, const_dnnl_op_desc_t desc, tensors* t) {
+  dnnl_primitive_desc_t pd = NULL;
+  plan_arg used[NUM_ARGS];
+  fused f;
+  int i, n = 0, rc;
+  PLAN_TRY(fused_create(p, -1, NULL, 0, 0, NULL, &f));
+  rc = fused_desc(p, desc, &f, 0, &pd);
+  fused_free(&f);
+  PLAN_TRY(rc);
+  rc = layout_convert(p, &t->args[W].v, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
+                      &t->args[W].v);
+  if (rc == 0) {
+    rc = layout_convert(p, &t->args[R].v,
+                        dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 1), &t->args[R].v);
+  }
+  if (rc != 0) {
+    dnnl_primitive_desc_destroy(pd);
+    return rc;
+  }
+  for (i = 0; i < NUM_ARGS; ++i) {
+    if (t->args[i].arg != 0) used[n++] = t->args[i];
+  }
+  return plan_add(p, pd, used, n);
+}
+
+int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  static const int results[] = {Y, HN, CN};
+  dnnl_rnn_desc_t desc;
+  tensors t;
+  cell c;
+  int i;
+  (void)posts;
+  (void)num_posts;
+  if (build_input(node, 1) < 0) return plan_fail(p, "the recurrence weights are missing");
+  PLAN_TRY(read_cell(p, node, &c));
+  PLAN_TRY(gather(p, node, &c, &t));
+  PLAN_TRY(describe(p, node, &c, &t, &desc));
+  PLAN_TRY(add_cell(p, &desc, &t));
+  for (i = 0; i < node->num_outputs && i < 3; ++i) {
+    if (node->outputs[i] >= 0) PLAN_TRY(build_set(p, node->outputs[i], &t.args[results[i]].v));
+  }
+  return 0;
+}
