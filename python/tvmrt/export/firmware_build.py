@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from tvmrt.codegen.target import Target
 from tvmrt.libinfo import find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -46,11 +47,18 @@ def tools_of(target: str) -> tuple[str, str]:
     return "cc", "ar"
 
 
-def makefile(library) -> str:
-    """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for."""
-    name = library.module_name or "network"
-    compiler, archiver = tools_of(library.target.name)
-    flags = " ".join(library.target.flags)
+def makefile(name: str, target: Target, file_flags: Mapping[str, Sequence[str]]) -> str:
+    """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for.
+
+    ``file_flags`` are further options of single C files, by their names.
+    """
+    compiler, archiver = tools_of(target.name)
+    flags = " ".join(target.flags)
+    more = "".join(
+        f"codegen/host/src/{Path(file).stem}.o: TARGET_FLAGS += {' '.join(options)}\n"
+        for file, options in sorted(file_flags.items())
+        if options
+    )
     return f"""\
 # Makes lib{name}.a of the network. Another compiler or other options: make CC=... CFLAGS=...
 # A program that links it includes codegen/host/include/ and runtime/include/.
@@ -60,21 +68,22 @@ endif
 ifeq ($(origin AR),default)
 AR = {archiver}
 endif
-CFLAGS ?= {' '.join(CFLAGS)}
+CFLAGS ?= {" ".join(CFLAGS)}
 TARGET_FLAGS ?= {flags}
 
 sources := $(wildcard codegen/host/src/*.c)
 objects := $(sources:.c=.o)
+compiled := $(wildcard codegen/host/lib/*.o)
 headers := $(wildcard codegen/host/include/*.h)
 
-lib{name}.a: $(objects)
+lib{name}.a: $(objects) $(compiled)
 \trm -f $@
 \t$(AR) rcs $@ $^
 
 %.o: %.c $(headers)
 \t$(CC) -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include -c $< -o $@
 
-clean:
+{more}clean:
 \trm -f lib{name}.a $(objects)
 
 .PHONY: clean

@@ -11,10 +11,12 @@ import io
 import json
 import tarfile
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import prod
 from pathlib import Path
 
-from tvmrt.ir import DTYPES
+from tvmrt.ir import DTYPES, ModuleBlob
 from tvmrt.libinfo import __version__
 
 from . import blob
@@ -24,30 +26,63 @@ VERSION = 7
 CPU = 1  # DLDeviceType
 
 
-def write_archive(library, path: Path) -> None:
-    """Write the archive of a CompiledLibrary. Equal networks give equal files but for the date."""
-    name = library.module_name
+def write_archive(
+    libraries: Sequence,
+    path: Path,
+    image: str | None = None,
+    image_files: Mapping[str, str] | None = None,
+) -> None:
+    """Write the archive of CompiledLibrary objects, a module each.
+
+    ``image`` names networks that were compiled together, ``image_files`` are the C files that they
+    have in common. Equal networks give equal files but for the date.
+    """
     with tarfile.open(path, "w") as tar:
-        folders = ["codegen", "codegen/host", "codegen/host/src", "parameters", "src"]
-        if library.options.firmware:
-            folders += ["codegen/host/include", "runtime", "runtime/include"]
-        for folder in folders:
+        firmware = any(library.options.firmware for library in libraries)
+        objects = [row for library in libraries for row in sorted(library.sources.objects.items())]
+        folders = ["codegen", "codegen/host", "codegen/host/src"]
+        folders += ["codegen/host/lib"] if objects else []
+        folders += ["codegen/host/include", "runtime", "runtime/include"] if firmware else []
+        for folder in [*folders, "parameters", "src"]:
             _add_folder(tar, folder)
-        for file_name, text in sorted(source_files(library).items()):
+        files = dict(image_files or {})
+        for library in libraries:
+            files.update(source_files(library))
+        for file_name, text in sorted(files.items()):
             place = "include" if file_name.endswith(".h") else "src"
             _add(tar, f"codegen/host/{place}/{file_name}", text.encode())
-        _add(tar, f"parameters/{name}.params", blob.params(library.get_params()))
-        _add(tar, f"src/{name}.txt", library.print_program().encode())
-        if library.has_graph_json:
-            graph = library.get_graph_json().encode()
-            _add(tar, f"executor-config/graph/{name}.graph", graph)
-        if library.options.firmware:
-            files = source_files(library).values()
-            for header, text in sorted(runtime_headers(files).items()):
+        for file_name, data in objects:
+            _add(tar, f"codegen/host/lib/{file_name}", data)
+        for library in libraries:
+            _add_network(tar, library)
+        if firmware:
+            for header, text in sorted(runtime_headers(files.values()).items()):
                 _add(tar, f"runtime/include/{header}", text.encode())
-            _add(tar, "Makefile", makefile(library).encode())
-        text = json.dumps(metadata(library), indent=2, sort_keys=True)
+            flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
+            name = image or libraries[0].module_name or "network"
+            _add(tar, "Makefile", makefile(name, libraries[0].target, flags).encode())
+        text = json.dumps(metadata(libraries), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())
+
+
+def _add_network(tar: tarfile.TarFile, library) -> None:
+    """What is not C: parameters, the steps as text, the graph, parts of other devices."""
+    name = library.module_name
+    _add(tar, f"parameters/{name}.params", blob.params(library.get_params()))
+    _add(tar, f"src/{name}.txt", library.print_program().encode())
+    if library.has_graph_json:
+        graph = library.get_graph_json().encode()
+        _add(tar, f"executor-config/graph/{name}.graph", graph)
+    for file_name, module in device_modules(library):
+        _add(tar, file_name, module.payload)
+
+
+def device_modules(library) -> list[tuple[str, ModuleBlob]]:
+    """Modules that the network imports, each with its path in the archive."""
+    return [
+        (f"devices/{library.module_name}/{module.type_key}_{i}.bin", module)
+        for i, module in enumerate(library.sources.modules)
+    ]
 
 
 def source_files(library) -> dict[str, str]:
@@ -76,23 +111,13 @@ def byte_array(symbol: str, data: bytes) -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def metadata(library) -> dict:
+def metadata(libraries: Sequence) -> dict:
     """The content of metadata.json."""
+    return {"version": VERSION, "modules": {lib.module_name: _module(lib) for lib in libraries}}
+
+
+def _module(library) -> dict:
     summary = library.summary
-    io_bytes = sum(t.nbytes for t in [*summary.inputs, *summary.outputs])
-    single = len(summary.outputs) == 1
-    outputs = {
-        "output" if single else f"output{i}": {"size": t.nbytes, "dtype": t.dtype}
-        for i, t in enumerate(summary.outputs)
-    }
-    main = {
-        "device": CPU,
-        "workspace_size_bytes": summary.arena_bytes,
-        "constants_size_bytes": summary.weights_bytes,
-        "io_size_bytes": io_bytes,
-        "inputs": {t.name: {"size": t.nbytes, "dtype": t.dtype} for t in summary.inputs},
-        "outputs": outputs,
-    }
     module = {
         "model_name": library.module_name,
         "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime()),
@@ -101,26 +126,56 @@ def metadata(library) -> dict:
         "style": "full-model",
         "memory": {
             "functions": {
-                "main": [main],
-                "operator_functions": [
-                    {
-                        "function_name": function.symbol,
-                        "workspace": [
-                            {
-                                "device": CPU,
-                                "workspace_size_bytes": function.step.scratch_bytes,
-                            }
-                        ],
-                    }
-                    for function in library.sources.functions
-                ],
-            }
+                "main": [_main_function(summary)],
+                "operator_functions": [_operator_function(o) for o in summary.operators],
+            },
+            "pools": [asdict(pool) for pool in summary.pools],
+            "lower_bound_bytes": summary.lower_bound_bytes,
         },
         "tvmrt_version": __version__,
     }
     if library.has_graph_json:
         module["memory"]["sids"] = _storages(library)
-    return {"version": VERSION, "modules": {library.module_name: module}}
+    if library.options.firmware:
+        module["external_dependencies"] = [
+            {
+                "short_name": "tvm_standalone_crt",
+                "url": "./runtime",
+                "url_type": "mlf_path",
+                "version_spec": __version__,
+            }
+        ]
+    if library.sources.modules:
+        module["device_modules"] = [path for path, _ in device_modules(library)]
+    return module
+
+
+def _main_function(summary) -> dict:
+    single = len(summary.outputs) == 1
+    outputs = {
+        "output" if single else f"output{i}": {"size": t.nbytes, "dtype": t.dtype}
+        for i, t in enumerate(summary.outputs)
+    }
+    return {
+        "device": CPU,
+        "workspace_size_bytes": summary.arena_bytes,
+        "constants_size_bytes": summary.weights_bytes,
+        "io_size_bytes": sum(t.nbytes for t in [*summary.inputs, *summary.outputs]),
+        "inputs": {t.name: {"size": t.nbytes, "dtype": t.dtype} for t in summary.inputs},
+        "outputs": outputs,
+    }
+
+
+def _operator_function(operator) -> dict:
+    """The classic keys, and what else is known of the function."""
+    workspace = {"device": CPU, "workspace_size_bytes": operator.scratch_bytes}
+    return {
+        "function_name": operator.symbol,
+        "workspace": [workspace],
+        "constants_size_bytes": operator.weights_bytes,
+        "live_size_bytes": operator.live_bytes,
+        "nodes": operator.onnx_nodes,
+    }
 
 
 def _storages(library) -> list[dict]:
