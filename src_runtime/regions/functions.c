@@ -211,6 +211,17 @@ TVMRT_NATIVE(describe) {
   return end_question(&q, rc, out, out_code);
 }
 
+/* The reason alone; people know already which device was asked about which region. */
+static int ask_evaluation(question* q, const tvmrt_region* region) {
+  const tvmrt_device_allocator* slots = q->device->allocator;
+  const char* reason;
+  if (slots == NULL || slots->evaluation == NULL) return 0;
+  tvmrt__forget_error();
+  if (slots->evaluation(q->device, region) == 0) return 0;
+  reason = TVMGetLastError();
+  return tvmrt__buf_puts(&q->text, reason[0] == '\0' ? "it gave no reason." : reason);
+}
+
 /* (JSON, constants) -> "" if the device takes the region, else the reason */
 TVMRT_NATIVE(evaluation) {
   question q;
@@ -218,9 +229,7 @@ TVMRT_NATIVE(evaluation) {
   tvmrt_args in = {"device evaluation", args, type_codes, num_args};
   int rc = begin_question(&q, resource_handle);
   if (rc == 0) rc = read_question(&q, &in, &region);
-  if (rc == 0 && tvmrt__device_evaluate(q.device, region) != 0) {
-    rc = tvmrt__buf_puts(&q.text, TVMGetLastError());
-  }
+  if (rc == 0) rc = ask_evaluation(&q, region);
   return end_question(&q, rc, out, out_code);
 }
 

@@ -70,18 +70,18 @@ static int enter_plugin(void* handle, const char* path) {
   return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
 }
 
-int tvmrt_device_load_plugin(const char* path) {
+/* `anew`: let a plug-in that is loaded already register again, since its device was unregistered. */
+static int load_plugin(const char* path, bool anew) {
   plugin* p;
   void* handle;
   int rc;
-  if (path == NULL) return tvmrt__fail("ValueError: tvmrt_device_load_plugin: the path is NULL.");
   handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (handle == NULL) {
     return tvmrt__fail("OSError: cannot load the plug-in: %s.", dlerror());
   }
   if (is_loaded(handle)) {
     (void)dlclose(handle);
-    return 0;
+    return anew ? enter_plugin(handle, path) : 0;
   }
   rc = check_abi(handle, path);
   p = rc == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
@@ -97,6 +97,11 @@ int tvmrt_device_load_plugin(const char* path) {
     free(p); /* it stays mapped: what it started may still run */
   }
   return rc;
+}
+
+int tvmrt_device_load_plugin(const char* path) {
+  if (path == NULL) return tvmrt__fail("ValueError: tvmrt_device_load_plugin: the path is NULL.");
+  return load_plugin(path, false);
 }
 
 /* The folder of this library, with its '/'; nothing where the library is part of the program. */
@@ -127,7 +132,7 @@ static int try_folder(const char* folder, size_t size, const char* name, bool* o
                : tvmrt__buf_printf(&path, "%.*s/libtvmrt_device_%s.so", (int)size, folder, name);
   if (rc == 0 && size != 0 && access(path.data, R_OK) == 0) {
     *out_found = true;
-    rc = tvmrt_device_load_plugin(path.data);
+    rc = load_plugin(path.data, true);
   }
   tvmrt__buf_free(&path);
   return rc;

@@ -41,10 +41,10 @@ static entry* find_entry(const char* name) {
 
 static int enter_builtin(tvmrt_builtin_device* b) {
   int rc;
-  if (b->is_entered) return 0;
-  b->is_entered = true;
+  if (b->is_entering || find_entry(b->name) != NULL) return 0;
+  b->is_entering = true;
   rc = b->enter();
-  if (rc != 0) b->is_entered = false;
+  b->is_entering = false;
   return rc;
 }
 

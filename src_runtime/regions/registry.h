@@ -12,7 +12,7 @@
 typedef struct tvmrt_builtin_device {
   const char* name;
   int (*enter)(void);
-  bool is_entered; /* or being entered; also after it was unregistered */
+  bool is_entering;
 } tvmrt_builtin_device;
 extern tvmrt_builtin_device tvmrt__builtin_devices[];
 

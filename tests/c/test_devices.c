@@ -425,19 +425,17 @@ static void test_names_are_unique(void** unused) {
   tvmrt_device device = probe_device(&sync_slots);
   (void)unused;
   assert_fails(tvmrt_device_register(&device), "there is a device 'probe' already");
-  device.name = "tpu";
-  assert_fails(tvmrt_device_register(&device), "there is a device 'tpu' already");
   assert_int_equal(state.calls[INIT], 1);
 }
 
-static void test_list_has_built_in_devices(void** unused) {
+static void test_list_has_all_registered(void** unused) {
   const char* names[16];
   int32_t count;
   int found = 0;
   (void)unused;
   assert_ok(tvmrt_device_list(names, 16, &count));
   assert_in_range(count, 1, 16);
-  for (int32_t i = 0; i < count; ++i) found += strcmp(names[i], "tpu") == 0;
+  for (int32_t i = 0; i < count; ++i) found += strcmp(names[i], "probe") == 0;
   assert_int_equal(found, 1);
 }
 
@@ -555,8 +553,7 @@ static void test_compiler_asks_by_packed_functions(void** unused) {
   (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
   ask("device.probe.evaluation", text, "");
   (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "neg");
-  ask("device.probe.evaluation", text,
-      "device 'probe': evaluation of region 'r0' failed: it cannot count backwards.");
+  ask("device.probe.evaluation", text, "it cannot count backwards.");
 }
 
 /* A graph by its nodes: operator and two inputs each, node i computes tensor i + 1 of tensor 0. */
@@ -663,7 +660,7 @@ int main(void) {
       WITH_PROBE(test_wrong_arguments_are_refused),
       cmocka_unit_test_setup(test_incomplete_devices_are_refused, reset),
       WITH_PROBE(test_names_are_unique),
-      WITH_PROBE(test_list_has_built_in_devices),
+      WITH_PROBE(test_list_has_all_registered),
       cmocka_unit_test(test_missing_device_says_how_to_get_it),
       WITH_PROBE(test_newer_library_is_refused),
       WITH_PROBE(test_module_saves_what_it_read),

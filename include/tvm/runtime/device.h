@@ -246,6 +246,7 @@ TVM_DLL int tvmrt_device_register(const tvmrt_device* device);
 
 /*!
  * \brief Remove a device; calls its release_device.
+ * A device that is part of the runtime, or that has a plug-in, starts anew when it is needed again.
  * Errors:  -1: there is no such device, or libraries that are loaded use it.
  * Threads: thread-safe.
  */

@@ -1,7 +1,420 @@
-#include <tvm/runtime/device.h>
+/* The device "tpu": a simulated accelerator with memory, a layout and a queue of its own.
+ *
+ * Options, of the library or of tvmrt.device.set_options:
+ *
+ *   {"precision": "float16"}   compute in float16 or int8 where nodes do not say; "float32" by default
+ *   {"duration_us": 500}       a run takes at least this long
+ *   {"fault": "run"}           a slot fails: "pre_run", "run" (at the last node), "hang" (a run never
+ *                              ends) or "lost" (this run and all later slots fail)
+ *
+ * The environment variable TVMRT_TPU_FAULT names a fault as well, with "init" and "allocate" besides;
+ * TVMRT_TPU_MEMORY_BYTES sets how much memory the device has, 1 GiB unless it does.
+ */
+#include "tpu.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
 TVMRT_DEVICE_PLUGIN(tpu)
-static int run(tvmrt_device* d, tvmrt_region* r) { (void)d; (void)r; return 0; }
-static const tvmrt_device_interface slots = {.run = run};
-static const tvmrt_device dev = {.struct_bytes = sizeof(dev), .name = "tpu", .interface = &slots};
-int register_tpu_device(void) { return tvmrt_device_register(&dev); }
-int unregister_tpu_device(void) { return tvmrt_device_unregister("tpu"); }
+
+typedef enum { IDLE, QUEUED, RUNNING, DONE, FAILED } job_state;
+
+/* device_graph: the program of a region, and its place in the queue. */
+typedef struct job {
+  tpu_program program;
+  tvmrt_region* region;
+  struct job* next;
+  job_state state;
+  bool is_stopped; /* by post_run: the worker gives up at the next chance */
+  char fault[16];
+  int64_t duration_us;
+  uint64_t memory_bytes; /* that it holds */
+} job;
+
+/* privacy. */
+typedef struct accelerator {
+  pthread_mutex_t lock; /* of all that follows, and of the jobs' states */
+  pthread_cond_t changed;
+  job* first; /* in the queue */
+  bool has_worker;
+  bool is_closing;
+  bool is_lost;
+  pthread_t worker;
+  uint64_t memory_bytes; /* what is left */
+} accelerator;
+
+static int fail(const char* text) {
+  TVMPackedFuncSetLastError(text);
+  return -1;
+}
+
+/* The value of a key in the text of an object; NULL if it is not there. A real device would use a
+ * JSON reader; for one level of texts and numbers this is enough. */
+static const char* find_option(const char* options, const char* key) {
+  char quoted[32];
+  const char* at;
+  (void)snprintf(quoted, sizeof(quoted), "\"%s\"", key);
+  at = strstr(options, quoted);
+  if (at == NULL) return NULL;
+  at += strlen(quoted);
+  while (*at == ' ' || *at == ':' || *at == '"') ++at;
+  return at;
+}
+
+static bool option_is(const char* options, const char* key, const char* value) {
+  const char* at = find_option(options, key);
+  return at != NULL && strncmp(at, value, strlen(value)) == 0 && at[strlen(value)] == '"';
+}
+
+static void read_fault(const char* options, char fault[16]) {
+  const char* at = find_option(options, "fault");
+  const char* environment = getenv("TVMRT_TPU_FAULT");
+  size_t size = at == NULL ? 0 : strcspn(at, "\"");
+  if (at == NULL && environment != NULL) {
+    at = environment;
+    size = strlen(at);
+  }
+  (void)snprintf(fault, 16, "%.*s", (int)(size < 15 ? size : 15), at == NULL ? "" : at);
+}
+
+static int tpu_init(tvmrt_device* device) {
+  const char* memory = getenv("TVMRT_TPU_MEMORY_BYTES");
+  char fault[16];
+  accelerator* a;
+  read_fault("", fault);
+  if (strcmp(fault, "init") == 0) return fail("the simulated fault 'init'.");
+  a = calloc(1, sizeof(*a));
+  if (a == NULL) return fail("MemoryError: no memory for the simulation.");
+  if (pthread_mutex_init(&a->lock, NULL) != 0 || pthread_cond_init(&a->changed, NULL) != 0) {
+    free(a);
+    return fail("the simulation cannot have a lock.");
+  }
+  a->memory_bytes = memory == NULL ? (uint64_t)1 << 30 : strtoull(memory, NULL, 10);
+  device->privacy = a;
+  return 0;
+}
+
+static int tpu_release_device(tvmrt_device* device) {
+  accelerator* a = device->privacy;
+  (void)pthread_mutex_lock(&a->lock);
+  a->is_closing = true;
+  (void)pthread_cond_broadcast(&a->changed);
+  (void)pthread_mutex_unlock(&a->lock);
+  if (a->has_worker) (void)pthread_join(a->worker, NULL);
+  (void)pthread_cond_destroy(&a->changed);
+  (void)pthread_mutex_destroy(&a->lock);
+  free(a);
+  return 0;
+}
+
+static int tpu_describe(tvmrt_device* device, tvmrt_device_description* out) {
+  static const char* const precisions[] = {"float16", "int8", NULL};
+  (void)device;
+  out->ops = tpu_ops;
+  out->precisions = precisions;
+  return 0;
+}
+
+static int refuse(const char* what, const char* name, const char* why) {
+  char text[256];
+  (void)snprintf(text, sizeof(text), "%s '%.100s': %s", what, name, why);
+  return fail(text);
+}
+
+static int tpu_evaluation(tvmrt_device* device, const tvmrt_region* region) {
+  const char* reason;
+  int32_t i;
+  (void)device;
+  for (i = 0; i < region->num_tensors; ++i) {
+    reason = tpu_refuses_tensor(&region->tensors[i]);
+    if (reason != NULL) return refuse("tensor", region->tensors[i].name, reason);
+  }
+  for (i = 0; i < region->num_nodes; ++i) {
+    reason = tpu_refuses(region, &region->nodes[i]);
+    if (reason != NULL) return refuse("node", region->nodes[i].name, reason);
+  }
+  return 0;
+}
+
+/* Nodes that can run are those that fit alone; the default split joins what `describe` lists. */
+static int tpu_split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups) {
+  int32_t i;
+  int32_t k;
+  if (tvmrt_split_graph_by_describe(device, graph, out_groups) != 0) return -1;
+  for (i = 0; i < graph->num_nodes; ++i) {
+    const tvmrt_region_node* n = &graph->nodes[i];
+    bool fits = true;
+    for (k = 0; k < n->num_inputs; ++k) {
+      fits &= n->inputs[k] < 0 || tpu_refuses_tensor(&graph->tensors[n->inputs[k]]) == NULL;
+    }
+    for (k = 0; k < n->num_outputs; ++k) {
+      fits &= tpu_refuses_tensor(&graph->tensors[n->outputs[k]]) == NULL;
+    }
+    if (!fits || tpu_refuses(graph, n) != NULL) out_groups[i] = -1;
+  }
+  return 0;
+}
+
+/* Sums of many products gain by int8, and all operators by float16. */
+static int tpu_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
+                              const char* precision, int32_t* out_reduced) {
+  const bool is_int8 = strcmp(precision, "int8") == 0;
+  int32_t i;
+  (void)device;
+  for (i = 0; i < region->num_nodes; ++i) {
+    const char* op = region->nodes[i].op;
+    const bool is_product = strcmp(op, "conv") == 0 || strcmp(op, "matmul") == 0;
+    out_reduced[i] = is_int8 ? is_product : strcmp(precision, "float16") == 0;
+  }
+  return 0;
+}
+
+/* Take memory for a job out of the pool; it goes back with the job. */
+static int reserve(accelerator* a, uint64_t bytes, job* j) {
+  bool fits;
+  (void)pthread_mutex_lock(&a->lock);
+  fits = bytes <= a->memory_bytes;
+  if (fits) {
+    a->memory_bytes -= bytes;
+    j->memory_bytes = bytes;
+  }
+  (void)pthread_mutex_unlock(&a->lock);
+  return fits ? 0 : fail("MemoryError: the region does not fit into what is left of the memory.");
+}
+
+static int tpu_release_graph(tvmrt_device* device, void* device_graph) {
+  accelerator* a = device->privacy;
+  job* j = device_graph;
+  (void)pthread_mutex_lock(&a->lock);
+  a->memory_bytes += j->memory_bytes;
+  (void)pthread_mutex_unlock(&a->lock);
+  free(j->program.tensors);
+  free(j->program.memory);
+  free(j);
+  return 0;
+}
+
+/* The memory itself is taken by pre_run, whose shapes may change; what can never fit fails here. */
+static int tpu_allocate(tvmrt_device* device, tvmrt_region* region) {
+  job unused = {0};
+  accelerator* a = device->privacy;
+  char fault[16];
+  read_fault("", fault);
+  if (strcmp(fault, "allocate") == 0) return fail("the simulated fault 'allocate'.");
+  if (reserve(a, tpu_words_of(region) * sizeof(float), &unused) != 0) return -1;
+  (void)pthread_mutex_lock(&a->lock);
+  a->memory_bytes += unused.memory_bytes;
+  (void)pthread_mutex_unlock(&a->lock);
+  return 0;
+}
+
+static int make_program(accelerator* a, job* j, const tvmrt_region* region, const char* options) {
+  tpu_program* p = &j->program;
+  if (reserve(a, tpu_words_of(region) * sizeof(float), j) != 0) return -1;
+  p->region = region;
+  p->precision = option_is(options, "precision", "float16") ? TPU_FLOAT16
+                 : option_is(options, "precision", "int8")  ? TPU_INT8
+                                                            : TPU_FLOAT32;
+  p->tensors = calloc((size_t)region->num_tensors + 1, sizeof(*p->tensors));
+  p->memory = calloc((size_t)tpu_words_of(region) + 1, sizeof(*p->memory));
+  if (p->tensors == NULL || p->memory == NULL) return fail("MemoryError: no memory to simulate.");
+  tpu_place(p);
+  return 0;
+}
+
+static int check_lost(accelerator* a) {
+  bool is_lost;
+  (void)pthread_mutex_lock(&a->lock);
+  is_lost = a->is_lost;
+  (void)pthread_mutex_unlock(&a->lock);
+  return is_lost ? fail("the device was lost; unregister it to start it anew.") : 0;
+}
+
+static int tpu_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
+  const char* duration = find_option(options, "duration_us");
+  job* j;
+  if (check_lost(device->privacy) != 0) return -1;
+  if (region->device_graph != NULL) (void)tpu_release_graph(device, region->device_graph);
+  region->device_graph = NULL; /* that of other shapes */
+  j = calloc(1, sizeof(*j));
+  if (j == NULL) return fail("MemoryError: no memory for the program.");
+  region->device_graph = j;
+  j->region = region;
+  j->duration_us = duration == NULL ? 0 : strtoll(duration, NULL, 10);
+  read_fault(options, j->fault);
+  if (strcmp(j->fault, "pre_run") == 0) {
+    region->failed_node = 0;
+    return fail("the simulated fault 'pre_run'.");
+  }
+  return make_program(device->privacy, j, region, options);
+}
+
+/* Wait until a moment, until a run is stopped, or for good. Called with the lock held. */
+static void stay_busy(accelerator* a, const job* j, const struct timespec* until) {
+  int rc = 0;
+  while (!j->is_stopped && rc != ETIMEDOUT) {
+    rc = until == NULL ? pthread_cond_wait(&a->changed, &a->lock)
+                       : pthread_cond_timedwait(&a->changed, &a->lock, until);
+  }
+}
+
+static struct timespec later(int64_t microseconds) {
+  struct timespec t;
+  if (clock_gettime(CLOCK_REALTIME, &t) != 0) memset(&t, 0, sizeof(t));
+  t.tv_sec += (time_t)(microseconds / 1000000);
+  t.tv_nsec += (long)(microseconds % 1000000) * 1000;
+  if (t.tv_nsec >= 1000000000) {
+    ++t.tv_sec;
+    t.tv_nsec -= 1000000000;
+  }
+  return t;
+}
+
+static void compute(job* j) {
+  const tvmrt_region* region = j->region;
+  int32_t i;
+  for (i = 0; i < region->num_inputs; ++i) {
+    const int32_t t = region->inputs[i];
+    tpu_copy_in(&j->program.tensors[t], tvmrt_region_data(region, t));
+  }
+  for (i = 0; i < region->num_nodes; ++i) tpu_run_node(&j->program, &region->nodes[i]);
+  for (i = 0; i < region->num_outputs; ++i) {
+    const int32_t t = region->outputs[i];
+    tpu_copy_out(&j->program.tensors[t], tvmrt_region_data(region, t));
+  }
+}
+
+/* One run, on the worker. Called and left with the lock held. */
+static void run_job(accelerator* a, job* j) {
+  const struct timespec end = later(j->duration_us);
+  const bool is_lost = a->is_lost || strcmp(j->fault, "lost") == 0;
+  j->state = RUNNING;
+  if (strcmp(j->fault, "hang") == 0) stay_busy(a, j, NULL);
+  if (!j->is_stopped && !is_lost && strcmp(j->fault, "run") != 0) {
+    (void)pthread_mutex_unlock(&a->lock);
+    compute(j);
+    (void)pthread_mutex_lock(&a->lock);
+    if (j->duration_us > 0) stay_busy(a, j, &end);
+    j->state = DONE;
+  } else {
+    j->state = FAILED;
+  }
+  a->is_lost = is_lost;
+}
+
+static void* work(void* argument) {
+  accelerator* a = argument;
+  (void)pthread_mutex_lock(&a->lock);
+  while (!a->is_closing) {
+    job* j = a->first;
+    if (j == NULL) {
+      (void)pthread_cond_wait(&a->changed, &a->lock);
+      continue;
+    }
+    a->first = j->next;
+    run_job(a, j);
+    (void)pthread_cond_broadcast(&a->changed);
+  }
+  (void)pthread_mutex_unlock(&a->lock);
+  return NULL;
+}
+
+/* Called with the lock held. */
+static int start_worker(accelerator* a) {
+  if (a->has_worker) return 0;
+  if (pthread_create(&a->worker, NULL, work, a) != 0) return fail("there is no thread to be had.");
+  a->has_worker = true;
+  return 0;
+}
+
+static int tpu_async_run(tvmrt_device* device, tvmrt_region* region) {
+  accelerator* a = device->privacy;
+  job* j = region->device_graph;
+  job** at = &a->first;
+  int rc;
+  (void)pthread_mutex_lock(&a->lock);
+  rc = start_worker(a);
+  if (rc == 0) {
+    while (*at != NULL) at = &(*at)->next;
+    *at = j;
+    j->next = NULL;
+    j->state = QUEUED;
+    (void)pthread_cond_broadcast(&a->changed);
+  }
+  (void)pthread_mutex_unlock(&a->lock);
+  return rc;
+}
+
+static bool is_under_way(const job* j) { return j->state == QUEUED || j->state == RUNNING; }
+
+static int tpu_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
+  accelerator* a = device->privacy;
+  job* j = region->device_graph;
+  job_state state;
+  bool is_lost;
+  (void)pthread_mutex_lock(&a->lock);
+  while (is_under_way(j) && !try_wait) (void)pthread_cond_wait(&a->changed, &a->lock);
+  state = j->state;
+  is_lost = a->is_lost;
+  (void)pthread_mutex_unlock(&a->lock);
+  if (state == QUEUED || state == RUNNING) return TVMRT_DEVICE_BUSY;
+  if (state == DONE) return 0;
+  region->failed_node = region->num_nodes - 1;
+  return fail(is_lost ? "the device was lost; unregister it to start it anew."
+                      : "the simulated fault 'run'.");
+}
+
+/* Take the job out of the queue, or wait until the worker has given it up. */
+static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
+  accelerator* a = device->privacy;
+  job* j = region->device_graph;
+  job** at = &a->first;
+  (void)pthread_mutex_lock(&a->lock);
+  while (*at != NULL && *at != j) at = &(*at)->next;
+  if (*at == j) {
+    *at = j->next;
+    j->state = IDLE;
+  }
+  j->is_stopped = true;
+  (void)pthread_cond_broadcast(&a->changed);
+  while (is_under_way(j)) (void)pthread_cond_wait(&a->changed, &a->lock);
+  (void)pthread_mutex_unlock(&a->lock);
+  return 0;
+}
+
+static const tvmrt_device_interface interface = {
+    .init = tpu_init,
+    .pre_run = tpu_pre_run,
+    .post_run = tpu_post_run,
+    .async_run = tpu_async_run,
+    .async_wait = tpu_async_wait,
+    .release_graph = tpu_release_graph,
+    .release_device = tpu_release_device,
+};
+
+static const tvmrt_device_allocator allocator = {
+    .describe = tpu_describe,
+    .evaluation = tpu_evaluation,
+    .allocate = tpu_allocate,
+};
+
+static const tvmrt_device_optimizer optimizer = {
+    .split_graph = tpu_split_graph,
+    .optimize_graph = tpu_optimize_graph,
+};
+
+static const tvmrt_device device = {
+    .struct_bytes = sizeof(device),
+    .name = "tpu",
+    .interface = &interface,
+    .allocator = &allocator,
+    .optimizer = &optimizer,
+    .version = 1,
+};
+
+int register_tpu_device(void) { return tvmrt_device_register(&device); }
+
+int unregister_tpu_device(void) { return tvmrt_device_unregister(device.name); }

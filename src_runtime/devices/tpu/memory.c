@@ -1,0 +1,84 @@
+/* Device memory: where tensors lie, and copies between it and the host. */
+#include "tpu.h"
+
+static int64_t round_up(int64_t n) { return (n + TPU_LANES - 1) / TPU_LANES * TPU_LANES; }
+
+void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out) {
+  const int missing = TPU_MAX_RANK - from->ndim;
+  const int channels = from->ndim == TPU_MAX_RANK ? 1 : TPU_MAX_RANK - 1;
+  int64_t stride;
+  int d;
+  for (d = 0; d < TPU_MAX_RANK; ++d) {
+    out->extent[d] = d < missing ? 1 : from->shape[d - missing];
+    out->stride[d] = 0;
+  }
+  stride = round_up(out->extent[channels]);
+  if (from->ndim > 0) out->stride[channels] = 1;
+  for (d = TPU_MAX_RANK - 1; d >= missing; --d) {
+    if (d == channels) continue;
+    out->stride[d] = stride;
+    stride *= out->extent[d];
+  }
+  out->num_words = stride;
+}
+
+uint64_t tpu_words_of(const tvmrt_region* region) {
+  uint64_t sum = 0;
+  uint64_t largest = 0;
+  int32_t i;
+  for (i = 0; i < region->num_tensors; ++i) {
+    tpu_tensor t;
+    tpu_lay_out(&region->tensors[i], &t);
+    sum += (uint64_t)t.num_words;
+    if ((uint64_t)t.num_words > largest) largest = (uint64_t)t.num_words;
+  }
+  return sum + 2 * largest;
+}
+
+void tpu_place(tpu_program* program) {
+  const tvmrt_region* region = program->region;
+  float* at = program->memory;
+  int64_t largest = 0;
+  int32_t i;
+  for (i = 0; i < region->num_tensors; ++i) {
+    tpu_tensor* t = &program->tensors[i];
+    tpu_lay_out(&region->tensors[i], t);
+    t->words = at;
+    at += t->num_words;
+    if (t->num_words > largest) largest = t->num_words;
+    if (region->tensors[i].data != NULL) tpu_copy_in(t, region->tensors[i].data);
+  }
+  program->scratch[0] = at;
+  program->scratch[1] = at + largest;
+}
+
+/* The words of a tensor in row-major order, one after the other. */
+typedef struct walk {
+  const tpu_tensor* t;
+  int64_t at[TPU_MAX_RANK];
+  int64_t word;
+} walk;
+
+/* false after the last word. */
+static bool step(walk* w) {
+  int d;
+  for (d = TPU_MAX_RANK - 1; d >= 0; --d) {
+    w->word += w->t->stride[d];
+    if (++w->at[d] < w->t->extent[d]) return true;
+    w->word -= w->t->stride[d] * w->t->extent[d];
+    w->at[d] = 0;
+  }
+  return false;
+}
+
+void tpu_copy_in(const tpu_tensor* to, const float* from) {
+  walk w = {to, {0}, 0};
+  do to->words[w.word] = *from++;
+  while (step(&w));
+}
+
+void tpu_copy_out(const tpu_tensor* from, float* to) {
+  walk w = {from, {0}, 0};
+  do *to++ = from->words[w.word];
+  while (step(&w));
+}

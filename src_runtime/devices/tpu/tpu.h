@@ -1,0 +1,49 @@
+/* The simulated accelerator: its memory, its arithmetic units, and the program of one region. */
+#ifndef TVMRT_SRC_RUNTIME_DEVICES_TPU_TPU_H_
+#define TVMRT_SRC_RUNTIME_DEVICES_TPU_TPU_H_
+
+#include <stdbool.h>
+#include <tvm/runtime/device.h>
+
+#define TPU_MAX_RANK 4
+#define TPU_LANES 8 /* words of one row of memory; channels are padded to a multiple */
+
+typedef enum { TPU_FLOAT32, TPU_FLOAT16, TPU_INT8 } tpu_precision;
+
+/* A tensor in device memory: channels innermost (axis 1 of four axes, else the last), rows padded to
+ * TPU_LANES words. Axes are aligned to the right; missing ones have extent 1 and stride 0. */
+typedef struct tpu_tensor {
+  float* words;
+  int64_t num_words;
+  int64_t extent[TPU_MAX_RANK];
+  int64_t stride[TPU_MAX_RANK]; /* in words */
+} tpu_tensor;
+
+/* What one region has on the device. */
+typedef struct tpu_program {
+  const tvmrt_region* region;
+  tpu_tensor* tensors; /* per tensor of the region */
+  float* memory;       /* of all tensors and the scratch memory */
+  float* scratch[2];   /* operands in another precision */
+  tpu_precision precision;
+} tpu_program;
+
+/* Layout. Sets all but `words`. */
+void tpu_lay_out(const tvmrt_region_tensor* from, tpu_tensor* out);
+/* Words of device memory that a region needs. */
+uint64_t tpu_words_of(const tvmrt_region* region);
+/* Place the tensors and copy the constants in. */
+void tpu_place(tpu_program* program);
+
+/* Copies between row-major host memory and the device. */
+void tpu_copy_in(const tpu_tensor* to, const float* from);
+void tpu_copy_out(const tpu_tensor* from, float* to);
+
+/* Operators that the units have, a list that ends with NULL. */
+extern const char* const tpu_ops[];
+/* NULL if the device can hold the tensor, or run the node over such tensors; else why not. */
+const char* tpu_refuses_tensor(const tvmrt_region_tensor* t);
+const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node);
+void tpu_run_node(tpu_program* program, const tvmrt_region_node* node);
+
+#endif

@@ -1,0 +1,468 @@
+/* The arithmetic units: what the simulated accelerator computes, in float32, float16 or int8.
+ *
+ * In float16, operands and results are rounded to it and products are summed in float32. In int8,
+ * operands of convolutions and matrix products become multiples of their largest magnitude / 127, and
+ * products are summed in 32-bit integers.
+ */
+#include <math.h>
+#include <tvm/runtime/kernels/scalar_half.h>
+
+#include "tpu.h"
+
+/* A tensor as the multipliers read it. */
+typedef struct operand {
+  const tpu_tensor* t;
+  const float* words;
+  const int8_t* bytes; /* instead of words, in int8 */
+  float scale;
+} operand;
+
+static float to_half(float x) { return tvmrt_float16_to_f32(tvmrt_f32_to_float16(x)); }
+
+static float largest_magnitude(const tpu_tensor* t) {
+  float largest = 0.0f;
+  int64_t i;
+  for (i = 0; i < t->num_words; ++i) {
+    if (fabsf(t->words[i]) > largest) largest = fabsf(t->words[i]);
+  }
+  return largest;
+}
+
+static operand make_operand(const tpu_tensor* t, tpu_precision precision, float* scratch) {
+  operand o = {t, t->words, NULL, 1.0f};
+  int64_t i;
+  if (precision == TPU_FLOAT16) {
+    for (i = 0; i < t->num_words; ++i) scratch[i] = to_half(t->words[i]);
+    o.words = scratch;
+  } else if (precision == TPU_INT8) {
+    int8_t* bytes = (int8_t*)scratch;
+    const float largest = largest_magnitude(t);
+    o.scale = largest > 0.0f && isfinite(largest) ? largest / 127.0f : 1.0f;
+    for (i = 0; i < t->num_words; ++i) {
+      const float q = rintf(t->words[i] / o.scale);
+      bytes[i] = (int8_t)(q >= 127.0f ? 127.0f : q >= -127.0f ? q : -127.0f);
+    }
+    o.bytes = bytes;
+  }
+  return o;
+}
+
+/* A sum of products, in the units' registers. */
+typedef struct sum {
+  float f;
+  int32_t i;
+} sum;
+
+static inline void add_product(sum* s, const operand* a, int64_t at_a, const operand* b,
+                               int64_t at_b) {
+  if (a->bytes != NULL) {
+    s->i += (int32_t)a->bytes[at_a] * b->bytes[at_b];
+  } else {
+    s->f += a->words[at_a] * b->words[at_b];
+  }
+}
+
+static float finish_sum(const sum* s, const operand* a, const operand* b, float bias,
+                        tpu_precision precision) {
+  const float value = a->bytes != NULL ? (float)s->i * (a->scale * b->scale) : s->f;
+  return precision == TPU_FLOAT16 ? to_half(value + bias) : value + bias;
+}
+
+/* Where a window of a convolution or a pooling lies, along the two spatial axes. */
+typedef struct window {
+  int64_t kernel[2];
+  int64_t stride[2];
+  int64_t dilation[2];
+  int64_t before[2];
+} window;
+
+static void read_pair(const tvmrt_region_node* node, const char* key, int64_t otherwise,
+                      int64_t out[2]) {
+  int32_t count;
+  const int64_t* values = tvmrt_node_ints(node, key, &count);
+  out[0] = count == 2 ? values[0] : otherwise;
+  out[1] = count == 2 ? values[1] : otherwise;
+}
+
+static window read_window(const tvmrt_region_node* node) {
+  window w;
+  read_pair(node, "kernel", 1, w.kernel);
+  read_pair(node, "strides", 1, w.stride);
+  read_pair(node, "dilations", 1, w.dilation);
+  read_pair(node, "pads_before", 0, w.before);
+  return w;
+}
+
+/* The input element that tap `k` of output element `o` meets along an axis; -1 in the padding. */
+static int64_t meet(const window* w, int axis, int64_t o, int64_t k, int64_t extent) {
+  const int64_t i = o * w->stride[axis] + k * w->dilation[axis] - w->before[axis];
+  return i < 0 || i >= extent ? -1 : i;
+}
+
+typedef struct convolution {
+  operand x;
+  operand w;
+  window window;
+  int64_t channels; /* of one group, in and out */
+  int64_t out_channels;
+} convolution;
+
+static sum convolve(const convolution* c, int64_t n, int64_t oc, int64_t oy, int64_t ox) {
+  const tpu_tensor* x = c->x.t;
+  const tpu_tensor* w = c->w.t;
+  const int64_t first = oc / c->out_channels * c->channels;
+  sum s = {0.0f, 0};
+  int64_t ky;
+  int64_t kx;
+  int64_t ic;
+  for (ky = 0; ky < w->extent[2]; ++ky) {
+    const int64_t iy = meet(&c->window, 0, oy, ky, x->extent[2]);
+    for (kx = 0; iy >= 0 && kx < w->extent[3]; ++kx) {
+      const int64_t ix = meet(&c->window, 1, ox, kx, x->extent[3]);
+      const int64_t at_x = n * x->stride[0] + first + iy * x->stride[2] + ix * x->stride[3];
+      const int64_t at_w = oc * w->stride[0] + ky * w->stride[2] + kx * w->stride[3];
+      for (ic = 0; ix >= 0 && ic < c->channels; ++ic) {
+        add_product(&s, &c->x, at_x + ic, &c->w, at_w + ic);
+      }
+    }
+  }
+  return s;
+}
+
+static void run_conv(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
+  const tpu_tensor* y = &p->tensors[node->outputs[0]];
+  const tpu_tensor* bias =
+      node->num_inputs > 2 && node->inputs[2] >= 0 ? &p->tensors[node->inputs[2]] : NULL;
+  convolution c;
+  int64_t n;
+  int64_t oc;
+  int64_t oy;
+  int64_t ox;
+  c.x = make_operand(&p->tensors[node->inputs[0]], precision, p->scratch[0]);
+  c.w = make_operand(&p->tensors[node->inputs[1]], precision, p->scratch[1]);
+  c.window = read_window(node);
+  c.channels = c.w.t->extent[1];
+  c.out_channels = y->extent[1] / tvmrt_node_int(node, "groups", 1);
+  for (n = 0; n < y->extent[0]; ++n) {
+    for (oy = 0; oy < y->extent[2]; ++oy) {
+      for (ox = 0; ox < y->extent[3]; ++ox) {
+        for (oc = 0; oc < y->extent[1]; ++oc) {
+          const sum s = convolve(&c, n, oc, oy, ox);
+          const float b = bias == NULL ? 0.0f : bias->words[oc];
+          y->words[n * y->stride[0] + oc + oy * y->stride[2] + ox * y->stride[3]] =
+              finish_sum(&s, &c.x, &c.w, b, precision);
+        }
+      }
+    }
+  }
+}
+
+/* Stride of an axis for reading with broadcasting. */
+static int64_t step_of(const tpu_tensor* t, int axis) {
+  return t->extent[axis] == 1 ? 0 : t->stride[axis];
+}
+
+static int64_t offset_of(const tpu_tensor* t, const int64_t at[TPU_MAX_RANK]) {
+  int64_t offset = 0;
+  int d;
+  for (d = 0; d < TPU_MAX_RANK; ++d) offset += at[d] * step_of(t, d);
+  return offset;
+}
+
+/* Call `element` for each place of a tensor. */
+typedef struct walk {
+  const tpu_tensor* y;
+  int64_t at[TPU_MAX_RANK];
+} walk;
+
+static bool begin(walk* w, const tpu_tensor* y) {
+  int d;
+  bool any = true;
+  w->y = y;
+  for (d = 0; d < TPU_MAX_RANK; ++d) {
+    w->at[d] = 0;
+    any &= y->extent[d] > 0;
+  }
+  return any;
+}
+
+static bool step(walk* w) {
+  int d;
+  for (d = TPU_MAX_RANK - 1; d >= 0; --d) {
+    if (++w->at[d] < w->y->extent[d]) return true;
+    w->at[d] = 0;
+  }
+  return false;
+}
+
+static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
+  const tpu_tensor* y = &p->tensors[node->outputs[0]];
+  const tpu_tensor* bias =
+      node->num_inputs > 2 && node->inputs[2] >= 0 ? &p->tensors[node->inputs[2]] : NULL;
+  const operand a = make_operand(&p->tensors[node->inputs[0]], precision, p->scratch[0]);
+  const operand b = make_operand(&p->tensors[node->inputs[1]], precision, p->scratch[1]);
+  walk w;
+  bool more;
+  for (more = begin(&w, y); more; more = step(&w)) {
+    const int64_t row[TPU_MAX_RANK] = {w.at[0], w.at[1], w.at[2], 0};
+    const int64_t column[TPU_MAX_RANK] = {w.at[0], w.at[1], 0, w.at[3]};
+    const int64_t at_a = offset_of(a.t, row);
+    const int64_t at_b = offset_of(b.t, column);
+    sum s = {0.0f, 0};
+    int64_t k;
+    for (k = 0; k < a.t->extent[3]; ++k) {
+      add_product(&s, &a, at_a + k * a.t->stride[3], &b, at_b + k * b.t->stride[2]);
+    }
+    y->words[offset_of(y, w.at)] =
+        finish_sum(&s, &a, &b, bias == NULL ? 0.0f : bias->words[offset_of(bias, w.at)], precision);
+  }
+}
+
+static float pool_window(const tvmrt_region_node* node, const tpu_tensor* x, const window* win,
+                         const int64_t at[TPU_MAX_RANK], bool is_max) {
+  const bool count_pads = tvmrt_node_int(node, "count_pads", 0) != 0;
+  float result = is_max ? -INFINITY : 0.0f;
+  int64_t count = 0;
+  int64_t ky;
+  int64_t kx;
+  for (ky = 0; ky < win->kernel[0]; ++ky) {
+    for (kx = 0; kx < win->kernel[1]; ++kx) {
+      const int64_t iy = meet(win, 0, at[2], ky, x->extent[2]);
+      const int64_t ix = meet(win, 1, at[3], kx, x->extent[3]);
+      const int64_t where[TPU_MAX_RANK] = {at[0], at[1], iy, ix};
+      if (iy >= 0 && ix >= 0) {
+        const float value = x->words[offset_of(x, where)];
+        result = !is_max ? result + value : value > result ? value : result;
+      }
+      count += (iy >= 0 && ix >= 0) || count_pads;
+    }
+  }
+  return is_max || count == 0 ? result : result / (float)count;
+}
+
+static void run_pool(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
+  const tpu_tensor* x = &p->tensors[node->inputs[0]];
+  const tpu_tensor* y = &p->tensors[node->outputs[0]];
+  const window win = read_window(node);
+  const bool is_max = strcmp(node->op, "max_pool") == 0;
+  walk w;
+  bool more;
+  for (more = begin(&w, y); more; more = step(&w)) {
+    const float value = pool_window(node, x, &win, w.at, is_max);
+    y->words[offset_of(y, w.at)] = precision == TPU_FLOAT16 ? to_half(value) : value;
+  }
+}
+
+static float add(float a, float b) { return a + b; }
+static float subtract(float a, float b) { return a - b; }
+static float multiply(float a, float b) { return a * b; }
+static float larger(float a, float b) { return a > b || isnan(a) ? a : b; }
+static float smaller(float a, float b) { return a < b || isnan(a) ? a : b; }
+
+/* Of one operand. */
+static float relu(float a, float unused) {
+  (void)unused;
+  return a > 0.0f || isnan(a) ? a : 0.0f;
+}
+static float negate(float a, float unused) {
+  (void)unused;
+  return -a;
+}
+static float sigmoid(float a, float unused) {
+  (void)unused;
+  return 1.0f / (1.0f + expf(-a));
+}
+static float tangent(float a, float unused) {
+  (void)unused;
+  return tanhf(a);
+}
+
+typedef struct pointwise {
+  const char* op;
+  int operands;
+  float (*f)(float a, float b);
+} pointwise;
+
+static const pointwise pointwise_units[] = {
+    {"add", 2, add},    {"sub", 2, subtract},    {"mul", 2, multiply},
+    {"max", 2, larger}, {"min", 2, smaller},     {"relu", 1, relu},
+    {"neg", 1, negate}, {"sigmoid", 1, sigmoid}, {"tanh", 1, tangent},
+};
+
+static const pointwise* pointwise_of(const char* op) {
+  size_t i;
+  for (i = 0; i < sizeof(pointwise_units) / sizeof(pointwise_units[0]); ++i) {
+    if (strcmp(pointwise_units[i].op, op) == 0) return &pointwise_units[i];
+  }
+  return NULL;
+}
+
+static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision) {
+  const pointwise* unit = pointwise_of(node->op);
+  const tpu_tensor* y = &p->tensors[node->outputs[0]];
+  const tpu_tensor* a = &p->tensors[node->inputs[0]];
+  const tpu_tensor* b = unit->operands == 2 ? &p->tensors[node->inputs[1]] : NULL;
+  walk w;
+  bool more;
+  for (more = begin(&w, y); more; more = step(&w)) {
+    float left = a->words[offset_of(a, w.at)];
+    float right = b == NULL ? 0.0f : b->words[offset_of(b, w.at)];
+    if (precision == TPU_FLOAT16) {
+      left = to_half(left);
+      right = to_half(right);
+    }
+    left = unit->f(left, right);
+    y->words[offset_of(y, w.at)] = precision == TPU_FLOAT16 ? to_half(left) : left;
+  }
+}
+
+static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node* node) {
+  const char* text = tvmrt_node_text(node, "precision", "");
+  if (strcmp(text, "float16") == 0) return TPU_FLOAT16;
+  if (strcmp(text, "int8") == 0) return TPU_INT8;
+  return p->precision;
+}
+
+#define MAX_WORDS ((uint64_t)1 << 40)
+#define MAX_WINDOW ((int64_t)1 << 24) /* what kernels, strides and paddings may be */
+
+const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
+  uint64_t words = TPU_LANES;
+  int32_t d;
+  if (t->dtype.code != kDLFloat || t->dtype.bits != 32 || t->dtype.lanes != 1) {
+    return "its units compute float32 tensors alone.";
+  }
+  if (t->ndim > TPU_MAX_RANK) return "its tensors have at most 4 dimensions.";
+  for (d = 0; d < t->ndim; ++d) {
+    if (t->shape[d] == 0) return "its tensors have elements.";
+    if ((uint64_t)t->shape[d] > MAX_WORDS / words) return "a tensor is larger than any memory.";
+    words *= (uint64_t)t->shape[d];
+  }
+  return NULL;
+}
+
+/* A tensor of a node; layouts need no memory. */
+static tpu_tensor laid_out(const tvmrt_region* region, int32_t tensor) {
+  tpu_tensor t;
+  tpu_lay_out(&region->tensors[tensor], &t);
+  return t;
+}
+
+/* Whether `x` can be read at each place of `y`. */
+static bool broadcasts(const tpu_tensor* x, const tpu_tensor* y) {
+  int d;
+  for (d = 0; d < TPU_MAX_RANK; ++d) {
+    if (x->extent[d] != 1 && x->extent[d] != y->extent[d]) return false;
+  }
+  return true;
+}
+
+static bool is_window(const tvmrt_region_node* node) {
+  const window w = read_window(node);
+  int d;
+  for (d = 0; d < 2; ++d) {
+    if (w.kernel[d] < 1 || w.kernel[d] > MAX_WINDOW || w.stride[d] < 1 ||
+        w.stride[d] > MAX_WINDOW || w.dilation[d] < 1 || w.dilation[d] > MAX_WINDOW ||
+        w.before[d] < 0 || w.before[d] > MAX_WINDOW) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool fits_conv(const tvmrt_region* region, const tvmrt_region_node* node) {
+  const tpu_tensor x = laid_out(region, node->inputs[0]);
+  const tpu_tensor w = laid_out(region, node->inputs[1]);
+  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  const int64_t groups = tvmrt_node_int(node, "groups", 1);
+  if (groups < 1 || y.extent[1] % groups != 0 || x.extent[1] % groups != 0) return false;
+  if (node->num_inputs > 2 && node->inputs[2] >= 0 &&
+      tvmrt_region_size(region, node->inputs[2]) != y.extent[1]) {
+    return false;
+  }
+  return is_window(node) && w.extent[1] == x.extent[1] / groups && w.extent[0] == y.extent[1] &&
+         x.extent[0] == y.extent[0] && region->tensors[node->inputs[1]].ndim == 4;
+}
+
+static bool fits_pool(const tvmrt_region* region, const tvmrt_region_node* node) {
+  const tpu_tensor x = laid_out(region, node->inputs[0]);
+  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  return is_window(node) && x.extent[0] == y.extent[0] && x.extent[1] == y.extent[1];
+}
+
+static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* node) {
+  tpu_tensor a = laid_out(region, node->inputs[0]);
+  tpu_tensor b = laid_out(region, node->inputs[1]);
+  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  if (a.extent[3] != b.extent[2] || a.extent[2] != y.extent[2] || b.extent[3] != y.extent[3]) {
+    return false;
+  }
+  if (node->num_inputs > 2 && node->inputs[2] >= 0) {
+    const tpu_tensor bias = laid_out(region, node->inputs[2]);
+    if (!broadcasts(&bias, &y)) return false;
+  }
+  a.extent[3] = 1; /* what is summed over does not count */
+  b.extent[2] = 1;
+  return broadcasts(&a, &y) && broadcasts(&b, &y);
+}
+
+static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* node) {
+  const tpu_tensor y = laid_out(region, node->outputs[0]);
+  int32_t i;
+  for (i = 0; i < pointwise_of(node->op)->operands; ++i) {
+    const tpu_tensor x = laid_out(region, node->inputs[i]);
+    if (!broadcasts(&x, &y)) return false;
+  }
+  return true;
+}
+
+typedef struct unit {
+  const char* op;
+  void (*run)(tpu_program* p, const tvmrt_region_node* node, tpu_precision precision);
+  bool (*fits)(const tvmrt_region* region, const tvmrt_region_node* node);
+} unit;
+
+static const unit units[] = {
+    {"conv", run_conv, fits_conv},           {"matmul", run_matmul, fits_matmul},
+    {"max_pool", run_pool, fits_pool},       {"avg_pool", run_pool, fits_pool},
+    {"add", run_pointwise, fits_pointwise},  {"sub", run_pointwise, fits_pointwise},
+    {"mul", run_pointwise, fits_pointwise},  {"max", run_pointwise, fits_pointwise},
+    {"min", run_pointwise, fits_pointwise},  {"neg", run_pointwise, fits_pointwise},
+    {"relu", run_pointwise, fits_pointwise}, {"sigmoid", run_pointwise, fits_pointwise},
+    {"tanh", run_pointwise, fits_pointwise},
+};
+
+const char* const tpu_ops[] = {"conv", "matmul", "max_pool", "avg_pool", "add",     "sub",  "mul",
+                               "max",  "min",    "neg",      "relu",     "sigmoid", "tanh", NULL};
+
+static const unit* unit_of(const char* op) {
+  size_t i;
+  for (i = 0; i < sizeof(units) / sizeof(units[0]); ++i) {
+    if (strcmp(units[i].op, op) == 0) return &units[i];
+  }
+  return NULL;
+}
+
+/* Number of inputs that a unit cannot do without. */
+static int32_t operands_of(const unit* u) {
+  if (u->run == run_pointwise) return pointwise_of(u->op)->operands;
+  return u->run == run_pool ? 1 : 2;
+}
+
+const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* node) {
+  const unit* u = unit_of(node->op);
+  int32_t i;
+  if (u == NULL) return "it has no unit for this operator.";
+  for (i = 0; i < operands_of(u); ++i) {
+    if (i >= node->num_inputs || node->inputs[i] < 0) return "it lacks an operand.";
+  }
+  if (node->num_outputs != 1) return "its units have one result.";
+  if ((u->run == run_conv || u->run == run_pool) && region->tensors[node->inputs[0]].ndim != 4) {
+    return "its windows have two spatial axes.";
+  }
+  return u->fits(region, node) ? NULL : "its shapes do not fit together.";
+}
+
+void tpu_run_node(tpu_program* program, const tvmrt_region_node* node) {
+  unit_of(node->op)->run(program, node, precision_of(program, node));
+}
