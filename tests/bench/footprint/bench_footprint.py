@@ -106,8 +106,8 @@ def undefined(board: boards.Board, part: str, archives: list[Path], folder: Path
     """What a part calls that is neither its own nor the compiler's."""
     done = subprocess.run(
         [board.compiler, *board.flags, *FLAGS, "-ffreestanding", "-nostdlib", "-Wl,--gc-sections",
-         "-Wl,-e,main", "-Wl,--warn-unresolved-symbols", f"-I{ROOT}/include", *map(str, sources_of(part)),
-         *map(str, archives), "-lgcc", "-o", str(folder / "bare.elf")],
+         "-Wl,-e,main", "-Wl,--warn-unresolved-symbols", f"-I{ROOT}/include",
+         *map(str, sources_of(part)), *map(str, archives), "-lgcc", "-o", str(folder / "bare.elf")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return sorted(set(re.findall(r"undefined reference to `(\w+)'", done.stderr)))
