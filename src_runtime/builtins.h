@@ -10,7 +10,6 @@ extern const tvmrt_builtin tvmrt__container_builtins[];
 extern const tvmrt_builtin tvmrt__const_loader_builtins[];
 extern const tvmrt_builtin tvmrt__contrib_builtins[];
 extern const tvmrt_builtin tvmrt__device_builtins[];
-extern const tvmrt_builtin tvmrt__error_code_builtins[];
 extern const tvmrt_builtin tvmrt__graph_builtins[];
 extern const tvmrt_builtin tvmrt__loader_builtins[];
 extern const tvmrt_builtin tvmrt__metadata_builtins[];

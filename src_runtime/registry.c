@@ -12,13 +12,12 @@ static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
 
 static const tvmrt_builtin* const builtin_tables[] = {
-    tvmrt__aot_builtins,         tvmrt__container_builtins,    tvmrt__contrib_builtins,
-    tvmrt__device_builtins,      tvmrt__error_code_builtins,   tvmrt__graph_builtins,
-    tvmrt__loader_builtins,      tvmrt__module_builtins,       tvmrt__pack_builtins,
-    tvmrt__params_builtins,      tvmrt__region_builtins,       tvmrt__source_builtins,
-    tvmrt__system_lib_builtins,  tvmrt__tensor_builtins,       tvmrt__thread_builtins,
-    tvmrt__time_builtins,        tvmrt__const_loader_builtins, tvmrt__metadata_builtins,
-    tvmrt__aot_factory_builtins,
+    tvmrt__aot_builtins,          tvmrt__container_builtins, tvmrt__contrib_builtins,
+    tvmrt__device_builtins,       tvmrt__graph_builtins,     tvmrt__loader_builtins,
+    tvmrt__module_builtins,       tvmrt__pack_builtins,      tvmrt__params_builtins,
+    tvmrt__region_builtins,       tvmrt__source_builtins,    tvmrt__system_lib_builtins,
+    tvmrt__tensor_builtins,       tvmrt__thread_builtins,    tvmrt__time_builtins,
+    tvmrt__const_loader_builtins, tvmrt__metadata_builtins,  tvmrt__aot_factory_builtins,
 };
 
 static int enter_builtin(const tvmrt_builtin* builtin) {

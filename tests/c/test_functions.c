@@ -300,22 +300,6 @@ static void test_containers_hold_what_they_are_given(void** state) {
   assert_ok(TVMObjectFree(map.ret.v_handle));
 }
 
-static void test_error_codes_are_explained(void** state) {
-  call c = {0};
-  call name = {0};
-  call bad = {0};
-  (void)state;
-  arg_int(&c, 0x0503);
-  assert_ok(call_global(&c, "tvmrt.explain_error"));
-  assert_non_null(strstr(c.ret.v_str, "kTvmErrorPlatformNoMemory (0x0503)"));
-  assert_non_null(strstr(c.ret.v_str, "remedy: "));
-  arg_str(&name, "kTvmErrorFunctionCallWrongArgType");
-  assert_ok(call_global(&name, "tvmrt.explain_error"));
-  assert_non_null(strstr(name.ret.v_str, "0x0801"));
-  arg_int(&bad, 0x7777);
-  assert_fails(call_global(&bad, "tvmrt.explain_error"), "0x7777");
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_call_passes_arguments_and_result),
@@ -332,7 +316,6 @@ int main(void) {
       cmocka_unit_test(test_registry_takes_many_names),
       cmocka_unit_test(test_types_have_keys),
       cmocka_unit_test(test_containers_hold_what_they_are_given),
-      cmocka_unit_test(test_error_codes_are_explained),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

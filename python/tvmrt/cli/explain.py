@@ -5,6 +5,9 @@ from __future__ import annotations
 import click
 
 from tvmrt.cli import console
+from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX, Explanation
+
+SYSTEM_MASK = 0x80000000  # TVM_CRT_SYSTEM_ERROR_MASK
 
 
 @click.command("explain")
@@ -24,22 +27,45 @@ def command(code: str, as_json: bool) -> None:
 
 def explain(code: str) -> tuple[str, str, str]:
     """Name and value, cause, remedy. Raises ValueError when there is no such code."""
-    import tvmrt
-
     try:
-        asked: int | str = int(code, 0)
+        number = int(code, 0)
     except ValueError:
-        asked = code if code.startswith("kTvmError") else f"kTvmError{code}"
-    if asked == 0:
+        return _row(_by_name(code))
+    return _explain_number(number)
+
+
+def _explain_number(number: int) -> tuple[str, str, str]:
+    if number == 0:
         return "kTvmErrorNoError (0x0000)", "the call succeeded.", "nothing."
-    if isinstance(asked, int):
-        asked &= 0xFFFFFFFF
-        if asked == 0xFFFFFFFF:
-            return (
-                "failure (-1)",
-                "a packed function failed and left its reason as text.",
-                "read TVMGetLastError() on the thread that made the call.",
-            )
-    text = str(tvmrt.get_global_func("tvmrt.explain_error")(asked))
-    name, cause, remedy = text.split("\n")
-    return name, cause.partition(": ")[2], remedy.partition(": ")[2]
+    number &= 0xFFFFFFFF
+    if number == 0xFFFFFFFF:
+        return (
+            "failure (-1)",
+            "a packed function failed and left its reason as text.",
+            "read TVMGetLastError() on the thread that made the call.",
+        )
+    if number & SYSTEM_MASK:
+        return (
+            "board-specific error",
+            "the code has the system mask bit set.",
+            "look the low bits up in the board's own documentation.",
+        )
+    return _row(_by_code(number))
+
+
+def _by_name(name: str) -> Explanation:
+    for row in EXPLANATIONS:
+        if row.name == name.removeprefix(PREFIX):
+            return row
+    raise ValueError(f"there is no error code named {name!r}; names are as in crt/error_codes.h")
+
+
+def _by_code(number: int) -> Explanation:
+    for row in EXPLANATIONS:
+        if row.code == number:
+            return row
+    raise ValueError(f"there is no error code 0x{number:04x}; the codes are in crt/error_codes.h")
+
+
+def _row(found: Explanation) -> tuple[str, str, str]:
+    return f"{PREFIX}{found.name} (0x{found.code:04x})", found.cause, found.remedy

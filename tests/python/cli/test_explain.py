@@ -7,18 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from tvmrt.cli.error_codes import EXPLANATIONS
 from tvmrt.cli.explain import explain
 from tvmrt.libinfo import find_include_path
 
 HEADER = Path(find_include_path()[0]) / "tvm/runtime/crt/error_codes.h"
-NAMES = re.findall(r"^\s+X\((\w+), \w+, \d+\)", HEADER.read_text(), re.MULTILINE)
+ROWS = re.findall(r"^\s+X\((\w+), (\w+), (\d+)\)", HEADER.read_text(), re.MULTILINE)
+CATEGORIES = dict(re.findall(r"kTvmErrorCategory(\w+) = (\d+)", HEADER.read_text()))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_code_has_cause_and_remedy(name):
+@pytest.mark.parametrize(("name", "category", "number"), ROWS, ids=[row[0] for row in ROWS])
+def test_every_code_has_cause_and_remedy(name, category, number):
     found, cause, remedy = explain(name)
-    assert found.startswith(f"kTvmError{name} (0x")
+    assert found == f"kTvmError{name} (0x{int(CATEGORIES[category]) << 8 | int(number):04x})"
     assert cause.endswith(".") and remedy.endswith(".")
+
+
+def test_no_code_is_explained_that_the_header_lacks():
+    assert {row.name for row in EXPLANATIONS} == {row[0] for row in ROWS}
+
+
+def test_a_board_may_have_codes_of_its_own():
+    assert "board" in explain("0x80000001")[0]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
  * \file tvm/runtime/crt/error_codes.h
  * \brief Error codes of the firmware library: a category and a number in 16 bits.
  *
- * One list gives the enum here, the names, and the causes and remedies that `tvmrt explain CODE`
- * prints. Values are those of TVM 0.8 to 0.18, from category 16 on our own; a value with TVM_CRT_SYSTEM_ERROR_MASK set is the
- * board's own.
+ * One list gives the enum here and the names; `tvmrt explain CODE` prints causes and remedies.
+ * Values are those of TVM 0.8 to 0.18, from category 16 on our own; a value with
+ * TVM_CRT_SYSTEM_ERROR_MASK set is the board's own.
  *
  * C99 and C++ clean.
  */
