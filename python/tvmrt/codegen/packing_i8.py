@@ -183,7 +183,7 @@ class ConvI8:
         layer = self._turned()
         if layer.fmt.wide:
             return layer
-        return layer._with_room(_centred(layer, weights, w_zero))
+        return layer._with_room(centred_weights(layer, weights, w_zero))
 
     def _turned(self) -> ConvI8:
         """A single column as a row, which is the same memory and has longer tiles."""
@@ -631,13 +631,13 @@ def pack_conv(
     """
     fmt = layer.fmt
     out_c = layer.out_c
-    centred = _centred(layer, weights, w_zero)
+    centred = centred_weights(layer, weights, w_zero)
     taps = int(np.prod(centred.shape[1:]))
     folded = np.zeros(out_c, np.int64) if bias is None else np.asarray(bias, np.int64).reshape(-1)
     zero = layer.x_zero if x_zero is None else x_zero
     folded = folded - (zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
     if layer.depthwise:
-        return PackedI8(_pack_depthwise(layer, centred), pad_channels(layer, _wrap(folded)), None)
+        return PackedI8(_pack_depthwise(layer, centred), pad_channels(layer, wrap_int32(folded)), None)
     runs = _runs(layer, centred)
     plain = fmt.wide or len(layer.extra) > 0
     shift = np.zeros(out_c, np.int64) if plain else _shifts(runs.reshape(out_c, -1))
@@ -647,12 +647,12 @@ def pack_conv(
         quads = _with_extra_quads(layer, quads)
     return PackedI8(
         _interleave(layer, quads),
-        pad_channels(layer, _wrap(folded)),
+        pad_channels(layer, wrap_int32(folded)),
         pad_channels(layer, shift.astype(np.int32)) if shift.any() else None,
     )
 
 
-def _centred(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
+def centred_weights(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
     """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
     values = weights.reshape(layer.out_c, -1, *layer.kernel).astype(np.int64)
     return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
@@ -683,7 +683,7 @@ def sums_fit(layer: ConvI8, packed: PackedI8, scale: np.ndarray, weights: np.nda
     return bool(min(largest, 2.0**31) * np.abs(scale.astype(np.float64)).max() < 2.0**31)
 
 
-def _wrap(values: np.ndarray) -> np.ndarray:
+def wrap_int32(values: np.ndarray) -> np.ndarray:
     """int64 to int32 modulo 2 ** 32, as the kernels' sums wrap."""
     return values.astype(np.uint64).astype(np.uint32).view(np.int32)
 

@@ -22,6 +22,7 @@ class Target:
     lanes: int = 1
     registers: int = 16
     int8: str = "plain"
+    micro_int8: str = ""
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     hosted: bool = True
@@ -49,7 +50,8 @@ def get_target(name: str) -> Target:
     if name in ("native", "host"):
         return _native() if name == "native" else _portable()
     if name in FIRMWARE:
-        return Target(name, FIRMWARE[name], registers=16, l2_bytes=64 << 10, hosted=False)
+        micro = "mve" if name == "cortex-m55" else "pairs"
+        return Target(name, FIRMWARE[name], micro_int8=micro, l2_bytes=64 << 10, hosted=False)
     known = ", ".join(["native", "host", *FIRMWARE])
     raise ValueError(f"target {name} is not known; choose one of {known}")
 

@@ -88,9 +88,7 @@ def measure(network: Network, target: str, folder: Path, cflags: str | None, ste
     )
     outcome = boards.run_network(board, library, network.inputs, folder, True, cflags)
     weights = weights_bytes(board, folder / "net" / "libnet.a")
-    if steps:
-        print_steps(board, library, folder, cflags)
-    return {
+    row = {
         "code": image_bytes(board, library, folder) - weights,
         "weights": weights,
         "arena": library.summary.arena_bytes,
@@ -98,6 +96,9 @@ def measure(network: Network, target: str, folder: Path, cflags: str | None, ste
         "instructions": outcome.instructions,
         "error": largest_error(outcome.outputs, network.golden),
     }
+    if steps:
+        print_steps(board, library, folder, cflags)
+    return row
 
 
 def largest_error(found: dict[str, np.ndarray], golden: dict[str, np.ndarray]) -> float:

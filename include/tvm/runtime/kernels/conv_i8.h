@@ -27,6 +27,7 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "parallel.h"
+#include "rows_i8.h"
 #include "tile_i8.h"
 
 /*! \brief Bytes of packed weights that are kept in the second-level cache while the image passes
@@ -39,27 +40,6 @@
 #ifndef TVMRT_I8_CHUNK_BYTES
 #define TVMRT_I8_CHUNK_BYTES (16 * 1024)
 #endif
-
-/*! \brief Finished int32 sums of neighbouring output pixels, for a row epilogue. */
-typedef struct tvmrt_i8_rows {
-  const int32_t* acc; /*!< Sums of the first pixel, first channel of this call; bias is added. */
-  int64_t acc_stride; /*!< Elements from one pixel's sums to the next one's. */
-  int64_t pixel;      /*!< Index of the first pixel in the output, counted from data->y. */
-  int64_t pixel_step; /*!< Distance of two neighbouring pixels in that count; 1 but for transposed
-                         convolution. */
-  int32_t pixels;     /*!< Number of pixels. */
-  int32_t channel;    /*!< First channel of this call. */
-  int32_t channels; /*!< Channels in this call; the sums of a pixel are padded to whole vectors. */
-  void* y;          /*!< Output of the first pixel, first channel of this call. */
-  int64_t y_stride; /*!< Elements of y from one of these pixels to the next. */
-} tvmrt_i8_rows;
-
-/*!
- * \brief What follows the sums where that is more than rescaling: see requantize.h for those that
- * exist, generated code adds its own. Called while the sums are in the cache, from several threads
- * at once.
- */
-typedef void (*tvmrt_i8_epilogue)(const tvmrt_i8_rows* rows, const void* ctx);
 
 /*! \brief Shape of a convolution and how it is cut into tiles. Extents of images are {depth,
  * height, width}. */

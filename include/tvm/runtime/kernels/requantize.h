@@ -10,7 +10,7 @@
 #ifndef TVM_RUNTIME_KERNELS_REQUANTIZE_H_
 #define TVM_RUNTIME_KERNELS_REQUANTIZE_H_
 
-#include "conv_i8.h"
+#include "rows_i8.h"
 #include "simd_i8.h"
 
 /*!

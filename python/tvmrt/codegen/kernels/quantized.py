@@ -20,6 +20,7 @@ from tvmrt.ir.program import (
 from tvmrt.ir.quantized import storage_range
 
 from .. import packing_i8 as packing
+from .. import packing_micro_i8 as micro
 from ..epilogue import fits_rows
 from ..loops import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
@@ -87,10 +88,12 @@ class IntegerProduct(Lowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
+        small = self.micro(step)
+        over_input = small is not None and small.in_place
         return [
             (i, 0)
             for i, access in enumerate(step.reads)
-            if step.read_values[i] is not self.node.inputs[0]
+            if (over_input or step.read_values[i] is not self.node.inputs[0])
             and access.dtype.itemsize == out.dtype.itemsize
             and same_place(access.at, out.at)
         ]
@@ -98,11 +101,75 @@ class IntegerProduct(Lowering):
     def read_at(self, step: Step, value: Value):
         return step.reads[step.read_values.index(value)].at
 
+    @property
+    def scale(self) -> np.ndarray:
+        """Multipliers of the sums, one per output channel."""
+        return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (len(self.weights()),))
+
+    @property
+    def bias(self) -> np.ndarray | None:
+        return None if self.node.inputs[3] is None else self.node.inputs[3].data
+
+    @property
+    def direct(self) -> bool:
+        """Whether the kernel itself makes the bytes of the result."""
+        return self.node.attrs["to"] in ("int8", "uint8") and not self.group.after
+
+    def micro(self, step: Step) -> micro.MicroLayer | None:
+        """The layer for the kernels of microcontrollers, where those are to be used."""
+        if not self.target.micro_int8:
+            return None
+        scale = self.scale if self.direct else None
+        return micro.micro_layer(self.layer(step), self.target.micro_int8, scale)
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
+        small = self.micro(step)
+        if small is None:
+            self._emit_tiles(step, f)
+        else:
+            self._emit_micro(step, f, small)
+
+    def _emit_micro(self, step: Step, f: FunctionWriter, small: micro.MicroLayer) -> None:
+        f.macro("TVMRT_MICRO_FORMAT", small.macro)
+        quantized_elements.name_format(f, self.target)
+        f.include(small.header)
+        packed = small.pack(self.weights(), self.w_zero, self.bias)
+        fields = {
+            "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
+            "weights": f.constant("weights", packed.weights),
+            "bias": f.constant("bias", packed.bias),
+        }
+        y, bounds = f.write(), (0, 0, 0, True)
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        if self.direct:
+            fields["scale"] = f.constant("scale", small.pad_channels(self.scale))
+            bounds = (self.node.attrs["y_zero"], *self._bounds())
+        f.line("static const tvmrt_micro_conv_i8 layer = {")
+        for text in small.initializer(step.writes[0].dtype.itemsize, *bounds):
+            f.line(f"    {text},")
+        f.line("};")
+        if not self.direct:
+            f.include("requantize.h")
+            fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
+        if small.scratch_bytes:
+            f.kernel_scratch(small.scratch_bytes)
+        f.line("const tvmrt_micro_data data = {")
+        for key, text in {**fields, "y": y}.items():
+            f.line(f"    .{key} = {text},")
+        f.line("};")
+        f.line(f"return {small.function}(&layer, &data);")
+
+    def _bounds(self) -> tuple[int, int, bool]:
+        """(least, most, whether signed) of the result's bytes."""
+        attrs, dtype = self.node.attrs, self.node.output.dtype
+        low, high = storage_range(dtype)
+        return attrs.get("low", low), attrs.get("high", high), dtype.is_signed
+
+    def _emit_tiles(self, step: Step, f: FunctionWriter) -> None:
         node = self.node
-        weights = self.weights()
+        weights, bias = self.weights(), self.bias
         layer = self.layer(step).fit(weights, self.w_zero)
-        bias = None if node.inputs[3] is None else node.inputs[3].data
         packed = packing.pack_conv(layer, weights, self.w_zero, bias)
         x = f.name_read(step.read_values.index(node.inputs[0]), "in")
         fields = {
@@ -122,9 +189,8 @@ class IntegerProduct(Lowering):
         for text in _members(layer.initializer()):
             f.line(f"    {text},")
         f.line("};")
-        scale = np.broadcast_to(node.inputs[2].data.reshape(-1), (weights.shape[0],))
-        direct = node.attrs["to"] in ("int8", "uint8") and not self.group.after
-        if direct and packing.sums_fit(layer, packed, scale, weights):
+        scale = self.scale
+        if self.direct and packing.sums_fit(layer, packed, scale, weights):
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
             fields["range"] = "&range"
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
@@ -140,13 +206,9 @@ class IntegerProduct(Lowering):
         f.line("return tvmrt_conv_i8_run(&layer, &data);")
 
     def _range(self) -> str:
-        attrs, dtype = self.node.attrs, self.node.output.dtype
-        low, high = storage_range(dtype)
-        low, high = attrs.get("low", low), attrs.get("high", high)
-        return (
-            f"{{.zero = {attrs['y_zero']}, .lo = {low}, .hi = {high}, "
-            f".is_signed = {int(dtype.is_signed)}}}"
-        )
+        low, high, signed = self._bounds()
+        zero = self.node.attrs["y_zero"]
+        return f"{{.zero = {zero}, .lo = {low}, .hi = {high}, .is_signed = {int(signed)}}}"
 
     def _epilogue(self, step: Step, f: FunctionWriter, scale: np.ndarray) -> tuple[str, str]:
         """The row function and its context, as C expressions."""

@@ -1,0 +1,311 @@
+/*!
+ * \file micro_i8.h
+ * \brief What the integer kernels of microcontrollers share: sums of products, rounding, bytes.
+ *
+ * Weights are packed for one of two formats, which the compiler of the network names before it
+ * includes a kernel; without that line the processor's own is taken:
+ *
+ *     TVMRT_MICRO_PAIRS  Products of 16-bit numbers: two at a time where there are DSP instructions
+ *                        (Cortex-M4, M7, M33), one at a time elsewhere (Cortex-M0+, RV32).
+ *     TVMRT_MICRO_MVE    Products of 16 bytes at a time, for Helium (Cortex-M55, M85).
+ *
+ * Every format compiles for every processor and gives the same bytes: what an instruction set
+ * lacks is written out in C.
+ *
+ * Activations are widened once and used many times. A quad is four of them as int16 in the order
+ * 0, 2, 1, 3, in which SXTB16 gives them; so the pairs of an activation quad meet those that two
+ * more SXTB16 make of four bytes of weights. Helium multiplies bytes as they are, int8 by int8;
+ * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
+ */
+#ifndef TVM_RUNTIME_KERNELS_MICRO_I8_H_
+#define TVM_RUNTIME_KERNELS_MICRO_I8_H_
+
+#include <stdint.h>
+#include <string.h>
+#include <tvm/runtime/c_backend_api.h>
+
+#include "parallel.h"
+#include "rows_i8.h"
+#include "simd.h"
+
+#define TVMRT_MICRO_PAIRS 1
+#define TVMRT_MICRO_MVE 2
+
+#if defined(__ARM_FEATURE_MVE)
+#define TVMRT_MICRO_CAN_MVE 1
+#include <arm_mve.h>
+#else
+#define TVMRT_MICRO_CAN_MVE 0
+#endif
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32)
+#define TVMRT_MICRO_CAN_DSP 1
+#include <arm_acle.h>
+#else
+#define TVMRT_MICRO_CAN_DSP 0
+#endif
+
+#ifndef TVMRT_MICRO_FORMAT
+#if TVMRT_MICRO_CAN_MVE
+#define TVMRT_MICRO_FORMAT TVMRT_MICRO_MVE
+#else
+#define TVMRT_MICRO_FORMAT TVMRT_MICRO_PAIRS
+#endif
+#endif
+
+/*! \brief Whether single precision floats are computed by instructions. */
+#ifndef TVMRT_MICRO_HAS_FPU
+#if defined(__ARM_FP) || defined(__riscv_flen) || defined(__x86_64__) || defined(__aarch64__)
+#define TVMRT_MICRO_HAS_FPU 1
+#else
+#define TVMRT_MICRO_HAS_FPU 0
+#endif
+#endif
+
+/*! \brief Output channels that a tile of a dense layer makes at once. */
+#define TVMRT_MICRO_CHANNELS 2
+
+/*! \brief Channels of which the sums are kept before they become bytes. */
+#define TVMRT_MICRO_CHUNK 32
+
+/*! \brief Where the bytes of a tensor lie. */
+typedef struct tvmrt_micro_range {
+  int16_t zero;      /*!< Zero point. */
+  int16_t lo;        /*!< Least value. */
+  int16_t hi;        /*!< Greatest value. */
+  int16_t is_signed; /*!< 1: int8, 0: uint8. */
+} tvmrt_micro_range;
+
+/*! \brief Shape of a layer; pairs are {height, width}. */
+typedef struct tvmrt_micro_conv_i8 {
+  int32_t pixels; /*!< Output pixels of all images. */
+  int16_t in[2];
+  int16_t out[2];
+  int16_t kernel[2];
+  int16_t stride[2];
+  int16_t dilation[2];
+  int16_t pad[2]; /*!< At the start; negative crops. The end follows from `out`. */
+  int16_t in_c;
+  int16_t out_c;
+  int32_t x_stride; /*!< Bytes from one input pixel to the next. */
+  int32_t y_stride; /*!< Elements from one output pixel to the next. */
+  int32_t window;   /*!< Elements of a copied window: whole units; not of depthwise layers. */
+  int32_t scratch;  /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
+  int16_t x_zero;   /*!< Zero point of the input, which padding has. */
+  int8_t x_signed;  /*!< 1: int8, 0: uint8. */
+  int8_t y_bytes;   /*!< Size of an element of y. */
+  tvmrt_micro_range range; /*!< Of the output; not used with an epilogue. */
+} tvmrt_micro_conv_i8;
+
+/*! \brief What a layer computes with; borrowed for the call. */
+typedef struct tvmrt_micro_data {
+  const void* x;
+  const void* weights;        /*!< Packed. */
+  const int32_t* bias;        /*!< Folded; an entry for each padded channel. */
+  const float* scale;         /*!< Multipliers of the sums, laid out like bias. */
+  const int32_t* shift;       /*!< What the sum of a window is multiplied by and adds, or NULL. */
+  void* y;                    /*!< May be x where the layer says so. */
+  tvmrt_i8_epilogue epilogue; /*!< NULL: y = rescaled bytes. */
+  const void* ctx;            /*!< For the epilogue. */
+} tvmrt_micro_data;
+
+/* ---- rounding ---- */
+
+#if !TVMRT_MICRO_HAS_FPU
+/*! \brief x / 2 ^ n, rounded to the nearest integer, ties to even; n is 0 to 63. */
+static inline uint64_t tvmrt_micro_halved(uint64_t x, int n) {
+  if (n == 0) return x;
+  return (x + (((uint64_t)1 << (n - 1)) - 1) + ((x >> n) & 1)) >> n;
+}
+
+/*! \brief How many binary digits x has beyond those of a float. */
+static inline int tvmrt_micro_excess(uint64_t x) {
+  int n = 0;
+  while (x >> n >= (uint64_t)1 << 24) n++;
+  return n;
+}
+
+/*!
+ * \brief size * factor / 2 ^ places by way of the float product: rounded to 24 digits, then to an
+ * integer.
+ */
+TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor, int places) {
+  int excess = tvmrt_micro_excess(size);
+  uint64_t product = (tvmrt_micro_halved(size, excess) << excess) * factor;
+  excess = tvmrt_micro_excess(product);
+  product = tvmrt_micro_halved(product, excess);
+  places -= excess;
+  if (places <= 0) return 1 << 20; /* more than any range holds */
+  return places > 25 ? 0 : (int32_t)tvmrt_micro_halved(product, places);
+}
+
+/*!
+ * \brief What a float unit makes of acc * scale, rounded to an integer, ties to even; saturates at
+ * some number from 2 ^ 20 on.
+ *
+ * The product of the digits is rounded at once, which is only then not the same when it is so
+ * near a tie that the float product may have been rounded onto or over it.
+ *
+ * \param scale [in] Positive, below 2 ^ 8.
+ */
+static inline int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
+  uint32_t bits, size = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc, eighth;
+  memcpy(&bits, &scale, sizeof(bits));
+  const int places = 150 - (int)(bits >> 23);
+  const uint32_t factor = (bits & 0x7FFFFF) | 0x800000;
+  int32_t q;
+  if (places > 56) return 0;
+  const uint64_t product = (uint64_t)size * factor;
+  const uint64_t fixed = product >> (places - 8);
+  eighth = (uint32_t)fixed & 0xFF; /* fractions of 1 / 256 */
+  if (places >= 32 && size < 1u << 24 && (eighth < 126 || eighth > 129)) {
+    q = fixed >> 28 != 0 ? 1 << 20 : (int32_t)(((uint32_t)fixed + 128) >> 8);
+  } else {
+    q = tvmrt_micro_twice_rounded(size, factor, places);
+  }
+  return acc < 0 ? -q : q;
+}
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+/*! \brief acc * scale as a float, rounded to an integer, ties to even. */
+TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
+  float v = (float)acc * scale;
+  int32_t q;
+  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
+  memcpy(&q, &v, sizeof(q));
+  return q;
+}
+#else
+/*! \brief acc * scale as a float, rounded to an integer, ties to even; saturates at +-2 ^ 20. */
+TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
+  float v = (float)acc * scale;
+  int32_t q;
+  v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
+  v += 12582912.0f; /* 2 ^ 23 + 2 ^ 22: the integer stands in the lowest digits */
+  memcpy(&q, &v, sizeof(q));
+  return q - 0x4B400000;
+}
+#endif
+
+/*! \brief The zero point and a rounded sum, which may be large. */
+TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
+#if TVMRT_MICRO_CAN_DSP
+  return __qadd(q, zero);
+#else
+  return (q < -65536 ? -65536 : q > 65536 ? 65536 : q) + zero;
+#endif
+}
+
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+#define TVMRT_MICRO_ONE_BYTE(SATURATE, Q) \
+  "qadd %[" Q "], %[" Q "], %[zero]\n" SATURATE " %[" Q "], #8, %[" Q "]\n"
+/* y[i] = saturate(round(sums[i] * scale[i]) + zero) for four sums. */
+#define TVMRT_MICRO_FOUR_BYTES(SATURATE, y, sums, scale, zero)                                 \
+  do {                                                                                         \
+    int32_t q0, q1, q2, q3;                                                                    \
+    __asm volatile(                                                                            \
+        "vldmia %[s], {s0-s3}\nvldmia %[f], {s4-s7}\n"                                         \
+        "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n" \
+        "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n" \
+        "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\n"                                         \
+        "vcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n"                                         \
+        "vmov %[q0], %[q1], s0, s1\nvmov %[q2], %[q3], s2, s3\n" TVMRT_MICRO_ONE_BYTE(         \
+            SATURATE, "q0") TVMRT_MICRO_ONE_BYTE(SATURATE, "q1")                               \
+            TVMRT_MICRO_ONE_BYTE(SATURATE, "q2") TVMRT_MICRO_ONE_BYTE(SATURATE, "q3")          \
+        : [q0] "=&r"(q0), [q1] "=&r"(q1), [q2] "=&r"(q2), [q3] "=&r"(q3)                       \
+        : [s] "r"(sums), [f] "r"(scale), [zero] "r"(zero)                                      \
+        : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "memory");                           \
+    (y)[0] = (uint8_t)q0;                                                                      \
+    (y)[1] = (uint8_t)q1;                                                                      \
+    (y)[2] = (uint8_t)q2;                                                                      \
+    (y)[3] = (uint8_t)q3;                                                                      \
+  } while (0)
+#endif
+
+/*! \brief y[i] = the byte of sums[i] * scale[i]. */
+TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, const float* scale,
+                                           int32_t n, const tvmrt_micro_range* range) {
+  const int32_t zero = range->zero, lo = range->lo, hi = range->hi;
+  const uint8_t* const end = y + n;
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+  if (range->is_signed && lo <= -128 && hi >= 127) {
+    for (; end - y >= 4; sums += 4, scale += 4, y += 4) {
+      TVMRT_MICRO_FOUR_BYTES("ssat", y, sums, scale, zero);
+    }
+  } else if (!range->is_signed && lo <= 0 && hi >= 255) {
+    for (; end - y >= 4; sums += 4, scale += 4, y += 4) {
+      TVMRT_MICRO_FOUR_BYTES("usat", y, sums, scale, zero);
+    }
+  }
+#endif
+  for (; y != end; y++) {
+    const int32_t q = tvmrt_micro_moved(tvmrt_micro_scaled(*sums++, *scale++), zero);
+    *y = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+  }
+}
+
+/*!
+ * \brief What becomes of finished sums of some channels of neighbouring pixels.
+ *
+ * \param sums   [in] [pixel][TVMRT_MICRO_CHUNK].
+ * \param pixel  [in] Index of the first pixel in the output.
+ */
+static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                      const int32_t* sums, int32_t pixel, int32_t pixels,
+                                      int32_t channel, int32_t channels) {
+  const int32_t at = pixel * c->y_stride + channel;
+  if (data->epilogue != NULL) {
+    const tvmrt_i8_rows rows = {
+        .acc = sums,
+        .acc_stride = TVMRT_MICRO_CHUNK,
+        .pixel = pixel,
+        .pixel_step = 1,
+        .pixels = pixels,
+        .channel = channel,
+        .channels = channels,
+        .y = (uint8_t*)data->y + at * c->y_bytes,
+        .y_stride = c->y_stride,
+    };
+    data->epilogue(&rows, data->ctx);
+    return;
+  }
+  for (int32_t p = 0; p < pixels; p++, sums += TVMRT_MICRO_CHUNK) {
+    uint8_t* const y = (uint8_t*)data->y + at + p * c->y_stride;
+    tvmrt_micro_requantize(y, sums, data->scale + channel, channels, &c->range);
+  }
+}
+
+/* ---- quads ---- */
+
+/*! \brief Four bytes as a quad. */
+TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_signed) {
+#if TVMRT_MICRO_CAN_DSP
+  uint32_t v, even, odd;
+  memcpy(&v, from, sizeof(v));
+  if (is_signed) {
+    __asm("sxtb16 %0, %1" : "=r"(even) : "r"(v));
+    __asm("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(v));
+  } else {
+    __asm("uxtb16 %0, %1" : "=r"(even) : "r"(v));
+    __asm("uxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(v));
+  }
+  to = (int16_t*)__builtin_assume_aligned(to, 8);
+  memcpy(to, &even, sizeof(even));
+  memcpy(to + 2, &odd, sizeof(odd));
+#else
+  const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
+  const uint8_t v[4] = {from[0], from[2], from[1], from[3]};
+  for (int i = 0; i < 4; i++) to[i] = (int16_t)((v[i] ^ flip) - flip);
+#endif
+}
+
+/*! \brief n quads of neighbouring bytes, `step` elements from one to the next. */
+TVMRT_INLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
+                                        int is_signed) {
+  const uint8_t* const end = from + 4 * n;
+  if (is_signed) {
+    for (; from != end; from += 4, to += step) tvmrt_micro_widen(to, from, 1);
+  } else {
+    for (; from != end; from += 4, to += step) tvmrt_micro_widen(to, from, 0);
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_MICRO_I8_H_ */
