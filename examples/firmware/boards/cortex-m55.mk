@@ -1,0 +1,5 @@
+# Cortex-M55 with Helium: the board MPS3 AN547. Without low-overhead loops, which QEMU 7.2 gets wrong.
+TOOL := arm-none-eabi
+CPU := -mcpu=cortex-m55 -mthumb -mfloat-abi=hard -fno-branch-count-reg -DCLOCK=0x49302018
+START := start_cortexm.c
+EMULATOR := qemu-system-arm -M mps3-an547

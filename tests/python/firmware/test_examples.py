@@ -1,0 +1,151 @@
+"""The firmware example: built by its Makefile, run by QEMU, with the digits and any network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from firmware_program import DIGITS
+from onnx import helper
+from onnx_graph import model
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "firmware"
+TOOLS = {
+    "cortex-m4": ("arm-none-eabi-gcc", "qemu-system-arm"),
+    "cortex-m55": ("arm-none-eabi-gcc", "qemu-system-arm"),
+    "riscv32": ("riscv64-unknown-elf-gcc", "qemu-system-riscv32"),
+}
+
+
+@pytest.fixture
+def board(request) -> str:
+    """The board that a test is parametrised with; a Cortex-M4 otherwise."""
+    name = getattr(request, "param", "cortex-m4")
+    for tool in ("make", *TOOLS[name]):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    return name
+
+
+every_board = pytest.mark.parametrize("board", list(TOOLS), indirect=True)
+
+
+def make(folder: Path, *arguments: str, ends_well: bool = True) -> str:
+    """What make prints, both streams together."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["make", "-s", "-C", EXAMPLE, f"BUILD={folder}", f"PYTHON={sys.executable}", *arguments],
+        env=environment, text=True, timeout=300, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert (done.returncode == 0) == ends_well, done.stdout
+    return done.stdout
+
+
+@every_board
+@pytest.mark.parametrize("kind", ["f32", "int8"])
+def test_prints_the_right_digits(board, kind, tmp_path):
+    printed = make(tmp_path, "run", f"BOARD={board}", f"MODEL={DIGITS}/digits_{kind}.onnx")
+    with np.load(DIGITS / "digits_test.npz") as archive:
+        labels = archive["labels"][10:20]
+    lines = [f"image {i}: {label}" for i, label in enumerate(labels)]
+    assert printed.splitlines() == [*lines, "10 of 10 right"]
+
+
+def golden_file(network: onnx.ModelProto, inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
+    """Arguments of make for a network and what onnxruntime gives for the inputs."""
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(network.SerializeToString())
+    names = [output.name for output in session.get_outputs()]
+    outputs = {f"out:{n}": v for n, v in zip(names, session.run(None, inputs))}
+    onnx.save(network, folder / "net.onnx")
+    np.savez(folder / "net.npz", **inputs, **outputs)
+    return [f"MODEL={folder}/net.onnx"]
+
+
+@every_board
+def test_takes_any_network_by_its_path(board, tmp_path):
+    """Several inputs and outputs of several types, and libm functions that set errno."""
+    node = helper.make_node
+    nodes = [
+        node("Acos", ["a/b:0"], ["angle"]),
+        node("Tan", ["a/b:0"], ["tangent"]),
+        node("Add", ["counts", "counts"], ["sums"]),
+        node("ArgMax", ["a/b:0"], ["largest"], axis=1),
+        node("Not", ["flags"], ["unset"]),
+    ]
+    inputs = {
+        "a/b:0": np.array([[0.5, -0.25, 2.0, 1e-7]], np.float32),
+        "counts": np.array([5, -(1 << 40)], np.int64),
+        "flags": np.array([True, False, True]),
+    }
+    network = model(nodes, inputs, [n.output[0] for n in nodes])
+    printed = make(
+        tmp_path / "build", "check", f"BOARD={board}", *golden_file(network, inputs, tmp_path)
+    )
+    assert "sums: equal" in printed and "unset: equal" in printed
+
+
+def test_says_which_output_is_wrong(board, tmp_path):
+    network = model([helper.make_node("Neg", ["x"], ["y"])], {"x": np.zeros(3, np.int8)}, ["y"])
+    onnx.save(network, tmp_path / "net.onnx")
+    np.savez(
+        tmp_path / "net.npz", x=np.array([1, 2, 3], np.int8), **{"out:y": np.int8([-1, 0, -3])}
+    )
+    arguments = [f"BOARD={board}", f"MODEL={tmp_path}/net.onnx"]
+    assert "y: wrong: 1 of 3 elements" in make(tmp_path / "b", "check", *arguments, ends_well=False)
+
+
+def test_replays_a_network(board, tmp_path):
+    network = model(
+        [helper.make_node("Neg", ["x"], ["y"], "turn")], {"x": np.zeros(3, np.int8)}, ["y"]
+    )
+    arguments = golden_file(network, {"x": np.array([1, 2, 3], np.int8)}, tmp_path)
+    printed = make(tmp_path / "build", "replay", f"BOARD={board}", *arguments)
+    assert "output y int8[3]\n-1 -2 -3\n" in printed
+    assert "all 2 tensors have the bits that they have on this machine" in printed
+    assert "turn" in printed
+
+
+@pytest.mark.parametrize(
+    "arrays, match",
+    [
+        pytest.param({"y": np.zeros(3, np.int8)}, "the .npz has no array x", id="name"),
+        pytest.param({"x": np.zeros(4, np.int8)}, r"input x is int8[3], not int8[4]", id="shape"),
+        pytest.param({"x": np.zeros(3, np.uint8)}, r"not uint8[3]", id="type"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
+    if shutil.which("make") is None or shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("make or arm-none-eabi-gcc is not installed")
+    network = model([helper.make_node("Neg", ["x"], ["y"])], {"x": np.zeros(3, np.int8)}, ["y"])
+    onnx.save(network, tmp_path / "net.onnx")
+    np.savez(tmp_path / "net.npz", **arrays)
+    printed = make(tmp_path / "build", "all", f"MODEL={tmp_path}/net.onnx", ends_well=False)
+    assert match in printed
+
+
+LONG = [
+    "ad_autoencoder_int8", "ad_autoencoder_dynint8", "ad_autoencoder_f32", "kws_dscnn_f32",
+    "resnet8_int8", "resnet8_qlinear", "resnet8_f32", "micro_kws_m_qoperator", "mnist_cnn_f32", "hand_keypoint_mlp_f32",
+]  # fmt: skip
+
+
+@every_board
+@pytest.mark.parametrize(
+    "name", ["kws_dscnn_int8", *(pytest.param(name, marks=pytest.mark.slow) for name in LONG)]
+)
+def test_gives_the_golden_outputs_of_real_networks(board, name, models_dir, tmp_path):
+    """Keyword spotting, image classification, anomaly detection; integers are compared by bits."""
+    if not (models_dir / f"{name}.onnx").is_file():
+        pytest.skip(f"there is no {name}.onnx in TVMRT_MODELS")
+    printed = make(tmp_path, "check", f"BOARD={board}", f"MODEL={models_dir}/{name}.onnx")
+    assert "wrong" not in printed
+    if name.endswith("_int8"):
+        assert all(line.endswith(": equal") for line in printed.splitlines())
