@@ -8,16 +8,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 NOT_RUN = re.compile(r"<!-- not run: .+ -->")
+NEEDS = re.compile(r"<!-- needs: (.+) -->")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of code: its language, its text, the line where the text starts."""
+    """A fenced block of code: its language, its text, the line where the text starts.
+
+    ``needs`` names commands that not every machine has.
+    """
 
     language: str
     text: str
     line: int
     runs: bool
+    needs: tuple[str, ...] = ()
 
 
 def pages() -> list[Path]:
@@ -28,19 +33,24 @@ def pages() -> list[Path]:
 
 
 def blocks(page: Path) -> list[Block]:
-    """Return the fenced blocks of a page; a comment ``not run: REASON`` before one excuses it."""
+    """Return the fenced blocks of a page.
+
+    A comment ``not run: REASON`` before one excuses it, ``needs: COMMAND ...`` where these lack.
+    """
     found: list[Block] = []
     lines = page.read_text(encoding="utf-8").splitlines()
-    start, language, excused = None, "", False
+    start, language, excused, needs = None, "", False, ()
     for number, line in enumerate(lines):
         if not line.lstrip().startswith("```"):
             continue
         if start is None:
             start, language = number + 1, line.strip().strip("`").split(" ")[0]
-            excused = any(NOT_RUN.search(before) for before in lines[max(0, number - 2) : number])
+            before = "\n".join(lines[max(0, number - 2) : number])
+            excused = NOT_RUN.search(before) is not None
+            needs = tuple(name for text in NEEDS.findall(before) for name in text.split())
         else:
             text = "\n".join(lines[start:number]) + "\n"
-            found.append(Block(language, text, start + 1, not excused))
+            found.append(Block(language, text, start + 1, not excused, needs))
             start = None
     return found
 

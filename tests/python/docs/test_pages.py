@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,9 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     for block in markdown_pages.blocks(page):
         if not block.runs or block.language not in RUNNABLE:
             continue
+        missing = [name for name in block.needs if shutil.which(name) is None]
+        if missing:
+            pytest.skip(f"line {block.line} on needs {missing[0]}, which is not installed")
         if block.language == "sh":
             _run_shell(block, tmp_path)
             continue
