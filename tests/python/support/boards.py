@@ -235,7 +235,7 @@ def program_text(board: Board, library) -> str:
     for kind, tensors in (("in", summary.inputs), ("out", summary.outputs)):
         for i, tensor in enumerate(tensors):
             nbytes = max(tensor.nbytes, 1)
-            buffers.append(f"static uint64_t {kind}{i}[{-(-nbytes // 8)}];")
+            buffers.append(f"static _Alignas(16) uint8_t {kind}{i}[{nbytes}];")
             if kind == "in":
                 fetches.append(f"  if (!fetch(in, in{i}, {tensor.nbytes})) return 2;")
             else:
