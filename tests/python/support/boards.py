@@ -113,14 +113,16 @@ def count_text(board: Board) -> str:
 # The deepest byte of the stack that a call changed, counted from where the call was made.
 STACK_TEXT = """\
 extern char __heap_end[];
-static void paint_stack(void) {
-  volatile char *top = (volatile char *)__builtin_frame_address(0) - 64;
-  for (volatile char *at = __heap_end; at < top; ++at) *at = (char)0xA5;
+static const volatile char *stack_base;
+static __attribute__((noinline)) void paint_stack(void) {
+  volatile char here = 0;
+  stack_base = &here;
+  for (volatile char *at = __heap_end; at < &here - 32; ++at) *at = (char)0xA5;
 }
 static uint32_t stack_used(void) {
-  const char *at = __heap_end, *top = (const char *)__builtin_frame_address(0);
-  while (at < top && *(const volatile char *)at == (char)0xA5) ++at;
-  return (uint32_t)(top - at);
+  const volatile char *at = __heap_end;
+  while (at < stack_base && *at == (char)0xA5) ++at;
+  return (uint32_t)(stack_base - at);
 }
 """
 
