@@ -144,7 +144,7 @@ def loaded_pools(program: Program, options) -> list[MemoryPool]:
 def loaded_declarations(program: Program, prefix: str, options) -> list[str]:
     """Lines of C for every file that asks whether weights were copied."""
     lines = [
-        f"extern const uint8_t *TVMGEN_LOCAL {loaded_symbol(pool, prefix)};"
+        f"TVMGEN_LOCAL extern const uint8_t *{loaded_symbol(pool, prefix)};"
         for pool in loaded_pools(program, options)
     ]
     return ["/* Where weights were copied to. */", *lines, ""] if lines else []

@@ -6,8 +6,9 @@ import subprocess
 
 import numpy as np
 import pytest
+from conditional_network import conditional_network
 from firmware_program import DIGITS, build, run
-from onnx import TensorProto, helper
+from onnx import helper
 from onnx_graph import model
 
 import tvmrt
@@ -69,30 +70,6 @@ def test_slices_use_the_memory_that_the_program_lends(digits, images, golden, tm
     sources = sources_of(digits, tmp_path, MAIN % texts, pools={"sram": 1 << 16})
     program = build(tmp_path, sources, [tmp_path / "out"], SANITIZERS)
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
-
-
-def conditional_network():
-    """An If whose branches become operators that run under a condition."""
-
-    def branch(name: str, op: str):
-        nodes = [
-            helper.make_node("MatMul", ["x", "w"], [f"{name}_product"]),
-            helper.make_node(op, [f"{name}_product"], [name]),
-        ]
-        out = helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4])
-        return helper.make_graph(nodes, name, [], [out])
-
-    nodes = [
-        helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
-        helper.make_node("Greater", ["total", "zero"], ["positive"]),
-        helper.make_node(
-            "If", ["positive"], ["picked"],
-            then_branch=branch("yes", "Relu"), else_branch=branch("no", "Sigmoid"),
-        ),
-        helper.make_node("Softmax", ["picked"], ["y"]),
-    ]  # fmt: skip
-    weights = {"w": np.arange(16, dtype=np.float32).reshape(4, 4) / 16, "zero": np.float32(0)}
-    return model(nodes, {"x": np.zeros((1, 4), np.float32)}, ["y"], weights)
 
 
 def test_operators_under_a_condition_run_in_slices(tmp_path):
