@@ -50,6 +50,7 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     metavar="NAME[,NAME...]",
     help="Fail where one of these takes nothing.",
 )
+@options.operators
 @options.shape
 @click.option(
     "--params",

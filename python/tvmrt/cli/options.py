@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import click
 
@@ -49,6 +49,13 @@ def parse_names(texts: Iterable[str]) -> list[str]:
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
+def load_operators(paths: Iterable[Path]) -> list[Any]:
+    """The operators of files and of installed wheels."""
+    from tvmrt.custom import gather
+
+    return list(gather(paths))
+
+
 executor = click.option(
     "--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True,
     help="Run by the runtime from a graph, or by one generated function (ahead of time).",
@@ -56,6 +63,10 @@ executor = click.option(
 device = click.option(
     "--device", "devices", multiple=True, metavar="NAME[,NAME...]",
     help="Devices that may take parts of the network, in order of preference.",
+)  # fmt: skip
+operators = click.option(
+    "--operators", multiple=True, type=PATH, metavar="FILE",
+    help="A Python file or shared library with operators of one's own.",
 )  # fmt: skip
 shape = click.option(
     "--shape", "shapes", multiple=True, metavar="INPUT=DIM,...",
@@ -75,6 +86,6 @@ threads = click.option(
 
 def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
-    for option in (threads, c_compiler, target, shape, device, executor):
+    for option in (threads, c_compiler, target, shape, operators, device, executor):
         function = option(function)
     return function

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import app, console, networks, options, tolerance
+from tvmrt.cli import app, console, networks, options, tolerance, verify_operators
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -54,11 +54,17 @@ def command(
     The network is compiled twice: as it is, to compare its outputs, and with every tensor between
     nodes kept, to compare what each node makes of what it is given. Without onnxruntime, the
     reference evaluator of the onnx package is the judge. The exit code is 1 if anything is wrong.
+
+    MODEL may also be a Python file or shared library of operators: every body of each is then
+    compared with its Python reference on random operands.
     """
+    if model.suffix in verify_operators.SUFFIXES:
+        return verify_operators.check(model, as_json)
     network = networks.load_model(model)
     bound = options.parse_shapes(shapes)
     inputs = networks.inputs_for(network, bound, inputs_file)
     choices.update(shapes=bound, devices=options.parse_names(devices))
+    choices["operators"] = options.load_operators(choices["operators"])
     with console.progress(not as_json) as report:
         compiling = {**choices, "progress": report}
         rows, judge = _check_outputs(network, inputs, threads, compiling)
@@ -78,7 +84,7 @@ def _check_outputs(
 ) -> tuple[list[Row], str]:
     """Compare the outputs of the network; return who judged, too."""
     actual = _run(model, inputs, threads, choices)
-    judge, right = networks.expected_outputs(model, inputs)
+    judge, right = networks.expected_outputs(model, inputs, choices["operators"])
     return _compare("outputs", model, actual, right), judge
 
 
@@ -89,7 +95,7 @@ def _check_nodes(
     observed = networks.with_all_tensors_as_outputs(model)
     actual = _run(observed, inputs, threads, choices)
     apart, feeds = networks.with_nodes_apart(observed, {**inputs, **actual})
-    _, right = networks.expected_outputs(apart, feeds)
+    _, right = networks.expected_outputs(apart, feeds, choices["operators"])
     by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
     return _compare("every node", model, actual, by_name)
 

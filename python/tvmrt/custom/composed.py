@@ -6,8 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvmrt.ir import Builder, Graph, TensorType, Value
-from tvmrt.ir.custom import enter_operator
+import numpy as np
+
+from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
+from tvmrt.ir.custom import enter_operator, evaluate_graph
 
 from .graph_builder import GraphBuilder
 from .operator import Operator
@@ -73,6 +75,13 @@ class Composed(Operator):
                 raise ValueError(f"body: result {i} is {value!r}, no tensor of the graph")
             graph.output(f"{self.op_type}:{i}", value)
         return graph.graph()
+
+    def evaluate_node(
+        self, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]
+    ) -> list[np.ndarray] | None:
+        """What the inside makes of arrays, in numpy; None where an inner operator cannot."""
+        types = [TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+        return evaluate_graph(self.inside(types, self._values(attrs)), arrays)
 
     def _values(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         for key in attrs:

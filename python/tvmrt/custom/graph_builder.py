@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tvmrt.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.ir.custom import copy_graph
 
 from .catalogue import Catalogue
+from .kernel import Kernel
 from .operator import Operator
 
 OPSET = 17
@@ -117,6 +118,17 @@ class GraphBuilder:
         record = operator if isinstance(operator, Operator) else None
         made = self._importer.add_node(node, values, record)
         return made[0] if len(made) == 1 else list(made)
+
+    def add_kernel(
+        self, kernel: Kernel, inputs: Sequence[Any], scalars: Mapping[str, Any]
+    ) -> list[Value]:
+        """Add a node of a kernel by its scalars, whatever the attributes of ONNX nodes that mean
+        it; all its outputs."""
+        self._count += 1
+        name = f"{kernel.op_type}_{self._count}"
+        values = [self._value(v, f"{name}_{i}") for i, v in enumerate(inputs)]
+        self._importer.builder.sources = (name,)
+        return kernel.place(self._importer.builder, values, scalars, name)
 
     def _value(self, item: Any, name: str) -> Value | None:
         if item is None or isinstance(item, Value):

@@ -155,15 +155,34 @@ class Kernel(Operator):
     def add(
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
+        if self.attributes is not None:
+            types = self._padded([None if v is None else v.type for v in inputs])
+            attrs = self.call("attributes", self.attributes, dict(attrs), types)
+        return self.place(builder, inputs, attrs, name)
+
+    def place(
+        self,
+        builder: Builder,
+        inputs: Sequence[Value | None],
+        values: Mapping[str, Any],
+        name: str,
+    ) -> list[Value]:
+        """Add a node with these values of the scalars and return its outputs."""
         inputs = narrowed(self, builder, inputs)
         types = [None if v is None else v.type for v in inputs]
-        if self.attributes is not None:
-            attrs = self.call("attributes", self.attributes, dict(attrs), types)
-        scalars = bind_scalars(self.scalars, attrs)
+        scalars = bind_scalars(self.scalars, values)
         bind_types(self.inputs, self.types, types)
         enter_operator(builder.graph, self)
         made = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
+        self._check_bodies(types, [v.type for v in made], scalars)
         return widened(builder, made)
+
+    def _check_bodies(self, inputs, outputs, scalars) -> None:
+        """Raise ValueError where a body contradicts itself for these operands, whoever runs it."""
+        operands = self.operands(inputs, outputs)
+        self.scratch_bytes(operands, scalars)
+        if self.opencl_refusal(inputs, outputs) is None:
+            self.opencl_attributes(inputs, outputs, scalars)
 
     def result_types(
         self, types: Sequence[TensorType | None], scalars: Sequence[Any]
@@ -237,6 +256,15 @@ class Kernel(Operator):
                 )
         return [a.astype(t.dtype.numpy) for a, t in zip(results, expected)]
 
+    def evaluate_node(
+        self, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]
+    ) -> list[np.ndarray] | None:
+        """The same for the attributes of an ONNX node."""
+        if self.attributes is not None:
+            types = [TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+            attrs = self.call("attributes", self.attributes, dict(attrs), self._padded(types))
+        return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
+
     def choose(
         self, field: str, choice: Choice, operands: Sequence[TensorType | None],
         scalars: Sequence[Any], layout: str | None,
@@ -267,6 +295,18 @@ class Kernel(Operator):
         if not isinstance(size, _NUMBER) or size < 0:
             raise ValueError(f"c.scratch: {size!r} is no number of bytes")
         return int(size)
+
+    def opencl_refusal(
+        self, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]
+    ) -> str | None:
+        """None if there is an OpenCL body for these operands, else the reason."""
+        if self.opencl is None:
+            return f"{self.name} has no OpenCL body"
+        choice = self.opencl.function
+        dtype = self.operands(inputs, outputs)[0].dtype.name
+        if isinstance(choice, Mapping) and dtype not in choice:
+            return f"{self.name} has no OpenCL function for {dtype}"
+        return None
 
     def opencl_attributes(
         self,

@@ -19,6 +19,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir.custom import plain_form
 from tvmrt.ir.printer import unique_names
 
 ALIGN_BYTES = 64
@@ -105,8 +106,9 @@ def _tensor(value: Value, label: str, constants: Constants) -> dict[str, Any]:
 
 
 def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
+    op, given = plain_form(node)
     attrs = {}
-    for key, value in sorted(node.attrs.items()):
+    for key, value in sorted(given.items()):
         plain = _plain(value)
         if plain is _REFUSED:
             raise UnsupportedError(
@@ -116,7 +118,7 @@ def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:
         if plain is not None:
             attrs[key] = plain
     return {
-        "op": node.op,
+        "op": op,
         "name": ", ".join(node.sources),
         "inputs": [-1 if v is None else number[v] for v in node.inputs],
         "outputs": [number[v] for v in node.outputs],

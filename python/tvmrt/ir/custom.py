@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .graph import Graph, Node, TensorType, Value
-from .op import Op, register
+from .op import Op, get_op, register
 
 
 class Record(Protocol):
@@ -94,6 +94,54 @@ def types_of_text(text: str) -> list[TensorType]:
         shape = tuple(int(n) for n in extents.split("x") if n)
         types.append(TensorType(shape, DTYPES[name]))
     return types
+
+
+def opencl_refusal(node: Node) -> str | None:
+    """None if a ``custom`` node has an OpenCL body for its operands, else the reason."""
+    return node.attrs["operator"].opencl_refusal(*_types(node))
+
+
+def lower_to_opencl(graph: Graph) -> None:
+    """Make every ``custom`` node of a region's graph a ``custom_opencl`` one, in place.
+
+    Raises ValueError for a node that has no OpenCL body, see :func:`opencl_refusal`.
+    """
+    for node in graph.nodes:
+        if node.op == "custom":
+            inputs, outputs = _types(node)
+            attrs = node.attrs["operator"].opencl_attributes(inputs, outputs, node.attrs["scalars"])
+            node.op, node.attrs = "custom_opencl", {**attrs, "types": text_of_types(outputs)}
+
+
+def _types(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
+    given = [None if v is None else v.type for v in node.inputs]
+    return given, [v.type for v in node.outputs]
+
+
+def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
+    """Operator name and attributes of a node as other processes understand them: a user's operator
+    goes by its qualified name, with its scalars or attributes by theirs."""
+    record = node.attrs.get("operator")
+    if node.op == "custom":
+        return record.name, record.keywords(node.attrs["scalars"])
+    if node.op == "composed":
+        return record.name, node.attrs["values"]
+    return node.op, node.attrs
+
+
+def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """The outputs by the operators' own evaluation in numpy; None where one has none."""
+    known = {v: array for v, array in zip(graph.inputs, arrays)}
+    for node in graph.nodes:
+        given = [None if v is None else v.data if v.is_constant else known[v] for v in node.inputs]
+        if node.op == "composed":
+            made = evaluate_graph(node.attrs["graph"], [a for a in given if a is not None])
+        else:
+            made = get_op(node.op).evaluate(given, node.attrs)
+        if made is None:
+            return None
+        known.update(zip(node.outputs, made))
+    return [known[v] if v in known else v.data for v in graph.outputs]
 
 
 def enter_operator(graph: Graph, record: Record) -> None:

@@ -99,8 +99,8 @@ def test_element_wise_operator_takes_the_layout_of_its_neighbours():
 
 
 def test_blocks_stay_between_operators_that_have_them(tmp_path):
-    """Into blocks once, for four operators with pointwise nodes between; out of them, the sum writes
-    in the order that the last operator reads."""
+    """Into blocks once, for four operators with pointwise nodes between; out of them, the sum
+    writes in the order that the last operator reads."""
     blocked = channel_scale("NCHW4c")
     g = GraphBuilder()
     v = g.Sigmoid(g.add(blocked, g.input("x", SHAPE)))

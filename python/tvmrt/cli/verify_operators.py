@@ -1,0 +1,113 @@
+"""``tvmrt verify OPERATORS.py``: the bodies of one's own operators beside each other.
+
+Also a judge for networks that have such operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import app, console, tolerance
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvmrt.custom.check import Comparison
+
+SUFFIXES = (".py", ".so", ".dylib", ".dll")  # of files that bring operators
+
+
+def check(path: Path, as_json: bool) -> int:
+    """Check every kernel of a file on random operands; returns the exit code."""
+    from tvmrt.custom import Kernel, load_operators
+    from tvmrt.custom.check import check_operator
+
+    kernels = [o for o in load_operators(path) if isinstance(o, Kernel)]
+    with console.progress(not as_json) as report:
+        rows = []
+        for done, kernel in enumerate(kernels):
+            if report:
+                report("operators", done, len(kernels))
+            rows += check_operator(kernel)
+    judged = [(row, _verdict(row)) for row in rows]
+    wrong = [row for row, verdict in judged if not verdict.right]
+    if as_json:
+        console.print_json({"wrong": len(wrong), "bodies": [_as_dict(*pair) for pair in judged]})
+    else:
+        _print(judged, len(wrong))
+    return app.WRONG_RESULT if wrong else app.DONE
+
+
+def _verdict(row: Comparison) -> tolerance.Verdict:
+    import numpy as np
+
+    if row.problem:
+        return tolerance.Verdict(float("inf"), 0.0, float("inf"), row.problem)
+    if row.skipped:
+        return tolerance.Verdict(0.0, 0.0, 0.0)
+    noise = 0.0
+    if row.right.dtype.itemsize == 2 and row.right.dtype.kind in "fV":
+        digits = 2**-8 if row.right.dtype.name == "bfloat16" else 2**-11
+        noise = digits * float(np.abs(row.right.astype(np.float64)).max(initial=0.0)) / 10
+    return tolerance.judge(row.found, row.right, noise)
+
+
+def _as_dict(row: Comparison, verdict: tolerance.Verdict) -> dict[str, Any]:
+    return {
+        "operator": row.operator, "body": row.body, "judge": row.judge, "operands": row.case,
+        "output": row.output, "skipped": row.skipped, "problem": verdict.problem,
+        "error": verdict.error, "allowed": verdict.allowed, "right": verdict.right,
+    }  # fmt: skip
+
+
+def _print(judged: Sequence[tuple[Comparison, tolerance.Verdict]], wrong: int) -> None:
+    cells = [
+        (
+            row.operator, row.body, row.judge, console.shorten(row.case), row.output,
+            f"{verdict.error:.3g}", f"{verdict.allowed:.3g}", _word(row, verdict),
+        )
+        for row, verdict in judged
+    ]  # fmt: skip
+    columns = ("operator", "body", "judge", "operands", "output", "error", "allowed", "verdict")
+    left = ("operator", "body", "judge", "operands", "output", "verdict")
+    console.print_table("bodies on random operands", columns, cells, left=left)
+    skipped = sum(bool(row.skipped) for row, _ in judged)
+    ran = len(judged) - skipped
+    more = f"; {skipped} not checked here" if skipped else ""
+    click.echo(f"{ran - wrong} of {ran} results agree{more}")
+
+
+def _word(row: Comparison, verdict: tolerance.Verdict) -> str:
+    if row.skipped:
+        return f"not checked: {row.skipped}"
+    return "right" if verdict.right else f"WRONG {verdict.problem}".strip()
+
+
+def used_in(model: onnx.ModelProto, operators: Sequence[Any]) -> list[Any]:
+    """The operators that nodes of a model mean by domain and type, overriding ones left out: what
+    they replace has a judge already."""
+    meant = {(n.domain, n.op_type) for n in model.graph.node}
+    return [o for o in operators if o.domain and (o.domain, o.op_type) in meant]
+
+
+def evaluators(operators: Sequence[Any]) -> list[type]:
+    """Classes by which the reference evaluator of onnx runs operators: their Python bodies, the
+    insides of composed ones."""
+    from onnx.reference.op_run import OpRun
+
+    def make(operator: Any) -> type:
+        def run(self, *arrays, **attributes):
+            given = {k: v for k, v in attributes.items() if v is not None}
+            found = operator.evaluate_node(arrays, given)
+            if found is None:
+                raise ValueError(f"{operator.name} has no reference")
+            return tuple(found)
+
+        members = {"op_domain": operator.domain, "_run": run}
+        return type(operator.op_type, (OpRun,), members)
+
+    return [make(operator) for operator in operators]

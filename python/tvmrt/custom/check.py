@@ -1,0 +1,240 @@
+"""Checking an operator: its bodies against each other and against its Python reference.
+
+Every body runs as it does in a network: the C body compiled into a library, the OpenCL body on the
+device ``opencl``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.error import TVMError
+from tvmrt.ir import DTYPES
+
+from .graph_builder import GraphBuilder
+from .kernel import Kernel
+from .scalars import REQUIRED, Scalar
+
+CASES = 4  # a combination of element types
+ATTEMPTS = 200  # at random operands that the declaration accepts
+MOST_ELEMENTS = 4096
+
+_DEVICES = {"c": "cpu", "opencl": "opencl"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Operands on which bodies are compared; ``text`` tells them to people."""
+
+    arrays: tuple[np.ndarray, ...]
+    scalars: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output of one body. ``right`` is the reference's, or the first body's if the operator has
+    none; ``problem`` is set instead of ``found`` where the body did not run, ``skipped`` where this
+    machine cannot run it."""
+
+    operator: str
+    body: str
+    judge: str
+    case: str
+    output: str
+    right: np.ndarray | None = None
+    found: np.ndarray | None = None
+    problem: str = ""
+    skipped: str = ""
+
+
+def check_operator(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Comparison]:
+    """Run all bodies on random operands of every combination of element types.
+
+    Raises ValueError when no random operands fit the declaration: it then needs ``sample``.
+    """
+    rows: list[Comparison] = []
+    for case in make_cases(operator, seed, cases):
+        rows += _compare(operator, case)
+    return rows
+
+
+def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Case]:
+    """Random operands: those of the declaration's ``sample``, or any that its functions accept."""
+    rng = np.random.default_rng(seed)
+    if operator.sample is not None:
+        return [_sampled(operator, rng) for _ in range(cases)]
+    return [
+        _random_case(operator, dict(zip(operator.types, chosen)), rng)
+        for chosen in product(*operator.types.values())
+        for _ in range(cases)
+    ]
+
+
+def _sampled(operator: Kernel, rng: np.random.Generator) -> Case:
+    arrays, scalars = operator.call("sample", operator.sample, rng)
+    return Case(tuple(arrays), dict(scalars), _text(arrays, scalars))
+
+
+def _random_case(operator: Kernel, chosen: Mapping[str, str], rng: np.random.Generator) -> Case:
+    """Operands of one shape, or of independent ones if the operator refuses that."""
+    problem = "no attempt was made"
+    for attempt in range(ATTEMPTS):
+        common = _random_shape(operator, rng)
+        shapes = [
+            common if attempt % 2 == 0 else _random_shape(operator, rng) for _ in operator.inputs
+        ]
+        arrays = tuple(
+            random_array(rng, shape, chosen.get(operand.type, operand.type))
+            for operand, shape in zip(operator.inputs, shapes)
+        )
+        scalars = {s.name: random_scalar(rng, s) for s in operator.scalars}
+        try:
+            _network(operator, arrays, scalars)
+            operator.evaluate(arrays, [scalars[s.name] for s in operator.scalars])
+        except (ValueError, TVMError) as failure:
+            problem = str(failure)
+            continue
+        return Case(arrays, scalars, _text(arrays, scalars))
+    raise ValueError(
+        f"operator {operator.name}: no random operands fit its declaration ({problem}); "
+        "declare sample"
+    )
+
+
+def _random_shape(operator: Kernel, rng: np.random.Generator) -> tuple[int, ...]:
+    ranks = {layout.rank for o in operator.inputs for layout in o.parsed_layouts()}
+    rank = rng.choice(sorted(ranks)) if ranks else rng.integers(1, 5)
+    while True:
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5, 8, 16], rank))
+        if np.prod(shape) <= MOST_ELEMENTS:
+            return shape
+
+
+def random_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> np.ndarray:
+    """Normal floats, all of 8-bit integers, small other integers."""
+    row = DTYPES[dtype]
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if row.is_int:
+        limits = np.iinfo(row.numpy)
+        low, high = max(limits.min, -256), min(limits.max, 256)
+        return rng.integers(low, high, shape, endpoint=True).astype(row.numpy)
+    return (3 * rng.standard_normal(shape)).astype(row.numpy)
+
+
+def random_scalar(rng: np.random.Generator, scalar: Scalar) -> Any:
+    """The default half of the time; else a small number of the type."""
+    if scalar.default is not REQUIRED and rng.random() < 0.5:
+        return scalar.default
+    kind = scalar.type.name
+    if kind == "bool":
+        return bool(rng.integers(2))
+    if kind in ("int", "uint"):
+        return int(rng.integers(0 if kind == "uint" else -4, 9))
+    return scalar.convert(float(rng.normal()))
+
+
+def _compare(operator: Kernel, case: Case) -> list[Comparison]:
+    judge, right = _reference(operator, case)
+    rows = []
+    for body, device in _DEVICES.items():
+        if getattr(operator, body) is None:
+            continue
+        found = _outcome(operator, case, device)
+        if isinstance(found, list) and right is None:
+            judge, right = body, found
+            continue
+        rows += _rows(operator, case, body, judge, right, found)
+    return rows
+
+
+def _rows(operator, case, body, judge, right, found) -> list[Comparison]:
+    head = (operator.name, body, judge, case.text)
+    if isinstance(found, Skipped):
+        return [Comparison(*head, "", skipped=str(found))]
+    if isinstance(found, str):
+        return [Comparison(*head, "", problem=found)]
+    return [
+        Comparison(*head, output.name, wanted, got)
+        for output, wanted, got in zip(operator.outputs, right, found)
+    ]
+
+
+def _reference(operator: Kernel, case: Case) -> tuple[str, list[np.ndarray] | None]:
+    scalars = [s.convert(case.scalars.get(s.name, s.default)) for s in operator.scalars]
+    return "reference", operator.evaluate(case.arrays, scalars)
+
+
+class Skipped(str):
+    """Why a body was not run: this machine or the operator's own choice, no mistake."""
+
+
+def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | str | Skipped:
+    """The body's outputs, or why there are none."""
+    from tvmrt.devices import get
+
+    if device != "cpu":
+        try:
+            get(device)
+        except (ValueError, ImportError, OSError, TVMError) as problem:
+            return Skipped(problem)
+    reason = _refusal(operator, case) if device == "opencl" else None
+    if reason is not None:
+        return Skipped(reason)
+    try:
+        return run_body(operator, case.arrays, case.scalars, device)
+    except (ValueError, TypeError, OSError, TVMError) as problem:
+        return str(problem)
+
+
+def _refusal(operator: Kernel, case: Case) -> str | None:
+    from tvmrt.ir.custom import opencl_refusal
+
+    graph = _network(operator, case.arrays, case.scalars).graph()
+    (node,) = (n for n in graph.nodes if n.op == "custom")
+    return opencl_refusal(node)
+
+
+def run_body(
+    operator: Kernel, arrays: Sequence[np.ndarray], scalars: Mapping[str, Any], device: str
+) -> list[np.ndarray]:
+    """Compile a network of one node for a device and run it."""
+    from tvmrt import cpu, nd
+    from tvmrt.contrib.graph_executor import GraphModule
+    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.runtime import load_module
+
+    network = _network(operator, arrays, scalars)
+    others = {} if device == "cpu" else {"devices": [device], "require_device": [device]}
+    library = compile_network(network, **others)
+    with tempfile.TemporaryDirectory(prefix="tvmrt-operator-") as folder:
+        path = Path(folder) / "operator.so"
+        library.export_library(path)
+        session = GraphModule(load_module(path)["default"](cpu(0)))
+        for i, array in enumerate(arrays):
+            session.set_input(f"input{i}", nd.array(array))
+        session.run()
+        return [session.get_output(i).numpy() for i in range(len(operator.outputs))]
+
+
+def _network(operator: Kernel, arrays, scalars) -> GraphBuilder:
+    g = GraphBuilder(operator.op_type)
+    values = [g.input(f"input{i}", a.shape, a.dtype.name) for i, a in enumerate(arrays)]
+    made = g.add_kernel(operator, values, scalars)
+    (node,) = (n for n in g.graph().nodes if n.op == "custom")
+    for i, (value, result) in enumerate(zip(made, node.outputs)):
+        g.output(f"output{i}", value, result.dtype.name)
+    return g
+
+
+def _text(arrays: Sequence[np.ndarray], scalars: Mapping[str, Any]) -> str:
+    operands = [f"{a.dtype.name}[{', '.join(map(str, a.shape))}]" for a in arrays]
+    return ", ".join([*operands, *(f"{name}={value:g}" for name, value in scalars.items())])

@@ -1,0 +1,101 @@
+"""``tvmrt verify`` and own operators: bodies beside each other, networks beside references."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from custom_case import EXAMPLES, example, onnx_model
+from onnx import helper, save
+
+from tvmrt.custom import C, Kernel, Tensor
+from tvmrt.custom.check import check_operator, make_cases
+
+WRONG = '''
+from tvmrt.custom import C, Kernel, Tensor
+
+BODY = """
+static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
+  (void)t;
+  for (int64_t i = 0; i < s->size; ++i) y[i] = x[i] + (i == s->size - 1);
+  return 0;
+}
+"""
+almost = Kernel(
+    "Almost", "d", inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")],
+    reference=lambda x: x, c=C(BODY, "f"),
+)
+'''
+
+
+def verify(*arguments: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "tvmrt", "verify", "--json", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", ["direct_conv", "detection"])
+def test_bodies_of_the_examples_agree_with_their_references(name):
+    rows = check_operator(getattr(example(name), name), cases=2)
+    compared = [row for row in rows if not row.skipped]
+    assert {row.body for row in compared} >= {"c"}
+    for row in compared:
+        assert row.problem == ""
+        np.testing.assert_allclose(row.found, row.right, 1e-4, 1e-5)
+
+
+def test_random_operands_cover_every_element_type():
+    cases = make_cases(example("hard_swish").hard_swish, cases=2)
+    assert [c.arrays[0].dtype.name for c in cases] == ["float32"] * 2 + ["bfloat16"] * 2 + [
+        "uint8"
+    ] * 2
+    assert len({c.arrays[0].shape for c in cases}) > 1
+
+
+def test_command_says_which_body_is_wrong(tmp_path):
+    (tmp_path / "almost.py").write_text(WRONG)
+    done = verify(tmp_path / "almost.py")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert report["wrong"] == len(report["bodies"]) > 0
+    assert {(b["operator"], b["body"], b["judge"]) for b in report["bodies"]} == {
+        ("d::Almost", "c", "reference")
+    }
+
+
+def test_command_judges_networks_by_the_operators_own_references(tmp_path):
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 3, 6, 6), (4, 3, 3, 3)))
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node(
+            "HardSwish", ["c"], ["h"], "act", domain="example.swish", scale=0.5, out_zp=1.0
+        ),
+        helper.make_node("Relu", ["h"], ["y"], "relu"),
+    ]
+    model = onnx_model(nodes, {"x": x}, {"y": "f4"}, {"w": w})
+    save(model, tmp_path / "net.onnx")
+    done = verify(tmp_path / "net.onnx", "--operators", EXAMPLES / "hard_swish.py")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["wrong"] == 0
+    assert "operators' own" in report["judge"]
+
+
+def test_file_without_operators_is_an_error_with_its_name(tmp_path):
+    (tmp_path / "empty.py").write_text("")
+    done = verify(tmp_path / "empty.py")
+    assert done.returncode == 2
+    assert "empty.py declares no operator at its top level" in done.stderr
+
+
+def test_body_that_does_not_compile_is_reported_with_the_users_line():
+    broken = Kernel(
+        "Broken", "d",
+        inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")],
+        reference=lambda x: x, c=C("\n\nstatic int32_t f(oops x) { return 0; }\n", "f"),
+    )  # fmt: skip
+    (row,) = check_operator(broken, cases=1)
+    assert "d::Broken:3:" in row.problem
