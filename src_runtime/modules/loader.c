@@ -3,17 +3,28 @@
 #include <string.h>
 
 #include "../builtins.h"
+#include "../regions/registry.h"
 #include "module.h"
 
-int tvmrt__call_loader(const char* loader, const char* missing, TVMValue* args, int* codes,
-                       int num_args, tvmrt_module** out) {
-  tvmrt_func* f;
+/* Kinds come from files and become part of a path: no other characters. */
+static bool is_kind_name(const char* kind) {
+  return kind[0] != '\0' && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
+  bool found = false;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, out));
+  if (*out != NULL || !is_kind_name(kind)) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(kind, &found));
+  return found ? tvmrt__global_get(loader, out) : 0;
+}
+
+int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* codes, int num_args,
+                       tvmrt_module** out) {
   TVMValue ret;
   int code = kTVMNullptr;
   int rc;
   *out = NULL;
-  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, &f));
-  if (f == NULL) return tvmrt__fail("ValueError: %s'%s'.", missing, loader);
   rc = TVMFuncCall(f, args, codes, num_args, &ret, &code);
   tvmrt__release(&f->base);
   if (rc != 0) return rc;
@@ -43,7 +54,7 @@ static const char* format_of(const char* path, const char* format) {
 
 static int load_from_file(const char* path, const char* format, tvmrt_module** out) {
   tvmrt_buf loader = {NULL, 0, 0};
-  tvmrt_buf missing = {NULL, 0, 0};
+  tvmrt_func* f = NULL;
   TVMValue args[2];
   int codes[2] = {kTVMStr, kTVMStr};
   int rc;
@@ -56,17 +67,17 @@ static int load_from_file(const char* path, const char* format, tvmrt_module** o
         path);
   }
   rc = tvmrt__buf_printf(&loader, "runtime.module.loadfile_%s", format);
-  if (rc == 0) {
-    rc = tvmrt__buf_printf(&missing, "cannot load '%.200s': format '%.40s' has no loader ", path,
-                           format);
+  if (rc == 0) rc = tvmrt__find_loader(loader.data, format, &f);
+  if (rc == 0 && f == NULL) {
+    rc = tvmrt__fail("ValueError: cannot load '%.200s': format '%.40s' has no loader '%.80s'.",
+                     path, format, loader.data);
   }
   if (rc == 0) {
     args[0].v_str = path;
     args[1].v_str = format;
-    rc = tvmrt__call_loader(loader.data, missing.data, args, codes, 2, out);
+    rc = tvmrt__call_loader(f, loader.data, args, codes, 2, out);
   }
   tvmrt__buf_free(&loader);
-  tvmrt__buf_free(&missing);
   return rc;
 }
 

@@ -95,13 +95,12 @@ static int read_by_plugin(tvmrt_reader* in, const char* key, tvmrt_module** out)
   TVMValue arg;
   int code = kTVMOpaqueHandle;
   int rc = tvmrt__buf_printf(&loader, "%s%s", loader_prefix, key);
-  if (rc == 0) rc = tvmrt__global_get(loader.data, &f);
+  if (rc == 0) rc = tvmrt__find_loader(loader.data, key, &f);
   if (rc == 0 && f == NULL) rc = unknown_kind(key);
   if (rc == 0) {
     arg.v_handle = in;
-    rc = tvmrt__call_loader(loader.data, "Cannot find loader ", &arg, &code, 1, out);
+    rc = tvmrt__call_loader(f, loader.data, &arg, &code, 1, out);
   }
-  if (f != NULL) tvmrt__release(&f->base);
   tvmrt__buf_free(&loader);
   return rc;
 }

@@ -59,9 +59,13 @@ int tvmrt__find_native(const tvmrt_builtin* table, const char* name, tvmrt_found
 /* A function that takes no arguments and returns nothing else than the pointer; NULL if absent. */
 int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out);
 
-/* Calls a loader `runtime.module.<prefix><what>`; *out is owned. `missing` is the start of the error. */
-int tvmrt__call_loader(const char* loader, const char* missing, TVMValue* args, int* codes,
-                       int num_args, tvmrt_module** out);
+/* A loader by its global name, retained; NULL if there is none, also not in a plug-in named after the
+ * kind of module. */
+int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out);
+
+/* Calls a loader, which is released; *out is owned. `loader` is its name, for the error. */
+int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* codes, int num_args,
+                       tvmrt_module** out);
 
 /* Makers; *out is owned. */
 int tvmrt__library_open(const char* path, tvmrt_module** out);

@@ -1,0 +1,119 @@
+"""The module kind ``examplejson``: the custom runtime of "Bring your own code generator"."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.error import TVMError
+
+GUIDE = """\
+subgraph_0
+input 0 10 10
+input 1 10 10
+input 2 10 10
+input 3 10 10
+add 4 inputs: 0 1 shape: 10 10
+sub 5 inputs: 4 2 shape: 10 10
+mul 6 inputs: 5 3 shape: 10 10
+"""
+TWO = GUIDE + "my_subgraph_1\ninput 0 3\nmul 1 inputs: 0 0 shape: 3\n"
+
+
+@pytest.fixture(scope="module")
+def create(tmp_path_factory):
+    """The guide's function, which is there as soon as something of the kind has been loaded."""
+    path = tmp_path_factory.mktemp("graphs") / "net.examplejson"
+    path.write_text(GUIDE)
+    tvmrt.runtime.load_module(path)
+    return tvmrt.get_global_func("module.examplejson_module_create")
+
+
+def run(function, *arrays):
+    tensors = [tvmrt.nd.array(np.asarray(a, np.float32)) for a in arrays]
+    out = tvmrt.nd.empty(tensors[0].shape)
+    function(*tensors, out)
+    return out.numpy()
+
+
+def test_the_graph_of_the_guide(create):
+    a, b, c, d = np.random.default_rng(0).standard_normal((4, 10, 10), np.float32)
+    np.testing.assert_array_equal(run(create(GUIDE)["subgraph_0"], a, b, c, d), (a + b - c) * d)
+
+
+def test_a_module_holds_several_subgraphs_and_shows_its_text(create):
+    module = create(TWO)
+    assert module.type_key == "examplejson"
+    assert module.get_source() == TWO
+    np.testing.assert_array_equal(run(module["my_subgraph_1"], [1, 2, 3]), [1, 4, 9])
+    with pytest.raises(AttributeError):
+        module["subgraph_2"]
+
+
+def test_a_file_is_loaded_by_its_suffix(create, tmp_path):
+    (tmp_path / "net.examplejson").write_text(TWO)
+    module = tvmrt.runtime.load_module(tmp_path / "net.examplejson")
+    np.testing.assert_array_equal(run(module["my_subgraph_1"], [2, 3, 4]), [4, 9, 16])
+
+
+def test_several_threads_run_one_subgraph(create):
+    function = create(GUIDE)["subgraph_0"]
+    a, b, c, d = np.random.default_rng(1).standard_normal((4, 10, 10), np.float32)
+    wrong = []
+
+    def work():
+        for _ in range(200):
+            if not np.array_equal(run(function, a, b, c, d), (a + b - c) * d):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no subgraph"),
+        ("input 0 1\n", "line 1: expected a subgraph_"),
+        ("subgraph_0\n", "no operator in 'subgraph_0'"),
+        (GUIDE + GUIDE, "line 9: a second 'subgraph_0'"),
+        ("subgraph_0\ninput 1 4\n", "line 2: ids count up by one; expected '0'"),
+        ("subgraph_0\ninput 0 4\ndiv 1 inputs: 0 0 shape: 4\n", "line 3: unknown operator"),
+        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 7 shape: 4\n", "line 3: an input that no line"),
+        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 1 shape: 4\n", "line 3: an input that no line"),
+        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 0 shape: 5\n", "line 3: inputs and result"),
+        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 shape: 4\n", "line 3: not a number: 'shape:'"),
+        ("subgraph_0\ninput 0 4\nadd 1 shape: 4\n", "line 3: expected 'inputs:'"),
+        ("subgraph_0\ninput 0 -4\n", "line 2: not a number"),
+        ("subgraph_0\ninput 0 99999999999999\n", "line 2: a number too large"),
+        ("subgraph_0\ninput 0 2000000 2000000\n", "line 2: a tensor too large"),
+        ("subgraph_0\ninput 0 1 1 1 1 1 1 1 1 1\n", "line 2: too many extents"),
+        ("subgraph_0\ninput 0 4\nadd 1 inputs: 0 0 shape: 4\ninput 2 4\n", "line 4: inputs come"),
+    ],
+)
+def test_a_damaged_text_is_refused_with_its_line(create, text, message):
+    with pytest.raises(TVMError, match=f"examplejson: .*{message}"):
+        create(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (lambda x: (x, x), "arguments are the inputs and then one output"),
+        (lambda x: (x, x, x, x, 1), "every argument is a tensor"),
+        (lambda x: (x, x, x, x, tvmrt.nd.empty((10, 11))), "another shape"),
+        (lambda x: (x, x, x, x, tvmrt.nd.empty((10, 10), "float64")), "float32"),
+    ],
+    ids=["count", "kind", "shape", "dtype"],
+)
+def test_wrong_arguments_are_refused(create, arguments, message):
+    x = tvmrt.nd.empty((10, 10))
+    with pytest.raises((TypeError, ValueError), match=message):
+        create(GUIDE)["subgraph_0"](*arguments(x))
