@@ -123,7 +123,9 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         _share_weights(sources, options.shared_weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
-    for i, chunk in enumerate(split_functions(sources.functions, OPERATORS_PER_FILE)):
+    # firmware in one file, so that no kernel is in the image twice
+    most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
+    for i, chunk in enumerate(split_functions(sources.functions, most)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
     if options.firmware:
         _firmware_files(program, prefix, sources, options, target, head)
