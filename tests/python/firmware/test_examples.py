@@ -133,7 +133,8 @@ def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
 
 LONG = [
     "ad_autoencoder_int8", "ad_autoencoder_dynint8", "ad_autoencoder_f32", "kws_dscnn_f32",
-    "resnet8_int8", "resnet8_qlinear", "resnet8_f32", "micro_kws_m_qoperator", "mnist_cnn_f32", "hand_keypoint_mlp_f32",
+    "resnet8_int8", "resnet8_qlinear", "resnet8_f32", "micro_kws_m_qoperator", "mnist_cnn_f32",
+    "hand_keypoint_mlp_f32",
 ]  # fmt: skip
 
 
