@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
-    from tvmrt import contrib, error, libinfo, nd, runtime
+    from tvmrt import contrib, devices, error, libinfo, nd, runtime
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.error import TVMError
-    from tvmrt.pipeline import compile
+    from tvmrt.pipeline import compile, compile_together
     from tvmrt.runtime import (
         DataType,
         DataTypeCode,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ext_dev,
         gpu,
         hexagon,
+        load_device_plugin,
         load_param_dict,
         metal,
         opencl,
@@ -44,9 +45,12 @@ if TYPE_CHECKING:
 __all__ = [
     "__version__",
     "compile",
+    "compile_together",
     "contrib",
     "error",
+    "devices",
     "libinfo",
+    "load_device_plugin",
     "nd",
     "runtime",
     "TVMError",
@@ -76,9 +80,10 @@ __all__ = [
     "webgpu",
 ]
 
-_MODULES = ("_ffi", "contrib", "error", "libinfo", "nd", "runtime")
+_MODULES = ("_ffi", "contrib", "devices", "error", "libinfo", "nd", "runtime")
 _OTHER_HOMES = {
     "compile": "tvmrt.pipeline",
+    "compile_together": "tvmrt.pipeline",
     "TVMError": "tvmrt.error",
     "register_extension": "tvmrt._ffi",
 }

@@ -37,6 +37,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *firmware_pools.declarations(program, prefix, options),
         *firmware_pools.definitions(program, prefix, options),
         *firmware_pools.loaded_declarations(program, prefix, options),
+        *_only_once(prefix),
         *firmware_proof.entry_lines(program, prefix, sources, options, arguments),
         *misplaced_function(program),
     ]
@@ -49,6 +50,17 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         lines += _packed_main(program, prefix, sources, options)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
     return "\n".join(lines)
+
+
+def _only_once(prefix: str) -> list[str]:
+    """A symbol whose name is what the linker shall say of two networks of one name."""
+    symbol = f"{prefix}_is_linked_twice_compile_one_with_another_module_name"
+    return [
+        f"/* Two networks called {prefix} in one program: the linker complains of this name. */",
+        f"extern const uint8_t {symbol};",
+        f"const uint8_t {symbol} = 0;",
+        "",
+    ]
 
 
 _TENSOR_DATA = [

@@ -1,0 +1,170 @@
+"""Networks compiled together: one workspace, no clash of names, equal weights stored once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+from firmware_call import Memory, Network, build_shared
+from firmware_program import DIGITS, build, program_text, run
+
+import tvmrt
+
+F32, INT8 = DIGITS / "digits_f32.onnx", DIGITS / "digits_int8.onnx"
+PLAIN = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}
+INTERFACES = [
+    pytest.param(PLAIN, id="c"),
+    pytest.param({"target": "cortex-m4", "unpacked_api": True}, id="packed-unpacked"),
+    pytest.param({"target": "cortex-m4"}, id="packed-packed"),
+]
+
+
+def networks(image, folder, pools=None):
+    image.export(folder)
+    shared = build_shared(folder)
+    return [Network(library, shared, pools) for library in image.libraries.values()]
+
+
+def check(found, images, golden, paths):
+    for image, *expected in zip(images[:4], *(golden(path) for path in paths)):
+        for network, row in zip(found, expected):
+            (probabilities,) = network.run({"image": image}).values()
+            np.testing.assert_allclose(probabilities[0], row, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", INTERFACES)
+def test_networks_take_turns_in_one_workspace(images, golden, tmp_path, options):
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, **options)
+    alone = [tvmrt.compile(path, **options).summary.arena_bytes for path in (F32, INT8)]
+    assert image.arena_bytes == max(alone)
+    check(networks(image, tmp_path / "out"), images, golden, (F32, INT8))
+    text = (tmp_path / "out" / "tvmgen_image_memory.c").read_text()
+    assert f"tvmgen_image_workspace[{max(alone)}]" in text
+
+
+def test_networks_that_are_live_at_a_time_have_their_own_bytes(images, golden, tmp_path):
+    options = {**PLAIN, "pools": {"sram": 1 << 20}, "workspace_io": False}
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, concurrent=True, **options)
+    alone = [tvmrt.compile(path, **options).summary.arena_bytes for path in (F32, INT8)]
+    assert image.arena_bytes == sum(alone)
+    first, second = (library.summary.plan for library in image.libraries.values())
+    assert max(r.offset + r.size for r in first) <= min(r.offset for r in second)
+    memory = {"sram": Memory(image.arena_bytes)}
+    check(networks(image, tmp_path / "out", memory), images, golden, (F32, INT8))
+
+
+def test_one_network_runs_while_another_is_in_the_middle(images, golden, tmp_path):
+    pools = {"sram": 1 << 20}
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, concurrent=True, pools=pools, **PLAIN)
+    memory = {"sram": Memory(image.arena_bytes)}
+    first, second = networks(image, tmp_path / "out", memory)
+    result = np.zeros((1, 10), np.float32)
+    picture = np.ascontiguousarray(images[0])
+    state = np.zeros(256, np.uint8)
+    structs = [np.array([x.ctypes.data], np.uint64) for x in (picture, result)]
+    arguments = [x.ctypes.data_as(np.ctypeslib.ctypes.c_void_p) for x in (state, *structs)]
+    assert first.function("step_begin")(*arguments, *first.pools()) == 0
+    while first.function("step")(arguments[0], 1) == 1:
+        check([second], images[:1], golden, (INT8,))
+    np.testing.assert_allclose(result[0], golden(F32)[0], rtol=2e-4, atol=1e-6)
+
+
+def test_lent_pools_are_as_large_as_the_largest_network(images, golden, tmp_path):
+    pools = {"dtcm": 700, "sram": 1 << 20}
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, pools=pools, **PLAIN)
+    sizes = {pool.name: pool.used_bytes for pool in image.pools}
+    each = [{p.name: p.used_bytes for p in lib.summary.pools} for lib in image.libraries.values()]
+    assert sizes == {name: max(row[name] for row in each) for name in pools}
+    memory = {name: Memory(nbytes) for name, nbytes in sizes.items()}
+    check(networks(image, tmp_path / "out", memory), images, golden, (F32, INT8))
+    header = (tmp_path / "out" / "tvmgen_image.h").read_text()
+    for name, nbytes in sizes.items():
+        assert f"#define TVMGEN_IMAGE_{name.upper()}_WORKSPACE_POOL_SIZE {nbytes}\n" in header
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_copied_weights_outlive_the_other_networks(images, golden, tmp_path, concurrent):
+    options = {**PLAIN, "pools": {"sram": 1 << 20}, "place": {"conv1*": "sram"}}
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, concurrent=concurrent, **options)
+    memory = {"sram": Memory(image.arena_bytes)}
+    found = networks(image, tmp_path / "out", memory)
+    for network in found:
+        assert network.function("load")(*network.pools()) == 0
+    check(found, images, golden, (F32, INT8))
+    check(found, images, golden, (F32, INT8))
+
+
+def test_equal_weights_are_stored_once(images, golden, tmp_path):
+    image = tvmrt.compile_together({"a": F32, "b": F32, "c": INT8}, **PLAIN)
+    alone = {path: tvmrt.compile(path, **PLAIN).sources.weight_buffers for path in (F32, INT8)}
+    contents = {(str(b.dtype), b.data.tobytes()) for rows in alone.values() for b in rows}
+    assert image.weights_bytes == sum(len(data) for _, data in contents)
+    found = networks(image, tmp_path / "out")
+    check(found, images, golden, (F32, F32, INT8))
+    assert "const float" not in (tmp_path / "out" / "tvmgen_b_weights.c").read_text()
+
+
+def test_the_archive_has_a_module_a_network_and_makes_one_library(images, golden, tmp_path):
+    options = {**PLAIN, "target": "host", "runtime": "crt", "executor": "aot"}
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, image_name="both", **options)
+    image.export(tmp_path / "both.tar")
+    with tarfile.open(tmp_path / "both.tar") as tar:
+        tar.extractall(tmp_path / "net", filter="data")
+    metadata = json.loads((tmp_path / "net/metadata.json").read_text())
+    assert list(metadata["modules"]) == ["a", "b"]
+    subprocess.run(["make", "-s", "CC=cc", "AR=ar"], cwd=tmp_path / "net", check=True)
+    (tmp_path / "main.c").write_text(program_text(["a", "b"], "c"))
+    library = tmp_path / "net" / "libboth.a"
+    includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
+    found = run(build(tmp_path, [tmp_path / "main.c", library], includes), images, 20)
+    expected = np.hstack([golden(path) for path in (F32, INT8)])
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+REFUSED = [
+    pytest.param({"a": F32, "A": INT8}, {}, "have one name in C", id="case"),
+    pytest.param({"image": F32}, {}, "network image and the image have one name", id="image"),
+    pytest.param({}, {}, "there is no network to compile", id="none"),
+    pytest.param({"a": F32}, {"image_name": "a b"}, "is no C identifier", id="name"),
+    pytest.param({"a": F32}, {"target": "host"}, "compiled together for the crt runtime",
+                 id="hosted"),
+    pytest.param(
+        {"a": F32, "b": INT8}, {"pools": {"sram": 4600}, "concurrent": True, **PLAIN},
+        r"pool sram of 4600 bytes is \d+ bytes too small for the network", id="too-small",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("models, options, match", REFUSED)
+def test_what_cannot_be_is_refused_with_the_reason(models, options, match):
+    options = {"target": "cortex-m4", **options}
+    with pytest.raises(ValueError, match=match):
+        tvmrt.compile_together(models, **options)
+
+
+def test_no_shared_library_is_made_of_an_image(tmp_path):
+    image = tvmrt.compile_together({"a": F32}, **PLAIN)
+    with pytest.raises(ValueError, match=r"export to a folder or \.tar"):
+        image.export(tmp_path / "both.so")
+
+
+def test_two_networks_of_one_name_do_not_link(tmp_path):
+    objects = []
+    for folder, path in (("first", F32), ("second", INT8)):
+        tvmrt.compile(path, module_name="net", **PLAIN).export(tmp_path / folder)
+        flags = [f"-I{p}" for p in tvmrt.libinfo.find_include_path()]
+        sources = sorted((tmp_path / folder).glob("*.c"))
+        subprocess.run(
+            ["cc", "-std=c99", "-c", *flags, *sources], cwd=tmp_path / folder, check=True
+        )
+        objects += sorted((tmp_path / folder).glob("*.o"))
+    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
+    done = subprocess.run(
+        ["cc", tmp_path / "main.c", *objects, "-lm", "-o", tmp_path / "main"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "tvmgen_net_is_linked_twice_compile_one_with_another_module_name" in done.stderr
