@@ -70,7 +70,7 @@ class _ProgramBuilder:
             access = whole(value.name, value.dtype, value.shape, kind=INPUT)
             self.access[value] = access
             inputs.append(access.buffer)
-        groups = form_groups(self.graph, _takes_epilogue)
+        groups = form_groups(self.graph, _takes_epilogue, self._follows)
         for group in groups:
             if get_op(group.root.op).kind == VIEW:
                 self._view(group.root)
@@ -109,6 +109,11 @@ class _ProgramBuilder:
                 problems.append(f"{', '.join(node.sources)} ({node.op} has no kernel)")
         if problems:
             raise UnsupportedError("the network cannot be compiled: " + "; ".join(problems))
+
+    def _follows(self, node: Node, root: Node) -> bool:
+        """On microcontrollers the sum of a residual layer is made where the layer's result is."""
+        micro = bool(self.target.micro_int8) and root.op in ("qconv", "qmatmul")
+        return micro and node.op in ("qadd", "qmul")
 
     # Operands.
 

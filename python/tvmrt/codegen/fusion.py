@@ -17,10 +17,11 @@ def _kind(node: Node) -> str:
     return get_op(node.op).kind
 
 
-def form_groups(graph: Graph, takes_epilogue) -> list[Group]:
+def form_groups(graph: Graph, takes_epilogue, follows=None) -> list[Group]:
     """Groups in an order in which they can run, views included as groups of their own.
 
-    ``takes_epilogue(node)`` says whether pointwise nodes may follow a kernel in its function.
+    ``takes_epilogue(node)`` says whether pointwise nodes may follow a kernel in its function,
+    ``follows(node, root)`` whether a node that is not pointwise may be among them.
     """
     users = graph.consumers()
     position = {node: i for i, node in enumerate(graph.nodes)}
@@ -33,7 +34,7 @@ def form_groups(graph: Graph, takes_epilogue) -> list[Group]:
             continue
         group = Group(node)
         if _kind(node) == REDUCE or takes_epilogue(node):
-            group.after = _followers(node, users, outputs, taken)
+            group.after = _followers(node, users, outputs, taken, follows)
         _take(group, taken, groups)
     for node in reversed(graph.nodes):
         if node in taken or _kind(node) != POINTWISE:
@@ -56,7 +57,7 @@ def _take(group: Group, taken: dict[Node, Group], groups: list[Group]) -> None:
     groups.append(group)
 
 
-def _followers(root: Node, users, outputs, taken) -> list[Node]:
+def _followers(root: Node, users, outputs, taken, follows) -> list[Node]:
     """Pointwise nodes that compute on the root's output and on nothing later than it.
 
     The longest prefix that leaves exactly one value for the rest of the graph.
@@ -72,7 +73,7 @@ def _followers(root: Node, users, outputs, taken) -> list[Node]:
             n
             for v in frontier
             for n in users.get(v, [])
-            if n not in inside and n not in taken and _joins(n, root, shape, inside)
+            if n not in inside and n not in taken and _joins(n, root, shape, inside, follows)
         ]
         if not candidates:
             break
@@ -85,8 +86,9 @@ def _followers(root: Node, users, outputs, taken) -> list[Node]:
     return best
 
 
-def _joins(node: Node, root: Node, shape, inside: list[Node]) -> bool:
-    if _kind(node) != POINTWISE or node.output.shape != shape or node.guard != root.guard:
+def _joins(node: Node, root: Node, shape, inside: list[Node], follows) -> bool:
+    fits = _kind(node) == POINTWISE or (follows is not None and follows(node, root))
+    if not fits or node.output.shape != shape or node.guard != root.guard:
         return False
     made = {v for n in inside for v in n.outputs}
     return all(v in made or v.is_constant or not _depends(v, root) for v in node.inputs)

@@ -637,7 +637,9 @@ def pack_conv(
     zero = layer.x_zero if x_zero is None else x_zero
     folded = folded - (zero + layer.offset) * centred.reshape(out_c, -1).sum(axis=1)
     if layer.depthwise:
-        return PackedI8(_pack_depthwise(layer, centred), pad_channels(layer, wrap_int32(folded)), None)
+        return PackedI8(
+            _pack_depthwise(layer, centred), pad_channels(layer, wrap_int32(folded)), None
+        )
     runs = _runs(layer, centred)
     plain = fmt.wide or len(layer.extra) > 0
     shift = np.zeros(out_c, np.int64) if plain else _shifts(runs.reshape(out_c, -1))

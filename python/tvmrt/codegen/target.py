@@ -13,7 +13,8 @@ class Target:
     """One kind of machine.
 
     ``lanes`` is the number of float32 lanes of a vector register (1: none), ``registers`` how
-    many there are. ``int8`` names the integer kernels' instruction set. ``hosted`` targets
+    many there are. ``int8`` names the integer kernels' instruction set, ``micro_int8`` the format
+    of those for microcontrollers, empty where they are not used. ``hosted`` targets
     have threads, a heap and shared libraries.
     """
 

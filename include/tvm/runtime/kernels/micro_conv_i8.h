@@ -43,6 +43,14 @@ static inline void tvmrt_micro_copy_window(const tvmrt_micro_conv_i8* c, const u
   /* neighbouring columns that are neighbours in memory are copied together */
   const int together = c->x_stride == c->in_c && c->dilation[1] == 1;
   const int32_t columns = together ? c->kernel[1] : 1, channels = c->in_c;
+  if (together && left >= 0 && left + columns <= c->in[1] && top >= 0 &&
+      top + (c->kernel[0] - 1) * c->dilation[0] < c->in[0]) { /* no padding */
+    const int32_t run = columns * channels, step = c->dilation[0] * c->in[1] * channels;
+    const uint8_t* from = x + ((image * c->in[0] + top) * c->in[1] + left) * channels;
+    const uint8_t* const end = to + c->kernel[0] * run;
+    for (; to != end; to += run, from += step) memcpy(to, from, (size_t)run);
+    return;
+  }
   for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
     const int32_t h = top + kh * c->dilation[0];
     for (int32_t kw = 0; kw < c->kernel[1]; kw += columns) {

@@ -139,29 +139,32 @@ TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor,
 }
 
 /*!
- * \brief What a float unit makes of acc * scale, rounded to an integer, ties to even; saturates at
- * some number from 2 ^ 20 on.
+ * \brief What a float unit makes of acc * scale, rounded to an integer, ties to even; some number
+ * of that sign from 512 on where that is 512 or more.
  *
- * The product of the digits is rounded at once, which is only then not the same when it is so
- * near a tie that the float product may have been rounded onto or over it.
+ * The product of the digits is rounded at once. For numbers below 512 that is only then not the
+ * same when it is so near a tie that the float product may have been rounded onto or over it.
  *
  * \param scale [in] Positive, below 2 ^ 8.
  */
 static inline int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
-  uint32_t bits, size = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc, eighth;
+  uint32_t bits, size = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc, fixed;
   memcpy(&bits, &scale, sizeof(bits));
-  const int places = 150 - (int)(bits >> 23);
+  const int places = 150 - (int)(bits >> 23); /* 16 or more */
   const uint32_t factor = (bits & 0x7FFFFF) | 0x800000;
-  int32_t q;
-  if (places > 56) return 0;
-  const uint64_t product = (uint64_t)size * factor;
-  const uint64_t fixed = product >> (places - 8);
-  eighth = (uint32_t)fixed & 0xFF; /* fractions of 1 / 256 */
-  if (places >= 32 && size < 1u << 24 && (eighth < 126 || eighth > 129)) {
-    q = fixed >> 28 != 0 ? 1 << 20 : (int32_t)(((uint32_t)fixed + 128) >> 8);
+  const uint64_t product = (uint64_t)size * factor; /* below 2 ^ 55 */
+  const uint32_t high = (uint32_t)(product >> 32), low = (uint32_t)product;
+  /* the product in 256ths; shifts of 32 bits, as those of 64 are calls on small processors */
+  if (places >= 40) {
+    if (places > 63) return 0;
+    fixed = high >> (places - 40);
   } else {
-    q = tvmrt_micro_twice_rounded(size, factor, places);
+    if (high >> (places - 8) != 0) return acc < 0 ? -65536 : 65536;
+    fixed = high << (40 - places) | low >> (places - 8);
   }
+  const uint32_t rest = fixed & 0xFF;
+  int32_t q = (int32_t)(fixed >> 8) + (rest >= 128);
+  if (rest >= 126 && rest <= 129) q = tvmrt_micro_twice_rounded(size, factor, places);
   return acc < 0 ? -q : q;
 }
 #elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)

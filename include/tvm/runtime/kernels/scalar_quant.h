@@ -11,6 +11,14 @@
 #define TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
 
 #include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && defined(__ARM_FEATURE_DSP)
+#define TVMRT_ROUNDS_IN_FPU 1
+#include <arm_acle.h>
+#else
+#define TVMRT_ROUNDS_IN_FPU 0
+#endif
 
 /*!
  * \brief steps * scale: DequantizeLinear of an element less its zero point.
@@ -20,11 +28,17 @@
  * the two and changes no number that a scale of use can give.
  */
 static inline float tvmrt_dequantize(int32_t steps, float scale) {
+#if TVMRT_ROUNDS_IN_FPU
+  float product = (float)steps * scale;
+  __asm("" : "+t"(product));
+  return product;
+#else
   const float product = (float)steps * scale;
 #if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
   return product < 3.0e38f ? product : 3.0e38f;
 #else
   return product;
+#endif
 #endif
 }
 
@@ -34,10 +48,27 @@ static inline int32_t tvmrt_round_between(float v, float low, float high) {
   return (int32_t)(bounded + 12582912.0f) - 12582912;
 }
 
+/*! \brief round(v) + zero, kept between low and high; v is a number. */
+static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int32_t high) {
+#if TVMRT_ROUNDS_IN_FPU
+  int32_t q;
+  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
+  memcpy(&q, &v, sizeof(q));
+  q = __qadd(q, zero);
+  return q < low ? low : q > high ? high : q;
+#else
+  return tvmrt_round_between(v, (float)(low - zero), (float)(high - zero)) + zero;
+#endif
+}
+
 /*! \brief round(x / scale) + zero, kept between low and high. */
 static inline int32_t tvmrt_quantize_between(float x, float scale, int32_t zero, int32_t low,
                                              int32_t high) {
-  return tvmrt_round_between(x / scale, (float)(low - zero), (float)(high - zero)) + zero;
+  const float v = x / scale;
+#if TVMRT_ROUNDS_IN_FPU
+  if (!(v == v)) return low;
+#endif
+  return tvmrt_round_number(v, zero, low, high);
 }
 
 /* NAME: the IR's name of TYPE. */

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, Value
+from tvmrt.ir import DTYPES, Node, Value
 from tvmrt.ir.program import CHANNELS_LAST, Step, channels_last_order, pixel_stride
 
 from ..loops import Loop, index, merge_loops, pointwise_order
@@ -149,15 +149,21 @@ class PairLowering(Bytewise):
         return f"{self.kernel}_run(&factors, {y}, {x[0]}, {x[-1]}, {n}, {threads})"
 
     def element(self, x: list[str]) -> str:
-        attrs, to = self.node.attrs, self.node.output.dtype.c
-        sign = "+" if self.node.op == "qadd" else "*"
-        terms = [
-            f"tvmrt_dequantize({v} - {attrs[f'{k}_zero']}, {number(attrs[f'{k}_scale'])})"
-            for k, v in (("a", x[0]), ("b", x[-1]))
-        ]
-        low, high = (number(attrs[k] - attrs["y_zero"]) for k in ("low", "high"))
-        quotient = f"({terms[0]} {sign} {terms[1]}) / {number(attrs['y_scale'])}"
-        return f"({to})(tvmrt_round_between({quotient}, {low}, {high}) + {attrs['y_zero']})"
+        return f"({self.node.output.dtype.c}){pair_expression(self.node, x[0], x[-1])}"
+
+
+def pair_expression(node: Node, a: str, b: str) -> str:
+    """The C expression (int32_t) of an element of a sum or a product of bytes."""
+    attrs, sign = node.attrs, "+" if node.op == "qadd" else "*"
+    terms = [
+        f"tvmrt_dequantize({v} - {attrs[f'{k}_zero']}, {number(attrs[f'{k}_scale'])})"
+        for k, v in (("a", a), ("b", b))
+    ]
+    result = f"{terms[0]} {sign} {terms[1]}"
+    if attrs["y_scale"] != 1:
+        result = f"({result}) / {number(attrs['y_scale'])}"
+    bounds = ", ".join(str(attrs[k]) for k in ("y_zero", "low", "high"))
+    return f"tvmrt_round_number({result}, {bounds})"
 
 
 @lowers("qmax_pool", "qavg_pool")

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tvmrt.ir import DTYPES, DType, Node, Value
 from tvmrt.ir.program import Step
 from tvmrt.ir.quantized import storage_range
@@ -19,7 +17,8 @@ from tvmrt.ir.quantized import storage_range
 from ..chain import expression, headers_of, scalar_literal
 from ..epilogue import _operand as place_operand
 from ..epilogue import row_strides
-from ..writer import FunctionWriter, literal
+from ..writer import FunctionWriter
+from .quantized_elements import pair_expression
 
 
 def register_type(dtype: DType) -> str:
@@ -162,9 +161,8 @@ def _rescale(inner: FunctionWriter, product: Node) -> str:
     inner.line(f"const float sum = (float)acc * {scalar_literal(product.inputs[2]) or 'scale'};")
     if to == "float32":
         return "sum"
-    zero, low, high = (product.attrs[k] for k in ("y_zero", "low", "high"))
-    bounds = ", ".join(literal(np.float32(v - zero), DTYPES["float32"]) for v in (low, high))
-    inner.line(f"const int32_t q = tvmrt_round_between(sum, {bounds}) + {zero};")
+    bounds = ", ".join(str(product.attrs[k]) for k in ("y_zero", "low", "high"))
+    inner.line(f"const int32_t q = tvmrt_round_number(sum, {bounds});")
     return "q"
 
 
@@ -176,6 +174,8 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
         x, scale, zero = (known[v] for v in node.inputs)
         low, high = storage_range(node.output.dtype)
         text = f"tvmrt_quantize_between({x}, {scale}, {zero}, {low}, {high})"
+    elif node.op in ("qadd", "qmul"):
+        text = pair_expression(node, *(known[v] for v in node.inputs))
     else:
         text = expression(node, known)
         inner.include(*headers_of(text))
