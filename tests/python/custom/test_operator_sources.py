@@ -1,0 +1,197 @@
+"""Where operators come from: shared libraries in C, Python files, installed wheels."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from custom_case import EXAMPLES, compiled, onnx_model
+from onnx import helper, save
+
+from tvmrt.cli.session import Session
+from tvmrt.custom import GraphBuilder, load_operators
+from tvmrt.custom.check import check_operator
+
+ROOT = EXAMPLES.parents[1]
+SOURCE = EXAMPLES / "c_library" / "operators.c"
+
+
+def build(source: Path, output: Path, *flags: str) -> Path:
+    """A shared library of operators."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler named cc")
+    command = ["cc", "-shared", "-fPIC", "-std=c99", "-Wall", "-Wextra", "-Werror", *flags]
+    done = subprocess.run(
+        [*command, str(source), "-o", str(output)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return output
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("library")
+    return build(SOURCE, folder / "liboperators.so", f"-I{ROOT / 'include'}")
+
+
+def gated_model(x, w, b):
+    node = helper.make_node(
+        "Gated", ["x", "w", "b"], ["y", "z"], "gate", domain="example.library", gain=3.0
+    )
+    return onnx_model([node], {"x": x}, {"y": "f4", "z": "f4"}, {"w": w, "b": b})
+
+
+def gated(x, w, b) -> list[np.ndarray]:
+    fed = x.astype(np.float64) @ w.T + b
+    y = 3 * np.tanh(fed) / (1 + np.exp(-fed))
+    return [y, np.sign(y) * np.maximum(np.abs(y) - 0.5, 0)]
+
+
+def operands() -> list[np.ndarray]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal(s).astype(np.float32) for s in ((2, 3), (4, 3), (4,))]
+
+
+def test_library_from_source_brings_kernels_and_compositions(library, tmp_path):
+    x, w, b = operands()
+    found = compiled(gated_model(x, w, b), {"x": x}, tmp_path, operators=[library])
+    for got, wanted in zip(found, gated(x, w, b)):
+        np.testing.assert_allclose(got, wanted, 1e-5, 1e-6)
+
+
+def test_library_is_built_from_the_installed_package_alone(tmp_path):
+    """Flags as ``tvmrt config`` says them, the operators named on the command line."""
+    tvmrt_command = [sys.executable, "-m", "tvmrt"]
+    config = subprocess.run(
+        [*tvmrt_command, "config", "--cflags"], capture_output=True, text=True, check=True
+    )
+    built = build(SOURCE, tmp_path / "liboperators.so", *config.stdout.split())
+    x, w, b = operands()
+    save(gated_model(x, w, b), tmp_path / "net.onnx")
+    arguments = ["compile", "net.onnx", "--operators", built.name, "-o", "net.so"]
+    done = subprocess.run(
+        [*tvmrt_command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = Session(tmp_path / "net.so").run({"x": x})
+    np.testing.assert_allclose(found["y"], gated(x, w, b)[0], 1e-5, 1e-6)
+
+
+def test_kernel_from_a_library_takes_its_declaration(library):
+    shrink, composed = load_operators(library)
+    assert (shrink.name, shrink.version) == ("example.library::SoftShrink", 1)
+    assert shrink.doc.startswith("Numbers move by bound")
+    assert shrink.kernel_id < 0
+    assert [(s.name, s.type.name, s.default) for s in shrink.scalars] == [("bound", "float", 0.5)]
+    assert shrink.any_layout == (0, 1)
+    assert composed.inputs == ["x", "w", "b"]
+    assert composed.optional == ["b"]
+
+
+def test_sizes_and_options_for_opencl_come_from_the_library(library):
+    shrink = load_operators(library)[0]
+    g = GraphBuilder()
+    g.add(shrink, g.input("x", (5, 10)), bound=0.25)
+    (node,) = g.graph().nodes
+    types = [v.type for v in node.inputs], [v.type for v in node.outputs]
+    attrs = shrink.opencl_attributes(*types, node.attrs["scalars"])
+    assert (attrs["global_size"], attrs["local_size"]) == ([64], [32])
+    assert attrs["build_options"] == "-DSIZE=50"
+    assert attrs["function"] == "shrink"
+
+
+def test_bodies_of_a_library_are_checked_against_each_other(library):
+    assert [r.problem for r in check_operator(load_operators(library)[0], cases=1)] in ([], [""])
+
+
+def test_what_a_composition_in_c_refuses_names_operator_node_and_graph(library):
+    g = GraphBuilder("net", load_operators(library))
+    with pytest.raises(
+        ValueError,
+        match=r"node gate \(example.library::Gated\): graph net: body: .* x must be a matrix",
+    ):
+        g.add("example.library::Gated", g.input("x", (3,)), operands()[1], name="gate")
+
+
+def test_inner_node_that_makes_no_sense_fails_the_composition(library):
+    x, w, _ = operands()
+    g = GraphBuilder("net", load_operators(library))
+    with pytest.raises(ValueError, match=r"graph net: body: .*Gemm"):
+        g.add("example.library::Gated", g.input("x", x.shape), w[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("int x;", "it has no function tvmrt_get_operators"),
+        (
+            "#include <tvm/runtime/custom_op.h>\nconst tvmrt_operators *tvmrt_get_operators(void)"
+            " { static const tvmrt_operators all = {99, 0, 0, 0, 0}; return &all; }",
+            "operators of version 99, this tvmrt reads version 1; build the library with",
+        ),
+        (
+            "#include <tvm/runtime/custom_op.h>\nconst tvmrt_operators *tvmrt_get_operators(void)"
+            " { static const tvmrt_operators all = {1, 0, 0, 0, 0}; return &all; }",
+            "declares no operator",
+        ),
+    ],
+    ids=["other library", "other version", "empty"],
+)
+def test_library_that_brings_nothing_usable(tmp_path, text, sentence):
+    (tmp_path / "other.c").write_text(text)
+    built = build(tmp_path / "other.c", tmp_path / "other.so", f"-I{ROOT / 'include'}")
+    with pytest.raises(ValueError, match=sentence):
+        load_operators(built)
+
+
+def test_file_that_is_no_library(tmp_path):
+    (tmp_path / "text.so").write_text("not a library")
+    with pytest.raises(OSError, match=r"text\.so cannot be loaded"):
+        load_operators(tmp_path / "text.so")
+
+
+def test_installed_wheel_makes_its_operators_known(tmp_path):
+    """Nothing names the operator but the network: the wheel's entry point does."""
+    pytest.importorskip("setuptools", "61", reason="setuptools builds the wheel")
+    pytest.importorskip("wheel", reason="setuptools needs wheel to build one")
+    source = tmp_path / "wheel"
+    shutil.copytree(EXAMPLES / "wheel", source)
+    installing = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index"]
+    done = subprocess.run(
+        [*installing, "--no-build-isolation", "--target", str(tmp_path / "site"), str(source)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    x = np.linspace(-3, 3, 7, dtype=np.float32)
+    node = helper.make_node("Squash", ["x"], ["y"], domain="example.wheel")
+    save(onnx_model([node], {"x": x}, {"y": "f4"}), tmp_path / "net.onnx")
+    paths = [str(tmp_path / "site"), *sys.path]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-m", "tvmrt", "compile", "net.onnx", "-o", "net.so"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (y,) = Session(tmp_path / "net.so").run({"x": x}).values()
+    np.testing.assert_allclose(y, x / (1 + np.abs(x)), 1e-6)
+
+
+def test_python_file_brings_what_its_top_level_names():
+    found = load_operators(EXAMPLES / "rnn_cell.py")
+    assert [o.name for o in found] == ["example.recurrent::RNNCell", "example.recurrent::Rnn"]
+
+
+def test_python_file_that_raises_is_named(tmp_path):
+    (tmp_path / "broken_ops.py").write_text("1 / 0")
+    with pytest.raises(ImportError, match=r"broken_ops\.py cannot be loaded \(ZeroDivisionError"):
+        load_operators(tmp_path / "broken_ops.py")
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.py: there is no such file of operators"):
+        load_operators(tmp_path / "none.py")
