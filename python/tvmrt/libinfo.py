@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+_ROOMS = ("src_runtime", "src_backend", os.path.join("src_runtime", "firmware"))
 _PACKAGE = os.path.dirname(os.path.realpath(__file__))
 _SOURCE_ROOT = os.path.dirname(os.path.dirname(_PACKAGE))
 
@@ -30,13 +31,32 @@ def find_include_path() -> list[str]:
     raise FileNotFoundError(f"the C headers are not below {_PACKAGE}; install the package again")
 
 
+def find_firmware_path() -> str:
+    """Return the folder with the sources for microcontrollers, and what build systems read there.
+
+    It has ``src_backend`` and ``src_runtime/firmware``, and is a CMake package, a Zephyr module
+    and a Meson subproject.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is neither in the package nor the source tree around it.
+    """
+    for root in (os.path.join(_PACKAGE, "firmware"), _SOURCE_ROOT):
+        if os.path.isdir(os.path.join(root, "src_backend")):
+            return root
+    raise FileNotFoundError(
+        f"the sources for microcontrollers are not below {_PACKAGE}; install the package again"
+    )
+
+
 def find_lib_path(name: str = "libtvm_runtime.so") -> list[str]:
     """Return the path of a library of the package, in a list as ``tvm._ffi.libinfo`` does.
 
     Parameters
     ----------
     name
-        ``libtvm_runtime.so`` or ``libtvm_backend.a``.
+        ``libtvm_runtime.so``, ``libtvm_backend.a`` or ``libtvm_firmware.a``.
 
     Raises
     ------
@@ -58,4 +78,4 @@ def _in_build_folder(name: str) -> list[str]:
     from tvmrt.runtime import _library
 
     build = os.path.dirname(os.path.dirname(os.path.realpath(_library.PATH)))
-    return [os.path.join(build, room, name) for room in ("src_runtime", "src_backend")]
+    return [os.path.join(build, room, name) for room in _ROOMS]

@@ -22,6 +22,7 @@ from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
+from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.image import CompiledImage, check_names
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
@@ -78,7 +79,7 @@ def compile(
         Whether the main function of a crt network calls operators by plain pointers.
     runtime
         ``host``: with an operating system; ``crt``: without one, no heap, no threads. None: crt
-        for ahead-of-time networks on firmware targets, else host.
+        on firmware targets, else host.
     target
         ``native`` (this processor), ``host`` (any of its architecture) or a firmware target.
     devices
@@ -150,14 +151,19 @@ def _draft(
     """The stages up to lowering; the parameters are those of compile()."""
     machine = get_target(target)
     executor = executor or ("graph" if machine.hosted else "aot")
-    runtime = runtime or ("crt" if not machine.hosted and executor == "aot" else "host")
+    runtime = runtime or ("host" if machine.hosted else "crt")
     params = params or ("embed" if machine.hosted and runtime == "host" else "flash")
     _check(executor, interface_api, unpacked_api, runtime, params, module_name)
-    if runtime == "crt":
+    if runtime == "crt" and params == "embed":
         params = "flash"  # the same thing in an image
     chosen = resolve(devices)
     _check_required(require_device, chosen)
     _check_trace(profile, record, trace_records, runtime, unpacked_api)
+    if runtime == "crt" and executor == "graph" and (pools or place):
+        raise UnsupportedError(
+            "the graph executor has one memory, which the program gives it; "
+            "choose executor aot for pools"
+        )
     memories = pool_options.make_pools(pools or {}, runtime)
     placement = pool_options.Placement(place or {}, memories)
     _check_workspace_io(workspace_io, runtime, interface_api)
@@ -214,9 +220,13 @@ class _Draft:
             sources = c_source.generate(program, machine, options)
             graph = options.executor == "graph"
             json = graph_entries.graph_json(program, sources, options) if graph else None
-        return CompiledLibrary(
+        library = CompiledLibrary(
             program, sources, options, machine, json, self.clock.seconds, self.cc, self.cuts
         )
+        if json is not None and options.firmware:
+            arrays = library.get_params()
+            sources.files.update(print_files(program, sources.prefix, json, arrays))
+        return library
 
 
 def compile_together(
@@ -268,9 +278,9 @@ def compile_together(
     image = c_source.prefix_of(image_name)
     known: dict[tuple, str] = {}
     for draft in drafts:
-        if not draft.need.options.firmware:
+        if not draft.need.options.firmware or draft.need.options.executor != "aot":
             raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
-                             "firmware target with executor aot")  # fmt: skip
+                             "firmware target, with executor aot")  # fmt: skip
         draft.need.options.image, draft.need.options.shared_weights = image, known
     placement = pool_options.Placement(options.get("place") or {}, drafts[0].need.pools)
     with drafts[0].clock.stage("plan"):
@@ -308,11 +318,15 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         )
     if runtime == "crt" and interface_api == "c" and not unpacked_api:
         raise ValueError("interface-api c passes raw pointers; it needs unpacked-api")
-    if runtime == "crt" and executor == "graph":
-        raise UnsupportedError("the crt runtime runs no graphs; choose executor aot")
-    if runtime == "crt" and params == "file":
+    if runtime == "crt" and executor == "graph" and (interface_api != "packed" or unpacked_api):
+        raise ValueError(
+            "the graph executor calls operators by packed functions; "
+            "choose executor aot for interface-api c or unpacked-api"
+        )
+    if runtime == "crt" and executor == "aot" and params == "file":
         raise UnsupportedError(
-            "the crt runtime reads weights in place, not from a file; choose params flash"
+            "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
+            "choose params flash, or executor graph"
         )
     if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")

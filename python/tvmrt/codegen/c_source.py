@@ -127,7 +127,13 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
-    if options.firmware:
+    if options.firmware and options.executor == "graph":
+        from . import firmware_graph
+
+        arguments = Arguments(program, sources, options)
+        text = firmware_graph.print_file(program, prefix, sources, options, arguments)
+        sources.files[f"{prefix}_lib0.c"] = head + text
+    elif options.firmware:
         _firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
@@ -142,7 +148,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
 _ENTRY_NAMES = (
     "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "step", "step_begin", "run_checked", "load", "map_inputs", "map_outputs",
-    "trace", "trace_begin", "trace_add",
+    "trace", "trace_begin", "trace_add", "module", "graph_json", "graph_create",
 )  # fmt: skip
 _LOCALS = ("state", "begin", "cycles")  # of functions that call operators
 

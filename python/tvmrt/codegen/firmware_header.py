@@ -50,7 +50,7 @@ def print_header(
     ``weights_bytes`` lie in flash. Raises ValueError where two names become one in C.
     """
     inputs, outputs = input_tensors(program), output_tensors(program)
-    _check_names(prefix, inputs, outputs, firmware_pools.lent(program))
+    check_names(prefix, inputs, outputs, firmware_pools.lent(program))
     guard = f"{prefix.upper()}_H_"
     packed = options.interface_api == "packed"
     lines = [
@@ -166,7 +166,8 @@ def size_macro(prefix: str, name: str) -> str:
     return f"{prefix.upper()}_{name.upper()}_SIZE"
 
 
-def _check_names(prefix: str, inputs, outputs, pools) -> None:
+def check_names(prefix: str, inputs, outputs, pools) -> None:
+    """Raise ValueError where two of a header's macros would have one name."""
     taken = {
         size_macro(prefix, word): f"the size of the {word.lower()}"
         for word in ("WORKSPACE", "CONSTANTS", "IO")

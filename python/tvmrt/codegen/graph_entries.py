@@ -92,13 +92,23 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
             continue
         declared.add(name)
         qualifier = "" if writable else "const "
-        lines.append(
-            f"  {qualifier}{ctype} *{name} = ({qualifier}{ctype} *)tensor_data(args[{i}]);"
-        )
+        data = _data_text(program, item, i, options)
+        lines.append(f"  {qualifier}{ctype} *{name} = ({qualifier}{ctype} *){data};")
+    if declared and options.firmware and options.executor == "graph":
+        test = " || ".join(f"{name} == NULL" for name in sorted(declared))
+        lines.append(f"  if ({test}) return kTvmErrorFunctionCallInvalidArg;")
     if function.step.guard is not None:
         condition = guard_text(function.step.guard, arguments)
         lines.append(f"  if (!({condition})) return 0;")
     return [*lines, f"  return {call_text(function, arguments)};", "}", ""]
+
+
+def _data_text(program: Program, item, index: int, options) -> str:
+    """Where an argument's elements begin; a graph on firmware also has its size checked."""
+    if not (options.firmware and options.executor == "graph"):
+        return f"tensor_data(args[{index}])"
+    nbytes = program.arena_bytes if isinstance(item, int) else item.nbytes
+    return f"tensor_data(args[{index}], {nbytes})"
 
 
 def _refusal(symbol: str, count: int, options) -> list[str]:
@@ -112,7 +122,10 @@ def _refusal(symbol: str, count: int, options) -> list[str]:
 
 def graph_json(program: Program, sources, options) -> str:
     """The graph JSON that a graph executor runs the entries by."""
-    return json.dumps(_Graph(program, sources, options).build(), indent=2)
+    graph = _Graph(program, sources, options).build()
+    if options.firmware:  # it lies in flash
+        return json.dumps(graph, separators=(",", ":"))
+    return json.dumps(graph, indent=2)
 
 
 class _Graph:
@@ -178,7 +191,7 @@ class _Graph:
             "flatten_data": "0",
         }
         write = step.writes[0]
-        if write.buffer.kind == ARENA:
+        if write.buffer.kind == ARENA and not self.options.firmware:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
             kind = [write.dtype.code, write.dtype.bits]
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tvmrt.codegen.target import Target
-from tvmrt.libinfo import find_include_path
+from tvmrt.libinfo import find_firmware_path, find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
@@ -37,6 +37,14 @@ def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
                 waiting += [(inner, path.parent) for inner in _INCLUDE.findall(text)]
                 break
     return found
+
+
+def runtime_sources() -> dict[str, str]:
+    """The C files of the firmware libraries and their private headers, by their path."""
+    root = Path(find_firmware_path())
+    rooms = (root / "src_backend", root / "src_runtime" / "firmware")
+    paths = sorted(path for room in rooms for path in room.glob("*.[ch]"))
+    return {path.relative_to(root).as_posix(): path.read_text() for path in paths}
 
 
 def tools_of(target: str) -> tuple[str, str]:
@@ -71,7 +79,8 @@ endif
 CFLAGS ?= {" ".join(CFLAGS)}
 TARGET_FLAGS ?= {flags}
 
-sources := $(wildcard codegen/host/src/*.c)
+runtime := runtime/src_backend runtime/src_runtime/firmware
+sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
 objects := $(sources:.c=.o)
 compiled := $(wildcard codegen/host/lib/*.o)
 headers := $(wildcard codegen/host/include/*.h)

@@ -164,8 +164,12 @@ def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
             ValueError, "packed functions only", id="host-unpacked",
         ),
         pytest.param(
-            {"runtime": "crt", "executor": "graph"},
-            UnsupportedError, "runs no graphs; choose executor aot", id="graph",
+            {"runtime": "crt", "executor": "graph", **C},
+            ValueError, "choose executor aot for interface-api c", id="graph",
+        ),
+        pytest.param(
+            {"runtime": "crt", "executor": "graph", "pools": {"a": 1 << 20}},
+            UnsupportedError, "choose executor aot for pools", id="graph-pool",
         ),
         pytest.param(
             {"runtime": "crt", "executor": "aot", "params": "file"},

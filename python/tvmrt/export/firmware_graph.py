@@ -1,0 +1,190 @@
+"""A firmware network's graph as C: its JSON and params as arrays, its memory as a macro.
+
+``tvmgen_<name>_graph_create()`` makes the executor in memory of the stated size; JSON and params
+stay in flash. The params array begins so that most tensors lie where operators can read them; the
+others are copied, and counted in the macro.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from tvmrt.codegen.firmware_graph import module_symbol
+from tvmrt.codegen.firmware_header import (
+    check_names,
+    header_name,
+    input_tensors,
+    output_tensors,
+    size_macro,
+)
+from tvmrt.codegen.writer import comment_text
+from tvmrt.ir import DTYPES
+from tvmrt.ir.program import Program
+
+from . import blob
+
+ALIGN_BYTES = 16  # TVMRT_GRAPH_ALIGN_BYTES
+LEAST_PARAM_ALIGN_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Params:
+    """A params blob, how many bytes to place before it, and what must be copied nevertheless."""
+
+    data: bytes
+    pad: int
+    copied_bytes: int
+
+
+def print_files(
+    program: Program, prefix: str, graph_json: str, arrays: Mapping[str, np.ndarray]
+) -> dict[str, str]:
+    """The header and the file of the graph, by their names; ``arrays`` are the params.
+
+    Raises ValueError where two names become one in C.
+    """
+    params = place_params(arrays) if arrays else None
+    return {
+        header_name(prefix): _header(program, prefix, json.loads(graph_json), params),
+        f"{prefix}_graph.c": _source(prefix, graph_json, params),
+    }
+
+
+def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
+    """The blob at the offset that leaves the fewest bytes to copy."""
+    data = blob.params(arrays)
+    tensors = [blob.ndarray(array) for array in arrays.values()]
+    place, rows = len(data) - sum(map(len, tensors)), []
+    for array, tensor in zip(arrays.values(), tensors):
+        place += len(tensor)
+        align = max(array.dtype.itemsize, LEAST_PARAM_ALIGN_BYTES)
+        rows.append((place - array.nbytes, align, array.nbytes))
+    costs = [sum(_round_up(n) for at, align, n in rows if (at + pad) % align) for pad in range(16)]
+    pad = int(np.argmin(costs))
+    return Params(data, pad, costs[pad])
+
+
+def _round_up(nbytes: int) -> int:
+    return -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
+
+
+def arena_macro(graph: dict, copied_bytes: int) -> str:
+    """The memory of the executor: a use of TVMRT_GRAPH_ARENA_BYTES, exact on every target."""
+    attrs = graph["attrs"]
+    rows = graph["node_row_ptr"]
+    inputs = set(graph["arg_nodes"])
+    shapes, types, sids = (attrs[k][1] for k in ("shape", "dltype", "storage_id"))
+    external = {sids[rows[i]] for i in inputs}
+    sizes: dict[int, int] = {}
+    for sid, dtype, shape in zip(sids, types, shapes):
+        if sid not in external:
+            sizes[sid] = max(sizes.get(sid, 0), DTYPES[dtype].itemsize * prod(shape))
+    operators = [i for i in range(len(graph["nodes"])) if i not in inputs]
+    edges = [len(graph["nodes"][i]["inputs"]) for i in operators]
+    arguments = [n + rows[i + 1] - rows[i] for i, n in zip(operators, edges)]
+    numbers = [
+        len(graph["nodes"]), len(inputs), len(graph["heads"]), rows[-1],
+        sum(max(len(shape), 1) for shape in shapes), sum(edges), max(arguments, default=0),
+        sum(map(_round_up, sizes.values())) + copied_bytes,
+    ]  # fmt: skip
+    return f"TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})"
+
+
+def _header(program: Program, prefix: str, graph: dict, params: Params | None) -> str:
+    inputs, outputs = input_tensors(program), output_tensors(program)
+    check_names(prefix, inputs, outputs, [])
+    guard, macro = f"{prefix.upper()}_H_", f"{prefix.upper()}_GRAPH_ARENA_SIZE"
+    lines = [
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <tvm/runtime/crt/graph_arena.h>",
+        "",
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+    ]
+    for what, tensors in (("Input", inputs), ("Output", outputs)):
+        for i, tensor in enumerate(tensors):
+            type_text = f"{tensor.type.dtype}[{', '.join(map(str, tensor.type.shape))}]"
+            lines += [
+                f"/*! \\brief {what} {i}, {comment_text(tensor.origin)}: {type_text}; in bytes. */",
+                f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
+            ]
+    lines += [
+        "",
+        "/*! \\brief Memory that the graph executor needs beside inputs and weights; in bytes. */",
+        f"#define {macro} {arena_macro(graph, params.copied_bytes if params else 0)}",
+        "",
+        "/*! \\brief The operators, in a table. */",
+        f"extern const TVMModule {module_symbol(prefix)};",
+        "",
+        "/*! \\brief The graph JSON; without a NUL at its end. */",
+        f"extern const char {prefix}_graph_json[];",
+        "",
+        "/*!",
+        " * \\brief Make the network's executor, with its weights; see tvmrt_graph_create().",
+        f" * \\param arena       [in] {macro} bytes, aligned to 16; borrowed until release.",
+        " * \\param executor    [out] Released by TVMGraphExecutor_Release(). NULL on failure.",
+        " */",
+        f"tvm_crt_error_t {prefix}_graph_create(void *arena, size_t arena_bytes,",
+        f"{' ' * (len(prefix) + 30)}TVMGraphExecutor **executor);",
+        "",
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {guard} */",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _source(prefix: str, graph_json: str, params: Params | None) -> str:
+    text = graph_json.encode("ascii")
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        f'#include "{header_name(prefix)}"',
+        f'#include "{prefix}_ops.h"',
+        "",
+        f"const char {prefix}_graph_json[{len(text)}] TVMGEN_RODATA = {{",
+        *_rows(text),
+        "};",
+        "",
+    ]
+    if params is not None:
+        data = bytes(params.pad) + params.data
+        lines += [
+            f"/* The first {params.pad} bytes only move what follows to where it is aligned. */",
+            f"static const unsigned char params[{len(data)}] TVMGEN_RODATA = {{",
+            *_rows(data),
+            "};",
+            "",
+        ]
+    lines += [
+        f"tvm_crt_error_t {prefix}_graph_create(void *arena, size_t arena_bytes,",
+        f"{' ' * (len(prefix) + 30)}TVMGraphExecutor **executor) {{",
+        f"  tvm_crt_error_t rc = tvmrt_graph_create({prefix}_graph_json, {len(text)},",
+        f"                                          &{module_symbol(prefix)}, arena, arena_bytes,",
+        "                                          executor, NULL);",
+    ]
+    if params is not None:
+        lines += [
+            "  if (rc != kTvmErrorNoError) return rc;",
+            "  rc = (tvm_crt_error_t)TVMGraphExecutor_LoadParams(",
+            f"      *executor, (const char *)params + {params.pad}, {len(params.data)});",
+            "  if (rc != kTvmErrorNoError) *executor = NULL;",
+        ]
+    return "\n".join([*lines, "  return rc;", "}", ""])
+
+
+def _rows(data: bytes) -> list[str]:
+    return [f"  {', '.join(map(str, data[i : i + 20]))}," for i in range(0, len(data), 20)]
