@@ -62,10 +62,10 @@ def _usage(name: str, command: click.Command) -> str:
 
 def _section(name: str, command: click.Command) -> str:
     rows = [_option_row(p) for p in command.params if isinstance(p, click.Option)]
-    table = "\n".join(["| option | meaning |", "|---|---|", *rows])
+    table = ["\n".join(["| option | meaning |", "|---|---|", *rows])] if rows else []
     usage = f"```text\n{_usage(name, command)}\n```"
     paragraphs = [_wrap(part) for part in inspect.cleandoc(command.help or "").split("\n\n")]
-    return "\n\n".join([f"## tvmrt {name}", usage, *paragraphs, table])
+    return "\n\n".join([f"## tvmrt {name}", usage, *paragraphs, *table])
 
 
 def _wrap(paragraph: str) -> str:
@@ -75,7 +75,12 @@ def _wrap(paragraph: str) -> str:
 def command_line() -> str:
     """Return the page of the command line."""
     context = click.Context(app.group, info_name="tvmrt")
-    commands = [(name, app.group.get_command(context, name)) for name in app.COMMANDS]
+    commands = []
+    for name in app.COMMANDS:
+        command = app.group.get_command(context, name)
+        commands.append((name, command))
+        if isinstance(command, click.Group):
+            commands += [(f"{name} {sub}", each) for sub, each in command.commands.items()]
     return "\n\n".join([HEAD.rstrip(), *(_section(name, c) for name, c in commands)]) + "\n"
 
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "config": "tvmrt.cli.config",
     "doctor": "tvmrt.cli.doctor",
     "explain": "tvmrt.cli.explain",
+    "device": "tvmrt.cli.device",
     "migrate-headers": "tvmrt.cli.migrate_headers",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tvmrt.cli import console, files, options
+from tvmrt.cli import console, files, options, partition_tables
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a folder
 
@@ -47,8 +47,20 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @click.option(
     "--require-device",
     multiple=True,
-    metavar="NAME[,NAME...]",
-    help="Fail where one of these takes nothing.",
+    metavar="NAME[:OPERATOR][,...]",
+    help="Fail where this device takes nothing, or not every ONNX node of the operator: dnnl:Conv.",
+)
+@click.option(
+    "--device-fallback",
+    is_flag=True,
+    help="Let the CPU compute what a device fails to: its code for each region goes in, too.",
+)
+@click.option(
+    "--device-option",
+    "device_options",
+    multiple=True,
+    metavar="NAME:KEY=VALUE",
+    help="An option for a device; see the device's own page.",
 )
 @options.operators
 @options.shape
@@ -92,7 +104,8 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @click.option(
     "--explain",
     is_flag=True,
-    help="Show every generated function, its work, and the nodes it is made of.",
+    help="Show every generated function, its work, and the nodes it is made of; with --device, "
+    "for every node which device has it, or why not.",
 )
 @click.option(
     "--memory-plan",
@@ -108,6 +121,7 @@ def command(
     pools: tuple,
     devices: tuple,
     require_device: tuple,
+    device_options: tuple,
     dump: Path | None,
     memory_plan: Path | None,
     explain: bool,
@@ -129,6 +143,7 @@ def command(
             pools=options.parse_pools(pools),
             devices=options.parse_names(devices),
             require_device=options.parse_names(require_device),
+            device_options=options.parse_device_options(device_options),
             dump_dir=str(dump) if dump else None,
             explain=explain,
             progress=report,
@@ -147,6 +162,8 @@ def command(
         return
     if explain:
         _print_operators(summary)
+    if explain and devices:
+        partition_tables.print_partition(summary)
     _print_result(output, seconds, summary)
 
 
@@ -175,10 +192,12 @@ def _print_operators(summary: Any) -> None:
 
 def _print_result(output: Path, seconds: float, summary: Any) -> None:
     size = console.format_bytes
+    regions = {"regions": partition_tables.border_text(summary)} if summary.regions else {}
     console.print_pairs(
         {
             "wrote": f"{output} in {console.format_seconds(seconds)}",
             "operators": len(summary.operators),
+            **regions,
             "weights": size(summary.weights_bytes),
             "memory": f"{size(summary.arena_bytes)} for tensors; "
             f"no plan can do with less than {size(summary.lower_bound_bytes)}",

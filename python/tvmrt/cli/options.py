@@ -56,6 +56,30 @@ def load_operators(paths: Iterable[Path]) -> list[Any]:
     return list(gather(paths))
 
 
+def parse_device_options(texts: Iterable[str]) -> dict[str, dict[str, object]]:
+    """Turn ``["tpu:precision=int8", "tpu:lanes=4"]`` into ``{"tpu": {"precision": "int8", "lanes":
+    4}}``: whole numbers, numbers, true and false become what they say."""
+    found: dict[str, dict[str, object]] = {}
+    for text in texts:
+        name, value = _split(text, "DEVICE:KEY=VALUE")
+        device, colon, key = name.partition(":")
+        if not (device and colon and key):
+            raise click.UsageError(f"'{text}' does not have the form DEVICE:KEY=VALUE")
+        found.setdefault(device, {})[key] = _plain(value)
+    return found
+
+
+def _plain(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 executor = click.option(
     "--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True,
     help="Run by the runtime from a graph, or by one generated function (ahead of time).",

@@ -3,7 +3,6 @@
 from tvmrt.ir import CSource, ModuleBlob, Region
 
 from .base import Context, Device
-from .c_record import load_device_plugin as load_plugin
 from .expr_visitor import ExprVisitor
 from .python_device import PythonDevice, RegionNode
 from .region_json import region_blob
@@ -19,7 +18,6 @@ __all__ = [
     "Region",
     "RegionNode",
     "get",
-    "load_plugin",
     "names",
     "region_blob",
     "register",

@@ -43,6 +43,8 @@ class CDevice(Device):
 
     def annotate(self, graph: Graph) -> dict[Node, str | None]:
         """The device's own split decides; where it says no, ``supports`` may know why."""
+        if not graph.nodes:
+            return {}
         try:
             text, constants = region_text([Region(self.name, "graph", graph)], self.name)
         except UnsupportedError:
@@ -90,14 +92,6 @@ def c_device_names() -> list[str]:
     return [] if listed is None else [str(name) for name in listed()]
 
 
-def load_device_plugin(path: str) -> None:
-    """Load a C plug-in: a shared object made with TVMRT_DEVICE_PLUGIN(); its devices are then known
-    by name. Raises OSError or TVMError when it is none, or is for another version."""
-    from tvmrt.runtime import get_global_func
-
-    get_global_func("tvmrt.device.load_plugin")(str(path))
-
-
 def _function(device: str, slot: str) -> Callable[..., Any]:
     found = _runtime_function(f"device.{device}.{slot}")
     if found is None:
@@ -114,4 +108,4 @@ def _runtime_function(name: str) -> Callable[..., Any] | None:
     return get_global_func(name, allow_missing=True)
 
 
-__all__: Sequence[str] = ["CDevice", "c_device_names", "find_c_device", "load_device_plugin"]
+__all__: Sequence[str] = ["CDevice", "c_device_names", "find_c_device"]

@@ -10,7 +10,7 @@ from .registry import register
 
 @register
 class Cpu(Device):
-    """Named in a list of devices, it keeps what the devices before it have not taken."""
+    """The compiler's own kernels; in a list of devices, those behind it get nothing."""
 
     name = "cpu"
 

@@ -14,7 +14,7 @@ from .python_device import PythonDevice
 ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
 # after.
-_OTHER = frozenset({"base", "c_record", "expr_visitor", "python_device", "registry", "region_json"})
+_OTHER = frozenset("base c_record expr_visitor python_device registry region_json skeleton".split())
 
 _DEVICES: dict[str, Device] = {}
 
@@ -111,7 +111,7 @@ def _load_entry_point(name: str) -> None:
             continue
         offered = point.load()
         if isinstance(offered, str):
-            from .c_record import load_device_plugin
+            from tvmrt.runtime.plugin import load_device_plugin
 
             load_device_plugin(offered)
         elif name not in _DEVICES:

@@ -52,6 +52,7 @@ from tvmrt.runtime.params import (
     save_param_dict,
     save_param_dict_to_file,
 )
+from tvmrt.runtime.plugin import list_devices, load_device_plugin, set_device_options
 
 from tvmrt.runtime import _hooks  # noqa: F401  isort: skip - wants all classes to be there
 
@@ -83,7 +84,9 @@ __all__ = [
     "get_global_func",
     "gpu",
     "hexagon",
+    "list_devices",
     "list_global_func_names",
+    "load_device_plugin",
     "load_module",
     "load_param_dict",
     "load_param_dict_from_file",
@@ -99,6 +102,7 @@ __all__ = [
     "rocm",
     "save_param_dict",
     "save_param_dict_to_file",
+    "set_device_options",
     "system_lib",
     "vpi",
     "vulkan",

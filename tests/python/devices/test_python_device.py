@@ -74,7 +74,9 @@ def test_regions_of_one_name_in_two_libraries_stay_apart(tmp_path, device):
 def test_wrong_shape_of_a_result_names_node_and_shapes(tmp_path, device):
     path = compiled(tmp_path / "net.so", np.zeros(3, np.float32))
     device.result = lambda array: array[0]
-    with pytest.raises(tvmrt.TVMError, match=r"compute of first \(add\) gave shape \[3\], not \[2, 3"):
+    with pytest.raises(
+        tvmrt.TVMError, match=r"compute of first \(add\) gave shape \[3\], not \[2, 3"
+    ):
         run_library(path, "graph", FEEDS)
 
 
@@ -85,7 +87,7 @@ def test_failure_of_compute_is_the_networks_error(tmp_path, device):
         raise KeyError("lost")
 
     device.result = fail
-    with pytest.raises(tvmrt.TVMError, match="numpy_sums.*run of region.*lost"):
+    with pytest.raises(tvmrt.TVMError, match=r"numpy_sums.*run of region.*lost"):
         run_library(path, "graph", FEEDS)
 
 

@@ -1,0 +1,99 @@
+"""``tvmrt device``: list devices, begin a new one, test one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tvmrt.cli import console, options
+
+
+@click.group("device")
+def command() -> None:
+    """List devices, write the skeleton of a new one, test one."""
+
+
+@command.command("list")
+@console.json_option
+def list_devices(as_json: bool) -> None:
+    """List the devices that the compiler finds, and how each gets its regions."""
+    from tvmrt import devices
+
+    rows = [_describe(name) for name in devices.names()]
+    if as_json:
+        console.print_json({"devices": rows})
+        return
+    columns = ("device", "layout", "precisions", "what it is")
+    table = [
+        (row["name"], row["layout"], ", ".join(row["precisions"]) or "-", row["text"])
+        for row in rows
+    ]
+    console.print_table("devices", columns, table, columns)
+
+
+def _describe(name: str) -> dict:
+    from tvmrt import devices
+
+    try:
+        device = devices.get(name)
+    except Exception as problem:  # a package's entry point may fail in any way
+        text = f"cannot be used: {problem}"
+        return {"name": name, "layout": "-", "precisions": [], "text": text}
+    text = (type(device).__doc__ or "").strip().split("\n")[0]
+    precisions = list(device.precisions)
+    return {"name": name, "layout": device.layout, "precisions": precisions, "text": text}
+
+
+@command.command("new")
+@click.argument("name")
+@click.option("--python", is_flag=True, help="Write a device in Python instead of C.")
+@click.option(
+    "-o", "--output", type=options.PATH, default=".", show_default=True, metavar="DIR",
+    help="Where to make the folder of the device.",
+)  # fmt: skip
+@console.json_option
+def new(name: str, python: bool, output: Path, as_json: bool) -> None:
+    """Write the folder of a new device NAME: source, build file, README and a test that passes."""
+    from tvmrt.devices.skeleton import write_skeleton
+
+    written = write_skeleton(name, output, python)
+    if as_json:
+        console.print_json({"files": [str(path) for path in written]})
+        return
+    for path in written:
+        click.echo(f"wrote {path}")
+
+
+@command.command("test")
+@click.argument("target", metavar="NAME|PLUGIN.so|FILE.py")
+@click.option(
+    "--check", "checks", multiple=True,
+    type=click.Choice(["operators", "faults", "leaks", "threads"]),
+    help="Only this check; may be given several times. Default: all four.",
+)  # fmt: skip
+@click.option(
+    "--tolerance", type=float, default=1e-3, show_default=True,
+    help="Largest error of a result, in parts of its largest value.",
+)  # fmt: skip
+@console.json_option
+def test(target: str, checks: tuple, tolerance: float, as_json: bool) -> int:
+    """Test a device: its operators, wrong calls and damaged libraries, memory, threads.
+
+    Every operator that the device claims is compared with onnxruntime or, where that is missing,
+    with ONNX's own evaluator. Each check runs in a process of its own. Exit code 1 if the device
+    fails one.
+    """
+    from tvmrt.conformance import CHECKS, run_checks
+
+    found = run_checks(target, checks or CHECKS, tolerance)
+    failed = [finding for finding in found if not finding.passed]
+    if as_json:
+        rows = [vars(finding) for finding in found]
+        console.print_json({"device": target, "passed": not failed, "findings": rows})
+    else:
+        rows = [(f.check, f.subject, "pass" if f.passed else "FAIL", f.detail) for f in found]
+        columns = ("check", "of", "result", "detail")
+        console.print_table(f"device {target}", columns, rows, columns)
+        click.echo(f"{len(found) - len(failed)} of {len(found)} passed")
+    return 1 if failed else 0

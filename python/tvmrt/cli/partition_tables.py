@@ -1,0 +1,66 @@
+"""Tables of a network that is cut over devices: its nodes, its regions, what crosses borders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.cli import console
+
+
+def print_partition(summary: Any) -> None:
+    """Print what became of every node of the ONNX network, and why."""
+    rows = [(row.name, row.op_type, row.device, row.reason) for row in summary.nodes]
+    columns = ("node", "operator", "device", "why no other")
+    console.print_table("nodes", columns, rows, columns)
+    if summary.regions:
+        _print_regions(summary)
+        _print_borders(summary)
+
+
+def _print_regions(summary: Any) -> None:
+    rows = [
+        (
+            row.symbol,
+            row.device,
+            len(row.onnx_nodes),
+            ", ".join(dict.fromkeys(row.operators)),
+            console.format_bytes(row.input_bytes),
+            console.format_bytes(row.output_bytes),
+            row.precision or "-",
+            "-" if row.error is None else f"{row.error:.2g}",
+            row.code,
+        )
+        for row in summary.regions
+    ]
+    left = ("region", "device", "operators", "precision", "code")
+    columns = (
+        "region", "device", "nodes", "operators", "in", "out", "precision", "error", "code",
+    )  # fmt: skip
+    console.print_table("regions", columns, rows, left)
+
+
+def _print_borders(summary: Any) -> None:
+    rows = [
+        (
+            row.tensor,
+            row.source,
+            row.target,
+            console.format_bytes(row.nbytes),
+            "copied into another layout" if row.copied else "in place",
+        )
+        for row in summary.borders
+    ]
+    columns = ("tensor", "from", "to", "bytes", "how")
+    console.print_table("borders", columns, rows, ("tensor", "from", "to", "how"))
+
+
+def border_text(summary: Any) -> str:
+    """Say in a few words what crosses the borders of regions."""
+    total = sum(row.nbytes for row in summary.borders)
+    copied = [row for row in summary.borders if row.copied]
+    text = f"{len(summary.regions)}, {len(summary.borders)} tensors of "
+    text += f"{console.format_bytes(total)} cross their borders"
+    if copied:
+        nbytes = console.format_bytes(sum(row.nbytes for row in copied))
+        text += f", {len(copied)} of them ({nbytes}) copied into another layout"
+    return text

@@ -1,0 +1,5 @@
+"""Tests that every device must pass; ``tvmrt device test`` runs them."""
+
+from .kit import CHECKS, Finding, run_checks
+
+__all__ = ["CHECKS", "Finding", "run_checks"]

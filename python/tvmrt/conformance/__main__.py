@@ -1,0 +1,26 @@
+"""``python -m tvmrt.conformance CHECK TARGET TOLERANCE``: one check, its findings as JSON."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from .kit import CHECKS, as_json
+from .subject import open_device
+
+
+def main() -> None:
+    """Print the findings on the last line; a failure to open the device is an error's text."""
+    check, target, tolerance = sys.argv[1:]
+    if check not in CHECKS:
+        raise SystemExit(f"there is no check {check}")
+    module = importlib.import_module(f"{__package__}.{check}")
+    try:
+        device = open_device(target)
+    except Exception as problem:  # reported by the process that started this one
+        raise SystemExit(str(problem)) from None
+    print(as_json(module.check(device, float(tolerance))))
+
+
+if __name__ == "__main__":
+    main()

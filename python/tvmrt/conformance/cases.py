@@ -1,0 +1,269 @@
+"""Small networks, one for each way in which an operator is used, to be offered to a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+OPSET = 17
+_RNG_SEED = 20
+
+
+@dataclass
+class Case:
+    """A network of a few nodes with its inputs. ``name`` begins with the operator."""
+
+    name: str
+    nodes: list[onnx.NodeProto]
+    feeds: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ("y",)
+
+    def model(self) -> onnx.ModelProto:
+        """The network as an ONNX model."""
+
+        def info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            return helper.make_tensor_value_info(name, kind, array.shape)
+
+        graph = helper.make_graph(
+            self.nodes,
+            "case",
+            [info(name, array) for name, array in self.feeds.items()],
+            [helper.make_empty_tensor_value_info(name) for name in self.outputs],
+            [numpy_helper.from_array(array, name) for name, array in self.weights.items()],
+        )
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+class _Maker:
+    """Cases with numbers from one generator: the same every time."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(_RNG_SEED)
+
+    def normal(self, *shape: int) -> np.ndarray:
+        return self._rng.normal(size=shape).astype(np.float32)
+
+    def positive(self, *shape: int) -> np.ndarray:
+        return (np.abs(self.normal(*shape)) + 0.5).astype(np.float32)
+
+    def single(
+        self,
+        op: str,
+        how: str,
+        inputs: Sequence[np.ndarray],
+        weights: Sequence[np.ndarray] = (),
+        **attributes: Any,
+    ) -> Case:
+        """One node ``n`` over inputs x0, x1 ..., then weights w0, w1 ..."""
+        feeds = {f"x{i}": array for i, array in enumerate(inputs)}
+        stored = {f"w{i}": array for i, array in enumerate(weights)}
+        node = helper.make_node(op, [*feeds, *stored], ["y"], name="n", **attributes)
+        return Case(f"{op}: {how}", [node], feeds, stored)
+
+
+UNARY = (
+    "Relu Sigmoid Tanh Exp Abs Neg Floor Ceil Softplus Elu Selu LeakyRelu HardSigmoid HardSwish "
+    "Erf Sin Cos Sign Softsign Identity Round"
+).split()
+POSITIVE_UNARY = "Log Sqrt Reciprocal".split()
+BINARY = "Add Sub Mul Div Pow Max Min".split()
+REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceL2".split()
+
+
+def all_cases() -> list[Case]:
+    """Every case. Each call gives the same numbers."""
+    make = _Maker()
+    groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
+    return [case for group in groups for case in group(make)] + list(_chains(make))
+
+
+def _elementwise(make: _Maker) -> Iterator[Case]:
+    for op in UNARY:
+        yield make.single(op, "rank 4", [make.normal(1, 3, 5, 4)])
+    for op in POSITIVE_UNARY:
+        yield make.single(op, "rank 2", [make.positive(3, 7)])
+    for op in BINARY:
+        a, b = make.positive(2, 3, 4), make.positive(2, 3, 4)
+        yield make.single(op, "equal shapes", [a, b])
+        yield make.single(op, "a row for all", [a, make.positive(4)])
+        yield make.single(op, "a column for all", [a, make.positive(3, 1)])
+        yield make.single(op, "a constant", [a], [make.positive(2, 3, 4)])
+        yield make.single(op, "a constant scalar", [a], [make.positive()])
+    for op in ("Add", "Mul"):
+        yield make.single(op, "channels", [make.normal(1, 6, 5, 5)], [make.normal(1, 6, 1, 1)])
+        twice = [helper.make_node(op, ["x0", "x0"], ["y"], name="n")]
+        yield Case(f"{op}: the same twice", twice, {"x0": make.normal(3, 5)})
+    bounds = [np.float32(-0.5), np.float32(0.75)]
+    yield make.single("Clip", "both bounds", [make.normal(2, 9)], bounds)
+    yield make.single(
+        "PRelu", "a slope a channel", [make.normal(1, 4, 3, 3)], [make.normal(4, 1, 1)]
+    )
+    yield make.single("Where", "a mask", [make.normal(3, 4) > 0, make.normal(3, 4), make.normal(4)])
+    for op in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"):
+        yield make.single(op, "rank 2", [make.normal(3, 4), make.normal(3, 4)])
+
+
+def _products(make: _Maker) -> Iterator[Case]:
+    yield make.single("MatMul", "constant weights", [make.normal(3, 8)], [make.normal(8, 5)])
+    yield make.single("MatMul", "two inputs", [make.normal(3, 8), make.normal(8, 5)])
+    yield make.single("MatMul", "batches", [make.normal(2, 3, 4), make.normal(2, 4, 5)])
+    yield make.single("MatMul", "one matrix for all", [make.normal(2, 3, 4)], [make.normal(4, 5)])
+    weights = [make.normal(5, 8), make.normal(5)]
+    yield make.single("Gemm", "transposed, bias", [make.normal(3, 8)], weights, transB=1)
+    yield make.single("Gemm", "scaled", [make.normal(3, 8)], [make.normal(8, 5)], alpha=0.5)
+    row = [make.normal(1, 64)]
+    yield make.single("Gemm", "one row", row, [make.normal(64, 10), make.normal(10)])
+
+
+def _convolutions(make: _Maker) -> Iterator[Case]:
+    def conv(how: str, x: tuple, w: tuple, bias: bool = True, op: str = "Conv", **attributes: Any):
+        count = w[1] * attributes.get("group", 1) if op == "ConvTranspose" else w[0]
+        weights = [make.normal(*w), *([make.normal(count)] if bias else [])]
+        return make.single(op, how, [make.normal(*x)], weights, **attributes)
+
+    yield conv("3x3", (1, 4, 9, 9), (6, 4, 3, 3))
+    yield conv("no bias", (1, 4, 9, 9), (6, 4, 3, 3), bias=False)
+    yield conv("padded", (1, 4, 9, 9), (8, 4, 3, 3), pads=[1, 1, 1, 1])
+    yield conv("padded on one side", (1, 4, 9, 9), (8, 4, 3, 3), pads=[0, 1, 1, 0])
+    yield conv("strides", (2, 3, 11, 9), (5, 3, 3, 3), strides=[2, 2], pads=[1, 1, 1, 1])
+    yield conv("dilated", (1, 3, 11, 11), (4, 3, 3, 3), dilations=[2, 2])
+    yield conv("1x1", (1, 16, 5, 5), (8, 16, 1, 1))
+    yield conv("depthwise", (1, 8, 7, 7), (8, 1, 3, 3), group=8, pads=[1, 1, 1, 1])
+    yield conv("groups", (1, 8, 7, 7), (12, 4, 3, 3), group=2)
+    yield conv("5x1", (1, 3, 12, 4), (4, 3, 5, 1))
+    yield conv("one axis", (1, 4, 20), (6, 4, 3), pads=[1, 1])
+    yield conv("three axes", (1, 2, 5, 6, 7), (3, 2, 3, 3, 3))
+    up = {"op": "ConvTranspose", "strides": [2, 2]}
+    yield conv("twice as large", (1, 4, 5, 5), (4, 3, 2, 2), **up)
+    yield conv("overlapping", (1, 4, 5, 5), (4, 3, 3, 3), pads=[1, 1, 1, 1], **up)
+    kernel, scale = make.normal(4), make.positive(4)
+    normal = [kernel, make.normal(4), make.normal(4), scale]
+    yield make.single("BatchNormalization", "alone", [make.normal(2, 4, 5, 5)], normal)
+    layer = [make.normal(8), make.normal(8)]
+    yield make.single("LayerNormalization", "last axis", [make.normal(3, 8)], layer)
+    instance = [make.normal(3), make.normal(3)]
+    yield make.single("InstanceNormalization", "planes", [make.normal(1, 3, 6, 6)], instance)
+
+
+def _pools(make: _Maker) -> Iterator[Case]:
+    for op in ("MaxPool", "AveragePool"):
+        x = [make.normal(1, 3, 9, 9)]
+        yield make.single(op, "2x2", x, kernel_shape=[2, 2], strides=[2, 2])
+        padded = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+        yield make.single(op, "3x3 padded", x, **padded)
+        yield make.single(op, "one axis", [make.normal(1, 3, 12)], kernel_shape=[3], strides=[3])
+    x = [make.normal(1, 3, 7, 7)]
+    counted = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}
+    yield make.single("AveragePool", "padding counts", x, **counted)
+    yield make.single("MaxPool", "rounded up", x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)
+    yield make.single("GlobalAveragePool", "planes", x)
+    yield make.single("GlobalMaxPool", "planes", x)
+
+
+def _shapes(make: _Maker) -> Iterator[Case]:
+    x = [make.normal(2, 3, 4)]
+    yield make.single("Transpose", "reversed", x, perm=[2, 1, 0])
+    yield make.single("Reshape", "flat", x, [np.array([2, 12], np.int64)])
+    yield make.single("Flatten", "axis 1", x, axis=1)
+    yield make.single("Concat", "axis 1", [*x, make.normal(2, 5, 4)], axis=1)
+    ends = [np.array(v, np.int64) for v in ([1, 0], [3, 3], [1, 2])]
+    yield make.single("Slice", "two axes", x, ends)
+    yield make.single("Pad", "zeros", x, [np.array([0, 1, 1, 0, 2, 0], np.int64)])
+    yield make.single("Squeeze", "one axis", [make.normal(2, 1, 4)], [np.array([1], np.int64)])
+    sizes = [np.array([], np.float32), np.array([1, 1, 2, 2], np.float32)]
+    yield make.single("Resize", "nearest, twice", [make.normal(1, 2, 3, 3)], sizes)
+    yield make.single("Softmax", "last axis", [make.normal(3, 7)], axis=-1)
+    yield make.single("Softmax", "channels", [make.normal(1, 5, 3, 3)], axis=1)
+    yield make.single("LogSoftmax", "last axis", [make.normal(3, 7)], axis=-1)
+    yield make.single("Gather", "rows", [make.normal(5, 3)], [np.array([4, 0, 1], np.int64)])
+    yield make.single("Cast", "to int32", [make.normal(3, 4) * 10], to=onnx.TensorProto.INT32)
+    yield make.single("Cast", "from int8", [np.arange(-6, 6, dtype=np.int8)], to=1)
+
+
+def _reductions(make: _Maker) -> Iterator[Case]:
+    for op in REDUCTIONS:
+        yield make.single(op, "last axis", [make.normal(3, 4, 5)], axes=[2], keepdims=0)
+        yield make.single(op, "planes", [make.normal(1, 3, 4, 5)], axes=[2, 3], keepdims=1)
+    axes = [np.array([1], np.int64)]
+    yield make.single("ReduceSum", "middle axis", [make.normal(3, 4, 5)], axes, keepdims=0)
+    yield make.single("ArgMax", "last axis", [make.normal(3, 9)], axis=1, keepdims=0)
+
+
+def _quantized(make: _Maker) -> Iterator[Case]:
+    scale, zero = np.float32(0.05), np.int8(3)
+    yield make.single("QuantizeLinear", "int8", [make.normal(2, 9)], [scale, zero])
+    x = np.arange(-9, 9, dtype=np.int8).reshape(2, 9)
+    yield make.single("DequantizeLinear", "int8", [x], [scale, zero])
+
+
+def _chain(how: str, steps: Sequence[tuple], feeds: Mapping, weights: Mapping) -> Case:
+    nodes = [
+        helper.make_node(op, inputs.split(), outputs.split(), name=f"n{i}", **attributes)
+        for i, (op, inputs, outputs, attributes) in enumerate(steps)
+    ]
+    return Case(how, nodes, dict(feeds), dict(weights))
+
+
+def _chains(make: _Maker) -> Iterator[Case]:
+    """Neighbours that devices compute in one go, and regions of several results."""
+    image = {"x": make.normal(1, 4, 8, 8)}
+    kernel = {"w": make.normal(6, 4, 3, 3), "b": make.normal(6), "w2": make.normal(6, 6, 1, 1)}
+    pads = {"pads": [1, 1, 1, 1]}
+    conv = ("Conv", "x w b", "t", pads)
+    yield _chain("Conv, Relu", [conv, ("Relu", "t", "y", {})], image, kernel)
+    yield _chain(
+        "Conv, Add, Relu: a residual",
+        [conv, ("Conv", "t w2", "u", {}), ("Add", "u t", "v", {}), ("Relu", "v", "y", {})],
+        image,
+        kernel,
+    )
+    yield _chain(
+        "Conv, Sigmoid, Mul: a gate",
+        [conv, ("Sigmoid", "t", "s", {}), ("Mul", "t s", "y", {})],
+        image,
+        kernel,
+    )
+    row = {"x": make.normal(3, 8)}
+    dense = {"w": make.normal(8, 5), "b": make.normal(5), "w2": make.normal(5, 4)}
+    yield _chain(
+        "MatMul, Add, Tanh, MatMul",
+        [
+            ("MatMul", "x w", "t", {}),
+            ("Add", "t b", "u", {}),
+            ("Tanh", "u", "v", {}),
+            ("MatMul", "v w2", "y", {}),
+        ],
+        row,
+        dense,
+    )
+    several = _chain(
+        "Add, Mul, Sub: several results",
+        [("Add", "x b8", "y", {}), ("Mul", "y x", "y2", {}), ("Sub", "y2 y", "y3", {})],
+        row,
+        {"b8": make.normal(3, 8)},
+    )
+    several.outputs = ("y", "y3")
+    yield several
+    yield _chain(
+        "Relu, Add, Sub, Mul: a diamond",
+        [
+            ("Relu", "x", "a", {}),
+            ("Add", "a x", "b", {}),
+            ("Sub", "a x", "c", {}),
+            ("Mul", "b c", "y", {}),
+        ],
+        row,
+        {},
+    )
+    yield _chain(
+        "Neg, Abs, Relu: a chain", [("Neg", "x", "a", {}), ("Abs", "a", "b", {}),
+        ("Relu", "b", "y", {})], row, {},
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""Running the checks, each in a process of its own: a device that crashes fails one check."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from .finding import Finding
+
+CHECKS = ("operators", "faults", "leaks", "threads")
+SECONDS = 600  # for one check; a device that hangs fails it
+
+
+def run_checks(
+    target: str,
+    checks: Sequence[str] = CHECKS,
+    tolerance: float = 1e-3,
+    observe: Callable[[Finding], None] | None = None,
+) -> list[Finding]:
+    """Test a device.
+
+    Parameters
+    ----------
+    target
+        Its name, the path of its plug-in (``.so``) or of the Python file that registers it.
+    checks
+        Which of CHECKS, in order.
+    tolerance
+        Largest error of a result, in parts of its largest value.
+    observe
+        Called with each finding as it is there.
+
+    Raises
+    ------
+    ValueError
+        For a check of another name.
+    """
+    found = []
+    for check in checks:
+        if check not in CHECKS:
+            raise ValueError(f"there is no check {check}; there are {', '.join(CHECKS)}")
+        for finding in _in_a_process(target, check, tolerance):
+            found.append(finding)
+            if observe is not None:
+                observe(finding)
+    return found
+
+
+def _in_a_process(target: str, check: str, tolerance: float) -> list[Finding]:
+    command = [sys.executable, "-m", "tvmrt.conformance", check, target, str(tolerance)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return [Finding(check, "time", False, f"not ended after {SECONDS} seconds")]
+    if done.returncode == 0:
+        rows = json.loads(done.stdout.splitlines()[-1])
+        return [Finding(**row) for row in rows]
+    said = done.stderr.strip().splitlines()
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        return [Finding(check, "process", False, f"it died by {name}")]
+    return [Finding(check, "process", False, said[-1] if said else "it ended without a word")]
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Findings as one line of JSON."""
+    return json.dumps([dataclasses.asdict(finding) for finding in findings])

@@ -1,0 +1,60 @@
+"""Whether memory grows when networks are loaded, run and freed again and again."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+from pathlib import Path
+
+import tvmrt
+from tvmrt.devices import Device
+
+from .finding import Finding
+from .subject import Network, claims, joined
+
+CHECK = "leaks"
+WARM_UP, ROUNDS = 30, 120
+BYTES_A_ROUND = 2048  # less is noise of the allocator
+
+
+def check(device: Device, tolerance: float) -> list[Finding]:
+    """Resident memory over rounds of load, run and free; and over rounds of runs alone."""
+    claimed = [claim.case for claim in claims(device) if claim.regions][:8]
+    if not claimed:
+        return []
+    if not os.path.exists("/proc/self/statm"):
+        return [Finding(CHECK, "memory", True, "not measured: this system has no /proc")]
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        network = Network(device, joined(claimed), Path(folder))
+        return [
+            _growth("runs", network.instance().run),
+            _growth("loads and runs", lambda: _load_and_run(network)),
+        ]
+
+
+def _load_and_run(network: Network) -> None:
+    """The library of the network again, in full: nothing else holds it between two rounds."""
+    network.module = None
+    gc.collect()
+    network.module = tvmrt.runtime.load_module(str(network.path))
+    network.outputs(network.instance())
+
+
+def _growth(what: str, action) -> Finding:
+    for _ in range(WARM_UP):
+        action()
+    gc.collect()
+    before = _resident()
+    for _ in range(ROUNDS):
+        action()
+    gc.collect()
+    grown = (_resident() - before) / ROUNDS
+    text = f"{max(grown, 0):.0f} bytes a round over {ROUNDS} rounds"
+    return Finding(CHECK, what, grown < BYTES_A_ROUND, text)
+
+
+def _resident() -> int:
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,85 @@
+"""Every operator that the device claims, against the reference."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from tvmrt.devices import Device
+
+from .finding import Finding
+from .subject import Claim, Network, claims, joined, reference
+
+CHECK = "operators"
+
+
+def check(device: Device, tolerance: float) -> list[Finding]:
+    """One finding an operator; one for all if the device claims nothing."""
+    claimed = claims(device)
+    if not claimed:
+        return [Finding(CHECK, "claims", False, "the device takes nothing of all the cases")]
+    results = _results([claim for claim in claimed if claim.regions], device)
+    found = []
+    for operator in dict.fromkeys(claim.operator for claim in claimed):
+        own = [claim for claim in claimed if claim.operator == operator]
+        found.append(_judge(operator, own, results, tolerance))
+    return found
+
+
+def _results(claimed: list[Claim], device: Device) -> dict[str, list[np.ndarray] | str]:
+    """What the device gives for each case, by its name; a text where it fails."""
+    try:
+        arrays = _run([claim.case for claim in claimed], device)
+    except Exception:  # whatever it is, the case at fault will raise it again
+        return {claim.case.name: _alone(claim, device) for claim in claimed}
+    results = {}
+    for claim in claimed:
+        count = len(claim.case.outputs)
+        results[claim.case.name], arrays = arrays[:count], arrays[count:]
+    return results
+
+
+def _run(cases: list, device: Device) -> list[np.ndarray]:
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        network = Network(device, joined(cases), Path(folder))
+        return network.outputs(network.instance())
+
+
+def _alone(claim: Claim, device: Device) -> list[np.ndarray] | str:
+    try:
+        return _run([claim.case], device)
+    except Exception as problem:  # a finding, not an end of the test
+        return str(problem) or type(problem).__name__
+
+
+def _judge(operator: str, own: list[Claim], results: dict, tolerance: float) -> Finding:
+    worst, wrong = 0.0, []
+    for claim in own:
+        found = results.get(claim.case.name, "the compiler could not cut it")
+        if isinstance(found, str):
+            wrong.append(f"{claim.case.name}: {found}")
+            continue
+        for array, golden in zip(found, reference(claim.case.model(), claim.case.feeds)):
+            error, text = difference(array, np.asarray(golden), tolerance)
+            worst = max(worst, error)
+            if text:
+                wrong.append(f"{claim.case.name}: {text}")
+    detail = f"{len(own)} cases, largest error {worst:.1e}"
+    return Finding(CHECK, operator, not wrong, "; ".join(wrong) or detail)
+
+
+def difference(found: np.ndarray, golden: np.ndarray, tolerance: float) -> tuple[float, str]:
+    """The largest error, in parts of the largest golden value, and what is wrong in words."""
+    if (found.dtype, found.shape) != (golden.dtype, golden.shape):
+        return 0.0, f"gave {found.dtype}{list(found.shape)}, not {golden.dtype}{list(golden.shape)}"
+    if golden.dtype == bool or golden.dtype.kind in "iu":
+        # rounding may fall to either side of a half
+        step = int(np.abs(found.astype(np.int64) - golden.astype(np.int64)).max(initial=0))
+        allowed = 1 if golden.dtype.itemsize == 1 and golden.dtype != bool else 0
+        return 0.0, f"is off by {step}" if step > allowed else ""
+    if np.isfinite(golden).all() and not np.isfinite(found).all():
+        return float("inf"), "gave values that are not finite"
+    error = float(np.abs(found - golden).max(initial=0) / max(np.abs(golden).max(initial=0), 1e-6))
+    return error, f"error {error:.2e} of the largest value" if error > tolerance else ""

@@ -1,0 +1,168 @@
+"""The device under test: found, offered all cases, compiled into one library."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import tvmrt
+from tvmrt import devices
+from tvmrt.devices import Device, ModuleBlob
+from tvmrt.error import TVMError
+
+from .cases import OPSET, Case, all_cases
+
+
+def open_device(target: str) -> Device:
+    """A device by its name, by its plug-in (``.so``) or by the Python file that registers it.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name, or the file brings none.
+    OSError, TVMError
+        If the file cannot be loaded.
+    """
+    path = Path(target)
+    if path.suffix in (".so", ".dylib"):
+        before = set(tvmrt.runtime.list_devices())
+        tvmrt.load_device_plugin(path)
+        return _the_new_one(set(tvmrt.runtime.list_devices()) - before, path)
+    if path.suffix == ".py":
+        before = set(devices.names())
+        _import_file(path)
+        return _the_new_one(set(devices.names()) - before, path)
+    return devices.get(target)
+
+
+def _the_new_one(names: set[str], path: Path) -> Device:
+    if len(names) != 1:
+        listed = ", ".join(sorted(names)) or "none"
+        raise ValueError(f"{path} should register one device; it registers {listed}")
+    return devices.get(names.pop())
+
+
+def _import_file(path: Path) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+
+
+def reference(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """The outputs by onnxruntime or, where that is missing, by ONNX's own evaluator."""
+    try:
+        import onnxruntime
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        return ReferenceEvaluator(model).run(None, feeds)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, feeds)
+
+
+@dataclass
+class Claim:
+    """A case that the device takes something of. ``regions`` are the operators of each region."""
+
+    case: Case
+    regions: list[list[str]] = field(default_factory=list)
+
+    @property
+    def operator(self) -> str:
+        return self.case.name.partition(":")[0]
+
+
+def claims(device: Device) -> list[Claim]:
+    """All cases that the device takes something of. One that it fails over is claimed, too, so that
+    the failure is seen."""
+    cases = all_cases()
+    try:
+        return [c for c in _regions_of(cases, device) if c.regions]
+    except _FAILURES:
+        return [claim for case in cases for claim in _claim(case, device)]
+
+
+_FAILURES = (TVMError, ValueError, TypeError, KeyError, NotImplementedError)
+
+
+def _regions_of(cases: list[Case], device: Device) -> list[Claim]:
+    """The regions of every case, from compiling them together."""
+    summary = tvmrt.compile(joined(cases).model(), devices=[device]).summary
+    found = [Claim(case) for case in cases]
+    for row in summary.regions:
+        number = int(row.onnx_nodes[0].partition("_")[0][1:])
+        found[number].regions.append(row.operators)
+    return found
+
+
+def _claim(case: Case, device: Device) -> list[Claim]:
+    try:
+        return [claim for claim in _regions_of([case], device) if claim.regions]
+    except _FAILURES:
+        return [Claim(case)]
+
+
+def joined(cases: list[Case]) -> Case:
+    """All cases as one network; names get the case's number in front."""
+    whole = Case("all", [], {}, {}, ())
+    for number, case in enumerate(cases):
+        prefix = f"c{number}_"
+        for node in case.nodes:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.name = prefix + node.name
+            copy.input[:] = [prefix + name if name else "" for name in node.input]
+            copy.output[:] = [prefix + name for name in node.output]
+            whole.nodes.append(copy)
+        whole.feeds.update({prefix + name: array for name, array in case.feeds.items()})
+        whole.weights.update({prefix + name: array for name, array in case.weights.items()})
+        whole.outputs += tuple(prefix + name for name in case.outputs)
+    return whole
+
+
+class Network:
+    """A network on the device, loaded."""
+
+    def __init__(self, device: Device, case: Case, folder: Path) -> None:
+        self.case = case
+        self.library = tvmrt.compile(case.model(), devices=[device])
+        self.path = folder / "network.so"
+        self.library.export(self.path)
+        self.module = tvmrt.runtime.load_module(str(self.path))
+
+    @property
+    def blob(self) -> ModuleBlob | None:
+        """The module of the device; None if it gives C source."""
+        modules = self.library.sources.modules
+        return modules[0] if modules else None
+
+    def instance(self) -> Any:
+        """An executor of its own, with its inputs set."""
+        from tvmrt.contrib.graph_executor import GraphModule
+
+        executor = GraphModule(self.module["default"](tvmrt.cpu(0)))
+        for name, array in self.case.feeds.items():
+            executor.set_input(name, array)
+        return executor
+
+    @staticmethod
+    def outputs(executor: Any) -> list[np.ndarray]:
+        """Run once."""
+        executor.run()
+        return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
+
+
+__all__ = ["OPSET", "Claim", "Network", "claims", "joined", "open_device", "reference"]

@@ -1,0 +1,48 @@
+"""Whether several threads may run a network at once, each with an executor of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from tvmrt.devices import Device
+
+from .finding import Finding
+from .subject import Network, claims, joined
+
+CHECK = "threads"
+THREADS, RUNS = 6, 25
+
+
+def check(device: Device, tolerance: float) -> list[Finding]:
+    """Every run on every thread gives what one run alone gives."""
+    claimed = [claim.case for claim in claims(device) if claim.regions]
+    if not claimed:
+        return []
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        network = Network(device, joined(claimed), Path(folder))
+        alone = network.outputs(network.instance())
+
+        def work(_: int) -> str:
+            executor = network.instance()
+            for _ in range(RUNS):
+                for found, wanted in zip(network.outputs(executor), alone):
+                    if not np.allclose(found, wanted, rtol=tolerance, equal_nan=True):
+                        return "a result differs from that of one thread alone"
+            return ""
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            problems = [_told(future) for future in [pool.submit(work, i) for i in range(THREADS)]]
+    wrong = "; ".join(dict.fromkeys(filter(None, problems)))
+    detail = f"{THREADS} threads, {RUNS} runs each"
+    return [Finding(CHECK, "runs at the same time", not wrong, wrong or detail)]
+
+
+def _told(future) -> str:
+    try:
+        return future.result()
+    except Exception as problem:  # a finding, not an end of the test
+        return str(problem) or type(problem).__name__

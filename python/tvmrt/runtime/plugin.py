@@ -1,0 +1,41 @@
+"""Devices of the runtime: plug-ins that bring them, and their names."""
+
+from __future__ import annotations
+
+import os
+
+from tvmrt.runtime.packed_func import get_global_func
+
+__all__ = ["list_devices", "load_device_plugin", "set_device_options"]
+
+
+def load_device_plugin(path: str | os.PathLike[str]) -> None:
+    """Load a C plug-in: a shared object made with ``TVMRT_DEVICE_PLUGIN()`` of device.h.
+
+    Its device is then known by name to networks that are loaded and to the compiler. A plug-in that
+    is loaded already is left as it is; plug-ins are never unloaded.
+
+    Raises
+    ------
+    TVMError
+        If it is no plug-in, is made for another version, or does not register.
+    """
+    get_global_func("tvmrt.device.load_plugin")(os.path.abspath(os.fsdecode(path)))
+
+
+def list_devices() -> list[str]:
+    """Return the names of the devices that are registered, in the order of registration."""
+    return [str(name) for name in get_global_func("tvmrt.device.list")()]
+
+
+def set_device_options(name: str, options: str) -> None:
+    """Give a device options for the regions that are loaded from now on.
+
+    Parameters
+    ----------
+    name
+        The device.
+    options
+        A JSON object, which ``pre_run`` of the device gets.
+    """
+    get_global_func("tvmrt.device.set_options")(name, options)

@@ -1,0 +1,179 @@
+"""``tvmrt device``: the skeletons pass the kit, and the kit finds what is wrong with a device."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tvmrt.conformance import CHECKS
+from tvmrt.devices.skeleton import write_skeleton
+
+TVMRT = [sys.executable, "-m", "tvmrt"]
+LINES = {"c": 60, "py": 40}  # a device of one operator in one file
+
+
+def run_kit(target, *checks) -> tuple[int, dict[str, dict]]:
+    """Exit code of ``tvmrt device test``, and its findings by subject."""
+    options = [word for check in checks for word in ("--check", check)]
+    done = subprocess.run(
+        [*TVMRT, "device", "test", str(target), "--json", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    findings = json.loads(done.stdout)["findings"] if done.stdout else []
+    return done.returncode, {row["subject"]: row for row in findings}
+
+
+def built(source: Path, *flags: str) -> Path:
+    """The plug-in of a C device."""
+    plugin = source.with_name(f"libtvmrt_device_{source.stem}.so")
+    cflags = subprocess.check_output([*TVMRT, "config", "--cflags"], text=True).split()
+    command = ["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *cflags, *flags]
+    subprocess.run([*command, source, "-o", plugin], check=True)
+    return plugin
+
+
+@pytest.fixture
+def skeleton(tmp_path):
+    """The source of a new device, its text changed as a test asks."""
+
+    def write(name="gate", python=False, **changes) -> Path:
+        files = write_skeleton(name, tmp_path, python)
+        source = files[0]
+        text = source.read_text()
+        for old, new in changes.get("edits", ()):
+            assert old in text
+            text = text.replace(old, new)
+        source.write_text(text)
+        return source
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "python", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["c", "python"]
+)
+def test_skeleton_is_short_and_passes_every_check(skeleton, python):
+    source = skeleton(python=python)
+    assert len(source.read_text().splitlines()) <= LINES[source.suffix[1:]]
+    code, found = run_kit(source if python else built(source))
+    assert code == 0, found
+    assert {row["check"] for row in found.values()} == set(CHECKS)
+    assert found["Relu"]["passed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("python", [False, True], ids=["c", "python"])
+def test_skeletons_own_test_passes(skeleton, python):
+    source = skeleton("fresh_one", python)
+    command = [sys.executable, "-m", "pytest", "-q", f"test_{source.stem}.py"]
+    done = subprocess.run(command, cwd=source.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_device_of_the_package_passes_the_operators():
+    code, found = run_kit("ccompiler", "operators", "faults")
+    assert code == 0, found
+    assert {"Add", "Sub", "Mul"} <= set(found)
+
+
+def test_wrong_results_are_found(skeleton):
+    source = skeleton(edits=[("x[i] > 0 ? x[i] : 0", "x[i] > 1 ? x[i] : 0")])
+    code, found = run_kit(built(source), "operators")
+    assert code == 1
+    assert "of the largest value" in found["Relu"]["detail"]
+
+
+@pytest.mark.slow
+def test_wrong_results_of_a_python_device_are_found(skeleton):
+    source = skeleton(python=True, edits=[("np.maximum(inputs[0], 0)", "inputs[0][:1] * 2")])
+    code, found = run_kit(source, "operators")
+    assert code == 1
+    assert not found["Relu"]["passed"]
+
+
+def test_crash_is_a_finding(skeleton):
+    source = skeleton(edits=[("    float* y = data(", "    float* y = 0; (void)data(")])
+    code, found = run_kit(built(source), "operators")
+    assert code == 1
+    assert "SIGSEGV" in found["process"]["detail"]
+
+
+@pytest.mark.slow
+def test_leak_is_found(skeleton):
+    source = skeleton(edits=[("  free(device_graph);\n", "  (void)device_graph;\n")])
+    more = "memset(region->device_graph = malloc(1 << 16), 1, 1 << 16);\n  return 0;\n  return"
+    source.write_text(
+        source.read_text().replace(
+            "  return region->device_graph", f"  {more} region->device_graph"
+        )
+    )
+    code, found = run_kit(built(source), "leaks")
+    assert code == 1
+    assert found["runs"]["passed"]
+    assert not found["loads and runs"]["passed"]
+
+
+@pytest.mark.slow
+def test_state_that_threads_share_is_found(skeleton):
+    edits = [
+        ("static float* data(", "static float shared[1 << 16];\nstatic float* data("),
+        ("y[i] = x[i] > 0 ? x[i] : 0;", "shared[i] = x[i] > 0 ? x[i] : 0;\n"
+         "    for (volatile int k = 0; k < 20000; ++k) continue;\n"
+         "    memcpy(y, shared, (size_t)size * 4);"),
+    ]  # fmt: skip
+    code, found = run_kit(built(skeleton(edits=edits)), "threads")
+    assert code == 1
+    assert "differs" in found["runs at the same time"]["detail"]
+
+
+def test_unknown_operator_must_be_refused(skeleton):
+    source = skeleton(edits=[('strcmp(node->op, "relu") != 0', "0")])
+    code, found = run_kit(built(source), "faults")
+    assert code == 1
+    assert not found["an unknown operator"]["passed"]
+
+
+@pytest.mark.slow
+def test_device_that_takes_nothing_fails(skeleton):
+    source = skeleton(edits=[('{"relu", NULL}', '{"no_such_operator", NULL}')])
+    code, found = run_kit(built(source), "operators")
+    assert code == 1
+    assert "takes nothing" in found["claims"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("no_such_device", "device no_such_device is not known"),
+        ("missing.so", "missing.so"),
+        ("missing.py", "there is no file missing.py"),
+    ],
+)
+def test_target_that_is_no_device(target, problem):
+    code, found = run_kit(target, "operators")
+    assert code == 1
+    assert problem in found["process"]["detail"]
+
+
+def test_list_tells_of_every_device():
+    done = subprocess.run([*TVMRT, "device", "list", "--json"], capture_output=True, check=True)
+    rows = {row["name"]: row for row in json.loads(done.stdout)["devices"]}
+    assert {"cpu", "ccompiler", "examplejson"} <= set(rows)
+    assert all(row["text"] for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("two words", "is not a letter"), ("gate", "exists")]
+)
+def test_new_refuses_names_and_folders(tmp_path, name, problem):
+    (tmp_path / "gate").mkdir()
+    command = [*TVMRT, "device", "new", name, "-o", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert problem in done.stderr
