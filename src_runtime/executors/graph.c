@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "schedule.h"
+
 static void free_ports(tvmrt_port* ports, size_t count) {
   size_t i;
   for (i = 0; ports != NULL && i < count; ++i) tvmrt__port_free(&ports[i]);
@@ -14,6 +16,7 @@ static void free_ports(tvmrt_port* ports, size_t count) {
 static void graph_destroy(tvmrt_module* self) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)self;
   size_t i;
+  tvmrt__schedule_free(g->schedule); /* before what its steps use */
   for (i = 0; i < g->num_ops; ++i) {
     if (g->ops[i].function != NULL) tvmrt__release(&g->ops[i].function->base);
   }
@@ -417,7 +420,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = make_output(g, i);
-  return rc;
+  return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }
 
 static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t count) {
@@ -448,11 +451,13 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
   return rc;
 }
 
+/* Each operator has its own part of the scratch memory, since several may run at once. */
 static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op, TVMValue* ret, int* code) {
-  memcpy(g->scratch, op->args, (size_t)op->num_args * sizeof(*op->args));
-  memcpy(g->scratch_codes, op->codes, (size_t)op->num_args * sizeof(*op->codes));
-  TVMRT_RETURN_IF_ERROR(
-      TVMFuncCall(op->function, g->scratch, g->scratch_codes, op->num_args, ret, code));
+  TVMValue* args = g->scratch + (op->args - g->values);
+  int* codes = g->scratch_codes + (op->codes - g->codes);
+  memcpy(args, op->args, (size_t)op->num_args * sizeof(*args));
+  memcpy(codes, op->codes, (size_t)op->num_args * sizeof(*codes));
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(op->function, args, codes, op->num_args, ret, code));
   tvmrt__release(tvmrt__value_object(ret, *code));
   return 0;
 }
@@ -469,13 +474,33 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   return call_front(g, op, &ret, &code);
 }
 
-int tvmrt__graph_run(tvmrt_graph_executor* g) {
+int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who) {
+  if (g->schedule == NULL || !g->schedule->is_running) return 0;
+  return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", who);
+}
+
+static int run_by_scheduler(tvmrt_schedule* schedule) {
+  bool ended;
+  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_start(schedule));
+  return tvmrt__schedule_wait(schedule, -1, &ended);
+}
+
+int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   size_t i;
-  for (i = 0; i < g->num_ops; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
   for (i = 0; i < g->graph.num_heads; ++i) {
     if (!g->copy_out[i]) continue;
     TVMRT_RETURN_IF_ERROR(
         tvmrt__tensor_copy(&g->entries[g->graph.heads[i]], &g->outputs[i].bound->dl, NULL));
   }
   return 0;
+}
+
+int tvmrt__graph_run(tvmrt_graph_executor* g) {
+  size_t i;
+  if (g->schedule != NULL) {
+    TVMRT_RETURN_IF_ERROR(run_by_scheduler(g->schedule));
+  } else {
+    for (i = 0; i < g->num_ops; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
+  }
+  return tvmrt__graph_copy_outputs(g);
 }

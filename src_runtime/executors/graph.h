@@ -38,16 +38,17 @@ typedef struct tvmrt_graph_executor {
   int* scratch_codes;
   tvmrt_graph_flat* flats;
   size_t num_flats;
-  tvmrt_port* inputs;  /* per arg_node */
-  bool* is_param;      /* inputs that were set as parameters */
-  tvmrt_port* outputs; /* per head */
-  char** output_names; /* "<node>:<i>" */
-  bool* copy_out;      /* outputs whose memory cannot be replaced: they are copied after a run */
+  tvmrt_port* inputs;              /* per arg_node */
+  bool* is_param;                  /* inputs that were set as parameters */
+  tvmrt_port* outputs;             /* per head */
+  char** output_names;             /* "<node>:<i>" */
+  struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
+  bool* copy_out; /* outputs whose memory cannot be replaced: they are copied after a run */
 } tvmrt_graph_executor;
 
-/* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are shared,
- * not copied. `linked` answers where the library keeps a storage (storage id -> address or nothing);
- * NULL: the library's own _lookup_linked_param, if it has one. *out is owned. */
+/* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are
+ * shared, not copied. `linked` answers where the library keeps a storage (storage id -> address or
+ * nothing); NULL: the library's own _lookup_linked_param, if it has one. *out is owned. */
 int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
                               const DLDevice* devices, size_t num_devices,
                               const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out);
@@ -55,6 +56,10 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
 /* Run all operators, or one; op counts operators, not nodes. */
 int tvmrt__graph_run(tvmrt_graph_executor* g);
 int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
+/* The end of a run: fill the outputs that have memory of their own. */
+int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
+/* Fails if a run is under way; `who` names the function that was called. */
+int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who);
 
 /* Point operators at a port's tensor after it was bound. */
 void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input);

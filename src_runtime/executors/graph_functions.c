@@ -5,12 +5,14 @@
 
 #include "../builtins.h"
 #include "graph.h"
+#include "schedule.h"
 
 /* The head of a function of the executor. */
 #define GRAPH_FUNCTION(fn, name)                                                                   \
   static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code); \
   TVMRT_NATIVE(fn) {                                                                               \
     TVMRT_ARGS(name);                                                                              \
+    TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(resource_handle, name));                         \
     return fn##_of(resource_handle, &in, out, out_code);                                           \
   }                                                                                                \
   static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code)
@@ -290,6 +292,9 @@ int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   };
   (void)self;
   TVMRT_RETURN_IF_ERROR(tvmrt__find_native(own, name, out));
+  if (out->fn == NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__find_native(tvmrt__graph_schedule_functions, name, out));
+  }
   return out->fn != NULL ? 0 : tvmrt__find_native(tvmrt__graph_debug_functions, name, out);
 }
 

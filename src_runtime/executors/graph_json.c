@@ -119,6 +119,10 @@ static int read_node_attrs(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvm
       node->flatten_data = value != 0;
     } else if (strcmp(key->data, "view") == 0) {
       TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->view));
+    } else if (strcmp(key->data, "device") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->device));
+    } else if (strcmp(key->data, "after") == 0) {
+      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->after));
     } else {
       TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in));
     }
@@ -504,6 +508,8 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
     free(graph->nodes[i].name);
     free(graph->nodes[i].func_name);
     free(graph->nodes[i].view);
+    free(graph->nodes[i].device);
+    free(graph->nodes[i].after);
   }
   free(graph->nodes);
   free(graph->inputs);

@@ -14,7 +14,9 @@ typedef struct tvmrt_graph_node {
   int64_t stated_inputs;
   int64_t stated_outputs;
   bool flatten_data;
-  char* view; /* attribute "view" (graph_view.h), NULL if there is none */
+  char* view;   /* attribute "view" (graph_view.h), NULL if there is none */
+  char* device; /* attributes "device" and "after" (schedule.h); NULL */
+  char* after;
 } tvmrt_graph_node;
 
 /* One output of one node. */

@@ -1,0 +1,316 @@
+/* The asynchronous scheduler: one thread per device, shared by all executors of the process.
+ *
+ * Each run gives every device a lane: its steps in their order. A device takes, of the oldest run
+ * whose next step in the lane may begin, that step; so the order on each device is the same in
+ * every run, steps on different devices overlap, and so do runs of several executors.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "schedule.h"
+
+typedef struct worker {
+  char* device;
+  struct worker* next;
+} worker;
+
+typedef struct lane {
+  const char* device;
+  const int32_t* steps;
+  int32_t count;
+  int32_t next; /* step to begin */
+} lane;
+
+/* plan->privacy */
+typedef struct flight {
+  tvmrt_plan* plan;
+  struct flight* next; /* in `flights` */
+  lane* lanes;
+  int32_t num_lanes;
+  int32_t* lane_steps;
+  int32_t* waits;       /* per step: steps that must end before it */
+  int32_t* first_later; /* per step: place in `later` of the steps that wait for it */
+  int32_t* later;
+  int32_t left; /* steps that have not ended */
+  int32_t busy; /* steps that run now */
+  bool is_stopped;
+  bool is_under_way;
+} flight;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static pthread_cond_t changed;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static worker* workers;
+static flight* flights; /* under way, oldest first */
+
+static void make_condition(void) {
+  pthread_condattr_t attr;
+  (void)pthread_condattr_init(&attr);
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  (void)pthread_cond_init(&changed, &attr);
+  (void)pthread_condattr_destroy(&attr);
+}
+
+static void lock_for_fork(void) { (void)pthread_mutex_lock(&lock); }
+static void unlock_in_parent(void) { (void)pthread_mutex_unlock(&lock); }
+
+/* A child of fork has no workers: what was under way does not end there. */
+static void forget_in_child(void) {
+  for (; flights != NULL; flights = flights->next) {
+    flights->is_stopped = true;
+    flights->is_under_way = false;
+  }
+  workers = NULL;
+  make_condition();
+  (void)pthread_mutex_unlock(&lock);
+}
+
+static void set_up(void) {
+  make_condition();
+  (void)pthread_atfork(lock_for_fork, unlock_in_parent, forget_in_child);
+}
+
+static lane* lane_of(const flight* f, const char* device) {
+  int32_t i;
+  for (i = 0; i < f->num_lanes; ++i) {
+    if (strcmp(f->lanes[i].device, device) == 0) return &f->lanes[i];
+  }
+  return NULL;
+}
+
+/* The next step of a device, of the oldest run that has one ready. */
+static flight* next_step(const char* device, int32_t* out_step) {
+  flight* f;
+  for (f = flights; f != NULL; f = f->next) {
+    lane* l = f->is_stopped ? NULL : lane_of(f, device);
+    if (l == NULL || l->next == l->count || f->waits[l->steps[l->next]] > 0) continue;
+    *out_step = l->steps[l->next++];
+    return f;
+  }
+  return NULL;
+}
+
+static void land(flight* f) {
+  flight** at = &flights;
+  while (*at != f) at = &(*at)->next;
+  *at = f->next;
+  f->is_under_way = false;
+}
+
+/* After a step: count down what waits for it. Others are woken if there is something for them. */
+static void end_step(flight* f, int32_t step, int rc, const char* device) {
+  bool wake = false;
+  int32_t i;
+  --f->busy;
+  --f->left;
+  if (rc != 0) f->is_stopped = true;
+  for (i = f->first_later[step]; i < f->first_later[step + 1]; ++i) {
+    const int32_t later = f->later[i];
+    if (--f->waits[later] == 0) wake |= strcmp(f->plan->steps[later].device, device) != 0;
+  }
+  if (f->busy == 0 && (f->left == 0 || f->is_stopped)) {
+    land(f);
+    wake = true;
+  }
+  if (wake) (void)pthread_cond_broadcast(&changed);
+}
+
+static void* work(void* argument) {
+  const worker* w = argument;
+  (void)pthread_mutex_lock(&lock);
+  for (;;) {
+    int32_t step;
+    flight* f = next_step(w->device, &step);
+    int rc;
+    if (f == NULL) {
+      (void)pthread_cond_wait(&changed, &lock);
+      continue;
+    }
+    ++f->busy;
+    (void)pthread_mutex_unlock(&lock);
+    rc = f->plan->is_cancelled(f->plan) ? -1 : f->plan->run_step(f->plan, step);
+    (void)pthread_mutex_lock(&lock);
+    end_step(f, step, rc, w->device);
+  }
+  return NULL;
+}
+
+static int start_thread(worker* w) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  int rc = pthread_attr_init(&attr);
+  if (rc == 0) {
+    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    rc = pthread_create(&thread, &attr, work, w);
+    (void)pthread_attr_destroy(&attr);
+  }
+  if (rc == 0) return 0;
+  return tvmrt__fail("OSError: no thread for device '%.60s' (error %d).", w->device, rc);
+}
+
+/* Called with the lock held. Workers stay: they are as many as there are devices. */
+static int need_worker(const char* device) {
+  worker* w = workers;
+  while (w != NULL && strcmp(w->device, device) != 0) w = w->next;
+  if (w != NULL) return 0;
+  w = tvmrt__calloc(1, sizeof(*w));
+  if (w == NULL) return -1;
+  w->device = tvmrt__strdup(device);
+  if (w->device == NULL || start_thread(w) != 0) {
+    free(w->device);
+    free(w);
+    return -1;
+  }
+  w->next = workers;
+  workers = w;
+  return 0;
+}
+
+static void free_flight(flight* f) {
+  free(f->lanes);
+  free(f->lane_steps);
+  free(f->waits);
+  free(f->first_later);
+  free(f->later);
+  free(f);
+}
+
+/* Sort the steps into lanes, each in its order. */
+static void fill_lanes(flight* f) {
+  const tvmrt_plan* plan = f->plan;
+  int32_t at = 0;
+  int32_t i;
+  int32_t k;
+  for (i = 0; i < plan->num_steps; ++i) {
+    lane* l = lane_of(f, plan->steps[i].device);
+    if (l != NULL) continue;
+    l = &f->lanes[f->num_lanes++];
+    l->device = plan->steps[i].device;
+    l->steps = f->lane_steps + at;
+    for (k = i; k < plan->num_steps; ++k) {
+      if (strcmp(plan->steps[k].device, l->device) != 0) continue;
+      f->lane_steps[at++] = k;
+      ++l->count;
+    }
+  }
+}
+
+/* Turn "waits for" around: count per step, sum up, fill from the ends. */
+static int fill_later(flight* f) {
+  const tvmrt_plan* plan = f->plan;
+  const int32_t count = plan->num_steps;
+  size_t total = 0;
+  int32_t i;
+  int32_t k;
+  for (i = 0; i < count; ++i) {
+    total += (size_t)plan->steps[i].num_after;
+    for (k = 0; k < plan->steps[i].num_after; ++k) ++f->first_later[plan->steps[i].after[k]];
+  }
+  if (total > INT32_MAX) return tvmrt__fail_memory(total);
+  f->later = tvmrt__calloc(total, sizeof(*f->later));
+  if (f->later == NULL) return -1;
+  for (i = 1; i <= count; ++i) f->first_later[i] += f->first_later[i - 1];
+  for (i = 0; i < count; ++i) {
+    for (k = 0; k < plan->steps[i].num_after; ++k) {
+      f->later[--f->first_later[plan->steps[i].after[k]]] = i;
+    }
+  }
+  return 0;
+}
+
+static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
+  const size_t count = (size_t)plan->num_steps;
+  flight* f = tvmrt__calloc(1, sizeof(*f));
+  int rc = -1;
+  (void)scheduler;
+  if (f == NULL) return -1;
+  (void)pthread_once(&once, set_up);
+  f->plan = plan;
+  f->lanes = tvmrt__calloc(count, sizeof(*f->lanes));
+  f->lane_steps = tvmrt__calloc(count, sizeof(*f->lane_steps));
+  f->waits = tvmrt__calloc(count, sizeof(*f->waits));
+  f->first_later = tvmrt__calloc(count + 1, sizeof(*f->first_later));
+  if (f->lanes != NULL && f->lane_steps != NULL && f->waits != NULL && f->first_later != NULL) {
+    rc = fill_later(f);
+  }
+  if (rc == 0) {
+    fill_lanes(f);
+    plan->privacy = f;
+  } else {
+    free_flight(f);
+  }
+  return rc;
+}
+
+static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
+  (void)scheduler;
+  free_flight(plan->privacy);
+}
+
+/* Called with the lock held. */
+static int take_off(flight* f) {
+  flight** at = &flights;
+  int32_t i;
+  for (i = 0; i < f->num_lanes; ++i) {
+    TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device));
+    f->lanes[i].next = 0;
+  }
+  for (i = 0; i < f->plan->num_steps; ++i) f->waits[i] = f->plan->steps[i].num_after;
+  f->left = f->plan->num_steps;
+  f->is_stopped = false;
+  if (f->left == 0) return 0;
+  f->is_under_way = true;
+  f->next = NULL;
+  while (*at != NULL) at = &(*at)->next;
+  *at = f;
+  (void)pthread_cond_broadcast(&changed);
+  return 0;
+}
+
+static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
+  int rc;
+  (void)scheduler;
+  (void)pthread_mutex_lock(&lock);
+  rc = take_off(plan->privacy);
+  (void)pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+static struct timespec after_ms(int64_t ms) {
+  struct timespec t;
+  if (clock_gettime(CLOCK_MONOTONIC, &t) != 0) memset(&t, 0, sizeof(t));
+  t.tv_sec += (time_t)(ms / 1000);
+  t.tv_nsec += (long)(ms % 1000) * 1000000;
+  if (t.tv_nsec >= 1000000000) {
+    ++t.tv_sec;
+    t.tv_nsec -= 1000000000;
+  }
+  return t;
+}
+
+static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_t timeout_ms) {
+  const flight* f = plan->privacy;
+  const struct timespec until = after_ms(timeout_ms < 0 ? 0 : timeout_ms);
+  int rc = 0;
+  (void)scheduler;
+  (void)pthread_mutex_lock(&lock);
+  while (f->is_under_way && rc != ETIMEDOUT) {
+    rc = timeout_ms < 0 ? pthread_cond_wait(&changed, &lock)
+                        : pthread_cond_timedwait(&changed, &lock, &until);
+  }
+  rc = f->is_under_way ? TVMRT_DEVICE_BUSY : f->is_stopped ? -1 : 0;
+  (void)pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+const tvmrt_scheduler tvmrt__async_scheduler = {
+    .struct_bytes = sizeof(tvmrt__async_scheduler),
+    .name = "async",
+    .pre_run = async_pre_run,
+    .run = async_run,
+    .wait = async_wait,
+    .post_run = async_post_run,
+};

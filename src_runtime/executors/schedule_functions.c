@@ -1,0 +1,187 @@
+/* The graph executor's functions about schedulers, and the list of schedulers. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "schedule.h"
+
+static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
+  int32_t i;
+  (void)scheduler;
+  for (i = 0; i < plan->num_steps; ++i) {
+    if (plan->is_cancelled(plan)) return -1;
+    TVMRT_RETURN_IF_ERROR(plan->run_step(plan, i));
+  }
+  return 0;
+}
+
+static const tvmrt_scheduler sync_scheduler = {
+    .struct_bytes = sizeof(sync_scheduler),
+    .name = "sync",
+    .run = run_in_order,
+};
+
+/* Schedulers that users added; they stay. */
+typedef struct added {
+  tvmrt_scheduler scheduler;
+  struct added* next;
+} added;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static added* first;
+
+static const tvmrt_scheduler* find_locked(const char* name) {
+  const added* a = first;
+  if (strcmp(name, sync_scheduler.name) == 0) return &sync_scheduler;
+  if (strcmp(name, tvmrt__async_scheduler.name) == 0) return &tvmrt__async_scheduler;
+  while (a != NULL && strcmp(a->scheduler.name, name) != 0) a = a->next;
+  return a == NULL ? NULL : &a->scheduler;
+}
+
+int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
+  const tvmrt_scheduler* found;
+  (void)pthread_mutex_lock(&lock);
+  found = find_locked(name);
+  if (found != NULL) *out = *found;
+  (void)pthread_mutex_unlock(&lock);
+  if (found != NULL) return 0;
+  return tvmrt__fail(
+      "ValueError: there is no scheduler '%.60s'; there are 'sync', 'async' and those that were "
+      "registered by tvmrt_scheduler_register.",
+      name);
+}
+
+static int add_scheduler(const tvmrt_scheduler* scheduler) {
+  added* a;
+  if (find_locked(scheduler->name) != NULL) {
+    return tvmrt__fail("ValueError: there is a scheduler '%.60s' already; names must be unique.",
+                       scheduler->name);
+  }
+  a = tvmrt__calloc(1, sizeof(*a));
+  if (a == NULL) return -1;
+  a->scheduler = *scheduler;
+  a->next = first;
+  first = a;
+  return 0;
+}
+
+int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
+  int rc;
+  if (scheduler == NULL || scheduler->struct_bytes != sizeof(*scheduler) ||
+      scheduler->name == NULL || scheduler->name[0] == '\0' || scheduler->run == NULL) {
+    return tvmrt__fail(
+        "ValueError: tvmrt_scheduler_register: a scheduler needs struct_bytes %zu, a name and the "
+        "slot 'run'.",
+        sizeof(*scheduler));
+  }
+  (void)pthread_mutex_lock(&lock);
+  rc = add_scheduler(scheduler);
+  (void)pthread_mutex_unlock(&lock);
+  return rc;
+}
+
+/* (name) */
+TVMRT_NATIVE(set_scheduler) {
+  tvmrt_graph_executor* g = resource_handle;
+  const char* name;
+  TVMRT_ARGS("set_scheduler");
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  return tvmrt__graph_set_scheduler(g, name);
+}
+
+/* Start a run and return: inputs must stay as they are until wait() says that it has ended. */
+TVMRT_NATIVE(run_async) {
+  tvmrt_graph_executor* g = resource_handle;
+  TVMRT_ARGS("run_async");
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
+  if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
+  return tvmrt__schedule_start(g->schedule);
+}
+
+/* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way */
+TVMRT_NATIVE(wait) {
+  tvmrt_graph_executor* g = resource_handle;
+  int64_t timeout_ms = -1;
+  bool ended = true;
+  TVMRT_ARGS("wait");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
+  if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &timeout_ms));
+  if (g->schedule != NULL && g->schedule->is_running) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__schedule_wait(g->schedule, timeout_ms, &ended));
+    if (ended) TVMRT_RETURN_IF_ERROR(tvmrt__graph_copy_outputs(g));
+  }
+  return tvmrt__ret_int(out, out_code, ended);
+}
+
+/* Let no further step begin; wait() then fails with CancelledError. From any thread. */
+TVMRT_NATIVE(cancel) {
+  tvmrt_graph_executor* g = resource_handle;
+  tvmrt_schedule* s = g->schedule;
+  TVMRT_ARGS("cancel");
+  if (s == NULL) return 0;
+  (void)pthread_mutex_lock(&s->lock);
+  s->is_cancelled = true;
+  (void)pthread_mutex_unlock(&s->lock);
+  return 0;
+}
+
+static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt_buf* text) {
+  const tvmrt_step* step = &s->steps[i];
+  const tvmrt_step_time* time = &s->times[i];
+  int32_t k;
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__buf_printf(text, "%s{\"step\": %d, \"name\": ", i == 0 ? "" : ", ", (int)i));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, step->name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"device\": "));
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, step->device));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(text, ", \"position\": %d, \"after\": [",
+                                          time->begin > 0 ? (int)time->position : -1));
+  for (k = 0; k < step->num_after; ++k) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(text, "%s%d", k == 0 ? "" : ", ", (int)step->after[k]));
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, "]"));
+  if (with_times && time->begin > 0) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
+        text, ", \"begin_us\": %" PRId64 ", \"end_us\": %" PRId64,
+        (int64_t)((time->begin - s->started) * 1e6), (int64_t)((time->end - s->started) * 1e6)));
+  }
+  return tvmrt__buf_puts(text, "}");
+}
+
+/* ([with times]) -> JSON: scheduler and steps of the last run. Each step has its device and its
+ * position among that device's steps, -1 if it did not run. Without times the same network gives
+ * the same text every time. */
+TVMRT_NATIVE(get_trace) {
+  tvmrt_graph_executor* g = resource_handle;
+  const tvmrt_schedule* s = g->schedule;
+  tvmrt_buf text = {NULL, 0, 0};
+  int64_t with_times = 0;
+  int32_t i;
+  int rc;
+  TVMRT_ARGS("get_trace");
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
+  if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &with_times));
+  if (s == NULL) return tvmrt__fail("ValueError: get_trace: choose a scheduler by set_scheduler.");
+  rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
+  if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);
+  if (rc == 0) rc = tvmrt__buf_puts(&text, ", \"steps\": [");
+  for (i = 0; rc == 0 && i < s->plan.num_steps; ++i) rc = write_step(s, i, with_times != 0, &text);
+  if (rc == 0) rc = tvmrt__buf_puts(&text, "]}");
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
+  tvmrt__buf_free(&text);
+  return rc;
+}
+
+const tvmrt_builtin tvmrt__graph_schedule_functions[] = {
+    {"set_scheduler", set_scheduler},
+    {"run_async", run_async},
+    {"wait", wait},
+    {"cancel", cancel},
+    {"get_trace", get_trace},
+    {NULL, NULL},
+};
