@@ -16,15 +16,15 @@ from tvmrt.cli import app, console, tolerance
 if TYPE_CHECKING:
     import onnx
 
-    from tvmrt.custom.check import Comparison
+    from tvmrt.cli.operator_bodies import Comparison
 
 SUFFIXES = (".py", ".so", ".dylib", ".dll")  # of files that bring operators
 
 
 def check(path: Path, as_json: bool) -> int:
     """Check every kernel of a file on random operands; returns the exit code."""
+    from tvmrt.cli.operator_bodies import check_operator
     from tvmrt.custom import Kernel, load_operators
-    from tvmrt.custom.check import check_operator
 
     kernels = [o for o in load_operators(path) if isinstance(o, Kernel)]
     with console.progress(not as_json) as report:

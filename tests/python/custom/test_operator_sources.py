@@ -13,9 +13,9 @@ import pytest
 from custom_case import EXAMPLES, compiled, onnx_model
 from onnx import helper, save
 
+from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.cli.session import Session
 from tvmrt.custom import GraphBuilder, load_operators
-from tvmrt.custom.check import check_operator
 
 ROOT = EXAMPLES.parents[1]
 SOURCE = EXAMPLES / "c_library" / "operators.c"

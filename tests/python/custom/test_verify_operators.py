@@ -11,8 +11,8 @@ import pytest
 from custom_case import EXAMPLES, example, onnx_model
 from onnx import helper, save
 
+from tvmrt.cli.operator_bodies import check_operator, make_cases
 from tvmrt.custom import C, Kernel, Tensor
-from tvmrt.custom.check import check_operator, make_cases
 
 WRONG = '''
 from tvmrt.custom import C, Kernel, Tensor

@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[3] / "python" / "tvmrt"
 MAY_IMPORT = {
     "ir": {"error"},
     "frontend": {"error", "ir"},
-    "custom": {"error", "ir", "frontend"},
+    "custom": {"error", "ir", "frontend", "libinfo"},
     "transform": {"error", "ir"},
     "planner": {"error", "ir"},
     "codegen": {"error", "ir", "planner", "libinfo"},

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from tvmrt.custom import GraphBuilder, Kernel
+from tvmrt.custom.scalars import REQUIRED, Scalar
 from tvmrt.error import TVMError
 from tvmrt.ir import DTYPES
-
-from .graph_builder import GraphBuilder
-from .kernel import Kernel
-from .scalars import REQUIRED, Scalar
 
 CASES = 4  # a combination of element types
 ATTEMPTS = 200  # at random operands that the declaration accepts
