@@ -106,7 +106,7 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
     ]
     lines += [f"  (void){arguments.names[b]};" for b in unused_tensors(program, sources)]
     lines += tracer.locals() if program.steps else []
-    lines += tracer.begin([arguments.names[b] for b in program.inputs])
+    lines += [f"  {line}" for line in tracer.begin()]
     for i, function in enumerate(sources.functions):
         lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
     return [*lines, "  return 0;", "}", ""]

@@ -32,7 +32,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *firmware_pools.declarations(program, prefix, options),
         *firmware_pools.loaded_declarations(program, prefix, options),
         *firmware_main.misplaced_function(program),
-        *_begin(program, prefix, options, tracer),
+        *_begin(program, prefix, options),
         *_operator_at(program, prefix, sources, options, arguments, tracer),
         *_step(program, prefix),
     ]
@@ -87,7 +87,7 @@ def _begin_parameters(program: Program, prefix: str) -> list[str]:
     return [f"{_state(prefix)} *state", *firmware_main.run_parameters(program, prefix)]
 
 
-def _begin(program: Program, prefix: str, options, tracer: Tracer) -> list[str]:
+def _begin(program: Program, prefix: str, options) -> list[str]:
     given = firmware_main.structs_read(program)
     return [
         *wrap(f"int32_t {prefix}_step_begin", _begin_parameters(program, prefix), " {"),
@@ -95,7 +95,6 @@ def _begin(program: Program, prefix: str, options, tracer: Tracer) -> list[str]:
         "  state->next = -1;",
         *firmware_main.run_checks(program, prefix, options),
         *(f"  state->{name} = *{name};" for name in given),
-        *tracer.begin(firmware_main.main_arguments(program, prefix, options)),
         "  state->next = 0;",
         "  return 0;",
         "}",
@@ -119,6 +118,8 @@ def _operator_at(
     unused = firmware_main.unused_tensors(program, sources)
     lines += [f"  (void){arguments.names[b]};" for b in unused]
     lines += tracer.locals()
+    if tracer.begin():
+        lines += ["  if (state->next == 0) {", *(f"    {s}" for s in tracer.begin()), "  }"]
     lines.append("  switch (state->next) {")
     for i, function in enumerate(sources.functions):
         lines.append(f"    case {i}:")

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir.program import Access, Program, whole
+from tvmrt.ir.program import CONSTANT, Access, Program, whole
 from tvmrt.ir.strided import Strided
 
 from .firmware_header import header_name
@@ -53,7 +53,11 @@ def network_hash(program: Program, sources) -> int:
     for step in program.steps:
         results = ", ".join(f"{a.dtype}{list(a.shape)}{list(a.at.strides)}" for a in step.writes)
         parts.append(f"{step.name} {step.group.root.op}: {results}\n")
-    return zlib.crc32(sources.weights, zlib.crc32("".join(parts).encode()))
+    found = zlib.crc32("".join(parts).encode())
+    for buffer in dict.fromkeys(p.buffer for f in sources.functions for p in f.parameters):
+        if buffer.kind == CONSTANT:
+            found = zlib.crc32(buffer.data.tobytes(), found)
+    return found
 
 
 class Tracer:
@@ -73,15 +77,16 @@ class Tracer:
         """Declarations at the top of a function that calls operators."""
         return ["  uint32_t begin, cycles;"] if self.options.profile else []
 
-    def begin(self, pointers: list[str]) -> list[str]:
-        """At the start of a run; ``pointers`` are expressions, those of the inputs first."""
+    def begin(self) -> list[str]:
+        """At the start of a run."""
         if not self.options.traced:
             return []
         lines = [f"{self.prefix}_trace_begin();"]
         if self.options.record:
-            inputs = pointers[: len(self.program.inputs)]
-            lines += [self._add(INPUT_NUMBER, i, p, "0") for i, p in enumerate(inputs)]
-        return [f"  {line}" for line in lines]
+            for i, buffer in enumerate(self.program.inputs):
+                pointer = self.arguments.expression(Parameter("", buffer))
+                lines.append(self._add(INPUT_NUMBER, i, pointer, "0"))
+        return lines
 
     def around(self, index: int) -> tuple[list[str], list[str]] | None:
         """Lines before and after the call of an operator."""

@@ -23,6 +23,7 @@ C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_
 MAIN = """\
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <tvmgen_net.h>
 
 %(cycles)s
@@ -144,6 +145,26 @@ def test_runs_are_told_apart_and_old_records_go_first(images, tmp_path, capsys):
         assert (code, told["run"]) == (0, int(number)), told
     code, told = replay(network, dump, "--run", "4", capsys=capsys)
     assert code == 2 and "holds 3 runs, there is no run 4" in told["error"]
+
+
+POOLED_CALL = """\
+    static uint64_t fast[88], slow[1 << 13];
+    struct tvmgen_net_workspace_pools pools = {.fast = fast, .slow = slow};
+    struct tvmgen_net_inputs mapped = tvmgen_net_map_inputs(&pools);
+    memcpy(mapped.image, input, TVMGEN_NET_IMAGE_SIZE);
+    struct tvmgen_net_step_state state;
+    (void)inputs, (void)outputs, (void)output;
+    if (tvmgen_net_step_begin(&state, &pools) != 0) return 2;
+    while (tvmgen_net_step(&state, 1) == TVMGEN_NET_STEP_MORE) continue;"""
+
+
+def test_tensors_in_pools_are_noted(images, tmp_path, capsys):
+    network = DIGITS / "digits_f32.onnx"
+    options = {"pools": {"fast": 700, "slow": 1 << 16}, "workspace_io": True, "record": True}
+    dump = dump_on_this_machine(network, images[:1], tmp_path, POOLED_CALL, **options)
+    code, told = replay(network, dump, image=images[0], capsys=capsys)
+    assert code == 0
+    assert told["finding"] == "all 8 tensors have the bits that they have on this machine"
 
 
 def test_cycles_are_shown_by_name(images, tmp_path, capsys):
