@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 
 
 @click.command("compile")
-@click.argument("model", type=options.PATH)
+@click.argument("models", type=options.PATH, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
     "-o",
     "--output",
@@ -74,14 +77,36 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     "--pool",
     "pools",
     multiple=True,
-    metavar="NAME=BYTES",
-    help="A memory that the program lends for intermediate values, and its size.",
+    metavar="NAME=BYTES[@SECTION]",
+    help="A memory for intermediate values; the first is preferred. The program lends it, or with "
+    "a section of the linker the image has it.",
+)
+@click.option(
+    "--workspace-io", is_flag=True, help="Place inputs and outputs in these memories, too."
+)
+@click.option(
+    "--place",
+    multiple=True,
+    metavar="PATTERN=POOL",
+    help="Tensors or weights by name into one of them; weights are copied there at the start. "
+    "POOL flash: read where they are.",
 )
 @click.option(
     "--module-name",
-    default="default",
+    metavar="NAME[,NAME...]",
+    help="Name of the network in the library, and part of its C names. "
+    "Default: default; for several networks those of the files.",
+)
+@click.option(
+    "--concurrent",
+    is_flag=True,
+    help="Several networks: keep their memory apart, so that they may be live at a time.",
+)
+@click.option(
+    "--image-name",
+    default="image",
     show_default=True,
-    help="Name of the network in the library, and part of its C names.",
+    help="Several networks: name of what they share.",
 )
 @click.option(
     "--profile", is_flag=True, help="Let a board's network count the cycles of its operators."
@@ -115,10 +140,14 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 )
 @console.json_option
 def command(
-    model: Path,
+    models: tuple,
     output: Path,
     shapes: tuple,
     pools: tuple,
+    place: tuple,
+    module_name: str | None,
+    concurrent: bool,
+    image_name: str,
     devices: tuple,
     require_device: tuple,
     device_options: tuple,
@@ -128,19 +157,21 @@ def command(
     as_json: bool,
     **choices: Any,
 ) -> None:
-    """Compile the ONNX network MODEL."""
-    from tvmrt.pipeline import compile as compile_network
-
-    files.check_file(model)
+    """Compile the ONNX network MODEL; several of them into one image for a board."""
+    for model in models:
+        files.check_file(model)
     (files.check_target if output.suffix in FILE_SUFFIXES else files.check_target_folder)(output)
     if memory_plan:
         files.check_target(memory_plan)
     start = time.perf_counter()
+    together = {"concurrent": concurrent, "image_name": image_name}
     with console.progress(not as_json) as report:
-        library = compile_network(
-            str(model),
+        compiled = _compile(
+            network_names(models, module_name),
+            together,
             shapes=options.parse_shapes(shapes),
             pools=options.parse_pools(pools),
+            place=options.parse_places(place),
             devices=options.parse_names(devices),
             require_device=options.parse_names(require_device),
             device_options=options.parse_device_options(device_options),
@@ -150,21 +181,108 @@ def command(
             **choices,
         )
         with files.writing(output):
-            library.export(str(output))
+            compiled.export(str(output))
     seconds = time.perf_counter() - start
-    summary = library.summary
+    libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
     if memory_plan:
         from tvmrt.cli import memory_picture
 
-        files.save_text(memory_plan, memory_picture.svg(memory_picture.of_summary(summary)))
+        files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
+    costs = _measure(compiled, choices["cc"]) if libraries[0].options.firmware else None
     if as_json:
-        console.print_json({"output": str(output), "seconds": seconds, **as_dict(summary)})
+        console.print_json(_as_json(compiled, output, seconds, costs))
         return
-    if explain:
-        _print_operators(summary)
-    if explain and devices:
-        partition_tables.print_partition(summary)
-    _print_result(output, seconds, summary)
+    for library in libraries:
+        if explain:
+            _print_operators(library.summary)
+        if explain and devices:
+            partition_tables.print_partition(library.summary)
+    if explain and costs is not None:
+        _print_costs(compiled, costs)
+    _print_result(output, seconds, compiled, costs)
+
+
+def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:
+    """Names for networks: the given ones, or those of their files; ``default`` for one alone."""
+    if names is None and len(models) == 1:
+        return {"default": models[0]}
+    if names is None:
+        found = [re.sub(r"[^0-9A-Za-z_]", "_", model.stem).lower() for model in models]
+    else:
+        found = names.split(",")
+    if len(found) != len(models):
+        raise click.UsageError(
+            f"there are {len(models)} networks and {len(found)} names ({', '.join(found)}); "
+            "give --module-name one name for each, with commas between them"
+        )
+    if len(set(found)) < len(found):
+        raise click.UsageError(
+            f"networks need names of their own ({', '.join(found)}); give them by --module-name"
+        )
+    return dict(zip(found, models))
+
+
+def several(compiled: Any) -> bool:
+    """Whether networks were compiled together."""
+    return hasattr(compiled, "libraries")
+
+
+def _compile(networks: dict[str, Path], together: dict[str, Any], **choices: Any) -> Any:
+    """One library, or an image of several."""
+    from tvmrt.pipeline import compile, compile_together
+
+    if len(networks) == 1:
+        if together["concurrent"]:
+            raise click.UsageError("--concurrent keeps several networks apart; there is one")
+        ((name, model),) = networks.items()
+        return compile(str(model), module_name=name, **choices)
+    shapes = options.shapes_by_network(choices.pop("shapes"), list(networks))
+    paths = {name: str(model) for name, model in networks.items()}
+    return compile_together(paths, shapes=shapes, **together, **choices)
+
+
+def _measure(compiled: Any, cc: str | None) -> Any:
+    """What the target's compiler says of the C files."""
+    from tvmrt.cli import memory_report
+    from tvmrt.libinfo import find_include_path
+
+    libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        compiled.export_sources(folder)
+        includes = [Path(folder), *map(Path, find_include_path())]
+        sources = sorted(Path(folder).glob("*.c"))
+        return memory_report.measured(sources, includes, libraries[0].target, cc)
+
+
+def _metadata(compiled: Any) -> dict[str, Any]:
+    from tvmrt.export.model_library_format import metadata
+
+    if several(compiled):
+        return metadata(list(compiled.libraries.values()), compiled)
+    return metadata([compiled])
+
+
+def _as_json(compiled: Any, output: Path, seconds: float, costs: Any) -> dict[str, Any]:
+    from tvmrt.cli import memory_report
+
+    found: dict[str, Any] = {"output": str(output), "seconds": seconds}
+    if several(compiled):
+        rows = compiled.libraries.items()
+        found["networks"] = {name: as_dict(library.summary) for name, library in rows}
+        found["image"] = _metadata(compiled)["image"]
+    else:
+        found.update(as_dict(compiled.summary))
+    if costs is not None:
+        found["footprint"] = memory_report.as_dict(_metadata(compiled)["modules"], costs)
+    return found
+
+
+def _print_costs(compiled: Any, costs: Any) -> None:
+    from tvmrt.cli import memory_report
+
+    for title, table in memory_report.tables(_metadata(compiled)["modules"], costs).items():
+        console.print_table(title, table.columns, table.rows, table.left)
+        click.echo()
 
 
 def as_dict(summary: Any) -> dict[str, Any]:
@@ -190,12 +308,19 @@ def _print_operators(summary: Any) -> None:
     console.print_table("operators", columns, rows, left)
 
 
-def _print_result(output: Path, seconds: float, summary: Any) -> None:
+def _print_result(output: Path, seconds: float, compiled: Any, costs: Any) -> None:
+    from tvmrt.cli import memory_report
+
     size = console.format_bytes
+    pairs = {"wrote": f"{output} in {console.format_seconds(seconds)}"}
+    if costs is not None:
+        console.print_pairs({**pairs, **memory_report.summary_pairs(_metadata(compiled), costs)})
+        return
+    summary = compiled.summary
     regions = {"regions": partition_tables.border_text(summary)} if summary.regions else {}
     console.print_pairs(
         {
-            "wrote": f"{output} in {console.format_seconds(seconds)}",
+            **pairs,
             "operators": len(summary.operators),
             **regions,
             "weights": size(summary.weights_bytes),

@@ -95,8 +95,8 @@ def find_compiler(target: Target, cc: str | None = None) -> list[str]:
     command = shlex.split(cc or tools_of(target.name)[0])
     if shutil.which(command[0]) is None:
         raise CompileError(
-            f"C compiler {command[0]} for {target.name} is not installed; install it or name "
-            "another with --cc"
+            f"C compiler {command[0]} for {target.name} is not installed; install it, or name "
+            "another with --cc of tvmrt compile"
         )
     for more in ([], [PICOLIBC]):
         probe = [*command, *more, *target.flags, "-fcallgraph-info=su", "-x", "c", "-", "-o",

@@ -50,6 +50,34 @@ def of_summary(summary: Any) -> Picture:
     )
 
 
+def of_libraries(libraries: Sequence[Any]) -> Picture:
+    """Make one picture of networks: their pools one above the other, their steps side by side."""
+    if len(libraries) == 1 and len(libraries[0].program.pools) < 2:
+        return of_summary(libraries[0].summary)
+    begins, height = {}, 0
+    for pool in libraries[0].program.pools:
+        begins[pool.name] = height
+        height += max(p.used_bytes for lib in libraries for p in lib.program.pools
+                      if p.name == pool.name)  # fmt: skip
+    boxes, steps = [], []
+    for library in libraries:
+        summary = library.summary
+        last = len(steps) + max(len(summary.operators) - 1, 0)
+        boxes += [
+            Box(
+                f"{r.buffer} in {r.pool}",
+                begins[r.pool] + r.offset,
+                r.size,
+                len(steps) + max(r.first, 0),
+                min(len(steps) + r.last, last),
+            )
+            for r in summary.plan
+        ]
+        steps += [operator.name for operator in summary.operators]
+    bound = max(library.summary.lower_bound_bytes for library in libraries)
+    return Picture(boxes, steps, height, bound)
+
+
 def _caption(picture: Picture) -> str:
     bound = picture.lower_bound_bytes
     ratio = f" ({picture.arena_bytes / bound:.3f} of it)" if bound else ""

@@ -33,27 +33,46 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def parse_pools(texts: Iterable[str]) -> dict[str, int]:
-    """Turn ``["sram=65536"]`` into ``{"sram": 65536}``."""
-    pools = {}
+def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
+    """Turn ``["sram=65536", "dtcm=16384@.dtcm"]`` into ``{"sram": 65536, "dtcm": (16384,
+    ".dtcm")}``."""
+    pools: dict[str, int | tuple[int, str]] = {}
     for text in texts:
-        name, value = _split(text, "POOL=BYTES")
-        if not value.isdecimal():
+        name, value = _split(text, "POOL=BYTES or POOL=BYTES@SECTION")
+        size, at, section = value.partition("@")
+        if not size.isdecimal():
             raise click.UsageError(f"'{text}': the size must be a whole number of bytes")
-        pools[name] = int(value)
+        if name in pools:
+            raise click.UsageError(f"'{text}': there is a pool {name} already")
+        if at and not section:
+            raise click.UsageError(f"'{text}': name the section after @")
+        pools[name] = (int(size), section) if at else int(size)
     return pools
+
+
+def parse_places(texts: Iterable[str]) -> dict[str, str]:
+    """Turn ``["conv1*=dtcm"]`` into ``{"conv1*": "dtcm"}``."""
+    return dict(_split(text, "PATTERN=POOL or PATTERN=flash") for text in texts)
+
+
+def shapes_by_network(
+    shapes: dict[str, tuple[int, ...]], networks: list[str]
+) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Turn ``{"a:x": (1, 3)}`` into ``{"a": {"x": (1, 3)}}`` for the networks of an image."""
+    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    for key, shape in shapes.items():
+        network, colon, name = key.partition(":")
+        if not colon or network not in networks:
+            raise click.UsageError(
+                f"'{key}': of several networks ({', '.join(networks)}), name one: NETWORK:INPUT=..."
+            )
+        found.setdefault(network, {})[name] = shape
+    return found
 
 
 def parse_names(texts: Iterable[str]) -> list[str]:
     """Turn ``["a,b", "c"]`` into ``["a", "b", "c"]``."""
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
-
-
-def load_operators(paths: Iterable[Path]) -> list[Any]:
-    """The operators of files and of installed wheels."""
-    from tvmrt.custom import gather
-
-    return list(gather(paths))
 
 
 def parse_device_options(texts: Iterable[str]) -> dict[str, dict[str, object]]:
@@ -78,6 +97,13 @@ def _plain(text: str) -> object:
         except ValueError:
             continue
     return text
+
+
+def load_operators(paths: Iterable[Path]) -> list[Any]:
+    """The operators of files and of installed wheels."""
+    from tvmrt.custom import gather
+
+    return list(gather(paths))
 
 
 executor = click.option(

@@ -84,7 +84,7 @@ class CompiledImage:
         from .model_library_format import write_archive
 
         with replacing(path) as aside:
-            write_archive(list(self.libraries.values()), aside, self.name, self.files)
+            write_archive(list(self.libraries.values()), aside, self)
 
 
 def _largest(pools: Sequence[MemoryPool]) -> MemoryPool:

@@ -20,7 +20,8 @@ from tvmrt.ir import DTYPES, ModuleBlob
 from tvmrt.libinfo import __version__
 
 from . import blob
-from .firmware_build import makefile, runtime_headers
+from .firmware_build import makefile, runtime_headers, runtime_sources
+from .library import summary_of_pool
 
 VERSION = 7
 CPU = 1  # DLDeviceType
@@ -29,13 +30,12 @@ CPU = 1  # DLDeviceType
 def write_archive(
     libraries: Sequence,
     path: Path,
-    image: str | None = None,
-    image_files: Mapping[str, str] | None = None,
+    image=None,
 ) -> None:
     """Write the archive of CompiledLibrary objects, a module each.
 
-    ``image`` names networks that were compiled together, ``image_files`` are the C files that they
-    have in common. Equal networks give equal files but for the date.
+    ``image`` is the CompiledImage of networks that were compiled together. Equal networks give
+    equal files but for the date.
     """
     with tarfile.open(path, "w") as tar:
         firmware = any(library.options.firmware for library in libraries)
@@ -45,7 +45,7 @@ def write_archive(
         folders += ["codegen/host/include", "runtime", "runtime/include"] if firmware else []
         for folder in [*folders, "parameters", "src"]:
             _add_folder(tar, folder)
-        files = dict(image_files or {})
+        files = {} if image is None else dict(image.files)
         for library in libraries:
             files.update(source_files(library))
         for file_name, text in sorted(files.items()):
@@ -56,12 +56,16 @@ def write_archive(
         for library in libraries:
             _add_network(tar, library)
         if firmware:
-            for header, text in sorted(runtime_headers(files.values()).items()):
+            sources = runtime_sources() if libraries[0].has_graph_json else {}
+            for source, text in sources.items():
+                _add(tar, f"runtime/{source}", text.encode())
+            texts = [*files.values(), *sources.values()]
+            for header, text in sorted(runtime_headers(texts).items()):
                 _add(tar, f"runtime/include/{header}", text.encode())
             flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
-            name = image or libraries[0].module_name or "network"
-            _add(tar, "Makefile", makefile(name, libraries[0].target, flags).encode())
-        text = json.dumps(metadata(libraries), indent=2, sort_keys=True)
+            name = libraries[0].module_name if image is None else image.name
+            _add(tar, "Makefile", makefile(name or "network", libraries[0].target, flags).encode())
+        text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())
 
 
@@ -111,9 +115,18 @@ def byte_array(symbol: str, data: bytes) -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def metadata(libraries: Sequence) -> dict:
-    """The content of metadata.json."""
-    return {"version": VERSION, "modules": {lib.module_name: _module(lib) for lib in libraries}}
+def metadata(libraries: Sequence, image=None) -> dict:
+    """The content of metadata.json; with what networks have in common under ``image``."""
+    content = {"version": VERSION, "modules": {lib.module_name: _module(lib) for lib in libraries}}
+    if image is not None:
+        content["image"] = {
+            "name": image.name,
+            "concurrent": image.concurrent,
+            "workspace_size_bytes": image.arena_bytes,
+            "constants_size_bytes": image.weights_bytes,
+            "pools": [asdict(summary_of_pool(pool)) for pool in image.pools],
+        }
+    return content
 
 
 def _module(library) -> dict:

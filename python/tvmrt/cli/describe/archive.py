@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
         if stream is not None:
             return stream.read()
     raise ValueError(f"there is no file {name} in it")
+
+
+def _has_member(archive: tarfile.TarFile, name: str) -> bool:
+    return any(member.name in (name, f"./{name}") for member in archive.getmembers())
 
 
 def _memory_rows(module: str, metadata: dict[str, Any]) -> list[tuple]:
@@ -56,6 +61,59 @@ def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
             description.tables.update({k: inner.tables[k] for k in ("inputs", "outputs")})
 
 
+def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], description) -> None:
+    """Add pools, operators, code and stack of firmware networks that tvmrt wrote.
+
+    Their C files are compiled for the target that is named, by its compiler, and not run.
+    """
+    from tvmrt.cli import memory_report
+    from tvmrt.codegen.target import get_target
+
+    ours = {n: m for n, m in modules.items() if "pools" in m.get("memory", {})}
+    if not ours or not _has_member(archive, "Makefile"):
+        return
+    description.facts.update(memory_report.memory_pairs({**metadata, "modules": ours}))
+    name = str(next(iter(ours.values()))["target"][0]).rpartition("-device=")[2]
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        try:
+            target = get_target(name)
+        except ValueError as problem:
+            result = memory_report.Measured(None, str(problem))
+        else:
+            sources, includes = _unpack_code(archive, Path(folder))
+            result = memory_report.measured(sources, includes, target)
+    if result.footprint is None:
+        description.facts["code and stack"] = f"not measured: {result.reason}"
+    else:
+        description.facts["compiler"] = result.footprint.compiler
+        for module_name, module in ours.items():
+            run = result.function(f"{memory_report.prefix_of(module)}_run")
+            if run is not None:
+                text = memory_report.stack_text(run.stack, result.footprint.outside)
+                description.facts[f"stack of {module_name}"] = text
+    description.tables.update(memory_report.tables(ours, result))
+
+
+def _unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], list[Path]]:
+    """Write the C files and headers of an archive; the C files, and the folders of headers.
+
+    Names that would leave the folder are left out.
+    """
+    places = ("codegen/host/src", "codegen/host/include", "runtime/include")
+    sources = []
+    for member in archive.getmembers():
+        name = member.name.removeprefix("./")
+        inside = ".." not in Path(name).parts and name.startswith(tuple(f"{p}/" for p in places))
+        if not member.isfile() or not inside:
+            continue
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(_read_member(archive, member.name))
+        if path.suffix == ".c":
+            sources.append(path)
+    return sources, [folder / place for place in places[1:]]
+
+
 def describe(path: Path) -> Description:
     """Describe an archive."""
     try:
@@ -75,6 +133,7 @@ def describe(path: Path) -> Description:
             rows = [row for name, m in modules.items() for row in _memory_rows(name, m)]
             columns = ("module", "function", "workspace", "constants", "inputs and outputs")
             description.tables["memory in bytes"] = Table(columns, rows, columns[:2])
+            _add_report(archive, metadata, modules, description)
             _add_parts(archive, description)
             files = [(m.name, m.size) for m in archive.getmembers() if m.isfile()]
             description.tables["files"] = Table(("file", "bytes"), files, ("file",))

@@ -1,0 +1,211 @@
+"""Where a firmware network's bytes are: RAM by pool, flash, the stack, and each operator's share.
+
+Plans come from the metadata of the Model Library Format, code and stack from the target's C
+compiler where one is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvmrt.cli import console
+from tvmrt.cli.call_graph import Depth
+from tvmrt.cli.describe import Table
+from tvmrt.cli.footprint import Footprint, FunctionCost, measure
+from tvmrt.codegen.target import Target
+from tvmrt.error import CompileError
+
+MOST_NAMES = 6  # of functions whose stack is not known, in one line
+
+
+@dataclass
+class Measured:
+    """What the C compiler says; without one, ``reason`` says why."""
+
+    footprint: Footprint | None
+    reason: str = ""
+
+    def function(self, symbol: str) -> FunctionCost | None:
+        return None if self.footprint is None else self.footprint.functions.get(symbol)
+
+
+def measured(
+    sources: Sequence[Path], includes: Sequence[Path], target: Target, cc: str | None = None
+) -> Measured:
+    """Measure C files; weights are left out, their sizes are known."""
+    code = [path for path in sources if not path.name.endswith("_weights.c")]
+    try:
+        return Measured(measure(code, includes, target, cc))
+    except CompileError as problem:
+        return Measured(None, str(problem))
+
+
+def prefix_of(module: Mapping[str, Any]) -> str:
+    """The prefix of a module's symbols."""
+    name = module.get("model_name") or ""
+    return f"tvmgen_{name}" if name else "tvmgen"
+
+
+def stack_text(depth: Depth | None, outside: Sequence[str] = ()) -> str:
+    """``840 B: tvmgen_net_run > ...``"""
+    if depth is None:
+        return "-"
+    size = "no bound" if depth.nbytes is None else console.format_bytes(depth.nbytes)
+    text = f"{size}: {' > '.join(depth.path)}"
+    others = [*outside[:MOST_NAMES], *(["others"] if len(outside) > MOST_NAMES else [])]
+    return f"{text}; and what {', '.join(others)} take" if others else text
+
+
+def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, str]:
+    """Lines for the summary of a compilation, of the content of metadata.json."""
+    modules = metadata["modules"]
+    pairs = memory_pairs(metadata)
+    if result.footprint is None:
+        pairs["code, stack"] = f"not measured: {result.reason}"
+        return pairs
+    found = result.footprint
+    code = found.code_bytes + found.constant_bytes
+    pairs["code"] = f"{console.format_bytes(code)} by {found.compiler}"
+    for name, module in modules.items():
+        of = f" of {name}" if len(modules) > 1 else ""
+        run = result.function(f"{prefix_of(module)}_run")
+        pairs[f"stack{of}"] = stack_text(run.stack if run else None, found.outside)
+    return pairs
+
+
+def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Lines about RAM and weights."""
+    size = console.format_bytes
+    modules, image = metadata["modules"], metadata.get("image")
+    pairs: dict[str, str] = {}
+    for name, module in modules.items():
+        of = f" of {name}" if len(modules) > 1 else ""
+        memory = module["memory"]
+        main = memory["functions"]["main"][0]
+        for pool in memory["pools"]:
+            pairs[f"RAM {pool['name']}{of}"] = _pool_text(pool)
+        bound = memory["lower_bound_bytes"]
+        if len(memory["pools"]) > 1:
+            pairs[f"RAM{of}"] = (
+                f"{size(main['workspace_size_bytes'])} in all; "
+                f"one pool could not do with less than {size(bound)}"
+            )
+        pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
+    if image is not None:
+        how = "side by side" if image["concurrent"] else "in turns"
+        pairs["RAM together"] = f"{size(image['workspace_size_bytes'])}, {how}"
+        pairs["weights together"] = f"{size(image['constants_size_bytes'])}, equal ones once"
+    return pairs
+
+
+def _pool_text(pool: Mapping[str, Any]) -> str:
+    size = console.format_bytes
+    used, bound = pool["used_bytes"], pool["lower_bound_bytes"] + pool["kept_bytes"]
+    capacity = pool["capacity_bytes"]
+    text = size(used) if capacity is None else f"{size(used)} of {size(capacity)}"
+    kept = f", {size(pool['kept_bytes'])} of them weights" if pool["kept_bytes"] else ""
+    return f"{text}{kept}; no plan can do with less than {size(bound)}"
+
+
+def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
+    """Tables by title: pools, flash, operators."""
+    found: dict[str, Table] = {}
+    for name, module in modules.items():
+        memory = module.get("memory", {})
+        if "pools" in memory:
+            found[f"RAM of {name}, in bytes"] = _pool_table(memory["pools"])
+        if "functions" in memory:
+            found[f"operators of {name}, in bytes"] = _operator_table(memory["functions"], result)
+    if result.footprint is not None:
+        found["flash, in bytes"] = _flash_table(modules, result.footprint)
+    return found
+
+
+def _pool_table(pools: Sequence[Mapping[str, Any]]) -> Table:
+    columns = ("pool", "used", "has", "at least", "gap", "weights in it", "whose")
+    rows = []
+    for pool in pools:
+        bound = pool["lower_bound_bytes"] + pool["kept_bytes"]
+        whose = "the caller's" if pool["lent"] else pool["section"] or "the image's"
+        capacity = "-" if pool["capacity_bytes"] is None else pool["capacity_bytes"]
+        gap = max(0, pool["used_bytes"] - bound)
+        rows.append(
+            (pool["name"], pool["used_bytes"], capacity, bound, gap, pool["kept_bytes"], whose)
+        )
+    return Table(columns, rows, ("pool", "whose"))
+
+
+def _operator_table(functions: Mapping[str, Any], result: Measured) -> Table:
+    columns = ("function", "live", "scratch", "weights", "code", "frame", "stack", "nodes")
+    rows = []
+    for row in functions.get("operator_functions", []):
+        cost = result.function(row["function_name"])
+        scratch = sum(w["workspace_size_bytes"] for w in row.get("workspace", []))
+        stack = "-" if cost is None or cost.stack.nbytes is None else cost.stack.nbytes
+        rows.append(
+            (
+                row["function_name"],
+                row.get("live_size_bytes", "-"),
+                scratch,
+                row.get("constants_size_bytes", "-"),
+                "-" if cost is None else cost.code_bytes,
+                "-" if cost is None else cost.frame_bytes,
+                stack,
+                ", ".join(row.get("nodes", [])),
+            )
+        )
+    return Table(columns, rows, ("function", "nodes"))
+
+
+def _flash_table(modules: Mapping[str, Any], footprint: Footprint) -> Table:
+    symbols = {
+        row["function_name"]
+        for module in modules.values()
+        for row in module["memory"]["functions"].get("operator_functions", [])
+    }
+    own = sum(c.code_bytes for name, c in footprint.functions.items() if name in symbols)
+    rows = [
+        (f"weights of {name}", module["memory"]["functions"]["main"][0]["constants_size_bytes"])
+        for name, module in modules.items()
+    ]
+    rows += [
+        ("code of operators", own),
+        ("code of kernels and entries", footprint.code_bytes - own),
+        ("constants of code", footprint.constant_bytes),
+        ("initialised variables", footprint.data_bytes),
+    ]
+    return Table(("flash", "bytes"), rows, ("flash",))
+
+
+def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
+    """The same for machines."""
+    found = result.footprint
+    if found is None:
+        return {"measured": False, "reason": result.reason}
+    runs = {name: result.function(f"{prefix_of(m)}_run") for name, m in modules.items()}
+    return {
+        "measured": True,
+        "compiler": found.compiler,
+        "code_bytes": found.code_bytes,
+        "constant_bytes": found.constant_bytes,
+        "data_bytes": found.data_bytes,
+        "bss_bytes": found.bss_bytes,
+        "stack": {
+            name: {"bytes": run.stack.nbytes, "path": list(run.stack.path)}
+            for name, run in runs.items()
+            if run is not None
+        },
+        "stack_not_counted": found.outside,
+        "functions": [
+            {
+                "name": c.name,
+                "code_bytes": c.code_bytes,
+                "frame_bytes": c.frame_bytes,
+                "stack_bytes": c.stack.nbytes,
+            }
+            for c in found.functions.values()
+        ],
+    }
