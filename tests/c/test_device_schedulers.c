@@ -1,5 +1,4 @@
-/* Schedulers of graph executors: order, overlap, failures, time-outs, cancelling, schedulers of one's
- * own. */
+/* Schedulers of graph executors: order, overlap, failures, time-outs, cancelling, own schedulers. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
