@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Strided, Value, dense, get_op
+from tvmrt.ir.custom import c_refusal
 from tvmrt.ir.program import (
     ALIGN_BYTES,
     ARENA,
@@ -32,7 +33,7 @@ from tvmrt.planner.lifetime import lifetimes
 from . import kernels, reductions  # noqa: F401  (fill the table of lowerings)
 from .fusion import form_groups
 from .loops import PointwiseLowering
-from .lowering import Lowering, lowering_for
+from .lowering import Lowering, has_lowering, lowering_for
 from .naming import Namer
 from .target import Target
 from .writer import FunctionWriter, Weights
@@ -103,12 +104,16 @@ class _ProgramBuilder:
         for node in self.graph.nodes:
             if get_op(node.op).kind in (VIEW, POINTWISE) or node.op == "concat":
                 continue
-            try:
-                lowering_for(node.op)
-            except KeyError:
-                problems.append(f"{', '.join(node.sources)} ({node.op} has no kernel)")
+            if node.op == "custom":
+                reason = c_refusal(node)
+            else:
+                reason = None if has_lowering(node.op) else f"{node.op} has no kernel"
+            if reason is not None:
+                problems.append(f"{', '.join(node.sources)} ({reason})")
         if problems:
-            raise UnsupportedError("the network cannot be compiled: " + "; ".join(problems))
+            raise UnsupportedError(
+                f"the network {self.graph.name} cannot be compiled: {'; '.join(problems)}"
+            )
 
     def _follows(self, node: Node, root: Node) -> bool:
         """On microcontrollers the sum of a residual layer is made where the layer's result is."""

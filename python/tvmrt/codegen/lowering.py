@@ -88,6 +88,11 @@ def lowering_for(op: str) -> type[Lowering]:
     return _TABLE[op]
 
 
+def has_lowering(op: str) -> bool:
+    """Whether a kernel operator has a lowering."""
+    return op in _TABLE
+
+
 def same_place(a: Strided, b: Strided) -> bool:
     """Whether two accesses visit the same offsets for the same index."""
     return (
@@ -97,4 +102,4 @@ def same_place(a: Strided, b: Strided) -> bool:
     )
 
 
-__all__ = ["ANY", "DENSE", "Lowering", "lowering_for", "lowers", "same_place"]
+__all__ = ["ANY", "DENSE", "Lowering", "has_lowering", "lowering_for", "lowers", "same_place"]

@@ -274,12 +274,11 @@ class Kernel(Operator):
             return choice
         if callable(choice):
             return str(self.call(field, choice, *operands, **self.keywords(scalars)))
-        dtype = operands[0].dtype.name
-        for key in ((dtype, layout), dtype):
-            if key in choice:
-                return choice[key]
-        where = f"{dtype} in layout {layout}" if layout else dtype
-        raise ValueError(f"{field}: no function of {self.name} is declared for {where}")
+        missing = _missing_function(choice, operands, layout)
+        if missing is not None:
+            raise ValueError(f"{field}: {self.name} declares no function for {missing}")
+        dtype = _decisive_type(operands)
+        return choice[(dtype, layout) if (dtype, layout) in choice else dtype]
 
     def operands(
         self, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]
@@ -296,17 +295,29 @@ class Kernel(Operator):
             raise ValueError(f"c.scratch: {size!r} is no number of bytes")
         return int(size)
 
+    def c_refusal(
+        self,
+        inputs: Sequence[TensorType | None],
+        outputs: Sequence[TensorType],
+        layout: str | None,
+    ) -> str | None:
+        """None if there is a C body for these operands, else the reason."""
+        if self.c is None:
+            return (
+                f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
+                "that takes the operator"
+            )
+        missing = _missing_function(self.c.function, self.operands(inputs, outputs), layout)
+        return missing and f"c.function: {self.name} declares no function for {missing}"
+
     def opencl_refusal(
         self, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]
     ) -> str | None:
         """None if there is an OpenCL body for these operands, else the reason."""
         if self.opencl is None:
-            return f"{self.name} has no OpenCL body"
-        choice = self.opencl.function
-        dtype = self.operands(inputs, outputs)[0].dtype.name
-        if isinstance(choice, Mapping) and dtype not in choice:
-            return f"{self.name} has no OpenCL function for {dtype}"
-        return None
+            return f"opencl: {self.name} has no OpenCL body; declare one"
+        missing = _missing_function(self.opencl.function, self.operands(inputs, outputs), None)
+        return missing and f"opencl.function: {self.name} declares no function for {missing}"
 
     def opencl_attributes(
         self,
@@ -363,6 +374,21 @@ class Kernel(Operator):
 
 
 _NUMBER = (int, np.integer)
+
+
+def _decisive_type(operands: Sequence[TensorType | None]) -> str:
+    """The element type by which functions are chosen: the first operand's."""
+    return next(type.dtype.name for type in operands if type is not None)
+
+
+def _missing_function(
+    choice: Choice, operands: Sequence[TensorType | None], layout: str | None
+) -> str | None:
+    """For which type and layout a table of functions has none; None if it has one."""
+    dtype = _decisive_type(operands)
+    if not isinstance(choice, Mapping) or dtype in choice or (dtype, layout) in choice:
+        return None
+    return f"{dtype} in layout {layout}" if layout else dtype
 
 
 def _is_shape(shape: Any) -> bool:

@@ -189,7 +189,9 @@ class KernelInC(Kernel):
             raise ValueError(f"a shape has 0 to {most} dimensions")
         return [tuple(row.dim[i] for i in range(row.ndim)) for row in rows]
 
-    def _both_sizes(self, types: Sequence[Any], scalars: dict[str, Any]) -> tuple[list[int], list[int]]:
+    def _both_sizes(
+        self, types: Sequence[Any], scalars: dict[str, Any]
+    ) -> tuple[list[int], list[int]]:
         total, local = self._ffi.new("int64_t[3]"), self._ffi.new("int64_t[3]")
         count = self._given.opencl_sizes(self._call(types, scalars).pointer, total, local)
         if not 1 <= count <= 3:

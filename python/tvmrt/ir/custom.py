@@ -26,8 +26,9 @@ class Custom(Op):
     """A kernel of the user's. Inputs and outputs as the record declares them.
 
     ``operator``: the record; ``scalars``: its scalar parameters by position, typed; ``layouts``:
-    the layout of each operand, inputs first (None: row-major), as layout inference chose them;
-    ``blocked``: whether operands of a blocked layout have its shape already.
+    the layout of each operand, inputs first (None: row-major), as layout inference chose them. Of
+    nodes on blocks of channels, ``blocked`` has the types of the outputs as they are then, and
+    ``logical`` those of inputs and outputs as the declaration knows them.
     """
 
     def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
@@ -101,6 +102,12 @@ def opencl_refusal(node: Node) -> str | None:
     return node.attrs["operator"].opencl_refusal(*_types(node))
 
 
+def c_refusal(node: Node) -> str | None:
+    """None if a ``custom`` node has a C body for its operands, else the reason."""
+    layouts = node.attrs.get("layouts")
+    return node.attrs["operator"].c_refusal(*_logical(node), layouts[0] if layouts else None)
+
+
 def lower_to_opencl(graph: Graph) -> None:
     """Make every ``custom`` node of a region's graph a ``custom_opencl`` one, in place.
 
@@ -111,6 +118,11 @@ def lower_to_opencl(graph: Graph) -> None:
             inputs, outputs = _types(node)
             attrs = node.attrs["operator"].opencl_attributes(inputs, outputs, node.attrs["scalars"])
             node.op, node.attrs = "custom_opencl", {**attrs, "types": text_of_types(outputs)}
+
+
+def _logical(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
+    """Types of inputs and outputs whatever the layout."""
+    return node.attrs.get("logical") or _types(node)
 
 
 def _types(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:

@@ -36,13 +36,16 @@ class _Writer:
 
     def _custom(self, b: Builder, node: Node) -> list[Value] | None:
         layouts = [_blocks(name) for name in node.attrs["layouts"]]
-        if not any(layouts):
-            return None
         count = len(node.inputs)
+        apart = _apart(b, node)
+        if not any(layouts) and apart == node.inputs:
+            return None
         inputs = [
             self._into(b, v, layout) if layout and v is not None else v
-            for v, layout in zip(node.inputs, layouts)
+            for v, layout in zip(apart, layouts)
         ]
+        if not any(layouts):
+            return b.emit_many("custom", inputs, node.name, **node.attrs)
         given = [None if v is None else v.type for v in node.inputs]
         made = [v.type for v in node.outputs]
         written = [
@@ -89,6 +92,16 @@ class _Writer:
         logical = b.emit("reshape", [split], value.name, shape=shape)
         self.forms[logical, layout] = value
         return logical
+
+
+def _apart(b: Builder, node: Node) -> list[Value | None]:
+    """The inputs; one that is read in two layouts gets a second value for the second."""
+    first: dict[Value, str | None] = {}
+    found = []
+    for value, name in zip(node.inputs, node.attrs["layouts"]):
+        same = value is None or value.is_constant or first.setdefault(value, name) == name
+        found.append(value if same else b.emit("identity", [value], node.name))
+    return found
 
 
 def _blocks(name: str | None) -> Layout | None:
