@@ -131,6 +131,19 @@ def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
     assert match in printed
 
 
+@pytest.mark.parametrize(
+    "arguments, match",
+    [
+        pytest.param(["BOARD=z80"], "there is no board z80; the boards are cortex-m4", id="board"),
+        pytest.param(["TOOL=z80"], "z80-gcc is not installed; README.md names", id="compiler"),
+        pytest.param(["EMULATOR=qemu-system-z80"], "qemu-system-z80 is not installed", id="qemu"),
+        pytest.param(["check", "INPUTS="], "there is none", id="inputs"),
+    ],
+)
+def test_what_is_missing_is_named(board, arguments, match, tmp_path):
+    assert match in make(tmp_path, "run", *arguments, ends_well=False)
+
+
 LONG = [
     "ad_autoencoder_int8", "ad_autoencoder_dynint8", "ad_autoencoder_f32", "kws_dscnn_f32",
     "resnet8_int8", "resnet8_qlinear", "resnet8_f32", "micro_kws_m_qoperator", "mnist_cnn_f32",

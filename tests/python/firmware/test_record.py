@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 import subprocess
 
 import numpy as np
 import pytest
 from boards import BOARDS, build_library, count_text, link_image, run_image
+from damage import damaged_bytes
 from firmware_program import DIGITS, build
 from onnx import helper
 from onnx_graph import model
@@ -19,6 +21,8 @@ from tvmrt.codegen.firmware_trace import merged_axes
 from tvmrt.ir.strided import Strided
 
 C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_name": "net"}
+
+STRICT_SMALL = "-Os -ffunction-sections -fdata-sections -Wall -Wextra -Werror -Wconversion"
 
 MAIN = """\
 #include <stdint.h>
@@ -81,7 +85,7 @@ def test_a_board_notes_what_this_machine_computes(board, digits, images, tmp_pat
         pytest.skip(f"{machine.missing_tool()} is not installed")
     options = {**C, "target": board, "profile": True, "record": True}
     tvmrt.compile(digits, **options).export(tmp_path / "net.tar")
-    library = build_library(tmp_path / "net.tar", machine, tmp_path / "net")
+    library = build_library(tmp_path / "net.tar", machine, tmp_path / "net", STRICT_SMALL)
     cycles = count_text(machine) + "uint32_t tvmrt_platform_cycles(void);\n"
     cycles += "uint32_t tvmrt_platform_cycles(void) { return count_now(); }"
     (tmp_path / "main.c").write_text(MAIN % {"cycles": cycles, "call": RUN})
@@ -305,6 +309,19 @@ def test_what_is_no_dump_of_the_network_is_refused(data, match, tmp_path, capsys
     code, told = replay(DIGITS / "digits_f32.onnx", tmp_path / "dump.bin", capsys=capsys)
     assert code == 2
     assert match in told["error"] and "defect" not in told["error"]
+
+
+def test_damaged_dumps_give_errors_and_nothing_worse():
+    source = random.Random(5)
+    whole = header(capacity=3, count=3, next=1) + bytes(range(60))
+    refused = 0
+    for _ in range(2000):
+        try:
+            dump = trace_dump.parse(damaged_bytes(whole, source), "dump")
+            assert sum(map(len, dump.runs)) <= 3
+        except ValueError:
+            refused += 1
+    assert 500 < refused < 2000
 
 
 def test_a_dump_of_a_big_endian_board_reads_alike():
