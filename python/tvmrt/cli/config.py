@@ -14,8 +14,15 @@ from tvmrt.cli import console
 @click.option("--libs", is_flag=True, help="Flags to link a program with the runtime library.")
 @click.option("--includes", is_flag=True, help="The folder of the headers.")
 @click.option("--backend-lib", is_flag=True, help="The static library that generated C needs.")
+@click.option(
+    "--firmware-sources",
+    is_flag=True,
+    help="The folder with the libraries for microcontrollers in source: "
+    "a Zephyr module and a Meson subproject.",
+)
+@click.option("--cmake", is_flag=True, help="The folder of tvmrt-firmware-config.cmake in it.")
 @console.json_option
-def command(cflags: bool, libs: bool, includes: bool, backend_lib: bool, as_json: bool) -> None:
+def command(as_json: bool, **asked: bool) -> None:
     """Print what a C build needs: cc $(tvmrt config --cflags) app.c $(tvmrt config --libs)."""
     from pathlib import Path
 
@@ -23,13 +30,15 @@ def command(cflags: bool, libs: bool, includes: bool, backend_lib: bool, as_json
 
     include = libinfo.find_include_path()[0]
     folder = str(Path(libinfo.find_lib_path("libtvm_runtime.so")[0]).parent)
+    firmware = libinfo.find_firmware_path()
     values = {
         "cflags": shlex.join([f"-I{include}"]),
         "libs": shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-ltvm_runtime"]),
         "includes": include,
         "backend_lib": libinfo.find_lib_path("libtvm_backend.a")[0],
+        "firmware_sources": firmware,
+        "cmake": str(Path(firmware, "cmake")),
     }
-    asked = {"cflags": cflags, "libs": libs, "includes": includes, "backend_lib": backend_lib}
     chosen = {name: values[name] for name, wanted in asked.items() if wanted}
     if as_json:
         console.print_json(chosen or values)
