@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-_NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(?:\\n(\d+) bytes \((\w+)[^"]*)?"')
+_NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(?:\\n(\d+) bytes \(([\w,]+)[^"]*)?"')
 _EDGE = re.compile(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 _SECTION = re.compile(r"^RELOCATION RECORDS FOR \[([^\]]+)\]")
 _RELOCATION = re.compile(r"^[0-9a-f]+ +R_\w+?_(\w+) +([^\s+]+)")

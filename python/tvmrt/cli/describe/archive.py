@@ -138,7 +138,9 @@ def describe(path: Path) -> Description:
             files = [(m.name, m.size) for m in archive.getmembers() if m.isfile()]
             description.tables["files"] = Table(("file", "bytes"), files, ("file",))
             return description
-    except (tarfile.TarError, ValueError, EOFError, KeyError, TypeError, AttributeError) as error:
+    except (
+        tarfile.TarError, ValueError, EOFError, LookupError, TypeError, AttributeError
+    ) as error:  # fmt: skip
         raise ValueError(
             f"{path} is not a Model Library Format archive ({error}); "
             "'tvmrt compile MODEL.onnx -o OUT.tar' writes one"

@@ -1,0 +1,187 @@
+"""What compile and inspect say about the memory of firmware networks."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tvmrt.cli.call_graph import CallGraph
+from tvmrt.cli.describe import describe
+
+COMPILER = "arm-none-eabi-gcc"
+BOARD = ("--target", "cortex-m4", "--interface-api", "c", "--unpacked-api")
+POOLS = ("--pool", "dtcm=800@.bss.dtcm", "--pool", "sram=65536", "--place", "conv1_*=dtcm")
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which(COMPILER) is None, reason=f"{COMPILER} is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory, digits) -> Path:
+    path = tmp_path_factory.mktemp("archive") / "net.tar"
+    model = digits / "digits_int8.onnx"
+    command = [sys.executable, "-m", "tvmrt", "compile", model, "-o", path, *BOARD, *POOLS]
+    subprocess.run(command, check=True, capture_output=True)
+    return path
+
+
+def metadata_of(path: Path) -> dict:
+    with tarfile.open(path) as tar:
+        return json.load(tar.extractfile("./metadata.json"))
+
+
+@needs_compiler
+def test_inspect_prints_every_share(archive):
+    described = describe(archive).as_dict()
+    module = metadata_of(archive)["modules"]["default"]
+    pools = {row["pool"]: row for row in described["RAM of default, in bytes"]}
+    assert set(pools) == {"dtcm", "sram"}
+    assert pools["dtcm"]["has"] == 800
+    assert pools["dtcm"]["whose"] == ".bss.dtcm"
+    assert pools["dtcm"]["weights in it"] > 0
+    assert pools["sram"]["whose"] == "the caller's"
+    for row in pools.values():
+        assert row["gap"] == row["used"] - row["at least"] >= 0
+    bound = module["memory"]["lower_bound_bytes"]
+    assert f"less than {bound:,} B" in described["RAM"]
+    flash = {row["flash"]: row["bytes"] for row in described["flash, in bytes"]}
+    assert flash["weights of default"] > 3000
+    assert flash["code of operators"] > 0
+    operators = described["operators of default, in bytes"]
+    names = [row["function"] for row in operators]
+    assert "tvmgen_default_conv1" in names
+    for row in operators:
+        assert row["live"] >= row["scratch"]
+        assert row["stack"] >= row["frame"] >= 0
+        assert row["code"] > 0
+    assert max(row["live"] for row in operators) <= bound
+    assert described["compiler"].startswith(COMPILER)
+    stack = described["stack of default"]
+    assert "tvmgen_default_run > tvmgen_default___tvm_main__ > tvmgen_default_" in stack
+
+
+def test_inspect_says_plainly_that_there_is_no_compiler(archive, monkeypatch):
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    if shutil.which(COMPILER):
+        pytest.skip("the compiler is beside Python")
+    described = describe(archive).as_dict()
+    said = described["code and stack"]
+    assert said.startswith(f"not measured: C compiler {COMPILER} for cortex-m4 is not installed")
+    assert described["RAM of default, in bytes"]
+    assert {row["code"] for row in described["operators of default, in bytes"]} == {"-"}
+
+
+@needs_compiler
+def test_compile_prints_ram_flash_and_stack(tvmrt, digits, tmp_path):
+    told = tvmrt("compile", digits / "digits_int8.onnx", "-o", tmp_path / "net.tar", *BOARD)
+    rows = dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    assert "no plan can do with less than" in rows["RAM"]
+    assert "in flash" in rows["weights"]
+    assert COMPILER in rows["code"]
+    assert "tvmgen_default_run" in rows["stack"]
+
+
+def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
+    paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]
+    told = tvmrt(
+        "compile", *paths, "-o", tmp_path / "both.tar", *BOARD, "--module-name", "a,b", "--json"
+    )
+    found = json.loads(told.stdout)
+    sizes = [found["networks"][name]["arena_bytes"] for name in ("a", "b")]
+    assert found["image"]["workspace_size_bytes"] == max(sizes)
+    assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
+    told = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, "--concurrent", "--json")
+    found = json.loads(told.stdout)
+    assert list(found["networks"]) == ["digits_f32", "digits_int8"]
+    assert found["image"]["workspace_size_bytes"] == sum(sizes)
+
+
+BAD = [
+    pytest.param(["--module-name", "a"], "there are 2 networks and 1 names (a)", id="names"),
+    pytest.param(["--module-name", "a,a"], "networks need names of their own", id="equal"),
+    pytest.param(["--pool", "sram=5000", "--concurrent"], "bytes too small", id="small"),
+    pytest.param(["--pool", "sram=1@"], "name the section after @", id="section"),
+    pytest.param(["--pool", "a=1", "--pool", "a=2"], "there is a pool a already", id="twice"),
+    pytest.param(["--place", "conv1*"], "does not have the form PATTERN=POOL", id="place"),
+    pytest.param(["--shape", "image=1,1,8,8"], "name one: NETWORK:INPUT", id="shape"),
+]
+
+
+@pytest.mark.parametrize("more, text", BAD)
+def test_bad_options_get_one_sentence(complaint, digits, tmp_path, more, text):
+    paths = [digits / "digits_f32.onnx", digits / "digits_int8.onnx"]
+    said = complaint("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *more)
+    assert text in said
+    assert not (tmp_path / "both.tar").exists()
+
+
+def test_an_archive_with_other_targets_or_contents_is_still_described(archive, tmp_path):
+    with tarfile.open(archive) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar.getmembers() if m.isfile()}
+    metadata = json.loads(files["./metadata.json"])
+    metadata["modules"]["default"]["target"] = ["c -device=../../etc"]
+    files["./metadata.json"] = json.dumps(metadata).encode()
+    files["./codegen/host/src/../../../../../outside.c"] = b"int outside;\n"
+    with tarfile.open(tmp_path / "net.tar", "w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    described = describe(tmp_path / "net.tar").as_dict()
+    assert "target ../../etc is not known" in described["code and stack"]
+    assert not (tmp_path.parent / "outside.c").exists()
+
+
+CI = """\
+graph: { title: "a.c"
+node: { title: "a.c:leaf" label: "leaf\\na.c:1:1\\n24 bytes (static)" }
+node: { title: "a.c:taken" label: "taken\\na.c:2:1\\n100 bytes (static)" }
+node: { title: "run" label: "run\\na.c:3:1\\n8 bytes (static)" }
+node: { title: "memcpy" label: "memcpy\\n<built-in>" shape : ellipse }
+node: { title: "loop" label: "loop\\na.c:4:1\\n16 bytes (static)" }
+node: { title: "wild" label: "wild\\na.c:5:1\\n16 bytes (dynamic)" }
+node: { title: "bounded" label: "bounded\\na.c:6:1\\n40 bytes (dynamic,bounded)" }
+edge: { sourcename: "run" targetname: "a.c:leaf" label: "a.c:3:9" }
+edge: { sourcename: "run" targetname: "memcpy" }
+edge: { sourcename: "run" targetname: "__indirect_call" label: "a.c:3:12" }
+edge: { sourcename: "loop" targetname: "loop" label: "a.c:4:9" }
+}
+"""
+RELOCATIONS = """\
+RELOCATION RECORDS FOR [.text.run]:
+OFFSET   TYPE              VALUE
+00000004 R_ARM_THM_CALL    leaf
+00000010 R_ARM_ABS32       taken
+
+RELOCATION RECORDS FOR [.debug_info]:
+OFFSET   TYPE              VALUE
+00000000 R_ARM_ABS32       loop
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "nbytes", "path"),
+    [
+        pytest.param("leaf", 24, ("leaf",), id="leaf"),
+        pytest.param("run", 108, ("run", "taken"), id="by-pointer"),
+        pytest.param("loop", None, ("loop", "loop"), id="recursion"),
+        pytest.param("wild", None, ("wild",), id="unbounded"),
+        pytest.param("bounded", 40, ("bounded",), id="bounded"),
+    ],
+)
+def test_the_stack_follows_calls_and_pointers(name, nbytes, path):
+    graph = CallGraph()
+    graph.add("a", CI, RELOCATIONS)
+    depth = graph.depth(name)
+    assert (depth.nbytes, depth.path) == (nbytes, path)
+    graph.depth("run")
+    assert graph.outside == {"memcpy"}
