@@ -57,6 +57,7 @@ def compile(
     require_device: Sequence[str] = (),
     device_fallback: bool = False,
     device_options: Mapping[str, Mapping[str, Any]] | None = None,
+    schedule: str = "sync",
     progress: Progress | None = None,
     cc: str | None = None,
     profile: bool = False,
@@ -115,6 +116,10 @@ def compile(
         runs where the region fails.
     device_options
         Options for devices, by name; what they mean is in each device's own page.
+    schedule
+        ``async``: regions on different devices may run at the same time, so memory is planned
+        apart for what they touch; the graph executor's ``set_scheduler`` does it. ``sync``: one
+        step after the other, in the least memory.
     progress
         Called with (stage, steps done, steps in all).
     cc
@@ -146,7 +151,7 @@ def compile(
 def _draft(
     model: Any, executor, interface_api, unpacked_api, runtime, target, devices, operators, shapes,
     params, pools, workspace_io, place, module_name, dump_dir, explain, require_device,
-    device_fallback, device_options, progress, cc, profile, record, trace_records,
+    device_fallback, device_options, schedule, progress, cc, profile, record, trace_records,
 ) -> _Draft:  # fmt: skip
     """The stages up to lowering; the parameters are those of compile()."""
     machine = get_target(target)
@@ -158,6 +163,7 @@ def _draft(
         params = "flash"  # the same thing in an image
     chosen = resolve(devices)
     _check_required(require_device, chosen)
+    _check_schedule(schedule, executor, runtime)
     _check_trace(profile, record, trace_records, runtime, unpacked_api)
     if runtime == "crt" and executor == "graph" and (pools or place):
         raise UnsupportedError(
@@ -190,6 +196,7 @@ def _draft(
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = builder.build_program(graph, machine)
+    program.concurrent = schedule == "async"
     if workspace_io:
         pool_options.move_io_into_pools(program)
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
@@ -330,6 +337,15 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         )
     if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
+
+
+def _check_schedule(schedule: str, executor: str, runtime: str) -> None:
+    if schedule not in ("sync", "async"):
+        raise ValueError(f"schedule {schedule} is not known; choose sync or async")
+    if schedule == "async" and (executor != "graph" or runtime != "host"):
+        raise ValueError(
+            "schedule async is the graph executor's on a host; choose executor graph, runtime host"
+        )
 
 
 def _check_required(rules: Sequence[str], devices: Sequence[Device]) -> None:

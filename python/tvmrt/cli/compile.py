@@ -59,6 +59,13 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     help="Let the CPU compute what a device fails to: its code for each region goes in, too.",
 )
 @click.option(
+    "--schedule",
+    type=click.Choice(["sync", "async"]),
+    default="sync",
+    show_default=True,
+    help="Whether regions on different devices may run at the same time, which takes more memory.",
+)
+@click.option(
     "--device-option",
     "device_options",
     multiple=True,

@@ -3,16 +3,18 @@
 The arena is one storage of bytes that every operator gets whole, so a graph executor uses
 exactly the planned memory; inputs and outputs are storages of their own. The attribute ``view``
 says where in the arena a node's result lies; debuggers read it. Where there are several memory
-pools, an operator gets those that it touches; a graph has one.
+pools, an operator gets those that it touches; a graph has one. Where regions of other devices
+are among the steps, ``device`` and ``after`` tell a scheduler what may run at the same time.
 """
 
 from __future__ import annotations
 
 import json
 
-from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
+from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from .aot_main import guard_text
+from .dependencies import dependencies
 from .writer import Function
 
 
@@ -138,6 +140,8 @@ class _Graph:
         self.row_ptr = [0]
         self.storage: dict[object, int] = {}
         self.latest: dict[object, list[int]] = {}
+        self.waits: list[list[int]] = []  # per step, where there are several devices
+        self.first_operator = 0
 
     def build(self) -> dict:
         from .c_source import weight_inputs
@@ -148,6 +152,9 @@ class _Graph:
         for buffer in weight_inputs(self.sources, self.options):
             self._null(buffer, buffer.name, [buffer.size], str(buffer.dtype))
         arg_nodes = list(range(len(self.nodes)))
+        self.first_operator = len(self.nodes)
+        if any(step.group.root.op == "region" for step in program.steps):
+            self.waits = dependencies(program)
         shapes = {b: t for b, t in zip(program.outputs, program.output_types)}
         for function in self.sources.functions:
             self._operator(function, shapes)
@@ -195,6 +202,8 @@ class _Graph:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
             kind = [write.dtype.code, write.dtype.bits]
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
+        if self.waits and not self.options.firmware:
+            attrs.update(self._schedule(step, index))
         self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
         for i, item in enumerate(outputs):
             if isinstance(item, int):
@@ -204,6 +213,15 @@ class _Graph:
             self.latest[item] = [index, i, 0]
             self.entries.append(entry)
         self.row_ptr.append(len(self.entries))
+
+
+    def _schedule(self, step: Step, index: int) -> dict[str, str]:
+        """What a scheduler must know: the step's device, and the nodes that it waits for."""
+        root = step.group.root
+        device = root.attrs["region"].device if root.op == "region" else "cpu"
+        before = self.waits[index - self.first_operator]
+        after = [self.first_operator + number for number in before]
+        return {"device": device, "after": json.dumps(after)}
 
 
 __all__ = ["INPUT", "graph_json", "print_entries"]

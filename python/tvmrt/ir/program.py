@@ -219,6 +219,7 @@ class Program:
     arena_bytes: int = 0
     lower_bound_bytes: int = 0
     pools: list[MemoryPool] = field(default_factory=list)
+    concurrent: bool = False  # steps on different devices may run at the same time
 
     def arena_buffers(self) -> list[Buffer]:
         """Buffers of the arena in order of first use, scratch included."""

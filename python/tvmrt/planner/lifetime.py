@@ -8,7 +8,9 @@ from tvmrt.ir.program import ARENA, Buffer, Program
 def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     """First and last step that touches each arena buffer.
 
-    Inputs among them exist before the first step, outputs until after the last one.
+    Inputs among them exist before the first step, outputs until after the last one. So does what
+    regions of other devices touch in a program whose steps may run at the same time: nobody knows
+    what runs beside them.
     """
     lives: dict[Buffer, tuple[int, int]] = {b: (-1, -1) for b in program.inputs if b.kind == ARENA}
     for i, step in enumerate(program.steps):
@@ -20,11 +22,18 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
                 first, _ = lives.get(buffer, (i, i))
                 lives[buffer] = (first, i)
     end = len(program.steps)
+    if program.concurrent:
+        lives.update((b, (-1, end)) for b in lives if b in _touched_by_regions(program))
     for buffer in program.outputs:
         if buffer.kind == ARENA:
             first, _ = lives.get(buffer, (end, end))
             lives[buffer] = (first, end)
     return lives
+
+
+def _touched_by_regions(program: Program) -> set[Buffer]:
+    regions = [step for step in program.steps if step.group.root.op == "region"]
+    return {access.buffer for step in regions for access in step.accesses()}
 
 
 def traffic(program: Program) -> dict[Buffer, int]:
