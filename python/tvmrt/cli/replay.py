@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -60,11 +60,12 @@ class Row:
 )
 @options.shape
 @options.device
+@options.operators
 @options.c_compiler
 @console.json_option
 def command(
     model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: tuple,
-    devices: tuple, cc: str | None, as_json: bool,
+    devices: tuple, operators: tuple, cc: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Read the DUMP of a board that ran the ONNX network MODEL.
 
@@ -75,7 +76,10 @@ def command(
     files.check_file(model)
     noted = trace_dump.load(dump)
     number, records = _pick(noted, run_number, str(dump))
-    library = _compile(model, noted, options.parse_shapes(shapes), options.parse_names(devices), cc)
+    library = _compile(
+        model, noted, shapes=options.parse_shapes(shapes), devices=options.parse_names(devices),
+        operators=options.load_operators(operators), cc=cc,
+    )  # fmt: skip
     host = None
     if inputs_file is not None:
         host = _host_run(model, library, noted, inputs_file, options.parse_shapes(shapes), cc)
@@ -91,7 +95,7 @@ def command(
     return app.WRONG_RESULT if wrong else app.DONE
 
 
-def _compile(model: Path, noted: Dump, shapes: Mapping, devices: list[str], cc: str | None):
+def _compile(model: Path, noted: Dump, **choices: Any):
     """The network as the board has it, but recording. Raises ValueError if it is another one."""
     from tvmrt.cli.replay_host import NAME
     from tvmrt.codegen.firmware_trace import network_hash
@@ -99,7 +103,7 @@ def _compile(model: Path, noted: Dump, shapes: Mapping, devices: list[str], cc: 
 
     library = compile_network(
         str(model), executor="aot", runtime="crt", interface_api="c", unpacked_api=True,
-        target=noted.target, shapes=shapes, devices=devices, module_name=NAME, record=True, cc=cc,
+        target=noted.target, module_name=NAME, record=True, **choices,
     )  # fmt: skip
     if network_hash(library.program, library.sources) != noted.network:
         raise ValueError(
