@@ -28,7 +28,7 @@
 
 #include <stdint.h>
 
-#include "../c_backend_api.h"
+#include <tvm/runtime/c_backend_api.h>
 
 /*! \brief Most dimensions of an operand. */
 #define TVMRT_SHAPE_MAX_DIMS 8

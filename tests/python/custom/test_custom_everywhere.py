@@ -1,0 +1,134 @@
+"""Custom kernels and composed operators wherever networks go: files, other processes, firmware."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from boards import BOARDS, run_network
+from custom_case import EXAMPLES, example, run
+
+import tvmrt
+from tvmrt.custom import GraphBuilder
+from tvmrt.libinfo import find_include_path
+
+X = np.linspace(-6, 6, 2 * 3 * 5 * 5, dtype=np.float32).reshape(2, 3, 5, 5)
+WEIGHTS = np.random.default_rng(4).standard_normal((4, 3, 1, 1)).astype(np.float32)
+STATE = np.random.default_rng(5).standard_normal((2, 6)).astype(np.float32)
+WIDE = 100  # of what the cell reads
+
+
+def network() -> GraphBuilder:
+    """Both kinds: a convolution, hard-swish, and a recurrent cell on what they give."""
+    g = GraphBuilder("both")
+    x, state = g.input("x", X.shape), g.input("state", STATE.shape)
+    v = g.add(example("hard_swish").hard_swish, g.Conv(x, WEIGHTS), out_scale=0.1)
+    rng = np.random.default_rng(6)
+    w, r = (rng.standard_normal(s).astype(np.float32) / 4 for s in ((6, WIDE), (6, 6)))
+    g.output("y", g.add(example("rnn_cell").rnn_cell, g.Flatten(v), state, w, r)[0])
+    return g
+
+
+def wanted() -> np.ndarray:
+    v = np.einsum("nchw,mc->nmhw", X, WEIGHTS[:, :, 0, 0])
+    v = 0.1 * v * np.clip(v / 6 + 0.5, 0, 1)
+    rng = np.random.default_rng(6)
+    w, r = (rng.standard_normal(s).astype(np.float32) / 4 for s in ((6, WIDE), (6, 6)))
+    return np.tanh(v.reshape(2, -1) @ w.T + STATE @ r.T)
+
+
+FEEDS = {"x": X, "state": STATE}
+
+
+def test_loaded_library_needs_no_declaration(tmp_path):
+    """The file has the operators' code: a process that never saw their declarations runs it."""
+    tvmrt.compile(network()).export_library(tmp_path / "net.so")
+    np.savez(tmp_path / "feeds.npz", **FEEDS)
+    program = (
+        "import sys, numpy as np, tvmrt\n"
+        "net = tvmrt.runtime.load_module('net.so')['default'](tvmrt.cpu(0))\n"
+        "ex = tvmrt.contrib.graph_executor.GraphModule(net)\n"
+        "ex.run(**np.load('feeds.npz'))\n"
+        "np.save('y.npy', ex.get_output(0).numpy())\n"
+        "assert 'tvmrt.custom' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_pickled_compiled_library_runs_in_another_process(tmp_path, executor):
+    library = tvmrt.compile(network(), executor=executor)
+    (tmp_path / "library.pickle").write_bytes(pickle.dumps(library))
+    program = (
+        f"import pickle, sys; sys.path.insert(0, {str(EXAMPLES)!r})\n"
+        "library = pickle.load(open('library.pickle', 'rb'))\n"
+        "library.export_library('net.so')\n"
+        "again = pickle.loads(pickle.dumps(library))\n"
+        "assert again.sources.files == library.sources.files\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    loaded = pickle.loads(pickle.dumps(tvmrt.runtime.load_module(tmp_path / "net.so")))
+    make = {
+        "graph": tvmrt.contrib.graph_executor.GraphModule,
+        "aot": tvmrt.runtime.executor.AotModule,
+    }[executor]
+    session = make(loaded["default"](tvmrt.cpu(0)))
+    session.set_input(**FEEDS)
+    session.run()
+    np.testing.assert_allclose(session.get_output(0).numpy(), wanted(), 1e-4, 1e-5)
+
+
+def test_pickled_operator_is_the_one_of_its_module():
+    operator = example("hard_swish").hard_swish
+    assert pickle.loads(pickle.dumps(operator)) is operator
+
+
+def test_operator_without_a_home_cannot_be_pickled():
+    @tvmrt.custom.composed("Nowhere", domain="d")
+    def nowhere(g, x):
+        return x
+
+    with pytest.raises(TypeError, match="d::Nowhere cannot be pickled: no name of module"):
+        pickle.dumps(nowhere)
+
+
+def test_archive_of_sources_is_complete(tmp_path):
+    """The Model Library Format builds with nothing but the archive and the package's headers."""
+    tvmrt.compile(network(), executor="aot").export_model_library_format(tmp_path / "net.tar")
+    subprocess.run(["tar", "-xf", "net.tar"], cwd=tmp_path, check=True)
+    folder = tmp_path / "codegen" / "host"
+    assert any(p.name.startswith("custom_") for p in (folder / "include").iterdir())
+    flags = [f"-I{path}" for path in find_include_path()]
+    for source in sorted((folder / "src").glob("*.c")):
+        command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", *flags, f"-I{folder}/include"]
+        subprocess.run([*command, "-c", source, "-o", tmp_path / "part.o"], check=True)
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
+def test_firmware_runs_both_kinds(tmp_path, target):
+    board = BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    library = tvmrt.compile(
+        network(), target=target, interface_api="c", unpacked_api=True, module_name="net"
+    )
+    found = run_network(board, library, FEEDS, tmp_path)
+    np.testing.assert_allclose(found.outputs["y"], wanted(), 1e-4, 1e-5)
+
+
+def test_same_file_for_the_same_network():
+    texts = [tvmrt.compile(network()).sources.files for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+def test_graph_of_a_builder_is_not_used_up(tmp_path):
+    g = network()
+    before = len(g.graph().nodes)
+    first = run(tvmrt.compile(g), FEEDS, tmp_path)
+    assert len(g.graph().nodes) == before
+    (tmp_path / "again").mkdir()
+    np.testing.assert_array_equal(run(tvmrt.compile(g), FEEDS, tmp_path / "again")[0], first[0])
