@@ -225,7 +225,7 @@ ONE = np.ones((2,), np.float32)
 
 
 def test_fault_of_preparation_names_the_node():
-    with pytest.raises(tvmrt.TVMError, match="pre_run of region 'r' failed at node 'n' .relu."):
+    with pytest.raises(tvmrt.TVMError, match=r"pre_run of region 'r' failed at node 'n' .relu."):
         region("relu", [ONE], (2,), options={"fault": "pre_run"})
 
 
