@@ -62,9 +62,9 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
 
     inputs, outputs = node_buffers(program, function, options)
     symbol = entry_symbol(function)
-    indent = " " * (len(symbol) + 9)
-    signature = (
-        f"int32_t {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
+    indent = " " * (len(symbol) + 5)
+    signature = (  # int, as the type of packed functions has it: int32_t is a long on some targets
+        f"int {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
         f"{indent}TVMValue *out_ret_value, int *out_ret_tcode,\n{indent}void *resource_handle)"
     )
     lines = [

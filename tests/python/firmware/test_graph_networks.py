@@ -71,7 +71,8 @@ def test_the_archive_runs_on_the_board(target, params, digits, images, golden, t
         digits, target=target, executor="graph", module_name="digits", params=params
     )
     library.export(tmp_path / "net.tar")
-    archive = boards.build_library(tmp_path / "net.tar", board, tmp_path / "net")
+    warnings = "-Os -ffreestanding -Wall -Wextra -Werror -Wconversion"
+    archive = boards.build_library(tmp_path / "net.tar", board, tmp_path / "net", warnings)
     (tmp_path / "main.c").write_text(PROGRAM)
     includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
     image = boards.link_image(
