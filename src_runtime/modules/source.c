@@ -161,17 +161,18 @@ static int fill_source(const tvmrt_args* in, source_module* m) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&m->code, code.data, code.size));
   m->format = tvmrt__strdup(format);
   if (m->format == NULL) return -1;
+  if (in->count < 3) return 0;
   TVMRT_RETURN_IF_ERROR(read_name_list(in, 2, &m->functions, &m->num_functions));
   if (in->count < 4 || tvmrt__arg_is_null(in, 3)) return 0;
   return read_name_list(in, 3, &m->consts, &m->num_consts);
 }
 
-/* (code, format, Array of function names [, Array of constant names]) */
+/* (code, format [, Array of function names [, Array of constant names]]) */
 TVMRT_NATIVE(create_source) {
   source_module* m;
   tvmrt_module* mod;
   TVMRT_ARGS("runtime.CSourceModuleCreate");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 4));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
   m = tvmrt__module_new(&source_type, sizeof(*m));
   TVMRT_RETURN_IF_ERROR(finish(m == NULL ? -1 : fill_source(&in, m), m, &mod));
   return tvmrt__ret_object(out, out_code, &mod->base);
@@ -195,6 +196,7 @@ TVMRT_NATIVE(load_static_library) {
 
 const tvmrt_builtin tvmrt__source_builtins[] = {
     {"runtime.CSourceModuleCreate", create_source},
+    {"module.csource_module_create", create_source},
     {"runtime.ModuleLoadStaticLibrary", load_static_library},
     {NULL, NULL},
 };

@@ -95,6 +95,8 @@ def source_files(library) -> dict[str, str]:
     prefix = library.sources.prefix
     if library.options.params == "embed" and library.sources.weights:
         files[f"{prefix}_weights.c"] = byte_array(f"{prefix}_weights", library.sources.weights)
+    if library.sources.modules:  # linked to a library, the archive has its devices' modules
+        files[f"{prefix}_devc.c"] = blob.blob_source(library.blob())
     return files
 
 

@@ -30,7 +30,8 @@ def link_shared(file: str) -> str:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         inputs = _unpack(path, Path(folder)) if path.suffix == ".tar" else [path]
         output = Path(folder) / library.name
-        includes = [f"-I{include}" for include in libinfo.find_include_path()]
+        headers = sorted({header.parent for header in Path(folder).rglob("*.h")})
+        includes = [f"-I{include}" for include in [*headers, *libinfo.find_include_path()]]
         _run([_compiler(), "-shared", "-fPIC", "-O2", *includes, "-o", output, *inputs])
         staged = library.with_name(f"{library.name}.{os.getpid()}.part")
         shutil.copy(output, staged)

@@ -103,9 +103,9 @@ class ModuleOfC(devices.Device):
         return devices.get("ccompiler").supports(node)
 
     def codegen(self, regions, context):
-        create = tvmrt.get_global_func("runtime.CSourceModuleCreate")
-        text = CSourceCodegen().code(regions)
-        return create(text, "c", [region.symbol for region in regions], [])
+        module = CSourceCodegen().create_c_source_module(regions)
+        assert module.type_key == "c"
+        return module
 
 
 def test_device_may_return_a_c_source_module(tmp_path):
