@@ -6,6 +6,11 @@
  * env->num_task. A worker spins for some microseconds after a task, so that the next one starts at
  * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
  * own is run by the caller, so that a busy machine costs no waiting.
+ *
+ * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 gives each worker
+ * a processor of its own (other runtimes do so unasked, which slows programs that share a machine);
+ * TVM_EXCLUDE_WORKER0=0 leaves all tasks to workers, the caller only waits;
+ * TVM_THREAD_POOL_SPIN_COUNT.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -55,6 +60,8 @@ static int num_started = 1;         /* slots with a running thread, and slot 0 *
 static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
 static _Atomic int wanted_workers; /* 0: not yet read from the environment */
 static _Atomic long spin_count = DEFAULT_SPINS;
+static bool caller_works = true; /* set before the first worker starts */
+static bool bind_workers;        /* likewise */
 static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
 
 static inline void cpu_relax(void) {
@@ -195,9 +202,38 @@ static void forget_workers(void) {
   atomic_flag_clear(&pool_taken);
 }
 
+static bool env_is(const char* name, const char* value) {
+  const char* text = getenv(name);
+  return text != NULL && strcmp(text, value) == 0;
+}
+
 static void set_up_pool(void) {
   (void)pthread_atfork(NULL, NULL, forget_workers);
+  caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
+  bind_workers = env_is("TVM_BIND_THREADS", "1");
   atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", DEFAULT_SPINS));
+}
+
+/* Let a worker run on one processor of those that the process may use; worker 1 on the second one. */
+static void bind_worker(const worker* w) {
+#if defined(__linux__)
+  cpu_set_t all;
+  cpu_set_t one;
+  int place = (int)(w - workers);
+  int cpu;
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  place %= CPU_COUNT(&all);
+  for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    /* a system that refuses leaves the worker where it is */
+    (void)pthread_setaffinity_np(w->thread, sizeof(one), &one);
+    return;
+  }
+#else
+  (void)w;
+#endif
 }
 
 static bool start_worker(worker* w) {
@@ -208,7 +244,10 @@ static bool start_worker(worker* w) {
     (void)pthread_mutex_destroy(&w->lock);
     return false;
   }
-  if (pthread_create(&w->thread, NULL, worker_main, w) == 0) return true;
+  if (pthread_create(&w->thread, NULL, worker_main, w) == 0) {
+    if (bind_workers) bind_worker(w);
+    return true;
+  }
   (void)pthread_cond_destroy(&w->wake);
   (void)pthread_mutex_destroy(&w->lock);
   return false;
@@ -216,7 +255,7 @@ static bool start_worker(worker* w) {
 
 /* Start threads up to `count` slots; fewer if the system gives no more. */
 static int start_workers(int count) {
-  (void)pthread_once(&pool_once, set_up_pool);
+  if (count > MAX_WORKERS) count = MAX_WORKERS;
   while (num_started < count && start_worker(&workers[num_started])) ++num_started;
   return num_started < count ? num_started : count;
 }
@@ -229,24 +268,25 @@ static int run_alone(FTVMParallelLambda flambda, void* cdata) {
   return flambda(0, &env, cdata) == 0 ? 0 : -1;
 }
 
-static void post_tasks(int count) {
+/* Tasks go to `count` slots from `first` on, task i to the i-th of them. */
+static void post_tasks(int first, int count) {
   int i;
   for (i = 0; i < count; ++i) {
-    workers[i].task_id = i;
-    workers[i].rc = 0;
-    atomic_store_explicit(&workers[i].barrier, 0, memory_order_relaxed);
+    workers[first + i].task_id = i;
+    workers[first + i].rc = 0;
+    atomic_store_explicit(&workers[first + i].barrier, 0, memory_order_relaxed);
   }
-  for (i = 1; i < count; ++i) {
+  for (i = first == 0 ? 1 : first; i < first + count; ++i) {
     atomic_store(&workers[i].state, POSTED); /* ordered before the look at `asleep` */
     wake(&workers[i]);
   }
 }
 
-static void finish_tasks(int count) {
+static void finish_tasks(int first, int count) {
   int i;
-  for (i = count - 1; i > 0; --i) { /* the last to be woken is the likeliest to be late */
+  for (i = first + count - 1; i > 0; --i) { /* the last to be woken is the likeliest to be late */
     int spins = 0;
-    if (claim(&workers[i])) {
+    if (first == 0 && claim(&workers[i])) {
       run_task(&workers[i]);
     } else {
       while (atomic_load_explicit(&workers[i].state, memory_order_acquire) != DONE) {
@@ -257,18 +297,34 @@ static void finish_tasks(int count) {
   }
 }
 
-static int collect_errors(int count) {
+static int collect_errors(int first, int count) {
   tvmrt_buf text = {NULL, 0, 0};
   int rc = 0;
   int i;
   for (i = 0; i < count; ++i) {
-    if (workers[i].rc == 0) continue;
+    const worker* w = &workers[first + i];
+    if (w->rc == 0) continue;
     rc = -1;
-    if (tvmrt__buf_printf(&text, "Task %d error: %s\n", i, workers[i].error) != 0) break;
+    if (tvmrt__buf_printf(&text, "Task %d error: %s\n", i, w->error) != 0) break;
   }
   if (rc != 0 && text.data != NULL) TVMPackedFuncSetLastError(text.data);
   tvmrt__buf_free(&text);
   return rc;
+}
+
+/* Slot 0 is the caller's; without it, the tasks begin at the first worker. */
+static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
+  int first = caller_works ? 0 : 1;
+  count = start_workers(first + count) - first;
+  if (count == 0) return run_alone(flambda, cdata);
+  job.lambda = flambda;
+  job.cdata = cdata;
+  job.env.num_task = count;
+  job.env.sync_handle = &workers[first];
+  post_tasks(first, count);
+  if (caller_works) run_task(&workers[0]);
+  finish_tasks(first, count);
+  return collect_errors(first, count);
 }
 
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
@@ -278,15 +334,8 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
     return run_alone(flambda, cdata);
   }
-  count = start_workers(count);
-  job.lambda = flambda;
-  job.cdata = cdata;
-  job.env.num_task = count;
-  job.env.sync_handle = workers;
-  post_tasks(count);
-  run_task(&workers[0]);
-  finish_tasks(count);
-  rc = collect_errors(count);
+  (void)pthread_once(&pool_once, set_up_pool);
+  rc = run_in_pool(flambda, cdata, count);
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;
 }

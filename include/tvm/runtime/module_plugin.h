@@ -13,6 +13,10 @@
  *       ...
  *     }
  *
+ * A library that holds a plug-in must stay in the process once modules were made with it: their
+ * functions, and `release` as the last of them, may be called as late as at the end of the process, and
+ * nothing counts modules for the library. Link it with `-Wl,-z,nodelete`, or never close it.
+ *
  * C99 and C++ clean.
  */
 #ifndef TVM_RUNTIME_MODULE_PLUGIN_H_
