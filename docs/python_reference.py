@@ -32,6 +32,17 @@ SECTIONS = {
         Entry("tvmrt.export.library.CompiledLibrary", "export/library.py", "CompiledLibrary"),
         Entry("tvmrt.export.library.Summary", "export/library.py", "Summary"),
     ],
+    "Operators of one's own": [
+        Entry("tvmrt.custom.Kernel", "custom/kernel.py", "Kernel"),
+        Entry("tvmrt.custom.Tensor", "custom/operand.py", "Tensor"),
+        Entry("tvmrt.custom.C", "custom/kernel.py", "C"),
+        Entry("tvmrt.custom.OpenCL", "custom/kernel.py", "OpenCL"),
+        Entry("tvmrt.custom.composed", "custom/composed.py", "composed"),
+        Entry("tvmrt.custom.GraphBuilder", "custom/graph_builder.py", "GraphBuilder"),
+        Entry("tvmrt.custom.Instance", "custom/operator.py", "Instance"),
+        Entry("tvmrt.custom.load_operators", "custom/catalogue.py", "load_operators"),
+        Entry("tvmrt.custom.installed_operators", "custom/catalogue.py", "installed_operators"),
+    ],
     "Load and run": [
         Entry("tvmrt.runtime.load_module", "runtime/module.py", "load_module"),
         Entry("tvmrt.contrib.graph_executor.GraphModule",

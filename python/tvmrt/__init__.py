@@ -47,6 +47,7 @@ __all__ = [
     "compile",
     "compile_together",
     "contrib",
+    "custom",
     "error",
     "devices",
     "libinfo",
@@ -80,7 +81,7 @@ __all__ = [
     "webgpu",
 ]
 
-_MODULES = ("_ffi", "contrib", "devices", "error", "libinfo", "nd", "runtime")
+_MODULES = ("_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "runtime")
 _OTHER_HOMES = {
     "compile": "tvmrt.pipeline",
     "compile_together": "tvmrt.pipeline",

@@ -1,0 +1,95 @@
+"""OpenCL bodies on the device ``opencl``, inside larger regions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from custom_case import example, run
+
+import tvmrt
+from tvmrt.cli.operator_bodies import check_operator
+from tvmrt.custom import GraphBuilder, Kernel, OpenCL, Tensor
+from tvmrt.error import TVMError, UnsupportedError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device():
+    """The device, where it is built and the machine has an OpenCL platform."""
+    try:
+        found = tvmrt.devices.get("opencl")
+        g = GraphBuilder()
+        g.output("y", g.Relu(g.input("x", (4,))))
+        library = tvmrt.compile(g, devices=[found], require_device=["opencl"])
+    except (ValueError, OSError, ImportError, TVMError) as reason:
+        pytest.skip(f"OpenCL bodies cannot run here: {reason}")
+    return library
+
+
+OPENCL = {"devices": ["opencl"], "require_device": ["opencl"]}
+
+
+@pytest.mark.parametrize("name", ["hard_swish", "direct_conv", "detection"])
+def test_bodies_agree_with_their_references(name):
+    rows = [r for r in check_operator(getattr(example(name), name), cases=1) if r.body == "opencl"]
+    assert rows
+    for row in rows:
+        assert (row.problem, row.skipped) == ("", "")
+        right, found = (a.astype(np.float64) for a in (row.right, row.found))
+        np.testing.assert_allclose(found, right, 1e-2, 1e-4 + (row.right.dtype == np.uint8))
+
+
+def test_inside_of_a_larger_region(tmp_path):
+    """Convolution, the operator, an activation: one region, nothing comes back between."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((1, 3, 6, 5), (4, 3, 1, 1)))
+    g = GraphBuilder()
+    v = g.Conv(g.input("x", x.shape), w)
+    g.output("y", g.Relu(g.add(example("hard_swish").hard_swish, v, out_zp=0.25)))
+    library = tvmrt.compile(g, **OPENCL)
+    (region,) = library.partition.regions
+    assert "custom_opencl" in [n.op for n in region.nodes]
+    assert len(region.nodes) > 1
+    v = np.einsum("nchw,mc->nmhw", x, w[:, :, 0, 0])
+    wanted = np.maximum(v * np.clip(v / 6 + 0.5, 0, 1) + 0.25, 0)
+    np.testing.assert_allclose(run(library, {"x": x}, tmp_path)[0], wanted, 1e-4, 1e-5)
+
+
+SQUARE = "__kernel void square(__global const float *x, __global float *y) {\n%s\n}\n"
+
+
+def opencl_kernel(body: str) -> Kernel:
+    return Kernel(
+        "Square",
+        "d",
+        inputs=[Tensor("x", "float32")],
+        outputs=[Tensor("y", "float32")],
+        opencl=OpenCL(SQUARE % body, "square", global_size=lambda x, y: [x.size]),
+    )
+
+
+def square_network(body: str) -> GraphBuilder:
+    g = GraphBuilder("net")
+    g.output("y", g.add(opencl_kernel(body), g.input("x", (6,)), name="n"))
+    return g
+
+
+def test_operator_with_nothing_but_an_opencl_body(tmp_path):
+    body = "  const size_t i = get_global_id(0);\n  y[i] = x[i] * x[i];"
+    x = np.arange(6, dtype=np.float32)
+    library = tvmrt.compile(square_network(body), **OPENCL)
+    np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], x * x)
+
+
+def test_program_that_does_not_build_shows_the_log_with_the_users_line(tmp_path):
+    library = tvmrt.compile(square_network("  // one\n  y[0] = oops;"), **OPENCL)
+    with pytest.raises(TVMError, match=r"(?s)d::Square.*:3:.*oops"):
+        run(library, {"x": np.zeros(6, np.float32)}, tmp_path)
+
+
+def test_operator_without_an_opencl_body_stays_on_the_cpu_with_the_reason():
+    from test_custom_errors import kernel
+
+    g = GraphBuilder("net")
+    g.output("y", g.add(kernel(), g.input("x", (6,)), name="n"))
+    with pytest.raises(UnsupportedError, match="opencl: d::Op has no OpenCL body; declare one"):
+        tvmrt.compile(g, devices=["opencl"], require_device=["opencl:Op"])
