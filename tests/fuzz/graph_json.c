@@ -102,7 +102,8 @@ static void check_executor(const char* json, size_t size, const tvmrt_graph* g) 
   tvmrt_params params;
   FUZZ_REQUIRE(library != NULL);
   make_params(&params);
-  if (fuzz_succeeded(tvmrt__graph_executor_new(json, size, library, devices, 1, &params, &mod))) {
+  if (fuzz_succeeded(
+          tvmrt__graph_executor_new(json, size, library, devices, 1, &params, NULL, &mod))) {
     use(mod, g);
     tvmrt__module_release(mod);
   }

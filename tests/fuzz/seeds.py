@@ -6,6 +6,7 @@ line of LIST, with commas between them, as libFuzzer's -seed_inputs=@LIST takes 
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from pathlib import Path
@@ -71,7 +72,41 @@ SOURCE = text("int f(void) { return 0; }") + text("c") + texts(["f"]) + texts(["
 OBJECT = text("\x7fELF") + texts(["f"])
 AOT_FACTORY = u64(1) + texts(["w"]) + WEIGHT + text("default")
 
+
+def regions(
+    op: str, shapes: list[list[int]], constants: list[int], attrs: str = "{}", head: str = ""
+) -> bytes:
+    """The text of one region of one node; the last shape is the output's."""
+    tensors, offset = [], 0
+    for i, shape in enumerate(shapes):
+        place = ""
+        if i in constants:
+            size = 4 * math.prod(shape)
+            place = f', "offset": {offset}, "bytes": {size}'
+            offset += -(-size // 64) * 64
+        tensors.append(f'{{"name": "t{i}", "dtype": "float32", "shape": {shape}{place}}}')
+    last = len(shapes) - 1
+    given = [i for i in range(last) if i not in constants]
+    return (
+        f'{{"format": "tvmrt-regions", "version": 1, "device": "tpu", {head}"regions": '
+        f'[{{"symbol": "r", "tensors": [{", ".join(tensors)}], "nodes": [{{"op": "{op}", "name": '
+        f'"n", "inputs": {list(range(last))}, "outputs": [{last}], "attrs": {attrs}}}], '
+        f'"inputs": {given}, "outputs": [{last}]}}]}}'
+    ).encode()
+
+
+CONV = '{"strides": [1, 1], "dilations": [1, 1], "pads_before": [1, 1], "groups": 2}'
+POOL = '{"kernel": [2, 2], "strides": [2, 2], "count_pads": 1, "precision": "float16"}'
+
 SEEDS: dict[str, list[bytes]] = {
+    "regions": [
+        regions("conv", [[1, 4, 3, 3], [2, 2, 2, 2], [2], [1, 2, 4, 4]], [1, 2], CONV),
+        regions("matmul", [[2, 3], [3, 2], [2, 2]], [1], '{"precision": "int8"}'),
+        regions("avg_pool", [[1, 2, 4, 4], [1, 2, 2, 2]], [], POOL),
+        regions("max", [[3, 1], [2], [3, 2]], [1], '{"a": 1.5, "b": [1, 2.5], "c": []}'),
+        regions("tanh", [[2], [2]], [], head='"options": {"precision": "float16"}, '),
+        regions("add", [[], [2], [2]], [0], head='"fallback": 1, "device_version": 9, '),
+    ],
     "graph_json": [
         GRAPH_JSON.encode(),
         VIEW_JSON.encode(),

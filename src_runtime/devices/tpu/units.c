@@ -324,7 +324,7 @@ static tpu_precision precision_of(const tpu_program* p, const tvmrt_region_node*
 }
 
 #define MAX_WORDS ((uint64_t)1 << 40)
-#define MAX_WINDOW ((int64_t)1 << 24) /* what kernels, strides and paddings may be */
+#define MAX_WINDOW ((int64_t)1 << 12) /* what kernels, strides and paddings may be */
 
 const char* tpu_refuses_tensor(const tvmrt_region_tensor* t) {
   uint64_t words = TPU_LANES;
