@@ -160,9 +160,8 @@ _UNUSED_BY_MAIN = ("type_codes", "num_args", "out_ret_value", "out_ret_tcode", "
 def _call_helper(most: int) -> list[str]:
     return [
         "/* Calls an operator with those of main's arguments that it takes. */",
-        "typedef int32_t (*operator_entry)(TVMValue *, int *, int, TVMValue *, int *, void *);",
-        "static int32_t call(operator_entry entry, const TVMValue *args, const int16_t *operands,",
-        "                    int count) {",
+        "static int call(TVMCPackedFunc entry, const TVMValue *args, const int16_t *operands,",
+        "                int count) {",
         f"  TVMValue values[{most}], result;",
         f"  int type_codes[{most}], result_code = kTVMNullptr;",
         "  for (int i = 0; i < count; ++i) {",
