@@ -1,0 +1,108 @@
+"""Plug-ins: built against the headers alone, found by path or by name, refused with a reason."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import libraries
+import pytest
+import simulated
+
+import tvmrt
+from tvmrt import libinfo
+from tvmrt.runtime import get_global_func
+
+
+def build(folder, name="libtvmrt_device_nothing.so", **macros):
+    """Compile the plug-in and return its path."""
+    path = folder / name
+    includes = [f"-I{p}" for p in libinfo.find_include_path()]
+    defines = [f"-D{k}={v}" for k, v in macros.items()]
+    command = ["cc", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    source = libraries.DATA / "nothing_device.c"
+    subprocess.run([*command, *includes, *defines, source, "-o", path], check=True)
+    return path
+
+
+def in_process(code, **environment):
+    """What a fresh process prints."""
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_plugin_brings_its_device_once(tmp_path):
+    path = build(tmp_path, NAME='"nothing_by_path"')
+    for _ in range(2):
+        tvmrt.load_device_plugin(path)
+    assert tvmrt.runtime.list_devices().count("nothing_by_path") == 1
+    module = simulated.load_regions("nothing_by_path", {"r": 1})
+    x = tvmrt.nd.empty(simulated.SHAPE)
+    module["r"](x, x)
+
+
+def test_unregistered_plugin_is_entered_anew_when_it_is_needed(tmp_path, monkeypatch):
+    build(tmp_path, "libtvmrt_device_nothing_again.so", NAME='"nothing_again"')
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", f"/no/such/folder:{tmp_path}")
+    for _ in range(2):
+        assert get_global_func("tvmrt.device.find")("nothing_again")
+        get_global_func("tvmrt.device.unregister")("nothing_again")
+        assert "nothing_again" not in tvmrt.runtime.list_devices()
+
+
+def test_plugin_is_found_by_the_name_of_its_device(tmp_path):
+    build(tmp_path)
+    code = """
+from tvmrt.runtime import get_global_func
+print(get_global_func("tvmrt.device.find")("nothing"))
+"""
+    assert in_process(code, TVMRT_DEVICE_PATH=str(tmp_path)).strip() == "1"
+    assert in_process(code).strip() == "0"
+
+
+@pytest.mark.parametrize(
+    ("macros", "error"),
+    [
+        ({"NO_ABI": 1}, "is no device plug-in: it has no function tvmrt_plugin_abi"),
+        ({"OTHER_ABI": 1}, "was built for version 2 of the device interface.* has version 1"),
+        ({"NO_REGISTER": 1}, "has no function tvmrt_plugin_register"),
+        ({"FAILS": '"no card in the slot."'}, "cannot be registered: no card in the slot"),
+        ({"FAILS": '""'}, "cannot be registered; it gave no reason"),
+        ({"NAME": '"no name"'}, "cannot be registered: .*'no name' is no name for a device"),
+    ],
+    ids=["no-abi", "other-abi", "no-register", "fails", "fails-silently", "bad-name"],
+)
+def test_plugins_that_cannot_be_loaded_say_why(tmp_path, macros, error):
+    path = build(tmp_path, "plugin.so", **macros)
+    with pytest.raises((ValueError, tvmrt.TVMError), match=error):
+        tvmrt.load_device_plugin(path)
+
+
+def test_files_that_are_no_shared_objects_are_refused(tmp_path):
+    text = tmp_path / "plugin.so"
+    text.write_text("int x;")
+    for path in (text, tmp_path / "absent.so"):
+        with pytest.raises(OSError, match="cannot load the plug-in"):
+            tvmrt.load_device_plugin(path)
+
+
+def test_plugin_without_its_device_is_named(tmp_path, monkeypatch):
+    build(tmp_path, "libtvmrt_device_promised.so", NAME='"another"')
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
+    with pytest.raises(ValueError, match="plug-in of device 'promised' registered no device of"):
+        get_global_func("tvmrt.device.find")("promised")
+
+
+def test_library_whose_device_is_missing_says_how_to_get_it(monkeypatch):
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", "/opt/my/devices")
+    with pytest.raises(
+        ValueError,
+        match=r"needs device 'absent' for region 'r'.*put libtvmrt_device_absent.so into one of "
+        r"/opt/my/devices:.*or load its plug-in before .tvmrt.load_device_plugin",
+    ):
+        simulated.load_regions("absent", {"r": 1})
