@@ -34,8 +34,7 @@ MAIN = """\
 static uint64_t input[4096], output[4096];
 
 int main(void) {
-  struct tvmgen_net_inputs inputs = {input};
-  struct tvmgen_net_outputs outputs = {output};
+%(structs)s
   FILE *in = fopen("inputs.bin", "rb"), *out = fopen("dump.bin", "wb");
   if (in == NULL || out == NULL) return 1;
   while (fread(input, TVMGEN_NET_IMAGE_SIZE, 1, in) == 1) {
@@ -45,6 +44,9 @@ int main(void) {
   return fclose(out) == 0 ? 0 : 4;
 }
 """
+STRUCTS = """\
+  struct tvmgen_net_inputs inputs = {input};
+  struct tvmgen_net_outputs outputs = {output};"""
 RUN = "    if (tvmgen_net_run(&inputs, &outputs) != 0) return 2;"
 STEP_THREE = """\
     struct tvmgen_net_step_state state;
@@ -54,12 +56,14 @@ STEP_THREE = """\
 
 def dump_on_this_machine(network, images, folder, call=RUN, damage=None, **options):
     """The dump after a run of each image; ``damage`` changes the sources before they are built."""
-    tvmrt.compile(network, **C, **options).export(folder / "out")
+    tvmrt.compile(network, **{**C, **options}).export(folder / "out")
     if damage:
         damage(folder / "out")
     cycles = "uint32_t tvmrt_platform_cycles(void);\nstatic uint32_t now;\n"
     cycles += "uint32_t tvmrt_platform_cycles(void) { return now += 7; }"
-    (folder / "main.c").write_text(MAIN % {"cycles": cycles, "call": call})
+    structs = STRUCTS if options.get("interface_api", "c") == "c" else ""
+    texts = {"cycles": cycles, "call": call, "structs": structs}
+    (folder / "main.c").write_text(MAIN % texts)
     images.tofile(folder / "inputs.bin")
     sources = [folder / "main.c", *sorted((folder / "out").glob("*.c"))]
     sanitizers = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -88,7 +92,7 @@ def test_a_board_notes_what_this_machine_computes(board, digits, images, tmp_pat
     library = build_library(tmp_path / "net.tar", machine, tmp_path / "net", STRICT_SMALL)
     cycles = count_text(machine) + "uint32_t tvmrt_platform_cycles(void);\n"
     cycles += "uint32_t tvmrt_platform_cycles(void) { return count_now(); }"
-    (tmp_path / "main.c").write_text(MAIN % {"cycles": cycles, "call": RUN})
+    (tmp_path / "main.c").write_text(MAIN % {"cycles": cycles, "call": RUN, "structs": STRUCTS})
     includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
     image = link_image(
         machine, [tmp_path / "main.c"], [library], tmp_path / "image.elf", includes,
@@ -97,7 +101,7 @@ def test_a_board_notes_what_this_machine_computes(board, digits, images, tmp_pat
     images[:2].tofile(tmp_path / "inputs.bin")
     run_image(machine, image, tmp_path, counted=True)
     code, told = replay(digits, tmp_path / "dump.bin", image=images[1], capsys=capsys)
-    assert code == 0, told["finding"]
+    assert code == 0, told
     operators = [r for r in told["records"] if r["operator"] is not None]
     assert len(operators) == len(tvmrt.compile(digits, **C).summary.operators)
     assert {r["verdict"] for r in told["records"]} <= {"same", "rounding"}
@@ -168,6 +172,22 @@ def test_tensors_in_pools_are_noted(images, tmp_path, capsys):
     dump = dump_on_this_machine(network, images[:1], tmp_path, POOLED_CALL, **options)
     code, told = replay(network, dump, image=images[0], capsys=capsys)
     assert code == 0
+    assert told["finding"] == "all 8 tensors have the bits that they have on this machine"
+
+
+PACKED_CALL = """\
+    DLTensor tensors[2] = {{.data = input}, {.data = output}};
+    TVMValue args[2] = {{.v_handle = &tensors[0]}, {.v_handle = &tensors[1]}}, result;
+    int codes[2] = {kTVMDLTensorHandle, kTVMDLTensorHandle}, code;
+    if (tvmgen_net_run(args, codes, 2, &result, &code, NULL) != 0) return 2;"""
+
+
+def test_networks_called_by_packed_functions_are_noted(images, tmp_path, capsys):
+    network = DIGITS / "digits_f32.onnx"
+    options = {"interface_api": "packed", "record": True}
+    dump = dump_on_this_machine(network, images[:1], tmp_path, PACKED_CALL, **options)
+    code, told = replay(network, dump, image=images[0], capsys=capsys)
+    assert code == 0, told
     assert told["finding"] == "all 8 tensors have the bits that they have on this machine"
 
 
