@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import builder, c_source, graph_entries, pool_options
 from tvmrt.codegen.image_memory import Need, plan_memory
 from tvmrt.codegen.target import Target, get_target
@@ -28,7 +29,7 @@ from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
 from tvmrt.ir import Graph, Node
 from tvmrt.ir.program import Program
-from tvmrt.partition import partition
+from tvmrt.partition import Reducer, partition
 from tvmrt.transform import expand_composed, infer_layouts, optimize
 
 EXECUTORS = ("graph", "aot")
@@ -58,6 +59,9 @@ def compile(
     device_fallback: bool = False,
     device_options: Mapping[str, Mapping[str, Any]] | None = None,
     schedule: str = "sync",
+    mixed_precision: str | None = None,
+    max_error: float | None = None,
+    calibration: Sequence[Mapping[str, Any]] = (),
     progress: Progress | None = None,
     cc: str | None = None,
     profile: bool = False,
@@ -120,6 +124,14 @@ def compile(
         ``async``: regions on different devices may run at the same time, so memory is planned
         apart for what they touch; the graph executor's ``set_scheduler`` does it. ``sync``: one
         step after the other, in the least memory.
+    mixed_precision
+        ``bf16``, ``fp16`` or ``int8``: what devices that can may compute in. The network's own
+        inputs and outputs keep their types.
+    max_error
+        How far the results of a region may then be off, in parts of its largest value. Of a region
+        that is off further, fewer nodes are reduced; if none can be, UnsupportedError is raised.
+    calibration
+        Inputs of the network on which the error is measured: arrays by name, one mapping a sample.
     progress
         Called with (stage, steps done, steps in all).
     cc
@@ -151,7 +163,8 @@ def compile(
 def _draft(
     model: Any, executor, interface_api, unpacked_api, runtime, target, devices, operators, shapes,
     params, pools, workspace_io, place, module_name, dump_dir, explain, require_device,
-    device_fallback, device_options, schedule, progress, cc, profile, record, trace_records,
+    device_fallback, device_options, schedule, mixed_precision, max_error, calibration,
+    progress, cc, profile, record, trace_records,
 ) -> _Draft:  # fmt: skip
     """The stages up to lowering; the parameters are those of compile()."""
     machine = get_target(target)
@@ -187,7 +200,8 @@ def _draft(
         optimize(graph, machine, dump.graph)
     with clock.stage("partition"):
         context = Context(module_name, machine.name, runtime, executor, dict(device_options or {}))
-        cuts = partition(graph, chosen, context, device_fallback)
+        reducer = _make_reducer(mixed_precision, max_error, calibration, context, machine, cc)
+        cuts = partition(graph, chosen, context, device_fallback, reducer)
         cuts.check_required(require_device)
         if expand_composed(graph):
             optimize(graph, machine, dump.graph)
@@ -337,6 +351,21 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         )
     if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
+
+
+def _make_reducer(
+    mixed_precision, max_error, calibration, context: Context, machine: Target, cc
+) -> Reducer | None:
+    if mixed_precision is None:
+        if max_error is not None or calibration:
+            raise ValueError("max-error and calibration are for mixed-precision; choose one")
+        return None
+    run = GraphRunner(get_target("native"), cc)
+    if not machine.hosted:
+        raise UnsupportedError(
+            "mixed-precision is measured where it is compiled; a board's devices are not there"
+        )
+    return Reducer(mixed_precision, max_error, calibration, run, context)
 
 
 def _check_schedule(schedule: str, executor: str, runtime: str) -> None:

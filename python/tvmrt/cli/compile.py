@@ -66,6 +66,24 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     help="Whether regions on different devices may run at the same time, which takes more memory.",
 )
 @click.option(
+    "--mixed-precision",
+    type=click.Choice(["bf16", "fp16", "int8"]),
+    help="Let devices that can compute in it; inputs and outputs keep their types.",
+)
+@click.option(
+    "--max-error",
+    type=float,
+    metavar="X",
+    help="How far results of a region may then be off, in parts of its largest value.",
+)
+@click.option(
+    "--calibration",
+    type=options.PATH,
+    multiple=True,
+    metavar="IN.npz",
+    help="Inputs of the network on which that is measured; may be given several times.",
+)
+@click.option(
     "--device-option",
     "device_options",
     multiple=True,
@@ -158,6 +176,7 @@ def command(
     devices: tuple,
     require_device: tuple,
     device_options: tuple,
+    calibration: tuple,
     dump: Path | None,
     memory_plan: Path | None,
     explain: bool,
@@ -182,6 +201,7 @@ def command(
             devices=options.parse_names(devices),
             require_device=options.parse_names(require_device),
             device_options=options.parse_device_options(device_options),
+            calibration=[files.load_inputs(path) for path in calibration],
             dump_dir=str(dump) if dump else None,
             explain=explain,
             progress=report,

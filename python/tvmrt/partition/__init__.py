@@ -2,6 +2,7 @@
 
 from .borders import border_rows
 from .partition import Partition, partition
+from .precision import Reducer
 from .report import BorderRow, NodeRow, RegionRow
 
-__all__ = ["BorderRow", "NodeRow", "Partition", "RegionRow", "border_rows", "partition"]
+__all__ = ["BorderRow", "NodeRow", "Partition", "Reducer", "RegionRow", "border_rows", "partition"]

@@ -7,7 +7,7 @@ with the reason in the report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from .annotate import CPU, assign
 from .extract import cut, put, reorder
 from .fallback import add_fallbacks
 from .merge import merge, single_results
+from .precision import Reducer, optimized
 from .report import Partition
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 # What a device's methods may raise for a region that they cannot do.
 REFUSALS = (TVMError, ValueError, TypeError, KeyError, OSError, NotImplementedError, ImportError)
-
-Reduce = Callable[["Device", Region], None]
 
 
 @dataclass
@@ -45,7 +44,7 @@ def partition(
     devices: Sequence[Device],
     context: Context,
     fallback: bool = False,
-    reduce: Reduce | None = None,
+    reducer: Reducer | None = None,
 ) -> Partition:
     """Cut the graph in place.
 
@@ -56,9 +55,8 @@ def partition(
     fallback
         Whether a device may fail: code for the CPU stands beside that of each region and runs
         where the region fails; a region whose code cannot be generated stays on the CPU.
-    reduce
-        Called with each device and region before the region is optimized; may choose a precision
-        (``region.options``) or raise one of REFUSALS, which leaves the region to the CPU.
+    reducer
+        Chooses regions and nodes that compute in a lower precision.
 
     Raises
     ------
@@ -80,10 +78,12 @@ def partition(
             assignment.refuse(node, name, problem)
     result.begin(graph, assignment)
     candidates = _cut_all(graph, assignment, useful, context)
+    if reducer is not None:
+        reducer.prepare(graph, [v for c in candidates for v in (*c.reads, *c.writes)])
     replaced: dict[Node, list[Node]] = {}
     for device in useful:
         own = [c for c in candidates if c.region.device == device.name]
-        own = [c for c in own if _accepted(device, c, reduce, result)]
+        own = [c for c in own if _accepted(device, c, reducer, result)]
         for number, candidate in enumerate(own):
             candidate.region.symbol = _symbol(context, device.name, number)
             candidate.region.reports_failure = fallback
@@ -97,6 +97,8 @@ def partition(
     order = {node.attrs["region"]: i for i, node in enumerate(graph.nodes) if node.op == "region"}
     result.regions.sort(key=lambda region: order[region])
     verify(graph, "partition")
+    if reducer is not None:
+        reducer.finish(result.regions)
     return result
 
 
@@ -121,7 +123,7 @@ def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candi
     return candidates
 
 
-def _accepted(device: Device, candidate: _Candidate, reduce, result: Partition) -> bool:
+def _accepted(device: Device, candidate: _Candidate, reducer, result: Partition) -> bool:
     """Let the device judge the region and bring it into its own form."""
     region = candidate.region
     if not candidate.writes:
@@ -130,10 +132,10 @@ def _accepted(device: Device, candidate: _Candidate, reduce, result: Partition) 
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
         reason = device.evaluate(region)
-        if reason is None and reduce is not None:
-            reduce(device, region)
+        if reason is None and reducer is not None:
+            reducer.choose(device, region, candidate.reads, candidate.writes)
         if reason is None:
-            region = device.optimize(region)
+            region = optimized(device, region)
             verify(region.graph, f"{device.name}.optimize")
     except REFUSALS as problem:
         reason = _text(problem)

@@ -1,0 +1,53 @@
+"""Computing a graph in this process, to see what flows through it. Needs the runtime."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tvmrt.codegen import builder, c_source, graph_entries
+from tvmrt.codegen.target import Target
+from tvmrt.export.library import CompiledLibrary
+from tvmrt.ir import Graph
+from tvmrt.planner import plan_program
+from tvmrt.transform import expand_composed
+
+
+class GraphRunner:
+    """Compiles graphs for this machine and runs them; the last one is kept for further inputs."""
+
+    def __init__(self, machine: Target, cc: str | None = None) -> None:
+        self._machine = machine
+        self._cc = cc
+        self._graph: Graph | None = None
+        self._executor = None
+
+    def __call__(self, graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The graph's outputs for these inputs, in order."""
+        if graph is not self._graph:
+            self._executor, self._graph = self._load(graph), graph
+        for number, array in enumerate(feeds):
+            self._executor.set_input(number, np.ascontiguousarray(array))
+        self._executor.run()
+        count = self._executor.get_num_outputs()
+        return [self._executor.get_output(i).numpy() for i in range(count)]
+
+    def _load(self, graph: Graph):
+        import tvmrt
+        from tvmrt.contrib.graph_executor import GraphModule
+
+        expand_composed(graph)
+        program = builder.build_program(graph, self._machine)
+        plan_program(program)
+        options = c_source.Options("calibration")
+        sources = c_source.generate(program, self._machine, options)
+        json = graph_entries.graph_json(program, sources, options)
+        library = CompiledLibrary(program, sources, options, self._machine, json, {}, self._cc)
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            path = Path(folder) / "calibration.so"
+            library.export_library(path)
+            module = tvmrt.runtime.load_module(str(path))
+        return GraphModule(module["calibration"](tvmrt.cpu(0)))
