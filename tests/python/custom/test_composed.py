@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 import tvmrt
 from tvmrt.custom import GraphBuilder, composed
 from tvmrt.devices import Device
+from tvmrt.devices.region_json import describe_graph
 from tvmrt.ir import CSource
 
 RNG = np.random.default_rng(5)
@@ -219,3 +220,13 @@ def test_region_that_the_device_gives_back_is_expanded_on_the_cpu(tmp_path):
     library = tvmrt.compile(g, devices=[Fickle()])
     assert library.partition.regions == []
     np.testing.assert_array_equal(run(library, {"x": x}, tmp_path)[0], 2 * x)
+
+
+def test_regions_speak_of_a_kept_operator_by_its_own_name():
+    """What devices in C are given: the qualified name and the attributes, nothing of the inside."""
+    g = GraphBuilder()
+    g.output("y", g.add(twice, g.input("x", (3,)), factor=5.0))
+    described = describe_graph(g.graph(), None)
+    (node,) = described["nodes"]
+    assert node["op"] == "d::Twice"
+    assert node["attrs"] == {"factor": 5.0}
