@@ -109,11 +109,11 @@ static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const 
   return fused_add(p, pd, f, args, o->has_bias ? 4 : 3, &args[2].v);
 }
 
-/* As oneDNN's matmul takes its operands: rows or columns without gaps. */
+/* oneDNN's matmul takes rows or columns one behind the other, and no parts of larger matrices. */
 static int settle(plan* p, view* v) {
   const dnnl_dim_t* strides = v->md.format_desc.blocking.strides;
   int n = v->md.ndims;
-  bool plain = v->md.format_kind == dnnl_blocked && v->md.format_desc.blocking.inner_nblks == 0;
+  bool plain = layout_is_packed(&v->md) && v->md.format_desc.blocking.inner_nblks == 0;
   if (plain && (strides[n - 1] == 1 || strides[n - 2] == 1)) return 0;
   return layout_row_major(p, v, v);
 }

@@ -71,24 +71,36 @@ int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
   return by_tag(p, ndims, copy, dtype, tag, out);
 }
 
+/* Strides of a compact tensor: axis 1 fastest, then from the last axis to axis 2, then axis 0. */
+static void channels_last_strides(int ndims, const dnnl_dims_t dims, dnnl_dims_t out) {
+  dnnl_dim_t stride = dims[1];
+  int i;
+  out[1] = 1;
+  for (i = ndims - 1; i >= 2; --i) {
+    out[i] = stride;
+    stride *= dims[i];
+  }
+  out[0] = stride;
+}
+
 int layout_border(plan* p, int32_t tensor, dnnl_memory_desc_t* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
+  const DLTensor* given = p->from_call ? p->region->data[tensor] : NULL;
   dnnl_data_type_t dtype = layout_dtype(t->dtype);
   dnnl_dims_t dims, strides;
-  dnnl_dim_t stride;
   int ndims = t->ndim, i;
   if (dtype == dnnl_data_type_undef) {
     return plan_fail(p, "oneDNN has no elements of the type of tensor %s", t->name);
   }
-  if (p->dense_borders || ndims < 3) return layout_dense(p, ndims, t->shape, dtype, out);
-  PLAN_TRY(copy_dims(p, &ndims, t->shape, dims));
-  strides[1] = 1;
-  stride = dims[1];
-  for (i = ndims - 1; i >= 2; --i) {
-    strides[i] = stride;
-    stride *= dims[i];
+  if (ndims < 1 || (given != NULL && given->strides == NULL) || (given == NULL && ndims < 3)) {
+    return layout_dense(p, ndims, t->shape, dtype, out);
   }
-  strides[0] = stride;
+  PLAN_TRY(copy_dims(p, &ndims, t->shape, dims));
+  if (given == NULL) {
+    channels_last_strides(ndims, dims, strides);
+  } else {
+    for (i = 0; i < ndims; ++i) strides[i] = given->strides[i];
+  }
   return plan_status(p, dnnl_memory_desc_init_by_strides(out, ndims, dims, dtype, strides),
                      "layout");
 }

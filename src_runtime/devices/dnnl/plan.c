@@ -268,6 +268,26 @@ int layout_convert(plan* p, const view* v, const dnnl_memory_desc_t* md, view* o
 
 /* Borders --------------------------------------------------------------------------------------- */
 
+static int note_border(plan* p, int32_t tensor) {
+  plan_border* b = &p->borders[p->num_borders++];
+  dnnl_memory_desc_t md;
+  PLAN_TRY(layout_border(p, tensor, &md));
+  b->tensor = tensor;
+  memcpy(b->strides, md.format_desc.blocking.strides, sizeof(b->strides));
+  return 0;
+}
+
+static int note_borders(plan* p) {
+  const tvmrt_region* r = p->region;
+  size_t count = (size_t)r->num_inputs + (size_t)r->num_outputs;
+  int32_t i;
+  p->borders = calloc(count + 1, sizeof(plan_border));
+  if (p->borders == NULL) return plan_fail(p, "out of memory");
+  for (i = 0; i < r->num_inputs; ++i) PLAN_TRY(note_border(p, r->inputs[i]));
+  for (i = 0; i < r->num_outputs; ++i) PLAN_TRY(note_border(p, r->outputs[i]));
+  return 0;
+}
+
 static int enter_border(plan* p, int32_t tensor, view* out) {
   plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
   PLAN_TRY(layout_border(p, tensor, &out->md));
@@ -414,6 +434,7 @@ static int build(plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) p->views[i].store = -1;
+  PLAN_TRY(note_borders(p));
   PLAN_TRY(enter_tensors(p));
   PLAN_TRY(build_nodes(p));
   p->node = -1;
@@ -434,7 +455,7 @@ int plan_create(tvmrt_region* region, const plan_options* options, plan** out) {
   p->engine = options->engine;
   p->stream = options->stream;
   p->channels_last = options->channels_last;
-  p->dense_borders = options->dense_borders;
+  p->from_call = options->from_call;
   p->node = -1;
   p->views = calloc(n + 1, sizeof(view));
   p->pending = calloc(n + 1, sizeof(int32_t));
@@ -455,6 +476,7 @@ void plan_free(plan* p) {
   }
   free(p->steps);
   free(p->stores);
+  free(p->borders);
   free(p->bindings);
   free(p->versions);
   free(p->views);
@@ -465,39 +487,24 @@ void plan_free(plan* p) {
 
 /* Running --------------------------------------------------------------------------------------- */
 
-/* Whether the tensor's axes, the fastest first, follow each other in memory without gaps. */
-static bool is_compact(const DLTensor* t, bool channels_last) {
-  int64_t stride = 1, dense = 1, strides[DNNL_MAX_NDIMS];
+/* Whether a tensor lies as the plan assumes; strides of extents of one mean nothing. */
+static bool border_fits(const plan* p, const plan_border* b) {
+  const DLTensor* t = p->region->data[b->tensor];
+  int64_t dense = 1;
   int i;
-  if (t->strides == NULL && !channels_last) return true;
-  if (t->ndim > DNNL_MAX_NDIMS) return false;
+  if (t == NULL) return true;
   for (i = t->ndim - 1; i >= 0; --i) {
-    strides[i] = t->strides == NULL ? dense : t->strides[i];
+    int64_t stride = t->strides == NULL ? dense : t->strides[i];
+    if (t->shape[i] != 1 && stride != b->strides[i]) return false;
     dense *= t->shape[i];
-  }
-  for (i = 0; i < t->ndim; ++i) {
-    /* channels last: axis 1, the last, ..., axis 2, axis 0 */
-    int axis = t->ndim - 1 - i;
-    if (channels_last) axis = i == 0 ? 1 : i == t->ndim - 1 ? 0 : t->ndim - i;
-    if (t->shape[axis] != 1 && strides[axis] != stride) return false;
-    stride *= t->shape[axis];
   }
   return true;
 }
 
-static bool border_fits(const plan* p, int32_t tensor) {
-  const DLTensor* t = p->region->data[tensor];
-  return t == NULL || is_compact(t, !p->dense_borders && t->ndim > 2);
-}
-
 bool plan_fits_call(const plan* p) {
-  const tvmrt_region* r = p->region;
   int32_t i;
-  for (i = 0; i < r->num_inputs; ++i) {
-    if (!border_fits(p, r->inputs[i])) return false;
-  }
-  for (i = 0; i < r->num_outputs; ++i) {
-    if (!border_fits(p, r->outputs[i])) return false;
+  for (i = 0; i < p->num_borders; ++i) {
+    if (!border_fits(p, &p->borders[i])) return false;
   }
   return true;
 }

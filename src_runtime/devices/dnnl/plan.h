@@ -61,6 +61,12 @@ typedef struct {
   plan_arg* pending;     /* the same before that */
 } plan_step;
 
+/* How the plan assumes that a tensor of the caller lies in memory. */
+typedef struct {
+  int32_t tensor;
+  dnnl_dims_t strides;
+} plan_border;
+
 /* A memory object over the caller's memory. */
 typedef struct {
   dnnl_memory_t memory;
@@ -73,13 +79,15 @@ typedef struct plan {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   bool channels_last;
-  bool dense_borders; /* border tensors are compact row-major, not channels last */
+  bool from_call;
   view* views;        /* per tensor of the region */
   int32_t* pending;   /* per tensor: readers that are not in the plan yet; outputs have one more */
   plan_store* stores;
   int32_t num_stores, cap_stores;
   plan_step* steps;
   int32_t num_steps, cap_steps;
+  plan_border* borders; /* inputs, then outputs */
+  int32_t num_borders;
   plan_binding* bindings;
   int32_t num_bindings, cap_bindings;
   struct plan_version* versions; /* tensors that were brought into another layout */
@@ -109,7 +117,8 @@ typedef struct {
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   bool channels_last; /* prefer channels last to what oneDNN would choose */
-  bool dense_borders;
+  /* Border tensors lie as those of the call that is under way; otherwise channels last. */
+  bool from_call;
 } plan_options;
 
 int plan_create(tvmrt_region* region, const plan_options* options, plan** out);

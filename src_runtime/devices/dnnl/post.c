@@ -223,13 +223,36 @@ static bool merge_clips(const post* op, const post* next, post* out) {
   return true;
 }
 
+/* How many posts the operation stands for that begins here. */
+static int take(const post* posts, int num_posts, post* out) {
+  *out = posts[0];
+  return num_posts > 1 && merge_clips(posts, posts + 1, out) ? 2 : 1;
+}
+
+/* oneDNN 2.6 computes with wrong parameters where one primitive has the same kind of element-wise
+ * operation twice. */
+static bool has_twice(const post* first, const post* posts, int num_posts) {
+  int i, k;
+  for (i = 0; i < num_posts; ++i) {
+    post op;
+    int taken = take(posts + i, num_posts - i, &op);
+    if (op.kind != POST_ELTWISE) continue;
+    if (first != NULL && first->kind == POST_ELTWISE && first->alg == op.alg) return true;
+    for (k = i + taken; k < num_posts; ++k) {
+      if (posts[k].kind == POST_ELTWISE && posts[k].alg == op.alg) return true;
+    }
+    i += taken - 1;
+  }
+  return false;
+}
+
 static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
                         int num_posts, int ndims, const int64_t* dims, fused* f) {
   int i, index = 0;
   for (i = 0; i < num_posts; ++i) {
-    post op = posts[i];
+    post op;
     if (f->num_args == DNNL_PLAN_ARGS) return DNNL_PLAN_UNSUITABLE;
-    if (i + 1 < num_posts && merge_clips(&posts[i], &posts[i + 1], &op)) ++i;
+    i += take(&posts[i], num_posts - i, &op) - 1;
     if (op.kind == POST_ELTWISE) {
       PLAN_TRY(plan_status(p, dnnl_post_ops_append_eltwise(ops, 1.0f, op.alg, op.alpha, op.beta),
                            "an operation"));
@@ -250,6 +273,7 @@ int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int nd
   int rc;
   memset(f, 0, sizeof(*f));
   f->result = flow;
+  if (has_twice(NULL, posts, num_posts)) return DNNL_PLAN_UNSUITABLE;
   rc = plan_status(p, dnnl_primitive_attr_create(&f->attr), "attributes");
   if (rc == 0) {
     rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(f->attr, dnnl_scratchpad_mode_user),
@@ -362,9 +386,9 @@ static int describe(plan* p, const post* op, int32_t flow, const view* src,
                      "an operation");
 }
 
-/* The first post as a primitive, the others behind it. */
+/* The first post as a primitive, num_rest of the num_left others behind it. */
 static int begin_with(plan* p, const post* op, int32_t flow, const view* src, const post* rest,
-                      int num_rest, view* out) {
+                      int num_rest, int num_left, view* out) {
   plan_arg args[3] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}, {0, *src}};
   int32_t result = num_rest > 0 ? rest[num_rest - 1].result : op->result;
   int rc, num_args = op->kind == POST_ELTWISE ? 2 : 3;
@@ -372,13 +396,14 @@ static int begin_with(plan* p, const post* op, int32_t flow, const view* src, co
   dnnl_memory_desc_t md = src->md;
   pointwise_desc desc;
   fused f;
+  if (has_twice(op, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
   md.data_type = result_dtype(p, src, result);
   PLAN_TRY(describe(p, op, flow, src, &md, &args[2], &desc));
   PLAN_TRY(fused_create(p, flow, rest, num_rest, src->md.ndims, src->md.dims, &f));
   f.result = result;
   rc = fused_desc(p, &desc, &f, num_rest, &pd);
   if (rc == 0) {
-    rc = result_place(p, src, &md, rest, num_rest, out);
+    rc = result_place(p, src, &md, rest, num_left, out);
     args[1].v = *out;
     if (rc == 0) {
       rc = fused_add(p, pd, &f, args, num_args, out);
@@ -394,13 +419,12 @@ int post_build_alone(plan* p, int32_t flow, const post* posts, int num_posts) {
   view src, dst;
   PLAN_TRY(plan_source(p, flow, &src));
   while (num_posts > 0) {
-    post op = *posts;
-    int taken = num_posts > 1 && merge_clips(posts, posts + 1, &op) ? 2 : 1;
-    int more = num_posts - taken, rc;
+    post op;
+    int taken = take(posts, num_posts, &op), more = num_posts - taken, rc;
     p->node = op.node;
     PLAN_TRY(layout_packed(p, &src, &src));
     do {
-      rc = begin_with(p, &op, flow, &src, posts + taken, more, &dst);
+      rc = begin_with(p, &op, flow, &src, posts + taken, more, num_posts - taken, &dst);
     } while (rc == DNNL_PLAN_UNSUITABLE && more-- > 0);
     if (rc != 0) return -1;
     posts += taken + more;
