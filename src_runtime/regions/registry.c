@@ -205,7 +205,7 @@ static int add_scripted(const char* name, entry** out) {
 }
 
 static int find_or_load(const char* name, entry** out) {
-  bool found = false;
+  bool found; /* the plug-in may also bring a kind of modules, and no device */
   *out = NULL;
   if (!is_name(name)) return 0;
   *out = find_entry(name);
@@ -215,12 +215,7 @@ static int find_or_load(const char* name, entry** out) {
   if (*out != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(name, &found));
   *out = find_entry(name);
-  if (*out != NULL) return 0;
-  if (found) {
-    return tvmrt__fail("ValueError: the plug-in of device '%s' registered no device of that name.",
-                       name);
-  }
-  return add_scripted(name, out);
+  return *out != NULL ? 0 : add_scripted(name, out);
 }
 
 int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
