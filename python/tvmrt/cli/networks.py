@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tvmrt.cli import files
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx
+
+    from tvmrt.custom import Catalogue
 
 
 @dataclass(frozen=True)
@@ -213,7 +215,7 @@ class Expected:
 
 
 def expected_outputs(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Sequence[Any] = ()
+    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Catalogue | None = None
 ) -> tuple[str, dict[str, Expected]]:
     """Return who computed, and every output of the model by name.
 

@@ -99,11 +99,11 @@ def _plain(text: str) -> object:
     return text
 
 
-def load_operators(paths: Iterable[Path]) -> list[Any]:
-    """The operators of files and of installed wheels."""
+def load_operators(paths: Iterable[Path]) -> Any:
+    """The operators of files and of installed wheels, a ``tvmrt.custom.Catalogue``."""
     from tvmrt.custom import gather
 
-    return list(gather(paths))
+    return gather(paths)
 
 
 executor = click.option(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tvmrt.cli.operator_bodies import Comparison
+    from tvmrt.custom import Catalogue, Operator
 
 SUFFIXES = (".py", ".so", ".dylib", ".dll")  # of files that bring operators
 
@@ -87,19 +88,28 @@ def _word(row: Comparison, verdict: tolerance.Verdict) -> str:
     return "right" if verdict.right else f"WRONG {verdict.problem}".strip()
 
 
-def used_in(model: onnx.ModelProto, operators: Sequence[Any]) -> list[Any]:
-    """The operators that nodes of a model mean by domain and type, overriding ones left out: what
-    they replace has a judge already."""
-    meant = {(n.domain, n.op_type) for n in model.graph.node}
-    return [o for o in operators if o.domain and (o.domain, o.op_type) in meant]
+def used_in(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operator]:
+    """The operators that nodes of a model mean, overriding ones left out: what they replace has a
+    judge already."""
+    if operators is None:
+        return []
+    versions = {opset.domain: opset.version for opset in model.opset_import}
+    meant = (
+        operators.find(n.domain, n.op_type, versions.get(n.domain, 1)) for n in _foreign(model)
+    )
+    return list(dict.fromkeys(operator for operator in meant if operator is not None))
 
 
-def evaluators(operators: Sequence[Any]) -> list[type]:
+def _foreign(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    return [node for node in model.graph.node if node.domain not in ("", "ai.onnx")]
+
+
+def evaluators(operators: Sequence[Operator]) -> list[type]:
     """Classes by which the reference evaluator of onnx runs operators: their Python bodies, the
     insides of composed ones."""
     from onnx.reference.op_run import OpRun
 
-    def make(operator: Any) -> type:
+    def make(operator: Operator) -> type:
         def run(self, *arrays, **attributes):
             given = {k: v for k, v in attributes.items() if v is not None}
             found = operator.evaluate_node(arrays, given)

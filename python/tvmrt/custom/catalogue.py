@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .operator import Operator
+from .operator import STANDARD, Operator
 
 ENTRY_POINTS = "tvmrt.operators"
 
@@ -19,11 +19,14 @@ class Catalogue:
     """Operators by (domain, name, version).
 
     Two of the same three contradict each other: ValueError. An operator that replaces one of
-    ONNX's must name one that is there: ValueError as well.
+    ONNX's must name one that is there: ValueError as well. With ``installed``, those of installed
+    wheels are looked up when a name of another domain than ONNX's is not known otherwise: a wheel
+    that is installed adds names, and changes no network that does without it.
     """
 
-    def __init__(self, operators: Iterable[Operator] = ()) -> None:
+    def __init__(self, operators: Iterable[Operator] = (), installed: bool = False) -> None:
         self._versions: dict[tuple[str, str], dict[int, Operator]] = {}
+        self._look_further = installed
         for operator in operators:
             self.enter(operator)
 
@@ -48,7 +51,10 @@ class Catalogue:
 
         Raises ValueError when all that there are are newer.
         """
-        versions = self._versions.get(("" if domain == "ai.onnx" else domain, op_type))
+        key = ("" if domain in STANDARD else domain, op_type)
+        if key not in self._versions and self._look_further and domain not in STANDARD:
+            self._enter_installed()
+        versions = self._versions.get(key)
         if not versions:
             return None
         fitting = [v for v in versions if v <= version or versions[v].overrides]
@@ -59,12 +65,17 @@ class Catalogue:
             )
         return versions[max(fitting)]
 
+    def _enter_installed(self) -> None:
+        """Enter what wheels bring; what was given under a name hides theirs."""
+        self._look_further = False
+        given = set(self._versions)
+        for operator in installed_operators():
+            if not operator.overrides and (operator.domain, operator.op_type) not in given:
+                self.enter(operator)
+
     def __iter__(self) -> Iterator[Operator]:
         for versions in self._versions.values():
             yield from versions.values()
-
-    def __bool__(self) -> bool:
-        return bool(self._versions)
 
 
 def _check_override(operator: Operator) -> None:
@@ -146,22 +157,16 @@ def _import_file(path: Path):
 
 
 def gather(operators: Iterable[Any]) -> Catalogue:
-    """A catalogue of given operators, paths of files and libraries, and all that is installed.
-
-    What is given goes before what is installed under the same name and version.
-    """
+    """A catalogue of given operators, paths of files and libraries, and all that is installed."""
+    if isinstance(operators, Catalogue):
+        return operators
     given: list[Operator] = []
     for item in operators:
         if isinstance(item, (str, os.PathLike)):
             given += load_operators(item)
         else:
             given += _flattened(item)
-    catalogue = Catalogue(dict.fromkeys(given))
-    taken = {(o.name, o.version) for o in catalogue}
-    for operator in installed_operators():
-        if (operator.name, operator.version) not in taken:
-            catalogue.enter(operator)
-    return catalogue
+    return Catalogue(dict.fromkeys(given), installed=True)
 
 
 def _is_factory(target: Any) -> bool:

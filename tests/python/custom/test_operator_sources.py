@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from custom_case import EXAMPLES, compiled, onnx_model
+from custom_case import EXAMPLES, compiled, example, onnx_model
 from onnx import helper, save
 
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.cli.session import Session
-from tvmrt.custom import GraphBuilder, load_operators
+from tvmrt.custom import GraphBuilder, gather, load_operators
 
 ROOT = EXAMPLES.parents[1]
 SOURCE = EXAMPLES / "c_library" / "operators.c"
@@ -195,3 +195,50 @@ def test_python_file_that_raises_is_named(tmp_path):
 def test_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.py: there is no such file of operators"):
         load_operators(tmp_path / "none.py")
+
+
+class EntryPoint:
+    """What an installed wheel says, without the wheel."""
+
+    name, value = "point", "module:name"
+
+    def __init__(self, target):
+        self.target = target
+
+    def load(self):
+        if isinstance(self.target, Exception):
+            raise self.target
+        return self.target
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Makes entry points of objects."""
+
+    def install(*targets):
+        points = [EntryPoint(target) for target in targets]
+        monkeypatch.setattr("tvmrt.custom.catalogue._entry_points", lambda: points)
+        return gather([])
+
+    return install
+
+
+def test_installed_override_changes_no_network_by_being_there(installed):
+    catalogue = installed(example("direct_conv").direct_conv, example("rnn_cell").rnn)
+    assert catalogue.find("", "Conv", 17) is None
+    assert catalogue.find("example.recurrent", "Rnn", 1) is example("rnn_cell").rnn
+    assert catalogue.find("", "Conv", 17) is None
+
+
+def test_entry_point_may_be_a_list_or_a_function_that_returns_one(installed):
+    operators = load_operators(EXAMPLES / "rnn_cell.py")
+    for target in (operators, lambda: operators):
+        assert installed(target).find("example.recurrent", "RNNCell", 1) is operators[0]
+
+
+def test_entry_point_that_fails_is_named_where_it_is_needed(installed):
+    catalogue = installed(ZeroDivisionError("oops"))
+    assert catalogue.find("", "Conv", 17) is None
+    sentence = r"entry point point \(module:name\) .* cannot be loaded \(ZeroDivisionError: oops\)"
+    with pytest.raises(ImportError, match=sentence):
+        catalogue.find("example.wheel", "Squash", 1)

@@ -220,7 +220,7 @@ class GraphImporter:
     def _importer_of(self, node: onnx.NodeProto, record: Any = None) -> Importer | None:
         """Who imports a node: an operator of the user's own goes before a built-in one."""
         builtin = find(node.domain, node.op_type)
-        if record is None and self.operators:
+        if record is None and self.operators is not None:
             record = self.operators.find(node.domain, node.op_type, self._opset(node))
         return builtin if record is None else importer_of(record, builtin)
 
