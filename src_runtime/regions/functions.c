@@ -26,6 +26,16 @@ TVMRT_NATIVE(list_devices) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
 }
 
+/* () -> text: the names of plug-ins that can be loaded when they are needed, a line each */
+TVMRT_NATIVE(list_plugins) {
+  tvmrt_buf names = {NULL, 0, 0};
+  int rc = tvmrt__plugin_names(&names);
+  TVMRT_ARGS("tvmrt.device.list_plugins");
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, names.data == NULL ? "" : names.data);
+  tvmrt__buf_free(&names);
+  return rc;
+}
+
 static int one_text(const tvmrt_args* in, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
   return tvmrt__arg_str(in, 0, out);
@@ -110,6 +120,7 @@ TVMRT_NATIVE(reshape_region) {
 
 const tvmrt_builtin tvmrt__region_builtins[] = {
     {"tvmrt.device.list", list_devices},
+    {"tvmrt.device.list_plugins", list_plugins},
     {"tvmrt.device.load_plugin", load_plugin},
     {"tvmrt.device.find", find_device},
     {"tvmrt.device.unregister", unregister_device},

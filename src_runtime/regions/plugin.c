@@ -1,4 +1,5 @@
 /* Plug-ins: shared objects that bring a device. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -124,12 +125,50 @@ int tvmrt__plugin_folders(tvmrt_buf* out) {
   return rc;
 }
 
+static const char prefix[] = "libtvmrt_device_";
+static const char suffix[] = ".so";
+
+/* Append the name of a plug-in's device, if a file's name is that of one. */
+static int append_name(tvmrt_buf* out, const char* file) {
+  const size_t skip = sizeof(prefix) - 1;
+  const size_t size = strlen(file);
+  if (size <= skip + sizeof(suffix) - 1 || strncmp(file, prefix, skip) != 0 ||
+      strcmp(file + size - (sizeof(suffix) - 1), suffix) != 0) {
+    return 0;
+  }
+  return tvmrt__buf_printf(out, "%.*s\n", (int)(size - skip - (sizeof(suffix) - 1)), file + skip);
+}
+
+static int append_folder(tvmrt_buf* out, const char* folder) {
+  DIR* dir = opendir(folder);
+  const struct dirent* row;
+  int rc = 0;
+  if (dir == NULL) return 0;
+  while (rc == 0 && (row = readdir(dir)) != NULL) rc = append_name(out, row->d_name);
+  (void)closedir(dir);
+  return rc;
+}
+
+int tvmrt__plugin_names(tvmrt_buf* out) {
+  tvmrt_buf folders = {NULL, 0, 0};
+  char* at;
+  int rc = tvmrt__plugin_folders(&folders);
+  for (at = folders.data; rc == 0 && at != NULL;) {
+    char* end = strchr(at, ':');
+    if (end != NULL) *end = '\0';
+    rc = append_folder(out, at);
+    at = end == NULL ? NULL : end + 1;
+  }
+  tvmrt__buf_free(&folders);
+  return rc;
+}
+
 /* The plug-in's path in a folder, if there is such a file. */
 static int try_folder(const char* folder, size_t size, const char* name, bool* out_found) {
   tvmrt_buf path = {NULL, 0, 0};
   int rc = size == 0
                ? 0
-               : tvmrt__buf_printf(&path, "%.*s/libtvmrt_device_%s.so", (int)size, folder, name);
+               : tvmrt__buf_printf(&path, "%.*s/%s%s%s", (int)size, folder, prefix, name, suffix);
   if (rc == 0 && size != 0 && access(path.data, R_OK) == 0) {
     *out_found = true;
     rc = load_plugin(path.data, true);

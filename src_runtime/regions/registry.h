@@ -41,6 +41,8 @@ int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt
 
 /* Load the plug-in of a device from the usual folders; *out_found says whether there was one. */
 int tvmrt__plugin_find(const char* name, bool* out_found);
+/* Names of the devices whose plug-ins lie in these folders, each with a '\n'. */
+int tvmrt__plugin_names(tvmrt_buf* out);
 /* "<folder>:<folder>": where plug-ins are looked for. */
 int tvmrt__plugin_folders(tvmrt_buf* out);
 

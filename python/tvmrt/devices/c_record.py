@@ -87,9 +87,12 @@ def find_c_device(name: str) -> Device | None:
 
 
 def c_device_names() -> list[str]:
-    """Names of the devices that the runtime has registered."""
+    """Names of the devices that the runtime has registered, or has a plug-in for."""
     listed = _runtime_function("tvmrt.device.list")
-    return [] if listed is None else [str(name) for name in listed()]
+    if listed is None:
+        return []
+    plugins = str(_runtime_function("tvmrt.device.list_plugins")()).split()
+    return [*(str(name) for name in listed()), *plugins]
 
 
 def _function(device: str, slot: str) -> Callable[..., Any]:
