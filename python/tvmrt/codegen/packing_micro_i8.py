@@ -83,6 +83,13 @@ class MicroLayer:
         return _whole(taps * self.layer.in_c, FORMATS[self.format].unit)
 
     @property
+    def pointwise(self) -> bool:
+        """Whether the window of an output pixel is the input pixel at its place."""
+        layer = self.layer
+        still = layer.in_ == layer.out and layer.stride == (1, 1, 1) and not any(layer.pad)
+        return still and layer.kernel == (1, 1, 1) and not self.depthwise
+
+    @property
     def in_place(self) -> bool:
         """Whether the output may lie where the input lies, pixel on pixel."""
         layer = self.layer
@@ -90,7 +97,7 @@ class MicroLayer:
             return False
         if self.depthwise:
             return layer.pad[1] <= (layer.kernel[1] - 1) * layer.dilation[1]
-        return layer.kernel == (1, 1, 1) and not any(layer.pad)
+        return self.pointwise
 
     @property
     def scratch_bytes(self) -> int:
@@ -121,6 +128,7 @@ class MicroLayer:
             "scratch": self.scratch_bytes,
             "x_zero": layer.x_zero,
             "x_signed": int(layer.x_signed),
+            "pointwise": int(self.pointwise),
             "y_bytes": y_bytes,
             "range": f"{{{zero}, {low}, {high}, {int(signed)}}}",
         }

@@ -13,7 +13,7 @@
 #ifndef TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_I8_H_
 
-#include "micro_conv_i8.h"
+#include "micro_products_i8.h"
 
 /*! \brief Most rows of a kernel. */
 #define TVMRT_MICRO_MAX_ROWS 16
@@ -29,77 +29,57 @@ typedef struct tvmrt_micro_depthwise {
   int32_t quads;                            /* of channels */
 } tvmrt_micro_depthwise;
 
-/*! \brief Copies a pixel's channels into a column of the ring. */
-TVMRT_NOINLINE void tvmrt_micro_copy_pixel(int16_t* to, int32_t step, const uint8_t* x,
-                                           int32_t channels, int is_signed) {
-  const int32_t whole = channels / 4, rest = channels - 4 * whole;
-  tvmrt_micro_widen_row(to, step, x, whole, is_signed);
-  if (rest > 0) {
-    uint8_t four[4] = {0, 0, 0, 0};
-    memcpy(four, x + 4 * whole, (size_t)rest);
-    tvmrt_micro_widen_row(to + whole * step, step, four, 1, is_signed);
-  }
+/*! \brief Quads of padding in neighbouring columns; returns the column behind them. */
+static inline int16_t* tvmrt_micro_pad_columns(int16_t* to, int32_t columns, int16_t zero) {
+  for (int32_t i = 0; i < 4 * columns; i++) *to++ = zero;
+  return to;
 }
 
-/*! \brief Makes a column of the ring padding. */
-static inline void tvmrt_micro_pad_pixel(int16_t* to, int32_t step, int32_t quads, int16_t zero) {
-  for (int32_t quad = 0; quad < quads; quad++, to += step) {
-    for (int i = 0; i < 4; i++) to[i] = zero;
+/*! \brief Quads of one place in neighbouring pixels; returns the column behind them. */
+TVMRT_INLINE int16_t* tvmrt_micro_copy_columns(int16_t* to, const uint8_t* x, int32_t x_stride,
+                                               int32_t columns, int is_signed) {
+  for (; columns > 0; columns--, to += 4, x += x_stride) tvmrt_micro_widen(to, x, is_signed);
+  return to;
+}
+
+/*! \brief The same of the last channels, of which there are fewer than four. */
+static inline int16_t* tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int32_t x_stride,
+                                             int32_t columns, int32_t channels, int is_signed) {
+  for (; columns > 0; columns--, to += 4, x += x_stride) {
+    uint8_t four[4] = {0, 0, 0, 0};
+    for (int32_t i = 0; i < channels; i++) four[i] = x[i];
+    tvmrt_micro_widen(to, four, is_signed);
   }
+  return to;
 }
 
 /*! \brief Copies an input row into the ring; h counts from the first row of padding on. */
 static inline void tvmrt_micro_copy_row(const tvmrt_micro_depthwise* d, int32_t image, int32_t h) {
   const tvmrt_micro_conv_i8* const c = d->conv;
-  const int32_t step = d->columns * 4;
-  int16_t* to = d->ring + h % d->span * d->quads * step;
-  const int32_t row = h - c->pad[0], end = row >= 0 && row < c->in[0] ? c->in[1] : 0;
+  int16_t* to = d->ring + h % d->span * d->quads * d->columns * 4;
+  const int32_t row = h - c->pad[0], crop = c->pad[1] < 0 ? -c->pad[1] : 0;
   const uint8_t* x = (const uint8_t*)d->data->x;
-  if (end > 0) x += (image * c->in[0] + row) * c->in[1] * c->x_stride;
-  for (int32_t column = 0; column < d->columns; column++, to += 4) {
-    const int32_t w = column - c->pad[1];
-    if (w >= 0 && w < end) {
-      tvmrt_micro_copy_pixel(to, step, x + w * c->x_stride, c->in_c, c->x_signed);
+  int32_t left = d->columns, inside = 0; /* columns of padding, and of the image behind them */
+  if (row >= 0 && row < c->in[0]) {
+    x += ((image * c->in[0] + row) * c->in[1] + crop) * c->x_stride;
+    left = crop > 0 ? 0 : c->pad[1];
+    if (left > d->columns) left = d->columns;
+    inside = c->in[1] - crop;
+    if (inside > d->columns - left) inside = d->columns - left;
+    if (inside < 0) inside = 0;
+  }
+  for (int32_t channel = 0; channel < c->in_c; channel += 4, x += 4) {
+    to = tvmrt_micro_pad_columns(to, left, c->x_zero);
+    if (channel + 4 > c->in_c) {
+      to = tvmrt_micro_copy_rest(to, x, c->x_stride, inside, c->in_c - channel, c->x_signed);
+    } else if (c->x_signed) {
+      to = tvmrt_micro_copy_columns(to, x, c->x_stride, inside, 1);
     } else {
-      tvmrt_micro_pad_pixel(to, step, d->quads, c->x_zero);
+      to = tvmrt_micro_copy_columns(to, x, c->x_stride, inside, 0);
     }
+    to = tvmrt_micro_pad_columns(to, d->columns - left - inside, c->x_zero);
   }
 }
-
-#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__)
-#define TVMRT_MICRO_TAP                 \
-  "ldrd %[xe], %[xo], [%[x]], #8\n"     \
-  "ldrd %[we], %[wo], [%[w]], #8\n"     \
-  "smlabb %[a0], %[xe], %[we], %[a0]\n" \
-  "smlatt %[a1], %[xe], %[we], %[a1]\n" \
-  "smlabb %[a2], %[xo], %[wo], %[a2]\n" \
-  "smlatt %[a3], %[xo], %[wo], %[a3]\n"
-
-/*! \brief Three neighbouring taps of a quad of channels. */
-TVMRT_INLINE const int16_t* tvmrt_micro_three_taps(int32_t acc[4], const int16_t* x,
-                                                   const int16_t* w) {
-  int32_t a0 = acc[0], a1 = acc[1], a2 = acc[2], a3 = acc[3];
-  uint32_t xe, xo, we, wo;
-  __asm volatile(TVMRT_MICRO_TAP TVMRT_MICRO_TAP TVMRT_MICRO_TAP
-                 : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [x] "+r"(x),
-                   [w] "+r"(w), [xe] "=&r"(xe), [xo] "=&r"(xo), [we] "=&r"(we), [wo] "=&r"(wo)
-                 :
-                 : "memory");
-  acc[0] = a0;
-  acc[1] = a1;
-  acc[2] = a2;
-  acc[3] = a3;
-  return w;
-}
-#else
-TVMRT_INLINE const int16_t* tvmrt_micro_three_taps(int32_t acc[4], const int16_t* x,
-                                                   const int16_t* w) {
-  for (int tap = 0; tap < 3; tap++, x += 4, w += 4) {
-    TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) acc[i] += x[i] * w[i];
-  }
-  return w;
-}
-#endif
 
 /*! \brief Stores the sums of a quad in the channels' order. */
 TVMRT_INLINE void tvmrt_micro_store_quad(int32_t* sums, const int32_t acc[4]) {
@@ -109,62 +89,85 @@ TVMRT_INLINE void tvmrt_micro_store_quad(int32_t* sums, const int32_t acc[4]) {
   sums[3] = acc[3];
 }
 
-/*! \brief The sums of some quads of channels, 3 x 3 without dilation, `at` elements from the
- * rows' starts. */
-TVMRT_NOINLINE void tvmrt_micro_depthwise_3x3(const tvmrt_micro_depthwise* d, int32_t* sums,
-                                              const int16_t* w, const int32_t* bias, int32_t at,
-                                              int32_t channels) {
-  const int16_t *x0 = d->row[0] + at, *x1 = d->row[1] + at, *x2 = d->row[2] + at;
+/*! \brief Some quads of channels of some neighbouring pixels of an output row. */
+typedef struct tvmrt_micro_block {
+  int32_t* sums;       /* [pixel][stride] */
+  const int16_t* w;    /* of the first channel */
+  const int32_t* bias; /* of the first channel */
+  int32_t at;          /* elements from the rows' starts to the first pixel */
+  int32_t pixels, channels, stride;
+} tvmrt_micro_block;
+
+/*! \brief The sums of a block, 3 x 3 without dilation. */
+TVMRT_NOINLINE void tvmrt_micro_depthwise_3x3(const tvmrt_micro_depthwise* d,
+                                              const tvmrt_micro_block* b) {
   const int32_t step = d->columns * 4;
-  for (const int32_t* const end = sums + channels; sums < end; sums += 4, bias += 4) {
-    int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
-    w = tvmrt_micro_three_taps(acc, x0, w);
-    w = tvmrt_micro_three_taps(acc, x1, w);
-    w = tvmrt_micro_three_taps(acc, x2, w);
-    tvmrt_micro_store_quad(sums, acc);
-    x0 += step;
-    x1 += step;
-    x2 += step;
+  for (int32_t p = 0; p < b->pixels; p++) {
+    const int32_t at = b->at + p * d->conv->stride[1] * 4;
+    const int16_t *x0 = d->row[0] + at, *x1 = d->row[1] + at, *x2 = d->row[2] + at, *w = b->w;
+    const int32_t* bias = b->bias;
+    int32_t* sums = b->sums + p * b->stride;
+    const int32_t* const end = sums + b->channels;
+    do {
+      int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
+      w = tvmrt_micro_three_taps(acc, x0, w);
+      w = tvmrt_micro_three_taps(acc, x1, w);
+      w = tvmrt_micro_three_taps(acc, x2, w);
+      tvmrt_micro_store_quad(sums, acc);
+      x0 += step;
+      x1 += step;
+      x2 += step;
+      bias += 4;
+      sums += 4;
+    } while (sums < end);
   }
 }
 
-/*! \brief The sums of some quads of channels for any kernel. */
-TVMRT_NOINLINE void tvmrt_micro_depthwise_any(const tvmrt_micro_depthwise* d, int32_t* sums,
-                                              const int16_t* w, const int32_t* bias, int32_t at,
-                                              int32_t channels) {
+/*! \brief The sums of a block for any kernel. */
+TVMRT_NOINLINE void tvmrt_micro_depthwise_any(const tvmrt_micro_depthwise* d,
+                                              const tvmrt_micro_block* b) {
   const tvmrt_micro_conv_i8* const c = d->conv;
-  for (int32_t channel = 0; channel < channels; channel += 4, at += d->columns * 4) {
-    const int32_t* const b = bias + channel;
-    int32_t acc[4] = {b[0], b[2], b[1], b[3]};
-    for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
-      const int16_t* x = d->row[kh] + at;
-      for (int32_t kw = 0; kw < c->kernel[1]; kw++, x += c->dilation[1] * 4, w += 4) {
-        TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) acc[i] += x[i] * w[i];
+  for (int32_t p = 0; p < b->pixels; p++) {
+    const int16_t* w = b->w;
+    int32_t at = b->at + p * c->stride[1] * 4;
+    for (int32_t channel = 0; channel < b->channels; channel += 4, at += d->columns * 4) {
+      const int32_t* const bias = b->bias + channel;
+      int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
+      for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
+        const int16_t* x = d->row[kh] + at;
+        for (int32_t kw = 0; kw < c->kernel[1]; kw++, x += c->dilation[1] * 4, w += 4) {
+          TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) acc[i] += x[i] * w[i];
+        }
       }
+      tvmrt_micro_store_quad(b->sums + p * b->stride + channel, acc);
     }
-    tvmrt_micro_store_quad(sums + channel, acc);
   }
 }
 
-/*! \brief One output row, whose kernel rows are in the ring. */
-static inline void tvmrt_micro_depthwise_row(const tvmrt_micro_depthwise* d, int32_t row) {
+/*! \brief Some neighbouring pixels of an output row, whose kernel rows are in the ring. */
+static inline void tvmrt_micro_depthwise_pixels(const tvmrt_micro_depthwise* d, int32_t row,
+                                                int32_t first, int32_t pixels) {
   const tvmrt_micro_conv_i8* const c = d->conv;
   const int32_t taps = c->kernel[0] * c->kernel[1];
   const int three = c->kernel[0] == 3 && c->kernel[1] == 3 && c->dilation[1] == 1;
-  int32_t sums[TVMRT_MICRO_CHUNK];
-  for (int32_t pixel = 0; pixel < c->out[1]; pixel++) {
-    for (int32_t channel = 0; channel < c->out_c; channel += TVMRT_MICRO_CHUNK) {
-      const int32_t left = c->out_c - channel;
-      const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-      const int32_t at = channel * d->columns + pixel * c->stride[1] * 4;
-      const int16_t* const w = (const int16_t*)d->data->weights + channel * taps;
-      if (three) {
-        tvmrt_micro_depthwise_3x3(d, sums, w, d->data->bias + channel, at, channels);
-      } else {
-        tvmrt_micro_depthwise_any(d, sums, w, d->data->bias + channel, at, channels);
-      }
-      tvmrt_micro_finish(c, d->data, sums, row * c->out[1] + pixel, 1, channel, channels);
+  int32_t sums[TVMRT_MICRO_SUMS];
+  tvmrt_micro_block b;
+  b.sums = sums;
+  b.pixels = pixels;
+  b.stride = d->quads * 4 < TVMRT_MICRO_CHUNK ? d->quads * 4 : TVMRT_MICRO_CHUNK;
+  for (int32_t channel = 0; channel < c->out_c; channel += TVMRT_MICRO_CHUNK) {
+    const int32_t left = c->out_c - channel;
+    b.channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+    b.w = (const int16_t*)d->data->weights + channel * taps;
+    b.bias = d->data->bias + channel;
+    b.at = channel * d->columns + first * c->stride[1] * 4;
+    if (three) {
+      tvmrt_micro_depthwise_3x3(d, &b);
+    } else {
+      tvmrt_micro_depthwise_any(d, &b);
     }
+    const int32_t pixel = row * c->out[1] + first;
+    tvmrt_micro_finish(c, d->data, sums, b.stride, pixel, pixels, channel, b.channels);
   }
 }
 
@@ -188,6 +191,8 @@ static inline int tvmrt_micro_depthwise_i8_run(const tvmrt_micro_conv_i8* c,
   d.quads = (c->in_c + 3) / 4;
   d.ring = (int16_t*)tvmrt_scratch_alloc(c->scratch);
   if (d.ring == NULL) return -1;
+  /* pixels whose sums are kept together */
+  const int32_t most = d.quads * 4 < TVMRT_MICRO_CHUNK ? TVMRT_MICRO_SUMS / 4 / d.quads : 2;
   for (int32_t row = 0; row < rows; row++) {
     const int32_t image = row / c->out[0], top = (row - image * c->out[0]) * c->stride[0];
     if (next < top || top == 0) next = top;
@@ -195,7 +200,10 @@ static inline int tvmrt_micro_depthwise_i8_run(const tvmrt_micro_conv_i8* c,
     for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
       d.row[kh] = d.ring + (top + kh * c->dilation[0]) % d.span * d.quads * d.columns * 4;
     }
-    tvmrt_micro_depthwise_row(&d, row);
+    for (int32_t first = 0; first < c->out[1]; first += most) {
+      const int32_t left = c->out[1] - first;
+      tvmrt_micro_depthwise_pixels(&d, row, first, left < most ? left : most);
+    }
   }
   return tvmrt_scratch_free(d.ring);
 }

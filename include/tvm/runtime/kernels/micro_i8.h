@@ -61,11 +61,10 @@
 #endif
 #endif
 
-/*! \brief Output channels that a tile of a dense layer makes at once. */
-#define TVMRT_MICRO_CHANNELS 2
-
 /*! \brief Channels of which the sums are kept before they become bytes. */
 #define TVMRT_MICRO_CHUNK 32
+/*! \brief Sums that are kept, of all pixels together. */
+#define TVMRT_MICRO_SUMS (2 * TVMRT_MICRO_CHUNK)
 
 /*! \brief Where the bytes of a tensor lie. */
 typedef struct tvmrt_micro_range {
@@ -92,6 +91,7 @@ typedef struct tvmrt_micro_conv_i8 {
   int32_t scratch;  /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
   int16_t x_zero;   /*!< Zero point of the input, which padding has. */
   int8_t x_signed;  /*!< 1: int8, 0: uint8. */
+  int8_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
   int8_t y_bytes;   /*!< Size of an element of y. */
   tvmrt_micro_range range; /*!< Of the output; not used with an epilogue. */
 } tvmrt_micro_conv_i8;
@@ -198,28 +198,27 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 }
 
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
-#define TVMRT_MICRO_ONE_BYTE(SATURATE, Q) \
-  "qadd %[" Q "], %[" Q "], %[zero]\n" SATURATE " %[" Q "], #8, %[" Q "]\n"
-/* y[i] = saturate(round(sums[i] * scale[i]) + zero) for four sums. */
-#define TVMRT_MICRO_FOUR_BYTES(SATURATE, y, sums, scale, zero)                                 \
-  do {                                                                                         \
-    int32_t q0, q1, q2, q3;                                                                    \
-    __asm volatile(                                                                            \
-        "vldmia %[s], {s0-s3}\nvldmia %[f], {s4-s7}\n"                                         \
-        "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n" \
-        "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n" \
-        "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\n"                                         \
-        "vcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n"                                         \
-        "vmov %[q0], %[q1], s0, s1\nvmov %[q2], %[q3], s2, s3\n" TVMRT_MICRO_ONE_BYTE(         \
-            SATURATE, "q0") TVMRT_MICRO_ONE_BYTE(SATURATE, "q1")                               \
-            TVMRT_MICRO_ONE_BYTE(SATURATE, "q2") TVMRT_MICRO_ONE_BYTE(SATURATE, "q3")          \
-        : [q0] "=&r"(q0), [q1] "=&r"(q1), [q2] "=&r"(q2), [q3] "=&r"(q3)                       \
-        : [s] "r"(sums), [f] "r"(scale), [zero] "r"(zero)                                      \
-        : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "memory");                           \
-    (y)[0] = (uint8_t)q0;                                                                      \
-    (y)[1] = (uint8_t)q1;                                                                      \
-    (y)[2] = (uint8_t)q2;                                                                      \
-    (y)[3] = (uint8_t)q3;                                                                      \
+#define TVMRT_MICRO_STORE(SATURATE, Q)                                \
+  "qadd %[" Q "], %[" Q "], %[zero]\n" SATURATE " %[" Q "], #8, %[" Q \
+  "]\n"                                                               \
+  "strb %[" Q "], [%[y]], #1\n"
+/* *y++ = saturate(round(*s++ * *f++) + zero), n times, where n is a multiple of 4 and not 0. */
+#define TVMRT_MICRO_BYTES(SATURATE, Y, SUMS, SCALE, N, ZERO)                                       \
+  do {                                                                                             \
+    int32_t q0, q1, q2, q3;                                                                        \
+    __asm volatile(                                                                                \
+        "1:\nvldmia %[s]!, {s0-s3}\nvldmia %[f]!, {s4-s7}\n"                                       \
+        "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n"     \
+        "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n"     \
+        "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\n"                                             \
+        "vcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n"                                             \
+        "vmov %[q0], %[q1], s0, s1\nvmov %[q2], %[q3], s2, s3\n" TVMRT_MICRO_STORE(SATURATE, "q0") \
+            TVMRT_MICRO_STORE(SATURATE, "q1") TVMRT_MICRO_STORE(SATURATE, "q2")                    \
+                TVMRT_MICRO_STORE(SATURATE, "q3") "subs %[n], %[n], #4\nbgt 1b\n"                  \
+        : [q0] "=&r"(q0), [q1] "=&r"(q1), [q2] "=&r"(q2), [q3] "=&r"(q3), [y] "+r"(Y),             \
+          [s] "+r"(SUMS), [f] "+r"(SCALE), [n] "+r"(N)                                             \
+        : [zero] "r"(ZERO)                                                                         \
+        : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");                         \
   } while (0)
 #endif
 
@@ -227,38 +226,36 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, const float* scale,
                                            int32_t n, const tvmrt_micro_range* range) {
   const int32_t zero = range->zero, lo = range->lo, hi = range->hi;
-  const uint8_t* const end = y + n;
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
-  if (range->is_signed && lo <= -128 && hi >= 127) {
-    for (; end - y >= 4; sums += 4, scale += 4, y += 4) {
-      TVMRT_MICRO_FOUR_BYTES("ssat", y, sums, scale, zero);
-    }
-  } else if (!range->is_signed && lo <= 0 && hi >= 255) {
-    for (; end - y >= 4; sums += 4, scale += 4, y += 4) {
-      TVMRT_MICRO_FOUR_BYTES("usat", y, sums, scale, zero);
-    }
+  int32_t whole = n & ~3;
+  if (whole > 0 && range->is_signed && lo <= -128 && hi >= 127) {
+    TVMRT_MICRO_BYTES("ssat", y, sums, scale, whole, zero);
+    n &= 3;
+  } else if (whole > 0 && !range->is_signed && lo <= 0 && hi >= 255) {
+    TVMRT_MICRO_BYTES("usat", y, sums, scale, whole, zero);
+    n &= 3;
   }
 #endif
-  for (; y != end; y++) {
+  for (; n > 0; n--) {
     const int32_t q = tvmrt_micro_moved(tvmrt_micro_scaled(*sums++, *scale++), zero);
-    *y = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
   }
 }
 
 /*!
  * \brief What becomes of finished sums of some channels of neighbouring pixels.
  *
- * \param sums   [in] [pixel][TVMRT_MICRO_CHUNK].
+ * \param sums   [in] [pixel][stride].
  * \param pixel  [in] Index of the first pixel in the output.
  */
 static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
-                                      const int32_t* sums, int32_t pixel, int32_t pixels,
-                                      int32_t channel, int32_t channels) {
+                                      const int32_t* sums, int32_t stride, int32_t pixel,
+                                      int32_t pixels, int32_t channel, int32_t channels) {
   const int32_t at = pixel * c->y_stride + channel;
   if (data->epilogue != NULL) {
     const tvmrt_i8_rows rows = {
         .acc = sums,
-        .acc_stride = TVMRT_MICRO_CHUNK,
+        .acc_stride = stride,
         .pixel = pixel,
         .pixel_step = 1,
         .pixels = pixels,
@@ -270,7 +267,7 @@ static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_
     data->epilogue(&rows, data->ctx);
     return;
   }
-  for (int32_t p = 0; p < pixels; p++, sums += TVMRT_MICRO_CHUNK) {
+  for (int32_t p = 0; p < pixels; p++, sums += stride) {
     uint8_t* const y = (uint8_t*)data->y + at + p * c->y_stride;
     tvmrt_micro_requantize(y, sums, data->scale + channel, channels, &c->range);
   }
@@ -308,6 +305,22 @@ TVMRT_INLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t
     for (; from != end; from += 4, to += step) tvmrt_micro_widen(to, from, 1);
   } else {
     for (; from != end; from += 4, to += step) tvmrt_micro_widen(to, from, 0);
+  }
+}
+
+/*! \brief memcpy() of a few bytes, whose own is a loop over bytes in small C libraries. */
+TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) {
+  uint32_t word, next;
+  for (; n >= 8; n -= 8, to += 8, from += 8) {
+    memcpy(&word, from, 4);
+    memcpy(&next, from + 4, 4);
+    memcpy(to, &word, 4);
+    memcpy(to + 4, &next, 4);
+    TVMRT_OPAQUE(to); /* or it is made a call of memcpy() again */
+  }
+  for (; n > 0; n--) {
+    *to++ = *from++;
+    TVMRT_OPAQUE(to);
   }
 }
 

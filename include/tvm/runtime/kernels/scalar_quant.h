@@ -55,6 +55,10 @@ static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int
   __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
   memcpy(&q, &v, sizeof(q));
   q = __qadd(q, zero);
+#if defined(__OPTIMIZE__)
+  if (__builtin_constant_p(low) && low == -128 && high == 127) return __ssat(q, 8);
+  if (__builtin_constant_p(low) && low == 0 && high == 255) return (int32_t)__usat(q, 8);
+#endif
   return q < low ? low : q > high ? high : q;
 #else
   return tvmrt_round_between(v, (float)(low - zero), (float)(high - zero)) + zero;
