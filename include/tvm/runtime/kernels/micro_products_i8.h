@@ -141,7 +141,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* 
 #else
 
 /* Place of element i of a group in its weights: quads are in the order 0, 2, 1, 3. */
-TVMRT_INLINE int tvmrt_micro_place(int i) {
+TVMRT_INLINE int tvmrt_micro_weight_at(int i) {
 #if TVMRT_MICRO_FORMAT == TVMRT_MICRO_MVE
   return i;
 #else
@@ -155,7 +155,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products_1(int32_t* sums, const int32_t* 
   int32_t a0 = bias[0], a1 = bias[1];
   for (; n > 0; n -= TVMRT_MICRO_GROUP, x += TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
     TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
-      const int at = tvmrt_micro_place(i);
+      const int at = tvmrt_micro_weight_at(i);
       a0 += x[i] * weights[at];
       a1 += x[i] * weights[TVMRT_MICRO_GROUP + at];
     }
@@ -172,7 +172,7 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* 
   int32_t a0 = bias[0], a1 = bias[1], b0 = a0, b1 = a1;
   for (; n > 0; n -= TVMRT_MICRO_GROUP, weights += 2 * TVMRT_MICRO_GROUP) {
     TVMRT_UNROLL(4) for (int i = 0; i < TVMRT_MICRO_GROUP; i++) {
-      const int at = tvmrt_micro_place(i);
+      const int at = tvmrt_micro_weight_at(i);
       const int32_t w0 = weights[at], w1 = weights[TVMRT_MICRO_GROUP + at];
       a0 += x[i] * w0;
       a1 += x[i] * w1;
