@@ -9,7 +9,7 @@
 /* Values of the graph JSON, in the order of their keys' names in graph_plan.c. */
 enum { NODES, ARG_NODES, HEADS, ROWS, DTYPES, STORAGE_IDS, SHAPES, DEVICES, NUM_SECTIONS };
 
-/* Set in the storage id of a tensor whose memory is an input's. */
+/* Set in the storage id of a tensor whose memory is an input's; the rest is the input's position. */
 enum { EXTERNAL = 0x8000, MOST_ITEMS = 0x7fff };
 
 /* Where the parts of a JSON text are, and how many things they describe. */

@@ -30,6 +30,8 @@ typedef struct node {
   const char* function; /* NULL: none */
   int is_input;
   TVMValue* args;
+  const char* num_inputs; /* texts of numbers; NULL: not said */
+  const char* num_outputs;
 } node;
 
 typedef void (*read_item)(reader* r, uint32_t entry);
@@ -119,19 +121,6 @@ static size_t bytes_of(const TVMGraphExecutor* g, uint32_t entry) {
   return tvmrt__graph_bytes(&g->entries[entry], &ok);
 }
 
-/* All that shares the memory of an input must fit into it. */
-static void mark_external(reader* r, uint32_t input_entry) {
-  TVMGraphExecutor* g = r->g;
-  uint16_t id = g->storage_ids[input_entry];
-  size_t bytes = bytes_of(g, input_entry);
-  uint32_t i;
-  for (i = 0; i < g->num_entries; ++i) {
-    if (g->storage_ids[i] != id) continue;
-    require(r, bytes_of(g, i) == bytes);
-    g->storage_ids[i] = (uint16_t)(id | EXTERNAL);
-  }
-}
-
 static void read_arg_nodes(reader* r) {
   uint32_t count = 0;
   open_section(r, ARG_NODES);
@@ -141,7 +130,8 @@ static void read_arg_nodes(reader* r) {
     if (r->in.damaged) return;
     require(r, r->g->rows[i + 1] - r->g->rows[i] == 1);
     r->g->inputs[count - 1].entry = r->g->rows[i];
-    mark_external(r, r->g->rows[i]);
+    /* whatever the graph lets write to an input gets memory of its own: this may be flash */
+    r->g->storage_ids[r->g->rows[i]] = (uint16_t)(EXTERNAL | (count - 1));
   }
   require(r, count == r->plan->inputs);
 }
@@ -188,6 +178,15 @@ static void read_node_attrs(reader* r, node* n) {
     tvmrt__json_expect(&r->in, ':');
     if (tvmrt__json_is(key, "func_name")) {
       n->function = tvmrt__json_text(&r->in);
+    } else if (tvmrt__json_is(key, "num_inputs")) {
+      n->num_inputs = tvmrt__json_text(&r->in);
+    } else if (tvmrt__json_is(key, "num_outputs")) {
+      n->num_outputs = tvmrt__json_text(&r->in);
+    } else if (tvmrt__json_is(key, "flatten_data")) {
+      /* operators that want vectors of all their tensors: no compiler of this kind writes them */
+      if (!tvmrt__json_is(tvmrt__json_text(&r->in), "0")) {
+        fail(r, kTvmErrorFunctionCallNotImplemented);
+      }
     } else {
       tvmrt__json_skip(&r->in, &skipped);
     }
@@ -249,7 +248,7 @@ static TVMCPackedFunc find_function(reader* r, const char* name) {
   return NULL;
 }
 
-/* A node that only gives its input another shape: both must be one memory. */
+/* A node that only gives its input another shape: both are one memory. */
 static void check_nop(reader* r, const node* n, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   uint32_t from;
@@ -261,10 +260,22 @@ static void check_nop(reader* r, const node* n, uint32_t first, uint32_t end) {
   r->values = n->args;
 }
 
+/* Whether a node's statement, if there is one, is this number. */
+static int agrees(const char* text, uint32_t number) {
+  uint32_t value = 0;
+  if (text == NULL) return 1;
+  for (; *text >= '0' && *text <= '9' && value < MOST_ITEMS; ++text) {
+    value = value * 10 + (uint32_t)(*text - '0');
+  }
+  return *text == '"' && value == number;
+}
+
 static void add_op(reader* r, const node* n, uint32_t first, uint32_t end) {
   TVMGraphExecutor* g = r->g;
   graph_op* op = g->ops_end;
-  require(r, op < r->ops_end && n->function != NULL);
+  require(r, op < r->ops_end && n->function != NULL &&
+                 agrees(n->num_inputs, (uint32_t)(r->values - n->args)) &&
+                 agrees(n->num_outputs, end - first));
   if (r->in.damaged) return;
   if (tvmrt__json_is(n->function, "__nop")) {
     check_nop(r, n, first, end);
@@ -272,10 +283,7 @@ static void add_op(reader* r, const node* n, uint32_t first, uint32_t end) {
   }
   op->function = find_function(r, n->function);
   if (op->function == NULL) fail(r, kTvmErrorFunctionNameNotFound);
-  for (; first < end; ++first) {
-    if ((g->storage_ids[first] & EXTERNAL) != 0) fail(r, kTvmErrorGeneratedInvalidStorageId);
-    add_argument(r, first);
-  }
+  for (; first < end; ++first) add_argument(r, first);
   op->args = n->args;
   op->num_args = r->values - n->args;
   if (op->num_args > g->most_args) g->most_args = (uint16_t)op->num_args;
@@ -290,8 +298,7 @@ static void read_nodes(reader* r) {
     const uint16_t* row = &r->g->rows[count - 1];
     require(r, count <= r->plan->nodes);
     if (r->in.damaged) return;
-    n.name = n.function = NULL;
-    n.is_input = 0;
+    memset(&n, 0, sizeof(n));
     n.args = r->values;
     read_node(r, count - 1, &n);
     if (r->in.damaged) return;

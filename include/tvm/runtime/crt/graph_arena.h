@@ -8,7 +8,8 @@
  *    executor is released. Parameters are used in place if their data is aligned to 4 bytes and to
  *    their elements, and copied to the rest of the memory otherwise;
  *  - inputs are used in place: TVMGraphExecutor_SetInput() keeps the data pointer, and the data must
- *    stay there until the last run;
+ *    stay there until the last run. They are never written: a result that shares an input's storage in
+ *    the graph gets memory of its own;
  *  - `int` results are codes of crt/error_codes.h.
  *
  * Between start and release an executor is thread-compatible. Nothing here prints, aborts or calls an
@@ -69,7 +70,7 @@ extern "C" {
  * \brief Bytes of memory that tvmrt_graph_create() needs; no more and no less.
  *
  * \param arguments    Most inputs and outputs of one node.
- * \param tensor_bytes Sum over the storages that are neither inputs nor parameters, each rounded by
+ * \param tensor_bytes Sum over the storages that operators write, each rounded by
  *                     TVMRT_GRAPH_ROUND_UP().
  */
 #define TVMRT_GRAPH_ARENA_BYTES(nodes, inputs, heads, entries, extents, edges, arguments, \
@@ -91,9 +92,9 @@ extern "C" {
  *                    is needed at least, which is exact once the tables fit.
  * \return kTvmErrorNoError; kTvmErrorGraphArenaNull, kTvmErrorGraphArenaMisaligned or
  *         kTvmErrorPlatformNoMemory for the memory; kTvmErrorGraphJsonDamaged,
- *         kTvmErrorGraphInconsistent, kTvmErrorGeneratedInvalidStorageId (an operator would write to
- *         an input) or kTvmErrorFunctionNameNotFound for the graph; kTvmErrorExecutorModuleBadContext
- *         for a NULL module.
+ *         kTvmErrorGraphInconsistent, kTvmErrorFunctionCallNotImplemented (flatten_data) or
+ *         kTvmErrorFunctionNameNotFound for the graph; kTvmErrorExecutorModuleBadContext for a NULL
+ *         module.
  */
 tvm_crt_error_t tvmrt_graph_create(const char* json, size_t json_bytes, const TVMModule* module,
                                    void* arena, size_t arena_bytes, TVMGraphExecutor** executor,

@@ -1,0 +1,79 @@
+"""Graphs, params and operators of every release, run by the firmware's graph executor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from artefacts import firmware, network, stream, toolchain
+from artefacts.eras import ERAS
+from test_graph_json import VARIANTS, with_reshape
+
+from tvmrt import libinfo
+
+NUMBERS = " ".join(f"{value:g}" for value in network.Z.ravel())
+
+
+def firmware_archive() -> list[Path]:
+    found = libinfo.find_lib_path("libtvm_firmware.a")
+    return [Path(found[0]), *toolchain.backend_archive()]
+
+
+@pytest.fixture(scope="module", params=[ERAS[0], ERAS[-1]], ids=lambda era: era.name)
+def program(request, tmp_path_factory) -> Path:
+    """The application with the operators and the table of a release."""
+    folder = tmp_path_factory.mktemp("graph")
+    table = folder / "table.c"
+    # a table of operators alone, as those of the C interface are
+    table.write_text(firmware.table(request.param, firmware.Build("c", unpacked=True)))
+    sources = [toolchain.source("firmware_graph_main.c"), toolchain.source("c_graph.c"), table]
+    return toolchain.program(
+        folder / "application", *sources, libraries=firmware_archive(),
+        defines=[f"MINOR={request.param.first}"], flags=["-std=gnu99"],
+    )  # fmt: skip
+
+
+def run(program: Path, graph: dict | str, folder: Path) -> str:
+    text = graph if isinstance(graph, str) else json.dumps(graph)
+    (folder / "graph.json").write_text(text)
+    (folder / "weights.params").write_bytes(stream.params({"unused": network.X, "w": network.W}))
+    return toolchain.execute([program, folder / "graph.json", folder / "weights.params"]).strip()
+
+
+@pytest.mark.parametrize("change", VARIANTS, ids=lambda change: change.__name__)
+def test_variants_of_the_text_give_the_same_numbers(program, change, tmp_path):
+    graph = network.graph()
+    change(graph)
+    assert run(program, json.dumps(graph, indent=2), tmp_path) == NUMBERS
+
+
+@pytest.mark.parametrize("era", ERAS, ids=lambda era: era.name)
+def test_graphs_of_the_releases(program, era, tmp_path):
+    assert run(program, network.graph_text(era), tmp_path) == NUMBERS
+
+
+def test_nop_is_no_call(program, tmp_path):
+    graph = with_reshape()
+    graph["heads"].reverse()
+    assert run(program, graph, tmp_path) == NUMBERS
+
+
+@pytest.mark.parametrize("type", ["float16", "int32", "float32x2"])
+def test_a_parameter_of_another_type_is_a_code(program, type, tmp_path):
+    graph = network.graph()
+    graph["attrs"]["dltype"][1][1] = type
+    assert run(program, graph, tmp_path) == "code 0x1005"
+
+
+def test_an_unknown_function_is_a_code(program, tmp_path):
+    graph = network.graph()
+    graph["nodes"][2]["attrs"]["func_name"] += "_1"
+    assert run(program, graph, tmp_path) == "code 0x0100"
+
+
+@pytest.mark.parametrize("count", ["0", "3", "22", "two", ""])
+def test_operators_get_as_many_tensors_as_they_say(program, count, tmp_path):
+    graph = network.graph()
+    graph["nodes"][2]["attrs"]["num_inputs"] = count
+    assert run(program, graph, tmp_path) == "code 0x1003"
