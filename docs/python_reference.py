@@ -35,8 +35,8 @@ SECTIONS = {
     "Operators of one's own": [
         Entry("tvmrt.custom.Kernel", "custom/kernel.py", "Kernel"),
         Entry("tvmrt.custom.Tensor", "custom/operand.py", "Tensor"),
-        Entry("tvmrt.custom.C", "custom/kernel.py", "C"),
-        Entry("tvmrt.custom.OpenCL", "custom/kernel.py", "OpenCL"),
+        Entry("tvmrt.custom.C", "custom/bodies.py", "C"),
+        Entry("tvmrt.custom.OpenCL", "custom/bodies.py", "OpenCL"),
         Entry("tvmrt.custom.composed", "custom/composed.py", "composed"),
         Entry("tvmrt.custom.GraphBuilder", "custom/graph_builder.py", "GraphBuilder"),
         Entry("tvmrt.custom.Instance", "custom/operator.py", "Instance"),

@@ -2,80 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
 from tvmrt.ir import DTYPES, Builder, TensorType, Value
 from tvmrt.ir.custom import enter_operator
 
+from .bodies import NUMBER, C, Call, OpenCL, missing_function
 from .halves import narrowed, widened
 from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
 from .operator import Operator
 from .scalars import Scalar, bind_scalars, parse_scalars
 
 _kernels = count(1)
-
-Choice = Union[str, Mapping[Any, str], Callable[..., str]]
-
-
-@dataclass(frozen=True)
-class C:
-    """A body in C99, compiled into the network's library or archive.
-
-    Parameters
-    ----------
-    source
-        Text of static functions, and what they need: includes, types, helpers.
-    function
-        Which function to call: its name; names by the element type of the first input,
-        ``{"float32": "swish_f32"}``, or by that and its layout, ``{("float32", "NHWC"): ...}``; or
-        a function of the operands' types and the scalars that returns it.
-    scratch
-        Function of the operands' types and the scalars: bytes of memory, aligned to 64, that the
-        function gets as its last argument ``void *scratch``. None: no such argument.
-
-    The function returns 0, or -1 after TVMAPISetLastError(). It is called with a pointer to the
-    elements and a ``const tvmrt_shape *`` for each input and output in order, then the scalars:
-    ``int32_t swish_f32(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape
-    *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout) and constants to
-    the C compiler. Pointers never overlap. Half precision is passed as uint16_t.
-    """
-
-    source: str
-    function: Choice
-    scratch: Callable[..., int] | None = None
-
-
-@dataclass(frozen=True)
-class OpenCL:
-    """A body in OpenCL C.
-
-    Parameters
-    ----------
-    source
-        The program's text.
-    function
-        Which ``__kernel`` to run, chosen as for :class:`C`.
-    global_size, local_size
-        Functions of the operands' types and the scalars: one to three sizes. ``local_size`` None:
-        the driver chooses.
-    build_options
-        Text, or a function like these that returns it; sizes reach the program as ``-DN=8``.
-
-    The kernel takes a ``__global`` pointer for each input that is there and each output, then the
-    scalars; operands are dense and row-major.
-    """
-
-    source: str
-    function: Choice
-    global_size: Callable[..., Sequence[int]]
-    local_size: Callable[..., Sequence[int]] | None = None
-    build_options: str | Callable[..., str] = ""
 
 
 class Kernel(Operator):
@@ -145,6 +87,11 @@ class Kernel(Operator):
             raise ValueError(f"operator {self.name}: {problem}") from None
         if reference is None and c is None and opencl is None:
             raise ValueError(f"operator {self.name} has no body; give reference, c or opencl")
+        if shape is None and (not inputs or inputs[0].optional):
+            raise ValueError(
+                f"operator {self.name}: outputs have the first input's shape where nobody says "
+                "otherwise, and it has none that is always there; give shape"
+            )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.shape, self.reference, self.c, self.opencl = shape, reference, c, opencl
         self.attributes, self.sample = attributes, sample
@@ -174,15 +121,15 @@ class Kernel(Operator):
         bind_types(self.inputs, self.types, types)
         enter_operator(builder.graph, self)
         made = builder.emit_many("custom", inputs, name, operator=self, scalars=scalars)
-        self._check_bodies(types, [v.type for v in made], scalars)
+        self._check_bodies(self.call_for(types, [v.type for v in made], scalars))
         return widened(builder, made)
 
-    def _check_bodies(self, inputs, outputs, scalars) -> None:
+    def _check_bodies(self, call: Call) -> None:
         """Raise ValueError where a body contradicts itself for these operands, whoever runs it."""
-        operands = self.operands(inputs, outputs)
-        self.scratch_bytes(operands, scalars)
-        if self.opencl_refusal(inputs, outputs) is None:
-            self.opencl_attributes(inputs, outputs, scalars)
+        if self.c is not None:
+            self.c.scratch_bytes(call)
+        if self.opencl_refusal(call) is None:
+            self.opencl_attributes(call)
 
     def result_types(
         self, types: Sequence[TensorType | None], scalars: Sequence[Any]
@@ -209,7 +156,7 @@ class Kernel(Operator):
         if self.shape is None:
             return [types[0].shape] * len(self.outputs)
         given = self.call("shape", self.shape, *types, **scalars)
-        single = isinstance(given, (tuple, list)) and all(isinstance(n, _NUMBER) for n in given)
+        single = isinstance(given, (tuple, list)) and all(isinstance(n, NUMBER) for n in given)
         shapes = [given] if single else given
         if not isinstance(shapes, (tuple, list)) or not all(map(_is_shape, shapes)):
             raise ValueError(f"shape: {given!r} is no shape and no list of shapes; return extents")
@@ -265,106 +212,45 @@ class Kernel(Operator):
             attrs = self.call("attributes", self.attributes, dict(attrs), self._padded(types))
         return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
 
-    def choose(
-        self, field: str, choice: Choice, operands: Sequence[TensorType | None],
-        scalars: Sequence[Any], layout: str | None,
-    ) -> str:  # fmt: skip
-        """The name of the function for these operands, as the body's ``function`` says."""
-        if isinstance(choice, str):
-            return choice
-        if callable(choice):
-            return str(self.call(field, choice, *operands, **self.keywords(scalars)))
-        missing = _missing_function(choice, operands, layout)
-        if missing is not None:
-            raise ValueError(f"{field}: {self.name} declares no function for {missing}")
-        dtype = _decisive_type(operands)
-        return choice[(dtype, layout) if (dtype, layout) in choice else dtype]
-
-    def operands(
-        self, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]
-    ) -> list[TensorType | None]:
-        """What the declaration's functions are called with: a type for every operand."""
-        return [*self._padded(inputs), *outputs]
-
-    def scratch_bytes(self, operands: Sequence[TensorType | None], scalars: Sequence[Any]) -> int:
-        """Bytes that the C body asks for."""
-        if self.c is None or self.c.scratch is None:
-            return 0
-        size = self.call("c.scratch", self.c.scratch, *operands, **self.keywords(scalars))
-        if not isinstance(size, _NUMBER) or size < 0:
-            raise ValueError(f"c.scratch: {size!r} is no number of bytes")
-        return int(size)
-
-    def c_refusal(
+    def call_for(
         self,
         inputs: Sequence[TensorType | None],
         outputs: Sequence[TensorType],
-        layout: str | None,
-    ) -> str | None:
-        """None if there is a C body for these operands, else the reason."""
+        scalars: Sequence[Any] = (),
+        layout: str | None = None,
+    ) -> Call:
+        """A node of these operands, as the functions of the declaration are asked about it."""
+        operands = [*self._padded(inputs), *outputs]
+        return Call(self, operands, self.keywords(scalars), layout)
+
+    def c_refusal(self, call: Call) -> str | None:
+        """None if there is a C body for a node, else the reason."""
         if self.c is None:
             return (
                 f"c: {self.name} has no C body for the CPU; declare one, or compile for a device "
                 "that takes the operator"
             )
-        missing = _missing_function(self.c.function, self.operands(inputs, outputs), layout)
+        missing = missing_function(self.c.function, call)
         return missing and f"c.function: {self.name} declares no function for {missing}"
 
-    def opencl_refusal(
-        self, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType]
-    ) -> str | None:
-        """None if there is an OpenCL body for these operands, else the reason."""
+    def opencl_refusal(self, call: Call) -> str | None:
+        """None if there is an OpenCL body for a node, else the reason."""
         if self.opencl is None:
             return f"opencl: {self.name} has no OpenCL body; declare one"
-        missing = _missing_function(self.opencl.function, self.operands(inputs, outputs), None)
+        missing = missing_function(self.opencl.function, call)
         return missing and f"opencl.function: {self.name} declares no function for {missing}"
 
-    def opencl_attributes(
-        self,
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType],
-        scalars: Sequence[Any],
-    ) -> dict[str, Any]:
-        """Attributes of the IR's operator ``custom_opencl``. Raises ValueError naming the field:
-        no OpenCL body, a size that is no size, a local size that does not divide the global one."""
-        body = self.opencl
-        if body is None:
-            raise ValueError(f"opencl: {self.name} has no OpenCL body; declare one")
-        operands = self.operands(inputs, outputs)
-        function = self.choose("opencl.function", body.function, operands, scalars, None)
-        if not re.search(rf"\b{re.escape(function)}\s*\(", body.source):
-            raise ValueError(f"opencl.function: the source of {self.name} has no {function}")
-        sizes = [
-            self._sizes(f"opencl.{field}", getattr(body, field), operands, scalars)
-            for field in ("global_size", "local_size")
-        ]
-        _check_sizes(*sizes)
-        options = body.build_options
-        if callable(options):
-            options = self.call(
-                "opencl.build_options", options, *operands, **self.keywords(scalars)
-            )
-        return {
-            "operator": self.name,
-            "source": body.source,
-            "function": function,
-            "build_options": str(options),
-            "global_size": sizes[0],
-            "local_size": sizes[1],
-            "scalar_types": " ".join(s.type.name for s in self.scalars),
-            "scalars": [float(value) for value in scalars],
-        }
+    def opencl_attributes(self, call: Call) -> dict[str, Any]:
+        """Attributes of the IR's operator ``custom_opencl``, but for the outputs' types.
 
-    def _sizes(self, field: str, function, operands, scalars) -> list[int]:
-        if function is None:
-            return []
-        given = self.call(field, function, *operands, **self.keywords(scalars))
-        sizes = [given] if isinstance(given, _NUMBER) else given
-        if not isinstance(sizes, (tuple, list)) or not 1 <= len(sizes) <= 3:
-            raise ValueError(f"{field}: {given!r} is no list of one to three sizes")
-        if not all(isinstance(n, _NUMBER) and n >= 1 for n in sizes):
-            raise ValueError(f"{field}: sizes are whole numbers from 1, not {list(sizes)}")
-        return [int(n) for n in sizes]
+        Raises ValueError naming the field: a size that is no size, a local size that does not
+        divide the global one, a function that the source does not have.
+        """
+        return {
+            **self.opencl.attributes(call),
+            "scalar_types": " ".join(s.type.name for s in self.scalars),
+            "scalars": [float(value) for value in call.scalars.values()],
+        }
 
     @property
     def any_layout(self) -> tuple[int, ...]:
@@ -373,40 +259,7 @@ class Kernel(Operator):
         return tuple(i for i, operand in enumerate(both) if operand.layouts == ANY_LAYOUT)
 
 
-_NUMBER = (int, np.integer)
-
-
-def _decisive_type(operands: Sequence[TensorType | None]) -> str:
-    """The element type by which functions are chosen: the first operand's."""
-    return next(type.dtype.name for type in operands if type is not None)
-
-
-def _missing_function(
-    choice: Choice, operands: Sequence[TensorType | None], layout: str | None
-) -> str | None:
-    """For which type and layout a table of functions has none; None if it has one."""
-    dtype = _decisive_type(operands)
-    if not isinstance(choice, Mapping) or dtype in choice or (dtype, layout) in choice:
-        return None
-    return f"{dtype} in layout {layout}" if layout else dtype
-
-
 def _is_shape(shape: Any) -> bool:
     return isinstance(shape, (tuple, list)) and all(
-        isinstance(n, _NUMBER) and not isinstance(n, bool) and n >= 0 for n in shape
+        isinstance(n, NUMBER) and not isinstance(n, bool) and n >= 0 for n in shape
     )
-
-
-def _check_sizes(total: list[int], local: list[int]) -> None:
-    if not local:
-        return
-    if len(local) != len(total):
-        raise ValueError(
-            f"opencl.local_size: {len(local)} sizes, opencl.global_size has {len(total)}"
-        )
-    for axis, (n, group) in enumerate(zip(total, local)):
-        if n % group:
-            raise ValueError(
-                f"opencl.global_size: {n} in dimension {axis} is not divisible by the local size "
-                f"{group}; round it up and let the kernel leave out what is too much"
-            )

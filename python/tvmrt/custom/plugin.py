@@ -13,7 +13,8 @@ import cffi
 from tvmrt.ir import TensorType
 from tvmrt.libinfo import find_include_path
 
-from .kernel import C, Kernel, OpenCL
+from .bodies import C, OpenCL
+from .kernel import Kernel
 from .operand import ANY_LAYOUT, Tensor
 from .operator import Operator
 from .plugin_graph import ComposedInC

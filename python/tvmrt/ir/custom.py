@@ -99,33 +99,40 @@ def types_of_text(text: str) -> list[TensorType]:
 
 def opencl_refusal(node: Node) -> str | None:
     """None if a ``custom`` node has an OpenCL body for its operands, else the reason."""
-    return node.attrs["operator"].opencl_refusal(*_types(node))
+    return node.attrs["operator"].opencl_refusal(call_of(node))
 
 
 def c_refusal(node: Node) -> str | None:
     """None if a ``custom`` node has a C body for its operands, else the reason."""
-    layouts = node.attrs.get("layouts")
-    return node.attrs["operator"].c_refusal(*_logical(node), layouts[0] if layouts else None)
+    return node.attrs["operator"].c_refusal(call_of(node))
 
 
 def lower_to_opencl(graph: Graph) -> None:
     """Make every ``custom`` node of a region's graph a ``custom_opencl`` one, in place.
 
-    Raises ValueError for a node that has no OpenCL body, see :func:`opencl_refusal`.
+    The nodes have OpenCL bodies, see :func:`opencl_refusal`.
     """
     for node in graph.nodes:
         if node.op == "custom":
-            inputs, outputs = _types(node)
-            attrs = node.attrs["operator"].opencl_attributes(inputs, outputs, node.attrs["scalars"])
-            node.op, node.attrs = "custom_opencl", {**attrs, "types": text_of_types(outputs)}
+            attrs = node.attrs["operator"].opencl_attributes(call_of(node))
+            types = text_of_types([v.type for v in node.outputs])
+            node.op, node.attrs = "custom_opencl", {**attrs, "types": types}
 
 
-def _logical(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
+def call_of(node: Node) -> Any:
+    """A ``custom`` node in the form in which its record is asked about it."""
+    layouts = node.attrs.get("layouts")
+    inputs, outputs = logical_types(node)
+    scalars = node.attrs["scalars"]
+    return node.attrs["operator"].call_for(
+        inputs, outputs, scalars, layouts[0] if layouts else None
+    )
+
+
+def logical_types(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
     """Types of inputs and outputs whatever the layout."""
-    return node.attrs.get("logical") or _types(node)
-
-
-def _types(node: Node) -> tuple[list[TensorType | None], list[TensorType]]:
+    if node.attrs.get("logical"):
+        return node.attrs["logical"]
     given = [None if v is None else v.type for v in node.inputs]
     return given, [v.type for v in node.outputs]
 

@@ -138,6 +138,9 @@ class Graph:
                 users.setdefault(value, []).append(node)
         return users
 
+    def __repr__(self) -> str:
+        return f"<graph {self.name} of {len(self.nodes)} nodes>"
+
     def replace_many(self, mapping: dict[Value, Value]) -> None:
         """Replace each key by its value everywhere, following chains."""
         if not mapping:

@@ -16,6 +16,7 @@ from onnx import helper, save
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.cli.session import Session
 from tvmrt.custom import GraphBuilder, gather, load_operators
+from tvmrt.ir.custom import call_of
 
 ROOT = EXAMPLES.parents[1]
 SOURCE = EXAMPLES / "c_library" / "operators.c"
@@ -98,8 +99,7 @@ def test_sizes_and_options_for_opencl_come_from_the_library(library):
     g = GraphBuilder()
     g.add(shrink, g.input("x", (5, 10)), bound=0.25)
     (node,) = g.graph().nodes
-    types = [v.type for v in node.inputs], [v.type for v in node.outputs]
-    attrs = shrink.opencl_attributes(*types, node.attrs["scalars"])
+    attrs = shrink.opencl_attributes(call_of(node))
     assert (attrs["global_size"], attrs["local_size"]) == ([64], [32])
     assert attrs["build_options"] == "-DSIZE=50"
     assert attrs["function"] == "shrink"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, TensorType, Value
+from tvmrt.ir.custom import call_of, logical_types
 from tvmrt.ir.layout import Layout, parse_layout
 from tvmrt.ir.program import DENSE, Step
 
@@ -37,7 +38,7 @@ class CustomLowering(Lowering):
         return None if order == DENSE else order
 
     def scratch_bytes(self) -> int:
-        return self.operator.scratch_bytes(self._operands(), self.scalars)
+        return self.operator.c.scratch_bytes(call_of(self.node))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.define(f'#include "{header_name(self.operator)}"')
@@ -48,16 +49,17 @@ class CustomLowering(Lowering):
             arguments += self._input(step, f, i, operand.name, value)
         for i, operand in enumerate(outputs):
             pointer = _named(f.write(i), identifier(operand.name), f.name_write, i)
-            arguments += [pointer, self._shape(f, operand.name, self._types()[1][i])]
+            arguments += [pointer, self._shape(f, operand.name, logical_types(self.node)[1][i])]
         for scalar, value in zip(self.operator.scalars, self.scalars):
             arguments.append(_literal(scalar.type.name, value))
         if self.operator.c.scratch is not None:
             arguments.append(f.scratch() if step.scratch is not None else "NULL")
-        call = f"return {self._function()}({', '.join(arguments)});"
+        function = self.operator.c.function_for(call_of(self.node))
+        call = f"return {function}({', '.join(arguments)});"
         if len(call) < 96:
             f.line(call)
         else:
-            f.line(f"return {self._function()}(")
+            f.line(f"return {function}(")
             f.line(",\n".join(f"    {a}" for a in arguments) + ");")
 
     def _input(self, step: Step, f: FunctionWriter, i: int, name: str, value: Value | None):
@@ -70,7 +72,7 @@ class CustomLowering(Lowering):
         else:
             at = step.read_values.index(value)
             pointer = _named(f.read(at), identifier(name), f.name_read, at)
-        return [pointer, self._shape(f, name, self._types()[0][i])]
+        return [pointer, self._shape(f, name, logical_types(self.node)[0][i])]
 
     def _shape(self, f: FunctionWriter, name: str, type: TensorType) -> str:
         if type.rank > MAX_RANK:
@@ -85,16 +87,6 @@ class CustomLowering(Lowering):
         )
         return f"&{variable}"
 
-    def _types(self) -> tuple[list[TensorType | None], list[TensorType]]:
-        """The logical types of inputs and outputs, whatever the layout."""
-        given = [None if v is None else v.type for v in self.node.inputs]
-        made = [v.type for v in self.node.outputs]
-        logical = self.node.attrs.get("logical")
-        return logical if logical else (given, made)
-
-    def _operands(self) -> list[TensorType | None]:
-        return self.operator.operands(*self._types())
-
     def _layout(self, position: int) -> Layout | None:
         """Of an operand, inputs that the node has first."""
         layouts = self.node.attrs.get("layouts")
@@ -107,13 +99,6 @@ class CustomLowering(Lowering):
         if layout is None or layout.block > 1:
             return DENSE  # blocks are axes of the operand already
         return DENSE if layout.order == tuple(range(layout.rank)) else layout.order
-
-    def _function(self) -> str:
-        layouts = self.node.attrs.get("layouts")
-        first = layouts[0] if layouts else None
-        return self.operator.choose(
-            "c.function", self.operator.c.function, self._operands(), self.scalars, first
-        )
 
 
 def _named(current: str, name: str, rename: Callable[[int, str], str], index: int) -> str:

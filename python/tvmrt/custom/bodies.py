@@ -1,0 +1,182 @@
+"""Bodies of kernels: their texts, and what their functions say about one node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from tvmrt.ir import TensorType
+
+from .operator import Operator
+
+NUMBER = (int, np.integer)
+
+Choice = Union[str, Mapping[Any, str], Callable[..., str]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node, as functions of a declaration are asked about it.
+
+    ``operands`` has a type for every declared input, None where it is left out, then for every
+    output. ``layout`` is the first operand's, None for row-major.
+    """
+
+    operator: Operator
+    operands: Sequence[TensorType | None]
+    scalars: Mapping[str, Any]
+    layout: str | None = None
+
+    def ask(self, field: str, function: Callable[..., Any]) -> Any:
+        """What the function says; what it raises becomes a ValueError that names the field."""
+        return self.operator.call(field, function, *self.operands, **self.scalars)
+
+    @property
+    def dtype(self) -> str:
+        """The element type by which functions are chosen: the first operand's."""
+        return next(type.dtype.name for type in self.operands if type is not None)
+
+
+def missing_function(choice: Choice, call: Call) -> str | None:
+    """For which type and layout a table of functions has none; None if it has one."""
+    if not isinstance(choice, Mapping) or {call.dtype, (call.dtype, call.layout)} & set(choice):
+        return None
+    return f"{call.dtype} in layout {call.layout}" if call.layout else call.dtype
+
+
+def choose(field: str, choice: Choice, call: Call) -> str:
+    """The name of the function for a node, as a body's ``function`` says."""
+    if isinstance(choice, str):
+        return choice
+    if callable(choice):
+        return str(call.ask(field, choice))
+    missing = missing_function(choice, call)
+    if missing is not None:
+        raise ValueError(f"{field}: {call.operator.name} declares no function for {missing}")
+    key = (call.dtype, call.layout)
+    return choice[key if key in choice else call.dtype]
+
+
+@dataclass(frozen=True)
+class C:
+    """A body in C99, compiled into the network's library or archive.
+
+    Parameters
+    ----------
+    source
+        Text of static functions, and what they need: includes, types, helpers.
+    function
+        Which function to call: its name; names by the element type of the first input,
+        ``{"float32": "swish_f32"}``, or by that and its layout, ``{("float32", "NHWC"): ...}``; or
+        a function of the operands' types and the scalars that returns it.
+    scratch
+        Function of the operands' types and the scalars: bytes of memory, aligned to 64, that the
+        function gets as its last argument ``void *scratch``. None: no such argument.
+
+    The function returns 0, or -1 after TVMAPISetLastError(). It is called with a pointer to the
+    elements and a ``const tvmrt_shape *`` for each input and output in order, then the scalars:
+    ``int32_t swish_f32(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape
+    *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout) and constants to
+    the C compiler. Pointers never overlap. Half precision is passed as uint16_t.
+    """
+
+    source: str
+    function: Choice
+    scratch: Callable[..., int] | None = None
+
+    def function_for(self, call: Call) -> str:
+        """The name of the function for a node."""
+        return choose("c.function", self.function, call)
+
+    def scratch_bytes(self, call: Call) -> int:
+        """Bytes of memory that a node asks for."""
+        if self.scratch is None:
+            return 0
+        size = call.ask("c.scratch", self.scratch)
+        if not isinstance(size, NUMBER) or size < 0:
+            raise ValueError(f"c.scratch: {size!r} is no number of bytes")
+        return int(size)
+
+
+@dataclass(frozen=True)
+class OpenCL:
+    """A body in OpenCL C.
+
+    Parameters
+    ----------
+    source
+        The program's text.
+    function
+        Which ``__kernel`` to run, chosen as for :class:`C`.
+    global_size, local_size
+        Functions of the operands' types and the scalars: one to three sizes. ``local_size`` None:
+        the driver chooses.
+    build_options
+        Text, or a function like these that returns it; sizes reach the program as ``-DN=8``.
+
+    The kernel takes a ``__global`` pointer for each input that is there and each output, then the
+    scalars; operands are dense and row-major.
+    """
+
+    source: str
+    function: Choice
+    global_size: Callable[..., Sequence[int]]
+    local_size: Callable[..., Sequence[int]] | None = None
+    build_options: str | Callable[..., str] = ""
+
+    def attributes(self, call: Call) -> dict[str, Any]:
+        """What a device needs to run a node; raises ValueError naming the field that is wrong."""
+        total = _sizes("opencl.global_size", self.global_size, call)
+        local = (
+            [] if self.local_size is None else _sizes("opencl.local_size", self.local_size, call)
+        )
+        _check_sizes(total, local)
+        options = self.build_options
+        if callable(options):
+            options = call.ask("opencl.build_options", options)
+        return {
+            "operator": call.operator.name,
+            "source": self.source,
+            "function": self._function_for(call),
+            "build_options": str(options),
+            "global_size": total,
+            "local_size": local,
+        }
+
+    def _function_for(self, call: Call) -> str:
+        name = choose("opencl.function", self.function, call)
+        # a macro that joins names may make one that the text does not have
+        if not re.search(rf"\b{re.escape(name)}\b", self.source) and "##" not in self.source:
+            raise ValueError(f"opencl.function: the source of {call.operator.name} has no {name}")
+        return name
+
+
+def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:
+    given = call.ask(field, function)
+    sizes = [given] if isinstance(given, NUMBER) else given
+    if field == "opencl.local_size" and isinstance(sizes, (tuple, list)) and not sizes:
+        return []
+    if not isinstance(sizes, (tuple, list)) or not 1 <= len(sizes) <= 3:
+        raise ValueError(f"{field}: {given!r} is no list of one to three sizes")
+    if not all(isinstance(n, NUMBER) and n >= 1 for n in sizes):
+        raise ValueError(f"{field}: sizes are whole numbers from 1, not {list(sizes)}")
+    return [int(n) for n in sizes]
+
+
+def _check_sizes(total: list[int], local: list[int]) -> None:
+    if not local:
+        return
+    if len(local) != len(total):
+        raise ValueError(
+            f"opencl.local_size: {len(local)} sizes, opencl.global_size has {len(total)}"
+        )
+    for axis, (n, group) in enumerate(zip(total, local)):
+        if n % group:
+            raise ValueError(
+                f"opencl.global_size: {n} in dimension {axis} is not divisible by the local size "
+                f"{group}; round it up and let the kernel leave out what is too much"
+            )
