@@ -73,6 +73,18 @@ class CallGraph:
             raise KeyError(name)
         return max((self._depth(t, ()) for t in titles), key=_order)
 
+    def reached(self, name: str) -> set[str]:
+        """The function and all that it may call, by their names in C."""
+        waiting = [title for title, frame in self.frames.items() if frame.name == name]
+        found: set[str] = set()
+        while waiting:
+            title = waiting.pop()
+            if title in found or title not in self.frames:
+                continue
+            found.add(title)
+            waiting += self._callees(self.frames[title])
+        return {self.frames[title].name for title in found}
+
     def names(self) -> list[str]:
         """The functions in C, in the order of their files."""
         return list(dict.fromkeys(frame.name for frame in self.frames.values()))

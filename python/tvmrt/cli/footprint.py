@@ -54,6 +54,12 @@ class Footprint:
     bss_bytes: int = 0
     functions: dict[str, FunctionCost] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)
+    graph: CallGraph = field(default_factory=CallGraph)
+
+    def code_of(self, *entries: str) -> int:
+        """Bytes of code that run on behalf of these functions."""
+        reached = {name for entry in entries for name in self.graph.reached(entry)}
+        return sum(self.functions[name].code_bytes for name in reached)
 
 
 def measure(
@@ -68,7 +74,7 @@ def measure(
     flags = ["-std=c99", *target.flags, *CFLAGS, "-fstack-usage", "-fcallgraph-info=su"]
     flags += [f"-I{path.resolve()}" for path in includes]
     found = Footprint(" ".join(command))
-    graph = CallGraph()
+    graph = found.graph
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
 
         def build(source: Path) -> tuple[Path, str]:

@@ -67,11 +67,15 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
         pairs["code, stack"] = f"not measured: {result.reason}"
         return pairs
     found = result.footprint
-    code = found.code_bytes + found.constant_bytes
-    pairs["code"] = f"{console.format_bytes(code)} by {found.compiler}"
-    for name, module in modules.items():
+    size = console.format_bytes
+    runs = [f"{prefix_of(module)}_run" for module in modules.values()]
+    pairs["code"] = (
+        f"{size(found.code_of(*runs))} for {' and '.join(runs)}, {size(found.code_bytes)} "
+        f"with all entries, {size(found.constant_bytes)} of constants; by {found.compiler}"
+    )
+    for name, symbol in zip(modules, runs):
         of = f" of {name}" if len(modules) > 1 else ""
-        run = result.function(f"{prefix_of(module)}_run")
+        run = result.function(symbol)
         pairs[f"stack{of}"] = stack_text(run.stack if run else None, found.outside)
     return pairs
 
@@ -167,13 +171,15 @@ def _flash_table(modules: Mapping[str, Any], footprint: Footprint) -> Table:
         for row in module["memory"]["functions"].get("operator_functions", [])
     }
     own = sum(c.code_bytes for name, c in footprint.functions.items() if name in symbols)
+    run = footprint.code_of(*(f"{prefix_of(module)}_run" for module in modules.values()))
     rows = [
         (f"weights of {name}", module["memory"]["functions"]["main"][0]["constants_size_bytes"])
         for name, module in modules.items()
     ]
     rows += [
         ("code of operators", own),
-        ("code of kernels and entries", footprint.code_bytes - own),
+        ("code of kernels and of run", run - own),
+        ("code of entries beside run, linked where called", footprint.code_bytes - run),
         ("constants of code", footprint.constant_bytes),
         ("initialised variables", footprint.data_bytes),
     ]
@@ -189,6 +195,9 @@ def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
     return {
         "measured": True,
         "compiler": found.compiler,
+        "run_code_bytes": {
+            name: found.code_of(f"{prefix_of(module)}_run") for name, module in modules.items()
+        },
         "code_bytes": found.code_bytes,
         "constant_bytes": found.constant_bytes,
         "data_bytes": found.data_bytes,

@@ -11,7 +11,7 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer
 
 from .custom_files import add_custom_files, split_functions
 from .device_files import add_device_files
-from .metadata import print_metadata
+from .metadata import accessor_declarations, print_metadata
 from .naming import Namer, identifier
 from .target import Target
 from .writer import (
@@ -147,8 +147,9 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
 # What follows the prefix in symbols that are no operators.
 _ENTRY_NAMES = (
     "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
-    "get_model_metadata", "step", "step_begin", "run_checked", "load", "map_inputs", "map_outputs",
-    "trace", "trace_begin", "trace_add", "module", "graph_json", "graph_create",
+    "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
+    "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
+    "graph_json", "graph_create",
 )  # fmt: skip
 _LOCALS = ("state", "begin", "cycles")  # of functions that call operators
 
@@ -168,6 +169,7 @@ def _firmware_files(
     arguments = Arguments(program, sources, options)
     sliced = options.interface_api == "c"
     more = firmware_checked.declarations(program, prefix, options)
+    more += accessor_declarations(prefix) if sliced else []
     more += firmware_pools.load_declarations(program, prefix, options, sources)
     more += firmware_step.declarations(program, prefix, options) if sliced else []
     if options.traced:
@@ -186,13 +188,13 @@ def _firmware_files(
     if sliced:
         text = firmware_step.print_step_file(program, prefix, sources, options, arguments)
         sources.files[f"{prefix}_step.c"] = head + text
-    if options.interface_api == "packed":
-        sources.files[f"{prefix}_metadata.c"] = head + _metadata_file(
-            program, prefix, sources, options
-        )
+    text = _metadata_file(program, prefix, sources, options)
+    sources.files[f"{prefix}_metadata.c"] = head + text
 
 
 def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
+    from .firmware_header import header_name
+
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -200,6 +202,7 @@ def _metadata_file(program: Program, prefix: str, sources, options: Options) -> 
         "#include <tvm/runtime/c_backend_api.h>",
         "#include <tvm/runtime/metadata.h>",
         "",
+        *([f'#include "{header_name(prefix)}"', ""] if options.interface_api == "c" else []),
         *print_metadata(program, prefix, sources, options),
     ]
     return "\n".join(lines) + "\n"

@@ -12,9 +12,10 @@ from .naming import sanitize
 
 
 def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
-    """Lines of C: both descriptions and the packed functions that return them.
+    """Lines of C: both descriptions and the functions that return them.
 
-    In firmware the network's prefix stands before those functions' names.
+    These are packed functions; in firmware the network's prefix stands before their names, and with
+    the C interface they are plain ones.
     """
     from .c_source import weight_inputs
 
@@ -29,9 +30,32 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     lines: list[str] = []
     if options.executor == "aot":
         lines += _classic(inputs, outputs, pools, prefix)
-        lines += _getter(f"{getter_prefix}get_c_metadata", "metadata")
+        if options.interface_api == "c":
+            lines += _accessor(f"{prefix}_metadata", "TVMMetadata", "metadata")
+        else:
+            lines += _getter(f"{getter_prefix}get_c_metadata", "metadata")
     lines += _model(inputs, outputs, prefix, program, sources, options)
+    if options.interface_api == "c":
+        accessor = f"{prefix}_model_metadata"
+        return [*lines, *_accessor(accessor, "TVMModelMetadata", "&model_metadata")]
     return [*lines, *_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
+
+
+def accessor_declarations(prefix: str) -> list[str]:
+    """Lines of the header of a network with the C interface."""
+    return [
+        "struct TVMMetadata;",
+        "struct TVMModelMetadata;",
+        "/*! \\brief What the network says about itself; see tvm/runtime/metadata.h. */",
+        f"const struct TVMMetadata *{prefix}_metadata(void);",
+        "/*! \\brief The same with the memory that every function needs. */",
+        f"const struct TVMModelMetadata *{prefix}_model_metadata(void);",
+        "",
+    ]
+
+
+def _accessor(symbol: str, struct: str, variable: str) -> list[str]:
+    return [f"const struct {struct} *{symbol}(void) {{ return {variable}; }}", ""]
 
 
 def _pools(program: Program, options) -> list[tuple[str, int]]:
@@ -160,6 +184,8 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
         lines.append("};")
     main = f"{prefix}___tvm_main__"
     constant = len(sources.weights)
+    if options.firmware:  # arrays, without gaps
+        constant = sum(b.nbytes for b in sources.weight_buffers)
     lines += [
         "static const struct TVMFunctionInfo functions[] = {",
         f'  {{"{main}", {params}, {len(inputs)}, {len(outputs)}, {program.arena_bytes}, {io}, '

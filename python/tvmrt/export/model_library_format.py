@@ -11,7 +11,7 @@ import io
 import json
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from math import prod
 from pathlib import Path
@@ -21,6 +21,7 @@ from tvmrt.libinfo import __version__
 
 from . import blob
 from .firmware_build import makefile, runtime_headers, runtime_sources
+from .firmware_templates import templates
 from .library import summary_of_pool
 
 VERSION = 7
@@ -56,10 +57,13 @@ def write_archive(
         for library in libraries:
             _add_network(tar, library)
         if firmware:
-            sources = runtime_sources() if libraries[0].has_graph_json else {}
+            _add_folder(tar, "templates")
+            for template, text in templates().items():
+                _add(tar, f"templates/{template}", text.encode())
+            sources = runtime_sources()
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
-            texts = [*files.values(), *sources.values()]
+            texts = [*files.values(), *sources.values(), *templates().values()]
             for header, text in sorted(runtime_headers(texts).items()):
                 _add(tar, f"runtime/include/{header}", text.encode())
             flags = {k: v for library in libraries for k, v in library.sources.flags.items()}

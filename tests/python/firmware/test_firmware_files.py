@@ -223,7 +223,7 @@ def test_a_board_needs_no_other_option(tmp_path):
         metadata = json.load(tar.extractfile("./metadata.json"))
     assert "./Makefile" in names
     assert "./codegen/host/include/tvmgen_default.h" in names
-    assert "./runtime/include/tvm/runtime/kernels/conv_i8.h" in names
+    assert any(name.startswith("./runtime/include/tvm/runtime/kernels/") for name in names)
     module = metadata["modules"]["default"]
     assert module["executors"] == ["aot"]
     assert module["memory"]["functions"]["main"][0]["constants_size_bytes"] > 0
