@@ -1,21 +1,22 @@
 """Checking an operator: its bodies against each other and against its Python reference.
 
-Every body runs as it does in a network: the C body compiled into a library, the OpenCL body on the
-device ``opencl``.
+Every body runs as it does in a network: the C body compiled into a library, in every layout that it
+declares, the OpenCL body on the device ``opencl``.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tvmrt.custom import GraphBuilder, Kernel
+from tvmrt.custom import GraphBuilder, Kernel, Tensor
+from tvmrt.custom.operand import ANY_LAYOUT
 from tvmrt.custom.scalars import REQUIRED, Scalar
 from tvmrt.error import TVMError
 from tvmrt.ir import DTYPES
@@ -146,12 +147,58 @@ def _compare(operator: Kernel, case: Case) -> list[Comparison]:
     for body, device in _DEVICES.items():
         if getattr(operator, body) is None:
             continue
-        found = _outcome(operator, case, device)
-        if isinstance(found, list) and right is None:
-            judge, right = body, found
-            continue
-        rows += _rows(operator, case, body, judge, right, found)
+        for label, variant in _variants(operator, case) if body == "c" else [("", operator)]:
+            name = f"{body} {label}".strip()
+            found = _outcome(variant, case, device)
+            if isinstance(found, list) and right is None:
+                judge, right = name, found
+                continue
+            rows += _rows(operator, case, name, judge, right, found)
     return rows
+
+
+def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
+    """The operator restricted to each of its layouts that the operands can have."""
+    if operator.any_layout:
+        names = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+        rank = case.arrays[operator.any_layout[0]].ndim if case.arrays else 0
+        plain, other = _restricted(operator, ()), names.get(rank)
+        more = [(other, _restricted(operator, (other,)))] if other else []
+        return [("", plain), *more]
+    count = max(len(o.parsed_layouts()) for o in (*operator.inputs, *operator.outputs))
+    found = [_one_of(operator, i) for i in range(count)]
+    fitting = [variant for variant in found if _fits(variant, case)]
+    first = [variant.inputs[0].layouts for variant in fitting]
+    labels = [names[0] if count > 1 and names else "" for names in first]
+    return list(zip(labels, fitting)) or [("", operator)]
+
+
+def _restricted(operator: Kernel, layouts: tuple[str, ...]) -> Kernel:
+    """A copy in which the operands of any layout have these."""
+
+    def narrow(operand: Tensor) -> Tensor:
+        return replace(operand, layouts=layouts) if operand.layouts == ANY_LAYOUT else operand
+
+    return operator.with_operands(map(narrow, operator.inputs), map(narrow, operator.outputs))
+
+
+def _one_of(operator: Kernel, index: int) -> Kernel:
+    """A copy that has nothing but the layouts of one number."""
+
+    def narrow(operand: Tensor) -> Tensor:
+        names = tuple(layout.name for layout in operand.parsed_layouts())
+        return replace(operand, layouts=names[index : index + 1] if len(names) > 1 else names)
+
+    return operator.with_operands(map(narrow, operator.inputs), map(narrow, operator.outputs))
+
+
+def _fits(operator: Kernel, case: Case) -> bool:
+    pairs = zip(operator.inputs, case.arrays)
+    return all(
+        layout.misfit(array.shape) is None
+        for operand, array in pairs
+        for layout in operand.parsed_layouts()
+    )
 
 
 def _rows(operator, case, body, judge, right, found) -> list[Comparison]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -96,6 +96,14 @@ class Kernel(Operator):
         self.shape, self.reference, self.c, self.opencl = shape, reference, c, opencl
         self.attributes, self.sample = attributes, sample
         self.kernel_id = -1 * next(_kernels)
+
+    def with_operands(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Kernel:
+        """The same declaration, of the same identity, with other operands; for no network that has
+        the first one, too."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.inputs, other.outputs = tuple(inputs), tuple(outputs)
+        return other
 
     # Nodes.
 
