@@ -106,10 +106,11 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
                                        uint8_t* bytes) {
   const int32_t step = pixels * TVMRT_MICRO_GROUP, is_signed = c->x_signed;
   const int32_t rest = c->window - TVMRT_MICRO_UNIT;
+  const int none = TVMRT_MICRO_FORMAT == TVMRT_MICRO_MVE && !is_signed ? 0x80 : 0; /* becomes 0 */
   if (c->pointwise) {
     const uint8_t* from = x + pixel * c->x_stride;
     if (c->window != c->in_c) {
-      memset(bytes + rest, 0, TVMRT_MICRO_UNIT);
+      memset(bytes + rest, none, TVMRT_MICRO_UNIT);
       tvmrt_micro_copy(bytes, from, c->in_c);
       from = bytes;
     }
@@ -118,7 +119,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   }
   const tvmrt_micro_place at = tvmrt_micro_find(c, x, pixel);
   const int32_t run = at.columns * c->in_c;
-  memset(bytes + rest, 0, TVMRT_MICRO_UNIT);
+  memset(bytes + rest, none, TVMRT_MICRO_UNIT);
   if (at.inside) {
     const uint8_t* from = at.image + (at.top * c->in[1] + at.left) * c->x_stride;
     const int32_t row = c->dilation[0] * c->in[1] * c->x_stride;

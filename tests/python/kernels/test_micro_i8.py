@@ -1,0 +1,229 @@
+"""The integer kernels of microcontrollers, compiled for this machine, against numpy.
+
+Both formats and both ways of rounding are written out in C where an instruction set lacks them, so
+they run here too, with every access checked. On boards they run in tests/python/firmware.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from i8_case import (
+    FORMATS,
+    TYPES,
+    Shape,
+    exact,
+    integer_conv,
+    layer,
+    pointer,
+    random_bytes,
+    requantise,
+)
+from kernel_build import build
+
+from tvmrt.codegen import packing_micro_i8 as micro
+
+CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
+HEAD = """
+#include <stdlib.h>
+#define TVMRT_FREESTANDING 1
+#define TVMRT_MICRO_FORMAT {macro}
+#define TVMRT_MICRO_HAS_FPU {fpu}
+#include <tvm/runtime/kernels/micro_conv_i8.h>
+#include <tvm/runtime/kernels/micro_depthwise_i8.h>
+#include <tvm/runtime/kernels/requantize.h>
+"""
+# scratch from a block that ends where the layer's scratch ends
+FUNCTION = """
+int {name}(const void* x, const void* w, const int32_t* bias, const float* scale,
+           const int32_t* shift, void* y);
+int {name}(const void* x, const void* w, const int32_t* bias, const float* scale,
+           const int32_t* shift, void* y) {{
+  static const tvmrt_micro_conv_i8 layer = {{ {members} }};
+  const tvmrt_micro_data data = {{x, w, bias, scale, shift, y, {epilogue}, scale}};
+  void* scratch = malloc((size_t)layer.scratch + 16);
+  int code;
+  if (scratch == NULL) return 1;
+  tvmrt_scratch_lend((uint8_t*)scratch, {lent});
+  code = {function}(&layer, &data);
+  free(scratch);
+  return code;
+}}
+"""
+ENOUGH = "(layer.scratch + 15) / 16 * 16"
+
+SHAPES = {
+    "3x3": Shape(in_c=5, out_c=7),
+    "3x3-whole-rows": Shape(in_c=16, out_c=6, size=(9, 9)),
+    "rgb-strided": Shape(in_c=3, out_c=9, size=(11, 10), stride=(2, 2)),
+    "one-channel-10x4": Shape(
+        in_c=1, out_c=34, size=(49, 10), kernel=(10, 4), stride=(2, 2), pad=((4, 5), (1, 1))
+    ),
+    "dilated": Shape(in_c=8, out_c=3, dilation=(2, 3), pad=((2, 2), (3, 3)), size=(8, 9)),
+    "cropped": Shape(in_c=4, out_c=4, pad=((-1, -2), (-1, 0))),
+    "two-images": Shape(batch=2, in_c=6, out_c=5, size=(5, 4)),
+    "pointwise": Shape(in_c=16, out_c=35, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(5, 3)),
+    "pointwise-odd": Shape(in_c=13, out_c=65, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(3, 3)),
+    "one-pixel": Shape(in_c=50, out_c=11, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(1, 1)),
+    "depthwise": Shape(in_c=12, out_c=12, groups=12),
+    "depthwise-odd": Shape(in_c=38, out_c=38, groups=38, size=(4, 7)),
+    "depthwise-strided": Shape(in_c=8, out_c=8, groups=8, size=(9, 8), stride=(2, 2)),
+    "depthwise-5x4": Shape(in_c=6, out_c=6, groups=6, kernel=(5, 4), pad=((2, 2), (1, 2)),
+                           dilation=(1, 2), size=(9, 11)),
+    "depthwise-cropped": Shape(in_c=4, out_c=4, groups=4, pad=((-1, 1), (-2, -1)), size=(8, 9)),
+    "depthwise-two-images": Shape(batch=2, in_c=4, out_c=4, groups=4, size=(5, 4)),
+}  # fmt: skip
+
+
+POINT = {"kernel": (1, 1), "pad": ((0, 0), (0, 0))}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random layer and numpy's answer, [batch, height, width, channels]."""
+
+    small: micro.MicroLayer
+    members: list[str]
+    x: np.ndarray
+    arrays: tuple[np.ndarray | None, ...]
+    expected: np.ndarray
+
+    def function(self, name: str, epilogue: str = "NULL", lent: str = ENOUGH) -> str:
+        """C of the layer's function."""
+        return FUNCTION.format(
+            name=name, members=", ".join(self.members), function=self.small.function,
+            epilogue=epilogue, lent=lent,
+        )  # fmt: skip
+
+    def check(self, library, name: str, in_place: bool = False) -> None:
+        """Run it from blocks of their own, and compare."""
+        x, y = exact(self.x), np.zeros_like(self.expected)
+        if in_place:
+            assert self.small.in_place
+            y = x.view(y.dtype)
+        assert library[name](*map(pointer, (x, *self.arrays, y))) == 0
+        np.testing.assert_array_equal(y, self.expected)
+
+
+def cropped(x: np.ndarray, w: np.ndarray, shape: Shape):
+    """(x, w, shape) without what negative padding takes away."""
+    ends = [(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(shape.size, shape.pad)]
+    (top, bottom), (left, right) = ends
+    pad = tuple((max(0, a), max(0, b)) for a, b in shape.pad)
+    size = (bottom - top, right - left)
+    return x[:, top:bottom, left:right], w, replace(shape, size=size, pad=pad)
+
+
+def case(shape: Shape, types: str, fmt: str, low: int | None = None) -> Case:
+    x_signed, x_zero, w_signed, w_zero, y_signed, y_zero = TYPES[types]
+    rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
+    x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
+    w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
+    if w_zero == "channel":
+        w_zero = rng.integers(-3, 4, shape.out_c)
+    bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
+    acc = integer_conv(*cropped(x, w, shape), x_zero, w_zero) + bias
+    scale = rng.uniform(0.5, 1.5, shape.out_c) * 60 / max(1.0, float(acc.std()))
+    scale = scale.astype(np.float32)
+    least = -128 if y_signed else 0
+    low, high = (least, least + 255) if low is None else (low, low + 90)
+    expected = requantise(acc, scale, y_zero, low, high).astype(np.int8 if y_signed else np.uint8)
+    small = micro.micro_layer(layer(FORMATS["plain"], shape, x_signed, x_zero), fmt, scale)
+    members = small.initializer(1, y_zero, low, high, y_signed)
+    packed = small.pack(w, w_zero, bias)
+    arrays = (packed.weights, packed.bias, small.pad_channels(scale), packed.shift)
+    return Case(small, members, x, arrays, expected)
+
+
+def library(folder, fmt: str, functions: list[str], fpu: int = 1):
+    head = HEAD.format(macro=micro.FORMATS[fmt].macro, fpu=fpu)
+    return build(folder, "".join([head, *functions]), CHECKED)
+
+
+@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-outliers"])
+@pytest.mark.parametrize("fmt", list(micro.FORMATS))
+def test_bytes_are_those_of_exact_sums(fmt, types, tmp_path):
+    cases = {name.replace("-", "_"): case(s, types, fmt) for name, s in SHAPES.items()}
+    functions = [c.function(f"run_{name}") for name, c in cases.items()]
+    built = library(tmp_path, fmt, functions)
+    for name, one in cases.items():
+        one.check(built, f"run_{name}")
+
+
+def test_rounding_by_integers_is_that_of_a_float_unit(tmp_path):
+    shape = Shape(in_c=24, out_c=40, size=(17, 12), **POINT)
+    cases = {f"run_{i}": case(shape, types, "pairs") for i, types in enumerate(TYPES)}
+    built = library(tmp_path, "pairs", [c.function(name) for name, c in cases.items()], fpu=0)
+    for name, one in cases.items():
+        one.check(built, name)
+
+
+@pytest.mark.parametrize("fmt", list(micro.FORMATS))
+def test_the_result_may_lie_in_the_inputs_place(fmt, tmp_path):
+    pointwise = case(Shape(in_c=11, out_c=11, size=(5, 3), **POINT), "s8-s8-s8", fmt)
+    depthwise = case(SHAPES["depthwise-odd"], "s8-s8-s8", fmt)
+    functions = [pointwise.function("pointwise"), depthwise.function("depthwise")]
+    built = library(tmp_path, fmt, functions)
+    pointwise.check(built, "pointwise", in_place=True)
+    depthwise.check(built, "depthwise", in_place=True)
+
+
+@pytest.mark.parametrize("fpu", [0, 1])
+def test_bounds_narrower_than_the_type(fpu, tmp_path):
+    one = case(SHAPES["3x3"], "u8-s8-u8", "pairs", low=40)
+    one.check(library(tmp_path, "pairs", [one.function("run")], fpu), "run")
+
+
+@pytest.mark.parametrize("name", ["3x3", "depthwise-odd"])
+def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
+    shape = SHAPES[name]
+    rng = np.random.default_rng(7)
+    x = random_bytes(rng, True, (1, *shape.size, shape.in_c))
+    w = random_bytes(rng, True, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
+    small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 3), "pairs", None)
+    packed = small.pack(w, 0, None)
+    sums = integer_conv(x, w, shape, 3, 0).astype(np.int32)
+    arrays = (packed.weights, packed.bias, None, packed.shift)
+    one = Case(small, small.initializer(4, 0, 0, 0, True), x, arrays, sums)
+    function = one.function("run", "tvmrt_i8_rows_int32")
+    one.check(library(tmp_path, "pairs", [function]), "run")
+
+
+def test_too_little_scratch_is_an_error(tmp_path):
+    one = case(SHAPES["3x3-whole-rows"], "s8-s8-s8", "pairs")
+    built = library(tmp_path, "pairs", [one.function("run", lent="16")])
+    y = np.zeros_like(one.expected)
+    assert built.run(*map(pointer, (one.x, *one.arrays, y))) == -1
+    assert not y.any()
+
+
+SCALED = """
+#include <math.h>
+#define TVMRT_MICRO_HAS_FPU 0
+#define TVMRT_FREESTANDING 1
+#include <tvm/runtime/kernels/micro_i8.h>
+void scaled(const int32_t* sums, const float* scale, int32_t* q, int n);
+void scaled(const int32_t* sums, const float* scale, int32_t* q, int n) {
+  for (int i = 0; i < n; i++) q[i] = tvmrt_micro_scaled(sums[i], scale[i]);
+}
+"""
+
+
+def test_products_next_to_ties_and_of_every_size(tmp_path):
+    """Sums around the ties of each scale, and sums and scales of all magnitudes."""
+    rng = np.random.default_rng(11)
+    scale = np.exp2(rng.uniform(-40, 7.9, 200_000)).astype(np.float32)
+    ties = (rng.integers(-300, 300, scale.size) + 0.5) / scale.astype(np.float64)
+    ties = np.clip(ties + rng.integers(-2, 3, scale.size), -(2.0**31) + 1, 2.0**31 - 1)
+    anything = np.exp2(rng.uniform(0, 31, scale.size)) * rng.choice([-1, 1], scale.size)
+    sums = np.where(rng.random(scale.size) < 0.7, ties, anything)
+    sums = np.clip(sums, -(2.0**31) + 1, 2.0**31 - 1).astype(np.int32)
+    found = np.zeros(scale.size, np.int32)
+    build(tmp_path, SCALED, CHECKED).scaled(
+        pointer(sums), pointer(scale), pointer(found), scale.size
+    )
+    expected = np.rint(sums.astype(np.float32) * scale)
+    np.testing.assert_array_equal(np.clip(found, -512, 512), np.clip(expected, -512, 512))
