@@ -11,10 +11,10 @@ from tvmrt.libinfo import find_firmware_path, find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
-# The compiler's command and the archiver's; the RISC-V one has its C library by that option.
+# The compiler's command and the archiver's.
 TOOLS = {
     "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
-    "riscv32": ("riscv64-unknown-elf-gcc --specs=picolibc.specs", "riscv64-unknown-elf-ar"),
+    "riscv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
 }
 
 # How the archive's Makefile compiles, unless it is told otherwise.
@@ -72,6 +72,10 @@ def makefile(name: str, target: Target, file_flags: Mapping[str, Sequence[str]])
 # A program that links it includes codegen/host/include/ and runtime/include/.
 ifeq ($(origin CC),default)
 CC = {compiler}
+endif
+# A compiler that brings no C library has the headers of picolibc where that is installed.
+ifneq ($(shell $(CC) -include math.h -E -x c /dev/null >/dev/null 2>&1 || echo none),)
+override CC += --specs=picolibc.specs
 endif
 ifeq ($(origin AR),default)
 AR = {archiver}
