@@ -40,7 +40,7 @@ SECTIONS = {
         Entry("tvmrt.custom.composed", "custom/composed.py", "composed"),
         Entry("tvmrt.custom.GraphBuilder", "custom/graph_builder.py", "GraphBuilder"),
         Entry("tvmrt.custom.Instance", "custom/operator.py", "Instance"),
-        Entry("tvmrt.custom.load_operators", "custom/catalogue.py", "load_operators"),
+        Entry("tvmrt.custom.load_operators", "custom/sources.py", "load_operators"),
         Entry("tvmrt.custom.installed_operators", "custom/catalogue.py", "installed_operators"),
     ],
     "Load and run": [

@@ -8,12 +8,13 @@ gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
 from tvmrt.ir import TensorType
 
 from .bodies import C, OpenCL
-from .catalogue import Catalogue, gather, installed_operators, load_operators
+from .catalogue import Catalogue, installed_operators
 from .composed import Composed, composed
 from .graph_builder import GraphBuilder
 from .kernel import Kernel
 from .operand import Tensor
 from .operator import Declined, Instance, Operator
+from .sources import gather, load_operators
 
 __all__ = [
     "C",

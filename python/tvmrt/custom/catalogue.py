@@ -1,13 +1,9 @@
-"""The operators that a network may use: given, from files, from libraries, from wheels."""
+"""The operators that a network may use, by name and version; those of installed wheels."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
-import os
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from .operator import STANDARD, Operator
@@ -98,7 +94,7 @@ def installed_operators() -> list[Operator]:
     for entry in _entry_points():
         try:
             target = entry.load()
-            found += _flattened(target() if _is_factory(target) else target)
+            found += flattened(target() if _is_factory(target) else target)
         except Exception as problem:
             raise ImportError(
                 f"entry point {entry.name} ({entry.value}) of group {ENTRY_POINTS} cannot be "
@@ -114,64 +110,10 @@ def _entry_points() -> list[Any]:
     return list(points.get(ENTRY_POINTS, ()))  # Python 3.9
 
 
-def load_operators(path: str | os.PathLike) -> list[Operator]:
-    """The operators of a Python file (those that its top level names) or a shared library.
-
-    Raises OSError when the file is not there, ValueError when it holds none, ImportError when it
-    cannot be loaded.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: there is no such file of operators")
-    if path.suffix != ".py":
-        from .plugin import load_library
-
-        return load_library(path)
-    found = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
-    if not found:
-        raise ValueError(
-            f"{path} declares no operator at its top level; use tvmrt.custom.Kernel or composed"
-        )
-    return list(dict.fromkeys(found))
-
-
-def _import_file(path: Path):
-    """The module of a file; loaded once a process, under a name that pickles can find."""
-    name = path.stem
-    loaded = sys.modules.get(name)
-    if loaded is not None and getattr(loaded, "__file__", None) == str(path.resolve()):
-        return loaded
-    if loaded is not None:
-        name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as problem:
-        del sys.modules[name]
-        raise ImportError(
-            f"{path} cannot be loaded ({type(problem).__name__}: {problem})"
-        ) from problem
-    return module
-
-
-def gather(operators: Iterable[Any]) -> Catalogue:
-    """A catalogue of given operators, paths of files and libraries, and all that is installed."""
-    if isinstance(operators, Catalogue):
-        return operators
-    given: list[Operator] = []
-    for item in operators:
-        if isinstance(item, (str, os.PathLike)):
-            given += load_operators(item)
-        else:
-            given += _flattened(item)
-    return Catalogue(dict.fromkeys(given), installed=True)
-
-
 def _is_factory(target: Any) -> bool:
     return callable(target) and not isinstance(target, Operator)
 
 
-def _flattened(item: Any) -> list[Operator]:
+def flattened(item: Any) -> list[Operator]:
+    """One operator or several, as a list."""
     return list(item) if isinstance(item, (list, tuple)) else [item]

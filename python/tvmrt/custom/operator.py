@@ -29,6 +29,7 @@ class Operator:
     """
 
     Declined = Declined
+    file = ""  # that it was loaded from, by path
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
         if not name.isidentifier():
@@ -73,6 +74,8 @@ class Operator:
 
     def __reduce__(self):
         """Declarations hold functions: another process finds them again where they were made."""
+        if self.file:
+            return load_from_file, (self.file, self.name, self.version)
         module, attribute = self._found_at()
         return load_operator, (module, attribute)
 
@@ -141,6 +144,16 @@ class Instance:
 def load_operator(module: str, attribute: str) -> Operator:
     """The operator that a module has under a name; what unpickling calls."""
     return getattr(importlib.import_module(module), attribute)
+
+
+def load_from_file(file: str, name: str, version: int) -> Operator:
+    """The operator that a file brings; what unpickling calls."""
+    from .sources import load_operators
+
+    for operator in load_operators(file):
+        if (operator.name, operator.version) == (name, version):
+            return operator
+    raise ValueError(f"{file} brings no operator {name}, version {version}, any more")
 
 
 def _home() -> str:

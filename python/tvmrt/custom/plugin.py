@@ -75,8 +75,6 @@ def _read(ffi: cffi.FFI, library: Any, listed: Any, path: Path) -> list[Operator
     kernels = [KernelInC(ffi, library, listed.kernels[i]) for i in range(listed.num_kernels)]
     composed = [ComposedInC(ffi, library, listed.composed[i]) for i in range(listed.num_composed)]
     operators: list[Operator] = [*kernels, *composed]
-    for operator in operators:
-        operator.library = str(path)
     for operator in composed:
         operator.siblings = operators
     if not operators:

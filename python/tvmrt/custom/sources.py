@@ -1,0 +1,72 @@
+"""Operators from files: Python files, and shared libraries with declarations in C."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .catalogue import Catalogue, flattened
+from .operator import Operator
+from .plugin import load_library
+
+
+def load_operators(path: str | os.PathLike) -> list[Operator]:
+    """The operators of a Python file (those that its top level names) or a shared library.
+
+    Raises OSError when the file is not there, ValueError when it holds none, ImportError when it
+    cannot be loaded.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file of operators")
+    found = _from_python(path) if path.suffix == ".py" else load_library(path)
+    for operator in found:
+        operator.file = str(path.resolve())
+    return found
+
+
+def _from_python(path: Path) -> list[Operator]:
+    found = [v for v in vars(_import_file(path)).values() if isinstance(v, Operator)]
+    if not found:
+        raise ValueError(
+            f"{path} declares no operator at its top level; use tvmrt.custom.Kernel or composed"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _import_file(path: Path):
+    """The module of a file; loaded once a process, under a name that pickles can find."""
+    name = path.stem
+    loaded = sys.modules.get(name)
+    if loaded is not None and getattr(loaded, "__file__", None) == str(path.resolve()):
+        return loaded
+    if loaded is not None:
+        name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as problem:
+        del sys.modules[name]
+        raise ImportError(
+            f"{path} cannot be loaded ({type(problem).__name__}: {problem})"
+        ) from problem
+    return module
+
+
+def gather(operators: Iterable[Any]) -> Catalogue:
+    """A catalogue of given operators, paths of files and libraries, and all that is installed."""
+    if isinstance(operators, Catalogue):
+        return operators
+    given: list[Operator] = []
+    for item in operators:
+        if isinstance(item, (str, os.PathLike)):
+            given += load_operators(item)
+        else:
+            given += flattened(item)
+    return Catalogue(dict.fromkeys(given), installed=True)
