@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 from boards import BOARDS, run_network
-from custom_case import EXAMPLES, example
+from custom_case import EXAMPLES, compiled, example, onnx_model
+from onnx import helper
 
 import tvmrt
 from tvmrt.custom import GraphBuilder
@@ -126,3 +127,49 @@ def test_builder_is_not_used_up_and_gives_the_same_files_again():
     texts = [tvmrt.compile(g).sources.files for _ in range(2)]
     assert texts[0] == texts[1]
     assert len(g.graph().nodes) == before
+
+
+RAMP = np.linspace(-4, 4, 8, dtype=np.float32)
+
+
+def swish(x: np.ndarray) -> np.ndarray:
+    return x * np.clip(x / 6 + 0.5, 0, 1)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_in_a_branch_that_may_not_run(tmp_path, condition):
+    end = [helper.make_tensor_value_info("t", 1, [8])]
+    own = helper.make_node("HardSwish", ["x"], ["t"], domain="example.swish")
+    branches = [
+        helper.make_graph([node], "branch", [], end)
+        for node in (own, helper.make_node("Neg", ["x"], ["t"]))
+    ]
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    feeds = {"x": RAMP, "c": np.array(condition)}
+    model = onnx_model([node], feeds, {"y": "f4"}, versions={"example.swish": 1})
+    (y,) = compiled(model, feeds, tmp_path, operators=[example("hard_swish").hard_swish])
+    np.testing.assert_allclose(y, swish(RAMP) if condition else -RAMP, 1e-5, 1e-6)
+
+
+def test_in_a_function_of_the_model(tmp_path):
+    own = helper.make_node("HardSwish", ["a"], ["b"], domain="example.swish")
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("example.swish", 1)]
+    node = helper.make_node("F", ["x"], ["y"], domain="local")
+    model = onnx_model([node], {"x": RAMP}, {"y": "f4"}, versions={"example.swish": 1})
+    model.functions.append(helper.make_function("local", "F", ["a"], ["b"], [own], opsets))
+    (y,) = compiled(model, {"x": RAMP}, tmp_path, operators=[example("hard_swish").hard_swish])
+    np.testing.assert_allclose(y, swish(RAMP), 1e-5, 1e-6)
+
+
+def test_networks_of_one_image_share_the_body(tmp_path):
+    def net(name: str) -> GraphBuilder:
+        g = GraphBuilder(name)
+        g.output("y", g.add(example("hard_swish").hard_swish, g.input("x", (8,))))
+        return g
+
+    image = tvmrt.compile_together(
+        {"a": net("a"), "b": net("b")},
+        target="cortex-m4", interface_api="c", unpacked_api=True,
+    )  # fmt: skip
+    image.export(tmp_path / "image")
+    assert len(list((tmp_path / "image").rglob("custom_*.h"))) == 1
