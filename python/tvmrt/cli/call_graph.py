@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 _NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(?:\\n(\d+) bytes \(([\w,]+)[^"]*)?"')
 _EDGE = re.compile(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 _SECTION = re.compile(r"^RELOCATION RECORDS FOR \[([^\]]+)\]")
-_RELOCATION = re.compile(r"^[0-9a-f]+ +R_\w+?_(\w+) +([^\s+]+)")
+_RELOCATION = re.compile(r"^[0-9a-f]+ +R_\w+?_(\w+) +([\w.$]+)")
 _CALLS = re.compile(r"CALL|JUMP|JAL|BRANCH|PLT|PC24|PREL31")
+_CONTENTS = (".text", ".rodata", ".data", ".srodata", ".sdata")
 POINTER = "__indirect_call"
 
 
@@ -64,7 +65,8 @@ class CallGraph:
                     frame.by_pointer = True
                 elif edge[2] not in frame.calls:
                     frame.calls.append(edge[2])
-        self._taken[unit] = _addresses_taken(relocations)
+        calls = {(f.name, _plain(c)) for f in self.frames.values() for c in f.calls}
+        self._taken[unit] = _addresses_taken(relocations, calls)
 
     def depth(self, name: str) -> Depth:
         """The deepest stack of a function, by its name in C. KeyError where there is none."""
@@ -128,15 +130,23 @@ def _order(depth: Depth) -> float:
     return float("inf") if depth.nbytes is None else depth.nbytes
 
 
-def _addresses_taken(relocations: str) -> set[str]:
-    """Names that code and data refer to other than by a call."""
-    found, inside = set(), False
+def _addresses_taken(relocations: str, calls: set[tuple[str, str]]) -> set[str]:
+    """Names that code and data refer to other than by a call.
+
+    What a function's own sections say of it are tables of jumps inside of it. x86 has one kind of
+    relocation for addresses and calls: there ``calls``, pairs of names, decide.
+    """
+    found, section = set(), ""
     for line in relocations.splitlines():
-        section = _SECTION.match(line)
-        if section:
-            inside = section[1].startswith((".text", ".rodata", ".data", ".srodata", ".sdata"))
+        head = _SECTION.match(line)
+        if head:
+            section = head[1]
             continue
         row = _RELOCATION.match(line)
-        if inside and row and not _CALLS.search(row[1]):
-            found.add(row[2].removeprefix(".text."))
+        if not row or _CALLS.search(row[1]) or not section.startswith(_CONTENTS):
+            continue
+        name, inside = row[2].removeprefix(".text."), section.removeprefix(".text.")
+        known_call = row[1].endswith("_PC32") and (inside, name) in calls
+        if not section.endswith(f".{name}") and not known_call:
+            found.add(name)
     return found

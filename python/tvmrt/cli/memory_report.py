@@ -29,7 +29,29 @@ class Measured:
     reason: str = ""
 
     def function(self, symbol: str) -> FunctionCost | None:
+        """What a function costs; None where that is not known."""
         return None if self.footprint is None else self.footprint.functions.get(symbol)
+
+    def entries(self, module: Mapping[str, Any]) -> list[FunctionCost]:
+        """What a program or an executor calls: run, or every operator's packed function."""
+        prefix = prefix_of(module)
+        run = self.function(f"{prefix}_run")
+        rows = module["memory"]["functions"].get("operator_functions", [])
+        packed = (self.function(f"{row['function_name']}_packed") for row in rows)
+        return [run] if run is not None else [cost for cost in packed if cost is not None]
+
+    def code_bytes(self, modules: Mapping[str, Any]) -> int:
+        """Bytes of code that these entries call."""
+        if self.footprint is None:
+            return 0
+        names = {cost.name for module in modules.values() for cost in self.entries(module)}
+        return self.footprint.code_of(*names)
+
+    def stack(self, module: Mapping[str, Any]) -> Depth | None:
+        """The deepest stack of these entries."""
+        depths = [cost.stack for cost in self.entries(module)]
+        unbounded = [depth for depth in depths if depth.nbytes is None]
+        return next(iter(unbounded), max(depths, key=lambda d: d.nbytes or 0, default=None))
 
 
 def measured(
@@ -68,15 +90,13 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
         return pairs
     found = result.footprint
     size = console.format_bytes
-    runs = [f"{prefix_of(module)}_run" for module in modules.values()]
     pairs["code"] = (
-        f"{size(found.code_of(*runs))} for {' and '.join(runs)}, {size(found.code_bytes)} "
-        f"with all entries, {size(found.constant_bytes)} of constants; by {found.compiler}"
+        f"{size(result.code_bytes(modules))} to run, {size(found.code_bytes)} with all entries, "
+        f"{size(found.constant_bytes)} of constants; by {found.compiler}"
     )
-    for name, symbol in zip(modules, runs):
+    for name, module in modules.items():
         of = f" of {name}" if len(modules) > 1 else ""
-        run = result.function(symbol)
-        pairs[f"stack{of}"] = stack_text(run.stack if run else None, found.outside)
+        pairs[f"stack{of}"] = stack_text(result.stack(module), found.outside)
     return pairs
 
 
@@ -124,7 +144,7 @@ def tables(modules: Mapping[str, Any], result: Measured) -> dict[str, Table]:
         if "functions" in memory:
             found[f"operators of {name}, in bytes"] = _operator_table(memory["functions"], result)
     if result.footprint is not None:
-        found["flash, in bytes"] = _flash_table(modules, result.footprint)
+        found["flash, in bytes"] = _flash_table(modules, result, result.footprint)
     return found
 
 
@@ -164,22 +184,22 @@ def _operator_table(functions: Mapping[str, Any], result: Measured) -> Table:
     return Table(columns, rows, ("function", "nodes"))
 
 
-def _flash_table(modules: Mapping[str, Any], footprint: Footprint) -> Table:
+def _flash_table(modules: Mapping[str, Any], result: Measured, footprint: Footprint) -> Table:
     symbols = {
         row["function_name"]
         for module in modules.values()
         for row in module["memory"]["functions"].get("operator_functions", [])
     }
     own = sum(c.code_bytes for name, c in footprint.functions.items() if name in symbols)
-    run = footprint.code_of(*(f"{prefix_of(module)}_run" for module in modules.values()))
+    run = result.code_bytes(modules)
     rows = [
         (f"weights of {name}", module["memory"]["functions"]["main"][0]["constants_size_bytes"])
         for name, module in modules.items()
     ]
     rows += [
         ("code of operators", own),
-        ("code of kernels and of run", run - own),
-        ("code of entries beside run, linked where called", footprint.code_bytes - run),
+        ("code of kernels, and of what calls operators", run - own),
+        ("code of other entries, linked where called", footprint.code_bytes - run),
         ("constants of code", footprint.constant_bytes),
         ("initialised variables", footprint.data_bytes),
     ]
@@ -191,21 +211,21 @@ def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
     found = result.footprint
     if found is None:
         return {"measured": False, "reason": result.reason}
-    runs = {name: result.function(f"{prefix_of(m)}_run") for name, m in modules.items()}
+    stacks = {name: result.stack(module) for name, module in modules.items()}
     return {
         "measured": True,
         "compiler": found.compiler,
         "run_code_bytes": {
-            name: found.code_of(f"{prefix_of(module)}_run") for name, module in modules.items()
+            name: result.code_bytes({name: module}) for name, module in modules.items()
         },
         "code_bytes": found.code_bytes,
         "constant_bytes": found.constant_bytes,
         "data_bytes": found.data_bytes,
         "bss_bytes": found.bss_bytes,
         "stack": {
-            name: {"bytes": run.stack.nbytes, "path": list(run.stack.path)}
-            for name, run in runs.items()
-            if run is not None
+            name: {"bytes": depth.nbytes, "path": list(depth.path)}
+            for name, depth in stacks.items()
+            if depth is not None
         },
         "stack_not_counted": found.outside,
         "functions": [

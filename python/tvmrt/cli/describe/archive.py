@@ -87,10 +87,8 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
     else:
         description.facts["compiler"] = result.footprint.compiler
         for module_name, module in ours.items():
-            run = result.function(f"{memory_report.prefix_of(module)}_run")
-            if run is not None:
-                text = memory_report.stack_text(run.stack, result.footprint.outside)
-                description.facts[f"stack of {module_name}"] = text
+            text = memory_report.stack_text(result.stack(module), result.footprint.outside)
+            description.facts[f"stack of {module_name}"] = text
     description.tables.update(memory_report.tables(ours, result))
 
 
