@@ -52,19 +52,26 @@ typedef struct {
   plan_arg args[DNNL_PLAN_ARGS];
   int num_args;
   int32_t result; /* the tensor after the last post, or that of the head */
+  bool may_sum;
+  bool sums; /* the primitive adds to what `sum` holds, see fused_place() */
+  view sum;
 } fused;
 
 /*
  * Attributes for `num_posts` posts on a value with the extents of the tensor `flow`, which is computed
  * with the extents `dims`: the same, or with the leading ones flattened. The caller calls fused_free().
+ * With may_sum a tensor that is added and not read again is summed into, where it lies.
  */
 int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int ndims,
-                 const int64_t* dims, fused* out);
+                 const int64_t* dims, bool may_sum, fused* out);
 void fused_free(fused* f);
 /* Create the primitive's descriptor; UNSUITABLE if oneDNN has but a reference implementation for it
  * with these posts. */
 int fused_desc(plan* p, const_dnnl_op_desc_t op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out);
+/* Where the primitive writes, in this layout: a new store, or what it adds to. UNSUITABLE if that is
+ * the store `src`, which the primitive reads. */
+int fused_place(plan* p, const fused* f, const dnnl_memory_desc_t* md, int32_t src, view* out);
 /* Append the primitive and set the resulting tensor from `dst`, in the shape of the region. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst);

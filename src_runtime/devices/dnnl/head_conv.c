@@ -42,6 +42,35 @@ static void close_window(window* w, const int64_t* larger, const int64_t* smalle
   }
 }
 
+/* Extents of the tensors of one convolution, batch and channels first. */
+typedef struct {
+  int ndims;
+  dnnl_dims_t x, kernel, y;
+} extents;
+
+/* Rows of pixels are no images to oneDNN: leave out spatial axes of one element, if one is left. */
+static void read_extents(const plan* p, const tvmrt_region_node* node, window* w, extents* out) {
+  const tvmrt_region_tensor* x = build_tensor(p, node->inputs[0]);
+  const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  int i, kept = 0;
+  for (i = 0; i < y->ndim; ++i) {
+    int s = i - 2, left = y->ndim - 1 - i;
+    bool unit = s >= 0 && x->shape[i] == 1 && kernel->shape[i] == 1 && y->shape[i] == 1;
+    if (unit && (kept > 2 || left > 0)) continue;
+    if (s >= 0) {
+      w->strides[kept - 2] = w->strides[s];
+      w->dilations[kept - 2] = w->dilations[s];
+      w->before[kept - 2] = w->before[s];
+    }
+    out->x[kept] = x->shape[i];
+    out->kernel[kept] = kernel->shape[i];
+    out->y[kept++] = y->shape[i];
+  }
+  out->ndims = kept;
+  w->spatial = kept - 2;
+}
+
 /* Operands and layouts of one convolution, as oneDNN numbers them. */
 typedef struct {
   view x, w, bias;
@@ -50,20 +79,16 @@ typedef struct {
 } operands;
 
 /* Weights [OC, IC / g, ...] as [g, OC / g, IC / g, ...]. */
-static int read_weights(plan* p, int32_t tensor, int64_t groups, dnnl_data_type_t dtype,
-                        operands* o) {
-  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+static int read_weights(plan* p, int32_t tensor, int64_t groups, const extents* e,
+                        dnnl_data_type_t dtype, operands* o) {
+  int extra = groups > 1, ndims = e->ndims + extra, i;
   dnnl_dims_t dims;
-  int ndims = t->ndim, i;
+  if (e->kernel[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
+  dims[0] = groups;
+  dims[extra] = e->kernel[0] / groups;
+  for (i = 1; i < e->ndims; ++i) dims[i + extra] = e->kernel[i];
   PLAN_TRY(plan_source(p, tensor, &o->w));
-  if (groups > 1) {
-    if (t->shape[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
-    dims[0] = groups;
-    dims[1] = t->shape[0] / groups;
-    for (i = 1; i < t->ndim; ++i) dims[i + 1] = t->shape[i];
-    ndims = t->ndim + 1;
-    PLAN_TRY(layout_reshape(p, &o->w, ndims, dims, &o->w));
-  }
+  PLAN_TRY(layout_reshape(p, &o->w, ndims, dims, &o->w));
   return plan_status(
       p, dnnl_memory_desc_init_by_tag(&o->w_md, ndims, o->w.md.dims, dtype, dnnl_format_tag_any),
       "weights");
@@ -79,14 +104,14 @@ static int read_bias(plan* p, int32_t tensor, operands* o) {
   return 0;
 }
 
-static int read_operands(plan* p, const tvmrt_region_node* node, dnnl_data_type_t dtype,
-                         int32_t result, operands* o) {
-  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+static int read_operands(plan* p, const tvmrt_region_node* node, const extents* e,
+                         dnnl_data_type_t dtype, int32_t result, operands* o) {
   dnnl_data_type_t y_dtype = build_dtype(p, node, result);
   PLAN_TRY(plan_source(p, node->inputs[0], &o->x));
+  PLAN_TRY(layout_reshape(p, &o->x, e->ndims, e->x, &o->x));
   PLAN_TRY(read_bias(p, build_input(node, 2), o));
   PLAN_TRY(layout_free(p, o->x.md.ndims, o->x.md.dims, dtype, &o->x_md));
-  return layout_free(p, y->ndim, y->shape, y_dtype, &o->y_md);
+  return layout_free(p, e->ndims, e->y, y_dtype, &o->y_md);
 }
 
 /* Bring the operands into the layouts that the primitive chose, and append it. */
@@ -100,10 +125,10 @@ static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, cons
                       {DNNL_ARG_BIAS, o->bias}};
   int rc = layout_convert(p, &o->x, x_md, &args[0].v);
   if (rc == 0) rc = layout_convert(p, &o->w, w_md, &args[1].v);
-  if (rc == 0) rc = plan_new_view(p, y_md, &args[2].v);
+  if (rc == 0) rc = fused_place(p, f, y_md, args[0].v.store, &args[2].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
-    return -1;
+    return rc;
   }
   return fused_add(p, pd, f, args, o->bias_used == NULL ? 3 : 4, &args[2].v);
 }
@@ -114,21 +139,23 @@ int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
   dnnl_convolution_desc_t desc;
   dnnl_primitive_desc_t pd = NULL;
+  extents e;
   window w;
   operands o;
   fused f;
   int rc;
   if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
   PLAN_TRY(read_window(p, node, y->ndim - 2, &w));
-  PLAN_TRY(read_operands(p, node, dtype, build_result(node, posts, num_posts), &o));
-  PLAN_TRY(read_weights(p, weights, w.groups, dtype, &o));
-  close_window(&w, o.x.md.dims + 2, y->shape + 2, build_tensor(p, weights)->shape + 2);
+  read_extents(p, node, &w, &e);
+  PLAN_TRY(read_operands(p, node, &e, dtype, build_result(node, posts, num_posts), &o));
+  PLAN_TRY(read_weights(p, weights, w.groups, &e, dtype, &o));
+  close_window(&w, e.x + 2, e.y + 2, e.kernel + 2);
   PLAN_TRY(plan_status(p,
                        dnnl_dilated_convolution_forward_desc_init(
                            &desc, dnnl_forward_inference, dnnl_convolution_direct, &o.x_md, &o.w_md,
                            o.bias_used, &o.y_md, w.strides, w.dilations, w.before, w.after),
                        "a convolution with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, y->ndim, y->shape, &f));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
   rc = fused_desc(p, &desc, &f, num_posts, &pd);
   if (rc == 0) rc = add_primitive(p, pd, &f, &o);
   fused_free(&f);
@@ -136,22 +163,21 @@ int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int nu
 }
 
 /* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. */
-static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, dnnl_data_type_t dtype,
-                                   operands* o) {
-  const tvmrt_region_tensor* t = build_tensor(p, tensor);
+static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, const extents* e,
+                                   dnnl_data_type_t dtype, operands* o) {
   int64_t dims[MAX_SPATIAL + 3], perm[MAX_SPATIAL + 3];
   int i;
-  if (t->shape[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
+  if (e->kernel[0] % groups != 0) return plan_fail(p, "weights do not fall into groups");
   PLAN_TRY(plan_source(p, tensor, &o->w));
   dims[0] = groups;
-  dims[1] = t->shape[0] / groups;
-  for (i = 0; i < t->ndim + 1; ++i) perm[i] = i;
-  for (i = 1; i < t->ndim; ++i) dims[i + 1] = t->shape[i];
+  dims[1] = e->kernel[0] / groups;
+  for (i = 0; i < e->ndims + 1; ++i) perm[i] = i;
+  for (i = 1; i < e->ndims; ++i) dims[i + 1] = e->kernel[i];
   perm[1] = 2;
   perm[2] = 1;
-  PLAN_TRY(layout_reshape(p, &o->w, t->ndim + 1, dims, &o->w));
+  PLAN_TRY(layout_reshape(p, &o->w, e->ndims + 1, dims, &o->w));
   PLAN_TRY(layout_permute(p, &o->w, perm, &o->w));
-  if (groups == 1) PLAN_TRY(layout_reshape(p, &o->w, t->ndim, o->w.md.dims + 1, &o->w));
+  if (groups == 1) PLAN_TRY(layout_reshape(p, &o->w, e->ndims, o->w.md.dims + 1, &o->w));
   return plan_status(p,
                      dnnl_memory_desc_init_by_tag(&o->w_md, o->w.md.ndims, o->w.md.dims, dtype,
                                                   dnnl_format_tag_any),
@@ -164,22 +190,24 @@ int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* pos
   dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
   dnnl_deconvolution_desc_t desc;
   dnnl_primitive_desc_t pd = NULL;
+  extents e;
   window w;
   operands o;
   fused f;
   int rc;
   if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
   PLAN_TRY(read_window(p, node, y->ndim - 2, &w));
-  PLAN_TRY(read_operands(p, node, dtype, build_result(node, posts, num_posts), &o));
-  PLAN_TRY(read_transposed_weights(p, weights, w.groups, dtype, &o));
-  close_window(&w, y->shape + 2, o.x.md.dims + 2, build_tensor(p, weights)->shape + 2);
+  read_extents(p, node, &w, &e);
+  PLAN_TRY(read_operands(p, node, &e, dtype, build_result(node, posts, num_posts), &o));
+  PLAN_TRY(read_transposed_weights(p, weights, w.groups, &e, dtype, &o));
+  close_window(&w, e.y + 2, e.x + 2, e.kernel + 2);
   PLAN_TRY(
       plan_status(p,
                   dnnl_dilated_deconvolution_forward_desc_init(
                       &desc, dnnl_forward_inference, dnnl_deconvolution_direct, &o.x_md, &o.w_md,
                       o.bias_used, &o.y_md, w.strides, w.dilations, w.before, w.after),
                   "a transposed convolution with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, y->ndim, y->shape, &f));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
   rc = fused_desc(p, &desc, &f, num_posts, &pd);
   if (rc == 0) rc = add_primitive(p, pd, &f, &o);
   fused_free(&f);

@@ -101,10 +101,10 @@ static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const 
                       {DNNL_ARG_DST, o->a},
                       {DNNL_ARG_BIAS, o->bias}};
   int rc = layout_convert(p, &o->b, b_md, &args[1].v);
-  if (rc == 0) rc = plan_new_view(p, &o->y_md, &args[2].v);
+  if (rc == 0) rc = fused_place(p, f, &o->y_md, args[0].v.store, &args[2].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
-    return -1;
+    return rc;
   }
   return fused_add(p, pd, f, args, o->has_bias ? 4 : 3, &args[2].v);
 }
@@ -137,7 +137,7 @@ int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int 
   PLAN_TRY(plan_status(
       p, dnnl_matmul_desc_init(&desc, &o.a_md, &o.b_md, o.has_bias ? &o.bias.md : NULL, &o.y_md),
       "a matrix product with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, &f));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
   rc = fused_desc(p, &desc, &f, num_posts, &pd);
   if (rc == 0) rc = add_product(p, pd, &f, &o);
   fused_free(&f);

@@ -9,7 +9,7 @@ static int add(plan* p, const tvmrt_region_node* node, const_dnnl_op_desc_t desc
   dnnl_primitive_desc_t pd = NULL;
   fused f;
   int rc;
-  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, dst->md.ndims, dst->md.dims, &f));
+  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, dst->md.ndims, dst->md.dims, false, &f));
   rc = fused_desc(p, desc, &f, 0, &pd);
   if (rc == 0) rc = plan_add(p, pd, args, num_args);
   fused_free(&f);

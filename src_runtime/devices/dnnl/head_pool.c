@@ -69,7 +69,7 @@ static int pool(plan* p, const tvmrt_region_node* node, const window* w, const v
       dnnl_pooling_v2_forward_desc_init(&desc, dnnl_forward_inference, w->alg, &src->md, &dst,
                                         w->strides, w->kernel, w->dilations, w->before, w->after),
       "pooling with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, &f));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, false, &f));
   rc = add_unary(p, &desc, &f, num_posts, src);
   fused_free(&f);
   return rc;
@@ -128,7 +128,7 @@ static bool keeps_rank(const plan* p, const tvmrt_region_node* node) {
 }
 
 static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
-                  const int64_t* dims, const post* posts, int num_posts) {
+                  const int64_t* dims) {
   dnnl_reduction_desc_t desc;
   dnnl_memory_desc_t dst;
   fused f;
@@ -136,10 +136,26 @@ static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, c
   PLAN_TRY(any_like(p, src, dims, &dst));
   PLAN_TRY(plan_status(p, dnnl_reduction_desc_init(&desc, alg, &src->md, &dst, 2.0f, 0.0f),
                        "a reduction with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, &f));
-  rc = add_unary(p, &desc, &f, num_posts, src);
+  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, src->md.ndims, dims, false, &f));
+  rc = add_unary(p, &desc, &f, 0, src);
   fused_free(&f);
   return rc;
+}
+
+/* oneDNN is quick where the axes that it folds are the last in memory: bring them there. The others
+ * keep their order, so that only the rank of the result may differ. */
+static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
+  int64_t perm[DNNL_MAX_NDIMS];
+  int kept = 0, n, i;
+  for (i = 0; i < src->md.ndims; ++i) {
+    if (dims[i] == src->md.dims[i]) perm[kept++] = i;
+  }
+  for (i = 0, n = kept; i < src->md.ndims; ++i) {
+    if (dims[i] != src->md.dims[i]) perm[n++] = i;
+  }
+  PLAN_TRY(layout_permute(p, src, perm, src));
+  for (i = 0; i < src->md.ndims; ++i) dims[i] = i < kept ? src->md.dims[i] : 1;
+  return layout_row_major(p, src, src);
 }
 
 static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
@@ -163,8 +179,9 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
     PLAN_TRY(layout_packed(p, &src, &src));
     return pool_all(p, node, row->pool, &src, dims, posts, num_posts);
   }
-  PLAN_TRY(layout_row_major(p, &src, &src));
-  return reduce(p, node, row->alg, &src, dims, posts, num_posts);
+  if (num_posts > 0) return DNNL_PLAN_UNSUITABLE;
+  PLAN_TRY(fold_last(p, dims, &src));
+  return reduce(p, node, row->alg, &src, dims);
 }
 
 /* Resizing -------------------------------------------------------------------------------------- */
@@ -217,7 +234,7 @@ int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, in
                   dnnl_resampling_forward_desc_init(&desc, dnnl_forward_inference,
                                                     dnnl_resampling_nearest, NULL, &src.md, &dst),
                   "resizing to these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src.md.ndims, dims, &f));
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src.md.ndims, dims, false, &f));
   rc = add_unary(p, &desc, &f, num_posts, &src);
   fused_free(&f);
   return rc;

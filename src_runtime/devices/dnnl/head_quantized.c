@@ -67,7 +67,7 @@ static int create_attributes(plan* p, int32_t result, const quantization* q, int
   int rc;
   clip.alpha = q->low;
   clip.beta = q->high;
-  PLAN_TRY(fused_create(p, result, &clip, q->clips ? 1 : 0, ndims, dims, f));
+  PLAN_TRY(fused_create(p, result, &clip, q->clips ? 1 : 0, ndims, dims, false, f));
   rc = plan_status(
       p, dnnl_primitive_attr_set_output_scales(f->attr, q->num_scales, q->scale_mask, q->scales),
       "scales");

@@ -139,12 +139,29 @@ int layout_row_major(plan* p, const view* v, view* out) {
   return layout_convert(p, v, &md, out);
 }
 
-int layout_packed(plan* p, const view* v, view* out) {
-  if (layout_is_packed(&v->md)) {
-    *out = *v;
-    return 0;
+/* Whether the strides are these; those of extents of one mean nothing. */
+static bool has_strides(const dnnl_memory_desc_t* md, const dnnl_dims_t strides) {
+  int i;
+  for (i = 0; i < md->ndims; ++i) {
+    if (md->dims[i] != 1 && md->format_desc.blocking.strides[i] != strides[i]) return false;
   }
-  return layout_row_major(p, v, out);
+  return true;
+}
+
+/* oneDNN knows layouts by their strides, those of extents of one too: give it the ones it expects. */
+int layout_packed(plan* p, const view* v, view* out) {
+  dnnl_dims_t strides;
+  *out = *v;
+  if (!layout_is_packed(&v->md) || layout_is_row_major(&v->md)) {
+    return layout_row_major(p, v, out);
+  }
+  if (!is_plain(&v->md) || v->md.ndims < 3) return 0;
+  channels_last_strides(v->md.ndims, v->md.dims, strides);
+  if (!has_strides(&v->md, strides)) return 0;
+  return plan_status(
+      p,
+      dnnl_memory_desc_init_by_strides(&out->md, v->md.ndims, v->md.dims, v->md.data_type, strides),
+      "layout");
 }
 
 int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {

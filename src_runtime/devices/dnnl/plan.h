@@ -80,8 +80,8 @@ typedef struct plan {
   dnnl_stream_t stream;
   bool channels_last;
   bool from_call;
-  view* views;        /* per tensor of the region */
-  int32_t* pending;   /* per tensor: readers that are not in the plan yet; outputs have one more */
+  view* views;      /* per tensor of the region */
+  int32_t* pending; /* per tensor: readers that are not in the plan yet; outputs have one more */
   plan_store* stores;
   int32_t num_stores, cap_stores;
   plan_step* steps;

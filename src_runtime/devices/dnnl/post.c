@@ -246,6 +246,23 @@ static bool has_twice(const post* first, const post* posts, int num_posts) {
   return false;
 }
 
+/* A sum into memory that holds the other operand already, which nothing reads afterwards. */
+static bool can_sum(const plan* p, const post* op, int32_t flow, const fused* f) {
+  const tvmrt_region_tensor* t = build_tensor(p, op->other);
+  const tvmrt_region_tensor* full = build_tensor(p, flow);
+  return f->may_sum && !f->sums && op->alg == dnnl_binary_add && t->ndim == full->ndim &&
+         memcmp(t->shape, full->shape, (size_t)t->ndim * sizeof(t->shape[0])) == 0 &&
+         p->views[op->other].store >= 0 && plan_is_last_use(p, p->views[op->other].store);
+}
+
+static int append_sum(plan* p, dnnl_post_ops_t ops, const post* op, int ndims, const int64_t* dims,
+                      fused* f) {
+  PLAN_TRY(plan_source(p, op->other, &f->sum));
+  PLAN_TRY(layout_reshape(p, &f->sum, ndims, dims, &f->sum));
+  f->sums = true;
+  return plan_status(p, dnnl_post_ops_append_sum(ops, 1.0f), "a sum");
+}
+
 static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
                         int num_posts, int ndims, const int64_t* dims, fused* f) {
   int i, index = 0;
@@ -258,6 +275,8 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
                            "an operation"));
     } else if (op.kind == POST_PRELU) {
       PLAN_TRY(append_prelu(p, ops, index, &op, ndims, dims, f));
+    } else if (can_sum(p, &op, flow, f)) {
+      PLAN_TRY(append_sum(p, ops, &op, ndims, dims, f));
     } else {
       PLAN_TRY(append_binary(p, ops, index, &op, flow, ndims, dims, f));
     }
@@ -268,11 +287,12 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
 }
 
 int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int ndims,
-                 const int64_t* dims, fused* f) {
+                 const int64_t* dims, bool may_sum, fused* f) {
   dnnl_post_ops_t ops = NULL;
   int rc;
   memset(f, 0, sizeof(*f));
   f->result = flow;
+  f->may_sum = may_sum;
   if (has_twice(NULL, posts, num_posts)) return DNNL_PLAN_UNSUITABLE;
   rc = plan_status(p, dnnl_primitive_attr_create(&f->attr), "attributes");
   if (rc == 0) {
@@ -294,21 +314,30 @@ void fused_free(fused* f) {
   f->attr = NULL;
 }
 
-static bool is_reference(const_dnnl_primitive_desc_t pd) {
+/* Whether oneDNN has nothing better than its reference, or than convolution by matrix product. */
+static bool is_slow(const_dnnl_primitive_desc_t pd) {
   const char* name = NULL;
   if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success) {
     return false;
   }
-  return name != NULL && strncmp(name, "ref", 3) == 0;
+  return name != NULL && (strncmp(name, "ref", 3) == 0 || strncmp(name, "x64:gemm", 8) == 0);
 }
 
 int fused_desc(plan* p, const_dnnl_op_desc_t op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out) {
   PLAN_TRY(plan_status(p, dnnl_primitive_desc_create(out, op, f->attr, p->engine, NULL),
                        "a primitive with these extents"));
-  if (num_posts == 0 || !is_reference(*out)) return 0;
+  if (num_posts == 0 || !is_slow(*out)) return 0;
   dnnl_primitive_desc_destroy(*out);
   return DNNL_PLAN_UNSUITABLE;
+}
+
+int fused_place(plan* p, const fused* f, const dnnl_memory_desc_t* md, int32_t src, view* out) {
+  if (!f->sums) return plan_new_view(p, md, out);
+  PLAN_TRY(layout_convert(p, &f->sum, md, out));
+  if (out->store == src) return DNNL_PLAN_UNSUITABLE;
+  plan_overwrite(p, out->store);
+  return 0;
 }
 
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
@@ -399,7 +428,7 @@ static int begin_with(plan* p, const post* op, int32_t flow, const view* src, co
   if (has_twice(op, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
   md.data_type = result_dtype(p, src, result);
   PLAN_TRY(describe(p, op, flow, src, &md, &args[2], &desc));
-  PLAN_TRY(fused_create(p, flow, rest, num_rest, src->md.ndims, src->md.dims, &f));
+  PLAN_TRY(fused_create(p, flow, rest, num_rest, src->md.ndims, src->md.dims, false, &f));
   f.result = result;
   rc = fused_desc(p, &desc, &f, num_rest, &pd);
   if (rc == 0) {

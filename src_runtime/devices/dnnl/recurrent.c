@@ -264,7 +264,7 @@ static int add_cell(plan* p, const_dnnl_op_desc_t desc, tensors* t) {
   plan_arg used[NUM_ARGS];
   fused f;
   int i, n = 0, rc;
-  PLAN_TRY(fused_create(p, -1, NULL, 0, 0, NULL, &f));
+  PLAN_TRY(fused_create(p, -1, NULL, 0, 0, NULL, false, &f));
   rc = fused_desc(p, desc, &f, 0, &pd);
   fused_free(&f);
   PLAN_TRY(rc);

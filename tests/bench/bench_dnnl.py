@@ -1,0 +1,83 @@
+"""The float networks of a folder on the device dnnl, beside onnxruntime in the same process.
+
+    python tests/bench/bench_dnnl.py [FOLDER] [--seconds S] [--threads N] [--json]
+
+FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with integer
+products are left out. Speeds are ratios of times measured in turns (``tvmrt bench``), numpy arrays in
+and out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+
+DEVICE = "dnnl"
+QUANTIZED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "DynamicQuantizeLinear"}
+
+
+def float_networks(folder: Path) -> list[Path]:
+    """The networks without quantised tensors."""
+    found = []
+    for path in sorted(folder.glob("*.onnx")):
+        model = onnx.load(path, load_external_data=False)
+        if not QUANTIZED & {node.op_type for node in model.graph.node}:
+            found.append(path)
+    return found
+
+
+def measure(models: list[Path], seconds: float, threads: int) -> list[dict]:
+    """Seconds of one run, ours and onnxruntime's, and how often ours fits into theirs."""
+    command = [sys.executable, "-m", "tvmrt", "bench", *map(str, models), "--json"]
+    command += ["--against", "onnxruntime", "--device", DEVICE, "--executor", "aot"]
+    command += ["--seconds", str(seconds), "--threads", str(threads)]
+    command += ["--inputs", str(models[0].parent)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return [
+        {
+            "network": row["network"],
+            "seconds": row["timings"][0]["median"],
+            "onnxruntime_seconds": row["timings"][1]["median"],
+            "speed": row["timings"][1]["speed"],
+        }
+        for row in json.loads(done.stdout)["networks"]
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
+    parser.add_argument("--seconds", type=float, default=1.0, help="per network")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if not options.folder:
+        parser.error("no FOLDER given and TVMRT_MODELS is not set")
+    models = float_networks(Path(options.folder))
+    if not models:
+        parser.error(f"{options.folder} holds no float network")
+    rows = measure(models, options.seconds, options.threads)
+    if options.json:
+        json.dump(rows, sys.stdout, indent=1)
+        return 0
+    print(f"{'network':28} {'dnnl ms':>9} {'ort ms':>9} {'speed':>6}")
+    for row in rows:
+        ours, theirs = row["seconds"] * 1e3, row["onnxruntime_seconds"] * 1e3
+        print(f"{row['network']:28} {ours:9.4f} {theirs:9.4f} {row['speed']:6.2f}")
+    speeds = [row["speed"] for row in rows]
+    mean = math.exp(sum(map(math.log, speeds)) / len(speeds))
+    print(f"geometric mean of speed {mean:.2f}, least {min(speeds):.2f}, networks {len(speeds)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
