@@ -133,6 +133,7 @@ def test_examplejson_writes_the_guides_text():
 
 @pytest.fixture
 def examplejson_runtime():
+    tvmrt.get_global_func("tvmrt.device.find")("examplejson")  # loads the plug-in, if there is one
     if tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True) is None:
         pytest.skip("this runtime is built without the module kind examplejson")
 

@@ -1,0 +1,83 @@
+"""Real networks cut over devices, against their golden outputs; every device passes its kit.
+
+``tests/python/networks`` has the cases; the variable TVMRT_MODELS names the folder of networks.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_devices import run_library
+
+import tvmrt
+from tvmrt import devices
+from tvmrt.conformance import run_checks
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "networks"))
+import golden_case as golden
+
+pytestmark = pytest.mark.slow
+
+SHIPPED = ("ccompiler", "examplejson", "tpu", "dnnl", "opencl")
+EVERYTHING = ("opencl", "dnnl", "tpu", "examplejson", "ccompiler")
+CASES = [(name,) for name in SHIPPED] + [EVERYTHING]
+
+
+def present(name: str) -> bool:
+    """Whether the device's compile-time half and, if it has one, its run-time half are here."""
+    try:
+        devices.get(name)
+    except (ValueError, ImportError, OSError):
+        return False
+    if name == "ccompiler":
+        return True
+    found = tvmrt.get_global_func("tvmrt.device.find")(name)
+    loader = f"runtime.module.loadbinary_{name}"
+    return bool(found) or tvmrt.get_global_func(loader, allow_missing=True) is not None
+
+
+def those_present(wanted: tuple[str, ...]) -> list[str]:
+    found = [name for name in wanted if present(name)]
+    if not found:
+        pytest.skip(f"device {', '.join(wanted)} is not built")
+    return found
+
+
+@pytest.mark.parametrize("wanted", CASES, ids="+".join)
+@pytest.mark.parametrize("network", golden.names())
+def test_golden_outputs(models_dir, tmp_path, network, wanted):
+    chosen = those_present(wanted)
+    library = tvmrt.compile(models_dir / f"{network}.onnx", devices=chosen)
+    rows = library.summary.nodes
+    assert {d for row in rows for d in row.device.split(", ")} <= {*chosen, "cpu", "none"}
+    library.export(tmp_path / "net.so")
+    inputs, outputs = golden.load(models_dir, network)
+    found = run_library(tmp_path / "net.so", "graph", inputs)
+    for (name, wanted_array), array in zip(outputs.items(), found):
+        golden.check(name, array, wanted_array, golden.noise(models_dir, network))
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize("wanted", CASES, ids="+".join)
+def test_digits_on_every_device(tmp_path, executor, wanted):
+    chosen = those_present(wanted)
+    folder = Path(__file__).parents[3] / "examples" / "digits"
+    library = tvmrt.compile(folder / "digits_f32.onnx", executor=executor, devices=chosen)
+    library.export(tmp_path / "net.so")
+    whole = tvmrt.compile(folder / "digits_f32.onnx")
+    whole.export(tmp_path / "whole.so")
+    with np.load(folder / "digits_test.npz") as data:
+        image = (data["images"][:1, None] / 16).astype(np.float32)
+    (found,) = run_library(tmp_path / "net.so", executor, {"image": image})
+    (wanted_array,) = run_library(tmp_path / "whole.so", "graph", {"image": image})
+    np.testing.assert_allclose(found, wanted_array, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_device_passes_the_conformance_tests(name):
+    those_present((name,))
+    wrong = [finding for finding in run_checks(name) if not finding.passed]
+    assert not wrong
