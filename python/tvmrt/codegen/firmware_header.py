@@ -168,10 +168,7 @@ def size_macro(prefix: str, name: str) -> str:
 
 def check_names(prefix: str, inputs, outputs, pools) -> None:
     """Raise ValueError where two of a header's macros would have one name."""
-    taken = {
-        size_macro(prefix, word): f"the size of the {word.lower()}"
-        for word in ("WORKSPACE", "CONSTANTS", "IO")
-    }
+    taken = {size_macro(prefix, "WORKSPACE"): "the size of the workspace"}
     for pool in pools:
         taken[firmware_pools.pool_macro(prefix, pool)] = f"the pool {pool.name}"
     for what, tensors in (("input", inputs), ("output", outputs)):

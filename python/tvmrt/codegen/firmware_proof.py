@@ -16,9 +16,9 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
         "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
         f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
         "/*! \\brief Weights, in bytes; they are read where they lie. */",
-        f"#define {upper}_CONSTANTS_SIZE {weights_bytes}",
+        f"#define {upper}_CONSTANTS_SIZE_BYTES {weights_bytes}",
         "/*! \\brief Inputs and outputs, in bytes. */",
-        f"#define {upper}_IO_SIZE {io}",
+        f"#define {upper}_IO_SIZE_BYTES {io}",
     ]
     for pool in lent:
         lines += [
@@ -78,7 +78,7 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
     sizes = [f"sizeof({_symbol(sources, b)})" for b in sources.weight_buffers]
     if sizes:
         parts = " +\n                  ".join(sizes)
-        lines.append(f"TVMGEN_ASSERT({parts} ==\n                  {upper}_CONSTANTS_SIZE,"
+        lines.append(f"TVMGEN_ASSERT({parts} ==\n                  {upper}_CONSTANTS_SIZE_BYTES,"
                      f" {tag}_weights);")  # fmt: skip
     return ["/* Sizes that the compiler checks. */", *lines, ""] if lines else []
 

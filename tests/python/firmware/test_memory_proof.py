@@ -140,7 +140,7 @@ def test_the_header_states_the_sizes_of_the_summary(tmp_path):
     text = (tmp_path / "out" / "tvmgen_net.h").read_text()
     summary = library.summary
     assert f"#define TVMGEN_NET_WORKSPACE_SIZE {summary.arena_bytes}\n" in text
-    assert f"#define TVMGEN_NET_IO_SIZE {256 + 40}\n" in text
+    assert f"#define TVMGEN_NET_IO_SIZE_BYTES {256 + 40}\n" in text
     for pool in summary.pools:
         name = f"TVMGEN_NET_{pool.name.upper()}_WORKSPACE_POOL_SIZE"
         assert f"#define {name} {pool.used_bytes}\n" in text

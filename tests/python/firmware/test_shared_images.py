@@ -131,6 +131,8 @@ REFUSED = [
     pytest.param({"a": F32}, {"image_name": "a b"}, "is no C identifier", id="name"),
     pytest.param({"a": F32}, {"target": "host"}, "compiled together for the crt runtime",
                  id="hosted"),
+    pytest.param({"a": F32}, {"executor": "graph", "runtime": "crt"}, "with executor aot",
+                 id="graph"),
     pytest.param(
         {"a": F32, "b": INT8}, {"pools": {"sram": 4600}, "concurrent": True, **PLAIN},
         r"pool sram of 4600 bytes is \d+ bytes too small for the network", id="too-small",
