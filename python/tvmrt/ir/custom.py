@@ -10,12 +10,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .dtype import DTYPES
 from .graph import Graph, Node, TensorType, Value
 from .op import Op, get_op, register
 
 
 class Record(Protocol):
-    """What a node's attribute ``operator`` offers to every stage."""
+    """What a node's attribute ``operator`` is to every stage.
+
+    Records of ``custom`` nodes have besides: ``inputs`` and ``outputs`` (names, layouts),
+    ``result_types`` and ``evaluate`` for the operator below, ``call_for`` to ask about one node,
+    the C body ``c``, and ``c_refusal``, ``opencl_refusal``, ``opencl_attributes``.
+    """
 
     name: str  # qualified: "domain::Name"
     version: int
@@ -87,8 +93,6 @@ def text_of_types(types: Sequence[TensorType]) -> str:
 
 def types_of_text(text: str) -> list[TensorType]:
     """The inverse of :func:`text_of_types`."""
-    from .dtype import DTYPES
-
     types = []
     for word in text.split():
         name, _, extents = word.partition(":")

@@ -66,16 +66,17 @@ class _Writer:
         others = [v for v in node.inputs if v is not None and v.shape != shape]
         if not full or any(v.type.size != 1 for v in others):
             return None
+        made = [v for v in full if not v.is_constant]
         for layout in dict.fromkeys(key[1] for key in self.forms):
-            if all((v, layout) in self.forms for v in full):
+            if made and all((v, layout) in self.forms for v in made):
                 inputs = [self._operand(b, v, layout, shape) for v in node.inputs]
-                made = b.emit(node.op, inputs, node.name, **node.attrs)
-                return self._out_of(b, made, layout, shape)
+                result = b.emit(node.op, inputs, node.name, **node.attrs)
+                return self._out_of(b, result, layout, shape)
         return None
 
     def _operand(self, b: Builder, value: Value, layout: Layout, shape) -> Value:
         if value.shape == shape:
-            return self.forms[value, layout]
+            return self._into(b, value, layout)
         return b.emit("reshape", [value], shape=())
 
     def _into(self, b: Builder, value: Value, layout: Layout) -> Value:

@@ -8,8 +8,7 @@ operators, which code generation decides by rules that are foreseen here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Union
@@ -20,9 +19,9 @@ from tvmrt.ir.program import channels_last_order
 
 from .blocked_layouts import write_blocks
 
-MAX_TRIALS = (
-    512  # combinations of layouts that are all tried; beyond, one node is changed at a time
-)
+# Nodes visited in trying every combination of layouts; where there are more combinations, one node
+# is changed at a time.
+MAX_VISITS = 100_000
 
 # Kernels that read their first operand and write their result with channels innermost.
 CHANNELS_LAST_OPS = frozenset(
@@ -142,7 +141,7 @@ def _choose(
 ) -> dict[Node, Names]:
     """The combination of the least cost; of equal ones, the first declared."""
     free = [node for node in component if node in options]
-    if prod(len(options[node]) for node in free) <= MAX_TRIALS:
+    if prod(len(options[node]) for node in free) * len(component) <= MAX_VISITS:
         rows = (dict(zip(free, row)) for row in product(*(options[node] for node in free)))
         return min(rows, key=trial.cost)
     return _descend(trial, free, options)
@@ -169,25 +168,29 @@ def _descend(trial: _Trial, free: Sequence[Node], options) -> dict[Node, Names]:
     return chosen
 
 
-@dataclass
 class _Trial:
     """Foresees how many tensors are laid out anew, and their bytes, for a choice of layouts."""
 
-    graph: Graph
-    component: Sequence[Node]
-    users: dict[Value, list[Node]]
+    def __init__(
+        self, graph: Graph, component: Sequence[Node], users: dict[Value, list[Node]]
+    ) -> None:
+        self.component = component
+        inside = set(component)
+        self.outer: dict[Value, list[Place]] = {}  # what others ask of the component's values
+        for value in (v for node in component for v in node.outputs):
+            others = [node for node in users.get(value, ()) if node not in inside]
+            wished = [_wish_of(node, value) for node in others]
+            ends = [dense(value.shape)] if value in graph.outputs else []
+            self.outer[value] = [w for w in wished if w is not None] + ends
 
     def cost(self, chosen: dict[Node, Names]) -> tuple[int, int]:
         places: dict[Value, Place] = {}
-        wishes: dict[Value, list[Place]] = {}
+        wishes = {value: list(wished) for value, wished in self.outer.items()}
         for node in self.component:
             self._visit(node, chosen, places, wishes)
-        made = set(places)
-        for value in made:
-            self._outer_wishes(value, wishes)
         copies = size = 0
         for value, wanted in wishes.items():
-            place = places.get(value) or _outer_place(value)
+            place = self._at(value, places)
             different = [w for i, w in enumerate(wanted) if w not in wanted[:i]]
             missed = [w for w in different if not _meets(place, w)]
             copies += len(missed)
@@ -231,17 +234,6 @@ class _Trial:
         largest = max(zip(full, found), key=lambda row: row[0].type.nbytes)[1]
         return dense(shape) if isinstance(largest, Layout) else dense(shape, largest.order())
 
-    def _outer_wishes(self, value: Value, wishes: dict[Value, list[Place]]) -> None:
-        """What readers outside of the component ask for."""
-        inside = set(self.component)
-        for node in self.users.get(value, ()):
-            if node not in inside:
-                wished = _wish_of(node, value)
-                if wished is not None:
-                    wishes.setdefault(value, []).append(wished)
-        if value in self.graph.outputs:
-            wishes.setdefault(value, []).append(dense(value.shape))
-
 
 def _place_of(name: str | None, shape: tuple[int, ...]) -> Place:
     if name is None:
@@ -283,10 +275,3 @@ def _through_view(node: Node, place: Place, wishes) -> Place:
         wishes.setdefault(value, []).append(dense(value.shape))
         at = rule.access(dense(value.shape), node.attrs)
     return at
-
-
-def copies_foreseen(graph: Graph) -> int:
-    """How many tensors are laid out anew with the layouts that the graph's nodes have."""
-    custom = {n: n.attrs["layouts"] for n in graph.nodes if n.attrs.get("layouts")}
-    nodes: Iterable[Node] = [n for n in graph.nodes if n in custom or _passes_on(n)]
-    return _Trial(graph, list(nodes), graph.consumers()).cost(custom)[0]

@@ -104,7 +104,8 @@ def test_blocks_stay_between_operators_that_have_them(tmp_path):
     blocked = channel_scale("NCHW4c")
     g = GraphBuilder()
     v = g.Sigmoid(g.add(blocked, g.input("x", SHAPE)))
-    left, right = g.add(blocked, g.Mul(v, 0.5)), g.add(blocked, v)
+    half = np.full(SHAPE, 0.5, np.float32)  # is laid out in blocks by the compiler
+    left, right = g.add(blocked, g.Mul(v, half)), g.add(blocked, v)
     g.output("y", g.add(example("hard_swish").hard_swish, g.Add(left, right)))
     library = tvmrt.compile(g)
     assert copies(library) == 1
@@ -215,7 +216,7 @@ def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_pat
 
 
 def test_many_operators_are_settled_one_after_the_other(monkeypatch):
-    monkeypatch.setattr(inference, "MAX_TRIALS", 1)
+    monkeypatch.setattr(inference, "MAX_VISITS", 1)
     g = GraphBuilder()
     v = g.Conv(g.input("x", SHAPE), WEIGHTS)
     for _ in range(4):
@@ -238,3 +239,28 @@ def test_layouts_are_read_by_name(name, order, block):
 def test_what_is_no_layout_is_refused(name):
     with pytest.raises(ValueError, match="is not known; spell the axes as in NCHW"):
         parse_layout(name)
+
+
+def test_value_that_is_read_in_two_layouts(tmp_path):
+    body = r"""
+static int32_t f(const float *a, const tvmrt_shape *s, const float *b, const tvmrt_shape *t,
+                 float *y, const tvmrt_shape *u) {
+  const int64_t pixels = s->dim[2] * s->dim[3], channels = s->dim[1];
+  (void)t, (void)u;
+  for (int64_t i = 0; i < s->size; ++i) {
+    const int64_t c = i / pixels % channels, n = i / (pixels * channels), p = i % pixels;
+    y[i] = a[i] - b[(n * pixels + p) * channels + c];
+  }
+  return 0;
+}
+"""
+    minus = Kernel(
+        "Minus", "d",
+        inputs=[Tensor("a", "float32", "NCHW"), Tensor("b", "float32", "NHWC")],
+        outputs=[Tensor("y", "float32", "NCHW")], c=C(body, "f"),
+    )  # fmt: skip
+    g = GraphBuilder()
+    v = g.input("x", SHAPE)
+    g.output("y", g.add(minus, v, v))
+    (y,) = run(tvmrt.compile(g), {"x": data()}, tmp_path)
+    np.testing.assert_array_equal(y, np.zeros(SHAPE, np.float32))
