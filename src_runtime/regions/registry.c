@@ -7,7 +7,7 @@
 typedef struct entry {
   tvmrt_device device; /* what slots get; first, so that a device is its entry */
   struct entry* next;
-  size_t users; /* regions that hold it */
+  size_t users; /* modules that hold it */
   char* options;
   char* own_name; /* of a scripted device; NULL: it brought its functions' names itself */
 } entry;
@@ -167,7 +167,7 @@ static int remove_device(const char* name) {
   if (e == NULL) return no_device(name);
   if (e->users != 0) {
     return tvmrt__fail(
-        "ValueError: device '%s' is used by %zu loaded regions; free their libraries first.", name,
+        "ValueError: device '%s' is used by %zu loaded libraries; free them first.", name,
         e->users);
   }
   remove_entry(e);

@@ -212,7 +212,7 @@ static void test_region_lives_from_load_to_free(void** unused) {
   assert_ok(run_region(mod, 2));
   assert_int_equal(state.calls[RUN], 2);
   assert_int_equal(state.calls[POST_RUN], 0);
-  assert_fails(tvmrt_device_unregister("probe"), "used by 1 loaded regions");
+  assert_fails(tvmrt_device_unregister("probe"), "used by 1 loaded libraries");
   TVMModFree(mod);
   assert_int_equal(state.calls[POST_RUN], 1);
   assert_int_equal(state.calls[GRAPH], 1);

@@ -27,7 +27,7 @@ uint64_t tpu_words_of(const tvmrt_region* region) {
   uint64_t largest = 0;
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
-    tpu_tensor t;
+    tpu_tensor t = {0};
     tpu_lay_out(&region->tensors[i], &t);
     sum += (uint64_t)t.num_words;
     if ((uint64_t)t.num_words > largest) largest = (uint64_t)t.num_words;

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 TVMRT_DEVICE_PLUGIN(tpu)
 
@@ -38,8 +39,8 @@ typedef struct job {
 typedef struct accelerator {
   pthread_mutex_t lock; /* of all that follows, and of the jobs' states */
   pthread_cond_t changed;
-  job* first; /* in the queue */
-  bool has_worker;
+  job* first;           /* in the queue */
+  pid_t worker_process; /* where the worker runs; 0: there is none. A child of fork has none */
   bool is_closing;
   bool is_lost;
   pthread_t worker;
@@ -97,13 +98,21 @@ static int tpu_init(tvmrt_device* device) {
   return 0;
 }
 
+/* In a child of fork: nobody waits for the condition there, though it remembers who did. */
+static void forget_worker(accelerator* a) {
+  (void)pthread_cond_init(&a->changed, NULL);
+  a->worker_process = 0;
+  a->first = NULL;
+}
+
 static int tpu_release_device(tvmrt_device* device) {
   accelerator* a = device->privacy;
   (void)pthread_mutex_lock(&a->lock);
+  if (a->worker_process != 0 && a->worker_process != getpid()) forget_worker(a);
   a->is_closing = true;
   (void)pthread_cond_broadcast(&a->changed);
   (void)pthread_mutex_unlock(&a->lock);
-  if (a->has_worker) (void)pthread_join(a->worker, NULL);
+  if (a->worker_process == getpid()) (void)pthread_join(a->worker, NULL);
   (void)pthread_cond_destroy(&a->changed);
   (void)pthread_mutex_destroy(&a->lock);
   free(a);
@@ -324,9 +333,10 @@ static void* work(void* argument) {
 
 /* Called with the lock held. */
 static int start_worker(accelerator* a) {
-  if (a->has_worker) return 0;
+  if (a->worker_process == getpid()) return 0;
+  if (a->worker_process != 0) forget_worker(a);
   if (pthread_create(&a->worker, NULL, work, a) != 0) return fail("there is no thread to be had.");
-  a->has_worker = true;
+  a->worker_process = getpid();
   return 0;
 }
 

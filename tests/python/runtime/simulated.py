@@ -30,12 +30,14 @@ def remove_device(name: str) -> None:
     tvmrt.runtime.remove_global_func(f"device.{name}.run")
 
 
-def load_regions(device: str, inputs_of: dict[str, int], options: dict | None = None):
-    """A module with a region per symbol, which has that number of inputs."""
+def load_regions(
+    device: str, inputs_of: dict[str, int], options: dict | None = None, op: str = "sum"
+):
+    """A module with a region of one node per symbol, which has that number of inputs."""
     regions = []
     for symbol, count in inputs_of.items():
         tensor = {"name": "t", "dtype": "float32", "shape": list(SHAPE)}
-        node = {"op": "sum", "inputs": list(range(count)), "outputs": [count]}
+        node = {"op": op, "inputs": list(range(count)), "outputs": [count]}
         regions.append(
             {
                 "symbol": symbol,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -120,3 +122,34 @@ def test_exception_of_a_python_device_reaches_the_caller():
 def test_unknown_scheduler_is_refused():
     with pytest.raises(ValueError, match="no scheduler 'tomorrow'"):
         simulated.executor(simulated.STAGES).set_scheduler("tomorrow")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_child_of_fork_starts_threads_of_its_own():
+    """In a process of its own, since the test's has threads that fork warns about."""
+    code = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import numpy as np, simulated
+
+devices = [("left", 0.001), ("right", 0.001), ("join", 0)]
+for name, seconds in devices:
+    simulated.add_device(name, seconds)
+steps = [*simulated.BRANCHES, *([("t", "tpu", [3])] if {tpu} else [])]
+module = simulated.library(simulated.BRANCHES)
+if {tpu}:
+    module.import_module(simulated.load_regions("tpu", {{"t": 1}}, op="relu"))
+executor = simulated.executor(steps, module)
+executor.set_input("x", np.ones(simulated.SHAPE, np.float32))
+for _ in range(2):
+    executor.run()
+    assert executor.get_output(0).numpy()[0] == 5
+    child = os.fork()
+    if child == 0:
+        executor.run()
+        os._exit(int(executor.get_output(0).numpy()[0] != 5))
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    tpu = bool(tvmrt.get_global_func("tvmrt.device.find")("tpu"))
+    code = code.format(folder=str(Path(__file__).parent), tpu=tpu)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -260,7 +260,7 @@ def test_lost_device_starts_anew_when_unregistered():
     with pytest.raises(tvmrt.TVMError, match="pre_run of region 'r' failed: the device was lost"):
         region("relu", [ONE], (2,))
     unregister = get_global_func("tvmrt.device.unregister")
-    with pytest.raises(ValueError, match="used by 2 loaded regions"):
+    with pytest.raises(ValueError, match="used by 2 loaded libraries"):
         unregister("tpu")
     del module, lost, broken
     unregister("tpu")
