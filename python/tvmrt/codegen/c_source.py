@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from tvmrt import __version__
 from tvmrt.ir import ModuleBlob
+from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
 
 from .custom_files import add_custom_files, split_functions
@@ -239,7 +240,7 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
-    ops = ", ".join(dict.fromkeys(n.op for n in step.group.nodes))
+    ops = comment_text(", ".join(dict.fromkeys(shown_op(n) for n in step.group.nodes)))
     layers = ", ".join(comment_text(s) for s in step.sources)
     lines = ["/*", f" * {ops}: {layers}", " *"]
     for parameter, access in zip(f.reads, step.reads):

@@ -12,6 +12,7 @@ import numpy as np
 
 from tvmrt.codegen.c_source import Options, Sources
 from tvmrt.codegen.target import Target
+from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ARENA, MemoryPool, Program
 from tvmrt.partition import BorderRow, NodeRow, Partition, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
@@ -183,7 +184,7 @@ class CompiledLibrary:
         weights = {p.buffer for p in function.parameters if p.buffer.data is not None}
         return OperatorSummary(
             step.name,
-            step.group.root.op,
+            shown_op(step.group.root),
             list(step.sources),
             step.lowering.macs(),
             step.writes[0].shape,

@@ -152,6 +152,11 @@ def plain_form(node: Node) -> tuple[str, dict[str, Any]]:
     return node.op, node.attrs
 
 
+def shown_op(node: Node) -> str:
+    """The operator's name for people: a user's operator by its own."""
+    return node.attrs["operator"].name if node.op in ("custom", "composed") else node.op
+
+
 def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
     """The outputs by the operators' own evaluation in numpy; None where one has none."""
     known = {v: array for v, array in zip(graph.inputs, arrays)}

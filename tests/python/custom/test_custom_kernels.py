@@ -122,6 +122,13 @@ def test_declaration_is_shorter_than_60_lines_beside_the_kernels():
     assert len(text.splitlines()) < 60
 
 
+def test_people_read_the_operators_own_name():
+    x = np.zeros((2, 128), np.float32)
+    library = tvmrt.compile(hard_swish_model(x), operators=[example("hard_swish").hard_swish])
+    assert [o.op for o in library.summary.operators] == ["example.swish::HardSwish"]
+    assert " * example.swish::HardSwish: act\n" in library.sources.files["tvmgen_default_lib1.c"]
+
+
 SCALED = r"""
 static int32_t fill(const float *x, const tvmrt_shape *xs, float *y, const tvmrt_shape *ys,
                     int32_t i, uint32_t u, float f, int32_t b, uint16_t h) {
