@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .micro_shape import MicroShape, flat_shape, whole
 from .packing_i8 import ConvI8, PackedI8, centred_weights, wrap_int32
 
 
@@ -35,7 +36,6 @@ FORMATS = {
 }
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
-MOST_ROWS = 16  # TVMRT_MICRO_MAX_ROWS
 QUAD_ORDER = [0, 2, 1, 3]
 
 
@@ -47,24 +47,23 @@ class MicroLayer:
     ----------
     layer
         The convolution or matrix product.
+    shape
+        Its shape for these kernels.
     format
         One of ``FORMATS``.
     """
 
     layer: ConvI8
+    shape: MicroShape
     format: str
 
     @property
-    def depthwise(self) -> bool:
-        return self.layer.depthwise
-
-    @property
     def header(self) -> str:
-        return "micro_depthwise_i8.h" if self.depthwise else "micro_conv_i8.h"
+        return "micro_depthwise_i8.h" if self.shape.depthwise else "micro_conv_i8.h"
 
     @property
     def function(self) -> str:
-        return f"tvmrt_micro_{'depthwise' if self.depthwise else 'conv'}_i8_run"
+        return f"tvmrt_micro_{'depthwise' if self.shape.depthwise else 'conv'}_i8_run"
 
     @property
     def macro(self) -> str:
@@ -73,62 +72,29 @@ class MicroLayer:
     @property
     def offset(self) -> int:
         """What is added to the activations before they are multiplied."""
-        flips = not self.depthwise and not self.layer.x_signed
+        flips = not self.shape.depthwise and not self.layer.x_signed
         return FORMATS[self.format].offset if flips else 0
 
     @property
     def window(self) -> int:
         """Elements of a copied window."""
-        taps = int(np.prod(self.layer.kernel))
-        return _whole(taps * self.layer.in_c, FORMATS[self.format].unit)
-
-    @property
-    def pointwise(self) -> bool:
-        """Whether the window of an output pixel is the input pixel at its place."""
-        layer = self.layer
-        still = layer.in_ == layer.out and layer.stride == (1, 1, 1) and not any(layer.pad)
-        return still and layer.kernel == (1, 1, 1) and not self.depthwise
-
-    @property
-    def in_place(self) -> bool:
-        """Whether the output may lie where the input lies, pixel on pixel."""
-        layer = self.layer
-        if layer.in_ != layer.out or layer.stride != (1, 1, 1) or layer.in_c != layer.out_c:
-            return False
-        if self.depthwise:
-            return layer.pad[1] <= (layer.kernel[1] - 1) * layer.dilation[1]
-        return self.pointwise
+        return whole(self.shape.window, FORMATS[self.format].unit)
 
     @property
     def scratch_bytes(self) -> int:
         """What the kernel asks of ``tvmrt_scratch_alloc``."""
-        layer = self.layer
-        if self.depthwise:
-            rows = (layer.kernel[1] - 1) * layer.dilation[1] + 1
-            reach = (layer.kernel[2] - 1) * layer.dilation[2] + 1
-            columns = (layer.out[2] - 1) * layer.stride[2] + reach
-            return rows * columns * _whole(layer.in_c, 4) * 2
+        if self.shape.depthwise:
+            return self.shape.ring_elements * 2
         windows = self.window * (2 * FORMATS[self.format].bytes + 1)
         return windows if windows > STACK_WINDOWS else 0
 
     def initializer(self, y_bytes: int, zero: int, low: int, high: int, signed: bool) -> list[str]:
         """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's."""
         layer = self.layer
-        pairs = ("in_", "out", "kernel", "stride", "dilation", "pad")
-        fields = {"pixels": layer.batch * int(np.prod(layer.out))}
-        for name in pairs:
-            _, height, width = getattr(layer, name)
-            fields[name.rstrip("_")] = f"{{{height}, {width}}}"
-        fields |= {
-            "in_c": layer.in_c,
-            "out_c": layer.out_c,
-            "x_stride": layer.x_step,
-            "y_stride": layer.y_steps[3],
-            "window": 0 if self.depthwise else self.window,
-            "scratch": self.scratch_bytes,
+        fields = {
+            "shape": self.shape.initializer(self.window, self.scratch_bytes),
             "x_zero": layer.x_zero,
             "x_signed": int(layer.x_signed),
-            "pointwise": int(self.pointwise),
             "y_bytes": y_bytes,
             "range": f"{{{zero}, {low}, {high}, {int(signed)}}}",
         }
@@ -146,7 +112,7 @@ class MicroLayer:
         sums = values.reshape(layer.out_c, -1).sum(axis=1)
         folded = np.zeros(layer.out_c, np.int64) if bias is None else bias.astype(np.int64)
         folded = wrap_int32(folded.reshape(-1) - (layer.x_zero + self.offset) * sums)
-        if self.depthwise:
+        if self.shape.depthwise:
             return PackedI8(_pack_depthwise(values), _padded(folded, 4), None)
         flat = values.transpose(0, 2, 3, 4, 1).reshape(layer.out_c, -1)
         shift = _shifts(flat)
@@ -157,14 +123,14 @@ class MicroLayer:
     def _pack_windows(self, flat: np.ndarray) -> np.ndarray:
         """[out_c, element of the window] as pairs of channels by groups."""
         group = FORMATS[self.format].group
-        whole = np.zeros((_whole(len(flat), 2), self.window), np.int8)
-        whole[: len(flat), : flat.shape[1]] = flat
-        pairs = whole.reshape(-1, 2, self.window // group, group)
+        full = np.zeros((whole(len(flat), 2), self.window), np.int8)
+        full[: len(flat), : flat.shape[1]] = flat
+        pairs = full.reshape(-1, 2, self.window // group, group)
         return np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1)
 
     def pad_channels(self, scale: np.ndarray) -> np.ndarray:
         """Multipliers per channel as the kernels read them."""
-        return _padded(scale, 4 if self.depthwise else 2)
+        return _padded(scale, 4 if self.shape.depthwise else 2)
 
 
 def micro_layer(layer: ConvI8, format: str, scale: np.ndarray | None) -> MicroLayer | None:
@@ -172,24 +138,20 @@ def micro_layer(layer: ConvI8, format: str, scale: np.ndarray | None) -> MicroLa
 
     ``scale``: the multipliers of the sums, None where an epilogue takes the sums.
     """
-    depth = (layer.in_[0], layer.out[0], layer.kernel[0], layer.stride[0], layer.pad[0])
-    extents = (*layer.in_, *layer.out, *layer.kernel, *layer.stride, *layer.dilation, *layer.pad)
-    small = max(*extents, layer.in_c, layer.out_c, -min(layer.pad)) < 1 << 15
-    if format not in FORMATS or depth != (1, 1, 1, 1, 0) or not small:
+    extents = (layer.in_, layer.out, layer.kernel, layer.stride, layer.dilation, layer.pad)
+    flat = flat_shape(extents)
+    if format not in FORMATS or flat is None or not (layer.groups == 1 or layer.depthwise):
         return None
     if scale is not None and not (scale.min() > 0 and scale.max() < 256):
         return None
-    fits = layer.kernel[1] <= MOST_ROWS if layer.depthwise else layer.groups == 1
-    return MicroLayer(layer, format) if fits else None
-
-
-def _whole(n: int, unit: int) -> int:
-    return -(-n // unit) * unit
+    channels = (layer.in_c, layer.out_c, layer.x_step, layer.y_steps[3])
+    shape = MicroShape(layer.batch, *flat, *channels, layer.depthwise)
+    return MicroLayer(layer, shape, format) if shape.fits else None
 
 
 def _padded(values: np.ndarray, unit: int) -> np.ndarray:
     """Values per channel with zeros to a whole unit."""
-    out = np.zeros(_whole(len(values), unit), values.dtype)
+    out = np.zeros(whole(len(values), unit), values.dtype)
     out[: len(values)] = values
     return out
 
@@ -204,7 +166,7 @@ def _shifts(flat: np.ndarray) -> np.ndarray:
 def _pack_depthwise(values: np.ndarray) -> np.ndarray:
     """[channel, 1, 1, rows, columns] as int16 [quad][row][column][channel in the quad's order]."""
     channels, taps = len(values), values[0].size
-    whole = np.zeros((_whole(channels, 4), taps), np.int16)
-    whole[:channels] = values.reshape(channels, taps)
-    quads = whole.reshape(-1, 4, taps).transpose(0, 2, 1)[:, :, QUAD_ORDER]
+    full = np.zeros((whole(channels, 4), taps), np.int16)
+    full[:channels] = values.reshape(channels, taps)
+    quads = full.reshape(-1, 4, taps).transpose(0, 2, 1)[:, :, QUAD_ORDER]
     return np.ascontiguousarray(quads).reshape(-1)

@@ -102,7 +102,7 @@ class Case:
         """Run it from blocks of their own, and compare."""
         x, y = exact(self.x), np.zeros_like(self.expected)
         if in_place:
-            assert self.small.in_place
+            assert self.small.shape.in_place
             y = x.view(y.dtype)
         assert library[name](*map(pointer, (x, *self.arrays, y))) == 0
         np.testing.assert_array_equal(y, self.expected)

@@ -22,45 +22,21 @@
 /*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
 #define TVMRT_MICRO_STACK_WINDOWS 160
 
-/*! \brief Where the window of an output pixel is in the input. */
-typedef struct tvmrt_micro_place {
-  const uint8_t* image; /* its first pixel */
-  int32_t top, left;    /* negative in padding */
-  int32_t columns;      /* of the window that are copied together */
-  int32_t inside;       /* 1: nothing of it is padding, and its rows are copied together */
-} tvmrt_micro_place;
-
-static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                                 int32_t pixel) {
-  int32_t row = pixel / c->out[1], image = row / c->out[0];
-  /* neighbouring columns that are neighbours in memory are copied together */
-  const int together = c->x_stride == c->in_c && c->dilation[1] == 1;
-  tvmrt_micro_place at;
-  TVMRT_OPAQUE(row); /* or the remainders are divisions again */
-  TVMRT_OPAQUE(image);
-  at.image = x + image * c->in[0] * c->in[1] * c->x_stride;
-  at.left = (pixel - row * c->out[1]) * c->stride[1] - c->pad[1];
-  at.top = (row - image * c->out[0]) * c->stride[0] - c->pad[0];
-  at.columns = together ? c->kernel[1] : 1;
-  at.inside = together && at.left >= 0 && at.left + at.columns <= c->in[1] && at.top >= 0 &&
-              at.top + (c->kernel[0] - 1) * c->dilation[0] < c->in[0];
-  return at;
-}
-
 /*! \brief Copies a window that is partly padding, as bytes. */
-static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c,
+static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
                                            const tvmrt_micro_place* at, uint8_t* to) {
-  const int32_t channels = c->in_c;
-  for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
-    const int32_t h = at->top + kh * c->dilation[0];
-    for (int32_t kw = 0; kw < c->kernel[1]; kw += at->columns) {
-      const int32_t w = at->left + kw * c->dilation[1];
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t channels = s->in_c;
+  for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
+    const int32_t h = at->top + kh * s->dilation[0];
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += at->columns) {
+      const int32_t w = at->left + kw * s->dilation[1];
       int32_t begin = w < 0 ? -w : 0;
-      int32_t end = c->in[1] - w < at->columns ? c->in[1] - w : at->columns;
-      if (h < 0 || h >= c->in[0] || end <= begin) begin = end = at->columns;
+      int32_t end = s->in[1] - w < at->columns ? s->in[1] - w : at->columns;
+      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = at->columns;
       memset(to, c->x_zero, (size_t)(begin * channels));
       if (end > begin) {
-        const uint8_t* from = at->image + (h * c->in[1] + w + begin) * c->x_stride;
+        const uint8_t* from = image + (h * s->in[1] + w + begin) * s->x_stride;
         tvmrt_micro_copy(to + begin * channels, from, (end - begin) * channels);
       }
       to += at->columns * channels;
@@ -104,28 +80,29 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
 TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
                                        int32_t pixel, tvmrt_micro_element* to, int32_t pixels,
                                        uint8_t* bytes) {
+  const tvmrt_micro_shape* const s = &c->shape;
   const int32_t step = pixels * TVMRT_MICRO_GROUP, is_signed = c->x_signed;
-  const int32_t rest = c->window - TVMRT_MICRO_UNIT;
+  const int32_t rest = s->window - TVMRT_MICRO_UNIT;
   const int none = TVMRT_MICRO_FORMAT == TVMRT_MICRO_MVE && !is_signed ? 0x80 : 0; /* becomes 0 */
-  if (c->pointwise) {
-    const uint8_t* from = x + pixel * c->x_stride;
-    if (c->window != c->in_c) {
+  if (s->pointwise) {
+    const uint8_t* from = x + pixel * s->x_stride;
+    if (s->window != s->in_c) {
       memset(bytes + rest, none, TVMRT_MICRO_UNIT);
-      tvmrt_micro_copy(bytes, from, c->in_c);
+      tvmrt_micro_copy(bytes, from, s->in_c);
       from = bytes;
     }
-    tvmrt_micro_place_groups(to, step, from, c->window, is_signed);
+    tvmrt_micro_place_groups(to, step, from, s->window, is_signed);
     return;
   }
-  const tvmrt_micro_place at = tvmrt_micro_find(c, x, pixel);
-  const int32_t run = at.columns * c->in_c;
+  const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
+  const int32_t run = at.columns * s->in_c;
   memset(bytes + rest, none, TVMRT_MICRO_UNIT);
   if (at.inside) {
-    const uint8_t* from = at.image + (at.top * c->in[1] + at.left) * c->x_stride;
-    const int32_t row = c->dilation[0] * c->in[1] * c->x_stride;
-    const int whole = run * c->kernel[0] == c->window && run % TVMRT_MICRO_GROUP == 0;
+    const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
+    const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
+    const int whole = run * s->kernel[0] == s->window && run % TVMRT_MICRO_GROUP == 0;
     uint8_t* end = bytes;
-    for (int32_t kh = 0; kh < c->kernel[0]; kh++, from += row) {
+    for (int32_t kh = 0; kh < s->kernel[0]; kh++, from += row) {
       if (whole) {
         to = tvmrt_micro_place_groups(to, step, from, run, is_signed);
       } else {
@@ -135,9 +112,9 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
     }
     if (whole) return;
   } else {
-    tvmrt_micro_copy_padded(c, &at, bytes);
+    tvmrt_micro_copy_padded(c, x + at.image, &at, bytes);
   }
-  tvmrt_micro_place_groups(to, step, bytes, c->window, is_signed);
+  tvmrt_micro_place_groups(to, step, bytes, s->window, is_signed);
 }
 
 /*! \brief The sum of the elements of one of the copied windows. */
@@ -195,15 +172,16 @@ static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
                                            const tvmrt_micro_data* data,
                                            tvmrt_micro_element* window, int32_t pixel,
                                            int32_t pixels) {
+  const tvmrt_micro_shape* const s = &c->shape;
   int32_t sums[TVMRT_MICRO_SUMS];
-  const int32_t n = c->window;
+  const int32_t n = s->window;
   uint8_t* const bytes = (uint8_t*)(window + 2 * n);
   for (int32_t p = 0; p < pixels; p++) {
     tvmrt_micro_window(c, (const uint8_t*)data->x, pixel + p, window + p * TVMRT_MICRO_GROUP,
                        pixels, bytes);
   }
-  for (int32_t channel = 0; channel < c->out_c; channel += TVMRT_MICRO_CHUNK) {
-    const int32_t left = c->out_c - channel;
+  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+    const int32_t left = s->out_c - channel;
     const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
     const int8_t* const weights = (const int8_t*)data->weights + channel * n;
     const int32_t* const bias = data->bias + channel;
@@ -232,17 +210,18 @@ static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
  */
 static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data) {
+  const tvmrt_micro_shape* const s = &c->shape;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
   int32_t pixel = 0;
-  if (c->scratch > 0) {
-    scratch = window = tvmrt_scratch_alloc(c->scratch);
+  if (s->scratch > 0) {
+    scratch = window = tvmrt_scratch_alloc(s->scratch);
     if (scratch == NULL) return -1;
   }
-  for (; pixel + 1 < c->pixels; pixel += 2) {
+  for (; pixel + 1 < s->pixels; pixel += 2) {
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, 2);
   }
-  if (pixel < c->pixels) {
+  if (pixel < s->pixels) {
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, 1);
   }
   return tvmrt_scratch_free(scratch);

@@ -56,26 +56,27 @@ static inline int16_t* tvmrt_micro_copy_rest(int16_t* to, const uint8_t* x, int3
 /*! \brief Copies an input row into the ring; h counts from the first row of padding on. */
 static inline void tvmrt_micro_copy_row(const tvmrt_micro_depthwise* d, int32_t image, int32_t h) {
   const tvmrt_micro_conv_i8* const c = d->conv;
+  const tvmrt_micro_shape* const s = &c->shape;
   int16_t* to = d->ring + h % d->span * d->quads * d->columns * 4;
-  const int32_t row = h - c->pad[0], crop = c->pad[1] < 0 ? -c->pad[1] : 0;
+  const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;
   const uint8_t* x = (const uint8_t*)d->data->x;
   int32_t left = d->columns, inside = 0; /* columns of padding, and of the image behind them */
-  if (row >= 0 && row < c->in[0]) {
-    x += ((image * c->in[0] + row) * c->in[1] + crop) * c->x_stride;
-    left = crop > 0 ? 0 : c->pad[1];
+  if (row >= 0 && row < s->in[0]) {
+    x += ((image * s->in[0] + row) * s->in[1] + crop) * s->x_stride;
+    left = crop > 0 ? 0 : s->pad[1];
     if (left > d->columns) left = d->columns;
-    inside = c->in[1] - crop;
+    inside = s->in[1] - crop;
     if (inside > d->columns - left) inside = d->columns - left;
     if (inside < 0) inside = 0;
   }
-  for (int32_t channel = 0; channel < c->in_c; channel += 4, x += 4) {
+  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += 4) {
     to = tvmrt_micro_pad_columns(to, left, c->x_zero);
-    if (channel + 4 > c->in_c) {
-      to = tvmrt_micro_copy_rest(to, x, c->x_stride, inside, c->in_c - channel, c->x_signed);
+    if (channel + 4 > s->in_c) {
+      to = tvmrt_micro_copy_rest(to, x, s->x_stride, inside, s->in_c - channel, c->x_signed);
     } else if (c->x_signed) {
-      to = tvmrt_micro_copy_columns(to, x, c->x_stride, inside, 1);
+      to = tvmrt_micro_copy_columns(to, x, s->x_stride, inside, 1);
     } else {
-      to = tvmrt_micro_copy_columns(to, x, c->x_stride, inside, 0);
+      to = tvmrt_micro_copy_columns(to, x, s->x_stride, inside, 0);
     }
     to = tvmrt_micro_pad_columns(to, d->columns - left - inside, c->x_zero);
   }
@@ -103,7 +104,7 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_3x3(const tvmrt_micro_depthwise* d,
                                               const tvmrt_micro_block* b) {
   const int32_t step = d->columns * 4;
   for (int32_t p = 0; p < b->pixels; p++) {
-    const int32_t at = b->at + p * d->conv->stride[1] * 4;
+    const int32_t at = b->at + p * d->conv->shape.stride[1] * 4;
     const int16_t *x0 = d->row[0] + at, *x1 = d->row[1] + at, *x2 = d->row[2] + at, *w = b->w;
     const int32_t* bias = b->bias;
     int32_t* sums = b->sums + p * b->stride;
@@ -127,15 +128,16 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_3x3(const tvmrt_micro_depthwise* d,
 TVMRT_NOINLINE void tvmrt_micro_depthwise_any(const tvmrt_micro_depthwise* d,
                                               const tvmrt_micro_block* b) {
   const tvmrt_micro_conv_i8* const c = d->conv;
+  const tvmrt_micro_shape* const s = &c->shape;
   for (int32_t p = 0; p < b->pixels; p++) {
     const int16_t* w = b->w;
-    int32_t at = b->at + p * c->stride[1] * 4;
+    int32_t at = b->at + p * s->stride[1] * 4;
     for (int32_t channel = 0; channel < b->channels; channel += 4, at += d->columns * 4) {
       const int32_t* const bias = b->bias + channel;
       int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
-      for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
+      for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
         const int16_t* x = d->row[kh] + at;
-        for (int32_t kw = 0; kw < c->kernel[1]; kw++, x += c->dilation[1] * 4, w += 4) {
+        for (int32_t kw = 0; kw < s->kernel[1]; kw++, x += s->dilation[1] * 4, w += 4) {
           TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) acc[i] += x[i] * w[i];
         }
       }
@@ -148,25 +150,26 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_any(const tvmrt_micro_depthwise* d,
 static inline void tvmrt_micro_depthwise_pixels(const tvmrt_micro_depthwise* d, int32_t row,
                                                 int32_t first, int32_t pixels) {
   const tvmrt_micro_conv_i8* const c = d->conv;
-  const int32_t taps = c->kernel[0] * c->kernel[1];
-  const int three = c->kernel[0] == 3 && c->kernel[1] == 3 && c->dilation[1] == 1;
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t taps = s->kernel[0] * s->kernel[1];
+  const int three = s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[1] == 1;
   int32_t sums[TVMRT_MICRO_SUMS];
   tvmrt_micro_block b;
   b.sums = sums;
   b.pixels = pixels;
   b.stride = d->quads * 4 < TVMRT_MICRO_CHUNK ? d->quads * 4 : TVMRT_MICRO_CHUNK;
-  for (int32_t channel = 0; channel < c->out_c; channel += TVMRT_MICRO_CHUNK) {
-    const int32_t left = c->out_c - channel;
+  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+    const int32_t left = s->out_c - channel;
     b.channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
     b.w = (const int16_t*)d->data->weights + channel * taps;
     b.bias = d->data->bias + channel;
-    b.at = channel * d->columns + first * c->stride[1] * 4;
+    b.at = channel * d->columns + first * s->stride[1] * 4;
     if (three) {
       tvmrt_micro_depthwise_3x3(d, &b);
     } else {
       tvmrt_micro_depthwise_any(d, &b);
     }
-    const int32_t pixel = row * c->out[1] + first;
+    const int32_t pixel = row * s->out[1] + first;
     tvmrt_micro_finish(c, d->data, sums, b.stride, pixel, pixels, channel, b.channels);
   }
 }
@@ -181,27 +184,28 @@ static inline void tvmrt_micro_depthwise_pixels(const tvmrt_micro_depthwise* d, 
  */
 static inline int tvmrt_micro_depthwise_i8_run(const tvmrt_micro_conv_i8* c,
                                                const tvmrt_micro_data* data) {
+  const tvmrt_micro_shape* const s = &c->shape;
   tvmrt_micro_depthwise d;
-  const int32_t rows = c->pixels / c->out[1];
+  const int32_t rows = s->pixels / s->out[1];
   int32_t next = 0;
   d.conv = c;
   d.data = data;
-  d.span = (c->kernel[0] - 1) * c->dilation[0] + 1;
-  d.columns = (c->out[1] - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilation[1] + 1;
-  d.quads = (c->in_c + 3) / 4;
-  d.ring = (int16_t*)tvmrt_scratch_alloc(c->scratch);
+  d.span = (s->kernel[0] - 1) * s->dilation[0] + 1;
+  d.columns = (s->out[1] - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
+  d.quads = (s->in_c + 3) / 4;
+  d.ring = (int16_t*)tvmrt_scratch_alloc(s->scratch);
   if (d.ring == NULL) return -1;
   /* pixels whose sums are kept together */
   const int32_t most = d.quads * 4 < TVMRT_MICRO_CHUNK ? TVMRT_MICRO_SUMS / 4 / d.quads : 2;
   for (int32_t row = 0; row < rows; row++) {
-    const int32_t image = row / c->out[0], top = (row - image * c->out[0]) * c->stride[0];
+    const int32_t image = row / s->out[0], top = (row - image * s->out[0]) * s->stride[0];
     if (next < top || top == 0) next = top;
     for (; next < top + d.span; next++) tvmrt_micro_copy_row(&d, image, next);
-    for (int32_t kh = 0; kh < c->kernel[0]; kh++) {
-      d.row[kh] = d.ring + (top + kh * c->dilation[0]) % d.span * d.quads * d.columns * 4;
+    for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
+      d.row[kh] = d.ring + (top + kh * s->dilation[0]) % d.span * d.quads * d.columns * 4;
     }
-    for (int32_t first = 0; first < c->out[1]; first += most) {
-      const int32_t left = c->out[1] - first;
+    for (int32_t first = 0; first < s->out[1]; first += most) {
+      const int32_t left = s->out[1] - first;
       tvmrt_micro_depthwise_pixels(&d, row, first, left < most ? left : most);
     }
   }

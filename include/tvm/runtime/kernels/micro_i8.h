@@ -24,6 +24,7 @@
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 
+#include "micro_shape.h"
 #include "parallel.h"
 #include "rows_i8.h"
 #include "simd.h"
@@ -74,25 +75,12 @@ typedef struct tvmrt_micro_range {
   int16_t is_signed; /*!< 1: int8, 0: uint8. */
 } tvmrt_micro_range;
 
-/*! \brief Shape of a layer; pairs are {height, width}. */
+/*! \brief A layer. */
 typedef struct tvmrt_micro_conv_i8 {
-  int32_t pixels; /*!< Output pixels of all images. */
-  int16_t in[2];
-  int16_t out[2];
-  int16_t kernel[2];
-  int16_t stride[2];
-  int16_t dilation[2];
-  int16_t pad[2]; /*!< At the start; negative crops. The end follows from `out`. */
-  int16_t in_c;
-  int16_t out_c;
-  int32_t x_stride; /*!< Bytes from one input pixel to the next. */
-  int32_t y_stride; /*!< Elements from one output pixel to the next. */
-  int32_t window;   /*!< Elements of a copied window: whole units; not of depthwise layers. */
-  int32_t scratch;  /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
-  int16_t x_zero;   /*!< Zero point of the input, which padding has. */
-  int8_t x_signed;  /*!< 1: int8, 0: uint8. */
-  int8_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
-  int8_t y_bytes;   /*!< Size of an element of y. */
+  tvmrt_micro_shape shape;
+  int16_t x_zero;          /*!< Zero point of the input, which padding has. */
+  int8_t x_signed;         /*!< 1: int8, 0: uint8. */
+  int8_t y_bytes;          /*!< Size of an element of y. */
   tvmrt_micro_range range; /*!< Of the output; not used with an epilogue. */
 } tvmrt_micro_conv_i8;
 
@@ -251,7 +239,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, cons
 static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                       const int32_t* sums, int32_t stride, int32_t pixel,
                                       int32_t pixels, int32_t channel, int32_t channels) {
-  const int32_t at = pixel * c->y_stride + channel;
+  const int32_t at = pixel * c->shape.y_stride + channel;
   if (data->epilogue != NULL) {
     const tvmrt_i8_rows rows = {
         .acc = sums,
@@ -262,13 +250,13 @@ static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_
         .channel = channel,
         .channels = channels,
         .y = (uint8_t*)data->y + at * c->y_bytes,
-        .y_stride = c->y_stride,
+        .y_stride = c->shape.y_stride,
     };
     data->epilogue(&rows, data->ctx);
     return;
   }
   for (int32_t p = 0; p < pixels; p++, sums += stride) {
-    uint8_t* const y = (uint8_t*)data->y + at + p * c->y_stride;
+    uint8_t* const y = (uint8_t*)data->y + at + p * c->shape.y_stride;
     tvmrt_micro_requantize(y, sums, data->scale + channel, channels, &c->range);
   }
 }

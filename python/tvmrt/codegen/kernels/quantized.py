@@ -89,7 +89,7 @@ class IntegerProduct(Lowering):
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
         small = self.micro(step)
-        over_input = small is not None and small.in_place
+        over_input = small is not None and small.shape.in_place
         return [
             (i, 0)
             for i, access in enumerate(step.reads)

@@ -1,0 +1,57 @@
+/*!
+ * \file micro_shape.h
+ * \brief Shapes of the convolutions of microcontrollers, and where their windows are.
+ *
+ * Memory is channels-last with one stride between neighbouring pixels, over all rows and images. A
+ * matrix product is a 1 x 1 convolution whose pixels are the rows. Strides are in elements.
+ */
+#ifndef TVM_RUNTIME_KERNELS_MICRO_SHAPE_H_
+#define TVM_RUNTIME_KERNELS_MICRO_SHAPE_H_
+
+#include <stdint.h>
+
+#include "simd.h"
+
+/*! \brief Shape of a layer; pairs are {height, width}. */
+typedef struct tvmrt_micro_shape {
+  int32_t pixels; /*!< Output pixels of all images. */
+  int16_t in[2];
+  int16_t out[2];
+  int16_t kernel[2];
+  int16_t stride[2];
+  int16_t dilation[2];
+  int16_t pad[2]; /*!< At the start; negative crops. The end follows from `out`. */
+  int16_t in_c;
+  int16_t out_c;
+  int32_t x_stride;  /*!< From one input pixel to the next. */
+  int32_t y_stride;  /*!< From one output pixel to the next. */
+  int32_t window;    /*!< Elements of a copied window; not of depthwise layers. */
+  int32_t scratch;   /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
+  int32_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
+} tvmrt_micro_shape;
+
+/*! \brief Where the window of an output pixel is in the input. */
+typedef struct tvmrt_micro_place {
+  int32_t image;     /* elements in front of its first pixel */
+  int32_t top, left; /* negative in padding */
+  int32_t columns;   /* of the window that are copied together */
+  int32_t inside;    /* 1: nothing of it is padding, and its rows are copied together */
+} tvmrt_micro_place;
+
+static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int32_t pixel) {
+  int32_t row = pixel / s->out[1], image = row / s->out[0];
+  /* neighbouring columns that are neighbours in memory are copied together */
+  const int together = s->x_stride == s->in_c && s->dilation[1] == 1;
+  tvmrt_micro_place at;
+  TVMRT_OPAQUE(row); /* or the remainders are divisions again */
+  TVMRT_OPAQUE(image);
+  at.image = image * s->in[0] * s->in[1] * s->x_stride;
+  at.left = (pixel - row * s->out[1]) * s->stride[1] - s->pad[1];
+  at.top = (row - image * s->out[0]) * s->stride[0] - s->pad[0];
+  at.columns = together ? s->kernel[1] : 1;
+  at.inside = together && at.left >= 0 && at.left + at.columns <= s->in[1] && at.top >= 0 &&
+              at.top + (s->kernel[0] - 1) * s->dilation[0] < s->in[0];
+  return at;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_MICRO_SHAPE_H_ */
