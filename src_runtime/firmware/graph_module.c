@@ -6,27 +6,11 @@
 #include <tvm/runtime/crt/graph_executor_module.h>
 
 #include "graph.h"
-
-#define PACKED(name)                                                                           \
-  static int name(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
-                  void* resource_handle)
+#include "packed.h"
 
 static TVMGraphExecutor* executor;
 
 static int is_tensor(int code) { return code == kTVMDLTensorHandle || code == kTVMNDArrayHandle; }
-
-static int return_int(TVMValue* out, int* out_code, int64_t value) {
-  out->v_int64 = value;
-  *out_code = kTVMArgInt;
-  return kTvmErrorNoError;
-}
-
-static int return_tensor(TVMValue* out, int* out_code, const DLTensor* tensor) {
-  if (tensor == NULL) return kTvmErrorExecutorModuleNoSuchInput;
-  out->v_handle = (void*)(uintptr_t)tensor;
-  *out_code = kTVMNDArrayHandle;
-  return kTvmErrorNoError;
-}
 
 /* Position of the input that an argument names or counts; -1 if there is none. */
 static int32_t input_of(TVMValue arg, int code) {

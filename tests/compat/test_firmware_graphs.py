@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from artefacts import firmware, network, stream, toolchain
 from artefacts.eras import ERAS
+from onnx import helper
+from onnx_graph import model
 from test_graph_json import VARIANTS, with_reshape
 
+import tvmrt
 from tvmrt import libinfo
 
 NUMBERS = " ".join(f"{value:g}" for value in network.Z.ravel())
@@ -77,3 +81,40 @@ def test_operators_get_as_many_tensors_as_they_say(program, count, tmp_path):
     graph = network.graph()
     graph["nodes"][2]["attrs"]["num_inputs"] = count
     assert run(program, graph, tmp_path) == "code 0x1003"
+
+
+# ---- networks compiled ahead of time, by their executor ----
+
+
+@pytest.mark.parametrize("era", [era for era in ERAS if era.first >= 12], ids=lambda era: era.name)
+@pytest.mark.parametrize("pools", ["none", "internal"])
+def test_networks_compiled_ahead_run_by_their_executor(era, pools, tmp_path):
+    """From 0.12 on the run function is in the table."""
+    build = firmware.Build("packed", pools=pools)
+    sources = []
+    for name, text in firmware.sources(era, build).items():
+        if name.endswith(".c"):
+            sources.append(tmp_path / Path(name).name)
+            sources[-1].write_text(text)
+    application = toolchain.program(
+        tmp_path / "application", toolchain.source("firmware_aot_main.c"), *sources,
+        libraries=firmware_archive(), flags=["-std=gnu99"],
+    )  # fmt: skip
+    assert toolchain.execute([application]).strip() == NUMBERS
+
+
+def test_what_tvmrt_compiles_ahead_runs_by_the_executor(tmp_path):
+    """The table of a network is in its archive, for who asks for it."""
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["y"]),
+        helper.make_node("Mul", ["y", "two"], ["z"]),
+    ]
+    constants = {"w": network.W, "two": np.full((2, 3), 2, np.float32)}
+    graph = model(nodes, {"x": network.X}, ["z"], constants)
+    tvmrt.compile(graph, target="cortex-m4").export(tmp_path / "net")
+    main = toolchain.source("firmware_aot_main.c")
+    application = toolchain.program(
+        tmp_path / "application", main, *sorted((tmp_path / "net").glob("*.c")),
+        libraries=[*firmware_archive(), "-lm"], flags=["-std=gnu99", f"-I{tmp_path / 'net'}"],
+    )  # fmt: skip
+    assert toolchain.execute([application]).strip() == NUMBERS

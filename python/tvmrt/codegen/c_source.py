@@ -11,6 +11,7 @@ from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
 
 from .custom_files import add_custom_files, split_functions
+from . import firmware_devices
 from .device_files import add_device_files
 from .metadata import accessor_declarations, print_metadata
 from .naming import Namer, identifier
@@ -160,6 +161,7 @@ def _firmware_files(
 ) -> None:
     from . import (
         firmware_checked,
+        firmware_graph,
         firmware_header,
         firmware_main,
         firmware_pools,
@@ -189,6 +191,9 @@ def _firmware_files(
     if sliced:
         text = firmware_step.print_step_file(program, prefix, sources, options, arguments)
         sources.files[f"{prefix}_step.c"] = head + text
+    else:
+        text = firmware_graph.print_system_library(prefix)
+        sources.files[f"{prefix}_system_lib.c"] = head + text
     text = _metadata_file(program, prefix, sources, options)
     sources.files[f"{prefix}_metadata.c"] = head + text
 
@@ -438,7 +443,8 @@ class Arguments:
         self._weights = sources.weight_buffers
         self._arena = [*program.arena_buffers(), *sources.resident]
         taken = Namer()
-        for word in ("rc", "args", "type_codes", "num_args", "tensor_data", *_LOCALS):
+        contexts = map(firmware_devices.variable, firmware_devices.hooked(program))
+        for word in ("rc", "args", "type_codes", "num_args", "tensor_data", *_LOCALS, *contexts):
             taken.take(word)
         # what the functions that pass a pool on call it, by the pool's number
         self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]

@@ -1,8 +1,7 @@
-"""The operator table of a firmware network that the graph executor runs.
+"""The table of a firmware network's packed functions, by their names.
 
-Operators are packed functions in a table by their names. Who calls them says in each tensor how
-large it is; an operator that gets too small a one, as a damaged graph would have it, returns a
-code.
+For the graph executor these are the operators. Who calls them says in each tensor how large it is;
+an operator that gets too small a one, as a damaged graph would have it, returns a code.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from tvmrt.ir.program import Program
 
 from . import graph_entries
-from .writer import Function
+from .firmware_header import header_name
 
 
 def module_symbol(prefix: str) -> str:
@@ -36,7 +35,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *arguments.places(),
         *(_TENSOR_DATA if any("tensor_data(" in line for line in entries) else []),
         *entries,
-        *_table(prefix, sources.functions),
+        *_table(prefix, [graph_entries.entry_symbol(f) for f in sources.functions]),
     ]
     return "\n".join(lines)
 
@@ -55,8 +54,23 @@ _TENSOR_DATA = [
 ]
 
 
-def _table(prefix: str, functions: Sequence[Function]) -> list[str]:
-    names = [graph_entries.entry_symbol(function) for function in functions]
+def print_system_library(prefix: str) -> str:
+    """Text of the file with the table of a network compiled ahead of time: its run function and its
+    metadata. An image has it only if something asks for the table."""
+    names = [f"{prefix}_{name}" for name in ("run", "get_c_metadata", "get_model_metadata")]
+    lines = [
+        "#include <stddef.h>",
+        "",
+        "#include <tvm/runtime/crt/module.h>",
+        "",
+        f'#include "{header_name(prefix)}"',
+        "",
+        *_table(prefix, names),
+    ]
+    return "\n".join(lines)
+
+
+def _table(prefix: str, names: Sequence[str]) -> list[str]:
     count = len(names)
     low, high = (f"\\{byte:03o}" for byte in (count & 255, count >> 8))
     return [
@@ -71,7 +85,7 @@ def _table(prefix: str, functions: Sequence[Function]) -> list[str]:
         f'    "{names[-1] if names else ""}";',
         "",
         f"static const TVMBackendPackedCFunc functions[{max(count, 1)}] = {{",
-        *(f"    {name}," for name in names or ["NULL"]),
+        *(f"    (TVMBackendPackedCFunc){name}," for name in names or ["NULL"]),
         "};",
         "static const TVMFuncRegistry registry = {function_names, functions};",
         f"const TVMModule {module_symbol(prefix)} = {{&registry}};",

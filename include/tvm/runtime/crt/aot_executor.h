@@ -2,7 +2,10 @@
  * \file tvm/runtime/crt/aot_executor.h
  * \brief The AOT executor, as firmware programs call it.
  *
- * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.aot_executor.create`.
+ * C99 and C++ clean. Implemented in libtvm_runtime, over the module `tvm.aot_executor.create`; and for
+ * images in libtvm_firmware.a, where the executor with its tensors is one block of
+ * TVMPlatformMemoryAllocate() and a failure is the code alone: kTvmErrorFunctionNameNotFound for a
+ * network that is not in the module's table, kTvmErrorPlatformNoMemory.
  */
 #ifndef TVM_RUNTIME_CRT_AOT_EXECUTOR_H_
 #define TVM_RUNTIME_CRT_AOT_EXECUTOR_H_
@@ -26,7 +29,7 @@ typedef struct TVMAotExecutor {
   const TVMMetadata* metadata;
   TVMModuleHandle module_handle; /*!< Borrowed view of what Create retained. */
   DLDevice device;
-  TVMNDArray* args; /*!< Inputs, then outputs; their memory is the executor's. */
+  TVMNDArray* args; /*!< Inputs, outputs, pools that the network lacks; memory of the executor. */
   int64_t num_args;
 } TVMAotExecutor;
 

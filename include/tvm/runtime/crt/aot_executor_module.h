@@ -1,6 +1,6 @@
 /*!
  * \file tvm/runtime/crt/aot_executor_module.h
- * \brief Registration of `tvm.aot_executor.create`, which the runtime here has from the start.
+ * \brief Registration of `tvm.aot_executor.create`, which libtvm_runtime has from the start.
  */
 #ifndef TVM_RUNTIME_CRT_AOT_EXECUTOR_MODULE_H_
 #define TVM_RUNTIME_CRT_AOT_EXECUTOR_MODULE_H_
@@ -12,7 +12,10 @@
 extern "C" {
 #endif
 
-/*! \brief Does nothing; kept for programs that call it. \return kTvmErrorNoError. */
+/*!
+ * \brief Register the function. libtvm_runtime does nothing; libtvm_firmware.a adds it to the globals.
+ * \return As TVMGraphExecutorModule_Register().
+ */
 TVM_DLL tvm_crt_error_t TVMAotExecutorModule_Register(void);
 
 #ifdef __cplusplus

@@ -1,0 +1,210 @@
+/* Firmware runtime: the executor of networks compiled ahead of time, over their packed interface.
+ *
+ * The network's metadata says what tensors there are; they lie in one block of the board's allocator,
+ * behind the executor. A network is entered by its run function, which has memory of its own for
+ * intermediate values; older ones have none in their table, and get such memory as further tensors. */
+#include <tvm/runtime/crt/aot_executor.h>
+#include <tvm/runtime/crt/config_defaults.h>
+#include <tvm/runtime/platform.h>
+
+#include "../../src_backend/text.h"
+#include "graph.h"
+#include "registry.h"
+
+typedef struct aot_executor {
+  TVMAotExecutor shown; /* first: programs have its address */
+  TVMCPackedFunc entry;
+  TVMValue* values;
+  int* codes;
+  void* block; /* as the board gave it */
+} aot_executor;
+
+/* The tensors that an executor has: pools only where the network brings none. */
+typedef struct tensors {
+  const TVMMetadata* metadata;
+  size_t count;
+  size_t bytes; /* each rounded */
+} tensors;
+
+/* Find `<prefix><name><suffix>` in a module; NULL if the name is too long or unknown. */
+static TVMFunctionHandle find(const TVMModule* module, const char* prefix, const char* name,
+                              const char* suffix) {
+  const char* parts[3];
+  char symbol[TVM_CRT_MAX_STRLEN_FUNCTION_NAME];
+  size_t size = 0;
+  int i;
+  parts[0] = prefix;
+  parts[1] = name;
+  parts[2] = suffix;
+  for (i = 0; i < 3; ++i) {
+    const char* p;
+    for (p = parts[i]; *p != '\0'; ++p) {
+      if (size == sizeof(symbol) - 1) return NULL;
+      symbol[size++] = *p;
+    }
+  }
+  symbol[size] = '\0';
+  return tvmrt__registry_find(module->registry, symbol);
+}
+
+static const TVMMetadata* metadata_of(const TVMModule* module, const char* name) {
+  const TVMFunctionHandle get =
+      find(module, name[0] == '\0' ? "tvmgen" : "tvmgen_", name, "_get_c_metadata");
+  TVMValue value;
+  int code;
+  const TVMMetadata* metadata;
+  if (get == NULL || TVMFuncCall(get, NULL, NULL, 0, &value, &code) != 0) return NULL;
+  metadata = (const TVMMetadata*)value.v_handle;
+  if (code != kTVMOpaqueHandle || metadata == NULL) return NULL;
+  return metadata->version == TVM_METADATA_VERSION ? metadata : NULL;
+}
+
+static const TVMTensorInfo* info_of(const TVMMetadata* m, size_t index) {
+  if (index < (size_t)m->num_inputs) return &m->inputs[index];
+  index -= (size_t)m->num_inputs;
+  if (index < (size_t)m->num_outputs) return &m->outputs[index];
+  return &m->workspace_pools[index - (size_t)m->num_outputs];
+}
+
+static void describe(DLTensor* tensor, const TVMTensorInfo* info) {
+  tensor->data = NULL;
+  tensor->device.device_type = kDLCPU;
+  tensor->device.device_id = 0;
+  tensor->ndim = (int32_t)info->num_shape;
+  tensor->dtype = info->dtype;
+  tensor->shape = (int64_t*)(uintptr_t)info->shape;
+  tensor->strides = NULL;
+  tensor->byte_offset = 0;
+}
+
+/* Whether the sizes of all tensors are known and add up. */
+static int add_up(tensors* all) {
+  size_t i;
+  all->bytes = 0;
+  if (all->count > MOST_ITEMS) return 0;
+  for (i = 0; i < all->count; ++i) {
+    DLTensor tensor;
+    int ok;
+    describe(&tensor, info_of(all->metadata, i));
+    all->bytes += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(&tensor, &ok));
+    if (!ok || all->bytes > SIZE_MAX / 4) return 0;
+  }
+  return 1;
+}
+
+/* Behind the executor: tensors, values, codes, and the tensors' data. */
+static size_t tables_bytes(size_t count) {
+  return TVMRT_GRAPH_ROUND_UP(sizeof(aot_executor)) +
+         TVMRT_GRAPH_ROUND_UP(count * sizeof(TVMNDArray)) +
+         TVMRT_GRAPH_ROUND_UP(count * sizeof(TVMValue)) + TVMRT_GRAPH_ROUND_UP(count * sizeof(int));
+}
+
+static aot_executor* lay_out(void* block, const tensors* all) {
+  uint8_t* at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
+  aot_executor* e = (aot_executor*)(void*)at;
+  size_t i;
+  at += TVMRT_GRAPH_ROUND_UP(sizeof(*e));
+  e->shown.args = (TVMNDArray*)(void*)at;
+  at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->shown.args));
+  e->values = (TVMValue*)(void*)at;
+  at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->values));
+  e->codes = (int*)(void*)at;
+  at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->codes));
+  for (i = 0; i < all->count; ++i) {
+    DLTensor* tensor = &e->shown.args[i].dl_tensor;
+    int ok;
+    describe(tensor, info_of(all->metadata, i));
+    tensor->data = at;
+    at += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(tensor, &ok));
+    e->shown.args[i].reference_count = 1;
+    e->values[i].v_handle = tensor;
+    e->codes[i] = kTVMDLTensorHandle;
+  }
+  e->block = block;
+  return e;
+}
+
+tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDevice device,
+                                      TVMAotExecutor** executor, const char* module_name) {
+  const TVMModule* module = (const TVMModule*)module_handle;
+  TVMFunctionHandle entry;
+  tensors all;
+  void* block;
+  aot_executor* e;
+  tvm_crt_error_t rc;
+  *executor = NULL;
+  if (module == NULL || device.device_type != kDLCPU) return kTvmErrorExecutorModuleBadContext;
+  all.metadata = metadata_of(module, module_name);
+  if (all.metadata == NULL) return kTvmErrorFunctionNameNotFound;
+  all.count = (size_t)(all.metadata->num_inputs + all.metadata->num_outputs);
+  entry = find(module, "", all.metadata->mod_name, "_run");
+  if (entry == NULL) {
+    entry = find(module, "", all.metadata->mod_name, "___tvm_main__");
+    if (entry == NULL) return kTvmErrorFunctionNameNotFound;
+    if (all.metadata->num_constant_pools != 0) return kTvmErrorExecutorModuleBadContext;
+    all.count += (size_t)all.metadata->num_workspace_pools;
+  }
+  if (!add_up(&all)) return kTvmErrorExecutorModuleBadContext;
+  rc = TVMPlatformMemoryAllocate(tables_bytes(all.count) + all.bytes + TVMRT_GRAPH_ALIGN_BYTES - 1,
+                                 device, &block);
+  if (rc != kTvmErrorNoError) return rc;
+  e = lay_out(block, &all);
+  e->shown.metadata = all.metadata;
+  e->shown.module_handle = module_handle;
+  e->shown.device = device;
+  e->shown.num_args = (int64_t)all.count;
+  e->entry = *(const TVMCPackedFunc*)entry;
+  *executor = &e->shown;
+  return kTvmErrorNoError;
+}
+
+tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice device) {
+  if (executor == NULL) return kTvmErrorNoError;
+  return TVMPlatformMemoryFree(((aot_executor*)(void*)executor)->block, device);
+}
+
+int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
+  return (int)executor->metadata->num_inputs;
+}
+
+int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
+  return (int)executor->metadata->num_outputs;
+}
+
+/* Names of metadata have `_` for every character that C names have not. */
+static int is_sanitised(const char* sanitised, const char* name) {
+  for (; *name != '\0'; ++name, ++sanitised) {
+    char c = *name;
+    int plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+    if (*sanitised != (plain ? c : '_')) return 0;
+  }
+  return *sanitised == '\0';
+}
+
+int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
+  const TVMMetadata* m = executor->metadata;
+  int i;
+  for (i = 0; i < (int)m->num_inputs; ++i) {
+    if (tvmrt__text_equal(m->inputs[i].name, name) || is_sanitised(m->inputs[i].name, name)) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name) {
+  *name = NULL;
+  if (index < 0 || index >= executor->metadata->num_inputs) {
+    return kTvmErrorExecutorModuleNoSuchInput;
+  }
+  *name = executor->metadata->inputs[index].name;
+  return kTvmErrorNoError;
+}
+
+tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
+  aot_executor* e = (aot_executor*)(void*)executor;
+  TVMValue result;
+  int code = kTVMNullptr;
+  return (tvm_crt_error_t)e->entry(e->values, e->codes, (int)executor->num_args, &result, &code,
+                                   NULL);
+}
