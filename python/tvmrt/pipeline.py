@@ -27,7 +27,7 @@ from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.image import CompiledImage, check_names
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
-from tvmrt.ir import Graph, Node
+from tvmrt.ir import Graph, Node, Region
 from tvmrt.ir.program import Program
 from tvmrt.partition import Reducer, partition
 from tvmrt.transform import expand_composed, infer_layouts, optimize
@@ -203,6 +203,7 @@ def _draft(
         reducer = _make_reducer(mixed_precision, max_error, calibration, context, machine, cc)
         cuts = partition(graph, chosen, context, device_fallback, reducer)
         cuts.check_required(require_device)
+        _check_hooks(cuts.regions, interface_api)
         if expand_composed(graph):
             optimize(graph, machine, dump.graph)
         infer_layouts(graph)
@@ -351,6 +352,15 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
         )
     if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
         raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
+
+
+def _check_hooks(regions: Sequence[Region], interface_api: str) -> None:
+    for region in regions:
+        if region.hooks and interface_api != "c":
+            raise UnsupportedError(
+                f"device {region.device} has hooks, whose pointers are members of a C struct; "
+                "choose interface-api c with unpacked-api"
+            )
 
 
 def _make_reducer(

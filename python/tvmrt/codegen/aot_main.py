@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
+from . import firmware_devices
 from .writer import wrap
 
 
@@ -79,8 +80,8 @@ def guarded_call(
     call[-1] += " return -1;" if len(call) == 1 and len(call[0]) < 88 else " {"
     if call[-1].endswith("{"):
         call += ["  " * (depth + 1) + "return -1;", "  " * depth + "}"]
-    if around is not None:
-        before, after = (["  " * depth + line for line in lines] for lines in around)
+    for first, last in (firmware_devices.around(step), around or ([], [])):
+        before, after = (["  " * depth + line for line in lines] for lines in (first, last))
         call = [*before, *call, *after]
     if step.guard is None:
         return call

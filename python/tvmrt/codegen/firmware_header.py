@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
-from . import firmware_pools, firmware_proof
+from . import firmware_devices, firmware_pools, firmware_proof
 from .naming import member
 from .writer import TVM_PACKED_PARAMETERS, comment_text
 
@@ -99,6 +99,9 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
             "",
         ]
         parameters.append(f"struct {tag}_workspace_pools *workspace_pools")
+    lines += firmware_devices.struct(program, prefix)
+    if firmware_devices.hooked(program):
+        parameters.append(f"struct {tag}_devices *devices")
     if firmware_pools.io_in_pools(program):
         lines += firmware_pools.map_declarations(program, prefix, options)
     return [*lines, *_RUN, *prototype(f"{prefix}_run", parameters), ""]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import ARENA, OUTPUT, Buffer, Program
 
-from . import firmware_pools, firmware_proof, graph_entries
+from . import firmware_devices, firmware_pools, firmware_proof, graph_entries
 from .aot_main import guarded_call
 from .firmware_header import header_name, input_tensors, output_tensors
 from .firmware_trace import Tracer
@@ -106,20 +106,22 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
     ]
     lines += [f"  (void){arguments.names[b]};" for b in unused_tensors(program, sources)]
     lines += tracer.locals() if program.steps else []
-    lines += [f"  {line}" for line in tracer.begin()]
+    lines += [f"  {line}" for line in (*tracer.begin(), *firmware_devices.activate(program))]
     for i, function in enumerate(sources.functions):
         lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
+    lines += [f"  {line}" for line in firmware_devices.deactivate(program)]
     return [*lines, "  return 0;", "}", ""]
 
 
 def main_parameters(program: Program, arguments) -> list[str]:
-    """Declarations of main's parameters over pointers: inputs, outputs, pools."""
+    """Declarations of main's parameters over pointers: inputs, outputs, pools, devices."""
     declared = [
         f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
         for b in _tensors(program)
     ]
     pools = [f"uint8_t *{arguments.pools[i]}" for i, _ in firmware_pools.used(program)]
-    return [*declared, *pools]
+    devices = [f"void *{firmware_devices.variable(d)}" for d in firmware_devices.hooked(program)]
+    return [*declared, *pools, *devices]
 
 
 def unused_tensors(program: Program, sources) -> list[Buffer]:
@@ -261,6 +263,8 @@ def run_parameters(program: Program, prefix: str) -> list[str]:
     names = [] if firmware_pools.io_in_pools(program) else ["inputs", "outputs"]
     if firmware_pools.lent(program):
         names.append("workspace_pools")
+    if firmware_devices.hooked(program):
+        names.append("devices")
     return [f"struct {prefix.lower()}_{name} *{name}" for name in names]
 
 
@@ -289,6 +293,7 @@ def structs_read(program: Program) -> list[str]:
         "inputs": passed and bool(program.inputs),
         "outputs": passed and bool(program.outputs),
         "workspace_pools": any(pool.lent for _, pool in firmware_pools.used(program)),
+        "devices": bool(firmware_devices.hooked(program)),
     }
     return [name for name, needed in read.items() if needed]
 
@@ -315,7 +320,9 @@ def main_arguments(program: Program, prefix: str, options, place: str = "{}->") 
     ``place`` is the C text of a struct by its name, up to its members.
     """
     passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, place))]
-    return passed + _pool_pointers(program, prefix, options, _lent_members(program, place))
+    passed += _pool_pointers(program, prefix, options, _lent_members(program, place))
+    devices = firmware_devices.hooked(program)
+    return [*passed, *(f"{place.format('devices')}{device}" for device in devices)]
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:

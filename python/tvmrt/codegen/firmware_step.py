@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import Program
 
-from . import firmware_main, firmware_pools
+from . import firmware_devices, firmware_main, firmware_pools
 from .aot_main import guarded_call
 from .firmware_header import header_name
 from .firmware_trace import Tracer
@@ -122,10 +122,13 @@ def _operator_at(
     if tracer.begin():
         lines += ["  if (state->next == 0) {", *(f"    {s}" for s in tracer.begin()), "  }"]
     lines.append("  switch (state->next) {")
+    last = len(sources.functions) - 1
     for i, function in enumerate(sources.functions):
-        lines.append(f"    case {i}:")
+        before = firmware_devices.activate(program) if i == 0 else []
+        after = firmware_devices.deactivate(program) if i == last else []
+        lines += [f"    case {i}:", *(f"      {line}" for line in before)]
         lines += guarded_call(program.steps[i], function, arguments, tracer.around(i), 3)
-        lines.append("      return 0;")
+        lines += [*(f"      {line}" for line in after), "      return 0;"]
     lines += ["    default:", "      return kTvmErrorFunctionCallInvalidArg;", "  }"]
     return [*lines, "}", ""]
 

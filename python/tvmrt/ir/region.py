@@ -66,6 +66,7 @@ class Region:
     graph: Graph
     layout: str = DENSE_LAYOUT
     reports_failure: bool = False
+    hooks: bool = False  # whether firmware calls the device's hooks around it
     code: CSource | ModuleBlob | None = None
     onnx_nodes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)

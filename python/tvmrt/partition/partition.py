@@ -119,6 +119,7 @@ def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candi
         name = assignment.device[nodes[0]]
         region, reads, writes = cut(graph, nodes, name, _symbol(context, name, number), users)
         region.layout = by_name[name].layout
+        region.hooks = by_name[name].hooks and context.runtime == "crt"
         candidates.append(_Candidate(region, nodes, reads, writes))
     return candidates
 
