@@ -1,0 +1,67 @@
+"""What the opencl device takes, and how its regions become kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir import ModuleBlob, Node, Region
+from tvmrt.ir.custom import opencl_refusal
+from tvmrt.ir.op import VIEW, get_op
+
+from ..base import Context, Device
+from ..region_json import region_blob
+from ..registry import register
+from .kernel import CL_TYPES, MAX_ELEMENTS
+from .kernels import BUILDERS
+from .lower import MAX_OPERANDS, is_pointwise, lower
+
+VERSION = 1  # of the meaning of nodes, as in opencl.c
+_ANY_TYPE = {"concat", "pad", "pick"}  # kernels that only move elements
+
+
+@register
+class OpenCl(Device):
+    """Pointwise operators, convolutions, matrix products, pooling, folds, softmax, resizing, moves,
+    and kernels of the user's."""
+
+    name = "opencl"
+
+    def refuses(self, context: Context) -> str | None:
+        if context.runtime == "crt":
+            return "OpenCL needs an operating system"
+        return None
+
+    def supports(self, node: Node) -> str | None:
+        if node.op == "custom":
+            return opencl_refusal(node)
+        values = [*(v for v in node.inputs if v is not None), *node.outputs]
+        for value in values:
+            if value.dtype.name not in CL_TYPES:
+                return f"OpenCL devices need not have elements of type {value.dtype}"
+            if value.type.size > MAX_ELEMENTS:
+                return f"a tensor of {value.type.size} elements is too large"
+        if get_op(node.op).kind == VIEW or is_pointwise(node):
+            return None
+        if node.op not in BUILDERS:
+            return f"there is no OpenCL kernel for {node.op} of {values[0].dtype}"
+        return _kernel_refusal(node)
+
+    def optimize(self, region: Region) -> Region:
+        lower(region.graph)
+        return region
+
+    def codegen(self, regions: Sequence[Region], context: Context) -> ModuleBlob:
+        return region_blob(regions, self.name, VERSION, context.options or None)
+
+
+def _kernel_refusal(node: Node) -> str | None:
+    if node.op == "concat" and len(node.inputs) > MAX_OPERANDS:
+        return f"a kernel joins {MAX_OPERANDS} tensors at most"
+    if node.op in _ANY_TYPE:
+        return None
+    for value in node.inputs if node.op not in ("resample",) else node.inputs[:1]:
+        if value is not None and value.dtype.name != "float32":
+            return f"the OpenCL kernel of {node.op} computes in float32, not in {value.dtype}"
+    if node.op.startswith("reduce_") and not node.attrs["axes"]:
+        return "there is nothing to reduce"
+    return None

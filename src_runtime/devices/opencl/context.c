@@ -1,0 +1,146 @@
+/* Which OpenCL device serves the process. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+#define MAX_PLATFORMS 16
+#define MAX_DEVICES 32
+#define MAX_NAME 256
+
+int opencl_fail(const char* format, ...) {
+  char text[4096];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  TVMPackedFuncSetLastError(text);
+  return -1;
+}
+
+int opencl_check(cl_int status, const char* call) {
+  if (status == CL_SUCCESS) return 0;
+  switch (status) {
+    case CL_MEM_OBJECT_ALLOCATION_FAILURE:
+    case CL_OUT_OF_RESOURCES:
+    case CL_OUT_OF_HOST_MEMORY:
+      return opencl_fail("%s: the OpenCL device is out of memory (%d)", call, (int)status);
+    case CL_DEVICE_NOT_AVAILABLE:
+      return opencl_fail("%s: the OpenCL device is lost (%d)", call, (int)status);
+    case CL_INVALID_WORK_GROUP_SIZE:
+      return opencl_fail("%s: the local size does not suit the OpenCL device (%d)", call,
+                         (int)status);
+    default:
+      return opencl_fail("%s failed with OpenCL error %d", call, (int)status);
+  }
+}
+
+static void device_text(cl_device_id device, cl_device_info what, char* out) {
+  out[0] = '\0';
+  if (clGetDeviceInfo(device, what, MAX_NAME - 1, out, NULL) != CL_SUCCESS) out[0] = '\0';
+  out[MAX_NAME - 1] = '\0';
+}
+
+/* How much a device is wanted; 0: not at all. */
+static int rank_device(cl_device_id device, const char* wanted) {
+  cl_device_type type = 0;
+  char name[MAX_NAME];
+  device_text(device, CL_DEVICE_NAME, name);
+  if (wanted != NULL && wanted[0] != '\0' && strstr(name, wanted) == NULL) return 0;
+  if (clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL) != CL_SUCCESS) return 0;
+  if (type & CL_DEVICE_TYPE_GPU) return 3;
+  return type & CL_DEVICE_TYPE_ACCELERATOR ? 2 : 1;
+}
+
+static int choose_device(opencl_context* c) {
+  const char* wanted = getenv("TVMRT_OPENCL_DEVICE");
+  cl_platform_id platforms[MAX_PLATFORMS];
+  cl_device_id devices[MAX_DEVICES];
+  cl_uint num_platforms = 0, num_devices, i, k;
+  int best = 0;
+  if (clGetPlatformIDs(MAX_PLATFORMS, platforms, &num_platforms) != CL_SUCCESS) num_platforms = 0;
+  for (i = 0; i < num_platforms && i < MAX_PLATFORMS; ++i) {
+    num_devices = 0;
+    if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices, &num_devices) !=
+        CL_SUCCESS) {
+      continue;
+    }
+    for (k = 0; k < num_devices && k < MAX_DEVICES; ++k) {
+      int rank = rank_device(devices[k], wanted);
+      if (rank <= best) continue;
+      best = rank;
+      c->platform = platforms[i];
+      c->device = devices[k];
+    }
+  }
+  if (best > 0) return 0;
+  if (num_platforms > 0 && wanted != NULL && wanted[0] != '\0') {
+    return opencl_fail("no OpenCL device has '%.100s' of TVMRT_OPENCL_DEVICE in its name", wanted);
+  }
+  return opencl_fail(
+      "no OpenCL device was found; install a driver for the ICD loader, such as pocl-opencl-icd");
+}
+
+static int describe_device(opencl_context* c) {
+  static const cl_device_info parts[] = {CL_DEVICE_NAME, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
+  size_t i;
+  c->identity = calloc(3, MAX_NAME + 1);
+  if (c->identity == NULL) return opencl_fail("out of memory");
+  for (i = 0; i < 3; ++i) {
+    char text[MAX_NAME];
+    device_text(c->device, parts[i], text);
+    strcat(c->identity, text);
+    strcat(c->identity, "\n");
+  }
+  return 0;
+}
+
+static int create_objects(opencl_context* c) {
+  cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)c->platform, 0};
+  cl_int status;
+  c->context = clCreateContext(properties, 1, &c->device, NULL, NULL, &status);
+  if (opencl_check(status, "clCreateContext") != 0) return -1;
+  c->queue = clCreateCommandQueue(c->context, c->device, 0, &status);
+  return opencl_check(status, "clCreateCommandQueue");
+}
+
+static int create_lock(opencl_context* c) {
+  pthread_mutex_t* lock = malloc(sizeof(*lock));
+  if (lock == NULL || pthread_mutex_init(lock, NULL) != 0) {
+    free(lock);
+    return opencl_fail("out of memory");
+  }
+  c->lock = lock;
+  return 0;
+}
+
+int opencl_context_create(opencl_context** out) {
+  opencl_context* c = calloc(1, sizeof(*c));
+  int rc;
+  *out = NULL;
+  if (c == NULL) return opencl_fail("out of memory");
+  rc = create_lock(c);
+  if (rc == 0) rc = choose_device(c);
+  if (rc == 0) rc = describe_device(c);
+  if (rc == 0) rc = create_objects(c);
+  if (rc == 0) {
+    *out = c;
+  } else {
+    opencl_context_free(c);
+  }
+  return rc;
+}
+
+void opencl_context_free(opencl_context* c) {
+  if (c == NULL) return;
+  opencl_programs_free(c);
+  if (c->queue != NULL) clReleaseCommandQueue(c->queue);
+  if (c->context != NULL) clReleaseContext(c->context);
+  if (c->lock != NULL) (void)pthread_mutex_destroy(c->lock);
+  free(c->lock);
+  free(c->identity);
+  free(c);
+}

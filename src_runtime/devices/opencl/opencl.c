@@ -1,0 +1,108 @@
+/* The device "opencl": regions of a network on any OpenCL 1.2 device, through the ICD loader. */
+#include "opencl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int register_opencl_device(void);
+int unregister_opencl_device(void);
+
+static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                        void* resource) {
+  TVMValue value;
+  int code = kTVMStr, rc;
+  char* text = opencl_profile_text();
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  (void)resource;
+  if (text == NULL) return opencl_fail("out of memory");
+  value.v_str = text;
+  rc = TVMCFuncSetReturn(ret, &value, &code, 1);
+  free(text);
+  return rc;
+}
+
+static int register_profile(void) {
+  TVMFunctionHandle function = NULL;
+  int rc;
+  if (TVMFuncCreateFromCFunc(give_profile, NULL, NULL, &function) != 0) return -1;
+  rc = TVMFuncRegisterGlobal("device.opencl.profile", function, 1);
+  (void)TVMFuncFree(function);
+  return rc;
+}
+
+static int init(tvmrt_device* device) {
+  opencl_context* c = NULL;
+  int rc = opencl_context_create(&c);
+  if (rc == 0) rc = register_profile();
+  if (rc == 0) rc = opencl_memory_register(c);
+  if (rc != 0) {
+    opencl_memory_close();
+    opencl_context_free(c);
+    return -1;
+  }
+  device->privacy = c;
+  return 0;
+}
+
+static int release_device(tvmrt_device* device) {
+  opencl_memory_close();
+  opencl_context_free(device->privacy);
+  device->privacy = NULL;
+  return 0;
+}
+
+/* {"profile": 1} measures each kernel, see "device.opencl.profile". */
+static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
+  const char* profile = strstr(options, "\"profile\"");
+  opencl_plan* fresh = NULL;
+  bool wanted = false;
+  if (profile != NULL) {
+    profile += strlen("\"profile\"");
+    profile += strspn(profile, ": ");
+    wanted = *profile == '1' || *profile == 't';
+  }
+  if (opencl_plan_create(device->privacy, region, wanted, &fresh) != 0) return -1;
+  opencl_plan_free(region->device_graph);
+  region->device_graph = fresh;
+  return 0;
+}
+
+static int run(tvmrt_device* device, tvmrt_region* region) {
+  (void)device;
+  return opencl_plan_run(region->device_graph, region);
+}
+
+static int release_graph(tvmrt_device* device, void* device_graph) {
+  (void)device;
+  opencl_plan_free(device_graph);
+  return 0;
+}
+
+static int describe(tvmrt_device* device, tvmrt_device_description* out) {
+  static const char* const ops[] = {"custom_opencl", "reshape", "identity", NULL};
+  static const char* const dtypes[] = {"float32", "int8",  "uint8", "int16",   "uint16", "int32",
+                                       "uint32",  "int64", "bool",  "float16", "uint64", NULL};
+  (void)device;
+  out->ops = ops;
+  out->dtypes = dtypes;
+  return 0;
+}
+
+static const tvmrt_device_interface slots = {.init = init,
+                                             .pre_run = pre_run,
+                                             .run = run,
+                                             .release_graph = release_graph,
+                                             .release_device = release_device};
+static const tvmrt_device_allocator allocator = {.describe = describe};
+static const tvmrt_device opencl_device = {.struct_bytes = sizeof(opencl_device),
+                                           .name = "opencl",
+                                           .interface = &slots,
+                                           .allocator = &allocator,
+                                           .version = 1};
+
+int register_opencl_device(void) { return tvmrt_device_register(&opencl_device); }
+int unregister_opencl_device(void) { return tvmrt_device_unregister("opencl"); }
+
+TVMRT_DEVICE_PLUGIN(opencl)

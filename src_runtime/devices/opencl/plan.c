@@ -1,0 +1,478 @@
+/*
+ * A region as buffers and kernels. Its nodes are kernels (operator "custom_opencl", whose attributes
+ * hold source and sizes) and reshapes, which only give a buffer another name: the compiler's half makes
+ * them out of the network's operators.
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opencl.h"
+
+#define MAX_SIZES 3
+
+typedef struct {
+  cl_mem memory;
+  size_t bytes;
+  int32_t last; /* node that uses it last; INT32_MAX: lives as long as the plan */
+} buffer;
+
+typedef struct {
+  cl_kernel kernel;
+  int32_t node;
+  cl_uint dimensions;
+  size_t global[MAX_SIZES], local[MAX_SIZES];
+  bool has_local;
+  uint64_t calls, nanoseconds;
+  char name[96];
+} launch;
+
+struct opencl_plan {
+  opencl_context* context;
+  tvmrt_region* region;
+  cl_command_queue queue;
+  buffer* buffers;
+  int32_t num_buffers;
+  int32_t* place; /* per tensor: its buffer, or -1 */
+  int32_t* last;  /* per tensor: the last node that reads it */
+  launch* launches;
+  int32_t num_launches;
+  bool profile;
+  struct opencl_plan* next; /* of those that are profiled */
+};
+
+static pthread_mutex_t profiled_lock = PTHREAD_MUTEX_INITIALIZER;
+static opencl_plan* profiled;
+
+static bool is_alias(const tvmrt_region_node* node) {
+  return strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0;
+}
+
+/* Buffers --------------------------------------------------------------------------------------- */
+
+static int create_buffer(opencl_plan* p, size_t bytes, const void* data, int32_t* out) {
+  cl_mem_flags flags = data == NULL ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR;
+  cl_int status = CL_SUCCESS;
+  buffer* b = &p->buffers[p->num_buffers];
+  b->bytes = bytes == 0 ? 1 : bytes;
+  b->last = INT32_MAX;
+  b->memory = clCreateBuffer(p->context->context, flags, b->bytes, (void*)(uintptr_t)data, &status);
+  if (opencl_check(status, "clCreateBuffer") != 0) return -1;
+  *out = p->num_buffers++;
+  return 0;
+}
+
+static int enter_constants_and_borders(opencl_plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_tensors; ++i) {
+    const tvmrt_region_tensor* t = &r->tensors[i];
+    if (t->data == NULL) continue;
+    if (create_buffer(p, (size_t)t->num_bytes, t->data, &p->place[i]) != 0) return -1;
+  }
+  for (i = 0; i < r->num_inputs; ++i) {
+    int32_t tensor = r->inputs[i];
+    if (create_buffer(p, (size_t)r->tensors[tensor].num_bytes, NULL, &p->place[tensor]) != 0) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/* The last reader of each tensor, through the reshapes that share its buffer. */
+static void find_last_readers(opencl_plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i, k;
+  for (i = 0; i < r->num_tensors; ++i) p->last[i] = -1;
+  for (i = 0; i < r->num_nodes; ++i) {
+    for (k = 0; k < r->nodes[i].num_inputs; ++k) {
+      if (r->nodes[i].inputs[k] >= 0) p->last[r->nodes[i].inputs[k]] = i;
+    }
+  }
+  for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
+  for (i = r->num_nodes - 1; i >= 0; --i) {
+    const tvmrt_region_node* node = &r->nodes[i];
+    if (!is_alias(node) || node->num_inputs < 1 || node->inputs[0] < 0) continue;
+    if (p->last[node->outputs[0]] > p->last[node->inputs[0]]) {
+      p->last[node->inputs[0]] = p->last[node->outputs[0]];
+    }
+  }
+}
+
+/* A buffer whose tensor is read no more, the smallest that is large enough; else a new one. */
+static int place_result(opencl_plan* p, int32_t tensor, int32_t node) {
+  size_t bytes = (size_t)p->region->tensors[tensor].num_bytes;
+  int32_t best = -1, i;
+  for (i = 0; i < p->num_buffers; ++i) {
+    const buffer* b = &p->buffers[i];
+    if (b->last >= node || b->bytes < bytes) continue;
+    if (best < 0 || b->bytes < p->buffers[best].bytes) best = i;
+  }
+  if (best < 0 && create_buffer(p, bytes, NULL, &best) != 0) return -1;
+  p->buffers[best].last = p->last[tensor] > node ? p->last[tensor] : node;
+  p->place[tensor] = best;
+  return 0;
+}
+
+/* Kernels --------------------------------------------------------------------------------------- */
+
+static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t* out) {
+  int32_t count = 0, i;
+  const int64_t* sizes = tvmrt_node_ints(node, key, &count);
+  if (count > MAX_SIZES) return 0;
+  for (i = 0; i < count; ++i) out[i] = sizes[i] < 1 ? 0 : (size_t)sizes[i];
+  return (size_t)count;
+}
+
+static int set_scalar(cl_kernel kernel, cl_uint index, const char* type, size_t length,
+                      double value) {
+  cl_int status;
+  if (length == 5 && memcmp(type, "float", 5) == 0) {
+    cl_float x = (cl_float)value;
+    status = clSetKernelArg(kernel, index, sizeof(x), &x);
+  } else if (length == 4 && memcmp(type, "half", 4) == 0) {
+    cl_ushort x = (cl_ushort)value;
+    status = clSetKernelArg(kernel, index, sizeof(x), &x);
+  } else if (length == 4 && memcmp(type, "uint", 4) == 0) {
+    cl_uint x = (cl_uint)value;
+    status = clSetKernelArg(kernel, index, sizeof(x), &x);
+  } else {
+    cl_int x = (cl_int)value;
+    status = clSetKernelArg(kernel, index, sizeof(x), &x);
+  }
+  return opencl_check(status, "setting a scalar parameter");
+}
+
+static int set_scalars(const tvmrt_region_node* node, cl_kernel kernel, cl_uint index) {
+  const char* at = tvmrt_node_text(node, "scalar_types", "");
+  const tvmrt_attr* values = tvmrt_node_attr(node, "scalars");
+  int32_t i = 0;
+  while (*at != '\0') {
+    size_t length = strcspn(at, " ");
+    double value;
+    if (values == NULL || i >= values->count || values->kind == TVMRT_ATTR_TEXT) {
+      return opencl_fail("there are fewer scalars than scalar types");
+    }
+    value = values->kind == TVMRT_ATTR_INTS ? (double)values->ints[i] : values->floats[i];
+    if (set_scalar(kernel, index++, at, length, value) != 0) return -1;
+    ++i;
+    at += length;
+    at += strspn(at, " ");
+  }
+  return 0;
+}
+
+static int set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, cl_kernel kernel,
+                       cl_uint* index) {
+  int32_t i;
+  for (i = 0; i < count; ++i) {
+    int32_t place = tensors[i] < 0 ? -1 : p->place[tensors[i]];
+    if (tensors[i] < 0) continue;
+    if (place < 0) return opencl_fail("an operand is read before it is computed");
+    if (opencl_check(clSetKernelArg(kernel, (*index)++, sizeof(cl_mem), &p->buffers[place].memory),
+                     "setting a parameter") != 0) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, cl_kernel kernel) {
+  cl_uint index = 0, expected = 0, scalars = 0;
+  const char* at = tvmrt_node_text(node, "scalar_types", "");
+  int32_t i;
+  for (; *at != '\0'; at += strcspn(at, " "), at += strspn(at, " ")) ++scalars;
+  for (i = 0; i < node->num_inputs; ++i) scalars += node->inputs[i] >= 0;
+  scalars += (cl_uint)node->num_outputs;
+  if (opencl_check(clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof(expected), &expected, NULL),
+                   "clGetKernelInfo") != 0) {
+    return -1;
+  }
+  if (expected != scalars) {
+    return opencl_fail("the kernel takes %u parameters, the node has %u", (unsigned)expected,
+                       (unsigned)scalars);
+  }
+  if (set_buffers(p, node->inputs, node->num_inputs, kernel, &index) != 0) return -1;
+  if (set_buffers(p, node->outputs, node->num_outputs, kernel, &index) != 0) return -1;
+  return set_scalars(node, kernel, index);
+}
+
+static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l) {
+  const char* source = tvmrt_node_text(node, "source", NULL);
+  const char* function = tvmrt_node_text(node, "function", NULL);
+  const char* who = tvmrt_node_text(node, "operator", node->op);
+  cl_int status = CL_SUCCESS;
+  cl_program program;
+  size_t i, num_local = read_sizes(node, "local_size", l->local);
+  l->dimensions = (cl_uint)read_sizes(node, "global_size", l->global);
+  l->has_local = num_local > 0;
+  if (source == NULL || function == NULL || l->dimensions == 0) {
+    return opencl_fail("source, function or global_size are missing");
+  }
+  if (l->has_local && num_local != l->dimensions) {
+    return opencl_fail("%s: local_size has %d sizes, global_size %d", who, (int)num_local,
+                       (int)l->dimensions);
+  }
+  for (i = 0; i < l->dimensions; ++i) {
+    if (l->global[i] == 0 || (l->has_local && l->local[i] == 0) ||
+        (l->has_local && l->global[i] % l->local[i] != 0)) {
+      return opencl_fail("%s: global_size is no multiple of local_size", who);
+    }
+  }
+  snprintf(l->name, sizeof(l->name), "%s", function);
+  if (opencl_program(p->context, who, source, tvmrt_node_text(node, "build_options", ""),
+                     &program) != 0) {
+    return -1;
+  }
+  l->kernel = clCreateKernel(program, function, &status);
+  if (status == CL_INVALID_KERNEL_NAME) {
+    return opencl_fail("the OpenCL source of %s has no kernel %s", who, function);
+  }
+  if (opencl_check(status, "clCreateKernel") != 0) return -1;
+  return set_arguments(p, node, l->kernel);
+}
+
+static int enter_node(opencl_plan* p, int32_t number) {
+  const tvmrt_region_node* node = &p->region->nodes[number];
+  launch* l = &p->launches[p->num_launches];
+  int32_t k;
+  p->region->failed_node = number;
+  if (is_alias(node)) {
+    if (node->num_inputs != 1 || p->place[node->inputs[0]] < 0) {
+      return opencl_fail("a reshape has no operand");
+    }
+    p->place[node->outputs[0]] = p->place[node->inputs[0]];
+    return 0;
+  }
+  if (strcmp(node->op, "custom_opencl") != 0) {
+    return opencl_fail("operator %s was not made a kernel by the compiler", node->op);
+  }
+  for (k = 0; k < node->num_outputs; ++k) {
+    if (place_result(p, node->outputs[k], number) != 0) return -1;
+  }
+  l->node = number;
+  p->num_launches++;
+  return read_launch(p, node, l);
+}
+
+static int build(opencl_plan* p) {
+  const tvmrt_region* r = p->region;
+  cl_command_queue_properties properties = p->profile ? CL_QUEUE_PROFILING_ENABLE : 0;
+  cl_int status = CL_SUCCESS;
+  int32_t i;
+  p->queue = clCreateCommandQueue(p->context->context, p->context->device, properties, &status);
+  if (opencl_check(status, "clCreateCommandQueue") != 0) return -1;
+  for (i = 0; i < r->num_tensors; ++i) p->place[i] = -1;
+  find_last_readers(p);
+  if (enter_constants_and_borders(p) != 0) return -1;
+  for (i = 0; i < r->num_nodes; ++i) {
+    if (enter_node(p, i) != 0) return -1;
+  }
+  r = p->region;
+  p->region->failed_node = -1;
+  for (i = 0; i < r->num_outputs; ++i) {
+    if (p->place[r->outputs[i]] < 0) return opencl_fail("an output is not computed");
+  }
+  return 0;
+}
+
+static void enlist(opencl_plan* p) {
+  if (!p->profile) return;
+  (void)pthread_mutex_lock(&profiled_lock);
+  p->next = profiled;
+  profiled = p;
+  (void)pthread_mutex_unlock(&profiled_lock);
+}
+
+static void delist(const opencl_plan* p) {
+  opencl_plan** at;
+  (void)pthread_mutex_lock(&profiled_lock);
+  for (at = &profiled; *at != NULL; at = &(*at)->next) {
+    if (*at != p) continue;
+    *at = p->next;
+    break;
+  }
+  (void)pthread_mutex_unlock(&profiled_lock);
+}
+
+int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out) {
+  opencl_plan* p = calloc(1, sizeof(*p));
+  size_t tensors = (size_t)region->num_tensors + 1, nodes = (size_t)region->num_nodes + 1;
+  *out = NULL;
+  if (p == NULL) return opencl_fail("out of memory");
+  p->context = c;
+  p->region = region;
+  p->profile = profile;
+  p->buffers = calloc(tensors, sizeof(buffer));
+  p->place = calloc(tensors, sizeof(int32_t));
+  p->last = calloc(tensors, sizeof(int32_t));
+  p->launches = calloc(nodes, sizeof(launch));
+  if (p->buffers == NULL || p->place == NULL || p->last == NULL || p->launches == NULL) {
+    opencl_plan_free(p);
+    return opencl_fail("out of memory");
+  }
+  if (build(p) != 0) {
+    opencl_plan_free(p);
+    return -1;
+  }
+  enlist(p);
+  *out = p;
+  return 0;
+}
+
+void opencl_plan_free(opencl_plan* p) {
+  int32_t i;
+  if (p == NULL) return;
+  delist(p);
+  if (p->queue != NULL) (void)clFinish(p->queue);
+  for (i = 0; i < p->num_launches; ++i) {
+    if (p->launches[i].kernel != NULL) clReleaseKernel(p->launches[i].kernel);
+  }
+  for (i = 0; i < p->num_buffers; ++i) clReleaseMemObject(p->buffers[i].memory);
+  if (p->queue != NULL) clReleaseCommandQueue(p->queue);
+  free(p->buffers);
+  free(p->place);
+  free(p->last);
+  free(p->launches);
+  free(p);
+}
+
+/* Running --------------------------------------------------------------------------------------- */
+
+static bool is_compact(const DLTensor* t) {
+  int64_t stride = 1;
+  int i;
+  if (t->strides == NULL) return true;
+  for (i = t->ndim - 1; i >= 0; --i) {
+    if (t->shape[i] != 1 && t->strides[i] != stride) return false;
+    stride *= t->shape[i];
+  }
+  return true;
+}
+
+/* Between the caller's tensor, on the host or on the device, and the region's buffer. */
+static int move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
+  const DLTensor* t = p->region->data[tensor];
+  const buffer* b = &p->buffers[p->place[tensor]];
+  size_t bytes = (size_t)p->region->tensors[tensor].num_bytes, offset = 0;
+  char* address = (char*)t->data + t->byte_offset;
+  cl_mem other;
+  cl_int status;
+  if (bytes == 0) return 0;
+  if (!is_compact(t)) return opencl_fail("a tensor of the region has strides");
+  if (t->device.device_type != kDLOpenCL) {
+    status =
+        in ? clEnqueueWriteBuffer(p->queue, b->memory, CL_FALSE, 0, bytes, address, 0, NULL, NULL)
+           : clEnqueueReadBuffer(p->queue, b->memory, CL_FALSE, 0, bytes, address, 0, NULL, event);
+    return opencl_check(status, in ? "writing an input" : "reading an output");
+  }
+  other = opencl_memory_find(address, &offset);
+  if (other == NULL) return opencl_fail("a tensor is said to be on the device and is not");
+  status = in ? clEnqueueCopyBuffer(p->queue, other, b->memory, offset, 0, bytes, 0, NULL, NULL)
+              : clEnqueueCopyBuffer(p->queue, b->memory, other, 0, offset, bytes, 0, NULL, event);
+  return opencl_check(status, "copying on the device");
+}
+
+static int start(opencl_plan* p, launch* l, cl_event* event) {
+  p->region->failed_node = l->node;
+  return opencl_check(clEnqueueNDRangeKernel(p->queue, l->kernel, l->dimensions, NULL, l->global,
+                                             l->has_local ? l->local : NULL, 0, NULL, event),
+                      l->name);
+}
+
+static void add_time(launch* l, cl_event event) {
+  cl_ulong begin = 0, end = 0;
+  if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
+          CL_SUCCESS &&
+      clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL) ==
+          CL_SUCCESS) {
+    l->calls++;
+    l->nanoseconds += end - begin;
+  }
+}
+
+/* Wait for each kernel and add up its time. */
+static int run_profiled(opencl_plan* p) {
+  int32_t i;
+  for (i = 0; i < p->num_launches; ++i) {
+    cl_event event = NULL;
+    int rc = start(p, &p->launches[i], &event);
+    if (rc == 0) rc = opencl_check(clWaitForEvents(1, &event), p->launches[i].name);
+    if (rc == 0) {
+      (void)pthread_mutex_lock(&profiled_lock);
+      add_time(&p->launches[i], event);
+      (void)pthread_mutex_unlock(&profiled_lock);
+    }
+    if (event != NULL) clReleaseEvent(event);
+    if (rc != 0) return rc;
+  }
+  return 0;
+}
+
+static int run_launches(opencl_plan* p) {
+  int32_t i;
+  if (p->profile) return run_profiled(p);
+  for (i = 0; i < p->num_launches; ++i) {
+    if (start(p, &p->launches[i], NULL) != 0) return -1;
+  }
+  return 0;
+}
+
+static int run_steps(opencl_plan* p, cl_event* last) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_inputs; ++i) {
+    if (move(p, r->inputs[i], true, NULL) != 0) return -1;
+  }
+  if (run_launches(p) != 0) return -1;
+  p->region->failed_node = -1;
+  for (i = 0; i < r->num_outputs; ++i) {
+    /* the queue is in order: the last of its events is the end of all */
+    if (move(p, r->outputs[i], false, i == r->num_outputs - 1 ? last : NULL) != 0) return -1;
+  }
+  return 0;
+}
+
+int opencl_plan_run(opencl_plan* p, tvmrt_region* region) {
+  cl_event last = NULL;
+  int rc;
+  p->region = region;
+  rc = run_steps(p, &last);
+  if (rc == 0 && last != NULL) {
+    rc = opencl_check(clWaitForEvents(1, &last), "running a region");
+  } else {
+    (void)clFinish(p->queue); /* nothing may touch the caller's memory any more */
+  }
+  if (last != NULL) clReleaseEvent(last);
+  return rc;
+}
+
+/* Profile --------------------------------------------------------------------------------------- */
+
+char* opencl_profile_text(void) {
+  const opencl_plan* p;
+  size_t size = 1, used = 0;
+  char* text;
+  int32_t i;
+  (void)pthread_mutex_lock(&profiled_lock);
+  for (p = profiled; p != NULL; p = p->next) {
+    for (i = 0; i < p->num_launches; ++i) {
+      size += strlen(p->region->symbol) + sizeof(p->launches[i].name) + 64 +
+              strlen(p->region->nodes[p->launches[i].node].name);
+    }
+  }
+  text = calloc(1, size);
+  for (p = profiled; p != NULL && text != NULL; p = p->next) {
+    for (i = 0; i < p->num_launches; ++i) {
+      const launch* l = &p->launches[i];
+      int n = snprintf(text + used, size - used, "%s\t%s\t%s\t%llu\t%llu\n", p->region->symbol,
+                       p->region->nodes[l->node].name, l->name, (unsigned long long)l->calls,
+                       (unsigned long long)l->nanoseconds);
+      if (n > 0) used += (size_t)n;
+    }
+  }
+  (void)pthread_mutex_unlock(&profiled_lock);
+  return text;
+}
