@@ -6,7 +6,7 @@ Both pictures are made from a :class:`Picture`; neither needs more than the stan
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -40,42 +40,38 @@ class Picture:
         return max([len(self.steps), *(box.last + 1 for box in self.boxes)], default=1) or 1
 
 
-def of_summary(summary: Any) -> Picture:
-    """Make a picture of a compiled network's summary."""
-    return Picture(
-        boxes=[Box(r.buffer, r.offset, r.size, r.first, r.last) for r in summary.plan],
-        steps=[operator.name for operator in summary.operators],
-        arena_bytes=summary.arena_bytes,
-        lower_bound_bytes=summary.lower_bound_bytes,
-    )
-
-
 def of_libraries(libraries: Sequence[Any]) -> Picture:
     """Make one picture of networks: their pools one above the other, their steps side by side."""
-    if len(libraries) == 1 and len(libraries[0].program.pools) < 2:
-        return of_summary(libraries[0].summary)
+    pools = [[pool for lib in libraries for pool in lib.summary.pools if pool.name == name]
+             for name in (pool.name for pool in libraries[0].summary.pools)]  # fmt: skip
     begins, height = {}, 0
-    for pool in libraries[0].program.pools:
-        begins[pool.name] = height
-        height += max(p.used_bytes for lib in libraries for p in lib.program.pools
-                      if p.name == pool.name)  # fmt: skip
-    boxes, steps = [], []
+    for same in pools:
+        begins[same[0].name] = height
+        height += max(pool.used_bytes for pool in same)
+    boxes: list[Box] = []
+    steps: list[str] = []
     for library in libraries:
         summary = library.summary
-        last = len(steps) + max(len(summary.operators) - 1, 0)
-        boxes += [
-            Box(
-                f"{r.buffer} in {r.pool}",
-                begins[r.pool] + r.offset,
-                r.size,
-                len(steps) + max(r.first, 0),
-                min(len(steps) + r.last, last),
-            )
-            for r in summary.plan
-        ]
+        boxes += _boxes(summary, begins, len(steps), named=len(pools) > 1)
         steps += [operator.name for operator in summary.operators]
     bound = max(library.summary.lower_bound_bytes for library in libraries)
     return Picture(boxes, steps, height, bound)
+
+
+def _boxes(summary: Any, begins: Mapping[str, int], step: int, named: bool) -> list[Box]:
+    """The tensors of a network whose first step is number ``step`` and whose pools begin there;
+    inputs and outputs in pools are cut to the steps that there are."""
+    end = step + max(len(summary.operators) - 1, 0)
+    return [
+        Box(
+            f"{row.buffer} in {row.pool}" if named else row.buffer,
+            begins.get(row.pool, 0) + row.offset,
+            row.size,
+            step + max(row.first, 0),
+            min(step + row.last, end),
+        )
+        for row in summary.plan
+    ]
 
 
 def _caption(picture: Picture) -> str:

@@ -6,7 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tvmrt.cli.memory_picture import FREE, Box, Picture, svg, text
+import tvmrt
+from tvmrt.cli.memory_picture import FREE, Box, Picture, of_libraries, svg, text
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 PICTURE = Picture(
@@ -64,3 +65,22 @@ def test_network_without_intermediate_tensors_has_a_picture():
     empty = Picture([], [], 0, 0)
     assert set("".join(_grid(text(empty)))) == {FREE}
     ElementTree.fromstring(svg(empty))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_pools_lie_one_above_the_other_and_networks_side_by_side(digits, count):
+    options = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True}
+    networks = {"a": digits / "digits_f32.onnx", "b": digits / "digits_int8.onnx"}
+    chosen = dict(list(networks.items())[:count])
+    pools = {"dtcm": 700, "sram": 65536}
+    image = tvmrt.compile_together(chosen, pools=pools, workspace_io=True, **options)
+    libraries = list(image.libraries.values())
+    picture = of_libraries(libraries)
+    assert picture.arena_bytes == image.arena_bytes
+    assert len(picture.boxes) == sum(len(library.summary.plan) for library in libraries)
+    assert picture.count_steps() == sum(len(library.program.steps) for library in libraries)
+    first_of_sram = next(pool.used_bytes for pool in image.pools if pool.name == "dtcm")
+    for box in picture.boxes:
+        assert box.name.endswith(" in sram" if box.offset >= first_of_sram else " in dtcm")
+        assert 0 <= box.first <= box.last < picture.count_steps()
+    ElementTree.fromstring(svg(picture))
