@@ -1,59 +1,11 @@
-/* The firmware library alone: functions by name, and the graph executor in given memory. */
+/* The firmware library alone: functions by name, and networks compiled ahead of time. */
+#include <tvm/runtime/crt/aot_executor.h>
+#include <tvm/runtime/crt/aot_executor_module.h>
 #include <tvm/runtime/crt/crt.h>
-#include <tvm/runtime/crt/graph_arena.h>
-#include <tvm/runtime/crt/graph_executor_module.h>
 #include <tvm/runtime/crt/packed_func.h>
-#include <tvm/runtime/platform.h>
 
-#include "support.h"
+#include "firmware_image.h"
 
-/* ---- the image: a table of two operators ---- */
-
-static int check(TVMValue* args, const int* codes, int num_args, int expected) {
-  if (num_args != expected) return kTvmErrorFunctionCallNumArguments;
-  for (int i = 0; i < num_args; ++i) {
-    const DLTensor* t = args[i].v_handle;
-    assert_int_equal(codes[i], kTVMDLTensorHandle);
-    assert_non_null(t->data);
-    assert_int_equal((uintptr_t)t->data % sizeof(float), 0);
-  }
-  return 0;
-}
-
-static float* floats(TVMValue arg) { return ((const DLTensor*)arg.v_handle)->data; }
-
-static int image_add(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                     void* resource) {
-  (void)out, (void)out_code, (void)resource;
-  if (check(args, codes, num_args, 3) != 0) return kTvmErrorFunctionCallNumArguments;
-  for (int i = 0; i < 6; ++i) floats(args[2])[i] = floats(args[0])[i] + floats(args[1])[i];
-  return 0;
-}
-
-static int image_double(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                        void* resource) {
-  (void)out, (void)out_code, (void)resource;
-  if (check(args, codes, num_args, 2) != 0) return kTvmErrorFunctionCallNumArguments;
-  for (int i = 0; i < 6; ++i) floats(args[1])[i] = 2 * floats(args[0])[i];
-  return 0;
-}
-
-static int image_answer(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                        void* resource) {
-  (void)codes, (void)resource;
-  if (num_args != 1) return kTvmErrorFunctionCallNumArguments;
-  out->v_int64 = args[0].v_int64 + 40;
-  *out_code = kTVMArgInt;
-  return 0;
-}
-
-static const TVMCPackedFunc functions[] = {image_answer, image_double, image_add};
-static const TVMFuncRegistry narrow = {"\003answer\0double\0add", functions};
-static const TVMFuncRegistry wide = {"\003\000answer\0double\0add", functions};
-static const TVMModule narrow_module = {&narrow};
-static const TVMModule wide_module = {&wide};
-
-const TVMModule* TVMSystemLibEntryPoint(void);
 const TVMModule* TVMSystemLibEntryPoint(void) { return &wide_module; }
 
 /* ---- functions by name ---- */
@@ -164,395 +116,148 @@ static void test_packed_function_in_a_struct(void** state) {
   assert_int_equal(String2DLDataType("int8 ").bits, 0);
 }
 
-/* ---- a graph: (x + w) * 2, its result in another shape, and the sum ---- */
+/* ---- networks compiled ahead of time: (x + w) * 2 with w = 1 ---- */
 
-#define NODES(second)                                                                      \
-  "\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},\n"                     \
-  " {\"op\": \"null\", \"name\": \"w\\u00e4\", \"inputs\": []},\n"                         \
-  " {\"op\": \"tvm_op\", \"name\": \"sum\", \"inputs\": [[0, 0, 0], " second               \
-  "],\n"                                                                                   \
-  "  \"attrs\": {\"func_name\": \"add\", \"num_inputs\": \"2\", \"hash\": \"[{\"}},\n"     \
-  " {\"op\": \"tvm_op\", \"inputs\": [[2, 0, 0]], \"name\": \"twice\",\n"                  \
-  "  \"attrs\": {\"func_name\": \"double\", \"flatten_data\": \"0\"}},\n"                  \
-  " {\"op\": \"tvm_op\", \"name\": \"reshape_nop\", \"attrs\": {\"func_name\": \"__nop\"}" \
-  ",\n  \"inputs\": [[3, 0, 0]]}]"
-#define ARGS ", \"arg_nodes\": [0, 1], \"heads\": [[2, 0, 0], [4, 0]]"
-#define ATTRS(ids, shape)                                                      \
-  ", \"attrs\": {\"dltype\": [\"list_str\", [\"float32\", \"float32\", "       \
-  "\"float32\", \"float32\", \"float32\"]], \"device_index\": [\"list_int\", " \
-  "[1, 1, 1, 1, 1]], \"storage_id\": [\"list_int\", " ids                      \
-  "], \"shape\": "                                                             \
-  "[\"list_shape\", [[2, 3], " shape ", [2, 3], [2, 3], [6]]]}, \"metadata\": {\"a\": [1.5e-3]}"
-#define ROWS ", \"node_row_ptr\": [0, 1, 2, 3, 4, 5]"
-#define JSON(second, ids, shape, rows) \
-  "{" NODES(second) ARGS ATTRS(ids, shape) ", \"node_row_ptr\": " rows "}"
+static const int64_t six[] = {6};
+static const int64_t pool_bytes[] = {24};
+static const TVMTensorInfo inputs[] = {{"image_0", six, 1, {kDLFloat, 32, 1}}};
+static const TVMTensorInfo outputs[] = {{"output0", six, 1, {kDLFloat, 32, 1}}};
+static const TVMTensorInfo pools[] = {{"global_workspace", pool_bytes, 1, {kDLUInt, 8, 1}}};
+static const TVMConstantInfo constants[1];
+static TVMMetadata metadata = {1, inputs, 1, outputs, 1, pools, 1, constants, 0, "tvmgen_net"};
 
-static const char json[] = JSON("[1, 0, 0]", "[0, 1, 2, 3, 3]", "[2, 3]", "[0, 1, 2, 3, 4, 5]");
-
-enum {
-  TENSOR_BYTES = 2 * TVMRT_GRAPH_ROUND_UP(24),
-  ARENA_BYTES = TVMRT_GRAPH_ARENA_BYTES(5, 2, 2, 5, 9, 4, 3, TENSOR_BYTES)
-};
-
-static _Alignas(16) uint8_t arena[ARENA_BYTES + 16];
-static float x[6] = {1, 2, 3, 4, 5, 6};
-
-static DLTensor tensor_of(float* data) {
-  static int64_t extents[] = {6};
-  DLTensor t = {data, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, extents, NULL, 0};
-  return t;
+static int net_metadata(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
+                        void* resource) {
+  (void)args, (void)codes, (void)num_args, (void)resource;
+  out->v_handle = &metadata;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
 }
 
-/* A params blob with float32 arrays of 6 elements, each with the given name. Returns its size. */
-static uint32_t write_params(uint8_t* out, const char* const* names, uint64_t count) {
-  static const float w[6] = {10, 20, 30, 40, 50, 60};
-  const uint64_t magic[2] = {0xf7e58d4f05049cb7, 0};
-  const uint64_t array[3] = {0xdd5e40f096b4a13f, 0, 1};
-  const uint8_t head[] = {2, 0, 0, 0, 2, 32, 1, 0, 2,  0, 0, 0, 0, 0, 0, 0,
-                          3, 0, 0, 0, 0, 0,  0, 0, 24, 0, 0, 0, 0, 0, 0, 0};
-  uint8_t* at = out;
-#define PUT(data, size) (memcpy(at, data, size), at += (size))
-  PUT(magic, 16);
-  PUT(&count, 8);
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t size = strlen(names[i]);
-    PUT(&size, 8);
-    PUT(names[i], size);
+static int net_run(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
+                   void* resource) {
+  (void)out, (void)out_code, (void)resource;
+  if (check(args, codes, num_args, 2) != 0) return kTvmErrorFunctionCallNumArguments;
+  for (int i = 0; i < 6; ++i) floats(args[1])[i] = 2 * (floats(args[0])[i] + 1);
+  return 0;
+}
+
+/* As older releases have it: with its pool as a further tensor. */
+static int net_main(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
+                    void* resource) {
+  (void)out, (void)out_code, (void)resource;
+  if (check(args, codes, num_args, 3) != 0) return kTvmErrorFunctionCallNumArguments;
+  for (int i = 0; i < 6; ++i) floats(args[2])[i] = floats(args[0])[i] + 1;
+  for (int i = 0; i < 6; ++i) floats(args[1])[i] = 2 * floats(args[2])[i];
+  return 0;
+}
+
+static const TVMCPackedFunc run_functions[] = {net_metadata, net_run};
+static const TVMFuncRegistry run_table = {"\002tvmgen_net_get_c_metadata\0tvmgen_net_run",
+                                          run_functions};
+static const TVMModule run_module = {&run_table};
+static const TVMCPackedFunc main_functions[] = {net_metadata, net_main};
+static const TVMFuncRegistry main_table = {"\002tvmgen_net_get_c_metadata\0tvmgen_net___tvm_main__",
+                                           main_functions};
+static const TVMModule main_module = {&main_table};
+static const DLDevice cpu = {kDLCPU, 0};
+
+static void test_network_compiled_ahead(void** state) {
+  static uint8_t memory[1024];
+  const TVMModule* modules[] = {&run_module, &main_module};
+  (void)state;
+  for (int i = 0; i < 2; ++i) {
+    TVMAotExecutor* ex = NULL;
+    const char* name;
+    tvm_crt_error_t rc = kTvmErrorPlatformNoMemory;
+    for (size_t room = 0; rc == kTvmErrorPlatformNoMemory && room < sizeof(memory); ++room) {
+      assert_null(ex);
+      tvmrt_workspace_init(memory, room);
+      rc = TVMAotExecutor_Create((void*)(uintptr_t)modules[i], cpu, &ex, "net");
+    }
+    assert_int_equal(rc, 0);
+    assert_int_equal(ex->num_args, 2 + i);
+    assert_int_equal(TVMAotExecutor_GetNumInputs(ex), 1);
+    assert_int_equal(TVMAotExecutor_GetNumOutputs(ex), 1);
+    assert_int_equal(TVMAotExecutor_GetInputIndex(ex, "image_0"), 0);
+    assert_int_equal(TVMAotExecutor_GetInputIndex(ex, "image:0"), 0);
+    assert_int_equal(TVMAotExecutor_GetInputIndex(ex, "image"), -1);
+    assert_int_equal(TVMAotExecutor_GetInputName(ex, 0, &name), 0);
+    assert_string_equal(name, "image_0");
+    memcpy(ex->args[0].dl_tensor.data, x, sizeof(x));
+    assert_int_equal(TVMAotExecutor_Run(ex), 0);
+    assert_float_equal(((float*)ex->args[1].dl_tensor.data)[5], 14, 0);
+    assert_int_equal(TVMAotExecutor_Release(ex, cpu), 0);
   }
-  PUT(&count, 8);
-  for (uint64_t i = 0; i < count; ++i) {
-    PUT(array, 24);
-    PUT(head, sizeof(head));
-    PUT(w, sizeof(w));
-  }
-#undef PUT
-  return (uint32_t)(at - out);
+  assert_int_equal(TVMAotExecutor_Release(NULL, cpu), 0);
 }
 
-static TVMGraphExecutor* create(void) {
-  TVMGraphExecutor* ex;
-  size_t used;
-  memset(arena, 0xa5, sizeof(arena));
-  assert_int_equal(
-      tvmrt_graph_create(json, strlen(json), &wide_module, arena, ARENA_BYTES, &ex, &used), 0);
-  assert_int_equal(used, ARENA_BYTES);
-  return ex;
-}
-
-static void assert_untouched(void) {
-  for (int i = 0; i < 16; ++i) assert_int_equal(arena[ARENA_BYTES + i], 0xa5);
-}
-
-static void test_graph_runs_in_exactly_the_stated_memory(void** state) {
-  static const char* const names[] = {"nobody's", "w\xc3\xa4"};
-  static _Alignas(8) uint8_t blob[512];
-  TVMGraphExecutor* ex = create();
-  float y[6];
-  DLTensor in = tensor_of(x);
-  DLTensor out = tensor_of(y);
-  uint32_t size = write_params(blob + 1, names, 2); /* 195 bytes come before the data */
-  (void)state;
-  assert_int_equal(TVMGraphExecutor_GetNumInputs(ex), 2);
-  assert_int_equal(TVMGraphExecutor_GetNumOutputs(ex), 2);
-  assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, "w\xc3\xa4"), 1);
-  assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, "w"), -1);
-  assert_int_equal(TVMGraphExecutor_Run(ex), kTvmErrorGraphInputNotSet);
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &in), 0);
-  assert_int_equal(TVMGraphExecutor_Run(ex), kTvmErrorGraphInputNotSet);
-  assert_int_equal(TVMGraphExecutor_LoadParams(ex, (char*)blob + 1, size), 0);
-  assert_ptr_equal(tvmrt_graph_input(ex, 1)->data, blob + 1 + size - 24);
-  assert_int_equal(TVMGraphExecutor_Run(ex), 0);
-  assert_int_equal(TVMGraphExecutor_GetOutput(ex, 1, &out), 0);
-  assert_float_equal(y[0], 22, 0);
-  assert_float_equal(y[5], 132, 0);
-  assert_float_equal(((float*)tvmrt_graph_output(ex, 0)->data)[5], 66, 0);
-  assert_null(tvmrt_graph_output(ex, 2));
-  assert_null(tvmrt_graph_input(ex, -1));
-  assert_int_equal(TVMGraphExecutor_GetOutput(ex, 2, &out), kTvmErrorFunctionCallInvalidArg);
-  assert_int_equal(TVMGraphExecutor_Release(&ex), 0);
-  assert_null(ex);
-  assert_untouched();
-}
-
-static void test_too_little_memory_is_a_code_and_a_number(void** state) {
-  TVMGraphExecutor* ex;
-  size_t used;
-  (void)state;
-  for (size_t size = 0; size < ARENA_BYTES; ++size) {
-    memset(arena, 0xa5, sizeof(arena));
-    assert_int_equal(tvmrt_graph_create(json, strlen(json), &wide_module, arena, size, &ex, &used),
-                     kTvmErrorPlatformNoMemory);
-    assert_null(ex);
-    assert_true(used > size && used <= ARENA_BYTES);
-    if (size >= TVMRT_GRAPH_TABLE_BYTES(5, 2, 2, 5, 9, 4)) assert_int_equal(used, ARENA_BYTES);
-    for (size_t i = size; i < sizeof(arena); ++i) assert_int_equal(arena[i], 0xa5);
-  }
-}
-
-static void test_bad_memory_and_modules_get_a_code(void** state) {
-  static const TVMModule empty = {NULL};
-  TVMGraphExecutor* ex;
-  size_t n = strlen(json);
-  (void)state;
-  assert_int_equal(tvmrt_graph_create(json, n, &wide_module, NULL, 4096, &ex, NULL),
-                   kTvmErrorGraphArenaNull);
-  assert_int_equal(tvmrt_graph_create(json, n, &wide_module, arena + 8, 4096, &ex, NULL),
-                   kTvmErrorGraphArenaMisaligned);
-  assert_int_equal(tvmrt_graph_create(json, n, NULL, arena, ARENA_BYTES, &ex, NULL),
-                   kTvmErrorExecutorModuleBadContext);
-  assert_int_equal(tvmrt_graph_create(json, n, &empty, arena, ARENA_BYTES, &ex, NULL),
-                   kTvmErrorExecutorModuleBadContext);
-  assert_int_equal(tvmrt_graph_create(NULL, 0, &wide_module, arena, ARENA_BYTES, &ex, NULL),
-                   kTvmErrorGraphJsonDamaged);
-}
-
-static void test_bad_tensors_get_a_code(void** state) {
-  int64_t five[] = {5};
-  int64_t strides[] = {2};
-  TVMGraphExecutor* ex = create();
-  DLTensor t = tensor_of(x);
-  (void)state;
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "z", &t), kTvmErrorExecutorModuleNoSuchInput);
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", NULL), kTvmErrorFunctionCallInvalidArg);
-  t.byte_offset = 2;
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorGraphTensorMisaligned);
-  t.byte_offset = 0;
-  t.strides = strides;
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorGraphTensorMismatch);
-  t.strides = NULL;
-  t.dtype.code = kDLInt;
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorGraphTensorMismatch);
-  t.dtype.code = kDLFloat;
-  t.shape = five;
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorGraphTensorMismatch);
-  assert_int_equal(TVMGraphExecutor_GetOutput(ex, 0, &t), kTvmErrorGraphTensorMismatch);
-  t.data = NULL;
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorFunctionCallInvalidArg);
-}
-
-#define BAD(name, second, ids, shape, rows, code) \
-  { name, JSON(second, ids, shape, rows), code }
-#define GOOD_IDS "[0, 1, 2, 3, 3]"
-#define GOOD_ROWS "[0, 1, 2, 3, 4, 5]"
-
-static const struct {
-  const char* name;
-  const char* json;
-  int code;
-} bad_graphs[] = {
-    BAD("later node", "[2, 0, 0]", GOOD_IDS, "[2, 3]", GOOD_ROWS, kTvmErrorGraphInconsistent),
-    BAD("no such output", "[1, 1, 0]", GOOD_IDS, "[2, 3]", GOOD_ROWS, kTvmErrorGraphInconsistent),
-    BAD("one number", "[1]", GOOD_IDS, "[2, 3]", GOOD_ROWS, kTvmErrorGraphInconsistent),
-    BAD("negative", "[-1, 0]", GOOD_IDS, "[2, 3]", GOOD_ROWS, kTvmErrorGraphJsonDamaged),
-    BAD("reshape to an input's storage", "[1, 0]", "[0, 1, 2, 3, 1]", "[2, 4]", GOOD_ROWS,
-        kTvmErrorGraphInconsistent),
-    BAD("reshape between storages", "[1, 0]", "[0, 1, 2, 3, 4]", "[2, 3]", GOOD_ROWS,
-        kTvmErrorGraphInconsistent),
-    BAD("large id", "[1, 0]", "[0, 1, 2, 99999, 3]", "[2, 3]", GOOD_ROWS,
-        kTvmErrorGraphInconsistent),
-    BAD("few ids", "[1, 0]", "[0, 1, 2, 3]", "[2, 3]", GOOD_ROWS, kTvmErrorGraphInconsistent),
-    BAD("huge shape", "[1, 0]", GOOD_IDS, "[2000000000, 2000000000, 4]", GOOD_ROWS,
-        kTvmErrorGraphInconsistent),
-    BAD("falling rows", "[1, 0]", GOOD_IDS, "[2, 3]", "[0, 2, 1, 3, 4, 5]",
-        kTvmErrorGraphInconsistent),
-    BAD("few rows", "[1, 0]", GOOD_IDS, "[2, 3]", "[0, 1, 2, 3, 5]", kTvmErrorGraphInconsistent),
-    {"unknown function",
-     "{\"nodes\": [{\"op\": \"tvm_op\", \"name\": \"n\", \"inputs\": [], \"attrs\": "
-     "{\"func_name\": \"absent\"}}], \"arg_nodes\": [], \"heads\": [[0, 0]], \"attrs\": "
-     "{\"dltype\": [\"\", [\"int8\"]], \"storage_id\": [\"\", [0]], \"shape\": [\"\", [[]]]}, "
-     "\"node_row_ptr\": [0, 1]}",
-     kTvmErrorFunctionNameNotFound},
-    {"flat operators",
-     "{\"nodes\": [{\"op\": \"tvm_op\", \"name\": \"n\", \"inputs\": [], \"attrs\": "
-     "{\"func_name\": \"add\", \"flatten_data\": \"1\"}}], \"arg_nodes\": [], \"heads\": [[0, 0]], "
-     "\"attrs\": {\"dltype\": [\"\", [\"int8\"]], \"storage_id\": [\"\", [0]], \"shape\": "
-     "[\"\", [[]]]}, \"node_row_ptr\": [0, 1]}",
-     kTvmErrorFunctionCallNotImplemented},
-    {"no nodes", "{\"arg_nodes\": []}", kTvmErrorGraphJsonDamaged},
-    {"deep", "{\"nodes\": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", kTvmErrorGraphJsonDamaged},
-};
-
-/* The sum shares the storage of the second input, which may be flash. */
-static void test_inputs_are_not_written(void** state) {
-  static const char graph[] = JSON("[1, 0, 0]", "[0, 1, 1, 3, 3]", "[2, 3]", "[0, 1, 2, 3, 4, 5]");
-  static float w[6] = {1, 1, 1, 1, 1, 1};
-  TVMGraphExecutor* ex;
-  DLTensor first = tensor_of(x);
-  DLTensor second = tensor_of(w);
-  (void)state;
-  assert_int_equal(
-      tvmrt_graph_create(graph, strlen(graph), &wide_module, arena, ARENA_BYTES, &ex, NULL), 0);
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &first), 0);
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "w\xc3\xa4", &second), 0);
-  assert_int_equal(TVMGraphExecutor_Run(ex), 0);
-  assert_float_equal(w[5], 1, 0);
-  assert_float_equal(((float*)tvmrt_graph_output(ex, 1)->data)[5], 14, 0);
-}
-
-static void test_bad_graphs_get_a_code(void** state) {
-  TVMGraphExecutor* ex;
-  (void)state;
-  for (size_t i = 0; i < sizeof(bad_graphs) / sizeof(bad_graphs[0]); ++i) {
-    static _Alignas(16) uint8_t memory[4096];
-    int rc = tvmrt_graph_create(bad_graphs[i].json, strlen(bad_graphs[i].json), &wide_module,
-                                memory, sizeof(memory), &ex, NULL);
-    if (rc != bad_graphs[i].code) fail_msg("%s: 0x%04x", bad_graphs[i].name, (unsigned)rc);
-    assert_null(ex);
-  }
-}
-
-/* A copy of exactly these bytes, so that tools see a read beyond them. */
-static char* copy_of(const void* data, size_t size) {
-  char* copy = malloc(size == 0 ? 1 : size);
-  assert_non_null(copy);
-  memcpy(copy, data, size);
-  return copy;
-}
-
-static void test_no_part_of_a_graph_is_a_graph(void** state) {
-  (void)state;
-  for (size_t size = 0; size < strlen(json); ++size) {
-    TVMGraphExecutor* ex;
-    char* part = copy_of(json, size);
-    assert_int_equal(tvmrt_graph_create(part, size, &wide_module, arena, ARENA_BYTES, &ex, NULL),
-                     kTvmErrorGraphJsonDamaged);
-    free(part);
-  }
-}
-
-static void test_damaged_params_get_a_code(void** state) {
-  static const char* const names[] = {"w\xc3\xa4"};
-  uint8_t blob[256];
-  uint32_t size = write_params(blob, names, 1);
-  (void)state;
-  for (uint32_t part = 0; part < size; ++part) {
-    TVMGraphExecutor* ex = create();
-    char* copy = copy_of(blob, part);
-    assert_int_equal(TVMGraphExecutor_LoadParams(ex, copy, part), kTvmErrorGraphParamsDamaged);
-    free(copy);
-  }
-  TVMGraphExecutor* ex = create();
-  assert_int_equal(TVMGraphExecutor_LoadParams(ex, NULL, 10), kTvmErrorGraphParamsDamaged);
-  blob[size - 24 - 32 + 5] = 16; /* float16 */
-  assert_int_equal(TVMGraphExecutor_LoadParams(ex, (char*)blob, size),
-                   kTvmErrorGraphTensorMismatch);
-}
-
-static void test_misaligned_params_are_copied(void** state) {
-  static const char* const names[] = {"w\xc3\xa4"};
-  static _Alignas(16) uint8_t memory[ARENA_BYTES + TVMRT_GRAPH_ROUND_UP(24)];
-  static _Alignas(8) uint8_t blob[256];
-  uint32_t size = write_params(blob, names, 1); /* 99 bytes come before the data */
-  TVMGraphExecutor* ex = create();
-  DLTensor in = tensor_of(x);
-  (void)state;
-  assert_int_equal(TVMGraphExecutor_LoadParams(ex, (char*)blob, size), kTvmErrorPlatformNoMemory);
-  assert_int_equal(
-      tvmrt_graph_create(json, strlen(json), &narrow_module, memory, sizeof(memory), &ex, NULL), 0);
-  assert_int_equal(TVMGraphExecutor_LoadParams(ex, (char*)blob, size), 0);
-  memset(blob, 0, sizeof(blob));
-  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &in), 0);
-  assert_int_equal(TVMGraphExecutor_Run(ex), 0);
-  assert_float_equal(((float*)tvmrt_graph_output(ex, 1)->data)[5], 132, 0);
-}
-
-/* ---- the same over the board's allocator, and as a module ---- */
-
-static void test_executor_of_the_boards_memory(void** state) {
-  static const char* const names[] = {"w\xc3\xa4"};
-  static _Alignas(8) uint8_t blob[256];
-  static uint8_t memory[ARENA_BYTES + 300];
+static void test_bad_networks_compiled_ahead_get_a_code(void** state) {
+  static uint8_t memory[1024];
   static const DLDevice gpu = {kDLCUDA, 0};
-  uint32_t size = write_params(blob, names, 1);
-  DLTensor in = tensor_of(x);
-  TVMGraphExecutor* ex;
-  void* all;
+  static const int64_t huge[] = {INT64_MAX / 2};
+  char name[200];
+  TVMModuleHandle mod = (void*)(uintptr_t)&run_module;
+  TVMAotExecutor* ex;
   (void)state;
-  for (size_t room = 0; room < sizeof(memory); room += 16) {
-    tvmrt_workspace_init(memory, room);
-    int rc = TVMGraphExecutor_Create(json, (void*)(uintptr_t)&wide_module, NULL, &ex);
-    if (rc == 0) rc = TVMGraphExecutor_LoadParams(ex, (char*)blob, size);
-    if (rc != 0) assert_int_equal(rc, kTvmErrorPlatformNoMemory);
-    if (rc == 0) rc = TVMGraphExecutor_SetInput(ex, "x", &in);
-    if (rc == 0) assert_int_equal(TVMGraphExecutor_Run(ex), 0);
-    assert_int_equal(TVMGraphExecutor_Release(&ex), 0);
-    if (room < 32) continue;
-    /* everything came back */
-    all = TVMBackendAllocWorkspace(kDLCPU, 0, room - 16, 0, 8);
-    assert_non_null(all);
-    if (rc == 0 && room + 16 >= sizeof(memory)) *state = all;
-  }
-  assert_non_null(*state); /* the last one was enough */
-  assert_int_equal(TVMGraphExecutor_Create(json, (void*)(uintptr_t)&wide_module, &gpu, &ex),
-                   kTvmErrorFunctionCallInvalidArg);
-  assert_int_equal(TVMGraphExecutor_Create(NULL, (void*)(uintptr_t)&wide_module, NULL, &ex),
-                   kTvmErrorGraphJsonDamaged);
+  tvmrt_workspace_init(memory, sizeof(memory));
+  assert_int_equal(TVMAotExecutor_Create(NULL, cpu, &ex, "net"), kTvmErrorExecutorModuleBadContext);
+  assert_int_equal(TVMAotExecutor_Create(mod, gpu, &ex, "net"), kTvmErrorExecutorModuleBadContext);
+  assert_int_equal(TVMAotExecutor_Create(mod, cpu, &ex, "ne"), kTvmErrorFunctionNameNotFound);
+  memset(name, 'n', sizeof(name));
+  name[sizeof(name) - 1] = '\0';
+  assert_int_equal(TVMAotExecutor_Create(mod, cpu, &ex, name), kTvmErrorFunctionNameNotFound);
+  metadata.version = 2;
+  assert_int_equal(TVMAotExecutor_Create(mod, cpu, &ex, "net"), kTvmErrorFunctionNameNotFound);
+  metadata.version = 1;
+  metadata.num_constant_pools = 1;
+  assert_int_equal(TVMAotExecutor_Create((void*)(uintptr_t)&main_module, cpu, &ex, "net"),
+                   kTvmErrorExecutorModuleBadContext);
+  metadata.num_constant_pools = 0;
+  const TVMTensorInfo large[] = {{"x", huge, 1, {kDLFloat, 32, 1}}};
+  metadata.inputs = large;
+  assert_int_equal(TVMAotExecutor_Create(mod, cpu, &ex, "net"), kTvmErrorExecutorModuleBadContext);
+  metadata.inputs = inputs;
+  assert_null(ex);
 }
 
-static int call_of(TVMModuleHandle mod, const char* name, TVMValue* args, int* codes, int count,
-                   TVMValue* ret) {
-  TVMFunctionHandle f;
-  int code;
-  assert_int_equal(TVMModGetFunction(mod, name, 0, &f), 0);
-  return TVMFuncCall(f, args, codes, count, ret, &code);
-}
-
-static void test_executor_as_a_module(void** state) {
-  static const char* const names[] = {"w\xc3\xa4"};
-  static _Alignas(8) uint8_t blob[256];
-  static _Alignas(16) uint8_t memory[4096];
-  TVMByteArray bytes = {(char*)blob, write_params(blob, names, 1)};
-  float y[6];
-  DLTensor in = tensor_of(x);
-  DLTensor out = tensor_of(y);
-  TVMValue args[4];
-  int codes[4] = {kTVMStr, kTVMModuleHandle, kTVMArgInt, kTVMArgInt};
+static void test_network_compiled_ahead_as_a_module(void** state) {
+  static _Alignas(16) uint8_t memory[1024];
+  static _Alignas(8) uint8_t table[100];
+  TVMValue args[3];
+  int codes[3] = {kTVMModuleHandle, kDLDevice, kTVMStr};
   TVMValue ret;
   int code;
   TVMFunctionHandle f;
   TVMModuleHandle mod;
   (void)state;
   tvmrt_workspace_init(memory, sizeof(memory));
-  assert_int_equal(TVMInitializeRuntime(), 0);
-  assert_int_equal(TVMGraphExecutorModule_Register(), 0);
-  assert_int_equal(TVMGraphExecutorModule_Register(), kTvmErrorFunctionAlreadyDefined);
-  assert_int_equal(TVMFuncGetGlobal("tvm.graph_executor.create", &f), 0);
-  args[0].v_str = json;
-  args[1].v_handle = (void*)(uintptr_t)&wide_module;
-  args[2].v_int64 = kDLCUDA;
-  args[3].v_int64 = 0;
-  assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code), kTvmErrorExecutorModuleBadContext);
-  args[2].v_int64 = kDLCPU;
-  assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code), 0);
+  assert_int_equal(tvmrt_globals_init(table, sizeof(table)), 0);
+  assert_int_equal(TVMAotExecutorModule_Register(), 0);
+  assert_int_equal(TVMFuncGetGlobal("tvm.aot_executor.create", &f), 0);
+  args[0].v_handle = (void*)(uintptr_t)&run_module;
+  args[1].v_device = cpu;
+  args[2].v_str = "net";
+  assert_int_equal(TVMFuncCall(f, args, codes, 2, &ret, &code), kTvmErrorFunctionCallNumArguments);
+  assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), 0);
   mod = ret.v_handle;
-  assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code),
+  assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code),
                    kTvmErrorExecutorModuleAlreadyCreated);
-  assert_int_equal(call_of(mod, "get_num_inputs", NULL, NULL, 0, &ret), 0);
-  assert_int_equal(ret.v_int64, 2);
-  args[0].v_handle = &bytes;
-  codes[0] = kTVMBytes;
-  assert_int_equal(call_of(mod, "load_params", args, codes, 0, &ret),
-                   kTvmErrorFunctionCallNumArguments);
-  assert_int_equal(call_of(mod, "load_params", args, codes, 1, &ret), 0);
-  args[0].v_str = "x";
-  codes[0] = kTVMStr;
-  args[1].v_handle = &in;
-  codes[1] = kTVMDLTensorHandle;
-  assert_int_equal(call_of(mod, "set_input", args, codes, 2, &ret), 0);
-  assert_int_equal(call_of(mod, "get_input_index", args, codes, 1, &ret), 0);
-  assert_int_equal(ret.v_int64, 0);
-  assert_int_equal(call_of(mod, "run", NULL, NULL, 0, &ret), 0);
-  args[0].v_int64 = 1;
+  args[0].v_int64 = 0;
   codes[0] = kTVMArgInt;
-  args[1].v_handle = &out;
-  assert_int_equal(call_of(mod, "get_output", args, codes, 2, &ret), 0);
-  assert_float_equal(y[5], 132, 0);
+  assert_int_equal(call_of(mod, "get_input", args, codes, 1, &ret), 0);
+  memcpy(((DLTensor*)ret.v_handle)->data, x, sizeof(x));
+  assert_int_equal(call_of(mod, "get_input_name", args, codes, 1, &ret), 0);
+  assert_string_equal(ret.v_str, "image_0");
+  assert_int_equal(call_of(mod, "get_num_inputs", NULL, NULL, 0, &ret), 0);
+  assert_int_equal(ret.v_int64, 1);
+  assert_int_equal(call_of(mod, "run", NULL, NULL, 0, &ret), 0);
   assert_int_equal(call_of(mod, "get_output", args, codes, 1, &ret), 0);
-  assert_float_equal(((float*)((DLTensor*)ret.v_handle)->data)[0], 22, 0);
-  args[0].v_int64 = 7;
+  assert_float_equal(((float*)((DLTensor*)ret.v_handle)->data)[0], 4, 0);
+  args[0].v_int64 = 1;
   assert_int_equal(call_of(mod, "get_output", args, codes, 1, &ret),
                    kTvmErrorExecutorModuleNoSuchInput);
-  assert_int_equal(call_of(mod, "set_input", args, codes, 2, &ret),
+  assert_int_equal(call_of(mod, "get_input", args, codes, 1, &ret),
                    kTvmErrorExecutorModuleNoSuchInput);
 }
 
@@ -563,17 +268,9 @@ int main(void) {
       cmocka_unit_test(test_globals_need_memory_only_when_added),
       cmocka_unit_test(test_the_system_library_is_a_global),
       cmocka_unit_test(test_packed_function_in_a_struct),
-      cmocka_unit_test(test_graph_runs_in_exactly_the_stated_memory),
-      cmocka_unit_test(test_too_little_memory_is_a_code_and_a_number),
-      cmocka_unit_test(test_bad_memory_and_modules_get_a_code),
-      cmocka_unit_test(test_bad_tensors_get_a_code),
-      cmocka_unit_test(test_inputs_are_not_written),
-      cmocka_unit_test(test_bad_graphs_get_a_code),
-      cmocka_unit_test(test_no_part_of_a_graph_is_a_graph),
-      cmocka_unit_test(test_damaged_params_get_a_code),
-      cmocka_unit_test(test_misaligned_params_are_copied),
-      cmocka_unit_test(test_executor_of_the_boards_memory),
-      cmocka_unit_test(test_executor_as_a_module),
+      cmocka_unit_test(test_network_compiled_ahead),
+      cmocka_unit_test(test_bad_networks_compiled_ahead_get_a_code),
+      cmocka_unit_test(test_network_compiled_ahead_as_a_module),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
