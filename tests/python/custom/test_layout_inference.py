@@ -192,7 +192,7 @@ def reference(graph, x: np.ndarray) -> np.ndarray:
     return known[graph.outputs[0]]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_path, seed):
     """Every combination of layouts is built; none has fewer copies than the one that is chosen."""
     graph = random_graph(seed).graph()
@@ -209,7 +209,7 @@ def test_random_graphs_give_the_same_with_no_more_copies_than_any_choice(tmp_pat
         fewest.append(copies(build_program(trial, target)))
     library = tvmrt.compile(random_graph(seed))
     assert copies(library) <= min(fewest)
-    if seed < 4:
+    if seed < 3:
         x = data(seed)
         (y,) = run(library, {"x": x}, tmp_path)
         np.testing.assert_allclose(y, reference(graph, x), 1e-3, 1e-4)
