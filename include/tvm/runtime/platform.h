@@ -2,8 +2,13 @@
  * \file tvm/runtime/platform.h
  * \brief The few functions that a board may supply to the firmware library.
  *
- * libtvm_backend.a carries a default for each (weak symbols), so a program links without writing any;
- * a definition of the program's own takes its place. Nothing here is used by libtvm_runtime.
+ * libtvm_backend.a carries a default for each (weak symbols) but the counter, which only networks read
+ * that were compiled to, so a program links without writing any; a definition of the program's own
+ * takes its place. Nothing here is used by libtvm_runtime.
+ *
+ * What the firmware libraries never ask for: to abort, whatever they are given; to print or log; a
+ * clock, random numbers, locks, a heap. Programs that were written for other firmware runtimes define
+ * such functions by the names of crt/platform.h and crt/logging.h; here nobody calls them.
  *
  * C99 and C++ clean.
  */
