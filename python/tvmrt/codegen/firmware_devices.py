@@ -41,7 +41,7 @@ def struct(program: Program, prefix: str) -> list[str]:
         *(f"  void *{device};" for device in devices),
         "};",
         "",
-        "/*! \\brief Hooks that the board defines; they return 0, or another number to end the run:",
+        "/*! \\brief Hooks that the board defines; 0, or another number to end the run:",
         " * Activate before a run, Open and Close around each region, Deactivate after the run. */",
         *(f"int32_t {_hook(device, hook)}(void *context);" for device in devices for hook in HOOKS),
         "",

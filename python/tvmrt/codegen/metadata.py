@@ -186,19 +186,25 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
     constant = len(sources.weights)
     if options.firmware:  # arrays, without gaps
         constant = sum(b.nbytes for b in sources.weight_buffers)
+    own = {}
+    for number, function in enumerate(sources.functions):
+        if function.step.group.root.op == "region":
+            own[number] = f"region{number}_params, {_counts(function)}"
+            lines += _region_params(f"region{number}", function)
     lines += [
         "static const struct TVMFunctionInfo functions[] = {",
         f'  {{"{main}", {params}, {len(inputs)}, {len(outputs)}, {program.arena_bytes}, {io}, '
         f"{constant}}},",
     ]
-    for function in sources.functions:
+    for number, function in enumerate(sources.functions):
         scratch = function.step.scratch_bytes
         touched = _unique([a.buffer for a in [*function.step.reads, *function.step.writes]])
         size = sum(b.nbytes for b in touched)
         weights = sum(
             b.nbytes for b in _unique([p.buffer for p in function.parameters]) if b.data is not None
         )
-        lines.append(f'  {{"{function.symbol}", NULL, 0, 0, {scratch}, {size}, {weights}}},')
+        params = own.get(number, "NULL, 0, 0")
+        lines.append(f'  {{"{function.symbol}", {params}, {scratch}, {size}, {weights}}},')
     lines += [
         "};",
         "static const struct TVMModelMetadata model_metadata = {",
@@ -208,6 +214,36 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
         "",
     ]
     return lines
+
+
+def _counts(function) -> str:
+    return f"{len(function.step.reads)}, {len(function.step.writes)}"
+
+
+def _region_params(name: str, function) -> list[str]:
+    """Lines of C: what crosses the border of a region, and where its memory is.
+
+    That is the host's: devices with memory of their own copy what they are passed.
+    """
+    root, step = function.step.group.root, function.step
+    values = [*step.read_values, *root.outputs]
+    parameters = function.parameters[: len(values)]
+    rows = [(f"{name}_{i}_shape", v, p.name) for i, (v, p) in enumerate(zip(values, parameters))]
+    shapes = [
+        f"static const int64_t {shape}[] = {{{', '.join(map(str, v.shape))}}};"
+        for shape, v, _ in rows
+        if v.type.rank
+    ]
+    return [
+        *shapes,
+        f"static const struct TVMParameterInfo {name}_params[] = {{",
+        *(
+            f"  {{{_string(v.name)}, {_string(label)}, {shape if v.type.rank else 'NULL'}, "
+            f"{v.type.rank}, {_dtype(v.type)}, {{kDLCPU, 0}}}},"
+            for shape, v, label in rows
+        ),
+        "};",
+    ]
 
 
 def _unique(buffers: Sequence[Buffer]) -> list[Buffer]:
