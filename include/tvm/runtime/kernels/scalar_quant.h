@@ -56,7 +56,10 @@ static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int
   memcpy(&q, &v, sizeof(q));
   q = __qadd(q, zero);
 #if defined(__OPTIMIZE__)
-  if (__builtin_constant_p(low) && low == -128 && high == 127) return (int32_t)__ssat(q, 8);
+  /* not __ssat(), which is a macro with a conversion that -Wconversion speaks of */
+  if (__builtin_constant_p(low) && low == -128 && high == 127) {
+    return (int32_t)__builtin_arm_ssat(q, 8);
+  }
   if (__builtin_constant_p(low) && low == 0 && high == 255) return (int32_t)__usat(q, 8);
 #endif
   return q < low ? low : q > high ? high : q;
