@@ -125,6 +125,25 @@ def test_cmake_takes_it_in_one_line(sources, library, way, tmp_path):
     assert run(tmp_path / "build" / "app") == "112\n"
 
 
+def test_cmake_builds_it_for_a_board(sources, tmp_path):
+    need("cmake", "arm-none-eabi-gcc")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\nproject(app C)\n"
+        f"include({sources}/cmake/tvmrt-firmware-config.cmake)\n"
+    )
+    options = {
+        "CMAKE_SYSTEM_NAME": "Generic",
+        "CMAKE_C_COMPILER": "arm-none-eabi-gcc",
+        "CMAKE_C_FLAGS": "-mcpu=cortex-m4 -mthumb -ffreestanding -Werror -Wall -Wextra",
+        "CMAKE_TRY_COMPILE_TARGET_TYPE": "STATIC_LIBRARY",
+    }
+    build = tmp_path / "build"
+    run("cmake", "-S", tmp_path, "-B", build, *(f"-D{k}={v}" for k, v in options.items()))
+    run("cmake", "--build", build, "--target", "tvm_firmware")
+    for name in ("libtvm_backend.a", "libtvm_firmware.a"):
+        assert "elf32-littlearm" in run("arm-none-eabi-objdump", "-a", build / name)
+
+
 @pytest.mark.parametrize("library", ["backend", "firmware"])
 def test_meson_takes_it_as_a_subproject(sources, library, tmp_path):
     need("meson", "ninja", "cc")
