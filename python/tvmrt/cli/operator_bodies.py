@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,7 @@ def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | st
         return str(problem)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _missing_device(device: str) -> str | None:
     """Why this machine cannot run anything on a device; None if it can."""
     g = GraphBuilder("probe")
