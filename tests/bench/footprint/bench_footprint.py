@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python" / "support"))
 import boards  # noqa: E402
 
 LIMITS = HERE / "limits.json"
+CLOCK_ERROR = 3  # instructions: the board's clock ticks less often than it executes
 LIBRARIES = {"backend": ROOT / "src_backend", "firmware": ROOT / "src_runtime" / "firmware"}
 SOFT = {
     "cortex-m0plus": ("-mcpu=cortex-m0plus", "-mthumb"),
@@ -43,6 +44,7 @@ PARTS = {
     "registry": "globals, modules, packed calls",
     "graph": "graph executor, JSON, params",
     "graph_module": "graph executor as a module",
+    "aot_executor": "executor of networks compiled ahead",
 }
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wpedantic")
 FLAGS = ("-Os", "-std=c99", "-ffunction-sections", "-fdata-sections")
@@ -75,10 +77,10 @@ def build_libraries(board: boards.Board, folder: Path) -> list[Path]:
 
 
 def sources_of(part: str) -> list[Path]:
-    return [HERE / f"{part}.c"] + ([HERE / "image.c"] if part in ("registry", *GRAPHS) else [])
+    return [HERE / f"{part}.c"] + ([HERE / "image.c"] if part in WITH_IMAGE else [])
 
 
-GRAPHS = ("graph", "graph_module")
+WITH_IMAGE = ("registry", "graph", "graph_module", "aot_executor")
 EXIT = "void _exit(int code);\nvoid _exit(int code) { (void)code; for (;;) {} }\n"
 
 
@@ -208,10 +210,11 @@ def flat(found: dict) -> dict[str, int]:
 
 def grown(found: dict, limits: dict[str, int]) -> list[str]:
     """A sentence for each number above its limit, or without one."""
+    counted = {f"{COUNTED} {what}" for what in found["counts"]}
     return [
         f"{name} is {n}, the limit is {limits.get(name)}; make it smaller or run --update"
         for name, n in flat(found).items()
-        if name not in limits or n > limits[name]
+        if name not in limits or n > limits[name] + (CLOCK_ERROR if name in counted else 0)
     ]
 
 

@@ -18,7 +18,7 @@ def test_version_is_that_of_the_build():
     assert (ROOT / "python" / "tvmrt" / "VERSION").read_text().strip() == tvmrt.__version__
 
 
-@pytest.mark.parametrize("name", ["libtvm_runtime.so", "libtvm_backend.a"])
+@pytest.mark.parametrize("name", ["libtvm_runtime.so", "libtvm_backend.a", "libtvm_firmware.a"])
 def test_library_is_found(name):
     (path,) = tvmrt.libinfo.find_lib_path(name)
     assert Path(path).is_file()

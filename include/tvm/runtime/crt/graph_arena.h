@@ -35,7 +35,8 @@
 extern "C" {
 #endif
 
-/*! \brief Alignment of the memory and of every tensor in it, in bytes; a power of two. */
+/*! \brief Alignment of the memory and of every tensor in it, in bytes; a power of two. Where it is
+ *         set, the library must be built with the same value. */
 #ifndef TVMRT_GRAPH_ALIGN_BYTES
 #define TVMRT_GRAPH_ALIGN_BYTES 16
 #endif
