@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import numpy as np
@@ -119,6 +120,40 @@ int main(void) {
 def test_bad_calls_get_a_code_and_run_nothing(tmp_path):
     sources = sources_of(DIGITS / "digits_f32.onnx", tmp_path, BAD_CALLS)
     program = build(tmp_path, sources, [tmp_path / "out"], SANITIZERS)
+    assert subprocess.run([program], check=False).returncode == 0
+
+
+FAILING = """\
+#include <tvm/runtime/crt/error_codes.h>
+#include <tvmgen_net.h>
+
+static float image[64], probabilities[10];
+
+int main(void) {
+  struct tvmgen_net_inputs in = {image};
+  struct tvmgen_net_outputs out = {probabilities};
+  struct tvmgen_net_step_state state;
+  if (tvmgen_net_step_begin(&state, &in, &out) != 0) return 1;
+  if (tvmgen_net_step(&state, 4) != TVMGEN_NET_STEP_MORE) return 2;
+  if (tvmgen_net_step(&state, 4) != -1 || state.next != -1) return 3;
+  if (tvmgen_net_step(&state, 4) != kTvmErrorFunctionCallInvalidArg) return 4;
+  if (tvmgen_net_step_begin(&state, &in, &out) != 0) return 5;
+  return state.next == 0 ? 0 : 6;
+}
+"""
+
+
+def test_an_operator_that_fails_ends_the_run(tmp_path):
+    sources = sources_of(DIGITS / "digits_f32.onnx", tmp_path, FAILING)
+    operators = tmp_path / "out" / "tvmgen_net_lib1.c"
+    text, found = re.subn(
+        r"(\nint32_t tvmgen_net_dense\([^)]*\) \{)",
+        r"\1\n  if (y) return -1;",
+        operators.read_text(),
+    )
+    assert found == 1
+    operators.write_text(text)
+    program = build(tmp_path, sources, [tmp_path / "out"])
     assert subprocess.run([program], check=False).returncode == 0
 
 
