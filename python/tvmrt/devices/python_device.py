@@ -26,7 +26,8 @@ class RegionNode:
 class PythonDevice(Device):
     """Subclass, fill ``supports`` and ``compute``; registering enters both halves.
 
-    A program that loads a library with such regions imports the module of the device before.
+    Tensors are dense, row-major arrays: ``layout`` is not for it. A program that loads a library
+    with such regions imports the module of the device before.
     """
 
     def refuses(self, context: Context) -> str | None:
@@ -45,6 +46,9 @@ class PythonDevice(Device):
     def enter_runtime(self) -> None:
         """Register the run-time half, ``device.<name>.run`` and ``pre_run``, in this process."""
         from tvmrt.runtime import register_func
+
+        if self.layout != "dense":
+            raise ValueError(f"device {self.name}: compute gets dense arrays, not {self.layout}")
 
         def pre_run(symbol: str, text: str, constants: Any, options: str) -> Callable[..., None]:
             return _LoadedRegion(self, json.loads(str(text)), bytes(constants)).run

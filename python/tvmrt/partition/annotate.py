@@ -48,48 +48,69 @@ class _Offer:
 def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
     """Ask every device about every node, and choose. ``devices`` in order of preference."""
     result = Assignment()
-    by_node: dict[Node, list[_Offer]] = {}
+    willing = {device.name: _willing(graph, device, result) for device in devices}
+    contested: list[_Offer] = []
     for device in devices:
-        for offer in _offers(graph, device, result):
-            for node in offer.nodes:
-                by_node.setdefault(node, []).append(offer)
-    for node in graph.nodes:
-        free = [o for o in by_node.get(node, ()) if not any(n in result.device for n in o.nodes)]
-        if not free or node in result.device:
-            continue
-        chosen = _cheapest(free, result, graph)
-        for member in chosen.nodes:
-            result.device[member] = chosen.device.name
-        if len(chosen.nodes) > 1:
-            result.atoms.append(chosen.nodes)
-        for other in free:
-            if other is not chosen:
-                reason = f"{chosen.device.name} is cheaper or named before {other.device.name}"
-                result.refuse(node, other.device.name, reason)
+        free = willing[device.name].difference(result.device)
+        for offer in _offers(graph, device, free, result):
+            rivals = [d for d in devices if willing[d.name].intersection(offer.nodes)]
+            if len(rivals) > 1 and all(_Offer(d, offer.nodes).cost() is not None for d in rivals):
+                contested.append(offer)
+            else:
+                _take(offer, result)
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    contested.sort(key=lambda offer: position[offer.nodes[0]])
+    for offer in contested:
+        at_once = [o for o in contested if o.nodes[0] is offer.nodes[0]]
+        open_ = [o for o in at_once if not any(n in result.device for n in o.nodes)]
+        if open_:
+            _take(_cheapest(open_, result), result)
+    _note_losers(graph, devices, willing, result)
     for node in [n for n, name in result.device.items() if name == CPU]:
         del result.device[node]
     return result
 
 
-def _offers(graph: Graph, device: Device, result: Assignment) -> list[_Offer]:
-    """What one device would take, with a note of what it would not."""
+def _take(offer: _Offer, result: Assignment) -> None:
+    for node in offer.nodes:
+        result.device[node] = offer.device.name
+    if len(offer.nodes) > 1:
+        result.atoms.append(offer.nodes)
+
+
+def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
+    """Say of every device that wanted a node why it has not got it."""
+    for node in graph.nodes:
+        winner = result.device.get(node)
+        for device in devices:
+            if winner not in (None, device.name) and node in willing[device.name]:
+                reason = f"{winner} is cheaper or named before {device.name}"
+                result.refuse(node, device.name, reason)
+
+
+def _willing(graph: Graph, device: Device, result: Assignment) -> set[Node]:
+    """The nodes that a device would take, with a note of what it would not."""
     said = device.annotate(graph)
-    willing = []
+    willing = set()
     for node in graph.nodes:
         reason = said.get(node, f"{device.name} takes no {node.op}")
         if reason is None and device.name != CPU:
             reason = _hindrance(node)
         if reason is None:
-            willing.append(node)
+            willing.add(node)
         else:
             result.refuse(node, device.name, reason)
+    return willing
+
+
+def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -> list[_Offer]:
+    """What one device would take of the nodes that it wants and may have."""
     if not device.patterns:
-        return [_Offer(device, [node]) for node in willing]
-    chains = match_patterns(graph, device.patterns, set(willing))
+        return [_Offer(device, [node]) for node in graph.nodes if node in free]
+    chains = match_patterns(graph, device.patterns, free)
     matched = {node for chain in chains for node in chain}
-    for node in willing:
-        if node not in matched:
-            result.refuse(node, device.name, f"{device.name} takes {node.op} in no such place")
+    for node in free - matched:
+        result.refuse(node, device.name, f"{device.name} takes {node.op} in no such place")
     return [_Offer(device, chain) for chain in chains]
 
 
@@ -138,17 +159,14 @@ def _chain(node: Node, pattern: Sequence[str], users, outputs: set[Value]) -> li
     return chain
 
 
-def _cheapest(offers: list[_Offer], result: Assignment, graph: Graph) -> _Offer:
-    """The offer of the least seconds, borders included, if all know them; else the first."""
-    if len({offer.device.name for offer in offers}) == 1:
-        return max(offers, key=lambda o: len(o.nodes))
+def _cheapest(offers: list[_Offer], result: Assignment) -> _Offer:
+    """The offer of the least seconds for the nodes of the largest, borders included."""
     largest = max(offers, key=lambda o: len(o.nodes)).nodes
     priced = []
     for offer in offers:
         seconds = _Offer(offer.device, largest).cost()
-        if seconds is None:
-            return offers[0]
-        priced.append((seconds + _borders(offer, result), len(priced), offer))
+        unknown = float("inf") if seconds is None else seconds
+        priced.append((unknown + _borders(offer, result), len(priced), offer))
     return min(priced, key=lambda row: row[:2])[2]
 
 
