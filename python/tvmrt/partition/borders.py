@@ -37,7 +37,7 @@ def _is_copy(step: Step) -> bool:
 
 
 def _into(step: Step, writers) -> list[BorderRow]:
-    """The tensors that the step reads from another device."""
+    """The tensors that the step reads over a border."""
     found = []
     for access in step.reads:
         nbytes = access.at.size * access.dtype.itemsize
@@ -60,7 +60,7 @@ def _arrivals(buffer: Buffer, nbytes: int, target: str, writers) -> list[BorderR
                     found.append(BorderRow(step.reads[0].buffer.name, CPU, target, nbytes, True))
                 continue
             origin = before[-1]
-        if _device(origin) != target:
+        if _device(origin) != target or target != CPU:  # two regions of one device have a border
             name = origin.writes[0].buffer.name if copied else buffer.name
             found.append(BorderRow(name, _device(origin), target, nbytes, copied))
     return found

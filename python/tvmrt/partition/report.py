@@ -13,6 +13,11 @@ from .annotate import CPU, Assignment
 FOLDED = "none"  # the device of nodes that need no code
 
 
+def _by(device: str, reason: str) -> str:
+    """A reason that says whose it is."""
+    return reason if device in reason.split() else f"{device}: {reason}"
+
+
 @dataclass
 class NodeRow:
     """One node of the ONNX network. ``device`` lists several where its parts went apart; ``reason``
@@ -102,8 +107,9 @@ class Partition:
             return NodeRow(name, op_type, FOLDED, "the compiler needs no code for it")
         devices = list(dict.fromkeys(p.device for p in pieces))
         symbols = list(dict.fromkeys(p.region for p in pieces if p.region))
+        several = len({piece.node.op for piece in pieces}) > 1
         reasons = [
-            f"{piece.node.op}: {device}: {reason}"
+            (f"{piece.node.op}: " if several else "") + _by(device, reason)
             for piece in pieces
             if piece.device == CPU
             for device, reason in piece.reasons.items()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tvmrt.ir import CSource, Region, Value
-from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Step, channels_last_order
+from tvmrt.ir import KERNEL, CSource, Region, Value, get_op
+from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
-from ..lowering import Lowering, lowers
+from ..lowering import Lowering, lowering_for, lowers
 from ..writer import TVM_PACKED_PARAMETERS, FunctionWriter, Parameter, wrap
 
 
@@ -34,6 +34,10 @@ class RegionLowering(Lowering):
     def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
         rank = self.node.outputs[index].type.rank
         return channels_last_order(rank) if self._demand(rank) == CHANNELS_LAST else None
+
+    def macs(self) -> int:
+        groups = [Group(node) for node in self.region.nodes if get_op(node.op).kind == KERNEL]
+        return sum(lowering_for(g.root.op)(g, self.target).macs() for g in groups)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         flag = f.writes[-1] if self.region.reports_failure else None

@@ -1,0 +1,96 @@
+"""What the command line says of devices, to people and to programs."""
+
+from __future__ import annotations
+
+import json
+
+import onnx
+import pytest
+from test_regions import diamond
+
+from tvmrt.cli import app
+
+
+@pytest.fixture
+def model(tmp_path):
+    onnx.save(diamond(), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def compile_(model, tmp_path, capsys):
+    def run(*arguments):
+        code = app.run(["compile", str(model), "-o", str(tmp_path / "net.so"), *arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_json_has_nodes_regions_and_borders(compile_):
+    code, printed, _ = compile_("--device", "ccompiler", "--json")
+    assert code == 0
+    told = json.loads(printed)
+    assert {row["device"] for row in told["nodes"]} == {"ccompiler"}
+    assert [row["op_type"] for row in told["nodes"]] == ["Add", "Mul", "Sub", "Add"]
+    (region,) = told["regions"]
+    assert region["operators"] == ["add", "mul", "sub", "add"]
+    assert (region["input_bytes"], region["output_bytes"]) == (240, 160)
+    assert {(row["source"], row["target"]) for row in told["borders"]} == {
+        ("cpu", "ccompiler"),
+        ("ccompiler", "cpu"),
+    }
+
+
+def test_tables_say_which_device_and_why_not(compile_):
+    code, printed, _ = compile_("--device", "ccompiler", "--explain")
+    assert code == 0
+    for text in ("why no other", "tvmgen_default_ccompiler_main_0", "in place", "cross their"):
+        assert text in printed
+
+
+def test_tables_of_devices_only_where_they_are_asked_for(compile_):
+    assert "why no other" not in compile_("--explain")[1]
+
+
+def test_reason_says_once_whose_it_is(compile_):
+    _, printed, _ = compile_("--device", "tpu_that_is_none,ccompiler")
+    assert printed == ""
+    rows = json.loads(compile_("--device", "cpu,ccompiler", "--json")[1])["nodes"]
+    assert rows[0]["reason"] == "cpu is cheaper or named before ccompiler"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--device", "nothing"], "device nothing is not known"),
+        (["--device", "ccompiler", "--require-device", "dnnl"], "dnnl is none of the devices"),
+        (["--device", "cpu", "--require-device", "cpu:Add,cpu"], None),
+        (["--device-option", "ccompiler"], "does not have the form"),
+        (["--device-option", "a=b"], "does not have the form"),
+        (["--max-error", "0.1"], "are for mixed-precision"),
+        (["--mixed-precision", "bf16", "--max-error", "0.1"], "give calibration"),
+        (["--schedule", "async", "--executor", "aot"], "graph executor's"),
+    ],
+)
+def test_requests_that_cannot_be_met(compile_, arguments, problem):
+    code, _, said = compile_(*arguments)
+    if problem is None:
+        assert code == 0, said
+    else:
+        assert code == 2
+        assert problem in said
+
+
+@pytest.mark.parametrize(
+    ("texts", "wanted"),
+    [
+        ([], {}),
+        (["a:n=1", "a:x=1.5", "b:on=true", "b:off=false", "b:t=some text"],
+         {"a": {"n": 1, "x": 1.5}, "b": {"on": True, "off": False, "t": "some text"}}),
+    ],
+    ids=["none", "of-every-kind"],
+)  # fmt: skip
+def test_device_options(texts, wanted):
+    from tvmrt.cli.options import parse_device_options
+
+    assert parse_device_options(texts) == wanted
