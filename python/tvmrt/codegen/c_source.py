@@ -10,8 +10,8 @@ from tvmrt.ir import ModuleBlob
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
 
-from .custom_files import add_custom_files, split_functions
 from . import firmware_devices
+from .custom_files import add_custom_files, split_functions
 from .device_files import add_device_files
 from .metadata import accessor_declarations, print_metadata
 from .naming import Namer, identifier
@@ -164,7 +164,7 @@ def _firmware_files(
         firmware_graph,
         firmware_header,
         firmware_main,
-        firmware_pools,
+        firmware_pool_calls,
         firmware_step,
         firmware_trace,
     )
@@ -173,7 +173,7 @@ def _firmware_files(
     sliced = options.interface_api == "c"
     more = firmware_checked.declarations(program, prefix, options)
     more += accessor_declarations(prefix) if sliced else []
-    more += firmware_pools.load_declarations(program, prefix, options, sources)
+    more += firmware_pool_calls.load_declarations(program, prefix, options, sources)
     more += firmware_step.declarations(program, prefix, options) if sliced else []
     if options.traced:
         more += firmware_trace.declarations(program, prefix, options)
@@ -186,7 +186,7 @@ def _firmware_files(
     sources.files[f"{prefix}_lib0.c"] = head + entry
     text = firmware_checked.print_file(program, prefix, options)
     sources.files[f"{prefix}_checked.c"] = head + text
-    more_files = firmware_pools.print_files(program, prefix, sources, options, arguments)
+    more_files = firmware_pool_calls.print_files(program, prefix, sources, options, arguments)
     sources.files.update({name: head + text for name, text in more_files.items()})
     if sliced:
         text = firmware_step.print_step_file(program, prefix, sources, options, arguments)

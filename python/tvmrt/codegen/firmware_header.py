@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
-from . import firmware_devices, firmware_pools, firmware_proof
+from . import firmware_devices, firmware_pool_calls, firmware_pools, firmware_proof
 from .naming import member
 from .writer import TVM_PACKED_PARAMETERS, comment_text
 
@@ -103,7 +103,7 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
     if firmware_devices.hooked(program):
         parameters.append(f"struct {tag}_devices *devices")
     if firmware_pools.io_in_pools(program):
-        lines += firmware_pools.map_declarations(program, prefix, options)
+        lines += firmware_pool_calls.map_declarations(program, prefix, options)
     return [*lines, *_RUN, *prototype(f"{prefix}_run", parameters), ""]
 
 

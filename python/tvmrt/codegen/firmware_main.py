@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import ARENA, OUTPUT, Buffer, Program
 
-from . import firmware_devices, firmware_pools, firmware_proof, graph_entries
+from . import firmware_devices, firmware_pool_calls, firmware_pools, firmware_proof, graph_entries
 from .aot_main import guarded_call
 from .firmware_header import header_name, input_tensors, output_tensors
 from .firmware_trace import Tracer
@@ -36,7 +36,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *arguments.places(),
         *firmware_pools.declarations(program, prefix, options),
         *firmware_pools.definitions(program, prefix, options),
-        *firmware_pools.loaded_declarations(program, prefix, options),
+        *firmware_pool_calls.loaded_declarations(program, prefix, options),
         *_only_once(prefix),
         *firmware_proof.entry_lines(program, prefix, sources, options, arguments),
         *misplaced_function(program),
@@ -194,7 +194,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     lines += _checks(list(zip(tensors, pointers)))
     place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
     lines += _pool_checks(program, prefix, options, place)
-    lines += firmware_pools.loaded_checks(program, prefix, options)
+    lines += firmware_pool_calls.loaded_checks(program, prefix, options)
     if not count:
         lines.append("  (void)args;")
     if options.unpacked_api:
@@ -277,7 +277,7 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
         lines += refusal(" || ".join(f"{name} == NULL" for name in given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, prefix, options, _lent_members(program))
-    return lines + firmware_pools.loaded_checks(program, prefix, options)
+    return lines + firmware_pool_calls.loaded_checks(program, prefix, options)
 
 
 def _lent_members(program: Program, place: str = "{}->") -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import Program
 
-from . import firmware_devices, firmware_main, firmware_pools
+from . import firmware_devices, firmware_main, firmware_pool_calls, firmware_pools
 from .aot_main import guarded_call
 from .firmware_header import header_name
 from .firmware_trace import Tracer
@@ -30,7 +30,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         "",
         *arguments.places(),
         *firmware_pools.declarations(program, prefix, options),
-        *firmware_pools.loaded_declarations(program, prefix, options),
+        *firmware_pool_calls.loaded_declarations(program, prefix, options),
         *firmware_main.misplaced_function(program),
         *_begin(program, prefix, options),
         *_operator_at(program, prefix, sources, options, arguments, tracer),
@@ -61,8 +61,8 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
         " * \\brief Begin a run in slices; no operator runs yet.",
         " *",
         " * The structs are copied, what they point to is borrowed until the run is done. No other",
-        " * run over the same workspace may come in between: neither of this network nor of another",
-        " * that shares it.",
+        " * run over the same workspace may come in between, of this network or of another that",
+        " * shares it.",
         f" * \\return 0, or the code with which {prefix}_run() refuses the same arguments.",
         " */",
         f"int32_t {prefix}_step_begin(",

@@ -40,27 +40,30 @@ def plan_memory(
     wanted = [placement.of_weights(n.program, n.target, n.options) for n in needs]
     tensors = [placement.of_tensors(n.program) for n in needs]
     placement.check_used()
-    names = [pool.name for pool in needs[0].pools] if needs else []
-    ends = dict.fromkeys(names, 0)
-    kept = [_keep(need, rows) for need, rows in zip(needs, wanted)]
-    for need, own, of_tensors in zip(needs, kept, tensors):
-        for pool in need.pools:
-            pool.kept_bytes = own[pool.name]
-        if concurrent:
-            _reserve(need, ends)
-            _plan(need, of_tensors)
-            for pool in need.pools:
-                ends[pool.name] = max(ends[pool.name], pool.used_bytes)
-        else:
-            _reserve(need, ends)
-            for name in names:
-                ends[name] += own[name]
-    if concurrent:
-        return
-    for need, of_tensors in zip(needs, tensors):
-        for pool in need.pools:
-            pool.reserved_bytes = ends[pool.name]
-        _plan(need, of_tensors)
+    for need, rows in zip(needs, wanted):
+        _keep(need, rows)
+    (_plan_side_by_side if concurrent else _plan_in_turns)(needs, tensors)
+
+
+def _plan_side_by_side(needs: Sequence[Need], tensors) -> None:
+    """Each network's memory behind that of the one before."""
+    begins = [0] * len(needs[0].pools)
+    for need, placement in zip(needs, tensors):
+        _reserve(need, begins)
+        _plan(need, placement)
+        begins = [max(begin, pool.used_bytes) for begin, pool in zip(begins, need.pools)]
+
+
+def _plan_in_turns(needs: Sequence[Need], tensors) -> None:
+    """The weights of all networks, and behind them memory that each of them uses."""
+    begins = [0] * len(needs[0].pools)
+    for need in needs:
+        _reserve(need, begins)
+        begins = [pool.reserved_bytes for pool in need.pools]
+    for need, placement in zip(needs, tensors):
+        for pool, begin in zip(need.pools, begins):
+            pool.reserved_bytes = begin
+        _plan(need, placement)
 
 
 def _plan(need: Need, placement: dict[Buffer, str]) -> None:
@@ -68,15 +71,15 @@ def _plan(need: Need, placement: dict[Buffer, str]) -> None:
     plan_program(need.program, need.pools, align_bytes, placement)
 
 
-def _keep(need: Need, rows: dict[str, tuple[str, int]]) -> dict[str, int]:
-    """Bytes of weights in each pool; the weights' places are counted from 0 for now."""
+def _keep(need: Need, rows: dict[str, tuple[str, int]]) -> None:
+    """Note which weights each pool keeps; their places are counted from 0 for now."""
     numbers = {pool.name: i for i, pool in enumerate(need.pools)}
-    sums = dict.fromkeys(numbers, 0)
-    for name, (pool, nbytes) in rows.items():
-        _check_loadable(need, name, need.pools[numbers[pool]])
-        need.options.resident[name] = (numbers[pool], sums[pool])
-        sums[pool] += -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
-    return sums
+    for name, (pool_name, nbytes) in rows.items():
+        number = numbers[pool_name]
+        pool = need.pools[number]
+        _check_loadable(need, name, pool)
+        need.options.resident[name] = (number, pool.kept_bytes)
+        pool.kept_bytes += -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
 
 
 def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:
@@ -87,10 +90,9 @@ def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:
         )
 
 
-def _reserve(need: Need, begins: dict[str, int]) -> None:
-    """Move the network's own weights behind what others have."""
+def _reserve(need: Need, begins: Sequence[int]) -> None:
+    """Move the network's own weights behind what others have; ``begins`` in each pool."""
     for name, (number, place) in need.options.resident.items():
-        begin = begins[need.pools[number].name]
-        need.options.resident[name] = (number, begin + place)
-    for pool in need.pools:
-        pool.reserved_bytes = begins[pool.name] + pool.kept_bytes
+        need.options.resident[name] = (number, begins[number] + place)
+    for pool, begin in zip(need.pools, begins):
+        pool.reserved_bytes = begin + pool.kept_bytes
