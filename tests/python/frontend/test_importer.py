@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -215,3 +218,13 @@ def test_constant_work_is_done_at_import():
     weights = {"zero": np.array(0), "mask": np.array([0, 1, 1])}
     (node,) = import_model(model(nodes, X, ["y"], weights)).nodes
     assert node.op == "mul" and node.inputs[1].data == 5.0
+
+
+def test_operator_that_is_entered_first_stands_beside_the_built_in_ones():
+    program = (
+        "from tvmrt.frontend.onnx.registry import find, onnx_op\n"
+        "mine = onnx_op('Mul', 'Own')(lambda ctx: None)\n"
+        "assert find('', 'Relu') is not None\n"
+        "assert find('', 'Mul') is mine and find('', 'Own') is mine\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -48,9 +49,16 @@ def onnx_op(*names: str, domain: str = "") -> Callable[[Importer], Importer]:
     return add
 
 
+@cache
+def _load_families() -> None:
+    """Fill the table once; what others have entered before stays."""
+    entered = dict(_TABLE)
+    for family in FAMILIES:
+        import_module(f"{__package__}.{family}")
+    _TABLE.update(entered)
+
+
 def find(domain: str, name: str) -> Importer | None:
     """The importer of an operator, or None when it is not known."""
-    if not _TABLE:
-        for family in FAMILIES:
-            import_module(f"{__package__}.{family}")
+    _load_families()
     return _TABLE.get(("" if domain == "ai.onnx" else domain, name))
