@@ -6,6 +6,7 @@ import json
 import subprocess
 import tarfile
 
+import boards
 import numpy as np
 import pytest
 from firmware_call import Memory, Network, build_shared
@@ -121,6 +122,24 @@ def test_the_archive_has_a_module_a_network_and_makes_one_library(images, golden
     includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
     found = run(build(tmp_path, [tmp_path / "main.c", library], includes), images, 20)
     expected = np.hstack([golden(path) for path in (F32, INT8)])
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+def test_an_image_runs_on_a_board(images, golden, tmp_path):
+    board = boards.BOARDS["cortex-m4"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    tvmrt.compile_together({"a": F32, "b": INT8}, **PLAIN).export(tmp_path / "image.tar")
+    library = boards.build_library(tmp_path / "image.tar", board, tmp_path / "net")
+    text = program_text(["a", "b"], "c", files=("images.bin", "results.bin"))
+    (tmp_path / "main.c").write_text(text)
+    includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
+    image = tmp_path / "image.elf"
+    boards.link_image(board, [tmp_path / "main.c"], [library], image, includes)
+    images[:5].tofile(tmp_path / "images.bin")
+    boards.run_image(board, image, tmp_path)
+    found = np.fromfile(tmp_path / "results.bin", np.float32).reshape(5, 20)
+    expected = np.hstack([golden(path)[:5] for path in (F32, INT8)])
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
 
 
