@@ -142,7 +142,8 @@ typedef struct tvmrt_device_interface {
    * Optional. Before the first run of a region, while its library is loaded, and again after
    * post_run: allocate, change layouts, compile kernels, and keep the result in
    * region->device_graph, where the value of an earlier pre_run may still stand. May block.
-   * `options` is a JSON object, "{}" if nobody gave one; borrowed for the call. If it fails,
+   * `options` is a JSON object, "{}" if nobody gave one; borrowed for the call. The runtime itself
+   * reads "timeout_ms" of it: milliseconds that a run by async_run may take. If pre_run fails,
    * release_graph is called if device_graph is not NULL.
    */
   int (*pre_run)(tvmrt_device* device, tvmrt_region* region, const char* options);
@@ -255,9 +256,10 @@ TVM_DLL int tvmrt_device_unregister(const char* name);
 /*!
  * \brief Find a device by its name.
  *
- * Looks among the registered ones; then for a plug-in `libtvmrt_device_<name>.so` in the folders of
- * the environment variable TVMRT_DEVICE_PATH (separated by ':') and in `devices/` beside the
- * runtime library; then for packed functions `device.<name>.run`, which a front end registered.
+ * Looks among the registered ones and those that are part of the runtime; then for a plug-in
+ * `libtvmrt_device_<name>.so` in the folders of the environment variable TVMRT_DEVICE_PATH
+ * (separated by ':'), in `devices/` beside the runtime library, and beside it; then for packed
+ * functions `device.<name>.run`, which a front end registered.
  *
  * \param out_device [out] Borrowed until it is unregistered; NULL, with result 0, if there is none.
  * Errors:  -1: a plug-in was found and could not be loaded.
