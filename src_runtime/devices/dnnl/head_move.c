@@ -23,6 +23,7 @@ static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, dnnl_m
   dnnl_primitive_desc_t pd = NULL;
   fused f;
   PLAN_TRY(read_parts(p, node, args, mds));
+  if (axis < 0 || axis >= mds[0].ndims) return plan_fail(p, "axis %d is out of range", axis);
   PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, mds[0].ndims, mds[0].dims, false, &f));
   rc = plan_status(p, dnnl_concat_primitive_desc_create(&pd, NULL, n, axis, mds, f.attr, p->engine),
                    "joining tensors of these extents");

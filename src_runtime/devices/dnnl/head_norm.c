@@ -27,6 +27,7 @@ int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
   if (axis < 0) axis += src.md.ndims;
+  if (axis < 0 || axis >= src.md.ndims) return plan_fail(p, "axis %d is out of range", axis);
   PLAN_TRY(plan_status(p,
                        dnnl_softmax_v2_forward_desc_init(
                            &desc, dnnl_forward_inference,

@@ -204,7 +204,8 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
     int32_t tensor = build_input(node, i + 1);
     const int32_t* places = tensor < 0 ? NULL : build_tensor(p, tensor)->data;
     int64_t n, o;
-    if (places == NULL || axes[i] < 2 || axes[i] >= src->md.ndims) {
+    if (places == NULL || build_tensor(p, tensor)->dtype.bits != 32 || axes[i] < 2 ||
+        axes[i] >= src->md.ndims) {
       return plan_fail(p, "axis %d is not resized by oneDNN", (int)axes[i]);
     }
     n = tvmrt_region_size(p->region, tensor);

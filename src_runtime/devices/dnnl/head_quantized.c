@@ -40,11 +40,16 @@ static int read_output(plan* p, const tvmrt_region_node* node, quantization* q) 
   return 0;
 }
 
-/* One scale, or one for each of the channels, which are the dimensions in `mask`. */
-static int read_scales(plan* p, int32_t tensor, int mask, quantization* q) {
+/* One scale, or one for each of the channels, which are dimension 1. */
+static int read_scales(plan* p, int32_t tensor, int64_t channels, quantization* q) {
   const tvmrt_region_tensor* t = build_tensor(p, tensor);
-  if (t->data == NULL) return plan_fail(p, "scales are not constant");
+  if (t->data == NULL || t->dtype.code != kDLFloat || t->dtype.bits != 32) {
+    return plan_fail(p, "scales are no constant floats");
+  }
   q->num_scales = q->to == dnnl_s32 ? 1 : tvmrt_region_size(p->region, tensor);
+  if (q->num_scales != 1 && q->num_scales != channels) {
+    return plan_fail(p, "%d scales for %d channels", (int)q->num_scales, (int)channels);
+  }
   q->scales = malloc((size_t)q->num_scales * sizeof(float));
   if (q->scales == NULL) return plan_fail(p, "out of memory");
   if (q->to == dnnl_s32) {
@@ -52,7 +57,7 @@ static int read_scales(plan* p, int32_t tensor, int mask, quantization* q) {
   } else {
     memcpy(q->scales, t->data, (size_t)q->num_scales * sizeof(float));
   }
-  q->scale_mask = q->num_scales == 1 ? 0 : mask;
+  q->scale_mask = q->num_scales == 1 ? 0 : 1 << 1;
   return 0;
 }
 
@@ -83,6 +88,7 @@ static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
   int64_t i;
   if (tensor < 0) return expected == 0;
   t = build_tensor(p, tensor);
+  if (t->dtype.code != kDLInt || t->dtype.bits != 32) return false;
   zeros = t->data;
   for (i = 0; zeros != NULL && i < tvmrt_region_size(p->region, tensor); ++i) {
     if (zeros[i] != expected) return false;
@@ -245,15 +251,21 @@ static int matmul_with(plan* p, const tvmrt_region_node* node, const quantizatio
   return rc;
 }
 
-static int build_product(plan* p, const tvmrt_region_node* node,
-                         int (*with)(plan*, const tvmrt_region_node*, const quantization*)) {
+typedef int (*product_builder)(plan* p, const tvmrt_region_node* node, const quantization* q);
+
+/* `channel_axis`: of the weights. */
+static int build_product(plan* p, const tvmrt_region_node* node, int channel_axis,
+                         product_builder with) {
+  const tvmrt_region_tensor* w;
   quantization q = {0};
   int rc;
   if (build_input(node, 1) < 0 || build_input(node, 2) < 0) {
     return plan_fail(p, "weights or scales are missing");
   }
+  w = build_tensor(p, node->inputs[1]);
+  if (w->ndim < 2) return plan_fail(p, "weights are no matrix");
   PLAN_TRY(read_output(p, node, &q));
-  rc = read_scales(p, node->inputs[2], 1 << 1, &q);
+  rc = read_scales(p, node->inputs[2], w->shape[channel_axis], &q);
   if (rc == 0) rc = with(p, node, &q);
   free(q.scales);
   return rc;
@@ -262,11 +274,11 @@ static int build_product(plan* p, const tvmrt_region_node* node,
 int build_qconv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   (void)posts;
   (void)num_posts;
-  return build_product(p, node, conv_with);
+  return build_product(p, node, 0, conv_with);
 }
 
 int build_qmatmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   (void)posts;
   (void)num_posts;
-  return build_product(p, node, matmul_with);
+  return build_product(p, node, 1, matmul_with);
 }

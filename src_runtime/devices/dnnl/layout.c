@@ -177,6 +177,13 @@ int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {
   return layout_convert(p, v, &md, out);
 }
 
+static int64_t count_elements(int ndims, const dnnl_dims_t dims) {
+  int64_t count = 1;
+  int i;
+  for (i = 0; i < ndims; ++i) count *= dims[i];
+  return count;
+}
+
 static bool same_dims(const dnnl_memory_desc_t* md, int ndims, const int64_t* dims) {
   int i;
   if (md->ndims != ndims) return false;
@@ -191,6 +198,9 @@ int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view*
   dnnl_memory_desc_t md;
   view dense;
   PLAN_TRY(copy_dims(p, &ndims, dims, copy));
+  if (count_elements(ndims, copy) != count_elements(v->md.ndims, v->md.dims)) {
+    return plan_fail(p, "a tensor has another number of elements than it is taken for");
+  }
   if (same_dims(&v->md, ndims, copy)) {
     *out = *v;
     return 0;
@@ -209,6 +219,7 @@ int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view*
 int layout_permute(plan* p, const view* v, const int64_t* perm, view* out) {
   int where[DNNL_MAX_NDIMS], i;
   dnnl_memory_desc_t md;
+  for (i = 0; i < v->md.ndims; ++i) where[i] = 0;
   for (i = 0; i < v->md.ndims; ++i) {
     if (perm[i] < 0 || perm[i] >= v->md.ndims) return plan_fail(p, "perm is no permutation");
     where[perm[i]] = i;

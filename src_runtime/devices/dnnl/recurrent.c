@@ -32,6 +32,10 @@ static const cell_row* find_row(const char* op) {
   return NULL;
 }
 
+static bool is_constant_floats(const tvmrt_region_tensor* t) {
+  return t->data != NULL && t->dtype.code == kDLFloat && t->dtype.bits == 32;
+}
+
 /* The product in front of a cell -----------------------------------------------------------------*/
 
 static const tvmrt_region_node* producer_of(const plan* p, int32_t tensor) {
@@ -53,13 +57,13 @@ bool build_cell_takes(const plan* p, const tvmrt_region_node* product,
                       const tvmrt_region_node* node) {
   const cell_row* row = find_row(node->op);
   int32_t weights = build_input(product, 1), bias = build_input(product, 2);
+  const tvmrt_region_tensor* gates = build_tensor(p, node->inputs[0]);
   const tvmrt_region_tensor* w = weights < 0 ? NULL : build_tensor(p, weights);
   if (row == NULL || product_of(p, node) != product || w == NULL) return false;
-  if (w->data == NULL || w->ndim != 2 || w->dtype.code != kDLFloat || w->dtype.bits != 32) {
-    return false;
-  }
-  return bias < 0 ||
-         (build_tensor(p, bias)->data != NULL && tvmrt_region_size(p->region, bias) == w->shape[1]);
+  if (!is_constant_floats(w) || w->ndim != 2 || gates->ndim != 3) return false;
+  if (w->shape[1] != gates->shape[2]) return false;
+  return bias < 0 || (is_constant_floats(build_tensor(p, bias)) &&
+                      tvmrt_region_size(p->region, bias) == w->shape[1]);
 }
 
 /* Weights --------------------------------------------------------------------------------------- */
@@ -161,7 +165,7 @@ static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   bool before_reset = tvmrt_node_int(node, "linear_before_reset", 0) != 0;
   memset(c, 0, sizeof(*c));
   c->row = find_row(node->op);
-  if (x->ndim != 3 || r->ndim != 2 || r->data == NULL) {
+  if (x->ndim != 3 || r->ndim != 2 || !is_constant_floats(r)) {
     return plan_fail(p, "the recurrence weights are not constant");
   }
   c->steps = x->shape[0];
@@ -173,8 +177,11 @@ static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   }
   c->num_biases = c->row->gates + before_reset;
   if (before_reset && build_input(node, 3) >= 0) {
+    if (!is_constant_floats(build_tensor(p, node->inputs[3])) ||
+        tvmrt_region_size(p->region, node->inputs[3]) != c->hidden) {
+      return plan_fail(p, "the recurrence bias is not constant");
+    }
     c->hidden_bias = build_tensor(p, node->inputs[3])->data;
-    if (c->hidden_bias == NULL) return plan_fail(p, "the recurrence bias is not constant");
   }
   return read_input(p, node, c);
 }

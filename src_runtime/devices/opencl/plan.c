@@ -47,7 +47,8 @@ static pthread_mutex_t profiled_lock = PTHREAD_MUTEX_INITIALIZER;
 static opencl_plan* profiled;
 
 static bool is_alias(const tvmrt_region_node* node) {
-  return strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0;
+  return node->num_outputs == 1 &&
+         (strcmp(node->op, "reshape") == 0 || strcmp(node->op, "identity") == 0);
 }
 
 /* Buffers --------------------------------------------------------------------------------------- */
@@ -240,7 +241,7 @@ static int enter_node(opencl_plan* p, int32_t number) {
   int32_t k;
   p->region->failed_node = number;
   if (is_alias(node)) {
-    if (node->num_inputs != 1 || p->place[node->inputs[0]] < 0) {
+    if (node->num_inputs != 1 || node->inputs[0] < 0 || p->place[node->inputs[0]] < 0) {
       return opencl_fail("a reshape has no operand");
     }
     p->place[node->outputs[0]] = p->place[node->inputs[0]];
@@ -270,7 +271,6 @@ static int build(opencl_plan* p) {
   for (i = 0; i < r->num_nodes; ++i) {
     if (enter_node(p, i) != 0) return -1;
   }
-  r = p->region;
   p->region->failed_node = -1;
   for (i = 0; i < r->num_outputs; ++i) {
     if (p->place[r->outputs[i]] < 0) return opencl_fail("an output is not computed");
