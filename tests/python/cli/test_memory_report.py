@@ -65,6 +65,11 @@ def test_inspect_prints_every_share(archive):
         assert row["code"] > 0
     assert max(row["live"] for row in operators) <= bound
     assert described["compiler"].startswith(COMPILER)
+    functions = {row["function of C"]: row for row in described["functions, in bytes"]}
+    assert {"tvmgen_default_run", "tvmgen_default_step", "tvmgen_default_conv1"} <= set(functions)
+    run = functions["tvmgen_default_run"]
+    assert run["stack"] >= max(row["stack"] for row in operators)
+    assert all(row["stack"] >= row["frame"] for row in functions.values())
     stack = described["stack of default"]
     assert "tvmgen_default_run > tvmgen_default___tvm_main__ > tvmgen_default_" in stack
 
