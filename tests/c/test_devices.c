@@ -6,7 +6,7 @@
 
 /* A device whose slots count their calls, fail where they are told to, and add up their inputs. */
 typedef struct probe {
-  int calls[10];
+  int calls[13];
   int fails; /* the slot that fails; -1: none */
   int at_node;
   int busy; /* answers of async_wait before the run has ended */
@@ -14,7 +14,21 @@ typedef struct probe {
   int64_t extent; /* of tensor 0 at the last pre_run */
 } probe;
 
-enum { INIT, PRE_RUN, RUN, POST_RUN, ASYNC_RUN, ASYNC_WAIT, GRAPH, DEVICE, ALLOCATE, RELEASE };
+enum {
+  INIT,
+  PRE_RUN,
+  RUN,
+  POST_RUN,
+  ASYNC_RUN,
+  ASYNC_WAIT,
+  GRAPH,
+  DEVICE,
+  ALLOCATE,
+  RELEASE,
+  DESCRIBE,
+  SPLIT,
+  OPTIMIZE
+};
 
 static probe state;
 
@@ -79,7 +93,7 @@ static int probe_describe(tvmrt_device* device, tvmrt_device_description* out) {
   static const char* const ops[] = {"add", "neg", NULL};
   (void)device;
   out->ops = ops;
-  return 0;
+  return enter(DESCRIBE, NULL);
 }
 static int probe_evaluation(tvmrt_device* device, const tvmrt_region* region) {
   (void)device;
@@ -94,6 +108,18 @@ static int probe_allocate(tvmrt_device* device, tvmrt_region* region) {
 static int probe_release(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   return enter(RELEASE, region);
+}
+
+static int probe_split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups) {
+  if (enter(SPLIT, NULL) != 0) return -1;
+  return tvmrt_split_graph_by_describe(device, graph, out_groups);
+}
+static int probe_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
+                                const char* precision, int32_t* out_reduced) {
+  (void)device;
+  (void)region;
+  out_reduced[0] = strcmp(precision, "int8") == 0;
+  return enter(OPTIMIZE, NULL);
 }
 
 static const tvmrt_device_interface sync_slots = {
@@ -118,11 +144,17 @@ static const tvmrt_device_allocator allocator = {
     .release = probe_release,
 };
 
+static const tvmrt_device_optimizer optimizer = {
+    .split_graph = probe_split_graph,
+    .optimize_graph = probe_optimize_graph,
+};
+
 static tvmrt_device probe_device(const tvmrt_device_interface* slots) {
   tvmrt_device device = {.struct_bytes = sizeof(device),
                          .name = "probe",
                          .interface = slots,
                          .allocator = &allocator,
+                         .optimizer = &optimizer,
                          .privacy = &state,
                          .version = 2};
   return device;
@@ -579,6 +611,47 @@ static void split(const char* const* ops, const int (*inputs)[2], int count, con
   ask("device.probe.split_graph", text, expected);
 }
 
+static int ask_precision(const char* precision, const char** out) {
+  char text[1024];
+  call c = {0};
+  int rc;
+  (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
+  arg_str(&c, text);
+  arg_handle(&c, kTVMNullptr, NULL); /* no constants */
+  arg_str(&c, precision);
+  rc = call_global(&c, "device.probe.optimize_graph");
+  *out = rc == 0 ? c.ret.v_str : NULL;
+  return rc;
+}
+
+static void test_precision_is_chosen_per_node(void** unused) {
+  const char* answer;
+  (void)unused;
+  assert_ok(ask_precision("int8", &answer));
+  assert_string_equal(answer, "[1]");
+  assert_ok(ask_precision("float16", &answer));
+  assert_string_equal(answer, "[0]");
+  state.fails = OPTIMIZE;
+  assert_fails(ask_precision("int8", &answer), "optimize_graph of region 'r0' failed: the wires");
+}
+
+static void test_failing_questions_are_named(void** unused) {
+  TVMModuleHandle mod;
+  char text[1024];
+  call split_call = {0};
+  call describe_call = {0};
+  (void)unused;
+  (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
+  arg_str(&split_call, text);
+  state.fails = SPLIT;
+  assert_fails(call_global(&split_call, "device.probe.split_graph"),
+               "split_graph of region 'r0' failed: the wires are cut.");
+  state.fails = DESCRIBE;
+  assert_fails(call_global(&describe_call, "device.probe.describe"),
+               "device 'probe': describe failed: the wires are cut.");
+  assert_fails(load_with(plain, "add", &mod), "device 'probe': describe failed");
+}
+
 static void test_default_split_makes_convex_groups(void** unused) {
   (void)unused;
   split((const char*[]){"add", "add", "mul", "add"},
@@ -670,6 +743,8 @@ int main(void) {
       WITH_PROBE(test_damaged_texts_are_refused),
       WITH_PROBE(test_changed_texts_do_not_crash),
       WITH_PROBE(test_compiler_asks_by_packed_functions),
+      WITH_PROBE(test_precision_is_chosen_per_node),
+      WITH_PROBE(test_failing_questions_are_named),
       WITH_PROBE(test_default_split_makes_convex_groups),
       cmocka_unit_test(test_packed_functions_are_a_device),
   };
