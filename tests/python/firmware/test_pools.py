@@ -26,6 +26,12 @@ TWO = {"dtcm": 700, "sram": 1 << 20}
 NOT_LOADED, MISPLACED, MISMATCH, TOO_SMALL = 0x1103, 0x1100, 0x1102, 0x1101
 
 
+@pytest.fixture(scope="module")
+def digits():
+    """One of the two: how memory is passed on does not depend on the kernels."""
+    return DIGITS / "digits_int8.onnx"
+
+
 def compile_network(network, name="net", **options):
     return tvmrt.compile(
         network, target="cortex-m4", runtime="crt", executor="aot", module_name=name, **options
