@@ -53,6 +53,11 @@ class MicroShape:
         return self.pointwise
 
     @property
+    def pixels(self) -> int:
+        """Output pixels of all images."""
+        return self.batch * prod(self.out)
+
+    @property
     def window(self) -> int:
         """Elements of the window of an output pixel."""
         return prod(self.kernel) * (1 if self.depthwise else self.in_c)
@@ -72,7 +77,7 @@ class MicroShape:
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
                  "dilation": self.dilation, "pad": self.pad}  # fmt: skip
         fields = {
-            "pixels": self.batch * prod(self.out),
+            "pixels": self.pixels,
             **{name: f"{{{height}, {width}}}" for name, (height, width) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,

@@ -14,8 +14,8 @@ class Target:
 
     ``lanes`` is the number of float32 lanes of a vector register (1: none), ``registers`` how
     many there are. ``int8`` names the integer kernels' instruction set, ``micro_int8`` the format
-    of those for microcontrollers, empty where they are not used. ``hosted`` targets
-    have threads, a heap and shared libraries.
+    of those for microcontrollers, empty where they are not used, ``micro_f32`` whether the float
+    ones are. ``hosted`` targets have threads, a heap and shared libraries.
     """
 
     name: str
@@ -24,6 +24,7 @@ class Target:
     registers: int = 16
     int8: str = "plain"
     micro_int8: str = ""
+    micro_f32: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     hosted: bool = True
@@ -52,7 +53,9 @@ def get_target(name: str) -> Target:
         return _native() if name == "native" else _portable()
     if name in FIRMWARE:
         micro = "mve" if name == "cortex-m55" else "pairs"
-        return Target(name, FIRMWARE[name], micro_int8=micro, l2_bytes=64 << 10, hosted=False)
+        return Target(
+            name, FIRMWARE[name], micro_int8=micro, micro_f32=True, l2_bytes=64 << 10, hosted=False
+        )
     known = ", ".join(["native", "host", *FIRMWARE])
     raise ValueError(f"target {name} is not known; choose one of {known}")
 

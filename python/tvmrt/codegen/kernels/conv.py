@@ -10,8 +10,10 @@ from tvmrt.ir import Value
 from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
 
 from .. import packing_f32 as packing
+from .. import packing_micro_f32 as micro
 from ..epilogue import emit_row_epilogue, fits_rows, residual_fits, sort_epilogue
 from ..lowering import ANY, Lowering, lowers, same_place
+from ..micro_shape import MicroShape, flat_shape
 from ..writer import FunctionWriter
 
 
@@ -70,6 +72,39 @@ class ChannelsLastLowering(Lowering):
         return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
 
 
+def emit_micro(
+    f: FunctionWriter,
+    step: Step,
+    epilogue,
+    small: micro.MicroLayer,
+    order,
+    operands: dict[str, str],
+    residual_stride: int,
+) -> None:
+    """Print the call of a microcontrollers' kernel.
+
+    ``order``: the result's axes with the channels last; ``operands``: members of the call's
+    ``tvmrt_micro_data_f32``.
+    """
+    y_stride, shape = small.shape.y_stride, step.lowering.node.output.shape
+    row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
+    f.include(small.header)
+    f.line("static const tvmrt_micro_conv_f32 layer = {")
+    for text in small.initializer(residual_stride, *epilogue.bounds()):
+        f.line(f"    {text},")
+    f.line("};")
+    if small.scratch_bytes:
+        f.kernel_scratch(small.scratch_bytes)
+    optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
+    fields = {**operands, "y": f.write(), **optional}
+    f.line("const tvmrt_micro_data_f32 data = {")
+    for key, text in fields.items():
+        if text != "NULL":
+            f.line(f"    .{key} = {text},")
+    f.line("};")
+    f.line(f"return {small.function}(&layer, &data);")
+
+
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
 TAPS_ON_STACK = 9  # TVMRT_CONV_F32_TAPS
 
@@ -88,11 +123,56 @@ class ConvLowering(ChannelsLastLowering):
                 raise ValueError(f"the convolution's {what} are computed at run time")
         return super().operands()
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    @property
+    def depthwise(self) -> bool:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
+
+    def micro(self, step: Step) -> micro.MicroLayer | None:
+        """The layer for the kernels of microcontrollers, where those are to be used."""
+        x, w, y, attrs = self.node.inputs[0], self.node.inputs[1], self.node.output, self.node.attrs
+        if not self.target.micro_f32 or not (self.depthwise or attrs["groups"] == 1):
+            return None
+        spatial = (x.shape[2:], y.shape[2:], w.shape[2:], attrs["strides"], attrs["dilations"])
+        extents = (*(triple(e, 1) for e in spatial), triple(attrs["pads_before"], 0))
+        flat = flat_shape(extents)
+        if flat is None:
+            return None
+        at = step.reads[step.read_values.index(x)].at
+        strides = (pixel_stride(at), pixel_stride(step.writes[0].at))
+        channels = (x.shape[1], y.shape[1], *strides)
+        shape = MicroShape(x.shape[0], *flat, *channels, self.depthwise)
+        return micro.MicroLayer(shape, shape.in_place) if shape.fits else None
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        pairs, small = super().in_place(step), self.micro(step)
+        i = step.read_values.index(self.node.inputs[0])
+        if small is not None and small.shape.in_place:
+            if same_place(step.reads[i].at, step.writes[0].at):
+                pairs.append((i, 0))
+        return pairs
+
+    def _emit_micro(self, step: Step, f: FunctionWriter, small: micro.MicroLayer) -> None:
         w = self.node.inputs[1]
-        groups = self.node.attrs["groups"]
-        depthwise = w.shape[1] == 1 and groups == w.shape[0] and groups > 1
-        if depthwise:
+        weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
+        residual, residual_stride = self.residual_parts(step, f, self.epilogue)
+        shape = self.node.output.shape
+        emit_micro(
+            f, step, self.epilogue, small, channels_last_order(len(shape)),
+            {
+                "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
+                "weights": f.constant("weights", small.pack(weights)),
+                "bias": f.constant("bias", small.pad_channels(self._bias())),
+                "residual": residual,
+            },
+            residual_stride,
+        )  # fmt: skip
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        small = self.micro(step)
+        if small is not None:
+            self._emit_micro(step, f, small)
+        elif self.depthwise:
             self._emit_depthwise(step, f)
         else:
             self._emit_dense(step, f)

@@ -8,11 +8,13 @@ from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 
 from .. import packing_f32 as packing
+from .. import packing_micro_f32 as micro
 from ..epilogue import emit_row_epilogue, fits_rows, sort_epilogue
 from ..loops import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
+from ..micro_shape import MicroShape
 from ..writer import FunctionWriter
-from .conv import braces
+from .conv import braces, emit_micro
 
 
 @lowers("matmul")
@@ -107,6 +109,8 @@ class _MatMulPrinter:
         else:
             row, loops = loops[-1], loops[:-1]
         total_rows = row.extent
+        if self._emit_micro(row, loops):
+            return
         tiles = packing.choose_tiles(total_rows, self.n, self.k, self.target)
         names = {
             "a": self._pointer(a, "a"),
@@ -121,6 +125,30 @@ class _MatMulPrinter:
             f, self.step, self.epilogue, row.strides[self.Y], self.node.output.shape, self.order
         )
         self._print_calls(outer, names, row_function, context)
+
+    def _emit_micro(self, row: Loop, batches: list[Loop]) -> bool:
+        """Print a call of the microcontrollers' kernel, where that can do the product."""
+        a, b = self.node.inputs[:2]
+        shape = MicroShape(
+            1, (1, row.extent), (1, row.extent), (1, 1), (1, 1), (1, 1), (0, 0), self.k, self.n,
+            row.strides[self.A], row.strides[self.Y], False,
+        )  # fmt: skip
+        packed = b.is_constant and b.type.rank == 2 and not batches
+        if not self.target.micro_f32 or not packed or not shape.fits:
+            return False
+        small, residual = micro.MicroLayer(shape, False), self.epilogue.residual
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        weights = b.data.T.reshape(self.n, self.k, 1, 1)
+        bias_data = small.pad_channels(None if bias is None else bias.data)
+        operands = {
+            "x": self._pointer(a, "a"),
+            "weights": self.f.constant("weights", small.pack(weights)),
+            "bias": self.f.constant("bias", bias_data),
+            "residual": "NULL" if residual is None else self._pointer(residual, "residual"),
+        }
+        stride = row.strides[self.RESIDUAL]
+        emit_micro(self.f, self.step, self.epilogue, small, self.order, operands, stride)
+        return True
 
     def _at(self, value: Value) -> Strided:
         if value.is_constant:
