@@ -72,8 +72,13 @@ def _read(ffi: cffi.FFI, library: Any, listed: Any, path: Path) -> list[Operator
             f"{path}: operators of version {found}, this tvmrt reads version {abi}; build the "
             "library with this tvmrt's headers"
         )
-    kernels = [KernelInC(ffi, library, listed.kernels[i]) for i in range(listed.num_kernels)]
-    composed = [ComposedInC(ffi, library, listed.composed[i]) for i in range(listed.num_composed)]
+    try:
+        given = rows(ffi, listed.kernels, listed.num_kernels, "kernels")
+        kernels = [KernelInC(ffi, library, row) for row in given]
+        given = rows(ffi, listed.composed, listed.num_composed, "composed")
+        composed = [ComposedInC(ffi, library, row) for row in given]
+    except ValueError as problem:
+        raise ValueError(f"{path}: {problem}") from problem
     operators: list[Operator] = [*kernels, *composed]
     for operator in composed:
         operator.siblings = operators
@@ -130,8 +135,8 @@ class KernelInC(Kernel):
             name,
             text(ffi, given.domain),
             given.version,
-            inputs=[_operand(ffi, given.inputs[i]) for i in range(given.num_inputs)],
-            outputs=[_operand(ffi, given.outputs[i]) for i in range(given.num_outputs)],
+            inputs=_operands(ffi, given.inputs, given.num_inputs, f"{name}: inputs"),
+            outputs=_operands(ffi, given.outputs, given.num_outputs, f"{name}: outputs"),
             types=_types(text(ffi, given.types)),
             scalars=scalars_of(ffi, given.scalars, given.num_scalars),
             shape=None if given.shape == ffi.NULL else self._shape_in_c,
@@ -204,24 +209,35 @@ class KernelInC(Kernel):
         return text(self._ffi, buffer)
 
 
+def rows(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Any]:
+    """The structs of a list. Raises ValueError when there are none where the count says so."""
+    if count < 0 or (count > 0 and pointer == ffi.NULL):
+        raise ValueError(f"{what}: {count} are said to be there, and none are given")
+    return [pointer[i] for i in range(count)]
+
+
 def text(ffi: cffi.FFI, pointer: Any) -> str:
     """A C string; NULL is empty."""
     return "" if pointer == ffi.NULL else ffi.string(pointer).decode("utf-8", "replace")
 
 
-def scalars_of(ffi: cffi.FFI, rows: Any, count: int) -> dict[str, Any]:
+def scalars_of(ffi: cffi.FFI, pointer: Any, count: int) -> dict[str, Any]:
     """Scalar parameters as ``tvmrt.custom.Kernel`` declares them."""
     found: dict[str, Any] = {}
-    for i in range(count):
-        kind, default = text(ffi, rows[i].type), rows[i].default_value
-        found[text(ffi, rows[i].name)] = kind if default == ffi.NULL else (kind, default[0])
+    for row in rows(ffi, pointer, count, "scalars"):
+        kind, default = text(ffi, row.type), row.default_value
+        found[text(ffi, row.name)] = kind if default == ffi.NULL else (kind, default[0])
     return found
 
 
-def _operand(ffi: cffi.FFI, row: Any) -> Tensor:
-    layouts = text(ffi, row.layouts)
-    several = layouts if layouts == ANY_LAYOUT else tuple(layouts.split())
-    return Tensor(text(ffi, row.name), text(ffi, row.type), several, bool(row.optional))
+def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor]:
+    found = []
+    for row in rows(ffi, pointer, count, what):
+        layouts = text(ffi, row.layouts)
+        several = layouts if layouts == ANY_LAYOUT else tuple(layouts.split())
+        optional = bool(row.optional)
+        found.append(Tensor(text(ffi, row.name), text(ffi, row.type), several, optional))
+    return found
 
 
 def _types(given: str) -> dict[str, tuple[str, ...]]:

@@ -28,6 +28,8 @@ class ComposedInC(Composed):
         name, domain = text(ffi, given.name), text(ffi, given.domain)
         if given.struct_bytes != ffi.sizeof("tvmrt_op_composed"):
             raise ValueError(f"operator {name}: struct_bytes is not sizeof(tvmrt_op_composed)")
+        if given.compose == ffi.NULL:
+            raise ValueError(f"operator {name}: compose is missing")
         Operator.__init__(
             self, name, domain, given.version, text(ffi, given.doc), bool(given.overrides)
         )

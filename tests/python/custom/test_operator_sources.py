@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -133,27 +134,67 @@ def test_inner_node_that_makes_no_sense_fails_the_composition(library):
         g.add("example.library::Gated", g.input("x", x.shape), w[:, :2])
 
 
+HEAD = """
+#include <tvm/runtime/custom_op.h>
+const char *f(const tvmrt_op_call *call) { (void)call; return "f"; }
+const tvmrt_op_operand ends[] = {{"x", "float32", 0, 0}, {"y", "float32", 0, 0}};
+"""
+GET = "const tvmrt_operators *tvmrt_get_operators(void)"
+
+
+def listing(abi: int = 1, kernels: str = "0, 0", composed: str = "0, 0") -> str:
+    """The function that gives a library's declarations."""
+    fields = f"{{{abi}, {kernels}, {composed}}}"
+    return f"{GET} {{ static const tvmrt_operators all = {fields}; return &all; }}"
+
+
+def kernel_text(**changes: str) -> str:
+    """C text of a library with one kernel, right but for the changes."""
+    fields = {
+        "struct_bytes": "sizeof(tvmrt_op_kernel)", "name": '"Op"', "domain": '"d"', "version": "1",
+        "inputs": "ends", "num_inputs": "1", "outputs": "ends + 1", "num_outputs": "1",
+        "c_source": '"text"', "c_function": "f",
+    }  # fmt: skip
+    fields.update(changes)
+    inside = ", ".join(f".{key} = {value}" for key, value in fields.items())
+    return f"static const tvmrt_op_kernel kernel = {{{inside}}};\n{listing(kernels='&kernel, 1')}"
+
+
+LIBRARIES = [
+    ("other library", "int x;", "it has no function tvmrt_get_operators"),
+    ("none", f"{GET} {{ return 0; }}", "operators of version none, this"),
+    (
+        "other version",
+        listing(99),
+        "operators of version 99, this tvmrt reads version 1; build the library with",
+    ),
+    ("empty", listing(), "declares no operator"),
+    (
+        "no list",
+        listing(kernels="0, 3"),
+        "kernels: 3 are said to be there, and none are given",
+    ),
+    ("struct", kernel_text(struct_bytes="8"), "operator Op: struct_bytes is not sizeof"),
+    ("name", kernel_text(name="0"), "operator name '' is no identifier"),
+    ("inputs", kernel_text(inputs="0"), "Op: inputs: 1 are said to be there, and none are"),
+    ("function", kernel_text(c_function="0"), "operator Op: c_function is missing"),
+    ("no body", kernel_text(c_source="0"), "operator d::Op has no body; give reference, c or"),
+    (
+        "sizes",
+        kernel_text(opencl_source='"text"', opencl_function="f"),
+        "operator Op: opencl_sizes is missing",
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("int x;", "it has no function tvmrt_get_operators"),
-        (
-            "#include <tvm/runtime/custom_op.h>\nconst tvmrt_operators *tvmrt_get_operators(void)"
-            " { static const tvmrt_operators all = {99, 0, 0, 0, 0}; return &all; }",
-            "operators of version 99, this tvmrt reads version 1; build the library with",
-        ),
-        (
-            "#include <tvm/runtime/custom_op.h>\nconst tvmrt_operators *tvmrt_get_operators(void)"
-            " { static const tvmrt_operators all = {1, 0, 0, 0, 0}; return &all; }",
-            "declares no operator",
-        ),
-    ],
-    ids=["other library", "other version", "empty"],
+    ("text", "sentence"), [row[1:] for row in LIBRARIES], ids=[row[0] for row in LIBRARIES]
 )
 def test_library_that_brings_nothing_usable(tmp_path, text, sentence):
-    (tmp_path / "other.c").write_text(text)
+    head = "" if text == "int x;" else HEAD
+    (tmp_path / "other.c").write_text(head + text)
     built = build(tmp_path / "other.c", tmp_path / "other.so", f"-I{ROOT / 'include'}")
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=f"other.so.*{re.escape(sentence)}"):
         load_operators(built)
 
 
