@@ -7,7 +7,7 @@
 #include "tensor.h"
 
 const char* tvmrt__code_name(int code) {
-  static const char* const names[] = {
+  static const char names[][16] = {
       [kTVMArgInt] = "an int",
       [1] = "an unsigned int",
       [kTVMArgFloat] = "a float",
@@ -35,22 +35,20 @@ static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
   if (in->codes[i] == kTVMObjectHandle && obj != NULL && tvmrt__type_key(obj->type_index) != NULL) {
     got = tvmrt__type_key(obj->type_index);
   }
-  return tvmrt__fail("TypeError: %s: argument %d must be %s, got %s (type code %d).", in->who, i,
-                     expected, got, in->codes[i]);
+  return tvmrt__fail_type("%s: argument %d must be %s, got %s (type code %d).", in->who, i,
+                          expected, got, in->codes[i]);
 }
 
 int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
   if (in->count >= least && (most < 0 || in->count <= most)) return 0;
   if (least == most) {
-    return tvmrt__fail("TypeError: %s takes %d argument%s, got %d.", in->who, least,
-                       least == 1 ? "" : "s", in->count);
+    return tvmrt__fail_type("%s takes %d argument%s, got %d.", in->who, least,
+                            least == 1 ? "" : "s", in->count);
   }
   if (most < 0) {
-    return tvmrt__fail("TypeError: %s takes at least %d arguments, got %d.", in->who, least,
-                       in->count);
+    return tvmrt__fail_type("%s takes at least %d arguments, got %d.", in->who, least, in->count);
   }
-  return tvmrt__fail("TypeError: %s takes %d to %d arguments, got %d.", in->who, least, most,
-                     in->count);
+  return tvmrt__fail_type("%s takes %d to %d arguments, got %d.", in->who, least, most, in->count);
 }
 
 /* The boxed number behind an object argument, or NULL. */

@@ -205,7 +205,7 @@ static tvmrt_array* array_of_args(const tvmrt_args* in, int first) {
 }
 
 TVMRT_NATIVE(make_array) {
-  TVMRT_ARGS("runtime.Array");
+  TVMRT_GLOBAL_ARGS;
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array_of_args(&in, 0));
 }
 
@@ -238,12 +238,12 @@ static int get_size(const tvmrt_args* in, tvmrt_type type, TVMValue* out, int* o
 }
 
 TVMRT_NATIVE(array_get_item) {
-  TVMRT_ARGS("runtime.ArrayGetItem");
+  TVMRT_GLOBAL_ARGS;
   return get_item(&in, TVMRT_TYPE_ARRAY, out, out_code);
 }
 
 TVMRT_NATIVE(array_size) {
-  TVMRT_ARGS("runtime.ArraySize");
+  TVMRT_GLOBAL_ARGS;
   return get_size(&in, TVMRT_TYPE_ARRAY, out, out_code);
 }
 
@@ -257,30 +257,30 @@ static int make_adt_of(const tvmrt_args* in, int first, int64_t tag, TVMValue* o
 
 TVMRT_NATIVE(make_adt) {
   int64_t tag;
-  TVMRT_ARGS("runtime.ADT");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &tag));
   return make_adt_of(&in, 1, tag, out, out_code);
 }
 
 TVMRT_NATIVE(make_tuple) {
-  TVMRT_ARGS("runtime.Tuple");
+  TVMRT_GLOBAL_ARGS;
   return make_adt_of(&in, 0, 0, out, out_code);
 }
 
 TVMRT_NATIVE(adt_size) {
-  TVMRT_ARGS("runtime.GetADTSize");
+  TVMRT_GLOBAL_ARGS;
   return get_size(&in, TVMRT_TYPE_ADT, out, out_code);
 }
 
 TVMRT_NATIVE(adt_field) {
-  TVMRT_ARGS("runtime.GetADTFields");
+  TVMRT_GLOBAL_ARGS;
   return get_item(&in, TVMRT_TYPE_ADT, out, out_code);
 }
 
 TVMRT_NATIVE(adt_tag) {
   tvmrt_array* adt;
-  TVMRT_ARGS("runtime.GetADTTag");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_ADT, &adt));
   return tvmrt__ret_int(out, out_code, adt->tag);
@@ -297,7 +297,7 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
       return -1;
     }
     if (key == NULL || value == NULL) {
-      (void)tvmrt__fail("TypeError: %s: argument %d is None.", in->who, key == NULL ? i : i + 1);
+      (void)tvmrt__fail_type("%s: argument %d is None.", in->who, key == NULL ? i : i + 1);
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__map_set(map, key, value));
   }
@@ -306,10 +306,10 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
 
 TVMRT_NATIVE(make_map) {
   tvmrt_map* map;
-  TVMRT_ARGS("runtime.Map");
+  TVMRT_GLOBAL_ARGS;
   if (num_args % 2 != 0) {
-    return tvmrt__fail("TypeError: runtime.Map takes keys and values in turn, got %d arguments.",
-                       num_args);
+    return tvmrt__fail_type("runtime.Map takes keys and values in turn, got %d arguments.",
+                            num_args);
   }
   map = tvmrt__map_new();
   if (map != NULL && fill_map(map, &in) != 0) {
@@ -333,7 +333,7 @@ static int look_up(const tvmrt_args* in, tvmrt_object** value) {
 
 TVMRT_NATIVE(map_get_item) {
   tvmrt_object* value;
-  TVMRT_ARGS("runtime.MapGetItem");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(look_up(&in, &value));
   if (value == NULL) return tvmrt__fail("KeyError: the map has no such key.");
   return return_item(out, out_code, value);
@@ -341,14 +341,14 @@ TVMRT_NATIVE(map_get_item) {
 
 TVMRT_NATIVE(map_count) {
   tvmrt_object* value;
-  TVMRT_ARGS("runtime.MapCount");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(look_up(&in, &value));
   return tvmrt__ret_int(out, out_code, value != NULL);
 }
 
 TVMRT_NATIVE(map_size) {
   tvmrt_map* map;
-  TVMRT_ARGS("runtime.MapSize");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &map));
   return tvmrt__ret_int(out, out_code, (int64_t)map->size);
@@ -358,7 +358,7 @@ TVMRT_NATIVE(map_items) {
   tvmrt_map* map;
   tvmrt_array* array;
   size_t i;
-  TVMRT_ARGS("runtime.MapItems");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &map));
   array = tvmrt__array_new(map->size * 2);
@@ -373,7 +373,7 @@ TVMRT_NATIVE(map_items) {
 
 TVMRT_NATIVE(make_string) {
   TVMByteArray text;
-  TVMRT_ARGS("runtime.String");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &text));
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__string_new(text.data, text.size));
@@ -381,7 +381,7 @@ TVMRT_NATIVE(make_string) {
 
 TVMRT_NATIVE(get_ffi_string) {
   tvmrt_string* s;
-  TVMRT_ARGS("runtime.GetFFIString");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_STRING, &s));
   return tvmrt__ret_str(out, out_code, s->data);
@@ -390,7 +390,7 @@ TVMRT_NATIVE(get_ffi_string) {
 TVMRT_NATIVE(make_shape) {
   tvmrt_shape* shape;
   int i;
-  TVMRT_ARGS("runtime.ShapeTuple");
+  TVMRT_GLOBAL_ARGS;
   shape = tvmrt__shape_new(NULL, (size_t)num_args);
   if (shape == NULL) return -1;
   for (i = 0; i < num_args; ++i) {
@@ -404,7 +404,7 @@ TVMRT_NATIVE(make_shape) {
 
 TVMRT_NATIVE(shape_size) {
   tvmrt_shape* shape;
-  TVMRT_ARGS("runtime.GetShapeTupleSize");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   return tvmrt__ret_int(out, out_code, (int64_t)shape->size);
@@ -413,7 +413,7 @@ TVMRT_NATIVE(shape_size) {
 TVMRT_NATIVE(shape_elem) {
   tvmrt_shape* shape;
   size_t index;
-  TVMRT_ARGS("runtime.GetShapeTupleElem");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   TVMRT_RETURN_IF_ERROR(read_index(&in, 1, shape->size, &index));
@@ -421,12 +421,12 @@ TVMRT_NATIVE(shape_elem) {
 }
 
 TVMRT_NATIVE(make_box) {
-  TVMRT_ARGS("runtime.Box");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   if (type_codes[0] != kTVMArgInt && type_codes[0] != kTVMArgFloat &&
       type_codes[0] != kTVMArgBool) {
-    return tvmrt__fail("TypeError: runtime.Box: argument 0 must be a number, got %s.",
-                       tvmrt__code_name(type_codes[0]));
+    return tvmrt__fail_type("runtime.Box: argument 0 must be a number, got %s.",
+                            tvmrt__code_name(type_codes[0]));
   }
   return tvmrt__ret_object(out, out_code, box_value(&args[0], type_codes[0]));
 }
@@ -434,7 +434,7 @@ TVMRT_NATIVE(make_box) {
 TVMRT_NATIVE(make_box_bool) {
   int64_t value;
   TVMValue flag;
-  TVMRT_ARGS("runtime.BoxBool");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &value));
   flag.v_int64 = value != 0;
@@ -443,13 +443,13 @@ TVMRT_NATIVE(make_box_bool) {
 
 TVMRT_NATIVE(unbox) {
   const tvmrt_box* box;
-  TVMRT_ARGS("runtime.Unbox");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   box = args[0].v_handle;
   if (type_codes[0] != kTVMObjectHandle || box == NULL ||
       box->base.type_index < TVMRT_TYPE_BOX_INT || box->base.type_index > TVMRT_TYPE_BOX_BOOL) {
-    return tvmrt__fail("TypeError: runtime.Unbox: argument 0 must be a boxed number, got %s.",
-                       tvmrt__code_name(type_codes[0]));
+    return tvmrt__fail_type("runtime.Unbox: argument 0 must be a boxed number, got %s.",
+                            tvmrt__code_name(type_codes[0]));
   }
   if (box->base.type_index == TVMRT_TYPE_BOX_FLOAT) {
     out->v_float64 = box->as.real;
@@ -462,36 +462,35 @@ TVMRT_NATIVE(unbox) {
 }
 
 TVMRT_NATIVE(object_ptr_hash) {
-  TVMRT_ARGS("runtime.ObjectPtrHash");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   return tvmrt__ret_int(out, out_code, (int64_t)(intptr_t)tvmrt__value_object(args, *type_codes));
 }
 
-const tvmrt_builtin tvmrt__container_builtins[] = {
-    {"runtime.Array", make_array},
-    {"runtime.ArrayGetItem", array_get_item},
-    {"runtime.ArraySize", array_size},
-    {"runtime.ADT", make_adt},
-    {"runtime.Tuple", make_tuple},
-    {"runtime.GetADTSize", adt_size},
-    {"runtime.GetADTFields", adt_field},
-    {"runtime.GetADTTag", adt_tag},
-    {"runtime.Map", make_map},
-    {"runtime.MapGetItem", map_get_item},
-    {"runtime.MapCount", map_count},
-    {"runtime.MapSize", map_size},
-    {"runtime.MapItems", map_items},
-    {"runtime.String", make_string},
-    {"runtime.GetFFIString", get_ffi_string},
-    {"runtime.ShapeTuple", make_shape},
-    {"runtime.GetShapeTupleSize", shape_size},
-    {"runtime.GetShapeTupleElem", shape_elem},
-    {"runtime.Box", make_box},
-    {"runtime.BoxInt", make_box},
-    {"runtime.BoxFloat", make_box},
-    {"runtime.BoxBool", make_box_bool},
-    {"runtime.Unbox", unbox},
-    {"runtime.UnBoxBool", unbox},
-    {"runtime.ObjectPtrHash", object_ptr_hash},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                         \
+  X("runtime.Array", make_array)             \
+  X("runtime.ArrayGetItem", array_get_item)  \
+  X("runtime.ArraySize", array_size)         \
+  X("runtime.ADT", make_adt)                 \
+  X("runtime.Tuple", make_tuple)             \
+  X("runtime.GetADTSize", adt_size)          \
+  X("runtime.GetADTFields", adt_field)       \
+  X("runtime.GetADTTag", adt_tag)            \
+  X("runtime.Map", make_map)                 \
+  X("runtime.MapGetItem", map_get_item)      \
+  X("runtime.MapCount", map_count)           \
+  X("runtime.MapSize", map_size)             \
+  X("runtime.MapItems", map_items)           \
+  X("runtime.String", make_string)           \
+  X("runtime.GetFFIString", get_ffi_string)  \
+  X("runtime.ShapeTuple", make_shape)        \
+  X("runtime.GetShapeTupleSize", shape_size) \
+  X("runtime.GetShapeTupleElem", shape_elem) \
+  X("runtime.Box", make_box)                 \
+  X("runtime.BoxInt", make_box)              \
+  X("runtime.BoxFloat", make_box)            \
+  X("runtime.BoxBool", make_box_bool)        \
+  X("runtime.Unbox", unbox)                  \
+  X("runtime.UnBoxBool", unbox)              \
+  X("runtime.ObjectPtrHash", object_ptr_hash)
+const tvmrt_builtins tvmrt__container_builtins = TVMRT_BUILTINS(FUNCTIONS);

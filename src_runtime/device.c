@@ -1,8 +1,10 @@
 /* Devices: the CPU, and the C functions for memory and streams. */
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tvm/runtime/device.h>
 
 #include "builtins.h"
 #include "device_api.h"
@@ -66,10 +68,31 @@ const char* tvmrt__device_name(int device_type) {
   return names[device_type];
 }
 
+/* Devices of other types come with plug-ins, which register "device_api.<name>" as TVM's do. */
+static const tvmrt_device_api* find_api(int device_type) {
+  const char* name = tvmrt__device_name(device_type);
+  TVMFunctionHandle function = NULL;
+  tvmrt_device* device = NULL;
+  TVMValue found;
+  char key[64];
+  int code = kTVMNullptr;
+  snprintf(key, sizeof(key), "device_api.%s", name);
+  if (TVMFuncGetGlobal(key, &function) != 0 || function == NULL) {
+    if (tvmrt_device_find(name, &device) != 0 || device == NULL) return NULL;
+    if (TVMFuncGetGlobal(key, &function) != 0 || function == NULL) return NULL;
+  }
+  if (TVMFuncCall(function, NULL, NULL, 0, &found, &code) != 0) code = kTVMNullptr;
+  (void)TVMFuncFree(function);
+  return code == kTVMOpaqueHandle ? found.v_handle : NULL;
+}
+
 const tvmrt_device_api* tvmrt__device_api(int device_type) {
+  const tvmrt_device_api* api;
   if (device_type == kDLCPU) return &cpu_api;
-  (void)tvmrt__fail("ValueError: this runtime has no device of type %s (%d); it has: cpu (1).",
-                    tvmrt__device_name(device_type), device_type);
+  api = find_api(device_type);
+  if (api != NULL) return api;
+  (void)tvmrt__fail_value("this runtime has no device of type %s (%d); it has: cpu (1).",
+                          tvmrt__device_name(device_type), device_type);
   return NULL;
 }
 
@@ -124,7 +147,7 @@ int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDat
   if (api == NULL) return -1;
   if (alignment == 0) alignment = TVMRT_ALLOC_ALIGN_BYTES;
   if ((alignment & (alignment - 1)) != 0) {
-    return tvmrt__fail("ValueError: the alignment %zu is not a power of two.", alignment);
+    return tvmrt__fail_value("the alignment %zu is not a power of two.", alignment);
   }
   return api->alloc(dev, nbytes, alignment, out_data);
 }
@@ -134,8 +157,8 @@ int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shap
   uint64_t bytes;
   *out_data = NULL;
   if (mem_scope != NULL && mem_scope[0] != '\0' && strcmp(mem_scope, "global") != 0) {
-    return tvmrt__fail("ValueError: device %s has no memory scope '%s'; it has: global.",
-                       tvmrt__device_name(dev.device_type), mem_scope);
+    return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
+                             tvmrt__device_name(dev.device_type), mem_scope);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, ndim, dtype, &bytes));
   return TVMDeviceAllocDataSpace(dev, (size_t)bytes, 0, dtype, out_data);
@@ -150,14 +173,14 @@ int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
 static int check_copy(const DLTensor* from, const DLTensor* to) {
   uint64_t from_bytes;
   uint64_t to_bytes;
-  if (from == NULL || to == NULL) return tvmrt__fail("TypeError: copy of a tensor that is NULL.");
+  if (from == NULL || to == NULL) return tvmrt__fail_type("copy of a tensor that is NULL.");
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(from, &from_bytes));
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(to, &to_bytes));
   if (from_bytes != to_bytes) {
     char a[TVMRT_TENSOR_TEXT_BYTES];
     char b[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail("ValueError: cannot copy %s to %s: the sizes differ.",
-                       tvmrt__tensor_text(from, a), tvmrt__tensor_text(to, b));
+    return tvmrt__fail_value("cannot copy %s to %s: the sizes differ.", tvmrt__tensor_text(from, a),
+                             tvmrt__tensor_text(to, b));
   }
   return 0;
 }
@@ -176,7 +199,7 @@ TVMRT_NATIVE(get_device_attr) {
   int64_t type;
   int64_t id;
   int64_t kind;
-  TVMRT_ARGS("runtime.GetDeviceAttr");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
@@ -188,7 +211,7 @@ TVMRT_NATIVE(get_device_attr) {
 
 TVMRT_NATIVE(set_stream) {
   int64_t type;
-  TVMRT_ARGS("runtime.TVMSetStream");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   return TVMSetStream((int)type, 0, args[2].v_handle);
@@ -196,14 +219,14 @@ TVMRT_NATIVE(set_stream) {
 
 TVMRT_NATIVE(set_device) {
   int64_t type;
-  TVMRT_ARGS("__tvm_set_device");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   return tvmrt__device_api((int)type) == NULL ? -1 : 0;
 }
 
 TVMRT_NATIVE(cpu_handle) {
-  TVMRT_ARGS("device_api.cpu");
+  TVMRT_GLOBAL_ARGS;
   out->v_handle = (void*)(uintptr_t)&cpu_api;
   *out_code = kTVMOpaqueHandle;
   return 0;
@@ -214,18 +237,17 @@ TVMRT_NATIVE(runtime_enabled) {
   const char* name;
   size_t i;
   int64_t found = 0;
-  TVMRT_ARGS("runtime.RuntimeEnabled");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   for (i = 0; i < sizeof(enabled) / sizeof(enabled[0]); ++i) found |= !strcmp(name, enabled[i]);
   return tvmrt__ret_int(out, out_code, found);
 }
 
-const tvmrt_builtin tvmrt__device_builtins[] = {
-    {"runtime.GetDeviceAttr", get_device_attr},
-    {"runtime.TVMSetStream", set_stream},
-    {"__tvm_set_device", set_device},
-    {"device_api.cpu", cpu_handle},
-    {"runtime.RuntimeEnabled", runtime_enabled},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                          \
+  X("runtime.GetDeviceAttr", get_device_attr) \
+  X("runtime.TVMSetStream", set_stream)       \
+  X("__tvm_set_device", set_device)           \
+  X("device_api.cpu", cpu_handle)             \
+  X("runtime.RuntimeEnabled", runtime_enabled)
+const tvmrt_builtins tvmrt__device_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -14,14 +14,14 @@ static int check_import(const DLManagedTensor* from) {
   t = &from->dl_tensor;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (!tvmrt__is_compact(t)) {
-    return tvmrt__fail(
-        "ValueError: DLPack tensor %s has strides that are not compact: make a "
+    return tvmrt__fail_value(
+        "DLPack tensor %s has strides that are not compact: make a "
         "contiguous copy first.",
         tvmrt__tensor_text(t, text));
   }
   if ((uintptr_t)tvmrt__tensor_data(t) % TVMRT_FOREIGN_ALIGN_BYTES != 0 && bytes != 0) {
-    return tvmrt__fail(
-        "ValueError: DLPack tensor %s is not aligned to %d bytes: copy it into an "
+    return tvmrt__fail_value(
+        "DLPack tensor %s is not aligned to %d bytes: copy it into an "
         "aligned one first.",
         tvmrt__tensor_text(t, text), TVMRT_FOREIGN_ALIGN_BYTES);
   }

@@ -9,7 +9,7 @@
 enum { CODE_E4M3 = 6, CODE_E5M2 = 7, CODE_FIRST_CUSTOM = 129 };
 
 typedef struct {
-  const char* name;
+  char name[12];
   uint8_t code;
   uint8_t default_bits;
 } base_type;
@@ -64,8 +64,8 @@ static unsigned read_number(const char** text, unsigned missing, unsigned most) 
 }
 
 static int bad_text(const char* text) {
-  return tvmrt__fail(
-      "ValueError: '%.40s' is no data type; expected a name such as float32, int8, uint8, bool, "
+  return tvmrt__fail_value(
+      "'%.40s' is no data type; expected a name such as float32, int8, uint8, bool, "
       "bfloat16 or float32x4.",
       text);
 }

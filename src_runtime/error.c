@@ -111,17 +111,26 @@ const char* TVMGetLastError(void) {
   return thread->error.data == NULL ? "" : thread->error.data;
 }
 
-void tvmrt__set_error(const char* fmt, ...) {
+static void set_error(const char* type, const char* fmt, va_list args) {
   char text[512];
-  va_list args;
+  size_t begin = strlen(type);
   int size;
-  va_start(args, fmt);
-  size = vsnprintf(text, sizeof(text), fmt, args);
-  va_end(args);
-  if (size < 0) size = 0;
-  if ((size_t)size >= sizeof(text)) size = (int)sizeof(text) - 1; /* cut: names may be any length */
-  set_error_text(text, (size_t)size);
+  memcpy(text, type, begin);
+  size = vsnprintf(text + begin, sizeof(text) - begin, fmt, args);
+  /* cut: names may be any length */
+  if (size >= (int)(sizeof(text) - begin)) size = (int)(sizeof(text) - begin) - 1;
+  set_error_text(text, begin + (size < 0 ? 0 : (size_t)size));
 }
+
+#define SET_ERROR(type)       \
+  va_list args;               \
+  va_start(args, fmt);        \
+  set_error(type, fmt, args); \
+  va_end(args)
+
+void tvmrt__set_error(const char* fmt, ...) { SET_ERROR(""); }
+void tvmrt__set_value_error(const char* fmt, ...) { SET_ERROR("ValueError: "); }
+void tvmrt__set_type_error(const char* fmt, ...) { SET_ERROR("TypeError: "); }
 
 int tvmrt__fail_memory(size_t bytes) {
   return tvmrt__fail("MemoryError: no memory for %zu bytes.", bytes);

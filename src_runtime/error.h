@@ -49,6 +49,11 @@ tvmrt_thread* tvmrt__thread(void);
 /* Set the error text. `tvmrt__fail` is -1 besides: a macro, so that compilers see that it is. */
 void tvmrt__set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
 #define tvmrt__fail(...) (tvmrt__set_error(__VA_ARGS__), -1)
+/* The same with "ValueError: " or "TypeError: " in front, which front ends raise by that name. */
+void tvmrt__set_value_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+void tvmrt__set_type_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+#define tvmrt__fail_value(...) (tvmrt__set_value_error(__VA_ARGS__), -1)
+#define tvmrt__fail_type(...) (tvmrt__set_type_error(__VA_ARGS__), -1)
 /* The same for an allocation of `bytes` that failed. */
 int tvmrt__fail_memory(size_t bytes);
 

@@ -88,8 +88,8 @@ static TVMRT_COLD int end_badly(int rc, int* ret_code) {
   int code = *ret_code;
   *ret_code = kTVMNullptr;
   if (rc != 0) return rc;
-  return tvmrt__fail(
-      "TypeError: a function of a library returned %s (type code %d): nobody would own it. Return "
+  return tvmrt__fail_type(
+      "a function of a library returned %s (type code %d): nobody would own it. Return "
       "a "
       "number or a handle, or write to an argument.",
       tvmrt__code_name(code), code);
@@ -189,7 +189,7 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
   int code;
   if (result == NULL) return tvmrt__fail("TVMCFuncSetReturn: the return handle is NULL.");
   if (num_ret != 1) {
-    return tvmrt__fail("ValueError: a packed function returns one value, got %d.", num_ret);
+    return tvmrt__fail_value("a packed function returns one value, got %d.", num_ret);
   }
   old = tvmrt__value_object(result->value, *result->code);
   copy = *value;
@@ -205,8 +205,8 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
     case kTVMDataType:
       return return_dtype(result, copy.v_type);
     case kTVMDLTensorHandle:
-      return tvmrt__fail(
-          "TypeError: a tensor view cannot be returned, nobody would own it: return an NDArray.");
+      return tvmrt__fail_type(
+          "a tensor view cannot be returned, nobody would own it: return an NDArray.");
     default:
       TVMRT_RETURN_IF_ERROR(TVMCbArgToReturn(&copy, &code));
       *result->value = copy;

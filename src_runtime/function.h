@@ -2,6 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_FUNCTION_H_
 #define TVMRT_SRC_RUNTIME_FUNCTION_H_
 
+#include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "object.h"
@@ -31,11 +32,23 @@ typedef struct tvmrt_func {
  * resource then stays the caller's. */
 tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFinalizer finalize);
 
-/* A function that is known to the registry from the start. */
-typedef struct tvmrt_builtin {
-  const char* name;
-  TVMCPackedFunc fn;
-} tvmrt_builtin;
+/* A table of functions by name: the names one after the other, an empty one at the end. Two arrays
+ * instead of one of pairs spare the loader of the library an address a name. */
+typedef struct tvmrt_builtins {
+  const char* names;
+  const TVMCPackedFunc* functions;
+} tvmrt_builtins;
+
+/* At file scope: a table of `list`, a macro that applies its argument to (name, function) pairs. */
+#define TVMRT_BUILTINS(list)                                                              \
+  {                                                                                       \
+    list(TVMRT_BUILTIN_NAME_), (const TVMCPackedFunc[]) { list(TVMRT_BUILTIN_FUNCTION_) } \
+  }
+#define TVMRT_BUILTIN_NAME_(name, fn) name "\0"
+#define TVMRT_BUILTIN_FUNCTION_(name, fn) fn,
+
+/* The name after this one. */
+static inline const char* tvmrt__next_name(const char* name) { return name + strlen(name) + 1; }
 
 /*
  * Arguments of native functions. `tvmrt_args` gathers what a packed function gets; each reader
@@ -53,6 +66,13 @@ typedef struct tvmrt_args {
   (void)resource_handle;                              \
   (void)out;                                          \
   (void)out_code;                                     \
+  (void)in
+
+/* The same in a function of a global table: its resource is the name that it is registered under. */
+#define TVMRT_GLOBAL_ARGS                                        \
+  tvmrt_args in = {resource_handle, args, type_codes, num_args}; \
+  (void)out;                                                     \
+  (void)out_code;                                                \
   (void)in
 
 /* The head of a native packed function. */

@@ -31,14 +31,14 @@ int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
   if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
   if (obj->type_index == (uint32_t)type) return 0;
   got = tvmrt__type_key(obj->type_index);
-  return tvmrt__fail("TypeError: %s expects a %s, got a %s.", who, type_keys[type],
-                     got == NULL ? "handle of an unknown kind" : got);
+  return tvmrt__fail_type("%s expects a %s, got a %s.", who, type_keys[type],
+                          got == NULL ? "handle of an unknown kind" : got);
 }
 
 static int check_object(TVMObjectHandle obj, const char* who) {
   if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
   if (tvmrt__type_key(((const tvmrt_object*)obj)->type_index) != NULL) return 0;
-  return tvmrt__fail("TypeError: %s expects an object handle.", who);
+  return tvmrt__fail_type("%s expects an object handle.", who);
 }
 
 int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex) {

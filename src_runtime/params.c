@@ -20,7 +20,7 @@ int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   int i;
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (t->device.device_type != kDLCPU || !tvmrt__is_compact(t) || t->dtype.lanes != 1) {
-    return tvmrt__fail("ValueError: only compact CPU tensors of scalar types can be saved.");
+    return tvmrt__fail_value("only compact CPU tensors of scalar types can be saved.");
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, tensor_magic));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
@@ -187,7 +187,7 @@ static int params_of_map(const tvmrt_map* map, tvmrt_params* out) {
   for (i = 0; i < map->size; ++i) {
     const tvmrt_map_entry* e = &map->entries[i];
     if (e->key->type_index != TVMRT_TYPE_STRING || e->value->type_index != TVMRT_TYPE_NDARRAY) {
-      return tvmrt__fail("TypeError: params must map str to NDArray.");
+      return tvmrt__fail_type("params must map str to NDArray.");
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__params_add(out, ((tvmrt_string*)(void*)e->key)->data,
                                             (tvmrt_tensor*)(void*)e->value));
@@ -227,7 +227,7 @@ static int return_params(TVMValue* out, int* out_code, const void* data, size_t 
 TVMRT_NATIVE(save_params) {
   tvmrt_buf blob = {NULL, 0, 0};
   int rc;
-  TVMRT_ARGS("runtime.SaveParams");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   rc = save_map(&in, &blob);
   if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, blob.data, blob.size);
@@ -237,7 +237,7 @@ TVMRT_NATIVE(save_params) {
 
 TVMRT_NATIVE(load_params) {
   TVMByteArray bytes;
-  TVMRT_ARGS("runtime.LoadParams");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &bytes));
   return return_params(out, out_code, bytes.data, bytes.size);
@@ -247,7 +247,7 @@ TVMRT_NATIVE(save_params_to_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;
   int rc;
-  TVMRT_ARGS("runtime.SaveParamsToFile");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &path));
   rc = save_map(&in, &blob);
@@ -260,7 +260,7 @@ TVMRT_NATIVE(load_params_from_file) {
   tvmrt_buf blob = {NULL, 0, 0};
   const char* path;
   int rc;
-  TVMRT_ARGS("runtime.LoadParamsFromFile");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   rc = tvmrt__read_file(path, &blob);
@@ -269,10 +269,9 @@ TVMRT_NATIVE(load_params_from_file) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__params_builtins[] = {
-    {"runtime.SaveParams", save_params},
-    {"runtime.LoadParams", load_params},
-    {"runtime.SaveParamsToFile", save_params_to_file},
-    {"runtime.LoadParamsFromFile", load_params_from_file},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                                 \
+  X("runtime.SaveParams", save_params)               \
+  X("runtime.LoadParams", load_params)               \
+  X("runtime.SaveParamsToFile", save_params_to_file) \
+  X("runtime.LoadParamsFromFile", load_params_from_file)
+const tvmrt_builtins tvmrt__params_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -38,19 +38,18 @@ static void fill(const DLTensor* t, uint64_t bytes) {
 TVMRT_NATIVE(random_fill) {
   DLTensor* t;
   uint64_t bytes;
-  TVMRT_ARGS("tvm.contrib.random.random_fill");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &t));
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (t->device.device_type != kDLCPU || !tvmrt__is_compact(t)) {
-    return tvmrt__fail("ValueError: %s fills compact CPU tensors only.", in.who);
+    return tvmrt__fail_value("%s fills compact CPU tensors only.", in.who);
   }
   fill(t, bytes);
   return 0;
 }
 
-const tvmrt_builtin tvmrt__contrib_builtins[] = {
-    {"tvm.contrib.random.random_fill", random_fill},
-    {"tvm.contrib.random.random_fill_for_measure", random_fill},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                               \
+  X("tvm.contrib.random.random_fill", random_fill) \
+  X("tvm.contrib.random.random_fill_for_measure", random_fill)
+const tvmrt_builtins tvmrt__contrib_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -11,20 +11,20 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
 
-static const tvmrt_builtin* const builtin_tables[] = {
-    tvmrt__aot_builtins,          tvmrt__container_builtins, tvmrt__contrib_builtins,
-    tvmrt__device_builtins,       tvmrt__graph_builtins,     tvmrt__loader_builtins,
-    tvmrt__module_builtins,       tvmrt__pack_builtins,      tvmrt__params_builtins,
-    tvmrt__region_builtins,       tvmrt__source_builtins,    tvmrt__system_lib_builtins,
-    tvmrt__tensor_builtins,       tvmrt__thread_builtins,    tvmrt__time_builtins,
-    tvmrt__const_loader_builtins, tvmrt__metadata_builtins,  tvmrt__aot_factory_builtins,
+static const tvmrt_builtins* const builtin_tables[] = {
+    &tvmrt__aot_builtins,          &tvmrt__container_builtins, &tvmrt__contrib_builtins,
+    &tvmrt__device_builtins,       &tvmrt__graph_builtins,     &tvmrt__loader_builtins,
+    &tvmrt__module_builtins,       &tvmrt__pack_builtins,      &tvmrt__params_builtins,
+    &tvmrt__region_builtins,       &tvmrt__source_builtins,    &tvmrt__system_lib_builtins,
+    &tvmrt__tensor_builtins,       &tvmrt__thread_builtins,    &tvmrt__time_builtins,
+    &tvmrt__const_loader_builtins, &tvmrt__metadata_builtins,  &tvmrt__aot_factory_builtins,
 };
 
-static int enter_builtin(const tvmrt_builtin* builtin) {
-  tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, builtin->name);
+static int enter_builtin(const char* name, TVMCPackedFunc fn) {
+  tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, name);
   if (slot == NULL) return -1;
   if (slot->value != NULL) return 0; /* entered by an attempt that ran out of memory later */
-  slot->value = tvmrt__func_new(builtin->fn, NULL, NULL);
+  slot->value = tvmrt__func_new(fn, (void*)name, NULL);
   return slot->value == NULL ? -1 : 0;
 }
 
@@ -32,9 +32,12 @@ static int enter_builtin(const tvmrt_builtin* builtin) {
  * constructors may register before it would run, and programs that never ask pay nothing. */
 static int enter_builtins(void) {
   size_t i;
-  const tvmrt_builtin* b;
   for (i = 0; i < sizeof(builtin_tables) / sizeof(builtin_tables[0]); ++i) {
-    for (b = builtin_tables[i]; b->name != NULL; ++b) TVMRT_RETURN_IF_ERROR(enter_builtin(b));
+    const TVMCPackedFunc* fn = builtin_tables[i]->functions;
+    const char* name = builtin_tables[i]->names;
+    for (; *name != '\0'; name = tvmrt__next_name(name)) {
+      TVMRT_RETURN_IF_ERROR(enter_builtin(name, *fn++));
+    }
   }
   builtins_entered = 1;
   return 0;
@@ -76,7 +79,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   if (slot == NULL) {
     rc = -1;
   } else if (slot->value != NULL && !override) {
-    rc = tvmrt__fail("ValueError: Global PackedFunc %s is already registered.", name);
+    rc = tvmrt__fail_value("Global PackedFunc %s is already registered.", name);
   } else {
     old = slot->value;
     tvmrt__retain(f);

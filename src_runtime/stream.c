@@ -14,8 +14,8 @@ void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, si
 }
 
 int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
-  return tvmrt__fail("ValueError: %s is damaged: %s at byte %zu of %zu.", in->what, why,
-                     (size_t)(in->at - in->begin), (size_t)(in->end - in->begin));
+  return tvmrt__fail_value("%s is damaged: %s at byte %zu of %zu.", in->what, why,
+                           (size_t)(in->at - in->begin), (size_t)(in->end - in->begin));
 }
 
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {

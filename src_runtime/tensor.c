@@ -65,9 +65,9 @@ tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int n
   if (tvmrt__shape_bytes(shape, ndim, dtype, &bytes) != 0) return NULL;
   if (tvmrt__tensor_bytes(&base->dl, &base_bytes) != 0) return NULL;
   if (byte_offset > base_bytes || bytes > base_bytes - byte_offset) {
-    (void)tvmrt__fail("ValueError: a view of %" PRIu64 " bytes at byte %" PRIu64
-                      " does not fit in a tensor of %" PRIu64 " bytes.",
-                      bytes, byte_offset, base_bytes);
+    (void)tvmrt__fail_value("a view of %" PRIu64 " bytes at byte %" PRIu64
+                            " does not fit in a tensor of %" PRIu64 " bytes.",
+                            bytes, byte_offset, base_bytes);
     return NULL;
   }
   t = new_tensor(shape, ndim, dtype, base->dl.device);
@@ -95,20 +95,18 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
   int i;
   *out_bytes = 0;
   if (ndim < 0 || ndim > TVMRT_MAX_NDIM) {
-    return tvmrt__fail("ValueError: a tensor has 0 to %d dimensions, got %d.", TVMRT_MAX_NDIM,
-                       ndim);
+    return tvmrt__fail_value("a tensor has 0 to %d dimensions, got %d.", TVMRT_MAX_NDIM, ndim);
   }
-  if (ndim != 0 && shape == NULL) return tvmrt__fail("ValueError: the shape of a tensor is NULL.");
+  if (ndim != 0 && shape == NULL) return tvmrt__fail_value("the shape of a tensor is NULL.");
   for (i = 0; i < ndim; ++i) {
     if (shape[i] < 0) {
-      return tvmrt__fail("ValueError: dimension %d of a shape is negative: %" PRId64 ".", i,
-                         shape[i]);
+      return tvmrt__fail_value("dimension %d of a shape is negative: %" PRId64 ".", i, shape[i]);
     }
   }
   for (i = 0; i < ndim; ++i) {
     if (shape[i] == 0) return 0;
     if (bytes > (uint64_t)(PTRDIFF_MAX / shape[i])) {
-      return tvmrt__fail("ValueError: a shape asks for more memory than can be addressed.");
+      return tvmrt__fail_value("a shape asks for more memory than can be addressed.");
     }
     bytes *= (uint64_t)shape[i];
   }
@@ -187,11 +185,11 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(to, &bytes));
   if (bytes == 0) return 0;
   if (!tvmrt__is_compact(to)) {
-    return tvmrt__fail("ValueError: the target of a copy must be compact, without strides.");
+    return tvmrt__fail_value("the target of a copy must be compact, without strides.");
   }
   if (!tvmrt__is_compact(from)) {
     if (!is_host(from->device) || !is_host(to->device)) {
-      return tvmrt__fail("ValueError: a tensor with strides is copied on the CPU only.");
+      return tvmrt__fail_value("a tensor with strides is copied on the CPU only.");
     }
     copy_strided(from, tvmrt__tensor_data(to));
     return 0;
@@ -216,8 +214,8 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   *out = NULL;
   if (dtype_code < 0 || dtype_code > 255 || dtype_bits < 1 || dtype_bits > 255 || dtype_lanes < 1 ||
       dtype_lanes > 65535) {
-    return tvmrt__fail("ValueError: no data type has code %d, %d bits and %d lanes.", dtype_code,
-                       dtype_bits, dtype_lanes);
+    return tvmrt__fail_value("no data type has code %d, %d bits and %d lanes.", dtype_code,
+                             dtype_bits, dtype_lanes);
   }
   dtype.code = (uint8_t)dtype_code;
   dtype.bits = (uint8_t)dtype_bits;
@@ -252,10 +250,10 @@ static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* 
   TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
   if (bytes != nbytes || (data == NULL && nbytes != 0)) {
     char text[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail("ValueError: %s: %s takes %" PRIu64 " bytes, got %zu.", who,
-                       tvmrt__tensor_text(t, text), bytes, nbytes);
+    return tvmrt__fail_value("%s: %s takes %" PRIu64 " bytes, got %zu.", who,
+                             tvmrt__tensor_text(t, text), bytes, nbytes);
   }
-  if (!tvmrt__is_compact(t)) return tvmrt__fail("ValueError: %s: the tensor has strides.", who);
+  if (!tvmrt__is_compact(t)) return tvmrt__fail_value("%s: the tensor has strides.", who);
   *out = *t;
   out->data = data;
   out->byte_offset = 0;
@@ -289,12 +287,12 @@ TVMRT_NATIVE(alloc_with_scope) {
   DLDataType dtype;
   DLDevice dev;
   int next = 1;
-  TVMRT_ARGS("runtime.TVMArrayAllocWithScope");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 4, 5));
   if (num_args == 5) {
     if (type_codes[0] != kTVMOpaqueHandle) {
-      return tvmrt__fail("TypeError: %s: argument 0 must be a raw pointer, got %s.", in.who,
-                         tvmrt__code_name(type_codes[0]));
+      return tvmrt__fail_type("%s: argument 0 must be a raw pointer, got %s.", in.who,
+                              tvmrt__code_name(type_codes[0]));
     }
     shape = args[0].v_handle;
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, next++, &ndim));
@@ -309,8 +307,8 @@ TVMRT_NATIVE(alloc_with_scope) {
     const char* scope;
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, next, &scope));
     if (scope[0] != '\0' && strcmp(scope, "global") != 0) {
-      return tvmrt__fail("ValueError: device %s has no memory scope '%s'; it has: global.",
-                         tvmrt__device_name(dev.device_type), scope);
+      return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
+                               tvmrt__device_name(dev.device_type), scope);
     }
   }
   if (ndim < 0 || ndim > TVMRT_MAX_NDIM) ndim = TVMRT_MAX_NDIM + 1; /* refused with its own text */
@@ -323,26 +321,25 @@ TVMRT_NATIVE(create_view) {
   tvmrt_shape* shape;
   DLDataType dtype;
   int64_t offset = 0;
-  TVMRT_ARGS("runtime.TVMArrayCreateView");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &base));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_SHAPE_TUPLE, &shape));
   if (type_codes[0] != kTVMNDArrayHandle) {
-    return tvmrt__fail("TypeError: %s: argument 0 must be an NDArray, got a view.", in.who);
+    return tvmrt__fail_type("%s: argument 0 must be an NDArray, got a view.", in.who);
   }
   dtype = base->dtype;
   if (num_args > 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_dtype(&in, 2, &dtype));
   if (num_args > 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 3, &offset));
   if (offset < 0 || shape->size > TVMRT_MAX_NDIM) {
-    return tvmrt__fail("ValueError: %s: the offset is negative or the shape is too long.", in.who);
+    return tvmrt__fail_value("%s: the offset is negative or the shape is too long.", in.who);
   }
   return return_tensor(out, out_code,
                        tvmrt__tensor_view(tvmrt__tensor_of(base), shape->data, (int)shape->size,
                                           dtype, (uint64_t)offset));
 }
 
-const tvmrt_builtin tvmrt__tensor_builtins[] = {
-    {"runtime.TVMArrayAllocWithScope", alloc_with_scope},
-    {"runtime.TVMArrayCreateView", create_view},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                                    \
+  X("runtime.TVMArrayAllocWithScope", alloc_with_scope) \
+  X("runtime.TVMArrayCreateView", create_view)
+const tvmrt_builtins tvmrt__tensor_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -356,22 +356,21 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
 }
 
 TVMRT_NATIVE(num_threads) {
-  TVMRT_ARGS("runtime.NumThreads");
+  TVMRT_GLOBAL_ARGS;
   return tvmrt__ret_int(out, out_code, tvmrt__num_workers());
 }
 
 /* (mode, number of threads [, lists of CPUs]): where threads run is left to the system. */
 TVMRT_NATIVE(config_threadpool) {
   int64_t count;
-  TVMRT_ARGS("runtime.config_threadpool");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &count));
   if (count == 0 && num_args > 2) count = num_args - 2;
   return tvmrt__set_num_workers(count > MAX_WORKERS ? MAX_WORKERS : (int)count);
 }
 
-const tvmrt_builtin tvmrt__thread_builtins[] = {
-    {"runtime.NumThreads", num_threads},
-    {"runtime.config_threadpool", config_threadpool},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                   \
+  X("runtime.NumThreads", num_threads) \
+  X("runtime.config_threadpool", config_threadpool)
+const tvmrt_builtins tvmrt__thread_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -116,7 +116,7 @@ static int read_function(const tvmrt_args* in, tvmrt_func** out) {
     TVMRT_RETURN_IF_ERROR(tvmrt__module_get(mod, name, true, out));
   }
   if (*out != NULL) return 0;
-  return tvmrt__fail("ValueError: %s: there is no function '%s' to time.", in->who, name);
+  return tvmrt__fail_value("%s: there is no function '%s' to time.", in->who, name);
 }
 
 /* The argument lists of the releases, between min_repeat_ms (6) and the last one, f_preproc:
@@ -126,8 +126,7 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
   const char* prepare = "";
   e->limit_zero_time_iterations = 100;
   if (in->count != 8 && in->count != 10 && in->count != 11 && in->count != 12) {
-    return tvmrt__fail("TypeError: %s takes 8, 10, 11 or 12 arguments, got %d.", in->who,
-                       in->count);
+    return tvmrt__fail_type("%s takes 8, 10, 11 or 12 arguments, got %d.", in->who, in->count);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 4, &e->number));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 5, &e->repeat));
@@ -142,20 +141,20 @@ static int read_options(const tvmrt_args* in, evaluator* e) {
   if (in->count == 12) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, at++, &e->cache_flush_bytes));
   if (!tvmrt__arg_is_null(in, at)) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, at, &prepare));
   if (e->number < 1 || e->repeat < 1) {
-    return tvmrt__fail("ValueError: %s: number and repeat must be at least 1.", in->who);
+    return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->who);
   }
   if (prepare[0] == '\0') return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(prepare, &e->prepare));
   if (e->prepare != NULL) return 0;
-  return tvmrt__fail("ValueError: %s: there is no global function '%s' to prepare with.", in->who,
-                     prepare);
+  return tvmrt__fail_value("%s: there is no global function '%s' to prepare with.", in->who,
+                           prepare);
 }
 
 TVMRT_NATIVE(time_evaluator) {
   evaluator* e;
   tvmrt_func* f = NULL;
   int rc;
-  TVMRT_ARGS("runtime.RPCTimeEvaluator");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
@@ -169,7 +168,5 @@ TVMRT_NATIVE(time_evaluator) {
   return tvmrt__ret_object(out, out_code, &f->base);
 }
 
-const tvmrt_builtin tvmrt__time_builtins[] = {
-    {"runtime.RPCTimeEvaluator", time_evaluator},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X) X("runtime.RPCTimeEvaluator", time_evaluator)
+const tvmrt_builtins tvmrt__time_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -38,8 +38,8 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   tvmrt__buf_free(&symbol);
   if (rc != 0) return rc;
   if (found == NULL) {
-    return tvmrt__fail(
-        "ValueError: the library has no function 'get_c_metadata': it was not compiled "
+    return tvmrt__fail_value(
+        "the library has no function 'get_c_metadata': it was not compiled "
         "ahead of time with metadata.");
   }
   e->metadata = found;
@@ -70,8 +70,7 @@ static int find_main(tvmrt_aot_executor* e) {
   int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
   if (rc == 0) rc = tvmrt__module_get(e->library, symbol.data, true, &e->main_function);
   if (rc == 0 && e->main_function == NULL) {
-    rc =
-        tvmrt__fail("ValueError: the library has metadata but no main function '%s'.", symbol.data);
+    rc = tvmrt__fail_value("the library has metadata but no main function '%s'.", symbol.data);
   }
   tvmrt__buf_free(&symbol);
   return rc;
@@ -106,8 +105,8 @@ static int make_ports(const TVMTensorInfo* infos, size_t count, DLDevice dev, tv
 static int constant_end(const TVMConstantInfo* info, uint64_t* end) {
   if (info->byte_offset < 0 || info->data_len < 0 || info->data_bytes == NULL ||
       info->data_len > PTRDIFF_MAX - info->byte_offset) {
-    return tvmrt__fail("ValueError: constant '%.60s' of the library has no data or a bad offset.",
-                       info->name_hint == NULL ? "" : info->name_hint);
+    return tvmrt__fail_value("constant '%.60s' of the library has no data or a bad offset.",
+                             info->name_hint == NULL ? "" : info->name_hint);
   }
   *end = (uint64_t)(info->byte_offset + info->data_len);
   return 0;

@@ -27,7 +27,7 @@ TVMRT_NATIVE(create) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_device(&in, 0, &dev));
   if (f->base.num_imports == 0) {
-    return tvmrt__fail("ValueError: the factory of network '%s' imports no library.", f->name);
+    return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
   }
   TVMRT_RETURN_IF_ERROR(
       tvmrt__aot_executor_new(f->base.imports[0], f->name, dev, &f->params, &mod));
@@ -54,18 +54,18 @@ TVMRT_NATIVE(remove_params) {
   return tvmrt__factory_return_bare((tvmrt_module*)bare, &f->base, out, out_code);
 }
 
+#define METHODS(X)                          \
+  X("list_module_names", list_module_names) \
+  X("remove_params", remove_params)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {
-      {"list_module_names", list_module_names},
-      {"remove_params", remove_params},
-      {NULL, NULL},
-  };
   if (strcmp(name, ((aot_factory*)self)->name) == 0) {
     out->fn = create;
     out->kind = TVMRT_FUNC_NATIVE;
     return 0;
   }
-  return tvmrt__find_native(own, name, out);
+  return tvmrt__find_native(&own, name, out);
 }
 
 static int factory_save(tvmrt_module* self, tvmrt_buf* out) {
@@ -106,7 +106,7 @@ TVMRT_NATIVE(create_factory) {
   const char* name;
   aot_factory* f;
   int rc;
-  TVMRT_ARGS("tvm.aot_executor_factory.create");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &library));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &name));
@@ -119,7 +119,5 @@ TVMRT_NATIVE(create_factory) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__aot_factory_builtins[] = {
-    {"tvm.aot_executor_factory.create", create_factory},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X) X("tvm.aot_executor_factory.create", create_factory)
+const tvmrt_builtins tvmrt__aot_factory_builtins = TVMRT_BUILTINS(FUNCTIONS);

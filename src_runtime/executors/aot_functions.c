@@ -192,27 +192,27 @@ TVMRT_NATIVE(profile) {
   return rc;
 }
 
+#define METHODS(X)                                \
+  X("set_input", set_input)                       \
+  X("set_input_zero_copy", set_input_zero_copy)   \
+  X("set_output_zero_copy", set_output_zero_copy) \
+  X("get_output", get_output)                     \
+  X("get_input", get_input)                       \
+  X("get_num_inputs", get_num_inputs)             \
+  X("get_num_outputs", get_num_outputs)           \
+  X("get_input_index", get_input_index)           \
+  X("get_input_name", get_input_name)             \
+  X("get_output_name", get_output_name)           \
+  X("get_input_info", get_input_info)             \
+  X("get_output_info", get_output_info)           \
+  X("run", run)                                   \
+  X("load_params", load_params)                   \
+  X("profile", profile)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {
-      {"set_input", set_input},
-      {"set_input_zero_copy", set_input_zero_copy},
-      {"set_output_zero_copy", set_output_zero_copy},
-      {"get_output", get_output},
-      {"get_input", get_input},
-      {"get_num_inputs", get_num_inputs},
-      {"get_num_outputs", get_num_outputs},
-      {"get_input_index", get_input_index},
-      {"get_input_name", get_input_name},
-      {"get_output_name", get_output_name},
-      {"get_input_info", get_input_info},
-      {"get_output_info", get_output_info},
-      {"run", run},
-      {"load_params", load_params},
-      {"profile", profile},
-      {NULL, NULL},
-  };
   (void)self;
-  return tvmrt__find_native(own, name, out);
+  return tvmrt__find_native(&own, name, out);
 }
 
 /* (module, Device, name) */
@@ -221,7 +221,7 @@ TVMRT_NATIVE(create) {
   tvmrt_module* mod;
   DLDevice dev;
   const char* name;
-  TVMRT_ARGS("tvm.aot_executor.create");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &library));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_device(&in, 1, &dev));
@@ -234,7 +234,7 @@ TVMRT_NATIVE(sanitise) {
   const char* name;
   char* clean;
   int rc;
-  TVMRT_ARGS("runtime.SanitizeName");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   clean = tvmrt__sanitise_name(name);
@@ -243,8 +243,7 @@ TVMRT_NATIVE(sanitise) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__aot_builtins[] = {
-    {"tvm.aot_executor.create", create},
-    {"runtime.SanitizeName", sanitise},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                   \
+  X("tvm.aot_executor.create", create) \
+  X("runtime.SanitizeName", sanitise)
+const tvmrt_builtins tvmrt__aot_builtins = TVMRT_BUILTINS(FUNCTIONS);

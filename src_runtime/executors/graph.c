@@ -73,8 +73,8 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* o
       return 0;
     }
   }
-  return tvmrt__fail(
-      "ValueError: the network uses a device of type %d, which is not among the %zu "
+  return tvmrt__fail_value(
+      "the network uses a device of type %d, which is not among the %zu "
       "devices that the executor was made with.",
       device_type, g->num_devices);
 }
@@ -122,8 +122,8 @@ static int join_nops(tvmrt_graph_executor* g) {
       size_t from = g->graph.inputs[n->first_input + k];
       size_t to = n->first_entry + k;
       if (g->graph.entries[from].bytes != g->graph.entries[to].bytes) {
-        return tvmrt__fail("ValueError: node '%.60s' reshapes %" PRIu64 " bytes to %" PRIu64 ".",
-                           n->name, g->graph.entries[from].bytes, g->graph.entries[to].bytes);
+        return tvmrt__fail_value("node '%.60s' reshapes %" PRIu64 " bytes to %" PRIu64 ".", n->name,
+                                 g->graph.entries[from].bytes, g->graph.entries[to].bytes);
       }
       join(g->alias, from, to);
     }
@@ -191,8 +191,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
     DLDevice dev = g->entries[i].device;
     if (is_given(g, i, params)) continue;
     if (bytes[e->storage_id] != 0 && devs[e->storage_id].device_type != dev.device_type) {
-      return tvmrt__fail("ValueError: storage %zu of the graph is used on two devices.",
-                         e->storage_id);
+      return tvmrt__fail_value("storage %zu of the graph is used on two devices.", e->storage_id);
     }
     devs[e->storage_id] = dev;
     if (wanted > bytes[e->storage_id]) bytes[e->storage_id] = wanted;
@@ -240,8 +239,9 @@ static int make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_params* par
     if (!tvmrt__same_shape(t, &shared->dl) || !tvmrt__same_dtype(t->dtype, shared->dl.dtype)) {
       char a[TVMRT_TENSOR_TEXT_BYTES];
       char b[TVMRT_TENSOR_TEXT_BYTES];
-      return tvmrt__fail("ValueError: parameter '%.60s' is %s in the graph and %s in the params.",
-                         node->name, tvmrt__tensor_text(t, a), tvmrt__tensor_text(&shared->dl, b));
+      return tvmrt__fail_value("parameter '%.60s' is %s in the graph and %s in the params.",
+                               node->name, tvmrt__tensor_text(t, a),
+                               tvmrt__tensor_text(&shared->dl, b));
     }
     tvmrt__retain(&shared->base);
     port->bound = shared;
@@ -358,13 +358,13 @@ static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) 
   uint64_t from;
   uint64_t to;
   if (n->num_inputs != 1 || n->num_outputs != 1) {
-    return tvmrt__fail("ValueError: a __copy node needs one input, one output.");
+    return tvmrt__fail_value("a __copy node needs one input, one output.");
   }
   from = g->graph.entries[g->graph.inputs[n->first_input]].bytes;
   to = g->graph.entries[n->first_entry].bytes;
   if (from == to) return 0;
-  return tvmrt__fail("ValueError: node '%.60s' copies %" PRIu64 " bytes to %" PRIu64 ".", n->name,
-                     from, to);
+  return tvmrt__fail_value("node '%.60s' copies %" PRIu64 " bytes to %" PRIu64 ".", n->name, from,
+                           to);
 }
 
 static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg) {
@@ -424,7 +424,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
 }
 
 static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t count) {
-  if (count == 0) return tvmrt__fail("ValueError: an executor needs at least one device.");
+  if (count == 0) return tvmrt__fail_value("an executor needs at least one device.");
   if (MAKE(g->devices, count) == NULL) return -1;
   memcpy(g->devices, devices, count * sizeof(*devices));
   g->num_devices = count;

@@ -68,7 +68,7 @@ void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output);
 /* Functions of the executor's module. */
 int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out);
 /* Functions for looking inside. */
-extern const tvmrt_builtin tvmrt__graph_debug_functions[];
+extern const tvmrt_builtins tvmrt__graph_debug_functions;
 
 /* Global function: (json, module, name, name0, NDArray0, ...) -> factory. */
 int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, TVMValue* out,

@@ -28,7 +28,7 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
       return 0;
     }
   }
-  return tvmrt__fail("ValueError: %s: the graph has no node '%.60s'.", in->who, name);
+  return tvmrt__fail_value("%s: the graph has no node '%.60s'.", in->who, name);
 }
 
 /* Run the operators of the nodes up to and including `node`. */
@@ -116,7 +116,7 @@ static int read_timing(const tvmrt_args* in, int first, timing* t) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, first + 2, &min_ms));
   t->min_seconds = (double)min_ms / 1000.0;
   if (t->number >= 1 && t->repeat >= 1) return 0;
-  return tvmrt__fail("ValueError: %s: number and repeat must be at least 1.", in->who);
+  return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->who);
 }
 
 /* Mean seconds of one operator, `repeat` times. */
@@ -228,13 +228,12 @@ TVMRT_NATIVE(profile) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__graph_debug_functions[] = {
-    {"execute_node", execute_node},
-    {"get_node_output", get_node_output},
-    {"debug_get_output", debug_get_output},
-    {"run_individual", run_individual},
-    {"run_individual_node", run_individual_node},
-    {"profile", profile},
-    {"profile_rpc", profile},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                            \
+  X("execute_node", execute_node)               \
+  X("get_node_output", get_node_output)         \
+  X("debug_get_output", debug_get_output)       \
+  X("run_individual", run_individual)           \
+  X("run_individual_node", run_individual_node) \
+  X("profile", profile)                         \
+  X("profile_rpc", profile)
+const tvmrt_builtins tvmrt__graph_debug_functions = TVMRT_BUILTINS(FUNCTIONS);

@@ -28,7 +28,7 @@ static int make_executor(graph_factory* f, const tvmrt_args* in, int first, TVMV
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, first + 1, -1));
   if (f->base.num_imports == 0) {
-    return tvmrt__fail("ValueError: the factory of network '%s' imports no library.", f->name);
+    return tvmrt__fail_value("the factory of network '%s' imports no library.", f->name);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__devices_of_args(in, first, &devices, &num_devices));
   rc = tvmrt__graph_executor_new(f->json, strlen(f->json), f->base.imports[0], devices, num_devices,
@@ -50,8 +50,7 @@ TVMRT_NATIVE(debug_create) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   if (strcmp(name, f->name) != 0) {
-    return tvmrt__fail("ValueError: the library has no network '%.60s'; it has: %.60s.", name,
-                       f->name);
+    return tvmrt__fail_value("the library has no network '%.60s'; it has: %.60s.", name, f->name);
   }
   return make_executor(resource_handle, &in, 1, out, out_code);
 }
@@ -86,20 +85,20 @@ TVMRT_NATIVE(remove_params) {
   return tvmrt__factory_return_bare((tvmrt_module*)bare, &f->base, out, out_code);
 }
 
+#define METHODS(X)                        \
+  X("debug_create", debug_create)         \
+  X("get_graph_json", get_graph_json)     \
+  X("get_graph_params", get_graph_params) \
+  X("remove_params", remove_params)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 static int factory_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {
-      {"debug_create", debug_create},
-      {"get_graph_json", get_graph_json},
-      {"get_graph_params", get_graph_params},
-      {"remove_params", remove_params},
-      {NULL, NULL},
-  };
   if (strcmp(name, ((graph_factory*)self)->name) == 0) {
     out->fn = create;
     out->kind = TVMRT_FUNC_NATIVE;
     return 0;
   }
-  return tvmrt__find_native(own, name, out);
+  return tvmrt__find_native(&own, name, out);
 }
 
 static int factory_save(tvmrt_module* self, tvmrt_buf* out) {

@@ -206,8 +206,8 @@ GRAPH_FUNCTION(share_params, "share_params") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 0, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &bytes));
   if (mod->type != g->base.type) {
-    return tvmrt__fail(
-        "TypeError: share_params: argument 0 must be a graph executor, got a module "
+    return tvmrt__fail_type(
+        "share_params: argument 0 must be a graph executor, got a module "
         "of kind '%s'.",
         mod->type->key);
   }
@@ -253,7 +253,7 @@ GRAPH_FUNCTION(run_from_inputs, "run_from_inputs") {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 1, &id));
   if (in->count % 2 != 0) {
-    return tvmrt__fail("TypeError: run_from_inputs takes names and tensors in turn.");
+    return tvmrt__fail_type("run_from_inputs takes names and tensors in turn.");
   }
   TVMRT_RETURN_IF_ERROR(set_inputs(g, in, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__graph_run(g));
@@ -270,32 +270,32 @@ GRAPH_FUNCTION(run_from_inputs, "run_from_inputs") {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
 }
 
+#define METHODS(X)                                \
+  X("set_input", set_input)                       \
+  X("set_input_zero_copy", set_input_zero_copy)   \
+  X("set_output_zero_copy", set_output_zero_copy) \
+  X("get_output", get_output)                     \
+  X("get_input", get_input)                       \
+  X("get_num_inputs", get_num_inputs)             \
+  X("get_num_outputs", get_num_outputs)           \
+  X("get_input_index", get_input_index)           \
+  X("get_input_name", get_input_name)             \
+  X("get_output_name", get_output_name)           \
+  X("get_input_info", get_input_info)             \
+  X("get_output_info", get_output_info)           \
+  X("run", run)                                   \
+  X("run_from_inputs", run_from_inputs)           \
+  X("load_params", load_params)                   \
+  X("share_params", share_params)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {
-      {"set_input", set_input},
-      {"set_input_zero_copy", set_input_zero_copy},
-      {"set_output_zero_copy", set_output_zero_copy},
-      {"get_output", get_output},
-      {"get_input", get_input},
-      {"get_num_inputs", get_num_inputs},
-      {"get_num_outputs", get_num_outputs},
-      {"get_input_index", get_input_index},
-      {"get_input_name", get_input_name},
-      {"get_output_name", get_output_name},
-      {"get_input_info", get_input_info},
-      {"get_output_info", get_output_info},
-      {"run", run},
-      {"run_from_inputs", run_from_inputs},
-      {"load_params", load_params},
-      {"share_params", share_params},
-      {NULL, NULL},
-  };
   (void)self;
-  TVMRT_RETURN_IF_ERROR(tvmrt__find_native(own, name, out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__find_native(&own, name, out));
   if (out->fn == NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__find_native(tvmrt__graph_schedule_functions, name, out));
+    TVMRT_RETURN_IF_ERROR(tvmrt__find_native(&tvmrt__graph_schedule_functions, name, out));
   }
-  return out->fn != NULL ? 0 : tvmrt__find_native(tvmrt__graph_debug_functions, name, out);
+  return out->fn != NULL ? 0 : tvmrt__find_native(&tvmrt__graph_debug_functions, name, out);
 }
 
 /* Devices as Device values, or as pairs of ints. */
@@ -313,7 +313,7 @@ int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size
       continue;
     }
     if (i + 1 >= in->count) {
-      rc = tvmrt__fail("TypeError: %s: argument %d must be followed by a device id.", in->who, i);
+      rc = tvmrt__fail_type("%s: argument %d must be followed by a device id.", in->who, i);
       break;
     }
     rc = tvmrt__arg_int(in, i, &type);
@@ -322,7 +322,7 @@ int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size
     dev->device_id = (int32_t)id;
   }
   if (rc == 0 && *out_count == 0) {
-    rc = tvmrt__fail("TypeError: %s: argument %d must be a device.", in->who, first);
+    rc = tvmrt__fail_type("%s: argument %d must be a device.", in->who, first);
   }
   *out = devices;
   if (rc != 0) {
@@ -357,13 +357,12 @@ static int create_of(const tvmrt_args* in, TVMValue* out, int* out_code) {
 }
 
 TVMRT_NATIVE(create) {
-  TVMRT_ARGS("tvm.graph_executor.create");
+  TVMRT_GLOBAL_ARGS;
   return create_of(&in, out, out_code);
 }
 
-const tvmrt_builtin tvmrt__graph_builtins[] = {
-    {"tvm.graph_executor.create", create},
-    {"tvm.graph_executor_debug.create", create},
-    {"tvm.graph_executor_factory.create", tvmrt__graph_factory_create},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                           \
+  X("tvm.graph_executor.create", create)       \
+  X("tvm.graph_executor_debug.create", create) \
+  X("tvm.graph_executor_factory.create", tvmrt__graph_factory_create)
+const tvmrt_builtins tvmrt__graph_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -364,7 +364,7 @@ static int read_graph(tvmrt_json* in, draft* d) {
 }
 
 static int bad_graph(const char* what) {
-  return tvmrt__fail("ValueError: the graph JSON does not fit together: %s.", what);
+  return tvmrt__fail_value("the graph JSON does not fit together: %s.", what);
 }
 
 /* Entries of nodes, from the row pointers. */

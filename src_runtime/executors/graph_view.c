@@ -62,8 +62,8 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
   ndim = (count - HEAD_NUMBERS) / 2;
   if (count < HEAD_NUMBERS || count != HEAD_NUMBERS + 2 * ndim || numbers[1] < 0 ||
       numbers[1] > UINT8_MAX || numbers[2] < 1 || numbers[2] > 64) {
-    return tvmrt__fail(
-        "ValueError: the view of node '%.60s' is not offset, type, bits, extents and "
+    return tvmrt__fail_value(
+        "the view of node '%.60s' is not offset, type, bits, extents and "
         "strides.",
         node->name);
   }
@@ -76,8 +76,7 @@ int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmr
   out->tensor.strides = out->strides;
   if (output->ndim != 1 || output->dtype.bits != 8 ||
       !fits(out, numbers[0], item, output->shape[0])) {
-    return tvmrt__fail("ValueError: the view of node '%.60s' lies outside of its storage.",
-                       node->name);
+    return tvmrt__fail_value("the view of node '%.60s' lies outside of its storage.", node->name);
   }
   out->tensor.byte_offset += (uint64_t)numbers[0];
   return 0;

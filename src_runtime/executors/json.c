@@ -25,8 +25,7 @@ int tvmrt__json_fail(const tvmrt_json* in, const char* fmt, ...) {
     column = *p == '\n' ? 1 : column + 1;
     line += *p == '\n';
   }
-  return tvmrt__fail("ValueError: %s is damaged: %s at line %d, column %d.", in->what, why, line,
-                     column);
+  return tvmrt__fail_value("%s is damaged: %s at line %d, column %d.", in->what, why, line, column);
 }
 
 static void skip_space(tvmrt_json* in) {

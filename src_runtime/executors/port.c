@@ -18,8 +18,8 @@ static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* g
   if (!tvmrt__same_shape(wanted, given) || !tvmrt__same_dtype(wanted->dtype, given->dtype)) {
     char a[TVMRT_TENSOR_TEXT_BYTES];
     char b[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail("ValueError: %s '%s' is %s, got %s.", kind, port->name,
-                       tvmrt__tensor_text(wanted, a), tvmrt__tensor_text(given, b));
+    return tvmrt__fail_value("%s '%s' is %s, got %s.", kind, port->name,
+                             tvmrt__tensor_text(wanted, a), tvmrt__tensor_text(given, b));
   }
   return 0;
 }
@@ -49,20 +49,20 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
   const DLTensor* wanted = &port->bound->dl;
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, given));
   if (!tvmrt__is_compact(given)) {
-    return tvmrt__fail(
-        "ValueError: %s '%s' cannot be bound without a copy: the tensor has strides "
+    return tvmrt__fail_value(
+        "%s '%s' cannot be bound without a copy: the tensor has strides "
         "that are not compact; copy it with set_input.",
         kind, port->name);
   }
   if (given->device.device_type != wanted->device.device_type ||
       given->device.device_id != wanted->device.device_id) {
-    return tvmrt__fail("ValueError: %s '%s' lies on device %d:%d, the tensor on %d:%d.", kind,
-                       port->name, (int)wanted->device.device_type, (int)wanted->device.device_id,
-                       (int)given->device.device_type, (int)given->device.device_id);
+    return tvmrt__fail_value("%s '%s' lies on device %d:%d, the tensor on %d:%d.", kind, port->name,
+                             (int)wanted->device.device_type, (int)wanted->device.device_id,
+                             (int)given->device.device_type, (int)given->device.device_id);
   }
   if ((uintptr_t)tvmrt__tensor_data(given) % TVMRT_FOREIGN_ALIGN_BYTES != 0) {
-    return tvmrt__fail(
-        "ValueError: %s '%s' cannot be bound without a copy: the tensor's data is not "
+    return tvmrt__fail_value(
+        "%s '%s' cannot be bound without a copy: the tensor's data is not "
         "aligned to %d bytes; copy it with set_input.",
         kind, port->name, TVMRT_FOREIGN_ALIGN_BYTES);
   }
@@ -159,8 +159,8 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
   }
   if (rc == 0 && k < count) rc = tvmrt__buf_puts(&list, " ...");
   if (rc == 0) {
-    (void)tvmrt__fail("ValueError: the network has no %s '%.60s'; it has: %.320s.", kind, name,
-                      list.data);
+    (void)tvmrt__fail_value("the network has no %s '%.60s'; it has: %.320s.", kind, name,
+                            list.data);
   }
   tvmrt__buf_free(&list);
   return -1;

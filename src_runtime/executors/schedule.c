@@ -47,9 +47,8 @@ static int read_after(draft* d, size_t op, size_t begin) {
     if (!more) return 0;
     TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&in, &number));
     if (number < 0 || (uint64_t)number >= d->g->ops[op].node) {
-      return tvmrt__fail(
-          "ValueError: node '%.60s' runs after node %lld, which does not come before.", node->name,
-          (long long)number);
+      return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
+                               node->name, (long long)number);
     }
     TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->op_of[number]));
   }
@@ -294,13 +293,23 @@ int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name) {
   return set_scheduler(g, &scheduler);
 }
 
+/* Whether an earlier operator runs on the same device; the CPU has no scheduler of its own. */
+static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
+  const char* name = node_of(g, op)->device;
+  size_t i;
+  if (name == NULL || strcmp(name, "cpu") == 0) return true;
+  for (i = 0; i < op; ++i) {
+    if (node_of(g, i)->device != NULL && strcmp(node_of(g, i)->device, name) == 0) return true;
+  }
+  return false;
+}
+
 int tvmrt__graph_default_scheduler(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->num_ops; ++i) {
-    const char* name = node_of(g, i)->device;
     tvmrt_device* device;
-    if (name == NULL) continue;
-    TVMRT_RETURN_IF_ERROR(tvmrt_device_find(name, &device));
+    if (is_known_device(g, i)) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt_device_find(node_of(g, i)->device, &device));
     if (device != NULL && device->scheduler != NULL) return set_scheduler(g, device->scheduler);
   }
   return says_after(g) ? tvmrt__graph_set_scheduler(g, "async") : 0;
@@ -332,7 +341,7 @@ static int fail_run(tvmrt_schedule* s) {
 }
 
 int tvmrt__schedule_start(tvmrt_schedule* s) {
-  if (!s->is_chosen) return tvmrt__fail("ValueError: choose a scheduler by set_scheduler.");
+  if (!s->is_chosen) return tvmrt__fail_value("choose a scheduler by set_scheduler.");
   begin_run(s);
   TVMPackedFuncSetLastError("");
   if (s->scheduler.run(&s->scheduler, &s->plan) != 0) return fail_run(s);

@@ -56,6 +56,6 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out);
 extern const tvmrt_scheduler tvmrt__async_scheduler;
 
 /* Functions of the executor's module. */
-extern const tvmrt_builtin tvmrt__graph_schedule_functions[];
+extern const tvmrt_builtins tvmrt__graph_schedule_functions;
 
 #endif

@@ -47,8 +47,8 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
   if (found != NULL) *out = *found;
   (void)pthread_mutex_unlock(&lock);
   if (found != NULL) return 0;
-  return tvmrt__fail(
-      "ValueError: there is no scheduler '%.60s'; there are 'sync', 'async' and those that were "
+  return tvmrt__fail_value(
+      "there is no scheduler '%.60s'; there are 'sync', 'async' and those that were "
       "registered by tvmrt_scheduler_register.",
       name);
 }
@@ -56,8 +56,8 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
 static int add_scheduler(const tvmrt_scheduler* scheduler) {
   added* a;
   if (find_locked(scheduler->name) != NULL) {
-    return tvmrt__fail("ValueError: there is a scheduler '%.60s' already; names must be unique.",
-                       scheduler->name);
+    return tvmrt__fail_value("there is a scheduler '%.60s' already; names must be unique.",
+                             scheduler->name);
   }
   a = tvmrt__calloc(1, sizeof(*a));
   if (a == NULL) return -1;
@@ -71,8 +71,8 @@ int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
   int rc;
   if (scheduler == NULL || scheduler->struct_bytes != sizeof(*scheduler) ||
       scheduler->name == NULL || scheduler->name[0] == '\0' || scheduler->run == NULL) {
-    return tvmrt__fail(
-        "ValueError: tvmrt_scheduler_register: a scheduler needs struct_bytes %zu, a name and the "
+    return tvmrt__fail_value(
+        "tvmrt_scheduler_register: a scheduler needs struct_bytes %zu, a name and the "
         "slot 'run'.",
         sizeof(*scheduler));
   }
@@ -166,7 +166,7 @@ TVMRT_NATIVE(get_trace) {
   TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
   if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &with_times));
-  if (s == NULL) return tvmrt__fail("ValueError: get_trace: choose a scheduler by set_scheduler.");
+  if (s == NULL) return tvmrt__fail_value("get_trace: choose a scheduler by set_scheduler.");
   rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
   if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);
   if (rc == 0) rc = tvmrt__buf_puts(&text, ", \"steps\": [");
@@ -177,11 +177,10 @@ TVMRT_NATIVE(get_trace) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__graph_schedule_functions[] = {
-    {"set_scheduler", set_scheduler},
-    {"run_async", run_async},
-    {"wait", wait},
-    {"cancel", cancel},
-    {"get_trace", get_trace},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                \
+  X("set_scheduler", set_scheduler) \
+  X("run_async", run_async)         \
+  X("wait", wait)                   \
+  X("cancel", cancel)               \
+  X("get_trace", get_trace)
+const tvmrt_builtins tvmrt__graph_schedule_functions = TVMRT_BUILTINS(FUNCTIONS);

@@ -48,8 +48,8 @@ static int gather(const const_loader* loader, const client* c, tvmrt_array* arra
   for (i = 0; i < c->num_vars; ++i) {
     tvmrt_tensor* t = find_const(loader, c->vars[i]);
     if (t == NULL) {
-      return tvmrt__fail("ValueError: function '%s' needs constant '%s', which the library lacks.",
-                         c->symbol, c->vars[i]);
+      return tvmrt__fail_value("function '%s' needs constant '%s', which the library lacks.",
+                               c->symbol, c->vars[i]);
     }
     tvmrt__retain(&t->base);
     array->items[i] = &t->base;
@@ -92,8 +92,8 @@ static int initialise(const_loader* loader, client* c) {
   int rc;
   TVMRT_RETURN_IF_ERROR(find_init(loader, c, &init));
   if (init == NULL) {
-    return tvmrt__fail(
-        "ValueError: no imported module has '__init_%s', which function '%s' needs "
+    return tvmrt__fail_value(
+        "no imported module has '__init_%s', which function '%s' needs "
         "to get its constants.",
         c->symbol, c->symbol);
   }
@@ -130,13 +130,15 @@ TVMRT_NATIVE(get_const_vars) {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
 }
 
+#define METHODS(X) X("get_const_var_ndarray", get_const_vars)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {{"get_const_var_ndarray", get_const_vars}, {NULL, NULL}};
   const_loader* loader = (const_loader*)self;
   client* c = find_client(loader, name);
   size_t i;
   int rc = 0;
-  if (c == NULL) return tvmrt__find_native(own, name, out);
+  if (c == NULL) return tvmrt__find_native(&own, name, out);
   (void)pthread_mutex_lock(&loader->init_lock);
   if (!c->ready) rc = initialise(loader, c);
   (void)pthread_mutex_unlock(&loader->init_lock);
@@ -234,7 +236,7 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
     const tvmrt_array* vars = (const void*)map->entries[i].value;
     if (map->entries[i].key->type_index != TVMRT_TYPE_STRING ||
         vars->base.type_index != TVMRT_TYPE_ARRAY) {
-      return tvmrt__fail("TypeError: symbols must map str to Array.");
+      return tvmrt__fail_type("symbols must map str to Array.");
     }
     loader->num_clients = i + 1;
     c->symbol = tvmrt__strdup(((const tvmrt_string*)(const void*)map->entries[i].key)->data);
@@ -243,7 +245,7 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
     for (k = 0; k < vars->size; ++k) {
       const tvmrt_string* var = (const void*)vars->items[k];
       if (var == NULL || var->base.type_index != TVMRT_TYPE_STRING) {
-        return tvmrt__fail("TypeError: the names of constants must be str.");
+        return tvmrt__fail_type("the names of constants must be str.");
       }
       c->vars[k] = tvmrt__strdup(var->data);
       if (c->vars[k] == NULL) return -1;
@@ -258,7 +260,7 @@ static int set_consts(const_loader* loader, const tvmrt_map* map) {
   for (i = 0; i < map->size; ++i) {
     const tvmrt_map_entry* e = &map->entries[i];
     if (e->key->type_index != TVMRT_TYPE_STRING || e->value->type_index != TVMRT_TYPE_NDARRAY) {
-      return tvmrt__fail("TypeError: constants must map str to NDArray.");
+      return tvmrt__fail_type("constants must map str to NDArray.");
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__params_add(&loader->consts,
                                             ((const tvmrt_string*)(const void*)e->key)->data,
@@ -272,7 +274,7 @@ TVMRT_NATIVE(create) {
   tvmrt_map* symbols;
   const_loader* loader;
   int rc;
-  TVMRT_ARGS("runtime.ConstLoaderModuleCreate");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &consts));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_MAP, &symbols));
@@ -284,7 +286,5 @@ TVMRT_NATIVE(create) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__const_loader_builtins[] = {
-    {"runtime.ConstLoaderModuleCreate", create},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X) X("runtime.ConstLoaderModuleCreate", create)
+const tvmrt_builtins tvmrt__const_loader_builtins = TVMRT_BUILTINS(FUNCTIONS);

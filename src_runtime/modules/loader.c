@@ -30,8 +30,8 @@ int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* c
   if (rc != 0) return rc;
   if (code != kTVMModuleHandle || ret.v_handle == NULL) {
     tvmrt__release(tvmrt__value_object(&ret, code));
-    return tvmrt__fail("TypeError: loader '%s' returned %s instead of a Module.", loader,
-                       tvmrt__code_name(code));
+    return tvmrt__fail_type("loader '%s' returned %s instead of a Module.", loader,
+                            tvmrt__code_name(code));
   }
   *out = ret.v_handle;
   return 0;
@@ -61,16 +61,16 @@ static int load_from_file(const char* path, const char* format, tvmrt_module** o
   *out = NULL;
   format = format_of(path, format);
   if (format == NULL) {
-    return tvmrt__fail(
-        "ValueError: cannot tell the format of '%s': its name has no suffix and no "
+    return tvmrt__fail_value(
+        "cannot tell the format of '%s': its name has no suffix and no "
         "format was given.",
         path);
   }
   rc = tvmrt__buf_printf(&loader, "runtime.module.loadfile_%s", format);
   if (rc == 0) rc = tvmrt__find_loader(loader.data, format, &f);
   if (rc == 0 && f == NULL) {
-    rc = tvmrt__fail("ValueError: cannot load '%.200s': format '%.40s' has no loader '%.80s'.",
-                     path, format, loader.data);
+    rc = tvmrt__fail_value("cannot load '%.200s': format '%.40s' has no loader '%.80s'.", path,
+                           format, loader.data);
   }
   if (rc == 0) {
     args[0].v_str = path;
@@ -100,7 +100,7 @@ TVMRT_NATIVE(module_load_from_file) {
   const char* format = "";
   tvmrt_module* mod = NULL;
   int rc;
-  TVMRT_ARGS("runtime.ModuleLoadFromFile");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   if (num_args == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &format));
@@ -112,15 +112,14 @@ TVMRT_NATIVE(load_shared_library) {
   const char* path;
   tvmrt_module* mod = NULL;
   int rc;
-  TVMRT_ARGS("runtime.module.loadfile_so");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   rc = tvmrt__library_open(path, &mod);
   return return_module(out, out_code, rc, mod);
 }
 
-const tvmrt_builtin tvmrt__loader_builtins[] = {
-    {"runtime.ModuleLoadFromFile", module_load_from_file},
-    {"runtime.module.loadfile_so", load_shared_library},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                                     \
+  X("runtime.ModuleLoadFromFile", module_load_from_file) \
+  X("runtime.module.loadfile_so", load_shared_library)
+const tvmrt_builtins tvmrt__loader_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -377,8 +377,8 @@ static int append_children(const packing* p, size_t entry, bool* marks, tvmrt_bu
   for (i = 0; i < p->num_entries; ++i) {
     if (!marks[i]) continue;
     if (i < entry) {
-      return tvmrt__fail(
-          "ValueError: the library's modules and another module import each other; "
+      return tvmrt__fail_value(
+          "the library's modules and another module import each other; "
           "such a tree cannot be saved.");
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(children, 8, i));
@@ -410,8 +410,8 @@ static int write_tree(const packing* p, tvmrt_buf* out) {
 static int write_entry(tvmrt_module* mod, tvmrt_buf* out) {
   if (mod == NULL) return tvmrt__write_string(out, lib_key);
   if (mod->type->save == NULL) {
-    return tvmrt__fail("ValueError: a module of kind '%s' cannot be saved into a library.",
-                       mod->type->key);
+    return tvmrt__fail_value("a module of kind '%s' cannot be saved into a library.",
+                             mod->type->key);
   }
   TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, mod->type->key));
   return mod->type->save(mod, out);

@@ -27,8 +27,8 @@ enum { MAX_TENSORS = 65536, MAX_CONSTANTS = 1 << 24 };
 
 static int check_count(const char* kind, const void* items, int64_t count, int64_t most) {
   if (count >= 0 && count <= most && (count == 0 || items != NULL)) return 0;
-  return tvmrt__fail("ValueError: the library's metadata counts %lld %s%s.", (long long)count, kind,
-                     items == NULL ? " and lists none" : "");
+  return tvmrt__fail_value("the library's metadata counts %lld %s%s.", (long long)count, kind,
+                           items == NULL ? " and lists none" : "");
 }
 
 static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t count) {
@@ -38,13 +38,13 @@ static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t c
     const char* name = infos[i].name == NULL ? "" : infos[i].name;
     int64_t ndim = infos[i].num_shape;
     if (ndim < 0 || ndim > TVMRT_MAX_NDIM || (ndim != 0 && infos[i].shape == NULL)) {
-      return tvmrt__fail(
-          "ValueError: the library's metadata gives '%.60s' of its %s %lld dimensions%s.", name,
-          kind, (long long)ndim, infos[i].shape == NULL ? " and no extents" : "");
+      return tvmrt__fail_value("the library's metadata gives '%.60s' of its %s %lld dimensions%s.",
+                               name, kind, (long long)ndim,
+                               infos[i].shape == NULL ? " and no extents" : "");
     }
     if (infos[i].dtype.bits == 0 || infos[i].dtype.lanes == 0) {
-      return tvmrt__fail("ValueError: the library's metadata gives '%.60s' of its %s no data type.",
-                         name, kind);
+      return tvmrt__fail_value("the library's metadata gives '%.60s' of its %s no data type.", name,
+                               kind);
     }
   }
   return 0;
@@ -52,8 +52,8 @@ static int check_tensors(const char* kind, const TVMTensorInfo* infos, int64_t c
 
 int tvmrt__metadata_check(const TVMMetadata* m) {
   if (m->version < 1 || m->mod_name == NULL) {
-    return tvmrt__fail(
-        "ValueError: the library's metadata is of version %lld or has no name; this runtime reads "
+    return tvmrt__fail_value(
+        "the library's metadata is of version %lld or has no name; this runtime reads "
         "version %d.",
         (long long)m->version, TVM_METADATA_VERSION);
   }
@@ -132,8 +132,8 @@ static int return_pointer(TVMValue* out, int* out_code, const void* pointer) {
 }
 
 static int missing(const char* name) {
-  return tvmrt__fail(
-      "ValueError: the library has no function '%s': it was not compiled ahead of "
+  return tvmrt__fail_value(
+      "the library has no function '%s': it was not compiled ahead of "
       "time with metadata.",
       name);
 }
@@ -167,14 +167,14 @@ TVMRT_NATIVE(get_model_metadata) {
   return rc != 0 ? rc : return_pointer(out, out_code, &m->model);
 }
 
+#define METHODS(X)                \
+  X("get_metadata", get_metadata) \
+  X("get_model_metadata", get_model_metadata)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 static int metadata_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {
-      {"get_metadata", get_metadata},
-      {"get_model_metadata", get_model_metadata},
-      {NULL, NULL},
-  };
   (void)self;
-  return tvmrt__find_native(own, name, out);
+  return tvmrt__find_native(&own, name, out);
 }
 
 static int metadata_save(tvmrt_module* self, tvmrt_buf* out) {
@@ -198,13 +198,11 @@ int tvmrt__metadata_module_new(tvmrt_module** out) {
 
 TVMRT_NATIVE(create) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.MetadataModuleCreate");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
   TVMRT_RETURN_IF_ERROR(tvmrt__metadata_module_new(&mod));
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-const tvmrt_builtin tvmrt__metadata_builtins[] = {
-    {"runtime.MetadataModuleCreate", create},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X) X("runtime.MetadataModuleCreate", create)
+const tvmrt_builtins tvmrt__metadata_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -117,8 +117,8 @@ static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
   walk w = {{NULL, 0}, {NULL, 0}};
   int rc = walk_all(&w, dep);
   if (rc == 0 && contains(&w.seen, mod)) {
-    rc = tvmrt__fail("ValueError: importing module '%s' into '%s' would close a cycle.",
-                     dep->type->key, mod->type->key);
+    rc = tvmrt__fail_value("importing module '%s' into '%s' would close a cycle.", dep->type->key,
+                           mod->type->key);
   }
   free_walk(&w);
   return rc;
@@ -134,10 +134,12 @@ int tvmrt__module_import(tvmrt_module* mod, tvmrt_module* dep) {
   return 0;
 }
 
-int tvmrt__find_native(const tvmrt_builtin* table, const char* name, tvmrt_found* out) {
-  for (; table->name != NULL; ++table) {
-    if (strcmp(table->name, name) != 0) continue;
-    out->fn = table->fn;
+int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out) {
+  const TVMCPackedFunc* fn = table->functions;
+  const char* known = table->names;
+  for (; *known != '\0'; known = tvmrt__next_name(known), ++fn) {
+    if (strcmp(known, name) != 0) continue;
+    out->fn = *fn;
     out->kind = TVMRT_FUNC_NATIVE;
     return 0;
   }

@@ -54,7 +54,7 @@ void tvmrt__module_clear_imports(tvmrt_module* mod);
 int tvmrt__module_get(tvmrt_module* mod, const char* name, bool query_imports, tvmrt_func** out);
 
 /* Find in a table of native functions that ends with a NULL name. */
-int tvmrt__find_native(const tvmrt_builtin* table, const char* name, tvmrt_found* out);
+int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_found* out);
 
 /* A function that takes no arguments and returns nothing else than the pointer; NULL if absent. */
 int tvmrt__module_call_pointer(tvmrt_module* mod, const char* name, void** out);

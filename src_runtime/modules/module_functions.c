@@ -13,7 +13,7 @@ static int read_module(const tvmrt_args* in, int least, int most, tvmrt_module**
 
 TVMRT_NATIVE(get_type_key) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.ModuleGetTypeKey");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   return tvmrt__ret_str(out, out_code, mod->type->key);
 }
@@ -30,7 +30,7 @@ static int source_of(const tvmrt_args* in, tvmrt_buf* text) {
 TVMRT_NATIVE(get_source) {
   tvmrt_buf text = {NULL, 0, 0};
   int rc;
-  TVMRT_ARGS("runtime.ModuleGetSource");
+  TVMRT_GLOBAL_ARGS;
   rc = source_of(&in, &text);
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
   tvmrt__buf_free(&text);
@@ -39,14 +39,14 @@ TVMRT_NATIVE(get_source) {
 
 TVMRT_NATIVE(get_format) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.ModuleGetFormat");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   return tvmrt__ret_str(out, out_code, strcmp(mod->type->key, "c") == 0 ? "c" : "");
 }
 
 TVMRT_NATIVE(imports_size) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.ModuleImportsSize");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   return tvmrt__ret_int(out, out_code, (int64_t)mod->num_imports);
 }
@@ -54,7 +54,7 @@ TVMRT_NATIVE(imports_size) {
 TVMRT_NATIVE(get_import) {
   tvmrt_module* mod;
   int64_t index;
-  TVMRT_ARGS("runtime.ModuleGetImport");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 2, 2, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &index));
   if (index < 0 || (uint64_t)index >= mod->num_imports) {
@@ -67,7 +67,7 @@ TVMRT_NATIVE(get_import) {
 
 TVMRT_NATIVE(clear_imports) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.ModuleClearImports");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   tvmrt__module_clear_imports(mod);
   return 0;
@@ -86,14 +86,14 @@ static int look_up(const tvmrt_args* in, tvmrt_func** f) {
 
 TVMRT_NATIVE(get_function) {
   tvmrt_func* f;
-  TVMRT_ARGS("runtime.ModuleGetFunction");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(look_up(&in, &f));
   return f == NULL ? 0 : tvmrt__ret_object(out, out_code, &f->base);
 }
 
 TVMRT_NATIVE(implements_function) {
   tvmrt_func* f;
-  TVMRT_ARGS("runtime.ModuleImplementsFunction");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(look_up(&in, &f));
   if (f != NULL) tvmrt__release(&f->base);
   return tvmrt__ret_int(out, out_code, f != NULL);
@@ -101,14 +101,14 @@ TVMRT_NATIVE(implements_function) {
 
 TVMRT_NATIVE(get_property_mask) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.ModuleGetPropertyMask");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   return tvmrt__ret_int(out, out_code, mod->type->properties);
 }
 
 TVMRT_NATIVE(is_dso_exportable) {
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.ModuleIsDSOExportable");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 1, 1, &mod));
   return tvmrt__ret_int(out, out_code, (mod->type->properties & TVMRT_MODULE_EXPORTABLE) != 0);
 }
@@ -121,8 +121,7 @@ static int write_module(tvmrt_module* mod, const char* path, const char* format)
   } else if (mod->type->save != NULL) {
     rc = mod->type->save(mod, &bytes);
   } else {
-    rc =
-        tvmrt__fail("ValueError: a module of kind '%s' cannot be saved to a file.", mod->type->key);
+    rc = tvmrt__fail_value("a module of kind '%s' cannot be saved to a file.", mod->type->key);
   }
   if (rc == 0) rc = tvmrt__write_file(path, bytes.data, bytes.size);
   tvmrt__buf_free(&bytes);
@@ -133,25 +132,24 @@ TVMRT_NATIVE(save_to_file) {
   tvmrt_module* mod;
   const char* path;
   const char* format = "";
-  TVMRT_ARGS("runtime.ModuleSaveToFile");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(read_module(&in, 2, 3, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &path));
   if (num_args == 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &format));
   return write_module(mod, path, format);
 }
 
-const tvmrt_builtin tvmrt__module_builtins[] = {
-    {"runtime.ModuleGetTypeKey", get_type_key},
-    {"runtime.ModuleGetSource", get_source},
-    {"runtime.ModuleGetFormat", get_format},
-    {"runtime.ModuleImportsSize", imports_size},
-    {"runtime.ModuleGetImport", get_import},
-    {"runtime.ModuleClearImports", clear_imports},
-    {"runtime.ModuleGetFunction", get_function},
-    {"tvm.rpc.server.ModuleGetFunction", get_function},
-    {"runtime.ModuleImplementsFunction", implements_function},
-    {"runtime.ModuleGetPropertyMask", get_property_mask},
-    {"runtime.ModuleIsDSOExportable", is_dso_exportable},
-    {"runtime.ModuleSaveToFile", save_to_file},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                                         \
+  X("runtime.ModuleGetTypeKey", get_type_key)                \
+  X("runtime.ModuleGetSource", get_source)                   \
+  X("runtime.ModuleGetFormat", get_format)                   \
+  X("runtime.ModuleImportsSize", imports_size)               \
+  X("runtime.ModuleGetImport", get_import)                   \
+  X("runtime.ModuleClearImports", clear_imports)             \
+  X("runtime.ModuleGetFunction", get_function)               \
+  X("tvm.rpc.server.ModuleGetFunction", get_function)        \
+  X("runtime.ModuleImplementsFunction", implements_function) \
+  X("runtime.ModuleGetPropertyMask", get_property_mask)      \
+  X("runtime.ModuleIsDSOExportable", is_dso_exportable)      \
+  X("runtime.ModuleSaveToFile", save_to_file)
+const tvmrt_builtins tvmrt__module_builtins = TVMRT_BUILTINS(FUNCTIONS);

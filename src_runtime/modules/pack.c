@@ -16,7 +16,7 @@ static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {
 TVMRT_NATIVE(pack_to_bytes) {
   tvmrt_buf blob = {NULL, 0, 0};
   int rc;
-  TVMRT_ARGS("tvmrt.ModulePackImports");
+  TVMRT_GLOBAL_ARGS;
   rc = pack(&in, 1, &blob);
   if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, blob.data, blob.size);
   tvmrt__buf_free(&blob);
@@ -62,7 +62,7 @@ static int check_prefix(const char* prefix) {
   const char* p;
   for (p = prefix; *p != '\0'; ++p) {
     if (!isalnum((unsigned char)*p) && *p != '_') {
-      return tvmrt__fail("ValueError: the prefix '%.60s' is no part of a C name.", prefix);
+      return tvmrt__fail_value("the prefix '%.60s' is no part of a C name.", prefix);
     }
   }
   return 0;
@@ -75,7 +75,7 @@ TVMRT_NATIVE(pack_to_c) {
   int64_t system_lib = 0;
   const char* prefix = "";
   int rc;
-  TVMRT_ARGS("runtime.ModulePackImportsToC");
+  TVMRT_GLOBAL_ARGS;
   rc = pack(&in, 3, &blob);
   if (rc == 0 && num_args > 1) rc = tvmrt__arg_int(&in, 1, &system_lib);
   if (rc == 0 && num_args > 2) rc = tvmrt__arg_str(&in, 2, &prefix);
@@ -93,7 +93,7 @@ TVMRT_NATIVE(blob_name) {
   int64_t system_lib;
   const char* prefix;
   int rc;
-  TVMRT_ARGS("runtime.ModuleImportsBlobName");
+  TVMRT_GLOBAL_ARGS;
   rc = tvmrt__arg_count(&in, 2, 2);
   if (rc == 0) rc = tvmrt__arg_int(&in, 0, &system_lib);
   if (rc == 0) rc = tvmrt__arg_str(&in, 1, &prefix);
@@ -103,9 +103,8 @@ TVMRT_NATIVE(blob_name) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__pack_builtins[] = {
-    {"tvmrt.ModulePackImports", pack_to_bytes},
-    {"runtime.ModulePackImportsToC", pack_to_c},
-    {"runtime.ModuleImportsBlobName", blob_name},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                           \
+  X("tvmrt.ModulePackImports", pack_to_bytes)  \
+  X("runtime.ModulePackImportsToC", pack_to_c) \
+  X("runtime.ModuleImportsBlobName", blob_name)
+const tvmrt_builtins tvmrt__pack_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -56,15 +56,15 @@ TVMRT_NATIVE(get_func_names) {
   return return_names(out, out_code, m->functions, m->num_functions);
 }
 
+#define METHODS(X)                    \
+  X("get_symbol", get_symbol)         \
+  X("get_const_vars", get_const_vars) \
+  X("get_func_names", get_func_names)
+static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
+
 static int source_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  static const tvmrt_builtin own[] = {
-      {"get_symbol", get_symbol},
-      {"get_const_vars", get_const_vars},
-      {"get_func_names", get_func_names},
-      {NULL, NULL},
-  };
   (void)self;
-  return tvmrt__find_native(own, name, out);
+  return tvmrt__find_native(&own, name, out);
 }
 
 static int source_text(tvmrt_module* self, const char* format, tvmrt_buf* out) {
@@ -144,7 +144,7 @@ static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_
   for (k = 0; k < array->size; ++k) {
     const tvmrt_string* name = (const void*)array->items[k];
     if (name == NULL || name->base.type_index != TVMRT_TYPE_STRING) {
-      return tvmrt__fail("TypeError: %s: argument %d must be an Array of str.", in->who, i);
+      return tvmrt__fail_type("%s: argument %d must be an Array of str.", in->who, i);
     }
     (*out)[k] = tvmrt__strdup(name->data);
     if ((*out)[k] == NULL) return -1;
@@ -171,7 +171,7 @@ static int fill_source(const tvmrt_args* in, source_module* m) {
 TVMRT_NATIVE(create_source) {
   source_module* m;
   tvmrt_module* mod;
-  TVMRT_ARGS("runtime.CSourceModuleCreate");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
   m = tvmrt__module_new(&source_type, sizeof(*m));
   TVMRT_RETURN_IF_ERROR(finish(m == NULL ? -1 : fill_source(&in, m), m, &mod));
@@ -184,7 +184,7 @@ TVMRT_NATIVE(load_static_library) {
   tvmrt_module* mod;
   const char* path;
   int rc;
-  TVMRT_ARGS("runtime.ModuleLoadStaticLibrary");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   m = tvmrt__module_new(&object_type, sizeof(*m));
@@ -194,9 +194,8 @@ TVMRT_NATIVE(load_static_library) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-const tvmrt_builtin tvmrt__source_builtins[] = {
-    {"runtime.CSourceModuleCreate", create_source},
-    {"module.csource_module_create", create_source},
-    {"runtime.ModuleLoadStaticLibrary", load_static_library},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                               \
+  X("runtime.CSourceModuleCreate", create_source)  \
+  X("module.csource_module_create", create_source) \
+  X("runtime.ModuleLoadStaticLibrary", load_static_library)
+const tvmrt_builtins tvmrt__source_builtins = TVMRT_BUILTINS(FUNCTIONS);

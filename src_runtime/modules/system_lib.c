@@ -118,14 +118,12 @@ static int get_system_lib(const char* prefix, tvmrt_module** out) {
 TVMRT_NATIVE(system_lib) {
   const char* prefix = "";
   tvmrt_module* mod = NULL;
-  TVMRT_ARGS("runtime.SystemLib");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
   if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &prefix));
   TVMRT_RETURN_IF_ERROR(get_system_lib(prefix, &mod));
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-const tvmrt_builtin tvmrt__system_lib_builtins[] = {
-    {"runtime.SystemLib", system_lib},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X) X("runtime.SystemLib", system_lib)
+const tvmrt_builtins tvmrt__system_lib_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -12,7 +12,7 @@ TVMRT_NATIVE(list_devices) {
   int32_t count;
   int32_t i;
   tvmrt_array* array;
-  TVMRT_ARGS("tvmrt.device.list");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt_device_list(names, 64, &count));
   if (count > 64) count = 64;
   array = tvmrt__array_new((size_t)count);
@@ -30,7 +30,7 @@ TVMRT_NATIVE(list_devices) {
 TVMRT_NATIVE(list_plugins) {
   tvmrt_buf names = {NULL, 0, 0};
   int rc = tvmrt__plugin_names(&names);
-  TVMRT_ARGS("tvmrt.device.list_plugins");
+  TVMRT_GLOBAL_ARGS;
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, names.data == NULL ? "" : names.data);
   tvmrt__buf_free(&names);
   return rc;
@@ -44,7 +44,7 @@ static int one_text(const tvmrt_args* in, const char** out) {
 /* (path) */
 TVMRT_NATIVE(load_plugin) {
   const char* path;
-  TVMRT_ARGS("tvmrt.device.load_plugin");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(one_text(&in, &path));
   return tvmrt_device_load_plugin(path);
 }
@@ -53,7 +53,7 @@ TVMRT_NATIVE(load_plugin) {
 TVMRT_NATIVE(find_device) {
   const char* name;
   tvmrt_device* device;
-  TVMRT_ARGS("tvmrt.device.find");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
   TVMRT_RETURN_IF_ERROR(tvmrt_device_find(name, &device));
   return tvmrt__ret_int(out, out_code, device != NULL);
@@ -62,7 +62,7 @@ TVMRT_NATIVE(find_device) {
 /* (name) */
 TVMRT_NATIVE(unregister_device) {
   const char* name;
-  TVMRT_ARGS("tvmrt.device.unregister");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(one_text(&in, &name));
   return tvmrt_device_unregister(name);
 }
@@ -71,7 +71,7 @@ TVMRT_NATIVE(unregister_device) {
 TVMRT_NATIVE(set_options) {
   const char* name;
   const char* options;
-  TVMRT_ARGS("tvmrt.device.set_options");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &options));
@@ -87,9 +87,9 @@ static int read_shape(const tvmrt_args* in, int i, const tvmrt_region* region,
   out->tensor = tensor < 0 || tensor >= region->num_tensors ? -1 : (int32_t)tensor;
   out->shape = shape->data;
   if (out->tensor >= 0 && shape->size != (size_t)region->tensors[out->tensor].ndim) {
-    return tvmrt__fail("ValueError: tensor '%.80s' of region '%.100s' keeps its %d dimensions.",
-                       region->tensors[out->tensor].name, region->symbol,
-                       (int)region->tensors[out->tensor].ndim);
+    return tvmrt__fail_value("tensor '%.80s' of region '%.100s' keeps its %d dimensions.",
+                             region->tensors[out->tensor].name, region->symbol,
+                             (int)region->tensors[out->tensor].ndim);
   }
   return 0;
 }
@@ -102,7 +102,7 @@ TVMRT_NATIVE(reshape_region) {
   tvmrt_region_shape* shapes;
   int i;
   int rc = 0;
-  TVMRT_ARGS("tvmrt.device.reshape");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &symbol));
@@ -110,7 +110,7 @@ TVMRT_NATIVE(reshape_region) {
   shapes = tvmrt__calloc((size_t)num_args / 2, sizeof(*shapes));
   if (shapes == NULL) return -1;
   for (i = 2; rc == 0 && i < num_args; i += 2) {
-    rc = i + 1 == num_args ? tvmrt__fail("TypeError: %s: a shape is missing.", in.who)
+    rc = i + 1 == num_args ? tvmrt__fail_type("%s: a shape is missing.", in.who)
                            : read_shape(&in, i, region, &shapes[i / 2 - 1]);
   }
   if (rc == 0) rc = tvmrt_region_reshape(region, shapes, num_args / 2 - 1);
@@ -118,17 +118,16 @@ TVMRT_NATIVE(reshape_region) {
   return rc;
 }
 
-const tvmrt_builtin tvmrt__region_builtins[] = {
-    {"tvmrt.device.list", list_devices},
-    {"tvmrt.device.list_plugins", list_plugins},
-    {"tvmrt.device.load_plugin", load_plugin},
-    {"tvmrt.device.find", find_device},
-    {"tvmrt.device.unregister", unregister_device},
-    {"tvmrt.device.set_options", set_options},
-    {"tvmrt.device.load_regions", tvmrt__load_region_module},
-    {"tvmrt.device.reshape", reshape_region},
-    {NULL, NULL},
-};
+#define FUNCTIONS(X)                                        \
+  X("tvmrt.device.list", list_devices)                      \
+  X("tvmrt.device.list_plugins", list_plugins)              \
+  X("tvmrt.device.load_plugin", load_plugin)                \
+  X("tvmrt.device.find", find_device)                       \
+  X("tvmrt.device.unregister", unregister_device)           \
+  X("tvmrt.device.set_options", set_options)                \
+  X("tvmrt.device.load_regions", tvmrt__load_region_module) \
+  X("tvmrt.device.reshape", reshape_region)
+const tvmrt_builtins tvmrt__region_builtins = TVMRT_BUILTINS(FUNCTIONS);
 
 static int write_list(tvmrt_buf* out, const char* key, const char* const* list) {
   const char* comma = "";
@@ -166,7 +165,7 @@ typedef struct question {
 static int begin_question(question* q, const char* name) {
   memset(q, 0, sizeof(*q));
   TVMRT_RETURN_IF_ERROR(tvmrt__device_take(name, &q->device));
-  return q->device != NULL ? 0 : tvmrt__fail("ValueError: there is no device '%.60s'.", name);
+  return q->device != NULL ? 0 : tvmrt__fail_value("there is no device '%.60s'.", name);
 }
 
 /* (JSON [, constants, ...]): the first region in it. */
@@ -185,7 +184,7 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   }
   TVMRT_RETURN_IF_ERROR(
       tvmrt__region_set_read(json.data, json.size, q->constants, constants.size, &q->set));
-  if (q->set.num_regions == 0) return tvmrt__fail("ValueError: %s: there is no region.", in->who);
+  if (q->set.num_regions == 0) return tvmrt__fail_value("%s: there is no region.", in->who);
   *out_region = &q->set.regions[0].region;
   q->answers = tvmrt__calloc((size_t)(*out_region)->num_nodes, sizeof(*q->answers));
   return q->answers == NULL ? -1 : 0;
@@ -286,19 +285,18 @@ TVMRT_NATIVE(optimize_graph) {
   return end_question(&q, rc, out, out_code);
 }
 
-static const tvmrt_builtin device_functions[] = {
-    {"describe", describe},
-    {"evaluation", evaluation},
-    {"split_graph", split_graph},
-    {"optimize_graph", optimize_graph},
-    {NULL, NULL},
-};
+#define SLOTS(X)                \
+  X("describe", describe)       \
+  X("evaluation", evaluation)   \
+  X("split_graph", split_graph) \
+  X("optimize_graph", optimize_graph)
+static const tvmrt_builtins device_functions = TVMRT_BUILTINS(SLOTS);
 
-static int enter_function(const char* device, const tvmrt_builtin* builtin) {
+static int enter_function(const char* device, const char* slot, TVMCPackedFunc fn) {
   tvmrt_buf name = {NULL, 0, 0};
   char* resource = tvmrt__strdup(device);
-  tvmrt_func* f = resource == NULL ? NULL : tvmrt__func_new(builtin->fn, resource, free);
-  int rc = f == NULL ? -1 : tvmrt__buf_printf(&name, "device.%s.%s", device, builtin->name);
+  tvmrt_func* f = resource == NULL ? NULL : tvmrt__func_new(fn, resource, free);
+  int rc = f == NULL ? -1 : tvmrt__buf_printf(&name, "device.%s.%s", device, slot);
   if (rc == 0) rc = TVMFuncRegisterGlobal(name.data, f, 1);
   if (f != NULL) {
     tvmrt__release(&f->base);
@@ -310,16 +308,19 @@ static int enter_function(const char* device, const tvmrt_builtin* builtin) {
 }
 
 int tvmrt__device_enter_functions(const char* name) {
-  const tvmrt_builtin* b;
-  for (b = device_functions; b->name != NULL; ++b) TVMRT_RETURN_IF_ERROR(enter_function(name, b));
+  const TVMCPackedFunc* fn = device_functions.functions;
+  const char* slot = device_functions.names;
+  for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {
+    TVMRT_RETURN_IF_ERROR(enter_function(name, slot, *fn++));
+  }
   return 0;
 }
 
 void tvmrt__device_remove_functions(const char* device) {
-  const tvmrt_builtin* b;
-  for (b = device_functions; b->name != NULL; ++b) {
+  const char* slot = device_functions.names;
+  for (; *slot != '\0'; slot = tvmrt__next_name(slot)) {
     tvmrt_buf name = {NULL, 0, 0};
-    if (tvmrt__buf_printf(&name, "device.%s.%s", device, b->name) == 0) {
+    if (tvmrt__buf_printf(&name, "device.%s.%s", device, slot) == 0) {
       (void)TVMFuncRemoveGlobal(name.data);
     }
     tvmrt__buf_free(&name);

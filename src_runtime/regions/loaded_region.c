@@ -146,8 +146,8 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
 }
 
 static int wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
-  return tvmrt__fail("ValueError: region '%.100s': tensor '%.80s' %s.", region->symbol,
-                     region->tensors[tensor].name, what);
+  return tvmrt__fail_value("region '%.100s': tensor '%.80s' %s.", region->symbol,
+                           region->tensors[tensor].name, what);
 }
 
 static int bind_tensor(loaded* self, int32_t tensor, const TVMValue* value, int code) {
@@ -177,9 +177,9 @@ static int bind(loaded* self, const TVMValue* args, const int* codes, int num_ar
   const tvmrt_region* region = &self->region;
   int32_t i;
   if (num_args != region->num_inputs + region->num_outputs) {
-    return tvmrt__fail(
-        "ValueError: region '%.100s' takes %d inputs and %d outputs, got %d tensors.",
-        region->symbol, (int)region->num_inputs, (int)region->num_outputs, num_args);
+    return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs, got %d tensors.",
+                             region->symbol, (int)region->num_inputs, (int)region->num_outputs,
+                             num_args);
   }
   for (i = 0; i < region->num_inputs; ++i) {
     TVMRT_RETURN_IF_ERROR(bind_tensor(self, region->inputs[i], &args[i], codes[i]));
@@ -253,8 +253,8 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   for (i = 0; i < num_shapes; ++i) {
     int32_t tensor = shapes[i].tensor;
     if (tensor < 0 || tensor >= region->num_tensors) {
-      return tvmrt__fail("ValueError: region '%.100s' has no tensor %d to reshape; it has %d.",
-                         region->symbol, (int)tensor, (int)region->num_tensors);
+      return tvmrt__fail_value("region '%.100s' has no tensor %d to reshape; it has %d.",
+                               region->symbol, (int)tensor, (int)region->num_tensors);
     }
     if (region->tensors[tensor].is_constant) {
       return wrong_tensor(region, tensor, "is a constant and cannot be reshaped");

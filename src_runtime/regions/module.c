@@ -73,8 +73,8 @@ static int missing_device(const region_module* m) {
   tvmrt_buf folders = {NULL, 0, 0};
   const char* region = m->set.num_regions == 0 ? "" : m->set.regions[0].region.symbol;
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_folders(&folders));
-  (void)tvmrt__fail(
-      "ValueError: the library needs device '%.60s' for region '%.100s', which is not registered; "
+  (void)tvmrt__fail_value(
+      "the library needs device '%.60s' for region '%.100s', which is not registered; "
       "put libtvmrt_device_%.60s.so into one of %s, or load its plug-in before "
       "(tvmrt.load_device_plugin in Python, tvmrt_device_load_plugin in C).",
       m->set.device, region, m->set.device, folders.data == NULL ? "" : folders.data);
@@ -84,8 +84,8 @@ static int missing_device(const region_module* m) {
 
 static int check_version(const region_module* m) {
   if (m->set.device_version <= (int64_t)m->device->version) return 0;
-  return tvmrt__fail(
-      "ValueError: the library was compiled for version %lld of device '%s', which is here in "
+  return tvmrt__fail_value(
+      "the library was compiled for version %lld of device '%s', which is here in "
       "version %u; update the device, or compile the network again.",
       (long long)m->set.device_version, m->device->name, (unsigned)m->device->version);
 }
@@ -178,9 +178,7 @@ int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region**
     *out_region = &((tvmrt_loaded_region*)f->resource)->region;
   }
   if (f != NULL) tvmrt__release(&f->base);
-  return *out_region != NULL
-             ? 0
-             : tvmrt__fail("ValueError: the module has no region '%.100s'.", symbol);
+  return *out_region != NULL ? 0 : tvmrt__fail_value("the module has no region '%.100s'.", symbol);
 }
 
 /* (JSON of regions, constants) -> module */

@@ -42,14 +42,14 @@ static int check_abi(void* handle, const char* path) {
   int32_t (*abi)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_abi", &abi);
   if (abi == NULL) {
-    return tvmrt__fail(
-        "ValueError: '%.200s' is no device plug-in: it has no function tvmrt_plugin_abi; put "
+    return tvmrt__fail_value(
+        "'%.200s' is no device plug-in: it has no function tvmrt_plugin_abi; put "
         "TVMRT_DEVICE_PLUGIN into its source.",
         path);
   }
   if (abi() != TVMRT_DEVICE_ABI) {
-    return tvmrt__fail(
-        "ValueError: plug-in '%.200s' was built for version %d of the device interface, this "
+    return tvmrt__fail_value(
+        "plug-in '%.200s' was built for version %d of the device interface, this "
         "runtime "
         "has version %d; build it again with this runtime's headers.",
         path, (int)abi(), TVMRT_DEVICE_ABI);
@@ -61,7 +61,7 @@ static int enter_plugin(void* handle, const char* path) {
   int (*enter)(void);
   FIND_FUNCTION(handle, "tvmrt_plugin_register", &enter);
   if (enter == NULL) {
-    return tvmrt__fail("ValueError: plug-in '%.200s' has no function tvmrt_plugin_register.", path);
+    return tvmrt__fail_value("plug-in '%.200s' has no function tvmrt_plugin_register.", path);
   }
   tvmrt__forget_error();
   if (enter() == 0) return 0;
@@ -101,7 +101,7 @@ static int load_plugin(const char* path, bool anew) {
 }
 
 int tvmrt_device_load_plugin(const char* path) {
-  if (path == NULL) return tvmrt__fail("ValueError: tvmrt_device_load_plugin: the path is NULL.");
+  if (path == NULL) return tvmrt__fail_value("tvmrt_device_load_plugin: the path is NULL.");
   return load_plugin(path, false);
 }
 

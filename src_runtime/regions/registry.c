@@ -2,6 +2,7 @@
 #include "registry.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 typedef struct entry {
@@ -41,10 +42,11 @@ static entry* find_entry(const char* name) {
 
 static int enter_builtin(tvmrt_builtin_device* b) {
   int rc;
-  if (b->is_entering || find_entry(b->name) != NULL) return 0;
+  if (b->is_entering || b->is_without_device || find_entry(b->name) != NULL) return 0;
   b->is_entering = true;
   rc = b->enter();
   b->is_entering = false;
+  b->is_without_device = rc == 0 && find_entry(b->name) == NULL;
   return rc;
 }
 
@@ -56,14 +58,14 @@ static int enter_builtin_named(const char* name) {
   return 0;
 }
 
+/* Asked whenever a global function is missing, so the lock is left alone once it is done. */
 void tvmrt__devices_enter_builtin(void) {
-  static bool is_done;
+  static atomic_bool is_done;
   tvmrt_builtin_device* b;
+  if (atomic_load_explicit(&is_done, memory_order_acquire)) return;
   lock_registry();
-  if (!is_done) {
-    is_done = true;
-    for (b = tvmrt__builtin_devices; b->name != NULL; ++b) (void)enter_builtin(b);
-  }
+  for (b = tvmrt__builtin_devices; b->name != NULL; ++b) (void)enter_builtin(b);
+  atomic_store_explicit(&is_done, true, memory_order_release);
   unlock_registry();
 }
 
@@ -77,25 +79,25 @@ static bool is_name(const char* text) {
 
 static int check_device(const tvmrt_device* d) {
   if (d == NULL || d->struct_bytes != sizeof(*d)) {
-    return tvmrt__fail(
-        "ValueError: tvmrt_device_register: struct_bytes is %zu instead of %zu: the device was "
+    return tvmrt__fail_value(
+        "tvmrt_device_register: struct_bytes is %zu instead of %zu: the device was "
         "built "
         "against another version of tvm/runtime/device.h.",
         d == NULL ? 0 : d->struct_bytes, sizeof(*d));
   }
   if (!is_name(d->name)) {
-    return tvmrt__fail(
-        "ValueError: tvmrt_device_register: '%.60s' is no name for a device; it must be a letter "
+    return tvmrt__fail_value(
+        "tvmrt_device_register: '%.60s' is no name for a device; it must be a letter "
         "and "
         "then letters, digits and '_'.",
         d->name == NULL ? "" : d->name);
   }
   if (d->interface == NULL || (d->interface->run == NULL && d->interface->async_run == NULL)) {
-    return tvmrt__fail("ValueError: device '%s' lacks the slot 'run' (or 'async_run').", d->name);
+    return tvmrt__fail_value("device '%s' lacks the slot 'run' (or 'async_run').", d->name);
   }
   if (d->interface->async_run != NULL && d->interface->async_wait == NULL) {
-    return tvmrt__fail("ValueError: device '%s' has 'async_run' and lacks the slot 'async_wait'.",
-                       d->name);
+    return tvmrt__fail_value("device '%s' has 'async_run' and lacks the slot 'async_wait'.",
+                             d->name);
   }
   return 0;
 }
@@ -131,8 +133,7 @@ static int add_device(const tvmrt_device* device) {
   int rc;
   TVMRT_RETURN_IF_ERROR(enter_builtin_named(device->name));
   if (find_entry(device->name) != NULL) {
-    return tvmrt__fail("ValueError: there is a device '%s' already; names must be unique.",
-                       device->name);
+    return tvmrt__fail_value("there is a device '%s' already; names must be unique.", device->name);
   }
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
@@ -158,17 +159,15 @@ int tvmrt_device_register(const tvmrt_device* device) {
 }
 
 static int no_device(const char* name) {
-  return tvmrt__fail("ValueError: there is no device '%.60s' to unregister.",
-                     name == NULL ? "" : name);
+  return tvmrt__fail_value("there is no device '%.60s' to unregister.", name == NULL ? "" : name);
 }
 
 static int remove_device(const char* name) {
   entry* e = name == NULL ? NULL : find_entry(name);
   if (e == NULL) return no_device(name);
   if (e->users != 0) {
-    return tvmrt__fail(
-        "ValueError: device '%s' is used by %zu loaded libraries; free them first.", name,
-        e->users);
+    return tvmrt__fail_value("device '%s' is used by %zu loaded libraries; free them first.", name,
+                             e->users);
   }
   remove_entry(e);
   if (e->own_name == NULL) tvmrt__device_remove_functions(e->device.name);
@@ -266,7 +265,7 @@ int tvmrt__device_set_options(const char* name, const char* options) {
   if (copy == NULL) return -1;
   lock_registry();
   rc = find_or_load(name, &e);
-  if (rc == 0 && e == NULL) rc = tvmrt__fail("ValueError: there is no device '%.60s'.", name);
+  if (rc == 0 && e == NULL) rc = tvmrt__fail_value("there is no device '%.60s'.", name);
   if (rc == 0) {
     free(e->options);
     e->options = copy;

@@ -13,6 +13,7 @@ typedef struct tvmrt_builtin_device {
   const char* name;
   int (*enter)(void);
   bool is_entering;
+  bool is_without_device; /* it registered a kind of modules alone, and need not do so again */
 } tvmrt_builtin_device;
 extern tvmrt_builtin_device tvmrt__builtin_devices[];
 

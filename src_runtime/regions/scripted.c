@@ -58,7 +58,7 @@ static int make_graph(tvmrt_device* device, tvmrt_region* region) {
   g->codes = tvmrt__calloc(count, sizeof(*g->codes));
   if (g->args == NULL || g->codes == NULL) return -1;
   TVMRT_RETURN_IF_ERROR(find_slot(device, "run", &g->run));
-  return g->run != NULL ? 0 : tvmrt__fail("ValueError: device.%s.run was removed.", device->name);
+  return g->run != NULL ? 0 : tvmrt__fail_value("device.%s.run was removed.", device->name);
 }
 
 static void keep_run(scripted_graph* g, TVMValue ret, int code) {
