@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "explanation" / "seeds.md"
-NAMED = re.compile(r"`((?:[\w/]+/)?test_\w+\.(?:py|c))(?:::(\w+))?`|`…::(\w+)`")
+NAMED = re.compile(r"`((?:[\w/]+/)?(?:test|check)_\w+\.(?:py|c))(?:::(\w+))?`|`…::(\w+)`")
 
 
 def named_tests() -> list[tuple[str, str]]:
