@@ -12,6 +12,7 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
   const char* name;
   int64_t index;
   size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in->who));
   if (in->codes[0] == kTVMArgInt) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
     if (index < 0 || (uint64_t)index >= g->graph.num_nodes) {

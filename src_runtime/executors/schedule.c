@@ -341,6 +341,7 @@ static int fail_run(tvmrt_schedule* s) {
 }
 
 int tvmrt__schedule_start(tvmrt_schedule* s) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(s->plan.runtime, "run"));
   if (!s->is_chosen) return tvmrt__fail_value("choose a scheduler by set_scheduler.");
   begin_run(s);
   TVMPackedFuncSetLastError("");

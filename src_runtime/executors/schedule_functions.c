@@ -97,7 +97,6 @@ TVMRT_NATIVE(set_scheduler) {
 TVMRT_NATIVE(run_async) {
   tvmrt_graph_executor* g = resource_handle;
   TVMRT_ARGS("run_async");
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
   if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
   return tvmrt__schedule_start(g->schedule);
 }

@@ -239,6 +239,8 @@ static void test_wait_times_out_and_goes_on(void** unused) {
   assert_int_equal(ended, 0);
   assert_fails(say(executor, "run", NULL), "a run is under way");
   assert_fails(say(executor, "run_async", NULL), "a run is under way");
+  assert_fails(say(executor, "profile", NULL), "a run is under way");
+  assert_fails(say(executor, "execute_node", "join"), "a run is under way");
   assert_ok(wait_ms(executor, -1, &ended));
   assert_int_equal(ended, 1);
   assert_float_equal(get_y(executor), 10, 0);
