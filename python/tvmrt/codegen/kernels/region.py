@@ -6,7 +6,7 @@ from tvmrt.ir import KERNEL, CSource, Region, Value, get_op
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
-from ..lowering import Lowering, lowering_for, lowers
+from ..lowering import Lowering, has_lowering, lowering_for, lowers
 from ..writer import TVM_PACKED_PARAMETERS, FunctionWriter, Parameter, wrap
 
 
@@ -36,7 +36,8 @@ class RegionLowering(Lowering):
         return channels_last_order(rank) if self._demand(rank) == CHANNELS_LAST else None
 
     def macs(self) -> int:
-        groups = [Group(node) for node in self.region.nodes if get_op(node.op).kind == KERNEL]
+        heavy = [n for n in self.region.nodes if get_op(n.op).kind == KERNEL and has_lowering(n.op)]
+        groups = [Group(node) for node in heavy]
         return sum(lowering_for(g.root.op)(g, self.target).macs() for g in groups)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
