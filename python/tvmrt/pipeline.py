@@ -107,7 +107,8 @@ def compile(
         Of a crt network with the C interface: whether inputs and outputs lie in the pools, too.
     place
         Of a crt network: patterns of names of tensors or weights, each with a pool that they must
-        lie in, or ``flash``. Weights in a pool are copied there by ``tvmgen_<name>_load()``.
+        lie in, ``flash``, or ``flash@SECTION`` for weights in that section of the linker. Weights
+        in a pool are copied there by ``tvmgen_<name>_load()``.
     module_name
         The network's name in symbols (``tvmgen_<name>_...``) and in the factory.
     dump_dir

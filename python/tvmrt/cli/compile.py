@@ -114,7 +114,7 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     multiple=True,
     metavar="PATTERN=POOL",
     help="Tensors or weights by name into one of them; weights are copied there at the start. "
-    "POOL flash: read where they are.",
+    "POOL flash: read where they are; flash@SECTION: there, in that section of the linker.",
 )
 @click.option(
     "--module-name",

@@ -52,7 +52,7 @@ def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
 
 def parse_places(texts: Iterable[str]) -> dict[str, str]:
     """Turn ``["conv1*=dtcm"]`` into ``{"conv1*": "dtcm"}``."""
-    return dict(_split(text, "PATTERN=POOL or PATTERN=flash") for text in texts)
+    return dict(_split(text, "PATTERN=POOL or PATTERN=flash[@SECTION]") for text in texts)
 
 
 def shapes_by_network(

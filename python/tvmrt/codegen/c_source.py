@@ -36,13 +36,16 @@ class Options:
 
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
     arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
-    makes code for machines without an operating system, called by ``interface_api``; its
-    memory is its own, the caller's, or that of the ``image`` of several networks (a prefix of
-    symbols). ``resident`` gives pool and address of the constants that are copied at the start,
-    ``shared_weights`` the symbols of constants by their content: those of networks that were
-    generated before for the same image. ``profile`` and ``record``
-    let it note the cycles of its operators and digests of its tensors, in a ring of
-    ``trace_records`` (None: enough for one run).
+    makes code for machines without an operating system, called by ``interface_api``; its memory is
+    its own, the caller's, or that of the ``image`` of several networks (a prefix of symbols).
+
+    Of constants by their names, ``resident`` gives pool and address of those that are copied at the
+    start, ``sections`` the linker's sections of those that do not lie with the others. By their
+    content, ``shared_weights`` gives the symbols of those that networks generated before for the
+    same image have.
+
+    ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
+    tensors, in a ring of ``trace_records`` (None: enough for one run).
     """
 
     module_name: str = "default"
@@ -54,6 +57,7 @@ class Options:
     unpacked_api: bool = False
     image: str | None = None
     resident: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
     shared_weights: dict[tuple, str] | None = None
     profile: bool = False
     record: bool = False
@@ -415,8 +419,9 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
     for buffer in sources.weight_buffers:
         if buffer in sources.shared:
             continue
-        name = sources.symbol_of(buffer)
-        lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{place} = {{")
+        name, section = sources.symbol_of(buffer), options.sections.get(buffer.name)
+        where = place if section is None else f' TVMGEN_SECTION("{section}")'
+        lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{where} = {{")
         row = "  "
         for value in buffer.data:
             text = literal(value, buffer.dtype) + ", "

@@ -14,6 +14,7 @@ from .naming import member
 from .target import Target
 
 FLASH = "flash"
+_SECTION = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
 def make_pools(asked: Mapping[str, int | tuple[int, str]], runtime: str) -> list[MemoryPool]:
@@ -38,7 +39,7 @@ def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
     nbytes, section = value if isinstance(value, tuple) else (value, None)
     if nbytes < 0:
         raise ValueError(f"pool {name} of {nbytes} bytes cannot be; give a size from 0")
-    if section is not None and not re.fullmatch(r"[A-Za-z0-9_.$-]+", section):
+    if section is not None and not _SECTION.fullmatch(section):
         raise ValueError(f"pool {name}: {section!r} is no name of a section; choose another")
     return MemoryPool(name, nbytes, section, lent=section is None)
 
@@ -55,8 +56,9 @@ def align_bytes(options: Options) -> int:
 
 
 class Placement:
-    """Patterns of names of tensors and weights, each with a pool or ``flash``; the first that
-    matches counts. Raises ValueError for a pool that there is not."""
+    """Patterns of names of tensors and weights, each with a pool, ``flash`` or, for weights,
+    ``flash@SECTION``; the first that matches counts. Raises ValueError for a pool that there is
+    not."""
 
     def __init__(self, patterns: Mapping[str, str], pools: Iterable[MemoryPool]) -> None:
         self.patterns = dict(patterns)
@@ -64,9 +66,9 @@ class Placement:
         self._names: set[str] = set()
         known = [*(pool.name for pool in pools), FLASH]
         for pattern, pool in self.patterns.items():
-            if pool not in known:
+            if pool not in known and not _flash_section(pool):
                 raise ValueError(f"place {pattern}={pool}: there is no such pool; known are "
-                                 f"{', '.join(known)}")  # fmt: skip
+                                 f"{', '.join(known)} and flash@SECTION")  # fmt: skip
 
     def pool_of(self, name: str) -> str | None:
         """Where a tensor of that name shall lie; None where nothing says so."""
@@ -80,20 +82,27 @@ class Placement:
     def of_tensors(self, program: Program) -> dict[Buffer, str]:
         """The pools of the program's intermediate tensors."""
         found = {b: self.pool_of(b.name) for b in program.arena_buffers()}
-        return {buffer: pool for buffer, pool in found.items() if pool not in (None, FLASH)}
+        return {buffer: pool for buffer, pool in found.items() if _is_pool(pool)}
 
     def of_weights(
         self, program: Program, target: Target, options: Options
     ) -> dict[str, tuple[str, int]]:
         """Names of the weights that are copied to pools, with the pool and their bytes.
 
-        Names and sizes are those of the generated code, so that is printed once for nothing else.
+        ``options.sections`` gets the sections of those that lie elsewhere in flash. Names and sizes
+        are those of the generated code, so that is printed once for nothing else.
         """
         if not self.patterns:
             return {}
-        buffers = print_functions(program, target, options).weight_buffers
-        found = {b.name: (self.pool_of(b.name), b.nbytes) for b in buffers}
-        return {name: row for name, row in found.items() if row[0] not in (None, FLASH)}
+        found = {}
+        for buffer in print_functions(program, target, options).weight_buffers:
+            pool = self.pool_of(buffer.name)
+            section = _flash_section(pool)
+            if section:
+                options.sections[buffer.name] = section
+            if _is_pool(pool):
+                found[buffer.name] = (pool, buffer.nbytes)
+        return found
 
     def check_used(self) -> None:
         """Raises ValueError for a pattern that matched nothing."""
@@ -102,3 +111,13 @@ class Placement:
                 names = ", ".join(sorted(self._names)[:20])
                 raise ValueError(f"place {pattern}: no tensor or weights have such a name; there "
                                  f"are {names}")  # fmt: skip
+
+
+def _is_pool(place: str | None) -> bool:
+    return place is not None and place != FLASH and not _flash_section(place)
+
+
+def _flash_section(place: str | None) -> str | None:
+    """The section of ``flash@SECTION``."""
+    word, at, section = (place or "").partition("@")
+    return section if word == FLASH and at and _SECTION.fullmatch(section) else None

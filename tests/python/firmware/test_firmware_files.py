@@ -193,7 +193,7 @@ def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
         ),
         pytest.param(
             {"target": "cortex-m4", "place": {"*": "sram"}, **C},
-            ValueError, "there is no such pool; known are workspace, flash", id="place-pool",
+            ValueError, "there is no such pool; known are workspace, flash and", id="place-pool",
         ),
         pytest.param(
             {"target": "cortex-m4", "place": {"nothing": "flash"}, **C},

@@ -160,6 +160,22 @@ def test_weights_are_copied_to_a_pool(digits, images, golden, tmp_path, options,
         assert network.function("load")(pointers([0, 0])) == MISPLACED
 
 
+def test_weights_lie_in_the_section_that_they_were_given(digits, images, golden, tmp_path):
+    place = {"conv2_weights": "flash@.qspi", "conv2*": "sram"}
+    options = {"pools": {"sram": 1 << 20}, "place": place, **PLAIN}
+    network = build(digits, tmp_path / "out", **options)
+    assert network.function("load")(*network.pools()) == 0
+    check_digits(network, images, golden, digits)
+    command = ["cc", "-std=c99", "-c", "-I", *tvmrt.libinfo.find_include_path()]
+    subprocess.run([*command, "tvmgen_net_weights.c"], cwd=tmp_path / "out", check=True)
+    text = subprocess.run(
+        ["objdump", "-t", "tvmgen_net_weights.o"], cwd=tmp_path / "out", capture_output=True,
+        text=True, check=True,
+    ).stdout  # fmt: skip
+    assert re.search(r"\.qspi\s.*tvmgen_net_w_conv2_weights", text)
+    assert re.search(r"\.rodata\.tvm\s.*tvmgen_net_w_conv1_weights", text)
+
+
 def test_a_tensor_lies_in_the_pool_that_it_was_given(digits):
     library = compile_network(digits, pools=TWO, place={"pool": "sram", "dense": "sram"}, **PLAIN)
     places = {row.buffer: row.pool for row in library.summary.plan}
