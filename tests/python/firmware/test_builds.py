@@ -106,9 +106,8 @@ def test_the_package_has_the_folder(sources):
         assert (found / file).is_file() and (sources / file).is_file()
 
 
-@pytest.mark.parametrize("library", ["backend", "firmware"])
-@pytest.mark.parametrize("way", ["include", "find_package"])
-def test_cmake_takes_it_in_one_line(sources, library, way, tmp_path):
+@pytest.mark.parametrize("way, library", [("include", "backend"), ("find_package", "firmware")])
+def test_cmake_takes_it_in_one_line(sources, way, library, tmp_path):
     need("cmake", "cc")
     line = f"include({sources}/cmake/tvmrt-firmware-config.cmake)"
     if way == "find_package":
