@@ -2,9 +2,9 @@
 
     python tests/bench/bench_dnnl.py [FOLDER] [--seconds S] [--threads N] [--json]
 
-FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with integer
-products are left out. Speeds are ratios of times measured in turns (``tvmrt bench``), numpy arrays in
-and out.
+FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
+integer products are left out. Speeds are ratios of times measured in turns (``tvmrt bench``),
+numpy arrays in and out.
 """
 
 from __future__ import annotations

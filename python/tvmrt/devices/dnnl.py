@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
 import numpy as np
 
@@ -19,9 +18,7 @@ VERSION = 1  # of the meaning of nodes, as in dnnl.c
 
 Check = Callable[[Node], "str | None"]
 
-_UNARY = (
-    "relu sigmoid tanh exp log sqrt abs round softplus neg reciprocal".split()  # fmt: skip
-)
+_UNARY = "relu sigmoid tanh exp log sqrt abs round softplus neg reciprocal".split()
 _BINARY = "add sub mul div max min equal less less_equal greater greater_equal".split()
 _REDUCTIONS = "reduce_sum reduce_mean reduce_max reduce_min reduce_prod reduce_sum_square".split()
 _DEFAULT_ACTIVATIONS = {
@@ -29,6 +26,7 @@ _DEFAULT_ACTIVATIONS = {
     "gru": ("sigmoid", "tanh"),
     "rnn": ("tanh",),
 }
+_REDUCIBLE = {"conv", "conv_transpose", "matmul"}
 # What a region is worth having for: everything else is cheaper beside the CPU's own kernels.
 _HEAVY = {"conv", "conv_transpose", "matmul", "qconv", "qmatmul", "lstm", "gru", "rnn"}
 
@@ -118,10 +116,6 @@ def _reduction(node: Node) -> str | None:
     return _all_floats(node)
 
 
-def _softmax(node: Node) -> str | None:
-    return _all_floats(node)
-
-
 def _layer_norm(node: Node) -> str | None:
     if not node.attrs["centre"]:
         return "oneDNN normalises around the mean only"
@@ -200,7 +194,7 @@ def _recurrent(node: Node) -> str | None:
         return "oneDNN's cells do not clip"
     if attrs.get("input_forget"):
         return "oneDNN's cells do not couple their gates"
-    states = 4 if node.op == "lstm" else 3 if node.op == "rnn" else 4
+    states = 3 if node.op == "rnn" else 4
     if any(v is not None for v in node.inputs[states:]):
         return "oneDNN's cells have neither peepholes nor lengths of sequences here"
     if not node.inputs[1].is_constant:
@@ -220,7 +214,7 @@ _CHECKS: dict[str, Check] = {
     "pow": _power,
     "prelu": _prelu,
     "matmul": _matmul,
-    "softmax": _softmax,
+    "softmax": _all_floats,
     "layer_norm": _layer_norm,
     "group_norm": _all_floats,
     "lrn": _lrn,
@@ -230,23 +224,10 @@ _CHECKS: dict[str, Check] = {
 }
 
 
-def _work(node: Node) -> int:
-    """Multiply-accumulates of a node."""
-    if node.op in ("conv", "qconv"):
-        return node.output.type.size * prod(node.inputs[1].shape[1:])
-    if node.op == "conv_transpose":
-        return node.inputs[0].type.size * prod(node.inputs[1].shape[1:])
-    if node.op in ("matmul", "qmatmul"):
-        return node.output.type.size * node.inputs[0].shape[-1]
-    if node.op in _DEFAULT_ACTIVATIONS:
-        return node.inputs[0].type.size * node.inputs[1].shape[-1]
-    return 0
-
-
 @register
 class Dnnl(Device):
-    """oneDNN: products of floats and of 8-bit integers, pooling, normalisation, recurrent cells, and
-    what is pointwise around them."""
+    """oneDNN: products of floats and of 8-bit integers, pooling, normalisation, recurrent cells,
+    and what is pointwise around them."""
 
     name = "dnnl"
     layout = "channels_last"
@@ -272,15 +253,12 @@ class Dnnl(Device):
         return None
 
     def optimize(self, region: Region) -> Region:
+        reduced = region.options.get("precision") == "bfloat16"
         for node in region.nodes:
             if node.op in _DEFAULT_ACTIVATIONS:  # which supports() has found to be oneDNN's own
                 for key in ("activations", "clip", "input_forget"):
                     node.attrs.pop(key, None)
-            if region.options.get("precision") == "bfloat16" and node.op in (
-                "conv",
-                "conv_transpose",
-                "matmul",
-            ):
+            if reduced and node.op in _REDUCIBLE:
                 node.attrs["precision"] = "bfloat16"
         return region
 

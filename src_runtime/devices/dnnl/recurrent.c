@@ -196,11 +196,16 @@ typedef struct {
   dnnl_memory_desc_t* used[NUM_ARGS]; /* NULL: left out */
 } tensors;
 
+/* An initial state; zeros if there is none. */
 static int state(plan* p, int32_t tensor, const dnnl_dims_t dims, int which, int arg, tensors* t) {
-  if (tensor < 0) return 0;
-  PLAN_TRY(plan_source(p, tensor, &t->args[which].v));
-  PLAN_TRY(layout_reshape(p, &t->args[which].v, 4, dims, &t->args[which].v));
-  PLAN_TRY(layout_row_major(p, &t->args[which].v, &t->args[which].v));
+  if (tensor < 0) {
+    float* zeros;
+    PLAN_TRY(new_constant(p, 4, dims, &t->args[which].v, &zeros));
+  } else {
+    PLAN_TRY(plan_source(p, tensor, &t->args[which].v));
+    PLAN_TRY(layout_reshape(p, &t->args[which].v, 4, dims, &t->args[which].v));
+    PLAN_TRY(layout_row_major(p, &t->args[which].v, &t->args[which].v));
+  }
   t->args[which].arg = arg;
   t->used[which] = &t->args[which].v.md;
   return 0;

@@ -1,0 +1,281 @@
+"""The device dnnl: operators against onnxruntime, fusion, layouts, 8-bit integers, bfloat16."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from sample_devices import run_library
+
+import tvmrt
+from tvmrt import devices
+from tvmrt.conformance import operators
+from tvmrt.devices.dnnl import Dnnl, nearest_places
+from tvmrt.frontend.onnx import import_model
+
+ort = pytest.importorskip("onnxruntime")
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device():
+    if not tvmrt.get_global_func("tvmrt.device.find")("dnnl"):
+        pytest.skip("the device dnnl is not built: oneDNN is missing")
+
+
+class Everything(Dnnl):
+    """The device without its judgement of what is worth a region."""
+
+    def evaluate(self, region):
+        return None
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def network(nodes, feeds, weights, outputs) -> onnx.ModelProto:
+    """``nodes``: (operator, inputs, output, attributes)."""
+    made = [
+        helper.make_node(op, ins, [out] if isinstance(out, str) else out, name=f"n{i}", **attrs)
+        for i, (op, ins, out, attrs) in enumerate(nodes)
+    ]
+    value = helper.make_tensor_value_info
+    kinds = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+    graph = helper.make_graph(
+        made,
+        "g",
+        [value(k, kinds[v.dtype.name], v.shape) for k, v in feeds.items()],
+        [value(name, kinds[dtype], None) for name, dtype in outputs.items()],
+        [numpy_helper.from_array(v, k) for k, v in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def judge(model: onnx.ModelProto, feeds) -> list[np.ndarray]:
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(feeds))
+
+
+def run(model, feeds, tmp_path, device=None, executor="graph", **options):
+    library = tvmrt.compile(model, devices=[device or Everything()], executor=executor, **options)
+    library.export_library(tmp_path / "net.so")
+    return library, run_library(tmp_path / "net.so", executor, dict(feeds))
+
+
+def region_ops(library) -> list[list[str]]:
+    return [[node.op for node in region.nodes] for region in library.partition.regions]
+
+
+def test_every_operator_of_the_conformance_tests():
+    findings = operators.check(Everything(), 1e-3)
+    assert len(findings) > 30
+    assert not [f for f in findings if not f.passed]
+
+
+CHAINS = {
+    "conv-relu": [("Conv", ["x", "w"], "c", {}), ("Relu", ["c"], "y", {})],
+    "conv-swish": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Sigmoid", ["c"], "s", {}),
+        ("Mul", ["c", "s"], "y", {}),
+    ],
+    "conv-bound-below-and-above": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Max", ["c", "low"], "d", {}),
+        ("Min", ["d", "high"], "y", {}),
+    ],
+    "conv-plus-computed": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Tanh", ["x"], "t", {}),
+        ("Add", ["c", "t"], "y", {}),
+    ],
+    "conv-plus-its-own-input": [("Conv", ["x", "w"], "c", {}), ("Add", ["c", "x"], "y", {})],
+    "two-convs-added": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Conv", ["x", "v"], "d", {}),
+        ("Add", ["c", "d"], "e", {}),
+        ("Relu", ["e"], "y", {}),
+    ],
+    "same-kind-twice": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Relu", ["c"], "d", {}),
+        ("Mul", ["d", "scale"], "e", {}),
+        ("LeakyRelu", ["e"], "y", {"alpha": 0.2}),
+    ],
+    "read-again-after-in-place": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Mul", ["c", "c"], "d", {}),
+        ("Mul", ["d", "c"], "e", {}),
+        ("Add", ["c", "e"], "f", {}),
+        ("Tanh", ["f"], "y", {}),
+    ],
+    "subtracted-from": [("Conv", ["x", "w"], "c", {}), ("Sub", ["x", "c"], "y", {})],
+    "slices-and-concat": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Split", ["c"], ["a", "b"], {"axis": 1}),
+        ("Relu", ["a"], "d", {}),
+        ("Concat", ["b", "d"], "y", {"axis": 1}),
+    ],
+    "shuffled-channels": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Reshape", ["c", "split"], "d", {}),
+        ("Transpose", ["d"], "e", {"perm": [0, 2, 1, 3, 4]}),
+        ("Reshape", ["e", "whole"], "f", {}),
+        ("Conv", ["f", "v"], "y", {}),
+    ],
+}
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_chains_are_one_region_and_right(tmp_path, chain, executor):
+    feeds = {"x": normal(1, 6, 7, 5)}
+    weights = {
+        "w": normal(6, 6, 1, 1),
+        "v": normal(6, 6, 1, 1),
+        "low": np.float32(-0.5).reshape(()),
+        "high": np.float32(0.75).reshape(()),
+        "scale": normal(1, 6, 1, 1),
+        "split": np.array([1, 2, 3, 7, 5]),
+        "whole": np.array([1, 6, 7, 5]),
+    }
+    used = {name for _, names, _, _ in CHAINS[chain] for name in names}
+    weights = {k: v for k, v in weights.items() if k in used}
+    model = network(CHAINS[chain], feeds, weights, {"y": "float32"})
+    library, (found,) = run(model, feeds, tmp_path, executor=executor)
+    assert len(library.partition.regions) == 1
+    np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
+
+
+CELLS = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("before_reset", [0, 1], ids=["after-reset", "before-reset"])
+@pytest.mark.parametrize("op", CELLS)
+def test_recurrent_cells(tmp_path, op, before_reset, direction):
+    if before_reset and op != "GRU":
+        pytest.skip("only GRU has linear_before_reset")
+    steps, batch, inputs, hidden, gates = 5, 2, 3, 4, CELLS[op]
+    count = 2 if direction == "bidirectional" else 1
+    feeds = {"x": normal(steps, batch, inputs), "h": normal(count, batch, hidden)}
+    weights = {
+        "w": normal(count, gates * hidden, inputs),
+        "r": normal(count, gates * hidden, hidden),
+        "b": normal(count, 2 * gates * hidden),
+    }
+    attrs = {"hidden_size": hidden, "direction": direction}
+    if op == "GRU":
+        attrs["linear_before_reset"] = before_reset
+    nodes = [(op, ["x", "w", "r", "b", "", "h"], ["y", "last"], attrs)]
+    model = network(nodes, feeds, weights, {"y": "float32", "last": "float32"})
+    library, found = run(model, feeds, tmp_path)
+    assert sum(ops.count(op.lower()) for ops in region_ops(library)) == count
+    for array, golden in zip(found, judge(model, feeds)):
+        np.testing.assert_allclose(array, golden, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("op", ["conv", "grouped-conv", "matmul"])
+def test_integer_products_are_within_one_step(tmp_path, op, kind):
+    low, high = (0, 256) if kind == "uint8" else (-128, 128)
+    zero = np.array(120 if kind == "uint8" else -3, kind)
+    shape = (3, 40) if op == "matmul" else (1, 8, 9, 7)
+    feeds = {"x": RNG.integers(low, high, shape).astype(kind)}
+    w_shape = (40, 12) if op == "matmul" else (12, 4 if op == "grouped-conv" else 8, 3, 3)
+    weights = {
+        "xs": np.float32(0.02),
+        "xz": zero,
+        "w": RNG.integers(-128, 128, w_shape).astype(np.int8),
+        "ws": np.float32(0.01) if op == "matmul" else np.linspace(0.005, 0.02, 12, dtype="f"),
+        "wz": np.int8(0) if op == "matmul" else np.zeros(12, np.int8),
+        "ys": np.float32(0.15),
+        "yz": zero,
+        "b": RNG.integers(-500, 500, 12).astype(np.int32),
+    }
+    names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"]
+    if op == "matmul":
+        nodes = [("QLinearMatMul", names, "y", {})]
+        del weights["b"]
+    else:
+        attrs = {"pads": [1, 1, 1, 1], "group": 2 if op == "grouped-conv" else 1}
+        nodes = [("QLinearConv", [*names, "b"], "y", attrs)]
+    weights = {k: np.asarray(v) for k, v in weights.items()}
+    model = network(nodes, feeds, weights, {"y": kind})
+    library, (found,) = run(model, feeds, tmp_path)
+    assert region_ops(library) == [["qmatmul" if op == "matmul" else "qconv"]]
+    golden = judge(model, feeds)[0]
+    assert np.abs(found.astype(int) - golden.astype(int)).max() <= 1
+
+
+def digits() -> tuple[onnx.ModelProto, dict]:
+    feeds = {"x": normal(1, 8, 12, 12)}
+    weights = {"w": normal(16, 8, 3, 3) / 8, "v": normal(16, 16, 3, 3) / 12}
+    nodes = [("Conv", ["x", "w"], "c", {}), ("Relu", ["c"], "d", {}), ("Conv", ["d", "v"], "y", {})]
+    return network(nodes, feeds, weights, {"y": "float32"}), feeds
+
+
+def test_bfloat16_inside_keeps_float32_outside(tmp_path):
+    model, feeds = digits()
+
+    class Reduced(Everything):
+        def optimize(self, region):
+            region.options["precision"] = "bfloat16"
+            return super().optimize(region)
+
+    _, (found,) = run(model, feeds, tmp_path, Reduced())
+    golden = judge(model, feeds)[0]
+    error = np.abs(found - golden).max() / np.abs(golden).max()
+    assert found.dtype == np.float32
+    assert 1e-6 < error < 0.02  # 8 bits of precision, not 24
+
+
+def test_sessions_of_one_library_share_the_device(tmp_path):
+    model, feeds = digits()
+    _, (first,) = run(model, feeds, tmp_path)
+    (second,) = run_library(tmp_path / "net.so", "graph", dict(feeds))
+    np.testing.assert_array_equal(first, second)
+
+
+REFUSED = {
+    "where": ([("Where", ["m", "x", "x"], "y", {})], "oneDNN has no where"),
+    "expand": ([("Expand", ["x", "shape"], "y", {})], "oneDNN has no expand"),
+    "backwards": (
+        [("Slice", ["x", "minus", "far", "axis", "minus"], "y", {})],
+        "oneDNN does not read backwards",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_onednn_cannot_do_is_refused_with_the_reason(case):
+    nodes, reason = REFUSED[case]
+    feeds = {"x": normal(2, 3)}
+    weights = {
+        "m": np.array([[True, False, True]]),
+        "shape": np.array([4, 2, 3]),
+        "minus": np.array([-1]),
+        "far": np.array([-100]),
+        "axis": np.array([1]),
+    }
+    used = {name for _, names, _, _ in nodes for name in names}
+    model = network(nodes, feeds, {k: v for k, v in weights.items() if k in used}, {"y": "float32"})
+    node = import_model(model, None).nodes[-1]
+    assert devices.get("dnnl").supports(node) == reason
+
+
+@pytest.mark.parametrize("out", [3, 5, 8, 13])
+def test_nearest_places_are_the_nearest_centres(out):
+    centres = (np.arange(out) + 0.5) * 5 / out - 0.5
+    distance = np.abs(centres[:, None] - np.arange(5)[None])
+    chosen = distance[np.arange(out), nearest_places(5, out)]
+    np.testing.assert_allclose(chosen, distance.min(1), atol=1e-6)
+
+
+def test_region_without_work_returns_to_the_cpu():
+    feeds = {"x": normal(2, 3)}
+    model = network([("Relu", ["x"], "y", {})], feeds, {}, {"y": "float32"})
+    library = tvmrt.compile(model, devices=["dnnl"])
+    assert not library.partition.regions
