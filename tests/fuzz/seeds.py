@@ -113,6 +113,9 @@ SEEDS: dict[str, list[bytes]] = {
         SMALL_JSON.encode(),
         VIEW_JSON.replace('"arg_nodes": [0]', '"arg_nodes": []').encode(),
         VIEW_JSON.replace("[40], [40]", "[40], [4000]").encode(),
+        VIEW_JSON.replace('"view"', '"device": "tpu", "after": "[]", "view"')
+        .replace('"__copy"', '"__copy", "after": "[1]"')
+        .encode(),
     ],
     "firmware_graph": [
         firmware_graph(4096, GRAPH_JSON, params({"w": WEIGHT})),
