@@ -24,7 +24,7 @@ from tvmrt.devices import Context, Device, resolve
 from tvmrt.error import UnsupportedError
 from tvmrt.export.dump import Dump
 from tvmrt.export.firmware_graph import print_files
-from tvmrt.export.image import CompiledImage, check_names
+from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
 from tvmrt.ir import Graph, Node, Region
@@ -254,7 +254,7 @@ class _Draft:
 
 def compile_together(
     networks: Mapping[str, Any],
-    concurrent: bool = False,
+    concurrent: bool | Sequence[Sequence[str]] = False,
     image_name: str = "image",
     shapes: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     **options: Any,
@@ -269,9 +269,10 @@ def compile_together(
     networks
         Models (see :func:`compile`) by the names that they get in symbols.
     concurrent
-        Whether several may be live at a time: one runs while another is in the middle of a run, or
+        Which networks may be live at a time: one runs while another is in the middle of a run, or
         while another's inputs or outputs in the pools are in use. Their memory is then kept apart,
-        and its sizes add up.
+        and its sizes add up. True: all of them; otherwise groups of names, each network in one at
+        most: networks of different groups take turns.
     image_name
         Name of what the networks share: ``tvmgen_<image_name>.h``.
     shapes
@@ -289,6 +290,7 @@ def compile_together(
     """
     names = list(networks)
     check_names(names, image_name)
+    groups = live_groups(names, concurrent)
     dump_dir = options.pop("dump_dir", None)
     drafts = []
     for name, model in networks.items():
@@ -307,8 +309,9 @@ def compile_together(
         draft.need.options.image, draft.need.options.shared_weights = image, known
     placement = pool_options.Placement(options.get("place") or {}, drafts[0].need.pools)
     with drafts[0].clock.stage("plan"):
-        plan_memory([draft.need for draft in drafts], placement, concurrent)
-    return CompiledImage(image_name, [draft.generate() for draft in drafts], concurrent)
+        live = [[names.index(name) for name in group] for group in groups]
+        plan_memory([draft.need for draft in drafts], placement, live)
+    return CompiledImage(image_name, [draft.generate() for draft in drafts], groups)
 
 
 def _import(model: Any, shapes: Mapping[str, Sequence[int]] | None, operators) -> Graph:

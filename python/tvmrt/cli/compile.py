@@ -124,8 +124,10 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 )
 @click.option(
     "--concurrent",
-    is_flag=True,
-    help="Several networks: keep their memory apart, so that they may be live at a time.",
+    multiple=True,
+    metavar="NAME,NAME...",
+    help="Several networks: keep the memory of these apart, so that they may be live at a time; "
+    "all: of every one.",
 )
 @click.option(
     "--image-name",
@@ -171,7 +173,7 @@ def command(
     pools: tuple,
     place: tuple,
     module_name: str | None,
-    concurrent: bool,
+    concurrent: tuple,
     image_name: str,
     devices: tuple,
     require_device: tuple,
@@ -190,7 +192,8 @@ def command(
     if memory_plan:
         files.check_target(memory_plan)
     start = time.perf_counter()
-    together = {"concurrent": concurrent, "image_name": image_name}
+    groups = [options.parse_names([text]) for text in concurrent]
+    together = {"concurrent": groups == [["all"]] or groups, "image_name": image_name}
     with console.progress(not as_json) as report:
         compiled = _compile(
             network_names(models, module_name),

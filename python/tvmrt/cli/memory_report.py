@@ -119,7 +119,8 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
             )
         pairs[f"weights{of}"] = f"{size(main['constants_size_bytes'])} in flash"
     if image is not None:
-        how = "side by side" if image["concurrent"] else "in turns"
+        together = [" and ".join(group) for group in image["concurrent"]]
+        how = f"{', '.join(together)} side by side" if together else "in turns"
         pairs["RAM together"] = f"{size(image['workspace_size_bytes'])}, {how}"
         pairs["weights together"] = f"{size(image['constants_size_bytes'])}, equal ones once"
     return pairs

@@ -12,9 +12,15 @@ from .firmware_pools import ALIGN_BYTES, WORKSPACE, definition, pool_macro
 
 
 def memory_files(
-    name: str, pools: Sequence[MemoryPool], prefixes: Sequence[str], concurrent: bool
+    name: str,
+    pools: Sequence[MemoryPool],
+    prefixes: Sequence[str],
+    concurrent: Sequence[Sequence[str]],
 ) -> dict[str, str]:
-    """Texts by file name: the header, and where pools are the image's own, their file."""
+    """Texts by file name: the header, and where pools are the image's own, their file.
+
+    ``concurrent`` lists the networks whose memory is kept apart.
+    """
     prefix = prefix_of(name)
     files = {header_name(prefix): _header(prefix, pools, prefixes, concurrent)}
     own = [pool for pool in pools if pool.used_bytes and not pool.lent]
@@ -23,9 +29,12 @@ def memory_files(
     return files
 
 
-def _header(prefix: str, pools, prefixes: Sequence[str], concurrent: bool) -> str:
+def _header(prefix: str, pools, prefixes: Sequence[str], concurrent) -> str:
     guard = f"{prefix.upper()}_H_"
-    how = "side by side, for all at a time" if concurrent else "for one network at a time"
+    how = "for one network at a time"
+    if concurrent:
+        groups = " or ".join(f"{' and '.join(group)} together" for group in concurrent)
+        how += f", or {groups}"
     lines = [
         f"/* Networks compiled together: {', '.join(prefixes)}. */",
         f"#ifndef {guard}",

@@ -1,8 +1,8 @@
 """Memory of networks that are compiled together: one workspace for all of them.
 
 Networks that run one after the other use the same bytes again, so that the largest need counts;
-those that may be live at a time get bytes of their own. Weights that are copied to a pool outlive
-runs, and so are nobody else's in either case.
+those that may be live at a time get bytes of their own, so that their needs add up. Weights that
+are copied to a pool outlive runs, and so are nobody else's in either case: they lie in front.
 """
 
 from __future__ import annotations
@@ -30,56 +30,48 @@ class Need:
 
 
 def plan_memory(
-    needs: Sequence[Need], placement: pool_options.Placement, concurrent: bool = False
+    needs: Sequence[Need], placement: pool_options.Placement, live: Sequence[Sequence[int]] = ()
 ) -> None:
     """Plan each network's memory; ``options.resident`` gets the weights that are copied.
 
-    ``concurrent`` keeps the networks' memory apart. Every network has the same pools. Raises
-    ValueError where they do not suffice, or a placement names nothing.
+    ``live`` lists groups of networks, by their numbers: those of a group get memory side by side;
+    the groups, and each network that is in none, use the same memory in turns. Every network has
+    the same pools. Raises ValueError where they do not suffice, or a placement names nothing.
     """
     wanted = [placement.of_weights(n.program, n.target, n.options) for n in needs]
     tensors = [placement.of_tensors(n.program) for n in needs]
     placement.check_used()
+    begins = [0] * len(needs[0].pools)
     for need, rows in zip(needs, wanted):
-        _keep(need, rows)
-    (_plan_side_by_side if concurrent else _plan_in_turns)(needs, tensors)
+        begins = _keep(need, rows, begins)
+    grouped = {i for group in live for i in group}
+    alone = [[i] for i in range(len(needs)) if i not in grouped]
+    for group in [*live, *alone]:
+        ends = begins
+        for i in group:
+            _plan(needs[i], tensors[i], ends)
+            ends = [max(end, pool.used_bytes) for end, pool in zip(ends, needs[i].pools)]
 
 
-def _plan_side_by_side(needs: Sequence[Need], tensors) -> None:
-    """Each network's memory behind that of the one before."""
-    begins = [0] * len(needs[0].pools)
-    for need, placement in zip(needs, tensors):
-        _reserve(need, begins)
-        _plan(need, placement)
-        begins = [max(begin, pool.used_bytes) for begin, pool in zip(begins, need.pools)]
-
-
-def _plan_in_turns(needs: Sequence[Need], tensors) -> None:
-    """The weights of all networks, and behind them memory that each of them uses."""
-    begins = [0] * len(needs[0].pools)
-    for need in needs:
-        _reserve(need, begins)
-        begins = [pool.reserved_bytes for pool in need.pools]
-    for need, placement in zip(needs, tensors):
-        for pool, begin in zip(need.pools, begins):
-            pool.reserved_bytes = begin
-        _plan(need, placement)
-
-
-def _plan(need: Need, placement: dict[Buffer, str]) -> None:
+def _plan(need: Need, placement: dict[Buffer, str], begins: Sequence[int]) -> None:
+    """Plan a network's memory from these bytes of each pool on."""
+    for pool, begin in zip(need.pools, begins):
+        pool.reserved_bytes = begin
     align_bytes = pool_options.align_bytes(need.options)
     plan_program(need.program, need.pools, align_bytes, placement)
 
 
-def _keep(need: Need, rows: dict[str, tuple[str, int]]) -> None:
-    """Note which weights each pool keeps; their places are counted from 0 for now."""
+def _keep(need: Need, rows: dict[str, tuple[str, int]], begins: Sequence[int]) -> list[int]:
+    """Give weights that are copied their places from these bytes of each pool on; where these
+    end."""
     numbers = {pool.name: i for i, pool in enumerate(need.pools)}
     for name, (pool_name, nbytes) in rows.items():
         number = numbers[pool_name]
         pool = need.pools[number]
         _check_loadable(need, name, pool)
-        need.options.resident[name] = (number, pool.kept_bytes)
+        need.options.resident[name] = (number, begins[number] + pool.kept_bytes)
         pool.kept_bytes += -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
+    return [begin + pool.kept_bytes for begin, pool in zip(begins, need.pools)]
 
 
 def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:
@@ -88,11 +80,3 @@ def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:
             f"place {name}={pool.name}: who lends a pool as a tensor cannot have weights copied "
             f"there; use interface-api c, or a pool of the image's own: {pool.name}=BYTES@SECTION"
         )
-
-
-def _reserve(need: Need, begins: Sequence[int]) -> None:
-    """Move the network's own weights behind what others have; ``begins`` in each pool."""
-    for name, (number, place) in need.options.resident.items():
-        need.options.resident[name] = (number, begins[number] + place)
-    for pool, begin in zip(need.pools, begins):
-        pool.reserved_bytes = begin + pool.kept_bytes

@@ -30,19 +30,45 @@ def check_names(names: Sequence[str], image_name: str) -> None:
         taken[name.lower()] = f"network {name}"
 
 
+def live_groups(
+    names: Sequence[str], concurrent: bool | Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """Groups of networks that may be live at a time. Raises ValueError for names that are not
+    among the networks, or in two groups."""
+    if isinstance(concurrent, bool):
+        return [list(names)] if concurrent else []
+    groups = [list(group) for group in concurrent]
+    seen: set[str] = set()
+    for name in (name for group in groups for name in group):
+        if name not in names:
+            raise ValueError(
+                f"concurrent: there is no network {name}; there are {', '.join(names)}"
+            )
+        if name in seen:
+            raise ValueError(f"concurrent: network {name} is named twice; join its groups")
+        seen.add(name)
+    return groups
+
+
 class CompiledImage:
     """The result of ``tvmrt.compile_together``: libraries that share memory and weights.
 
-    ``libraries`` are the networks by name; ``pools`` the memories that all of them need.
+    ``libraries`` are the networks by name; ``pools`` the memories that all of them need;
+    ``concurrent`` the groups of networks whose memory is kept apart.
     """
 
-    def __init__(self, name: str, libraries: Sequence[CompiledLibrary], concurrent: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        libraries: Sequence[CompiledLibrary],
+        concurrent: Sequence[Sequence[str]] = (),
+    ) -> None:
         self.name = name
-        self.concurrent = concurrent
+        self.concurrent = [list(group) for group in concurrent]
         self.libraries = {library.module_name: library for library in libraries}
         self.pools = [_largest(row) for row in zip(*(lib.program.pools for lib in libraries))]
         self.files = memory_files(
-            name, self.pools, [library.sources.prefix for library in libraries], concurrent
+            name, self.pools, [library.sources.prefix for library in libraries], self.concurrent
         )
 
     @property

@@ -104,7 +104,8 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     sizes = [found["networks"][name]["arena_bytes"] for name in ("a", "b")]
     assert found["image"]["workspace_size_bytes"] == max(sizes)
     assert list(metadata_of(tmp_path / "both.tar")["modules"]) == ["a", "b"]
-    told = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, "--concurrent", "--json")
+    apart = ("--concurrent", "all", "--json")
+    told = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, *apart)
     found = json.loads(told.stdout)
     assert list(found["networks"]) == ["digits_f32", "digits_int8"]
     assert found["image"]["workspace_size_bytes"] == sum(sizes)
@@ -113,7 +114,8 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
 BAD = [
     pytest.param(["--module-name", "a"], "there are 2 networks and 1 names (a)", id="names"),
     pytest.param(["--module-name", "a,a"], "networks need names of their own", id="equal"),
-    pytest.param(["--pool", "sram=5000", "--concurrent"], "bytes too small", id="small"),
+    pytest.param(["--pool", "sram=5000", "--concurrent", "all"], "bytes too small", id="small"),
+    pytest.param(["--concurrent", "digits_f32,x"], "there is no network x", id="concurrent"),
     pytest.param(["--pool", "sram=1@"], "name the section after @", id="section"),
     pytest.param(["--pool", "a=1", "--pool", "a=2"], "there is a pool a already", id="twice"),
     pytest.param(["--place", "conv1*"], "does not have the form PATTERN=POOL", id="place"),

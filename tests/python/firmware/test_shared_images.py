@@ -57,6 +57,21 @@ def test_networks_that_are_live_at_a_time_have_their_own_bytes(images, golden, t
     check(networks(image, tmp_path / "out", memory), images, golden, (F32, INT8))
 
 
+def test_groups_of_networks_take_turns(images, golden, tmp_path):
+    paths = {"a": F32, "b": INT8, "c": INT8, "d": INT8}
+    options = {**PLAIN, "pools": {"sram": 1 << 20}, "place": {"conv1_*": "sram"}}
+    image = tvmrt.compile_together(paths, concurrent=[["a", "b"], ["c", "d"]], **options)
+    sizes = {name: library.summary.arena_bytes for name, library in image.libraries.items()}
+    kept = {n: lib.summary.pools[0].kept_bytes for n, lib in image.libraries.items()}
+    own = {name: sizes[name] - kept[name] for name in paths}
+    expected = sum(kept.values()) + max(own["a"] + own["b"], own["c"] + own["d"])
+    assert image.arena_bytes == expected
+    found = networks(image, tmp_path / "out", {"sram": Memory(image.arena_bytes)})
+    for network in found:
+        assert network.function("load")(*network.pools()) == 0
+    check(found, images, golden, list(paths.values()))
+
+
 def test_one_network_runs_while_another_is_in_the_middle(images, golden, tmp_path):
     pools = {"sram": 1 << 20}
     image = tvmrt.compile_together({"a": F32, "b": INT8}, concurrent=True, pools=pools, **PLAIN)
@@ -148,6 +163,10 @@ REFUSED = [
     pytest.param({"image": F32}, {}, "network image and the image have one name", id="image"),
     pytest.param({}, {}, "there is no network to compile", id="none"),
     pytest.param({"a": F32}, {"image_name": "a b"}, "is no C identifier", id="name"),
+    pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a", "x"]]}, "there is no network x",
+                 id="group"),
+    pytest.param({"a": F32, "b": INT8}, {"concurrent": [["a"], ["a", "b"]]}, "a is named twice",
+                 id="groups"),
     pytest.param({"a": F32}, {"target": "host"}, "compiled together for the crt runtime",
                  id="hosted"),
     pytest.param({"a": F32}, {"executor": "graph", "runtime": "crt"}, "with executor aot",
