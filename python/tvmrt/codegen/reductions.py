@@ -17,6 +17,7 @@ from .lowering import ANY, Lowering, lowers
 from .writer import FunctionWriter
 
 ACCUMULATORS = 256  # partial results kept on the stack at once
+ACCUMULATORS_FIRMWARE = 32  # the same without an operating system, where the stack is small
 LANES = 32  # partial results of one long row
 
 REDUCTIONS = (
@@ -83,6 +84,7 @@ class _Printer:
         self.step = step
         self.group = lowering.group
         self.node = lowering.node
+        self.accumulators = ACCUMULATORS if lowering.target.hosted else ACCUMULATORS_FIRMWARE
         self.rule: ReduceOp = get_op(self.node.op)
         self.dtype = self.node.inputs[0].dtype
         self.shape = self.node.inputs[0].shape
@@ -205,7 +207,7 @@ class _Printer:
         """A kept axis is densest: a row of accumulators, the folded axes around it."""
         f = self.f
         last = self.kept[-1]
-        block = min(last.extent, ACCUMULATORS)
+        block = min(last.extent, self.accumulators)
         acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(block)
         with ExitStack() as stack:
             if last.extent > block:

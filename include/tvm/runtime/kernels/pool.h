@@ -111,7 +111,11 @@ static inline void tvmrt_pool_f32_window_column(const tvmrt_pool_f32_layer* laye
 
 /* `count` vectors over the window, of n channels each; x is its first element. A row is summed by
    itself first, which keeps the rounding of large windows small. */
+#ifdef TVMRT_FREESTANDING
+enum { TVMRT_POOL_VECTORS = 1 }; /* little code, little stack */
+#else
 enum { TVMRT_POOL_VECTORS = 4 };
+#endif
 #define TVMRT_POOL_F32_REDUCE(NAME, START, STEP, JOIN)                                          \
   TVMRT_INLINE void NAME(const tvmrt_pool_f32_window* window, const float* x, int count, int n, \
                          tvmrt_f32v* total) {                                                   \
@@ -211,9 +215,11 @@ static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
   const float* from = x + (row * layer->in[2] + window->first[2]) * layer->x_stride;
   float* y = job->y + pixel * layer->y_stride;
   int c = c_begin;
-  for (; c + 4 * kLanes <= c_end; c += 4 * kLanes) {
-    tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 4, kLanes);
+#ifndef TVMRT_FREESTANDING
+  for (; c + TVMRT_POOL_VECTORS * kLanes <= c_end; c += TVMRT_POOL_VECTORS * kLanes) {
+    tvmrt_pool_f32_vectors(layer, window, from + c, y + c, TVMRT_POOL_VECTORS, kLanes);
   }
+#endif
   for (; c + kLanes <= c_end; c += kLanes) {
     tvmrt_pool_f32_vectors(layer, window, from + c, y + c, 1, kLanes);
   }

@@ -8,6 +8,13 @@
 #include <tvm/runtime/kernels/parallel.h>
 #include <tvm/runtime/kernels/scalar_math.h>
 
+/*! \brief Elements that are worked on at a time; few where the stack is small. */
+#ifdef TVMRT_FREESTANDING
+enum { TVMRT_SOFTMAX_PART = 4 * TVMRT_SIMD_LANES_F32 };
+#else
+enum { TVMRT_SOFTMAX_PART = 64 };
+#endif
+
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
 static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
   enum { kLanes = TVMRT_SIMD_LANES_F32, kStep = 4 * kLanes };
@@ -41,7 +48,7 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
 
 /* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. */
 static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n) {
-  enum { kPart = 64 };
+  enum { kPart = TVMRT_SOFTMAX_PART };
   const int64_t whole = n / kPart * kPart;
   float part[kPart], partial[kPart];
   for (int j = 0; j < kPart; j++) partial[j] = 0.0f;
@@ -86,7 +93,7 @@ typedef struct {
 } tvmrt_softmax_f32_job;
 
 /* `count` neighbouring columns of an [n][inner] matrix, up to TVMRT_SOFTMAX_COLUMNS at a time. */
-enum { TVMRT_SOFTMAX_COLUMNS = 64 };
+enum { TVMRT_SOFTMAX_COLUMNS = TVMRT_SOFTMAX_PART };
 static inline void tvmrt_softmax_columns_f32(const tvmrt_softmax_f32_job* job, const float* x,
                                              float* y, int count) {
   float largest[TVMRT_SOFTMAX_COLUMNS], sum[TVMRT_SOFTMAX_COLUMNS];
