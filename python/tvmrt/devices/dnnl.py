@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from tvmrt.ir import ModuleBlob, Node, Region, Value
+from tvmrt.ir import Node, Region, Value
 
 from .base import Context, Device
-from .region_json import region_blob
 from .registry import register
 
 MAX_RANK = 6  # oneDNN has matrix products and plain layouts of so many dimensions
-VERSION = 1  # of the meaning of nodes, as in dnnl.c
 
 Check = Callable[[Node], "str | None"]
 
@@ -232,6 +230,7 @@ class Dnnl(Device):
     name = "dnnl"
     layout = "channels_last"
     precisions = ("bfloat16",)
+    version = 1  # of the meaning of nodes, as in dnnl.c
 
     def refuses(self, context: Context) -> str | None:
         if context.runtime == "crt":
@@ -261,6 +260,3 @@ class Dnnl(Device):
             if reduced and node.op in _REDUCIBLE:
                 node.attrs["precision"] = "bfloat16"
         return region
-
-    def codegen(self, regions: Sequence[Region], context: Context) -> ModuleBlob:
-        return region_blob(regions, self.name, VERSION, context.options or None)

@@ -232,6 +232,16 @@ def test_bfloat16_inside_keeps_float32_outside(tmp_path):
     assert 1e-6 < error < 0.02  # 8 bits of precision, not 24
 
 
+def test_mixed_precision_keeps_within_the_error_that_is_asked_for(tmp_path):
+    model, feeds = digits()
+    options = {"mixed_precision": "bf16", "calibration": [feeds]}
+    library, (found,) = run(model, feeds, tmp_path, **options, max_error=0.02)
+    golden = judge(model, feeds)[0]
+    (region,) = library.partition.regions
+    assert {n.attrs.get("precision") for n in region.nodes if n.op == "conv"} == {"bfloat16"}
+    assert 1e-6 < np.abs(found - golden).max() / np.abs(golden).max() < 0.02
+
+
 def test_sessions_of_one_library_share_the_device(tmp_path):
     model, feeds = digits()
     _, (first,) = run(model, feeds, tmp_path)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tvmrt.ir import ModuleBlob, Node, Region
+from tvmrt.ir import Node, Region
 from tvmrt.ir.custom import opencl_refusal
 from tvmrt.ir.op import VIEW, get_op
 
 from ..base import Context, Device
-from ..region_json import region_blob
 from ..registry import register
 from .kernel import CL_TYPES, MAX_ELEMENTS
 from .kernels import BUILDERS
 from .lower import MAX_OPERANDS, is_pointwise, lower
 
-VERSION = 1  # of the meaning of nodes, as in opencl.c
 _ANY_TYPE = {"concat", "pad", "pick"}  # kernels that only move elements
 
 
@@ -25,6 +21,7 @@ class OpenCl(Device):
     and kernels of the user's."""
 
     name = "opencl"
+    version = 1  # of the meaning of nodes, as in opencl.c
 
     def refuses(self, context: Context) -> str | None:
         if context.runtime == "crt":
@@ -49,9 +46,6 @@ class OpenCl(Device):
     def optimize(self, region: Region) -> Region:
         lower(region.graph)
         return region
-
-    def codegen(self, regions: Sequence[Region], context: Context) -> ModuleBlob:
-        return region_blob(regions, self.name, VERSION, context.options or None)
 
 
 def _kernel_refusal(node: Node) -> str | None:

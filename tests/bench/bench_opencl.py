@@ -1,0 +1,137 @@
+"""The float networks of a folder on the device opencl: right or not, and the cost of its regions.
+
+    python tests/bench/bench_opencl.py [FOLDER] [--seconds S] [--network NAME ...] [--json]
+
+FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
+integer products are left out. Overhead is what a run takes beyond its kernels by the device's own
+clock, divided by the regions: copies over the border, the driver's launches, and the waiting for
+each kernel that measuring it takes; steps that stay on the CPU count, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from bench_dnnl import float_networks
+
+import tvmrt
+from tvmrt.contrib.graph_executor import GraphModule
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "networks"))
+import golden_case as golden
+
+DEVICE = "opencl"
+
+
+def kernel_nanoseconds() -> int:
+    """What all measured kernels have taken so far."""
+    text = str(tvmrt.get_global_func(f"device.{DEVICE}.profile")())
+    return sum(int(line.split("\t")[4]) for line in text.splitlines())
+
+
+def open_network(model: Path, folder: Path, inputs: dict, **options) -> tuple:
+    """The compiled network, and an executor that holds the inputs."""
+    library = tvmrt.compile(model, devices=[DEVICE], **options)
+    path = folder / f"{model.stem}{len(options)}.so"
+    library.export_library(path)
+    net = GraphModule(tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0)))
+    net.set_input(**inputs)
+    net.run()
+    return library, net
+
+
+def median_seconds(net: GraphModule, seconds: float) -> float:
+    """Of one run."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        net.run()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def profiled_seconds(net: GraphModule, seconds: float) -> tuple[float, float]:
+    """Of one run, and of its kernels."""
+    before, count, begin = kernel_nanoseconds(), 0, time.perf_counter()
+    while count == 0 or time.perf_counter() < begin + seconds:
+        net.run()
+        count += 1
+    whole = (time.perf_counter() - begin) / count
+    return whole, (kernel_nanoseconds() - before) / count * 1e-9
+
+
+def is_right(net: GraphModule, outputs: dict[str, np.ndarray], noise: float) -> bool:
+    for i, (name, expected) in enumerate(outputs.items()):
+        try:
+            golden.check(name, net.get_output(i).numpy(), expected, noise)
+        except AssertionError:
+            return False
+    return True
+
+
+def measure(model: Path, folder: Path, seconds: float) -> dict:
+    inputs, outputs = golden.load(model.parent, model.stem)
+    library, net = open_network(model, folder, inputs)
+    profile = {DEVICE: {"profile": 1}}
+    _, profiled = open_network(model, folder, inputs, device_options=profile)
+    regions = library.partition.regions
+    whole, kernels = profiled_seconds(profiled, seconds)
+    launches = sum(n.op == "custom_opencl" for region in regions for n in region.nodes)
+    return {
+        "network": model.stem,
+        "right": is_right(net, outputs, golden.noise(model.parent, model.stem)),
+        "regions": len(regions),
+        "kernels": launches,
+        "seconds": median_seconds(net, seconds),
+        "kernel_seconds": kernels,
+        "overhead_seconds": max(whole - kernels, 0.0) / max(len(regions), 1),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="?", default=os.environ.get("TVMRT_MODELS"))
+    parser.add_argument("--seconds", type=float, default=0.5, help="per network and measurement")
+    parser.add_argument("--network", action="append", help="only this one; may be repeated")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if not options.folder:
+        parser.error("no FOLDER given and TVMRT_MODELS is not set")
+    models = float_networks(Path(options.folder))
+    models = [m for m in models if not options.network or m.stem in options.network]
+    if not models:
+        parser.error(f"{options.folder} holds no such network")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            rows.append(measure(model, Path(folder), options.seconds))
+            if not options.json:
+                print_row(rows[-1], first=len(rows) == 1)
+    if options.json:
+        json.dump(rows, sys.stdout, indent=1)
+    return 0 if all(row["right"] for row in rows) else 1
+
+
+def print_row(row: dict, first: bool) -> None:
+    if first:
+        head = f"{'network':28} {'right':>5} {'regions':>7} {'kernels':>7} {'ms':>10} "
+        print(head + f"{'kernels ms':>10} {'overhead us a region':>20}")
+    print(
+        f"{row['network']:28} {'yes' if row['right'] else 'NO':>5} {row['regions']:7} "
+        f"{row['kernels']:7} {row['seconds'] * 1e3:10.3f} {row['kernel_seconds'] * 1e3:10.3f} "
+        f"{row['overhead_seconds'] * 1e6:20.1f}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
