@@ -85,7 +85,7 @@ static void read_pair(const tvmrt_region_node* node, const char* key, int64_t ot
 }
 
 static window read_window(const tvmrt_region_node* node) {
-  window w;
+  window w = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
   read_pair(node, "kernel", 1, w.kernel);
   read_pair(node, "strides", 1, w.stride);
   read_pair(node, "dilations", 1, w.dilation);
