@@ -111,6 +111,9 @@ def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
         main = memory["functions"]["main"][0]
         for pool in memory["pools"]:
             pairs[f"RAM {pool['name']}{of}"] = _pool_text(pool)
+        if "graph_executor_bytes" in memory:
+            nbytes = memory["graph_executor_bytes"]
+            pairs[f"RAM graph{of}"] = f"{size(nbytes)} for the executor, with all of the above"
         bound = memory["lower_bound_bytes"]
         if len(memory["pools"]) > 1:
             pairs[f"RAM{of}"] = (

@@ -73,8 +73,8 @@ def _round_up(nbytes: int) -> int:
     return -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
 
 
-def arena_macro(graph: dict, copied_bytes: int) -> str:
-    """The memory of the executor: a use of TVMRT_GRAPH_ARENA_BYTES, exact on every target."""
+def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
+    """The arguments of TVMRT_GRAPH_ARENA_BYTES for a graph."""
     attrs = graph["attrs"]
     rows = graph["node_row_ptr"]
     inputs = set(graph["arg_nodes"])
@@ -87,18 +87,29 @@ def arena_macro(graph: dict, copied_bytes: int) -> str:
     operators = [i for i in range(len(graph["nodes"])) if i not in inputs]
     edges = [len(graph["nodes"][i]["inputs"]) for i in operators]
     arguments = [n + rows[i + 1] - rows[i] for i, n in zip(operators, edges)]
-    numbers = [
+    return [
         len(graph["nodes"]), len(inputs), len(graph["heads"]), rows[-1],
         sum(max(len(shape), 1) for shape in shapes), sum(edges), max(arguments, default=0),
         sum(map(_round_up, sizes.values())) + copied_bytes,
     ]  # fmt: skip
-    return f"TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})"
+
+
+def arena_bytes(graph_json: str, arrays: Mapping[str, np.ndarray]) -> int:
+    """What TVMRT_GRAPH_ARENA_BYTES is where pointers have 4 bytes; ``arrays`` are the params."""
+    copied = place_params(arrays).copied_bytes if arrays else 0
+    numbers = _arena_numbers(json.loads(graph_json), copied)
+    nodes, inputs, heads, entries, extents, edges, arguments, tensors = numbers
+    # the executor, then tensors, extents, arguments, operators, inputs, and indices of 2 bytes
+    tables = 24 * 4 + 40 * entries + 8 * extents + 8 * (edges + entries - inputs)
+    tables += 12 * (nodes - inputs) + 8 * inputs + 2 * (nodes + 1 + entries + heads)
+    return _round_up(tables) + _round_up(4 * arguments) + tensors
 
 
 def _header(program: Program, prefix: str, graph: dict, params: Params | None) -> str:
     inputs, outputs = input_tensors(program), output_tensors(program)
     check_names(prefix, inputs, outputs, [])
     guard, macro = f"{prefix.upper()}_H_", f"{prefix.upper()}_GRAPH_ARENA_SIZE"
+    numbers = _arena_numbers(graph, params.copied_bytes if params else 0)
     lines = [
         f"#ifndef {guard}",
         f"#define {guard}",
@@ -120,7 +131,7 @@ def _header(program: Program, prefix: str, graph: dict, params: Params | None) -
     lines += [
         "",
         "/*! \\brief Memory that the graph executor needs beside inputs and weights; in bytes. */",
-        f"#define {macro} {arena_macro(graph, params.copied_bytes if params else 0)}",
+        f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
         "",
         "/*! \\brief The operators, in a table. */",
         f"extern const TVMModule {module_symbol(prefix)};",

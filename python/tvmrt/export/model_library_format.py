@@ -21,6 +21,7 @@ from tvmrt.libinfo import __version__
 
 from . import blob
 from .firmware_build import makefile, runtime_headers, runtime_sources
+from .firmware_graph import arena_bytes
 from .firmware_templates import templates
 from .library import summary_of_pool
 
@@ -155,6 +156,9 @@ def _module(library) -> dict:
     }
     if library.has_graph_json:
         module["memory"]["sids"] = _storages(library)
+    if library.has_graph_json and library.options.firmware:
+        nbytes = arena_bytes(library.get_graph_json(), library.get_params())
+        module["memory"]["graph_executor_bytes"] = nbytes
     if library.options.firmware:
         module["external_dependencies"] = [
             {

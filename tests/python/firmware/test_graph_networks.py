@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from firmware_program import DIGITS, STRICT
 
 import tvmrt
 from tvmrt.export.firmware_graph import place_params
+from tvmrt.export.model_library_format import metadata
 from tvmrt.libinfo import find_firmware_path, find_include_path
 
 ROOT = Path(find_firmware_path())
@@ -127,6 +129,29 @@ def test_the_stated_memory_is_enough(params, runtime, images, golden, tmp_path):
     code, found = run_on_host(tmp_path, library, runtime, images)
     assert code == 0
     np.testing.assert_allclose(found, golden(digits), rtol=2e-4, atol=1e-6)
+
+
+@PARAMS
+@pytest.mark.parametrize("target", ["cortex-m4", "riscv32"])
+def test_the_memory_is_told_before_anything_is_built(target, params, tmp_path):
+    """The archive's number is the macro on the target."""
+    compiler = boards.BOARDS[target].compiler
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    library = tvmrt.compile(
+        DIGITS / "digits_f32.onnx", target=target, executor="graph", module_name="digits",
+        params=params,
+    )  # fmt: skip
+    library.export(tmp_path / "net")
+    memory = metadata([library])["modules"]["digits"]["memory"]
+    (tmp_path / "claim.c").write_text(
+        "#include <tvmgen_digits.h>\n"
+        f"typedef char claim[TVMGEN_DIGITS_GRAPH_ARENA_SIZE == {memory['graph_executor_bytes']}"
+        " ? 1 : -1];\n"
+    )
+    includes = [f"-I{path}" for path in [tmp_path / "net", *find_include_path()]]
+    flags = [*boards.BOARDS[target].flags, "-ffreestanding", "-fsyntax-only"]
+    subprocess.run([compiler, *flags, *includes, tmp_path / "claim.c"], check=True)
 
 
 @PARAMS
