@@ -22,6 +22,7 @@ from tvmrt.ir.strided import Strided
 
 C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_name": "net"}
 
+SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 STRICT_SMALL = "-Os -ffunction-sections -fdata-sections -Wall -Wextra -Werror -Wconversion"
 
 MAIN = """\
@@ -54,7 +55,9 @@ STEP_THREE = """\
     if (tvmgen_net_step(&state, 3) != TVMGEN_NET_STEP_MORE) return 2;"""
 
 
-def dump_on_this_machine(network, images, folder, call=RUN, damage=None, **options):
+def dump_on_this_machine(
+    network, images, folder, call=RUN, damage=None, sanitizers: tuple[str, ...] = (), **options
+):
     """The dump after a run of each image; ``damage`` changes the sources before they are built."""
     tvmrt.compile(network, **{**C, **options}).export(folder / "out")
     if damage:
@@ -66,7 +69,6 @@ def dump_on_this_machine(network, images, folder, call=RUN, damage=None, **optio
     (folder / "main.c").write_text(MAIN % texts)
     images.tofile(folder / "inputs.bin")
     sources = [folder / "main.c", *sorted((folder / "out").glob("*.c"))]
-    sanitizers = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     program = build(folder, sources, [folder / "out"], sanitizers)
     subprocess.run([program], cwd=folder, check=True)
     return folder / "dump.bin"
@@ -82,9 +84,19 @@ def replay(network, dump, *arguments: str, image=None, capsys=None) -> tuple[int
     return code, json.loads(captured.out) if captured.out else {"error": captured.err}
 
 
-@pytest.mark.parametrize("board", ["cortex-m4", "cortex-m55", "riscv32"])
-def test_a_board_notes_what_this_machine_computes(board, digits, images, tmp_path, capsys):
-    machine = BOARDS[board]
+@pytest.mark.parametrize(
+    "board, kind",
+    [
+        ("cortex-m4", "f32"),
+        ("cortex-m4", "int8"),
+        ("cortex-m55", "int8"),
+        ("riscv32", "int8"),
+        pytest.param("cortex-m55", "f32", marks=pytest.mark.slow),
+        pytest.param("riscv32", "f32", marks=pytest.mark.slow),
+    ],
+)
+def test_a_board_notes_what_this_machine_computes(board, kind, images, tmp_path, capsys):
+    machine, digits = BOARDS[board], DIGITS / f"digits_{kind}.onnx"
     if machine.missing_tool():
         pytest.skip(f"{machine.missing_tool()} is not installed")
     options = {**C, "target": board, "profile": True, "record": True}
@@ -105,7 +117,7 @@ def test_a_board_notes_what_this_machine_computes(board, digits, images, tmp_pat
     operators = [r for r in told["records"] if r["operator"] is not None]
     assert len(operators) == len(tvmrt.compile(digits, **C).summary.operators)
     assert {r["verdict"] for r in told["records"]} <= {"same", "rounding"}
-    if "int8" in digits.name:
+    if kind == "int8":
         assert all(r["verdict"] == "same" for r in told["records"])
     assert all(r["cycles"] > 0 for r in operators)
 
@@ -146,7 +158,8 @@ def test_a_run_that_did_not_end_says_where(images, tmp_path, capsys):
 
 def test_runs_are_told_apart_and_old_records_go_first(images, tmp_path, capsys):
     network = DIGITS / "digits_f32.onnx"  # 7 operators: 8 records a run
-    dump = dump_on_this_machine(network, images[:4], tmp_path, record=True, trace_records=20)
+    options = {"record": True, "trace_records": 20, "sanitizers": SANITIZERS}
+    dump = dump_on_this_machine(network, images[:4], tmp_path, **options)
     assert [len(run) for run in trace_dump.load(dump).runs] == [4, 8, 8]
     for number, image in (("1", 1), ("2", 2), ("3", 3)):
         code, told = replay(network, dump, "--run", number, image=images[image], capsys=capsys)
@@ -255,7 +268,7 @@ def test_digests_of_every_type_are_those_of_the_layout(tmp_path):
             "}\n"]  # fmt: skip
     (tmp_path / "main.c").write_text("\n".join(text))
     sources = [tmp_path / "main.c", *sorted((tmp_path / "out").glob("*.c"))]
-    program = build(tmp_path, sources, [tmp_path / "out"], ("-fsanitize=address,undefined",))
+    program = build(tmp_path, sources, [tmp_path / "out"], SANITIZERS)
     memory = b"".join(array.tobytes().ljust(128, b"\0") for array in VALUES.values())
     done = subprocess.run(
         [program], input=memory.ljust(2560, b"\0"), capture_output=True, check=True
