@@ -1,5 +1,5 @@
 /*
- * Products of 8-bit tensors. oneDNN computes round(scale * (sum + bias)) + zero point in 32-bit floats
+ * Products of 8-bit tensors. oneDNN computes round(scale * (sum + bias) + zero point) in 32-bit floats
  * and clamps to the range of the type; a narrower range is a clip before the zero point.
  */
 #include <math.h>
@@ -16,6 +16,7 @@ typedef struct {
   float* scales; /* owned */
   int64_t num_scales;
   int scale_mask;
+  bool rounds_first; /* before the zero point is added, as the compiler's kernels do */
   bool clips;
   float low, high;
   dnnl_data_type_t to;
@@ -66,16 +67,59 @@ static int set_zero(plan* p, dnnl_primitive_attr_t attr, int arg, int32_t zero) 
   return plan_status(p, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero), "zero points");
 }
 
+/* A constant of one element that all others are added to. */
+static int scalar_operand(plan* p, int ndims, float value, view* out) {
+  dnnl_memory_desc_t md;
+  dnnl_dims_t ones;
+  int i;
+  for (i = 0; i < ndims; ++i) ones[i] = 1;
+  PLAN_TRY(layout_dense(p, ndims, ones, dnnl_f32, &md));
+  PLAN_TRY(plan_new_constant(p, &md, out));
+  memcpy(p->stores[out->store].data, &value, sizeof(value));
+  return 0;
+}
+
+/* Round to whole numbers, ties to even, before the zero point is added: to add and subtract a number
+ * whose last bit is worth one does that. */
+static int append_rounding(plan* p, dnnl_post_ops_t ops, int ndims, fused* f) {
+  static const dnnl_alg_kind_t steps[] = {dnnl_binary_add, dnnl_binary_sub};
+  view magic;
+  int i;
+  PLAN_TRY(scalar_operand(p, ndims, 12582912.0f, &magic)); /* 1.5 * 2^23 */
+  for (i = 0; i < 2; ++i) {
+    f->args[i].arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1;
+    f->args[i].v = magic;
+    PLAN_TRY(plan_status(p, dnnl_post_ops_append_binary(ops, steps[i], &magic.md), "rounding"));
+  }
+  f->num_args = 2;
+  return 0;
+}
+
+static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
+  dnnl_post_ops_t ops = NULL;
+  int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
+  if (rc == 0 && q->rounds_first) rc = append_rounding(p, ops, ndims, f);
+  if (rc == 0 && q->clips) {
+    rc = plan_status(p, dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip, q->low, q->high),
+                     "a clip");
+  }
+  if (rc == 0) {
+    rc = plan_status(p, dnnl_primitive_attr_set_post_ops(f->attr, ops), "post-operations");
+  }
+  if (ops != NULL) dnnl_post_ops_destroy(ops);
+  return rc;
+}
+
 static int create_attributes(plan* p, int32_t result, const quantization* q, int ndims,
                              const int64_t* dims, fused* f) {
-  post clip = {.kind = POST_ELTWISE, .alg = dnnl_eltwise_clip, .other = -1, .result = result};
   int rc;
-  clip.alpha = q->low;
-  clip.beta = q->high;
-  PLAN_TRY(fused_create(p, result, &clip, q->clips ? 1 : 0, ndims, dims, false, f));
-  rc = plan_status(
-      p, dnnl_primitive_attr_set_output_scales(f->attr, q->num_scales, q->scale_mask, q->scales),
-      "scales");
+  PLAN_TRY(fused_create(p, result, NULL, 0, ndims, dims, false, f));
+  rc = append_posts(p, q, ndims, f);
+  if (rc == 0) {
+    rc = plan_status(
+        p, dnnl_primitive_attr_set_output_scales(f->attr, q->num_scales, q->scale_mask, q->scales),
+        "scales");
+  }
   if (rc == 0) rc = set_zero(p, f->attr, DNNL_ARG_SRC, q->x_zero);
   if (rc == 0) rc = set_zero(p, f->attr, DNNL_ARG_DST, q->y_zero);
   if (rc != 0) fused_free(f);
@@ -266,7 +310,12 @@ static int build_product(plan* p, const tvmrt_region_node* node, int channel_axi
   if (w->ndim < 2) return plan_fail(p, "weights are no matrix");
   PLAN_TRY(read_output(p, node, &q));
   rc = read_scales(p, node->inputs[2], w->shape[channel_axis], &q);
+  q.rounds_first = q.y_zero != 0;
   if (rc == 0) rc = with(p, node, &q);
+  if (rc == DNNL_PLAN_UNSUITABLE && q.rounds_first) { /* results may then differ by one step */
+    q.rounds_first = false;
+    rc = with(p, node, &q);
+  }
   free(q.scales);
   return rc;
 }
