@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from boards import BOARDS, run_image
 from firmware_program import DIGITS
 from onnx import helper
 from onnx_graph import model
+
+from tvmrt.cli import main
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "firmware"
 TOOLS = {
@@ -111,6 +114,57 @@ def test_replays_a_network(board, tmp_path):
     assert "output y int8[3]\n-1 -2 -3\n" in printed
     assert "all 2 tensors have the bits that they have on this machine" in printed
     assert "turn" in printed
+
+
+RESET = """\
+#include <stdint.h>
+#include <tvmgen_network.h>
+
+#include "boards/board.h"
+
+static float image[64], probabilities[10];
+
+int main(void) {
+  struct tvmgen_network_inputs inputs = {image};
+  struct tvmgen_network_outputs outputs = {probabilities};
+  struct tvmgen_network_step_state state;
+  if (tvmgen_network_trace.header.magic == TVMRT_TRACE_MAGIC) { /* the second start */
+    return board_save("trace.bin", &tvmgen_network_trace, sizeof(tvmgen_network_trace));
+  }
+  if (tvmgen_network_step_begin(&state, &inputs, &outputs) != 0) return 1;
+  if (tvmgen_network_step(&state, 2) != TVMGEN_NETWORK_STEP_MORE) return 2;
+  *(volatile uint32_t*)0xE000ED0C = 0x05FA0004; /* what a watchdog does: reset */
+  for (;;) {
+  }
+}
+"""
+
+
+def test_notes_survive_a_reset(board, tmp_path, capsys):
+    """Start-up code clears variables, but not the section of the notes and the workspace."""
+    build, boards = Path(f"{tmp_path}-trace"), EXAMPLE / "boards"
+    make(tmp_path, "all", "APP=any_network", "TRACE=1", f"MODEL={DIGITS}/digits_f32.onnx")
+    (tmp_path / "main.c").write_text(RESET)
+    sources = [tmp_path / "main.c", *(boards / f"{n}.c" for n in ("semihost", "start_cortexm"))]
+    includes = [EXAMPLE, build / "net/codegen/host/include", build / "net/runtime/include"]
+    (tmp_path / "cycles.c").write_text("unsigned long tvmrt_platform_cycles(void) { return 0; }\n")
+    machine = BOARDS[board]
+    subprocess.run(
+        [machine.compiler, "--specs=picolibc.specs", "-Os", *machine.flags, "-nostartfiles",
+         f"-L{boards}", "-T", "cortex-m4.ld", *(f"-I{path}" for path in includes), *sources,
+         tmp_path / "cycles.c", build / "net/libnetwork.a", "-lm", "-o", tmp_path / "reset.elf"],
+        check=True,
+    )  # fmt: skip
+    run_image(machine, tmp_path / "reset.elf", tmp_path, timeout=60)
+    np.savez(tmp_path / "in.npz", image=np.zeros((1, 1, 8, 8), np.float32))
+    model_file, dump, inputs = (
+        DIGITS / "digits_f32.onnx",
+        tmp_path / "trace.bin",
+        tmp_path / "in.npz",
+    )
+    assert main(["replay", str(model_file), str(dump), "--inputs", str(inputs)]) == 1
+    finding = capsys.readouterr().out.splitlines()[-1]
+    assert "operator 2, depthwise (nodes depthwise, relu3), is the first that did not" in finding
 
 
 @pytest.mark.parametrize(
