@@ -116,6 +116,68 @@ static void test_packed_function_in_a_struct(void** state) {
   assert_int_equal(String2DLDataType("int8 ").bits, 0);
 }
 
+/* ---- memory of the device ---- */
+
+static void test_tensors_are_one_block(void** state) {
+  static uint8_t memory[256];
+  const int64_t shape[] = {2, 3};
+  const int64_t negative[] = {-1};
+  const int64_t huge[] = {1 << 20, 1 << 20};
+  TVMArrayHandle t;
+  (void)state;
+  tvmrt_workspace_init(memory + 1, sizeof(memory) - 1);
+  assert_int_equal(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLCPU, 0, &t), 0);
+  assert_int_equal((uintptr_t)t->data % 16, 0);
+  assert_int_equal(t->shape[1], 3);
+  assert_ptr_not_equal(t->shape, shape);
+  memset(t->data, 0, 24);
+  assert_int_equal(TVMArrayFree(t), 0);
+  assert_int_equal(TVMArrayFree(NULL), 0);
+  assert_int_equal(TVMArrayAlloc(shape, 2, kDLFloat, 32, 9, kDLCPU, 0, &t),
+                   kTvmErrorPlatformNoMemory);
+  assert_null(t);
+  assert_int_equal(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLCUDA, 0, &t),
+                   kTvmErrorPlatformNoMemory);
+  assert_int_equal(TVMArrayAlloc(negative, 1, kDLFloat, 32, 1, kDLCPU, 0, &t),
+                   kTvmErrorFunctionCallInvalidArg);
+  assert_int_equal(TVMArrayAlloc(huge, 2, kDLFloat, 32, 1, kDLCPU, 0, &t),
+                   kTvmErrorFunctionCallInvalidArg);
+  assert_int_equal(TVMArrayAlloc(NULL, 0, kDLInt, 8, 1, kDLCPU, 0, &t), 0);
+  assert_int_equal(TVMArrayFree(t), 0);
+}
+
+static void test_raw_memory_and_copies(void** state) {
+  static _Alignas(16) uint8_t memory[256];
+  const DLDevice device = {kDLCPU, 0};
+  const DLDataType byte = {kDLUInt, 8, 1};
+  int64_t four[] = {4};
+  int64_t five[] = {5};
+  uint8_t bytes[8] = {0, 1, 2, 3, 4};
+  DLTensor from = {bytes, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, four, NULL, 1};
+  DLTensor to = from;
+  TVMStreamHandle stream = state;
+  void* block;
+  (void)state;
+  tvmrt_workspace_init(memory, sizeof(memory));
+  assert_int_equal(TVMDeviceAllocDataSpace(device, 100, 16, byte, &block), 0);
+  to.data = block;
+  to.byte_offset = 0;
+  assert_int_equal(TVMDeviceCopyDataFromTo(&from, &to, NULL), 0);
+  assert_memory_equal(block, bytes + 1, 4);
+  to.shape = five;
+  assert_int_equal(TVMDeviceCopyDataFromTo(&from, &to, NULL), kTvmErrorFunctionCallInvalidArg);
+  assert_int_equal(TVMDeviceFreeDataSpace(device, block), 0);
+  assert_int_equal(TVMDeviceFreeDataSpace(device, NULL), 0);
+  assert_int_equal(TVMDeviceAllocDataSpace(device, 100, 4096, byte, &block),
+                   (uintptr_t)memory % 4096 == 0 ? 0 : kTvmErrorPlatformNoMemory);
+  assert_int_equal(TVMStreamCreate(kDLCPU, 0, &stream), 0);
+  assert_null(stream);
+  assert_int_equal(TVMSetStream(kDLCPU, 0, stream), 0);
+  assert_int_equal(TVMSynchronize(kDLCPU, 0, stream), 0);
+  assert_int_equal(TVMStreamStreamSynchronize(kDLCPU, 0, stream, stream), 0);
+  assert_int_equal(TVMStreamFree(kDLCPU, 0, stream), 0);
+}
+
 /* ---- networks compiled ahead of time: (x + w) * 2 with w = 1 ---- */
 
 static const int64_t six[] = {6};
@@ -268,6 +330,8 @@ int main(void) {
       cmocka_unit_test(test_globals_need_memory_only_when_added),
       cmocka_unit_test(test_the_system_library_is_a_global),
       cmocka_unit_test(test_packed_function_in_a_struct),
+      cmocka_unit_test(test_tensors_are_one_block),
+      cmocka_unit_test(test_raw_memory_and_copies),
       cmocka_unit_test(test_network_compiled_ahead),
       cmocka_unit_test(test_bad_networks_compiled_ahead_get_a_code),
       cmocka_unit_test(test_network_compiled_ahead_as_a_module),
