@@ -6,10 +6,9 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.codegen.firmware_trace import INPUT_NUMBER
-
 MAGIC = 0x52545654
 VERSION = 1
+INPUT_NUMBER = 0xFFFF  # TVMRT_TRACE_INPUT, where an input was noted and not an operator
 CYCLES, VALUES = 1, 2  # bits of what is noted
 _HEADER = "IHHI20sIII"
 _RECORD = "HHIIII"
