@@ -14,7 +14,7 @@ from tvmrt.export import atomic
 if TYPE_CHECKING:
     import numpy as np
 
-GENERATED_MARK = "_devc.c"  # every folder of generated sources has a file with this ending
+GENERATED_MARK = "_ops.h"  # every folder of generated sources has a file with this ending
 GOLDEN_PREFIX = "out:"  # a name with it in an .npz is an expected output, not an input
 
 

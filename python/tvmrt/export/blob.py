@@ -102,25 +102,27 @@ def blob_source(blob: bytes) -> str:
     return "\n".join([*lines, "};", ""])
 
 
-def weights_source(symbol: str, file_name: str, nbytes: int) -> str:
-    """Assembler that includes a file's bytes under a hidden symbol, read-only and 64-aligned."""
+def included_bytes(symbol: str, file_name: str, nbytes: int, exported: bool = False) -> str:
+    """Assembler that includes a file's bytes under a symbol, read-only and 64-aligned; compilers
+    take minutes over the same bytes as a C array. Hidden unless ``exported``."""
+    hidden = "" if exported else f"  .hidden {symbol}\n"
+    private = "" if exported else f"  .private_extern _{symbol}\n"
     return f"""\
-/* {nbytes} bytes of weights, taken as they are from {file_name}. */
+/* {nbytes} bytes, taken as they are from {file_name}. */
 #if defined(__APPLE__)
   .section __TEXT,__const
-  .private_extern _{symbol}
-  .globl _{symbol}
+{private}  .globl _{symbol}
   .p2align 6
 _{symbol}:
 #else
   .section .rodata.{symbol},"a",%progbits
   .globl {symbol}
-  .hidden {symbol}
-  .p2align 6
+{hidden}  .p2align 6
 {symbol}:
 #endif
   .incbin "{file_name}"
 #if defined(__ELF__)
+  .type {symbol}, %object
   .size {symbol}, {nbytes}
   .section .note.GNU-stack,"",%progbits
 #endif

@@ -22,6 +22,8 @@ from .atomic import filling, replacing
 from .dump import print_program
 from .toolchain import build_library
 
+LARGEST_C_ARRAY = 1 << 16  # bytes; compilers are slow with longer ones
+
 
 @dataclass
 class TensorSummary:
@@ -257,18 +259,25 @@ class CompiledLibrary:
         if self.options.firmware:
             return written
         prefix = self.sources.prefix
-        devc = folder / f"{prefix}_devc.c"
-        devc.write_text(blob.blob_source(self.blob()))
-        written.append(devc)
+        tree = self.blob()
+        if len(tree) > LARGEST_C_ARRAY:
+            written.append(_include(folder, "__tvm_dev_mblob", f"{prefix}_devc", tree, True))
+        else:
+            devc = folder / f"{prefix}_devc.c"
+            devc.write_text(blob.blob_source(tree))
+            written.append(devc)
         if self.options.params == "embed" and self.sources.weights:
-            data = folder / f"{prefix}_weights.bin"
-            data.write_bytes(self.sources.weights)
-            assembler = folder / f"{prefix}_weights.S"
-            assembler.write_text(
-                blob.weights_source(f"{prefix}_weights", data.name, len(self.sources.weights))
-            )
-            written.append(assembler)
+            name = f"{prefix}_weights"
+            written.append(_include(folder, name, name, self.sources.weights))
         return written
+
+
+def _include(folder: Path, symbol: str, stem: str, data: bytes, exported: bool = False) -> Path:
+    """Bytes as a file, and the assembler that includes it, whose path it gives."""
+    (folder / f"{stem}.bin").write_bytes(data)
+    assembler = folder / f"{stem}.S"
+    assembler.write_text(blob.included_bytes(symbol, f"{stem}.bin", len(data), exported))
+    return assembler
 
 
 def summary_of_pool(pool: MemoryPool) -> PoolSummary:
