@@ -15,11 +15,12 @@ from tvmrt.ir.program import CONSTANT, Access, Program, whole
 from tvmrt.ir.strided import Strided
 
 from .firmware_header import header_name
-from .writer import Parameter, comment_text
+from .writer import Parameter, comment_text, wrap
 
 MOST_AXES = 8  # as in kernels/trace.h
 INPUT_NUMBER = 0xFFFF
 TARGET_BYTES = 20
+DEEPEST = 4  # levels of indentation where operators are called
 _KINDS = {0: "SIGNED", 1: "UNSIGNED", 2: "FLOAT", 4: "BFLOAT"}  # by DLPack's code of the type
 
 
@@ -85,7 +86,7 @@ class Tracer:
         if self.options.record:
             for i, buffer in enumerate(self.program.inputs):
                 pointer = self.arguments.expression(Parameter("", buffer))
-                lines.append(self._add(INPUT_NUMBER, i, pointer, "0"))
+                lines += self._add(INPUT_NUMBER, i, pointer, "0")
         return lines
 
     def around(self, index: int) -> tuple[list[str], list[str]] | None:
@@ -98,14 +99,16 @@ class Tracer:
             after = ["cycles = tvmrt_platform_cycles() - begin;"]
             cycles = "cycles"
         if not self.options.record:
-            return before, [*after, self._add(index, 0, "NULL", cycles)]
+            return before, [*after, *self._add(index, 0, "NULL", cycles)]
         for result, access in enumerate(self.program.steps[index].writes):
             pointer = self.arguments.expression(Parameter("", access.buffer, access.at.offset))
-            after.append(self._add(index, result, pointer, cycles))
+            after += self._add(index, result, pointer, cycles)
         return before, after
 
-    def _add(self, op: int, result: int, pointer: str, cycles: str) -> str:
-        return f"{self.prefix}_trace_add({self._row[op, result]}, {cycles}, {pointer});"
+    def _add(self, op: int, result: int, pointer: str, cycles: str) -> list[str]:
+        passed = [str(self._row[op, result]), cycles, pointer]
+        lines = wrap(f"{self.prefix}_trace_add", passed, ";", DEEPEST)
+        return [line[2 * DEEPEST :] for line in lines]
 
 
 def declarations(program: Program, prefix: str, options) -> list[str]:
