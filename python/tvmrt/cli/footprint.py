@@ -6,6 +6,7 @@ The C files are compiled, never run. Weights are no part of it: their size is kn
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.export.firmware_build import CFLAGS, tools_of
 
+_RUN_FILE = re.compile(r"_lib\d+$")
 SECONDS = 300  # for one file
 PICOLIBC = "--specs=picolibc.specs"
 
@@ -44,12 +46,17 @@ class FunctionCost:
 
 @dataclass
 class Footprint:
-    """Bytes by the compiler named in ``compiler``; ``outside`` are functions of the C library and
-    of the runtime that are called, whose stack is not in the bounds."""
+    """Bytes by the compiler named in ``compiler``.
+
+    ``run_constant_bytes`` are constants in the files of operators and of what calls them, of all
+    ``constant_bytes``. ``outside`` are functions of the C library and of the runtime that are
+    called, whose stack is not in the bounds.
+    """
 
     compiler: str
     code_bytes: int = 0
     constant_bytes: int = 0
+    run_constant_bytes: int = 0
     data_bytes: int = 0
     bss_bytes: int = 0
     functions: dict[str, FunctionCost] = field(default_factory=dict)
@@ -86,7 +93,10 @@ def measure(
             built = list(pool.map(build, sources))
         sizes: dict[str, int] = {}
         for out, relocations in built:
+            before = found.constant_bytes
             _add_sections(found, ElfFile(out), sizes)
+            if _RUN_FILE.search(out.stem):
+                found.run_constant_bytes += found.constant_bytes - before
             graph.add(out.stem, out.with_suffix(".ci").read_text(errors="replace"), relocations)
     for name in graph.names():
         frame = max(f.nbytes for f in graph.frames.values() if f.name == name)

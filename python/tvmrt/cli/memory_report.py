@@ -91,8 +91,9 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
     found = result.footprint
     size = console.format_bytes
     pairs["code"] = (
-        f"{size(result.code_bytes(modules))} to run, {size(found.code_bytes)} with all entries, "
-        f"{size(found.constant_bytes)} of constants; by {found.compiler}"
+        f"{size(result.code_bytes(modules))} to run and {size(found.run_constant_bytes)} of "
+        f"constants; {size(found.code_bytes + found.constant_bytes)} with all entries; "
+        f"by {found.compiler}"
     )
     for name, module in modules.items():
         of = f" of {name}" if len(modules) > 1 else ""
@@ -224,8 +225,12 @@ def _flash_table(modules: Mapping[str, Any], result: Measured, footprint: Footpr
     rows += [
         ("code of operators", own),
         ("code of kernels, and of what calls operators", run - own),
+        ("constants of operators and kernels", footprint.run_constant_bytes),
         ("code of other entries, linked where called", footprint.code_bytes - run),
-        ("constants of code", footprint.constant_bytes),
+        (
+            "constants of other entries, linked where called",
+            footprint.constant_bytes - footprint.run_constant_bytes,
+        ),
         ("initialised variables", footprint.data_bytes),
     ]
     return Table(("flash", "bytes"), rows, ("flash",))
@@ -245,6 +250,7 @@ def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
         },
         "code_bytes": found.code_bytes,
         "constant_bytes": found.constant_bytes,
+        "run_constant_bytes": found.run_constant_bytes,
         "data_bytes": found.data_bytes,
         "bss_bytes": found.bss_bytes,
         "stack": {
