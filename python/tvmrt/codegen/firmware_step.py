@@ -75,7 +75,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
         " * calls do nothing; kTvmErrorFunctionCallInvalidArg for a NULL state, one that was not",
         " * begun or has failed, or max_ops below 1; -1 where an operator fails: the run is over.",
         " */",
-        f"int32_t {prefix}_step({state} *state, int32_t max_ops);",
+        *wrap(f"int32_t {prefix}_step", _step_parameters(prefix), ";"),
         "",
     ]
 
@@ -86,6 +86,10 @@ def _state(prefix: str) -> str:
 
 def _begin_parameters(program: Program, prefix: str) -> list[str]:
     return [f"{_state(prefix)} *state", *firmware_main.run_parameters(program, prefix)]
+
+
+def _step_parameters(prefix: str) -> list[str]:
+    return [f"{_state(prefix)} *state", "int32_t max_ops"]
 
 
 def _begin(program: Program, prefix: str, options) -> list[str]:
@@ -135,12 +139,12 @@ def _operator_at(
 
 def _step(program: Program, prefix: str) -> list[str]:
     count = f"{prefix.upper()}_OPERATOR_COUNT"
-    head = f"int32_t {prefix}_step({_state(prefix)} *state, int32_t max_ops) {{"
+    head = wrap(f"int32_t {prefix}_step", _step_parameters(prefix), " {")
     if not program.steps:
         test = "state == NULL || max_ops < 1 || state->next != 0"
-        return [head, *firmware_main.refusal(test), "  return 0;", "}", ""]
+        return [*head, *firmware_main.refusal(test), "  return 0;", "}", ""]
     return [
-        head,
+        *head,
         *firmware_main.refusal("state == NULL || max_ops < 1"),
         *firmware_main.refusal(f"state->next < 0 || state->next > {count}"),
         f"  for (; max_ops > 0 && state->next < {count}; --max_ops) {{",
@@ -151,7 +155,8 @@ def _step(program: Program, prefix: str) -> list[str]:
         "    }",
         "    ++state->next;",
         "  }",
-        f"  return state->next < {count} ? {prefix.upper()}_STEP_MORE : 0;",
+        f"  if (state->next < {count}) return {prefix.upper()}_STEP_MORE;",
+        "  return 0;",
         "}",
         "",
     ]

@@ -20,6 +20,7 @@ from .writer import Parameter, comment_text, wrap
 MOST_AXES = 8  # as in kernels/trace.h
 INPUT_NUMBER = 0xFFFF
 TARGET_BYTES = 20
+_ADD_PARAMETERS = ("int32_t row", "uint32_t cycles", "const void *data")
 DEEPEST = 4  # levels of indentation where operators are called
 _KINDS = {0: "SIGNED", 1: "UNSIGNED", 2: "FLOAT", 4: "BFLOAT"}  # by DLPack's code of the type
 
@@ -162,7 +163,7 @@ def _private_header(prefix: str, options) -> str:
         "/* A run begins. */",
         f"TVMGEN_LOCAL void {prefix}_trace_begin(void);",
         "/* Note that the row of the table of traced tensors was written, at data. */",
-        f"TVMGEN_LOCAL void {prefix}_trace_add(int32_t row, uint32_t cycles, const void *data);",
+        *wrap(f"TVMGEN_LOCAL void {prefix}_trace_add", _ADD_PARAMETERS, ";"),
         "",
         f"#endif /* {guard} */",
         "",
@@ -190,9 +191,9 @@ def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
         f"  tvmrt_trace_prepare(&{prefix}_trace.header, &fresh);",
         "}",
         "",
-        f"void {prefix}_trace_add(int32_t row, uint32_t cycles, const void *data) {{",
-        "  tvmrt_trace_record *record =",
-        f"      tvmrt_trace_take(&{prefix}_trace.header, {prefix}_trace.records);",
+        *wrap(f"void {prefix}_trace_add", _ADD_PARAMETERS, " {"),
+        f"  struct {prefix.lower()}_trace *ring = &{prefix}_trace;",
+        "  tvmrt_trace_record *record = tvmrt_trace_take(&ring->header, ring->records);",
         "  record->op = tensors[row].op;",
         "  record->result = tensors[row].result;",
         "  record->cycles = cycles;",
