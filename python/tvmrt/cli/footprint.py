@@ -50,7 +50,8 @@ class Footprint:
 
     ``run_constant_bytes`` are constants in the files of operators and of what calls them, of all
     ``constant_bytes``. ``outside`` are functions of the C library and of the runtime that are
-    called, whose stack is not in the bounds.
+    called, whose stack is not in the bounds. ``left_out`` names C files that do not compile here,
+    for example for want of a vendor's headers, with the reason.
     """
 
     compiler: str
@@ -61,6 +62,7 @@ class Footprint:
     bss_bytes: int = 0
     functions: dict[str, FunctionCost] = field(default_factory=dict)
     outside: list[str] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
     graph: CallGraph = field(default_factory=CallGraph)
 
     def code_of(self, *entries: str) -> int:
@@ -74,7 +76,8 @@ def measure(
 ) -> Footprint:
     """Compile C files for the target and add up what they need.
 
-    Raises CompileError where the compiler is not installed, is none of GCC's kind, or fails.
+    Raises CompileError where the compiler is not installed, is none of GCC's kind, or compiles none
+    of them.
     """
     command = find_compiler(target, cc)
     dumper = _program_of(command, "objdump")
@@ -84,13 +87,19 @@ def measure(
     graph = found.graph
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
 
-        def build(source: Path) -> tuple[Path, str]:
+        def build(source: Path) -> tuple[Path, str] | None:
             out = Path(folder, f"{source.stem}.o")
-            _call([*command, *flags, "-c", str(source.resolve()), "-o", str(out)], folder)
+            try:
+                _call([*command, *flags, "-c", str(source.resolve()), "-o", str(out)], folder)
+            except CompileError as problem:
+                found.left_out[source.name] = str(problem)
+                return None
             return out, _call([dumper, "-r", str(out)], folder)
 
         with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            built = list(pool.map(build, sources))
+            built = [row for row in pool.map(build, sources) if row is not None]
+        if found.left_out and not built:
+            raise CompileError(next(iter(found.left_out.values())))
         sizes: dict[str, int] = {}
         for out, relocations in built:
             before = found.constant_bytes

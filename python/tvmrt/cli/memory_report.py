@@ -98,7 +98,12 @@ def summary_pairs(metadata: Mapping[str, Any], result: Measured) -> dict[str, st
     for name, module in modules.items():
         of = f" of {name}" if len(modules) > 1 else ""
         pairs[f"stack{of}"] = stack_text(result.stack(module), found.outside)
-    return pairs
+    return {**pairs, **left_out_pairs(found)}
+
+
+def left_out_pairs(footprint: Footprint) -> dict[str, str]:
+    """Lines about C files that could not be measured."""
+    return {f"not measured, {name}": reason for name, reason in sorted(footprint.left_out.items())}
 
 
 def memory_pairs(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -259,6 +264,7 @@ def as_dict(modules: Mapping[str, Any], result: Measured) -> dict[str, Any]:
             if depth is not None
         },
         "stack_not_counted": found.outside,
+        "left_out": found.left_out,
         "functions": [
             {
                 "name": c.name,

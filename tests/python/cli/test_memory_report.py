@@ -74,6 +74,21 @@ def test_inspect_prints_every_share(archive):
     assert "tvmgen_default_run > tvmgen_default___tvm_main__ > tvmgen_default_" in stack
 
 
+@needs_compiler
+def test_files_that_need_a_vendors_headers_are_named(archive, tmp_path):
+    with tarfile.open(archive) as tar:
+        files = {m.name: tar.extractfile(m).read() for m in tar.getmembers() if m.isfile()}
+    files["./codegen/host/src/vendor.c"] = b"#include <no_such_vendor.h>\n"
+    with tarfile.open(tmp_path / "net.tar", "w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    described = describe(tmp_path / "net.tar").as_dict()
+    assert "no_such_vendor.h" in described["not measured, vendor.c"]
+    assert {row["code"] for row in described["operators of default, in bytes"]} != {"-"}
+
+
 def test_inspect_says_plainly_that_there_is_no_compiler(archive, monkeypatch):
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     if shutil.which(COMPILER):

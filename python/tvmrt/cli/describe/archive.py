@@ -86,6 +86,7 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
         description.facts["code and stack"] = f"not measured: {result.reason}"
     else:
         description.facts["compiler"] = result.footprint.compiler
+        description.facts.update(memory_report.left_out_pairs(result.footprint))
         for module_name, module in ours.items():
             text = memory_report.stack_text(result.stack(module), result.footprint.outside)
             description.facts[f"stack of {module_name}"] = text
