@@ -180,6 +180,8 @@ def test_a_tensor_lies_in_the_pool_that_it_was_given(digits):
     library = compile_network(digits, pools=TWO, place={"pool": "sram", "dense": "sram"}, **PLAIN)
     places = {row.buffer: row.pool for row in library.summary.plan}
     assert places["pool"] == places["dense"] == "sram"
+    offset = next(row.offset for row in library.summary.plan if row.buffer == "pool")
+    assert f"at sram + {offset}: pool, 128 bytes" in library.print_program()
     assert "dtcm" in places.values()
 
 
