@@ -4,7 +4,8 @@ The arena is one storage of bytes that every operator gets whole, so a graph exe
 exactly the planned memory; inputs and outputs are storages of their own. The attribute ``view``
 says where in the arena a node's result lies; debuggers read it. Where there are several memory
 pools, an operator gets those that it touches; a graph has one. Where regions of other devices
-are among the steps, ``device`` and ``after`` tell a scheduler what may run at the same time.
+are among the steps, ``device`` names a step's; in a program whose steps may run at the same time,
+``after`` tells a scheduler what each waits for.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ class _Graph:
         self.row_ptr = [0]
         self.storage: dict[object, int] = {}
         self.latest: dict[object, list[int]] = {}
-        self.waits: list[list[int]] = []  # per step, where there are several devices
+        self.has_regions = False
+        self.waits: list[list[int]] = []  # per step, where steps may run at the same time
         self.first_operator = 0
 
     def build(self) -> dict:
@@ -153,7 +155,8 @@ class _Graph:
             self._null(buffer, buffer.name, [buffer.size], str(buffer.dtype))
         arg_nodes = list(range(len(self.nodes)))
         self.first_operator = len(self.nodes)
-        if any(step.group.root.op == "region" for step in program.steps):
+        self.has_regions = any(s.group.root.op == "region" for s in program.steps)
+        if self.has_regions and program.concurrent:
             self.waits = dependencies(program)
         shapes = {b: t for b, t in zip(program.outputs, program.output_types)}
         for function in self.sources.functions:
@@ -202,7 +205,7 @@ class _Graph:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
             kind = [write.dtype.code, write.dtype.bits]
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
-        if self.waits and not self.options.firmware:
+        if self.has_regions and not self.options.firmware:
             attrs.update(self._schedule(step, index))
         self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
         for i, item in enumerate(outputs):
@@ -219,6 +222,8 @@ class _Graph:
         """What a scheduler must know: the step's device, and the nodes that it waits for."""
         root = step.group.root
         device = root.attrs["region"].device if root.op == "region" else "cpu"
+        if not self.waits:
+            return {"device": device}
         before = self.waits[index - self.first_operator]
         after = [self.first_operator + number for number in before]
         return {"device": device, "after": json.dumps(after)}

@@ -18,12 +18,20 @@ THREADS, RUNS = 6, 25
 
 
 def check(device: Device, tolerance: float) -> list[Finding]:
-    """Every run on every thread gives what one run alone gives."""
+    """Every run on every thread gives what one run alone gives: each thread runs all steps, or one
+    thread those of a device, as the asynchronous scheduler does it."""
     claimed = [claim.case for claim in claims(device) if claim.regions]
     if not claimed:
         return []
+    return [
+        _compared("runs at the same time", device, claimed, "sync", tolerance),
+        _compared("the asynchronous scheduler", device, claimed, "async", tolerance),
+    ]
+
+
+def _compared(what: str, device: Device, cases: list, schedule: str, tolerance: float) -> Finding:
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
-        network = Network(device, joined(claimed), Path(folder))
+        network = Network(device, joined(cases), Path(folder), schedule)
         alone = network.outputs(network.instance())
 
         def work(_: int) -> str:
@@ -37,8 +45,7 @@ def check(device: Device, tolerance: float) -> list[Finding]:
         with ThreadPoolExecutor(THREADS) as pool:
             problems = [_told(future) for future in [pool.submit(work, i) for i in range(THREADS)]]
     wrong = "; ".join(dict.fromkeys(filter(None, problems)))
-    detail = f"{THREADS} threads, {RUNS} runs each"
-    return [Finding(CHECK, "runs at the same time", not wrong, wrong or detail)]
+    return Finding(CHECK, what, not wrong, wrong or f"{THREADS} threads, {RUNS} runs each")
 
 
 def _told(future) -> str:

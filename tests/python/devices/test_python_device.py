@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx_graph
 import pytest
@@ -69,6 +71,15 @@ def test_regions_of_one_name_in_two_libraries_stay_apart(tmp_path, device):
         instance.run(**FEEDS)
         results.append(instance.get_output(0).numpy())
     np.testing.assert_array_equal(results[0] - results[1], np.full((2, 3), 4, np.float32))
+
+
+def test_options_of_the_user_are_in_the_module(device):
+    chosen = {"numpy_sums": {"lanes": 4}, "another": {"x": 1}}
+    model = network(np.zeros(3, np.float32))
+    library = tvmrt.compile(model, devices=["numpy_sums"], device_options=chosen)
+    (module,) = library.sources.modules
+    size = int.from_bytes(module.payload[:8], "little")
+    assert json.loads(module.payload[8 : 8 + size])["options"] == {"lanes": 4}
 
 
 def test_wrong_shape_of_a_result_names_node_and_shapes(tmp_path, device):

@@ -66,11 +66,11 @@ class Interpreter:
 
 
 @settings(max_examples=15, deadline=None)
-@given(networks(), st.sampled_from(["sync", "async"]), st.randoms(use_true_random=False))
-def test_every_order_that_is_allowed_is_right(tmp_path_factory, case, schedule, random):
+@given(networks(), st.randoms(use_true_random=False))
+def test_every_order_that_is_allowed_is_right(tmp_path_factory, case, random):
     model, takes = case
     devices = [sample(name, nodes) for name, nodes in takes.items()]
-    library = tvmrt.compile(model, devices=devices, schedule=schedule)
+    library = tvmrt.compile(model, devices=devices, schedule="async")
     if not library.summary.regions:
         return
     path = tmp_path_factory.mktemp("net") / "net.so"
@@ -106,9 +106,16 @@ def test_branches_on_two_devices_do_not_wait_for_each_other():
     assert [json.loads(row["after"]) for row in rows.values()] == [[], []]
 
 
+def test_network_for_one_step_after_the_other_names_devices_alone():
+    library = tvmrt.compile(branches(), devices=[SampleDevice("a")])
+    attributes = [row["attrs"] for row in operators(library)]
+    assert {row["device"] for row in attributes} == {"a", "cpu"}
+    assert all("after" not in row for row in attributes)
+
+
 def test_network_on_the_cpu_says_nothing_of_schedules():
     library = tvmrt.compile(branches())
-    assert all("after" not in row["attrs"] for row in operators(library))
+    assert not {"after", "device"} & {key for row in operators(library) for key in row["attrs"]}
 
 
 @pytest.mark.parametrize(
