@@ -60,13 +60,17 @@ def median_seconds(net: GraphModule, seconds: float) -> float:
 
 
 def profiled_seconds(net: GraphModule, seconds: float) -> tuple[float, float]:
-    """Of one run, and of its kernels."""
-    before, count, begin = kernel_nanoseconds(), 0, time.perf_counter()
-    while count == 0 or time.perf_counter() < begin + seconds:
+    """Of a run's kernels, and of all else in it."""
+    kernels: list[float] = []
+    rest: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(rest) < 3 or time.perf_counter() < end:
+        before, begin = kernel_nanoseconds(), time.perf_counter()
         net.run()
-        count += 1
-    whole = (time.perf_counter() - begin) / count
-    return whole, (kernel_nanoseconds() - before) / count * 1e-9
+        whole = time.perf_counter() - begin
+        kernels.append((kernel_nanoseconds() - before) * 1e-9)
+        rest.append(whole - kernels[-1])
+    return statistics.median(kernels), statistics.median(rest)
 
 
 def is_right(net: GraphModule, outputs: dict[str, np.ndarray], noise: float) -> bool:
@@ -84,7 +88,7 @@ def measure(model: Path, folder: Path, seconds: float) -> dict:
     profile = {DEVICE: {"profile": 1}}
     _, profiled = open_network(model, folder, inputs, device_options=profile)
     regions = library.partition.regions
-    whole, kernels = profiled_seconds(profiled, seconds)
+    kernels, rest = profiled_seconds(profiled, seconds)
     launches = sum(n.op == "custom_opencl" for region in regions for n in region.nodes)
     return {
         "network": model.stem,
@@ -93,7 +97,7 @@ def measure(model: Path, folder: Path, seconds: float) -> dict:
         "kernels": launches,
         "seconds": median_seconds(net, seconds),
         "kernel_seconds": kernels,
-        "overhead_seconds": max(whole - kernels, 0.0) / max(len(regions), 1),
+        "overhead_seconds": rest / max(len(regions), 1),
     }
 
 

@@ -235,6 +235,27 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
   return set_arguments(p, node, l->kernel);
 }
 
+/* Kernels are made for the extents that the compiler knew: the k-th word of "types" has them. */
+static int check_extents(const opencl_plan* p, const tvmrt_region_node* node, int32_t k) {
+  const tvmrt_region_tensor* t = &p->region->tensors[node->outputs[k]];
+  const char* at = tvmrt_node_text(node, "types", "");
+  int32_t d;
+  for (; k > 0; --k) {
+    at += strcspn(at, " ");
+    at += strspn(at, " ");
+  }
+  at += strcspn(at, ": ");
+  for (d = 0; d < t->ndim; ++d) {
+    char* end;
+    if (*at != (d == 0 ? ':' : 'x')) break;
+    if (strtoll(at + 1, &end, 10) != t->shape[d]) break;
+    at = end;
+  }
+  if (d == t->ndim) return 0;
+  return opencl_fail("kernel %s was made for other extents than tensor %s has; compile again",
+                     tvmrt_node_text(node, "function", ""), t->name);
+}
+
 static int enter_node(opencl_plan* p, int32_t number) {
   const tvmrt_region_node* node = &p->region->nodes[number];
   launch* l = &p->launches[p->num_launches];
@@ -251,6 +272,7 @@ static int enter_node(opencl_plan* p, int32_t number) {
     return opencl_fail("operator %s was not made a kernel by the compiler", node->op);
   }
   for (k = 0; k < node->num_outputs; ++k) {
+    if (check_extents(p, node, k) != 0) return -1;
     if (place_result(p, node->outputs[k], number) != 0) return -1;
   }
   l->node = number;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +14,7 @@ import tvmrt
 from tvmrt import devices
 from tvmrt.conformance import operators
 from tvmrt.devices.dnnl import Dnnl, nearest_places
+from tvmrt.devices.region_json import region_text
 from tvmrt.frontend.onnx import import_model
 
 ort = pytest.importorskip("onnxruntime")
@@ -289,3 +292,33 @@ def test_region_without_work_returns_to_the_cpu():
     model = network([("Relu", ["x"], "y", {})], feeds, {}, {"y": "float32"})
     library = tvmrt.compile(model, devices=["dnnl"])
     assert not library.partition.regions
+
+
+def test_region_at_another_resolution_without_reloading(tmp_path):
+    model, feeds = digits()
+    run(model, feeds, tmp_path)
+    module = tvmrt.runtime.load_module(tmp_path / "net.so")
+    symbol = "tvmgen_default_dnnl_main_0"
+    reshape = tvmrt.get_global_func("tvmrt.device.reshape")
+    (part,) = tvmrt.compile(model, devices=[Everything()]).partition.regions
+    region = json.loads(region_text([part], "dnnl")[0])["regions"][0]
+    shapes = {"x": (1, 8, 20, 16), "c": (1, 16, 18, 14), "d": (1, 16, 18, 14), "y": (1, 16, 16, 12)}
+    numbers = [*region["inputs"], *(node["outputs"][0] for node in region["nodes"])]
+    changes = []
+    for number, shape in zip(numbers, shapes.values()):
+        changes += [number, tvmrt.runtime.ShapeTuple(shape)]
+    reshape(module, symbol, *changes)
+    large = normal(*shapes["x"])
+    x, y = (tvmrt.nd.array(a) for a in (large, np.zeros(shapes["y"], np.float32)))
+    module.get_function(symbol, query_imports=True)(x, y)
+    np.testing.assert_allclose(y.numpy(), digits_of(large, model), 1e-4, 1e-5)
+
+
+def digits_of(x: np.ndarray, model: onnx.ModelProto) -> np.ndarray:
+    """onnxruntime's result for another resolution."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    copy.graph.input[0].CopyFrom(
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, list(x.shape))
+    )
+    return judge(copy, {"x": x})[0]

@@ -275,3 +275,11 @@ def test_kernels_are_measured_if_wanted(tmp_path):
     rows = {row[2]: row for row in (line.split("\t") for line in text.splitlines())}
     assert {"conv", "max_pool"} <= set(rows)
     assert all(int(row[3]) == 3 and int(row[4]) > 0 for row in rows.values())
+
+
+def test_kernels_are_not_run_at_extents_that_they_were_not_made_for(tmp_path):
+    module = tvmrt.runtime.load_module(small(tmp_path))
+    reshape = tvmrt.get_global_func("tvmrt.device.reshape")
+    shape = tvmrt.runtime.ShapeTuple((4, 3))
+    with pytest.raises(TVMError, match="made for other extents than tensor .* has; compile again"):
+        reshape(module, "tvmgen_default_opencl_main_0", 0, shape, 1, shape)
