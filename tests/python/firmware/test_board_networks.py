@@ -1,0 +1,65 @@
+"""Real microcontroller networks on boards, against their golden outputs.
+
+Integer results must be equal to onnxruntime's to the bit; floats agree within their noise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from boards import BOARDS, run_network
+
+import tvmrt
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "networks"))
+import golden_case
+
+if not golden_case.names():
+    pytest.skip(
+        "TVMRT_MODELS is not set: networks are not tested on boards", allow_module_level=True
+    )
+
+MODELS = Path(os.environ["TVMRT_MODELS"])
+INDEX = json.loads((MODELS / "index.json").read_text())
+NETWORKS = sorted(name for name, facts in INDEX.items() if facts.get("kind") == "mcu")
+# every network on one board each day, on all of them with the slow tests
+EVERYDAY = "cortex-m4"
+TARGETS = [
+    EVERYDAY,
+    *(pytest.param(t, marks=pytest.mark.slow) for t in ("cortex-m55", "riscv32", "cortex-m0plus")),
+]
+
+
+def is_integer(name: str) -> bool:
+    """Whether all products of the network are of integers, with their scales in the file."""
+    ops = INDEX[name]["ops"]
+    return "DynamicQuantizeLinear" not in ops and any("Quantize" in op or "QLinear" in op
+                                                      for op in ops)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_golden_outputs_on_the_board(name, target, tmp_path):
+    board = BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    library = tvmrt.compile(
+        MODELS / f"{name}.onnx", target=target, interface_api="c", unpacked_api=True,
+        module_name="net",
+    )  # fmt: skip
+    inputs, golden = golden_case.load(MODELS, name)
+    outcome = run_network(board, library, inputs, tmp_path)
+    for key, expected in golden.items():
+        found = outcome.outputs[key]
+        if expected.dtype.kind in "iu":
+            np.testing.assert_array_equal(found, expected, err_msg=key)
+        elif is_integer(name):
+            # the same integers; what makes floats of them at the end may round differently
+            np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9, err_msg=key)
+        else:
+            golden_case.check(key, found, expected, golden_case.noise(MODELS, name))

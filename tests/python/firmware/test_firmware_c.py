@@ -1,0 +1,82 @@
+"""The C of firmware networks: no warning of strict compilers, little stack, no recursion."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from boards import BOARDS, build_library
+
+import tvmrt
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench" / "firmware"))
+import own_networks
+
+MOST_STACK = 512
+STRICT = ["-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-Wvla"]
+NETWORKS = ["vww_int8", "vww_f32", "ic_int8", "ad_f32"]
+EDGE = re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
+
+
+def compiled(name: str, target: str):
+    if name.endswith("int8"):
+        pytest.importorskip("onnxruntime")
+    return tvmrt.compile(
+        own_networks.build(name), target=target, interface_api="c", unpacked_api=True,
+        module_name="net",
+    )  # fmt: skip
+
+
+OTHER_TARGETS = [pytest.param(t, marks=pytest.mark.slow) for t in ("cortex-m55", "riscv32")]
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", *OTHER_TARGETS])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_functions_warn_of_nothing_and_take_little_stack(name, target, tmp_path):
+    board = BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    compiled(name, target).export(tmp_path / "net.tar")
+    flags = " ".join(["-Os", "-ffreestanding", *STRICT, "-fstack-usage", "-fcallgraph-info"])
+    build_library(tmp_path / "net.tar", board, tmp_path / "net", flags)
+    usage = [line.split("\t") for path in tmp_path.rglob("*.su")
+             for line in path.read_text().splitlines()]  # fmt: skip
+    assert usage, "the compiler told nothing"
+    for place, nbytes, kind in usage:
+        assert kind == "static", f"{place} has an array of variable length"
+        assert int(nbytes) <= MOST_STACK, f"{place} takes {nbytes} bytes of stack"
+    calls: dict[str, set[str]] = {}
+    for path in tmp_path.rglob("*.ci"):
+        for caller, callee in EDGE.findall(path.read_text()):
+            calls.setdefault(caller, set()).add(callee)
+    assert calls, "the compiler told nothing of calls"
+    assert not recursive(calls)
+
+
+def recursive(calls: dict[str, set[str]]) -> set[str]:
+    """Functions that reach themselves."""
+    reached = {name: set(others) for name, others in calls.items()}
+    changed = True
+    while changed:
+        changed = False
+        for name, others in reached.items():
+            more = set().union(*(reached.get(o, set()) for o in others)) - others
+            reached[name] = others | more
+            changed = changed or bool(more)
+    return {name for name, others in reached.items() if name in others}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_clang_warns_of_nothing(name, tmp_path):
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    compiled(name, "cortex-m4").export_sources(tmp_path)
+    include = f"-I{Path(__file__).parents[3] / 'include'}"
+    sources = sorted(map(str, tmp_path.glob("*.c")))
+    command = ["clang", "-std=c99", "-O1", *STRICT, "-fsyntax-only", include, *sources]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
