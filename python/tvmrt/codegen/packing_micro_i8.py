@@ -37,6 +37,8 @@ FORMATS = {
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 QUAD_ORDER = [0, 2, 1, 3]
+# (signed, least, most) of all that bytes can be, as tvmrt_micro_range counts them
+WHOLE = {(True, -128, 127): 1, (False, 0, 255): 2}
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class MicroLayer:
             "x_zero": layer.x_zero,
             "x_signed": int(layer.x_signed),
             "y_bytes": y_bytes,
-            "range": f"{{{zero}, {low}, {high}, {int(signed)}}}",
+            "range": f"{{{zero}, {low}, {high}, {WHOLE.get((signed, low, high), 0)}}}",
         }
         return [f".{name} = {value}" for name, value in fields.items()]
 

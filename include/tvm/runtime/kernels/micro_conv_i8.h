@@ -70,33 +70,38 @@ TVMRT_INLINE tvmrt_micro_element* tvmrt_micro_place_groups(tvmrt_micro_element* 
 #endif
 }
 
+/* What bytes behind a window must be to become 0. */
+TVMRT_INLINE int tvmrt_micro_none(int is_signed) {
+  return TVMRT_MICRO_FORMAT == TVMRT_MICRO_MVE && !is_signed ? 0x80 : 0;
+}
+
+/*! \brief tvmrt_micro_window() of a pointwise layer. */
+TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* from,
+                                          tvmrt_micro_element* to, int32_t step, uint8_t* bytes) {
+  const int32_t n = c->shape.window;
+  if (n != c->shape.in_c) {
+    memset(bytes + n - TVMRT_MICRO_UNIT, tvmrt_micro_none(c->x_signed), TVMRT_MICRO_UNIT);
+    tvmrt_micro_copy(bytes, from, c->shape.in_c);
+    from = bytes;
+  }
+  tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
+}
+
 /*!
  * \brief The window of an output pixel as the products want it.
  *
  * \param to      [out] Its first group, aligned to 8 bytes.
- * \param pixels  [in] 1, or 2 where groups of two pixels alternate.
+ * \param step    [in] Elements from one of its groups to the next.
  * \param bytes   [out] Scratch for the window as bytes.
  */
 TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
-                                       int32_t pixel, tvmrt_micro_element* to, int32_t pixels,
+                                       int32_t pixel, tvmrt_micro_element* to, int32_t step,
                                        uint8_t* bytes) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t step = pixels * TVMRT_MICRO_GROUP, is_signed = c->x_signed;
-  const int32_t rest = s->window - TVMRT_MICRO_UNIT;
-  const int none = TVMRT_MICRO_FORMAT == TVMRT_MICRO_MVE && !is_signed ? 0x80 : 0; /* becomes 0 */
-  if (s->pointwise) {
-    const uint8_t* from = x + pixel * s->x_stride;
-    if (s->window != s->in_c) {
-      memset(bytes + rest, none, TVMRT_MICRO_UNIT);
-      tvmrt_micro_copy(bytes, from, s->in_c);
-      from = bytes;
-    }
-    tvmrt_micro_place_groups(to, step, from, s->window, is_signed);
-    return;
-  }
+  const int32_t is_signed = c->x_signed, rest = s->window - TVMRT_MICRO_UNIT;
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
   const int32_t run = at.columns * s->in_c;
-  memset(bytes + rest, none, TVMRT_MICRO_UNIT);
+  memset(bytes + rest, tvmrt_micro_none(is_signed), TVMRT_MICRO_UNIT);
   if (at.inside) {
     const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
     const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
@@ -177,8 +182,14 @@ static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   const int32_t n = s->window;
   uint8_t* const bytes = (uint8_t*)(window + 2 * n);
   for (int32_t p = 0; p < pixels; p++) {
-    tvmrt_micro_window(c, (const uint8_t*)data->x, pixel + p, window + p * TVMRT_MICRO_GROUP,
-                       pixels, bytes);
+    const uint8_t* const x = (const uint8_t*)data->x;
+    tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
+    const int32_t step = pixels * TVMRT_MICRO_GROUP;
+    if (s->pointwise) {
+      tvmrt_micro_pointwise(c, x + (pixel + p) * s->x_stride, to, step, bytes);
+    } else {
+      tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
+    }
   }
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
     const int32_t left = s->out_c - channel;

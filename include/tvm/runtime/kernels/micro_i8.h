@@ -69,10 +69,10 @@
 
 /*! \brief Where the bytes of a tensor lie. */
 typedef struct tvmrt_micro_range {
-  int16_t zero;      /*!< Zero point. */
-  int16_t lo;        /*!< Least value. */
-  int16_t hi;        /*!< Greatest value. */
-  int16_t is_signed; /*!< 1: int8, 0: uint8. */
+  int16_t zero;  /*!< Zero point. */
+  int16_t lo;    /*!< Least value. */
+  int16_t hi;    /*!< Greatest value. */
+  int16_t whole; /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
 } tvmrt_micro_range;
 
 /*! \brief A layer. */
@@ -213,17 +213,19 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 /*! \brief y[i] = the byte of sums[i] * scale[i]. */
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, const float* scale,
                                            int32_t n, const tvmrt_micro_range* range) {
-  const int32_t zero = range->zero, lo = range->lo, hi = range->hi;
+  const int32_t zero = range->zero;
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
-  int32_t whole = n & ~3;
-  if (whole > 0 && range->is_signed && lo <= -128 && hi >= 127) {
-    TVMRT_MICRO_BYTES("ssat", y, sums, scale, whole, zero);
+  int32_t fours = n & ~3;
+  if (fours > 0 && range->whole == 1) {
+    TVMRT_MICRO_BYTES("ssat", y, sums, scale, fours, zero);
     n &= 3;
-  } else if (whole > 0 && !range->is_signed && lo <= 0 && hi >= 255) {
-    TVMRT_MICRO_BYTES("usat", y, sums, scale, whole, zero);
+  } else if (fours > 0 && range->whole == 2) {
+    TVMRT_MICRO_BYTES("usat", y, sums, scale, fours, zero);
     n &= 3;
   }
+  if (n == 0) return;
 #endif
+  const int32_t lo = range->lo, hi = range->hi;
   for (; n > 0; n--) {
     const int32_t q = tvmrt_micro_moved(tvmrt_micro_scaled(*sums++, *scale++), zero);
     *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
