@@ -44,7 +44,7 @@ int {name}(const void* x, const void* w, const int32_t* bias, const float* scale
            const int32_t* shift, void* y) {{
   static const tvmrt_micro_conv_i8 layer = {{ {members} }};
   const tvmrt_micro_data data = {{x, w, bias, scale, shift, y, {epilogue}, scale}};
-  void* scratch = malloc((size_t)layer.scratch + 16);
+  void* scratch = malloc((size_t)layer.shape.scratch + 16);
   int code;
   if (scratch == NULL) return 1;
   tvmrt_scratch_lend((uint8_t*)scratch, {lent});
@@ -53,7 +53,7 @@ int {name}(const void* x, const void* w, const int32_t* bias, const float* scale
   return code;
 }}
 """
-ENOUGH = "(layer.scratch + 15) / 16 * 16"
+ENOUGH = "(layer.shape.scratch + 15) / 16 * 16"
 
 SHAPES = {
     "3x3": Shape(in_c=5, out_c=7),
