@@ -10,6 +10,7 @@ from .micro_shape import MicroShape, whole
 
 STACK_WINDOWS = 128  # bytes, TVMRT_MICRO_F32_STACK_WINDOWS
 PIXELS = 4  # TVMRT_MICRO_F32_PIXELS
+SMALL_MACS = 512  # of a product whose code is to be small rather than fast
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,11 @@ class MicroLayer:
         if bias is not None:
             out[: self.shape.out_c] = bias.reshape(-1)
         return out
+
+
+def pack_dense(weights: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    """[inputs, results] and a bias per result, for ``tvmrt_micro_dense_f32``."""
+    first = np.zeros((weights.shape[1], 1), np.float32)
+    if bias is not None:
+        first[:, 0] = bias.reshape(-1)
+    return np.concatenate([first, weights.T.astype(np.float32)], axis=1).reshape(-1)

@@ -162,3 +162,27 @@ def test_too_little_scratch_is_an_error(name, tmp_path):
     y = np.zeros(c.expected.shape, np.float32)
     assert library.run(*map(pointer, (c.x, c.weights, c.bias, c.residual, y))) == -1
     assert not y.any()
+
+
+@pytest.mark.parametrize("bound", [0, 1], ids=["free", "relu"])
+def test_small_dense_layers(bound, tmp_path):
+    rng = np.random.default_rng(5)
+    text = """
+#include <tvm/runtime/kernels/micro_dense_f32.h>
+int run(const float* x, float* y, const float* w, uint32_t size);
+int run(const float* x, float* y, const float* w, uint32_t size) {
+  return tvmrt_micro_dense_f32(x, y, w, size);
+}
+"""
+    library = build(tmp_path, text, CHECKED)
+    for inputs, results in ((1, 16), (16, 1), (7, 5)):
+        x = rng.standard_normal(inputs).astype(np.float32)
+        w = rng.standard_normal((inputs, results)).astype(np.float32)
+        bias = rng.standard_normal(results).astype(np.float32)
+        y = np.zeros(results, np.float32)
+        packed = micro.pack_dense(w, bias)
+        size = inputs << 16 | results << 1 | bound
+        assert library.run(*map(pointer, (x, y, packed)), size) == 0
+        expected = x.astype(np.float64) @ w + bias
+        np.testing.assert_allclose(y, np.maximum(expected, 0) if bound else expected, rtol=1e-5,
+                                   atol=1e-6)  # fmt: skip

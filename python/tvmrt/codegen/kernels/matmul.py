@@ -136,6 +136,8 @@ class _MatMulPrinter:
         packed = b.is_constant and b.type.rank == 2 and not batches
         if not self.target.micro_f32 or not packed or not shape.fits:
             return False
+        if self._emit_dense(row):
+            return True
         small, residual = micro.MicroLayer(shape, False), self.epilogue.residual
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         weights = b.data.T.reshape(self.n, self.k, 1, 1)
@@ -148,6 +150,24 @@ class _MatMulPrinter:
         }
         stride = row.strides[self.RESIDUAL]
         emit_micro(self.f, self.step, self.epilogue, small, self.order, operands, stride)
+        return True
+
+    def _emit_dense(self, row: Loop) -> bool:
+        """Print a call of the kernel with the least code, where the product is small."""
+        epilogue = self.epilogue
+        bounds = (epilogue.low, epilogue.high)
+        plain = epilogue.residual is None and not epilogue.rest
+        few = row.extent == 1 and 0 < self.k * self.n <= micro.SMALL_MACS
+        if not (plain and few and bounds in ((0, float("inf")), (-float("inf"), float("inf")))):
+            return False
+        a, b = self.node.inputs[:2]
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        packed = micro.pack_dense(b.data, None if bias is None else bias.data)
+        size = self.k << 16 | self.n << 1 | (bounds[0] == 0)
+        self.f.include("micro_dense_f32.h")
+        weights = self.f.constant("weights", packed)
+        call = f"{self._pointer(a, 'a')}, {self.f.write()}, {weights}, {size}u"
+        self.f.line(f"return tvmrt_micro_dense_f32({call});")
         return True
 
     def _at(self, value: Value) -> Strided:
