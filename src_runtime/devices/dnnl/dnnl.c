@@ -58,28 +58,36 @@ static int release_device(tvmrt_device* device) {
   return 0;
 }
 
-/* oneDNN's threads are OpenMP's; the runtime's user chose how many there may be. */
-static void use_threads(const library* lib) {
-#ifdef _OPENMP
+/* How many threads the runtime's user allows; 0 if this runtime does not tell. */
+static int allowed_threads(const library* lib) {
   TVMValue result;
   int code = kTVMNullptr;
-  if (lib->num_threads == NULL) return;
-  if (TVMFuncCall(lib->num_threads, NULL, NULL, 0, &result, &code) != 0) return;
-  if (code == kTVMArgInt && result.v_int64 > 0 && omp_get_max_threads() != (int)result.v_int64) {
-    omp_set_num_threads((int)result.v_int64);
-  }
+  if (lib->num_threads == NULL) return 0;
+  if (TVMFuncCall(lib->num_threads, NULL, NULL, 0, &result, &code) != 0) return 0;
+  return code == kTVMArgInt && result.v_int64 > 0 ? (int)result.v_int64 : 0;
+}
+
+/* oneDNN's threads are OpenMP's, whose number belongs to the calling thread: set it, give back what
+ * it was. */
+static int set_threads(int count) {
+#ifdef _OPENMP
+  int before = omp_get_max_threads();
+  if (count > 0 && count != before) omp_set_num_threads(count);
+  return before;
 #else
-  (void)lib;
+  return count;
 #endif
 }
 
-static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
-                     bool channels_last) {
+static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call, bool channels_last,
+                     int threads) {
   const library* lib = device->privacy;
-  plan_options options = {lib->engine, lib->stream, channels_last, from_call};
+  plan_options options = {lib->engine, lib->stream, channels_last, from_call, threads};
   plan* fresh = NULL;
-  use_threads(lib);
-  if (plan_create(region, &options, &fresh) != 0) return -1;
+  int before = set_threads(threads);
+  int rc = plan_create(region, &options, &fresh);
+  (void)set_threads(before);
+  if (rc != 0) return -1;
   plan_free(region->device_graph);
   region->device_graph = fresh;
   return 0;
@@ -89,17 +97,22 @@ static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   const char* layout = strstr(options, "\"layout\"");
   bool channels_last = layout != NULL && strstr(layout, "\"channels_last\"") != NULL;
-  return make_plan(device, region, false, channels_last);
+  return make_plan(device, region, false, channels_last, allowed_threads(device->privacy));
 }
 
 static int run(tvmrt_device* device, tvmrt_region* region) {
   plan* p = region->device_graph;
-  if (!plan_fits_call(p)) { /* a caller whose tensors lie otherwise in memory */
-    if (make_plan(device, region, true, p->channels_last) != 0) return -1;
+  int threads = allowed_threads(device->privacy), before, rc;
+  bool fits = plan_fits_call(p);
+  /* another caller's tensors may lie otherwise; oneDNN makes primitives for a number of threads */
+  if (!fits || threads != p->threads) {
+    if (make_plan(device, region, !fits || p->from_call, p->channels_last, threads) != 0) return -1;
     p = region->device_graph;
   }
-  use_threads(device->privacy);
-  return plan_run(p);
+  before = set_threads(threads);
+  rc = plan_run(p);
+  (void)set_threads(before);
+  return rc;
 }
 
 static int release_graph(tvmrt_device* device, void* device_graph) {

@@ -456,6 +456,7 @@ int plan_create(tvmrt_region* region, const plan_options* options, plan** out) {
   p->stream = options->stream;
   p->channels_last = options->channels_last;
   p->from_call = options->from_call;
+  p->threads = options->threads;
   p->node = -1;
   p->views = calloc(n + 1, sizeof(view));
   p->pending = calloc(n + 1, sizeof(int32_t));

@@ -80,6 +80,7 @@ typedef struct plan {
   dnnl_stream_t stream;
   bool channels_last;
   bool from_call;
+  int threads;
   view* views;      /* per tensor of the region */
   int32_t* pending; /* per tensor: readers that are not in the plan yet; outputs have one more */
   plan_store* stores;
@@ -119,6 +120,7 @@ typedef struct {
   bool channels_last; /* prefer channels last to what oneDNN would choose */
   /* Border tensors lie as those of the call that is under way; otherwise channels last. */
   bool from_call;
+  int threads; /* for how many primitives are made; 0: oneDNN's own number */
 } plan_options;
 
 int plan_create(tvmrt_region* region, const plan_options* options, plan** out);

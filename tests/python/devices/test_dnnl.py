@@ -294,6 +294,24 @@ def test_region_without_work_returns_to_the_cpu():
     assert not library.partition.regions
 
 
+def test_number_of_threads_may_change_between_runs(tmp_path):
+    from tvmrt.contrib.graph_executor import GraphModule
+
+    model, feeds = digits()
+    run(model, feeds, tmp_path)
+    configure = tvmrt.get_global_func("runtime.config_threadpool")
+    net = GraphModule(tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0)))
+    net.set_input(**feeds)
+    try:
+        for threads in (1, 2, 1):
+            configure(1, threads)
+            net.run()
+            found = net.get_output(0).numpy()
+            np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
+    finally:
+        configure(1, 0)
+
+
 def test_region_at_another_resolution_without_reloading(tmp_path):
     model, feeds = digits()
     run(model, feeds, tmp_path)

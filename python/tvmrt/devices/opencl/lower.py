@@ -14,8 +14,9 @@ from .kernels import BUILDERS, copy
 
 # Kernels whose bodies count on row-major operands.
 _DENSE = {"layer_norm"}
-MAX_FUSED = 32  # pointwise nodes in one kernel
-MAX_OPERANDS = 16  # buffers that one kernel reads: devices need not take more than 1024 bytes
+# Devices need not take more than 1024 bytes of operands.
+MAX_FUSED = 16  # pointwise nodes in one kernel
+MAX_OPERANDS = 16  # tensors that one kernel joins
 
 
 def lower(graph: Graph) -> None:
