@@ -61,22 +61,25 @@ def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
 
 
 class _Groups:
-    """Disjoint groups of nodes, by number, with what lies above and below each."""
+    """Disjoint groups of nodes. Of each, as bits by the nodes' numbers: its members, and the nodes
+    above and below it, where groups count as one node."""
 
     def __init__(self, graph: Graph) -> None:
         position = {node: i for i, node in enumerate(graph.nodes)}
+        producers = [
+            {position[v.producer] for v in node.operands() if v.producer is not None}
+            for node in graph.nodes
+        ]
         self._parent = list(range(len(graph.nodes)))
+        self._members = [1 << i for i in range(len(graph.nodes))]
         self._above = [0] * len(graph.nodes)
         self._below = [0] * len(graph.nodes)
-        for i, node in enumerate(graph.nodes):
-            for value in node.operands():
-                if value.producer is not None:
-                    above = position[value.producer]
-                    self._above[i] |= self._above[above] | 1 << above
-        for i, node in reversed(list(enumerate(graph.nodes))):
-            for value in node.operands():
-                if value.producer is not None:
-                    self._below[position[value.producer]] |= self._below[i] | 1 << i
+        for i, above in enumerate(producers):
+            for j in above:
+                self._above[i] |= self._above[j] | 1 << j
+        for i in reversed(range(len(graph.nodes))):
+            for j in producers[i]:
+                self._below[j] |= self._below[i] | 1 << i
 
     def find(self, i: int) -> int:
         while self._parent[i] != i:
@@ -85,18 +88,23 @@ class _Groups:
         return i
 
     def merge(self, i: int, j: int) -> bool:
-        """Join the groups of two nodes, the first above the second, if nothing lies between."""
+        """Join the groups of two nodes, the second of which reads the first, if nothing lies
+        between."""
         a, b = self.find(i), self.find(j)
-        if a == b or self._below[a] & self._above[b]:
+        both = self._members[a] | self._members[b]
+        if a == b or self._below[a] & self._above[b] & ~both:
             return False
-        both = 1 << a | 1 << b
+        # whoever was above a had b below it already; what is new is what stood beside one of them
+        beside_a = self._above[b] & ~self._above[a] & ~both
+        beside_b = self._below[a] & ~self._below[b] & ~both
         self._parent[b] = a
+        self._members[a] = both
         self._above[a] = (self._above[a] | self._above[b]) & ~both
         self._below[a] = (self._below[a] | self._below[b]) & ~both
-        for x in _bits(self._above[a]):
-            self._below[x] = (self._below[x] | self._below[a] | 1 << a) & ~(1 << b)
-        for x in _bits(self._below[a]):
-            self._above[x] = (self._above[x] | self._above[a] | 1 << a) & ~(1 << b)
+        for root in {self.find(x) for x in _bits(beside_a)}:
+            self._below[root] |= self._below[a] | both
+        for root in {self.find(y) for y in _bits(beside_b)}:
+            self._above[root] |= self._above[a] | both
         return True
 
 
