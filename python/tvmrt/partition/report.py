@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import onnx.defs
+
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import KERNEL, REDUCE, Graph, Node, Region, get_op
 
@@ -154,7 +156,8 @@ class Partition:
                 return []
             return [f"device {device} takes nothing of the network{self._why(device)}"]
         if op_type not in self.op_types.values():
-            return []
+            known = onnx.defs.has(op_type)
+            return [] if known else [f"rule {rule}: neither ONNX nor the network has a {op_type}"]
         return [
             f"node {row.name} ({row.op_type}) is not on {device}: {row.reason or row.device}"
             for row in self.node_rows()

@@ -106,6 +106,7 @@ def test_device_that_fails_without_fallback_is_an_error(compiled, executor):
     [
         ("sample:Mul", r"node between \(Mul\) is not on sample: .*told not to take it"),
         ("other", "other is none of the devices"),
+        ("sample:Convolution", "neither ONNX nor the network has a Convolution"),
     ],
 )
 def test_required_device_makes_a_fallback_an_error(rule, problem):
