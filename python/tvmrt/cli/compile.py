@@ -341,21 +341,30 @@ def _print_operators(summary: Any) -> None:
 def _print_result(output: Path, seconds: float, compiled: Any, costs: Any) -> None:
     from tvmrt.cli import memory_report
 
-    size = console.format_bytes
-    pairs = {"wrote": f"{output} in {console.format_seconds(seconds)}"}
-    if costs is not None:
-        console.print_pairs({**pairs, **memory_report.summary_pairs(_metadata(compiled), costs)})
-        return
-    summary = compiled.summary
+    pairs: dict[str, Any] = {"wrote": f"{output} in {console.format_seconds(seconds)}"}
+    if several(compiled):
+        for name, library in compiled.libraries.items():
+            rows = _operator_pairs(library.summary).items()
+            pairs.update({f"{what} of {name}": value for what, value in rows})
+    else:
+        pairs.update(_operator_pairs(compiled.summary))
+    if costs is None:
+        pairs.update(_memory_pairs(compiled.summary))
+    else:
+        pairs.update(memory_report.summary_pairs(_metadata(compiled), costs))
+    console.print_pairs(pairs)
+
+
+def _operator_pairs(summary: Any) -> dict[str, Any]:
     regions = {"regions": partition_tables.border_text(summary)} if summary.regions else {}
-    console.print_pairs(
-        {
-            **pairs,
-            "operators": len(summary.operators),
-            **regions,
-            "weights": size(summary.weights_bytes),
-            "memory": f"{size(summary.arena_bytes)} for tensors; "
-            f"no plan can do with less than {size(summary.lower_bound_bytes)}",
-            "scratch": f"{size(summary.scratch_bytes)} a thread",
-        }
-    )
+    return {"operators": len(summary.operators), **regions}
+
+
+def _memory_pairs(summary: Any) -> dict[str, str]:
+    size = console.format_bytes
+    return {
+        "weights": size(summary.weights_bytes),
+        "memory": f"{size(summary.arena_bytes)} for tensors; "
+        f"no plan can do with less than {size(summary.lower_bound_bytes)}",
+        "scratch": f"{size(summary.scratch_bytes)} a thread",
+    }
