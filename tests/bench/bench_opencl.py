@@ -4,8 +4,8 @@
 
 FOLDER holds NAME.onnx with NAME.npz and defaults to what TVMRT_MODELS names; networks with
 integer products are left out. Overhead is what a run takes beyond its kernels by the device's own
-clock, divided by the regions: copies over the border, the driver's launches, and the waiting for
-each kernel that measuring it takes; steps that stay on the CPU count, too.
+clock, divided by the regions: copies over the border and the driver's launches; steps that stay on
+the CPU count, too.
 """
 
 from __future__ import annotations

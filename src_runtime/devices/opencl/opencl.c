@@ -69,9 +69,20 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   return 0;
 }
 
-static int run(tvmrt_device* device, tvmrt_region* region) {
+static int async_run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
-  return opencl_plan_run(region->device_graph, region);
+  return opencl_plan_start(region->device_graph, region);
+}
+
+static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
+  (void)device;
+  return opencl_plan_wait(region->device_graph, try_wait);
+}
+
+static int post_run(tvmrt_device* device, tvmrt_region* region) {
+  (void)device;
+  if (region->device_graph != NULL) opencl_plan_stop(region->device_graph);
+  return 0;
 }
 
 static int release_graph(tvmrt_device* device, void* device_graph) {
@@ -92,7 +103,9 @@ static int describe(tvmrt_device* device, tvmrt_device_description* out) {
 
 static const tvmrt_device_interface slots = {.init = init,
                                              .pre_run = pre_run,
-                                             .run = run,
+                                             .post_run = post_run,
+                                             .async_run = async_run,
+                                             .async_wait = async_wait,
                                              .release_graph = release_graph,
                                              .release_device = release_device};
 static const tvmrt_device_allocator allocator = {.describe = describe};

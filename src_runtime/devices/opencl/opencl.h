@@ -70,7 +70,11 @@ void opencl_memory_close(void);
 typedef struct opencl_plan opencl_plan;
 
 int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out);
-int opencl_plan_run(opencl_plan* p, tvmrt_region* region);
+/* Start a run; it ends by opencl_plan_wait(), or by opencl_plan_stop(), which waits and drops it. */
+int opencl_plan_start(opencl_plan* p, tvmrt_region* region);
+/* As the slot async_wait: TVMRT_DEVICE_BUSY if try_wait and the run has not ended. */
+int opencl_plan_wait(opencl_plan* p, int try_wait);
+void opencl_plan_stop(opencl_plan* p);
 void opencl_plan_free(opencl_plan* p);
 
 /* Profile: a line a kernel (region, node, kernel, calls, nanoseconds, with tabs between), of all regions that were

@@ -25,6 +25,7 @@ typedef struct {
   cl_uint dimensions;
   size_t global[MAX_SIZES], local[MAX_SIZES];
   bool has_local;
+  cl_event event; /* of the run under way, if it is measured */
   uint64_t calls, nanoseconds;
   char name[96];
 } launch;
@@ -40,6 +41,7 @@ struct opencl_plan {
   launch* launches;
   int32_t num_launches;
   bool profile;
+  cl_event done;            /* of the run under way: its last copy */
   struct opencl_plan* next; /* of those that are profiled */
 };
 
@@ -348,7 +350,7 @@ void opencl_plan_free(opencl_plan* p) {
   int32_t i;
   if (p == NULL) return;
   delist(p);
-  if (p->queue != NULL) (void)clFinish(p->queue);
+  if (p->queue != NULL) opencl_plan_stop(p);
   for (i = 0; i < p->num_launches; ++i) {
     if (p->launches[i].kernel != NULL) clReleaseKernel(p->launches[i].kernel);
   }
@@ -397,77 +399,86 @@ static int move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
   return opencl_check(status, "copying on the device");
 }
 
-static int start(opencl_plan* p, launch* l, cl_event* event) {
+static int launch_kernel(opencl_plan* p, launch* l) {
   p->region->failed_node = l->node;
   return opencl_check(clEnqueueNDRangeKernel(p->queue, l->kernel, l->dimensions, NULL, l->global,
-                                             l->has_local ? l->local : NULL, 0, NULL, event),
+                                             l->has_local ? l->local : NULL, 0, NULL,
+                                             p->profile ? &l->event : NULL),
                       l->name);
 }
 
-static void add_time(launch* l, cl_event event) {
+/* Copies in, kernels, copies out: the queue is in order, so the last event is the end of all. */
+static int enqueue(opencl_plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_inputs; ++i) {
+    if (move(p, r->inputs[i], true, NULL) != 0) return -1;
+  }
+  for (i = 0; i < p->num_launches; ++i) {
+    if (launch_kernel(p, &p->launches[i]) != 0) return -1;
+  }
+  p->region->failed_node = -1;
+  for (i = 0; i < r->num_outputs; ++i) {
+    if (move(p, r->outputs[i], false, i == r->num_outputs - 1 ? &p->done : NULL) != 0) return -1;
+  }
+  return opencl_check(clFlush(p->queue), "clFlush");
+}
+
+static void add_time(launch* l) {
   cl_ulong begin = 0, end = 0;
-  if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
+  if (clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
           CL_SUCCESS &&
-      clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL) ==
+      clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL) ==
           CL_SUCCESS) {
     l->calls++;
     l->nanoseconds += end - begin;
   }
 }
 
-/* Wait for each kernel and add up its time. */
-static int run_profiled(opencl_plan* p) {
+/* The run has ended, well or not: nothing touches the caller's memory any more. */
+static void forget_run(opencl_plan* p, bool well) {
   int32_t i;
+  (void)pthread_mutex_lock(&profiled_lock);
   for (i = 0; i < p->num_launches; ++i) {
-    cl_event event = NULL;
-    int rc = start(p, &p->launches[i], &event);
-    if (rc == 0) rc = opencl_check(clWaitForEvents(1, &event), p->launches[i].name);
-    if (rc == 0) {
-      (void)pthread_mutex_lock(&profiled_lock);
-      add_time(&p->launches[i], event);
-      (void)pthread_mutex_unlock(&profiled_lock);
-    }
-    if (event != NULL) clReleaseEvent(event);
-    if (rc != 0) return rc;
+    launch* l = &p->launches[i];
+    if (l->event == NULL) continue;
+    if (well) add_time(l);
+    clReleaseEvent(l->event);
+    l->event = NULL;
   }
-  return 0;
+  (void)pthread_mutex_unlock(&profiled_lock);
+  if (p->done != NULL) clReleaseEvent(p->done);
+  p->done = NULL;
 }
 
-static int run_launches(opencl_plan* p) {
-  int32_t i;
-  if (p->profile) return run_profiled(p);
-  for (i = 0; i < p->num_launches; ++i) {
-    if (start(p, &p->launches[i], NULL) != 0) return -1;
-  }
-  return 0;
-}
-
-static int run_steps(opencl_plan* p, cl_event* last) {
-  const tvmrt_region* r = p->region;
-  int32_t i;
-  for (i = 0; i < r->num_inputs; ++i) {
-    if (move(p, r->inputs[i], true, NULL) != 0) return -1;
-  }
-  if (run_launches(p) != 0) return -1;
-  p->region->failed_node = -1;
-  for (i = 0; i < r->num_outputs; ++i) {
-    /* the queue is in order: the last of its events is the end of all */
-    if (move(p, r->outputs[i], false, i == r->num_outputs - 1 ? last : NULL) != 0) return -1;
-  }
-  return 0;
-}
-
-int opencl_plan_run(opencl_plan* p, tvmrt_region* region) {
-  cl_event last = NULL;
-  int rc;
+int opencl_plan_start(opencl_plan* p, tvmrt_region* region) {
   p->region = region;
-  rc = run_steps(p, &last);
-  if (rc == 0 && last != NULL) {
-    rc = opencl_check(clWaitForEvents(1, &last), "running a region");
+  if (enqueue(p) == 0) return 0;
+  opencl_plan_stop(p);
+  return -1;
+}
+
+void opencl_plan_stop(opencl_plan* p) {
+  (void)clFinish(p->queue);
+  forget_run(p, false);
+}
+
+int opencl_plan_wait(opencl_plan* p, int try_wait) {
+  cl_int state = CL_COMPLETE;
+  int rc;
+  if (p->done == NULL) { /* no output holds an element */
+    rc = opencl_check(clFinish(p->queue), "running a region");
+  } else if (try_wait) {
+    rc = opencl_check(
+        clGetEventInfo(p->done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL),
+        "clGetEventInfo");
+    if (rc == 0 && state > CL_COMPLETE) return TVMRT_DEVICE_BUSY;
+    if (rc == 0) rc = opencl_check(state == CL_COMPLETE ? CL_SUCCESS : state, "running a region");
   } else {
-    (void)clFinish(p->queue); /* nothing may touch the caller's memory any more */
+    rc = opencl_check(clWaitForEvents(1, &p->done), "running a region");
   }
-  if (last != NULL) clReleaseEvent(last);
+  if (rc != 0) (void)clFinish(p->queue);
+  forget_run(p, rc == 0);
   return rc;
 }
 
