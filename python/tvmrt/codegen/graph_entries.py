@@ -217,7 +217,6 @@ class _Graph:
             self.entries.append(entry)
         self.row_ptr.append(len(self.entries))
 
-
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
         """What a scheduler must know: the step's device, and the nodes that it waits for."""
         root = step.group.root
