@@ -203,6 +203,11 @@ static int add_scripted(const char* name, entry** out) {
   return 0;
 }
 
+static int find_or_add_scripted(const char* name, entry** out) {
+  *out = find_entry(name);
+  return *out != NULL ? 0 : add_scripted(name, out);
+}
+
 static int find_or_load(const char* name, entry** out) {
   bool found; /* the plug-in may also bring a kind of modules, and no device */
   *out = NULL;
@@ -213,15 +218,41 @@ static int find_or_load(const char* name, entry** out) {
   *out = find_entry(name);
   if (*out != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(name, &found));
-  *out = find_entry(name);
-  return *out != NULL ? 0 : add_scripted(name, out);
+  return find_or_add_scripted(name, out);
+}
+
+/* Let the front end look among its packages; those of Python name devices by entry points. */
+static int ask_front_end(const char* name) {
+  tvmrt_func* f = NULL;
+  TVMValue arg = {.v_str = name};
+  TVMValue ret;
+  int type = kTVMStr;
+  int code = kTVMNullptr;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get("tvmrt.device.find_installed", &f));
+  if (f == NULL) return 0;
+  rc = TVMFuncCall(f, &arg, &type, 1, &ret, &code);
+  if (rc == 0) tvmrt__release(tvmrt__value_object(&ret, code));
+  tvmrt__release(&f->base);
+  return rc;
+}
+
+/* With the registry locked, but not while the front end looks: that waits for its own lock, whose
+ * holder may be waiting for this one. */
+static int find_or_ask(const char* name, entry** out) {
+  int rc = find_or_load(name, out);
+  if (rc != 0 || *out != NULL || !is_name(name)) return rc;
+  unlock_registry();
+  rc = ask_front_end(name);
+  lock_registry();
+  return rc == 0 ? find_or_add_scripted(name, out) : rc;
 }
 
 int tvmrt_device_find(const char* name, tvmrt_device** out_device) {
   entry* e;
   int rc;
   lock_registry();
-  rc = find_or_load(name, &e);
+  rc = find_or_ask(name, &e);
   *out_device = e == NULL ? NULL : &e->device;
   unlock_registry();
   return rc;
@@ -231,7 +262,7 @@ int tvmrt__device_take(const char* name, tvmrt_device** out) {
   entry* e;
   int rc;
   lock_registry();
-  rc = find_or_load(name, &e);
+  rc = find_or_ask(name, &e);
   if (e != NULL) ++e->users;
   *out = e == NULL ? NULL : &e->device;
   unlock_registry();
@@ -264,7 +295,7 @@ int tvmrt__device_set_options(const char* name, const char* options) {
   int rc;
   if (copy == NULL) return -1;
   lock_registry();
-  rc = find_or_load(name, &e);
+  rc = find_or_ask(name, &e);
   if (rc == 0 && e == NULL) rc = tvmrt__fail_value("there is no device '%.60s'.", name);
   if (rc == 0) {
     free(e->options);

@@ -27,7 +27,8 @@ class PythonDevice(Device):
     """Subclass, fill ``supports`` and ``compute``; registering enters both halves.
 
     Tensors are dense, row-major arrays: ``layout`` is not for it. A program that loads a library
-    with such regions imports the module of the device before.
+    with such regions imports the module of the device before, or it is installed with an entry
+    point ``tvmrt.devices``.
     """
 
     def refuses(self, context: Context) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+from typing import Any
 
-from tvmrt.runtime.packed_func import get_global_func
+from tvmrt.runtime.packed_func import get_global_func, register_func
 
 __all__ = ["list_devices", "load_device_plugin", "set_device_options"]
 
@@ -39,3 +41,27 @@ def set_device_options(name: str, options: str) -> None:
         A JSON object, which ``pre_run`` of the device gets.
     """
     get_global_func("tvmrt.device.set_options")(name, options)
+
+
+@register_func("tvmrt.device.find_installed", override=True)
+def _find_installed(name: str) -> None:
+    """Bring a device that the runtime lacks, if an installed package offers it by an entry point:
+    the path of a C plug-in is loaded, a class or device of Python enters its run-time half."""
+    for point in _entry_points():
+        if point.name != name:
+            continue
+        offered = point.load()
+        if isinstance(offered, (str, os.PathLike)):
+            load_device_plugin(offered)
+            return
+        device = offered() if isinstance(offered, type) else offered
+        if hasattr(device, "enter_runtime"):
+            device.enter_runtime()
+        return
+
+
+def _entry_points() -> list[Any]:
+    found: Any = importlib.metadata.entry_points()
+    if hasattr(found, "select"):
+        return list(found.select(group="tvmrt.devices"))
+    return list(found.get("tvmrt.devices", []))  # Python 3.9

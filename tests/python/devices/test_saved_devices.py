@@ -120,6 +120,45 @@ def test_other_process_loads_the_plugin_by_its_path(library, plugin, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def installed(folder, module, source):
+    """Write what pip leaves of a package whose entry point ``module:offered`` is the device."""
+    (folder / f"{module}.py").write_text(source)
+    info = folder / f"{module}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[tvmrt.devices]\nsaved_gate = {module}:offered\n")
+    return str(folder)
+
+
+PYTHON_GATE = """
+import numpy as np
+from tvmrt import devices
+
+class offered(devices.PythonDevice):
+    name = "saved_gate"
+
+    def compute(self, node, inputs):
+        return np.maximum(inputs[0], 0)
+"""
+
+
+@pytest.mark.parametrize("kind", ["plug-in", "python"])
+def test_other_process_finds_the_device_of_an_installed_package(library, plugin, tmp_path, kind):
+    library.export(tmp_path / "net.so")
+    source = f"offered = {str(plugin)!r}" if kind == "plug-in" else PYTHON_GATE
+    done = other_process(tmp_path / "net.so", PYTHONPATH=installed(tmp_path, "gates", source))
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(np.maximum(-INPUT, 0).sum())
+
+
+def test_broken_package_of_a_device_says_why(library, tmp_path):
+    library.export(tmp_path / "net.so")
+    source = "raise ImportError('the driver of the gate is missing')"
+    done = other_process(tmp_path / "net.so", PYTHONPATH=installed(tmp_path, "gates", source))
+    assert done.returncode != 0
+    assert "the driver of the gate is missing" in done.stderr
+
+
 def test_missing_device_names_itself_and_the_remedy(library, tmp_path):
     library.export(tmp_path / "net.so")
     done = other_process(tmp_path / "net.so")
