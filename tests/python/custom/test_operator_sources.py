@@ -15,9 +15,11 @@ import pytest
 from custom_case import EXAMPLES, compiled, example, onnx_model
 from onnx import helper, save
 
+from tvmrt.cli import networks
+from tvmrt.cli.describe import describe
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.cli.session import Session
-from tvmrt.custom import GraphBuilder, gather, load_operators
+from tvmrt.custom import GraphBuilder, composed, gather, load_operators
 from tvmrt.ir.custom import call_of
 
 ROOT = EXAMPLES.parents[1]
@@ -284,6 +286,27 @@ def test_entry_point_may_be_a_list_or_a_function_that_returns_one(installed):
     operators = load_operators(EXAMPLES / "rnn_cell.py")
     for target in (operators, lambda: operators):
         assert installed(target).find("example.recurrent", "RNNCell", 1) is operators[0]
+
+
+def test_inspect_knows_what_installed_wheels_bring(installed, tmp_path):
+    x = np.zeros((2, 3), np.float32)
+    node = helper.make_node("Twice", ["x"], ["y"], "twice", domain="example.vendor")
+    twice = composed("Twice", domain="example.vendor")(lambda g, x: g.Add(x, x))
+    save(onnx_model([node], {"x": x}, {"y": "f4"}), tmp_path / "net.onnx")
+    verdicts = []
+    for targets in ([], [twice], [ZeroDivisionError("oops")]):
+        installed(*targets)
+        verdicts.append(describe(tmp_path / "net.onnx").facts["can_be_imported"])
+    unknown, known, broken = verdicts
+    assert known == "yes"
+    assert "not a known operator" in unknown
+    assert broken.startswith("no: ") and "ZeroDivisionError: oops" in broken
+
+
+def test_judge_of_a_kernel_without_reference_asks_for_one(library):
+    x, w, b = (np.zeros(shape, np.float32) for shape in [(2, 3), (4, 3), (4,)])
+    with pytest.raises(ValueError, match=r"has no reference.*by their Python references$"):
+        networks.expected_outputs(gated_model(x, w, b), {"x": x}, gather([library]))
 
 
 def test_entry_point_that_fails_is_named_where_it_is_needed(installed):
