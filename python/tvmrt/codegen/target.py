@@ -23,11 +23,11 @@ class Target:
     lanes: int = 1
     registers: int = 16
     int8: str = "plain"
-    micro_int8: str = ""
-    micro_f32: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     hosted: bool = True
+    micro_int8: str = ""
+    micro_f32: bool = False
 
     @property
     def threads(self) -> bool:
