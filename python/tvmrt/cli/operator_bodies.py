@@ -18,7 +18,7 @@ import numpy as np
 
 from tvmrt.custom import GraphBuilder, Kernel, Tensor
 from tvmrt.custom.operand import ANY_LAYOUT
-from tvmrt.custom.scalars import REQUIRED, Scalar
+from tvmrt.custom.scalars import REQUIRED, Scalar, bind_scalars
 from tvmrt.error import TVMError
 from tvmrt.ir import DTYPES
 
@@ -31,9 +31,10 @@ _DEVICES = {"c": "cpu", "opencl": "opencl"}
 
 @dataclass(frozen=True)
 class Case:
-    """Operands on which bodies are compared; ``text`` tells them to people."""
+    """Operands on which bodies are compared, None for what is left out; ``text`` tells them to
+    people."""
 
-    arrays: tuple[np.ndarray, ...]
+    arrays: tuple[np.ndarray | None, ...]
     scalars: Mapping[str, Any]
     text: str
 
@@ -71,9 +72,11 @@ def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Case
     rng = np.random.default_rng(seed)
     if operator.sample is not None:
         return [_sampled(operator, rng) for _ in range(cases)]
+    halves = (False, True) if any(o.optional for o in operator.inputs) else (False,)
     return [
-        _random_case(operator, dict(zip(operator.types, chosen)), rng)
+        _random_case(operator, dict(zip(operator.types, chosen)), rng, left_out)
         for chosen in product(*operator.types.values())
+        for left_out in halves
         for _ in range(cases)
     ]
 
@@ -83,8 +86,11 @@ def _sampled(operator: Kernel, rng: np.random.Generator) -> Case:
     return Case(tuple(arrays), dict(scalars), _text(arrays, scalars))
 
 
-def _random_case(operator: Kernel, chosen: Mapping[str, str], rng: np.random.Generator) -> Case:
-    """Operands of one shape, or of independent ones if the operator refuses that."""
+def _random_case(
+    operator: Kernel, chosen: Mapping[str, str], rng: np.random.Generator, left_out: bool
+) -> Case:
+    """Operands of one shape, or of independent ones if the operator refuses that; with or without
+    those that are optional."""
     problem = "no attempt was made"
     for attempt in range(ATTEMPTS):
         common = _random_shape(operator, rng)
@@ -92,7 +98,9 @@ def _random_case(operator: Kernel, chosen: Mapping[str, str], rng: np.random.Gen
             common if attempt % 2 == 0 else _random_shape(operator, rng) for _ in operator.inputs
         ]
         arrays = tuple(
-            random_array(rng, shape, chosen.get(operand.type, operand.type))
+            None
+            if operand.optional and left_out
+            else random_array(rng, shape, chosen.get(operand.type, operand.type))
             for operand, shape in zip(operator.inputs, shapes)
         )
         scalars = {s.name: random_scalar(rng, s) for s in operator.scalars}
@@ -162,7 +170,8 @@ def _variants(operator: Kernel, case: Case) -> list[tuple[str, Kernel]]:
     """The operator restricted to each of its layouts that the operands can have."""
     if operator.any_layout:
         names = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
-        rank = case.arrays[operator.any_layout[0]].ndim if case.arrays else 0
+        ranks = {a.ndim for i, a in _present(case.arrays) if i in operator.any_layout}
+        rank = min(ranks, default=0)
         plain, other = _restricted(operator, ()), names.get(rank)
         more = [(other, _restricted(operator, (other,)))] if other else []
         return [("", plain), *more]
@@ -194,12 +203,16 @@ def _one_of(operator: Kernel, index: int) -> Kernel:
 
 
 def _fits(operator: Kernel, case: Case) -> bool:
-    pairs = zip(operator.inputs, case.arrays)
     return all(
         layout.misfit(array.shape) is None
-        for operand, array in pairs
-        for layout in operand.parsed_layouts()
+        for i, array in _present(case.arrays)
+        for layout in operator.inputs[i].parsed_layouts()
     )
+
+
+def _present(arrays: Sequence[np.ndarray | None]) -> list[tuple[int, np.ndarray]]:
+    """The operands that are not left out, with their positions."""
+    return [(i, array) for i, array in enumerate(arrays) if array is not None]
 
 
 def _rows(operator, case, body, judge, right, found) -> list[Comparison]:
@@ -215,8 +228,11 @@ def _rows(operator, case, body, judge, right, found) -> list[Comparison]:
 
 
 def _reference(operator: Kernel, case: Case) -> tuple[str, list[np.ndarray] | None]:
-    scalars = [s.convert(case.scalars.get(s.name, s.default)) for s in operator.scalars]
-    return "reference", operator.evaluate(case.arrays, scalars)
+    try:
+        scalars = bind_scalars(operator.scalars, case.scalars)
+        return "reference", operator.evaluate(case.arrays, scalars)
+    except ValueError as problem:
+        raise ValueError(f"operator {operator.name}: {problem}; operands {case.text}") from problem
 
 
 class Skipped(str):
@@ -278,7 +294,7 @@ def _run(network: GraphBuilder, arrays: Sequence[np.ndarray], outputs: int, devi
         path = Path(folder) / "operator.so"
         library.export_library(path)
         session = GraphModule(load_module(path)["default"](cpu(0)))
-        for i, array in enumerate(arrays):
+        for i, array in _present(arrays):
             session.set_input(f"input{i}", nd.array(array))
         session.run()
         return [session.get_output(i).numpy() for i in range(outputs)]
@@ -286,8 +302,10 @@ def _run(network: GraphBuilder, arrays: Sequence[np.ndarray], outputs: int, devi
 
 def _network(operator: Kernel, arrays, scalars) -> GraphBuilder:
     g = GraphBuilder(operator.op_type)
-    values = [g.input(f"input{i}", a.shape, a.dtype.name) for i, a in enumerate(arrays)]
-    made = g.add_kernel(operator, values, scalars)
+    values: list[Any] = [None] * len(arrays)
+    for i, array in _present(arrays):
+        values[i] = g.input(f"input{i}", array.shape, array.dtype.name)
+    made = g.add_kernel(operator.without_reference(), values, scalars)
     (node,) = (n for n in g.graph().nodes if n.op == "custom")
     for i, (value, result) in enumerate(zip(made, node.outputs)):
         g.output(f"output{i}", value, result.dtype.name)
@@ -295,5 +313,7 @@ def _network(operator: Kernel, arrays, scalars) -> GraphBuilder:
 
 
 def _text(arrays: Sequence[np.ndarray], scalars: Mapping[str, Any]) -> str:
-    operands = [f"{a.dtype.name}[{', '.join(map(str, a.shape))}]" for a in arrays]
+    operands = [
+        "none" if a is None else f"{a.dtype.name}[{', '.join(map(str, a.shape))}]" for a in arrays
+    ]
     return ", ".join([*operands, *(f"{name}={value:g}" for name, value in scalars.items())])

@@ -5,7 +5,7 @@ Also a judge for networks that have such operators.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,9 @@ def check(path: Path, as_json: bool) -> int:
     from tvmrt.cli.operator_bodies import check_operator
     from tvmrt.custom import Kernel, load_operators
 
-    kernels = [o for o in load_operators(path) if isinstance(o, Kernel)]
+    found = load_operators(path)
+    kernels = [o for o in found if isinstance(o, Kernel)]
+    composed = [o.name for o in found if not isinstance(o, Kernel)]
     with console.progress(not as_json) as report:
         rows = []
         for done, kernel in enumerate(kernels):
@@ -40,6 +42,8 @@ def check(path: Path, as_json: bool) -> int:
         console.print_json({"wrong": len(wrong), "bodies": [_as_dict(*pair) for pair in judged]})
     else:
         _print(judged, len(wrong))
+        if composed:
+            click.echo(f"{', '.join(composed)}: composed; there is one body, nothing to compare")
     return app.WRONG_RESULT if wrong else app.DONE
 
 
@@ -93,15 +97,22 @@ def used_in(model: onnx.ModelProto, operators: Catalogue | None) -> list[Operato
     judge already."""
     if operators is None:
         return []
-    versions = {opset.domain: opset.version for opset in model.opset_import}
     meant = (
-        operators.find(n.domain, n.op_type, versions.get(n.domain, 1)) for n in _foreign(model)
+        operators.find(node.domain, node.op_type, versions.get(node.domain, 1))
+        for holder in (model, *model.functions)
+        for versions in [{opset.domain: opset.version for opset in holder.opset_import}]
+        for node in _foreign(holder.graph.node if holder is model else holder.node)
     )
     return list(dict.fromkeys(operator for operator in meant if operator is not None))
 
 
-def _foreign(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    return [node for node in model.graph.node if node.domain not in ("", "ai.onnx")]
+def _foreign(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """The nodes of other domains than ONNX's own, those in branches and loops too."""
+    for node in nodes:
+        if node.domain not in ("", "ai.onnx"):
+            yield node
+        for attribute in node.attribute:
+            yield from _foreign(attribute.g.node)
 
 
 def evaluators(operators: Sequence[Operator]) -> list[type]:

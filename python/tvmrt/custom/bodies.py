@@ -15,6 +15,13 @@ from .operator import Operator
 
 NUMBER = (int, np.integer)
 
+# A macro joins names, or a file that is not C's own or tvmrt's is included: a function may be there
+# whose name the text does not have.
+_ELSEWHERE = re.compile(
+    r"##|#\s*include(?!\s*<tvm/|\s*<(?:assert|complex|errno|fenv|float|inttypes|limits|math|std\w+|"
+    r"string|tgmath)\.h>)"
+)
+
 Choice = Union[str, Mapping[Any, str], Callable[..., str]]
 
 
@@ -89,8 +96,8 @@ class C:
     scratch: Callable[..., int] | None = None
 
     def function_for(self, call: Call) -> str:
-        """The name of the function for a node."""
-        return choose("c.function", self.function, call)
+        """The name of the function for a node. Raises ValueError if the source lacks it."""
+        return _found("c.function", choose("c.function", self.function, call), self.source, call)
 
     def scratch_bytes(self, call: Call) -> int:
         """Bytes of memory that a node asks for."""
@@ -141,18 +148,25 @@ class OpenCL:
         return {
             "operator": call.operator.name,
             "source": self.source,
-            "function": self._function_for(call),
+            "function": self.function_for(call),
             "build_options": str(options),
             "global_size": total,
             "local_size": local,
         }
 
-    def _function_for(self, call: Call) -> str:
+    def function_for(self, call: Call) -> str:
+        """The name of the kernel for a node. Raises ValueError if the source lacks it."""
         name = choose("opencl.function", self.function, call)
-        # a macro that joins names may make one that the text does not have
-        if not re.search(rf"\b{re.escape(name)}\b", self.source) and "##" not in self.source:
-            raise ValueError(f"opencl.function: the source of {call.operator.name} has no {name}")
-        return name
+        return _found("opencl.function", name, self.source, call)
+
+
+def _found(field: str, name: str, source: str, call: Call) -> str:
+    """The name, if the source has it or may have it from elsewhere."""
+    if not name.isidentifier():
+        raise ValueError(f"{field}: {name!r} is no name of a function")
+    if not _ELSEWHERE.search(source) and not re.search(rf"\b{re.escape(name)}\b", source):
+        raise ValueError(f"{field}: the source of {call.operator.name} has no {name}")
+    return name
 
 
 def _sizes(field: str, function: Callable[..., Any], call: Call) -> list[int]:

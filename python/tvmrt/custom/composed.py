@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,20 @@ from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.ir.custom import enter_operator, evaluate_graph
 
 from .graph_builder import GraphBuilder
+from .halves import before_widening
 from .operator import Operator
 
 MAX_DEPTH = 32  # of operators inside operators; more is an operator that uses itself
 
-_open: list[str] = []  # operators whose insides are being made, outermost first
+
+class _Open(threading.local):
+    """The operators whose insides a thread is making, outermost first."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_open = _Open()
 
 
 class Composed(Operator):
@@ -37,13 +47,26 @@ class Composed(Operator):
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
         values = self._values(attrs)
-        inside = self.inside([None if v is None else v.type for v in inputs], values)
+        inputs, inside = self._inside_of(inputs, values)
         enter_operator(builder.graph, self)
         for record in inside.operators.values():
             enter_operator(builder.graph, record)
         return builder.emit_many(
             "composed", inputs, name, operator=self, values=values, graph=inside
         )
+
+    def _inside_of(
+        self, inputs: Sequence[Value | None], values: Mapping[str, Any]
+    ) -> tuple[Sequence[Value | None], Graph]:
+        """What the node reads, and its inside: half precision as the caller gives it if a kernel in
+        there takes that, else widened like everywhere."""
+        given = [before_widening(v) or v for v in inputs]
+        if given != list(inputs):
+            inside = self.inside([None if v is None else v.type for v in given], values)
+            halves = {v for v in inside.inputs if v.dtype.is_half}
+            if any(n.op != "cast" and halves & set(n.operands()) for n in inside.nodes):
+                return given, inside
+        return inputs, self.inside([None if v is None else v.type for v in inputs], values)
 
     def inside(self, types: Sequence[TensorType | None], values: Mapping[str, Any]) -> Graph:
         """The inner graph for inputs of these types (None: left out), its connections made.
@@ -57,19 +80,19 @@ class Composed(Operator):
         for parameter, type in zip(self.inputs, types):
             if type is None and parameter not in self.optional:
                 raise ValueError(f"input {parameter} is left out; it must be there")
-        if len(_open) >= MAX_DEPTH:
-            raise ValueError(f"{self.name} uses itself: {' in '.join(_open[-3:])}")
+        if len(_open.names) >= MAX_DEPTH:
+            raise ValueError(f"{self.name} uses itself: {' in '.join(_open.names[-3:])}")
         graph = GraphBuilder(self.op_type)
         given = [
             None if type is None else graph.input(parameter, type.shape, type.dtype.name)
             for parameter, type in zip(self.inputs, types)
         ]
         given += [None] * (len(self.inputs) - len(given))
-        _open.append(self.name)
+        _open.names.append(self.name)
         try:
             results = self.call("body", self.function, graph, *given, **values)
         finally:
-            _open.pop()
+            _open.names.pop()
         for i, value in enumerate(results if isinstance(results, (tuple, list)) else [results]):
             if not isinstance(value, Value):
                 raise ValueError(f"body: result {i} is {value!r}, no tensor of the graph")
@@ -77,11 +100,12 @@ class Composed(Operator):
         return graph.graph()
 
     def evaluate_node(
-        self, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]
+        self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
         """What the inside makes of arrays, in numpy; None where an inner operator cannot."""
-        types = [TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
-        return evaluate_graph(self.inside(types, self._values(attrs)), arrays)
+        types = [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+        inside = self.inside(types, self._values(attrs))
+        return evaluate_graph(inside, [a for a in arrays if a is not None])
 
     def _values(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         for key in attrs:

@@ -54,6 +54,7 @@ class GraphBuilder:
                 versions = self._importer.opsets
                 versions[operator.domain] = max(operator.version, versions.get(operator.domain, 1))
         self._count = 0
+        self._values: set[Value] = set()  # that nodes of this graph may read
 
     @property
     def name(self) -> str:
@@ -66,12 +67,18 @@ class GraphBuilder:
             raise ValueError(
                 f"input {name}: element type {dtype} is not known; choose of {', '.join(DTYPES)}"
             )
-        value = Value(name, TensorType(tuple(int(n) for n in shape), DTYPES[dtype]))
+        extents = tuple(int(n) for n in shape)
+        if any(n < 0 for n in extents):
+            raise ValueError(f"input {name}: shape {list(extents)} has a negative extent")
+        if any(name == known.name for known in self._importer.graph.inputs):
+            raise ValueError(f"input {name}: the graph has one of that name already; rename it")
+        value = Value(name, TensorType(extents, DTYPES[dtype]))
         self._importer.graph.inputs.append(value)
-        if not value.dtype.is_half:
-            return value
-        self._importer.builder.sources = (name,)
-        return self._importer.builder.emit("cast", [value], name, to="float32")
+        if value.dtype.is_half:
+            self._importer.builder.sources = (name,)
+            value = self._importer.builder.emit("cast", [value], name, to="float32")
+        self._values.add(value)
+        return value
 
     def constant(self, array: Any, name: str = "const") -> Value:
         """A tensor that is known now; the array is kept, not copied."""
@@ -79,6 +86,11 @@ class GraphBuilder:
 
     def output(self, name: str, value: Value, dtype: str | None = None) -> None:
         """Give a value to the caller under a name; ``dtype`` float16 or bfloat16 narrows it."""
+        if name in self._importer.graph.output_names:
+            raise ValueError(f"output {name}: the graph has one of that name already; rename it")
+        value = self._value(value, name, f"output {name}")
+        if value is None:
+            raise ValueError(f"output {name} is None; give a value of the graph")
         if dtype is not None and value.dtype.name != dtype:
             self._importer.builder.sources = (name,)
             value = self._importer.builder.emit("cast", [value], name, to=dtype)
@@ -88,6 +100,7 @@ class GraphBuilder:
     def add(
         self,
         operator: Operator | str,
+        /,
         *inputs: Any,
         outputs: int | None = None,
         name: str | None = None,
@@ -105,7 +118,9 @@ class GraphBuilder:
         else:
             domain, _, op_type = operator.rpartition("::")
         name = name or f"{op_type}_{self._count}"
-        values = [self._value(v, f"{name}_{i}") for i, v in enumerate(inputs)]
+        values = [
+            self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
+        ]
         wanted = outputs or _outputs_of(op_type, domain, self._importer.opsets)
         node = helper.make_node(
             op_type,
@@ -113,10 +128,11 @@ class GraphBuilder:
             [f"{name}:{i}" for i in range(wanted)],
             name,
             domain=domain,
-            **attributes,
         )
+        node.attribute.extend(_attributes(name, attributes))
         record = operator if isinstance(operator, Operator) else None
         made = self._importer.add_node(node, values, record)
+        self._values.update(made)
         return made[0] if len(made) == 1 else list(made)
 
     def add_kernel(
@@ -126,14 +142,24 @@ class GraphBuilder:
         it; all its outputs."""
         self._count += 1
         name = f"{kernel.op_type}_{self._count}"
-        values = [self._value(v, f"{name}_{i}") for i, v in enumerate(inputs)]
+        values = [
+            self._value(v, f"{name}_{i}", f"node {name}: input {i}") for i, v in enumerate(inputs)
+        ]
         self._importer.builder.sources = (name,)
-        return kernel.place(self._importer.builder, values, scalars, name)
+        made = kernel.place(self._importer.builder, values, scalars, name)
+        self._values.update(made)
+        return made
 
-    def _value(self, item: Any, name: str) -> Value | None:
+    def _value(self, item: Any, name: str, where: str) -> Value | None:
+        if isinstance(item, Value) and not item.is_constant and item not in self._values:
+            raise ValueError(
+                f"{where}: {item.name} is a value of another graph; hand it over as an input"
+            )
         if item is None or isinstance(item, Value):
             return item
         array = np.asarray(item)
+        if array.dtype.name not in DTYPES:
+            raise ValueError(f"{where}: {item!r} is neither a value, an array nor a number")
         if array.dtype == np.float64 and not isinstance(item, np.ndarray):
             array = array.astype(np.float32)  # Python's numbers are meant as they are in networks
         return constant(array, name)
@@ -152,6 +178,19 @@ class GraphBuilder:
     def graph(self) -> Graph:
         """A copy of the graph as it is now."""
         return copy_graph(self._importer.graph)
+
+
+def _attributes(name: str, given: Mapping[str, Any]) -> list[onnx.AttributeProto]:
+    """Attributes of a node; None leaves one out."""
+    made = []
+    for key, value in given.items():
+        try:
+            made += [] if value is None else [helper.make_attribute(key, value)]
+        except (TypeError, ValueError) as problem:
+            raise ValueError(
+                f"node {name}: attribute {key}: {value!r} is nothing that ONNX's attributes hold"
+            ) from problem
+    return made
 
 
 def _outputs_of(op_type: str, domain: str, opsets: dict[str, int]) -> int:

@@ -24,7 +24,7 @@ def narrowed(
     found = list(inputs)
     halves: dict[str, str] = {}
     for i, (operand, value) in enumerate(zip(operator.inputs, inputs)):
-        source = _before_widening(value)
+        source = before_widening(value)
         if source is not None and source.dtype.name in operator.types.get(
             operand.type, (operand.type,)
         ):
@@ -44,7 +44,8 @@ def widened(builder: Builder, values: Sequence[Value]) -> list[Value]:
     ]
 
 
-def _before_widening(value: Value | None) -> Value | None:
+def before_widening(value: Value | None) -> Value | None:
+    """The caller's tensor in half precision of which a value is the float32 form; else None."""
     if value is None or value.producer is None or value.producer.op != "cast":
         return None
     source = value.producer.inputs[0]

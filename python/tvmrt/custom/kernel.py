@@ -15,7 +15,7 @@ from .bodies import NUMBER, C, Call, OpenCL, missing_function
 from .halves import narrowed, widened
 from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
 from .operator import Operator
-from .scalars import Scalar, bind_scalars, parse_scalars
+from .scalars import Scalar, bind_scalars, check_scalar_names, parse_scalars
 
 _kernels = count(1)
 
@@ -83,8 +83,14 @@ class Kernel(Operator):
             self.types = {key: tuple(allowed) for key, allowed in (types or {}).items()}
             check_operands(inputs, outputs, self.types)
             self.scalars: tuple[Scalar, ...] = parse_scalars(scalars or {})
+            check_scalar_names(self.scalars, {o.name for o in (*inputs, *outputs)})
         except ValueError as problem:
             raise ValueError(f"operator {self.name}: {problem}") from None
+        self._check_fields(
+            c=(c, C), opencl=(opencl, OpenCL), shape=(shape, Callable),
+            reference=(reference, Callable), attributes=(attributes, Callable),
+            sample=(sample, Callable),
+        )  # fmt: skip
         if reference is None and c is None and opencl is None:
             raise ValueError(f"operator {self.name} has no body; give reference, c or opencl")
         if shape is None and (not inputs or inputs[0].optional):
@@ -100,10 +106,22 @@ class Kernel(Operator):
     def with_operands(self, inputs: Iterable[Tensor], outputs: Iterable[Tensor]) -> Kernel:
         """The same declaration, of the same identity, with other operands; for no network that has
         the first one, too."""
+        return self._variant(inputs=tuple(inputs), outputs=tuple(outputs))
+
+    def without_reference(self) -> Kernel:
+        """The same without the Python body, so that nodes of constants are left to the others."""
+        return self._variant(reference=None)
+
+    def _variant(self, **fields: Any) -> Kernel:
         other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other.inputs, other.outputs = tuple(inputs), tuple(outputs)
+        other.__dict__.update(self.__dict__, **fields)
         return other
+
+    def _check_fields(self, **fields: tuple[Any, Any]) -> None:
+        for field, (value, kind) in fields.items():
+            if value is not None and not isinstance(value, kind):
+                wanted = "a function" if kind is Callable else f"tvmrt.custom.{kind.__name__}"
+                raise ValueError(f"operator {self.name}: {field} is {value!r}; give {wanted}")
 
     # Nodes.
 
@@ -136,6 +154,8 @@ class Kernel(Operator):
         """Raise ValueError where a body contradicts itself for these operands, whoever runs it."""
         if self.c is not None:
             self.c.scratch_bytes(call)
+            if self.c_refusal(call) is None:
+                self.c.function_for(call)
         if self.opencl_refusal(call) is None:
             self.opencl_attributes(call)
 
@@ -193,7 +213,7 @@ class Kernel(Operator):
         """
         if self.reference is None:
             return None
-        types = [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+        types = _types_of(arrays)
         expected = self.result_types(types, scalars)
         given = self.call(
             "reference", self.reference, *self._padded(arrays), **self.keywords(scalars)
@@ -212,11 +232,11 @@ class Kernel(Operator):
         return [a.astype(t.dtype.numpy) for a, t in zip(results, expected)]
 
     def evaluate_node(
-        self, arrays: Sequence[np.ndarray], attrs: Mapping[str, Any]
+        self, arrays: Sequence[np.ndarray | None], attrs: Mapping[str, Any]
     ) -> list[np.ndarray] | None:
         """The same for the attributes of an ONNX node."""
         if self.attributes is not None:
-            types = [TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
+            types = _types_of(arrays)
             attrs = self.call("attributes", self.attributes, dict(attrs), self._padded(types))
         return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
 
@@ -245,6 +265,8 @@ class Kernel(Operator):
         """None if there is an OpenCL body for a node, else the reason."""
         if self.opencl is None:
             return f"opencl: {self.name} has no OpenCL body; declare one"
+        if any(type is not None and type.size == 0 for type in call.operands):
+            return f"opencl: {self.name} has a tensor of no elements here, which needs no device"
         missing = missing_function(self.opencl.function, call)
         return missing and f"opencl.function: {self.name} declares no function for {missing}"
 
@@ -265,6 +287,10 @@ class Kernel(Operator):
         """Positions of the operands, inputs first, that may have any order in memory."""
         both = (*self.inputs, *self.outputs)
         return tuple(i for i, operand in enumerate(both) if operand.layouts == ANY_LAYOUT)
+
+
+def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
+    return [None if a is None else TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
 
 
 def _is_shape(shape: Any) -> bool:

@@ -49,6 +49,13 @@ def check_operands(
     """Raise ValueError where a declaration contradicts itself."""
     names: set[str] = set()
     counts: set[int] = set()
+    for field, operands in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(operands, (tuple, list)) or any(
+            not isinstance(operand, Tensor) for operand in operands
+        ):
+            raise ValueError(f"{field}: {operands!r} is no list of tvmrt.custom.Tensor")
+    if not outputs:
+        raise ValueError("outputs: there are none; an operator makes at least one tensor")
     for operand in (*inputs, *outputs):
         if not operand.name.isidentifier() or operand.name in names:
             raise ValueError(f"operand {operand.name!r}: names are C identifiers, each used once")

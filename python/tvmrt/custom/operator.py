@@ -59,7 +59,7 @@ class Operator:
         """Add a node to the builder's graph and return its outputs."""
         raise NotImplementedError(type(self).__name__)
 
-    def call(self, field: str, function: Callable, *args: Any, **kwargs: Any) -> Any:
+    def call(self, field: str, function: Callable, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function of the declaration; what it raises becomes a ValueError that names the
         field."""
         try:

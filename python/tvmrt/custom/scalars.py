@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,8 +86,11 @@ def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
     """
     scalars = []
     for name, given in declared.items():
-        kind, default = given if isinstance(given, tuple) else (given, REQUIRED)
-        if kind not in SCALAR_TYPES:
+        pair = given if isinstance(given, (tuple, list)) else (given, REQUIRED)
+        if len(pair) != 2:
+            raise ValueError(f"scalar {name}: {given!r} is no type and no pair of type and default")
+        kind, default = pair
+        if not isinstance(kind, str) or kind not in SCALAR_TYPES:
             raise ValueError(
                 f"scalar {name}: type {kind!r} is not known; "
                 f"choose one of {', '.join(SCALAR_TYPES)}"
@@ -97,6 +100,17 @@ def parse_scalars(declared: Mapping[str, Any]) -> tuple[Scalar, ...]:
             scalar = Scalar(name, SCALAR_TYPES[kind], scalar.convert(default))
         scalars.append(scalar)
     return tuple(scalars)
+
+
+def check_scalar_names(scalars: Sequence[Scalar], operands: Collection[str]) -> None:
+    """Raise ValueError for a name that functions cannot take as a keyword beside the operands."""
+    for scalar in scalars:
+        if not scalar.name.isidentifier():
+            raise ValueError(f"scalar {scalar.name!r}: names are identifiers; choose another")
+        if scalar.name in operands:
+            raise ValueError(
+                f"scalar {scalar.name}: an operand has that name already; choose another"
+            )
 
 
 def bind_scalars(scalars: tuple[Scalar, ...], values: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -59,12 +59,14 @@ def _import_file(path: Path):
     return module
 
 
-def gather(operators: Iterable[Any]) -> Catalogue:
-    """A catalogue of given operators, paths of files and libraries, and all that is installed."""
+def gather(operators: Iterable[Any] | Operator | str | os.PathLike | None) -> Catalogue:
+    """A catalogue of given operators, paths of files and libraries, and all that is installed; one
+    may be given without a list."""
     if isinstance(operators, Catalogue):
         return operators
+    single = isinstance(operators, (str, os.PathLike, Operator))
     given: list[Operator] = []
-    for item in operators:
+    for item in [operators] if single else operators or ():
         if isinstance(item, (str, os.PathLike)):
             given += load_operators(item)
         else:

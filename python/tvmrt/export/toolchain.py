@@ -91,9 +91,20 @@ def _call(command: Sequence[str], folder: Path) -> None:
     except OSError as problem:
         raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem
     if done.returncode != 0:
-        words = [line for line in done.stderr.splitlines() if line.strip()]
-        first = next((w for w in words if "error" in w), words[0] if words else "no message")
         raise CompileError(
             f"C compiler {' '.join(command[:1])} failed with code {done.returncode}: "
-            f"{first.strip()}"
+            f"{_complaint(done.stderr)}"
         )
+
+
+def _complaint(log: str) -> str:
+    """The first error of a compiler's log, with the note that says what it refers to."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    first = next((i for i, line in enumerate(lines) if "error" in line), 0)
+    said = lines[first : first + 1] or ["no message"]
+    for line in lines[first + 1 :]:
+        if "error:" in line or "warning:" in line:
+            break
+        if "note:" in line:
+            return f"{said[0]} ({line})"
+    return said[0]

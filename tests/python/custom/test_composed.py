@@ -99,10 +99,11 @@ def test_bound_instance_refuses_a_second_binding_and_a_clone_takes_it():
     def inputs(graph):
         return graph.input("x", (BATCH, WIDE)), graph.input("s", (BATCH, HIDDEN)), RNN["w"][0]
 
+    theirs = inputs(other)
     instance = cell.create(output_type=1).bind_inputs(g, *inputs(g), RNN["r"][0])
     with pytest.raises(ValueError, match=r"RNNCell: the inputs are bound already; clone\(\) it"):
-        instance.bind_inputs(other, *inputs(other), RNN["r"][0])
-    copy = instance.clone().bind_inputs(other, *inputs(other), RNN["r"][0]).bind_outputs("a", "b")
+        instance.bind_inputs(other, *theirs, RNN["r"][0])
+    copy = instance.clone().bind_inputs(other, *theirs, RNN["r"][0]).bind_outputs("a", "b")
     assert copy.attributes == instance.attributes
     assert len(other.graph().nodes) == 1
     assert g.graph().nodes == []

@@ -76,6 +76,13 @@ DECLARATIONS = [
         {"outputs": [Tensor("y", "float32", optional=True)]},
         "d::Op: an output cannot be optional",
     ),
+    ("no tensors", {"inputs": ["x"]}, "d::Op: inputs: ['x'] is no list of tvmrt.custom.Tensor"),
+    ("no outputs", {"outputs": []}, "d::Op: outputs: there are none"),
+    ("scalar's pair", {"scalars": {"b": ("int",)}}, "d::Op: scalar b: ('int',) is no type and no"),
+    ("scalar's name", {"scalars": {"a b": "int"}}, "d::Op: scalar 'a b': names are identifiers"),
+    ("scalar named as operand", {"scalars": {"x": "int"}}, "d::Op: scalar x: an operand has that"),
+    ("body as text", {"c": BODY}, "d::Op: c is"),
+    ("shape as numbers", {"shape": (4,)}, "d::Op: shape is (4,); give a function"),
     ("no body", {"c": None}, "d::Op has no body; give reference, c or opencl"),
     ("name", {"name": "my op"}, "operator name 'my op' is no identifier"),
     ("version", {"version": 0}, "operator Op: version 0 is below 1"),
@@ -170,6 +177,18 @@ NODES = [
         {"opencl": opencl(function="g")},
         {},
         "opencl.function: the source of d::Op has no g",
+    ),
+    (
+        "function is not there",
+        {"c": C(BODY, "g")},
+        {},
+        "c.function: the source of d::Op has no g",
+    ),
+    (
+        "function is no name",
+        {"c": C(BODY, lambda *t: "f g")},
+        {},
+        "c.function: 'f g' is no name of a function",
     ),
     (
         "scratch",
@@ -275,6 +294,17 @@ def test_operator_that_nobody_declares():
         tvmrt.compile(model)
 
 
+def test_one_operator_needs_no_list():
+    x = np.zeros(4, np.float32)
+    node = helper.make_node("Op", ["x"], ["y"], "n", domain="d")
+    model = onnx_model([node], {"x": x}, {"y": "f4"})
+    assert [s.group.root.op for s in tvmrt.compile(model, operators=kernel()).program.steps] == [
+        "custom"
+    ]
+    with pytest.raises(FileNotFoundError, match=r"ops\.py: there is no such file of operators"):
+        tvmrt.compile(model, operators="ops.py")
+
+
 def test_something_else_than_an_operator():
     with pytest.raises(TypeError, match=r"3 is no operator; make one with tvmrt\.custom\.Kernel"):
         GraphBuilder("net", [3])
@@ -284,6 +314,27 @@ def test_c_body_that_the_compiler_refuses_is_named_with_the_users_line(tmp_path)
     broken = kernel(c=C("\n// one\nstatic int32_t f(void) { return oops; }\n", "f"))
     with pytest.raises(tvmrt.error.CompileError, match=r"d::Op:3:\d+: error: .*oops"):
         compile_one(broken).export_library(tmp_path / "net.so")
+
+
+C_MISTAKES = [
+    ("another scalar", BODY, {"scalars": {"b": ("int", 1)}}, r"too many arguments.*d::Op:2:\d+"),
+    ("another type", BODY.replace("float *x", "int *x"), {}, r"incompatible.*d::Op:2:\d+"),
+    ("nobody's function", BODY.replace("x[i]", "g(i)"), {}, r"d::Op:4:\d+: error: .*implicit"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "changes", "sentence"), [c[1:] for c in C_MISTAKES], ids=[c[0] for c in C_MISTAKES]
+)
+def test_c_body_that_does_not_fit_its_declaration(tmp_path, body, changes, sentence):
+    with pytest.raises(tvmrt.error.CompileError, match=sentence):
+        compile_one(kernel(c=C(body, "f"), **changes)).export_library(tmp_path / "net.so")
+
+
+def test_c_function_may_come_from_a_file_of_the_users():
+    use(kernel(c=C("#include <vendor_kernels.h>\n", "vendor_relu")))
+    with pytest.raises(ValueError, match="has no vendor_relu"):
+        use(kernel(c=C("#include <math.h>\n", "vendor_relu")))
 
 
 COMPOSED = [
@@ -345,3 +396,38 @@ def test_builder_refuses_shapes_and_operators_of_compile():
 def test_unknown_element_type_of_an_input():
     with pytest.raises(ValueError, match="input x: element type float8 is not known"):
         GraphBuilder("net").input("x", (1,), "float8")
+
+
+def test_value_of_another_graph():
+    g, other = GraphBuilder("net"), GraphBuilder("other")
+    x, z = g.input("x", (4,)), other.input("z", (4,))
+    sentence = "z is a value of another graph; hand it over as an input"
+    with pytest.raises(ValueError, match=f"^node n: input 1: {sentence}"):
+        g.Add(x, z, name="n")
+    with pytest.raises(ValueError, match=f"^output y: {sentence}"):
+        g.output("y", z)
+
+
+def test_composition_that_reads_a_value_from_outside():
+    g = GraphBuilder("net")
+    x = g.input("x", (4,))
+    reads = composed("Op", domain="d")(lambda inside, y: inside.Add(x, y))
+    with pytest.raises(ValueError, match=at_node("body: .*input 0: x is a value of another graph")):
+        g.add(reads, x, name="n")
+
+
+def test_inputs_and_outputs_of_a_builder_are_told_apart_by_name():
+    g = GraphBuilder("net")
+    x = g.input("x", (4,))
+    with pytest.raises(ValueError, match="input x: the graph has one of that name already"):
+        g.input("x", (4,))
+    g.output("y", x)
+    with pytest.raises(ValueError, match="output y: the graph has one of that name already"):
+        g.output("y", x)
+    with pytest.raises(ValueError, match=r"input z: shape \[2, -1\] has a negative extent"):
+        g.input("z", (2, -1))
+
+
+def test_text_where_a_value_belongs():
+    with pytest.raises(ValueError, match="node Relu_1: input 0: 'x' is neither a value, an array"):
+        GraphBuilder("net").Relu("x")

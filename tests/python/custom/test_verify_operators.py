@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 from custom_case import EXAMPLES, example, onnx_model
 from onnx import helper, save
@@ -115,3 +116,89 @@ def test_element_wise_bodies_are_checked_in_other_orders_of_axes():
     assert [row.body for row in rows] == ["c", "c NHWC"]
     for row in rows:
         np.testing.assert_array_equal(row.found, row.right)
+
+
+OPTIONAL = """
+from tvmrt.custom import C, Kernel, Tensor, composed
+
+BODY = '''
+static int32_t f(const float *x, const tvmrt_shape *s, const float *b, const tvmrt_shape *bs,
+                 float *y, const tvmrt_shape *t) {
+  (void)t;
+  for (int64_t i = 0; i < s->size; ++i) y[i] = x[i] + (b != NULL ? b[i % bs->size] : MISSING);
+  return 0;
+}
+'''
+shift = Kernel(
+    "Shift", "d", inputs=[Tensor("x", "float32", "any"), Tensor("b", "float32", "any", True)],
+    outputs=[Tensor("y", "float32", "any")], c=C(BODY, "f"),
+    reference=lambda x, b: x if b is None else x + b.reshape(x.shape),
+    sample=SAMPLE,
+)
+
+
+@composed("Doubled", "d")
+def doubled(g, x, b=None):
+    return g.Mul(g.add(shift, x, b), 2.0)
+"""
+
+
+def optional_operators(path, missing: str, sample: str = "None"):
+    path.write_text(OPTIONAL.replace("MISSING", missing).replace("SAMPLE", sample))
+    return path
+
+
+def test_optional_operands_are_left_out_too(tmp_path):
+    done = verify(optional_operators(tmp_path / "wrong_without.py", "9.0f"))
+    bodies = json.loads(done.stdout)["bodies"]
+    assert done.returncode == 1
+    assert {"none" in b["operands"] for b in bodies} == {True, False}
+    assert all(b["right"] == ("none" not in b["operands"]) for b in bodies)
+
+
+def test_composed_operators_of_a_file_are_named():
+    command = [sys.executable, "-m", "tvmrt", "verify", str(EXAMPLES / "rnn_cell.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "::Rnn: composed; there is one body, nothing to compare" in done.stdout
+
+
+def test_shape_that_lies_about_a_sample_is_told_with_the_operator(tmp_path):
+    path = tmp_path / "lies.py"
+    optional_operators(path, "0.0f", "lambda rng: ([rng.random(4, 'float32'), None], {})")
+    path.write_text(path.read_text().replace("sample=", "shape=lambda x, b: (5,), sample="))
+    done = verify(path)
+    assert done.returncode == 2
+    assert "operator d::Shift: shape: the function says [5] for output y, the ref" in done.stderr
+
+
+def branches(node) -> onnx.ModelProto:
+    """A network that has the node in one branch of two."""
+
+    def branch(inner):
+        return helper.make_graph([inner], "b", [], [helper.make_empty_tensor_value_info("z")])
+
+    other = branch(helper.make_node("Relu", ["x"], ["z"]))
+    chosen = helper.make_node("If", ["c"], ["y"], then_branch=branch(node), else_branch=other)
+    x = {"x": np.ones(4, np.float32), "c": np.array(True)}
+    return onnx_model([chosen], x, {"y": "f4"}, versions={"d": 1})
+
+
+def function(node) -> onnx.ModelProto:
+    """A network that has the node in a function of its own."""
+    x = {"x": np.ones(4, np.float32)}
+    call = helper.make_node("Wrap", ["x"], ["y"], domain="f")
+    model = onnx_model([call], x, {"y": "f4"}, versions={"d": 1})
+    opsets = [helper.make_opsetid("d", 1)]
+    model.functions.append(helper.make_function("f", "Wrap", ["x"], ["z"], [node], opsets))
+    return model
+
+
+@pytest.mark.parametrize("op", ["Shift", "Doubled"])
+@pytest.mark.parametrize("make", [branches, function])
+def test_nodes_of_branches_and_functions_have_a_judge(tmp_path, make, op):
+    save(make(helper.make_node(op, ["x", ""], ["z"], domain="d")), tmp_path / "net.onnx")
+    own = optional_operators(tmp_path / "shifts.py", "0.0f")
+    done = verify(tmp_path / "net.onnx", "--operators", own)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["wrong"] == 0

@@ -256,7 +256,10 @@ class GraphImporter:
                 outputs = self._inline(self._function(node), node, inputs)
             else:
                 outputs = None
-            if outputs is None or any(v is not None and v.data is None for v in outputs):
+            unknown = outputs is None or any(v is not None and v.data is None for v in outputs)
+            # somebody's own operator may mean something else than ONNX's of that name
+            own = any(made.op in ("custom", "composed") for made in self.graph.nodes[count:])
+            if unknown and not own:
                 folded = fallback.evaluate(node, inputs, self.model)
                 if folded is not None:
                     del self.graph.nodes[count:]
@@ -299,9 +302,18 @@ class GraphImporter:
                     bound.name = attribute.name
             nodes.append(copy)
         self.open_functions.append(key)
+        saved = self.opsets
+        self.opsets = {**saved, **_foreign_versions(function)}
         self.import_nodes(nodes, scope)
+        self.opsets = saved
         self.open_functions.pop()
         return [scope.get(key) for key in function.output]
+
+
+def _foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
+    """The versions in which a function means other domains than ONNX's own, of which a model has
+    one."""
+    return {o.domain: o.version for o in function.opset_import if o.domain not in ("", "ai.onnx")}
 
 
 def _element_name(element_type: int) -> str:
