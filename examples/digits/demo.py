@@ -30,7 +30,7 @@ class Outcome:
     network: str
     executor: str
     compile_seconds: float
-    summary: Any
+    compiled: Any
     probabilities: np.ndarray
     accuracy: float
     call: Callable[[np.ndarray], np.ndarray]
@@ -74,8 +74,7 @@ def demonstrate(
     call = load(path, executor)
     probabilities = run_all(call, images)
     accuracy = float(np.mean(probabilities.argmax(axis=1) == labels))
-    summary = compiled.summary
-    return Outcome(name, executor, seconds, summary, probabilities, accuracy, call)
+    return Outcome(name, executor, seconds, compiled, probabilities, accuracy, call)
 
 
 def onnxruntime_call(name: str) -> Callable[[np.ndarray], np.ndarray] | None:
@@ -114,8 +113,8 @@ def compare(outcome: Outcome, images: np.ndarray, seconds: float) -> dict[str, s
 
 def report(outcome: Outcome, images: np.ndarray, folder: Path, seconds: float) -> None:
     """Print what came of one network, and draw its memory plan."""
-    summary, size = outcome.summary, console.format_bytes
-    picture = memory_picture.of_summary(summary)
+    summary, size = outcome.compiled.summary, console.format_bytes
+    picture = memory_picture.of_libraries([outcome.compiled])
     drawing = folder / f"{outcome.network}_memory.svg"
     drawing.write_text(memory_picture.svg(picture), encoding="utf-8")
     console.print_pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,18 @@ def test_int8_network_keeps_weights_as_int8_per_channel():
     for layer, channels in [("conv1", 8), ("conv2", 16), ("depthwise", 16), ("dense", 10)]:
         assert constants[f"{layer}_weight_quantised"].data_type == onnx.TensorProto.INT8
         assert list(constants[f"{layer}_weight_scale"].dims) == [channels]
+
+
+def test_demonstration_tells_accuracy_memory_and_draws_a_picture(tmp_path):
+    command = [sys.executable, DIGITS / "demo.py", "--folder", tmp_path, "--seconds", "0.05"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    shares = [float(share) for share in re.findall(r"accuracy +([\d.]+)% of 600", done.stdout)]
+    assert len(shares) == 2
+    assert min(shares) >= 97
+    for network in NETWORKS:
+        assert f"{network}.onnx" in done.stdout
+        assert "<svg" in (tmp_path / f"{network}_memory.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
