@@ -75,9 +75,9 @@ static int missing_device(const region_module* m) {
   TVMRT_RETURN_IF_ERROR(tvmrt__plugin_folders(&folders));
   (void)tvmrt__fail_value(
       "the library needs device '%.60s' for region '%.100s', which is not registered; "
-      "install the Python package that offers it, put libtvmrt_device_%.60s.so into one of %s, "
-      "or load its plug-in before (tvmrt.load_device_plugin in Python, "
-      "tvmrt_device_load_plugin in C).",
+      "put libtvmrt_device_%.60s.so into one of %s, load its plug-in before "
+      "(tvmrt.load_device_plugin in Python, tvmrt_device_load_plugin in C), or install the package "
+      "that offers it to Python.",
       m->set.device, region, m->set.device, folders.data == NULL ? "" : folders.data);
   tvmrt__buf_free(&folders);
   return -1;

@@ -111,9 +111,10 @@ def _load_entry_point(name: str) -> None:
             continue
         offered = point.load()
         if isinstance(offered, str):
-            from tvmrt.runtime.plugin import load_device_plugin
+            from tvmrt.runtime.plugin import list_devices, load_device_plugin
 
-            load_device_plugin(offered)
+            if name not in list_devices():  # else a program loaded one by its path
+                load_device_plugin(offered)
         elif name not in _DEVICES:
             register(offered)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -95,8 +96,6 @@ LOADER = """
 
 
 def other_process(path, before="", **environment):
-    import os
-
     program = textwrap.dedent(LOADER).format(before=before)
     return subprocess.run(
         [sys.executable, "-c", program, path],
@@ -149,6 +148,25 @@ def test_other_process_finds_the_device_of_an_installed_package(library, plugin,
     done = other_process(tmp_path / "net.so", PYTHONPATH=installed(tmp_path, "gates", source))
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(np.maximum(-INPUT, 0).sum())
+
+
+def test_device_loaded_by_its_path_goes_before_that_of_a_package(plugin, tmp_path):
+    other = built(write_skeleton("saved_gate", tmp_path)[0])
+    path = installed(tmp_path, "gates", f"offered = {str(other)!r}")
+    program = f"""
+        import tvmrt
+        tvmrt.load_device_plugin({str(plugin)!r})
+        print(tvmrt.devices.get("saved_gate").name)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "saved_gate\n"
 
 
 def test_broken_package_of_a_device_says_why(library, tmp_path):
