@@ -87,7 +87,9 @@ class MicroLayer:
         """What the kernel asks of ``tvmrt_scratch_alloc``."""
         if self.shape.depthwise:
             return self.shape.ring_elements * 2
-        windows = self.window * (2 * FORMATS[self.format].bytes + 1)
+        copied = min(2, self.shape.pixels) * self.window * FORMATS[self.format].bytes
+        as_they_lie = self.shape.pointwise and self.window == self.shape.in_c
+        windows = copied + (0 if as_they_lie else self.window)
         return windows if windows > STACK_WINDOWS else 0
 
     def initializer(self, y_bytes: int, zero: int, low: int, high: int, signed: bool) -> list[str]:

@@ -180,7 +180,7 @@ static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   const tvmrt_micro_shape* const s = &c->shape;
   int32_t sums[TVMRT_MICRO_SUMS];
   const int32_t n = s->window;
-  uint8_t* const bytes = (uint8_t*)(window + 2 * n);
+  uint8_t* const bytes = (uint8_t*)(window + (s->pixels > 1 ? 2 : 1) * n);
   for (int32_t p = 0; p < pixels; p++) {
     const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
