@@ -1,4 +1,5 @@
 # Cortex-M55 with Helium: the board MPS3 AN547. Without low-overhead loops, which QEMU 7.2 gets wrong.
+TARGET := cortex-m55
 TOOL := arm-none-eabi
 CPU := -mcpu=cortex-m55 -mthumb -mfloat-abi=hard -fno-branch-count-reg -DCLOCK=0x49302018
 START := start_cortexm.c

@@ -1,4 +1,5 @@
 # RISC-V without floating point registers: the board virt.
+TARGET := riscv32
 TOOL := riscv64-unknown-elf
 CPU := -march=rv32imc -mabi=ilp32
 START := start_riscv.c

@@ -39,11 +39,11 @@ def board(request) -> str:
 every_board = pytest.mark.parametrize("board", list(TOOLS), indirect=True)
 
 
-def make(folder: Path, *arguments: str, ends_well: bool = True) -> str:
+def make(folder: Path, *arguments: str, ends_well: bool = True, example: Path = EXAMPLE) -> str:
     """What make prints, both streams together."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(
-        ["make", "-s", "-C", EXAMPLE, f"BUILD={folder}", f"PYTHON={sys.executable}", *arguments],
+        ["make", "-s", "-C", example, f"BUILD={folder}", f"PYTHON={sys.executable}", *arguments],
         env=environment, text=True, timeout=300, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
@@ -59,6 +59,19 @@ def test_prints_the_right_digits(board, kind, tmp_path):
         labels = archive["labels"][10:20]
     lines = [f"image {i}: {label}" for i, label in enumerate(labels)]
     assert printed.splitlines() == [*lines, "10 of 10 right"]
+
+
+def test_own_board_is_two_files(board, tmp_path):
+    copy = shutil.copytree(EXAMPLE, tmp_path / "firmware", ignore=lambda *_: ["build"])
+    shutil.copytree(DIGITS, tmp_path / "digits")
+    boards = copy / "boards"
+    shutil.copy(boards / f"{board}.ld", boards / "mine.ld")
+    options = (boards / f"{board}.mk").read_text(encoding="utf-8")
+    without_fpu = options.replace("-mfloat-abi=hard -mfpu=fpv4-sp-d16", "-mfloat-abi=soft")
+    assert without_fpu != options
+    (boards / "mine.mk").write_text(without_fpu, encoding="utf-8")
+    printed = make(tmp_path / "out", "run", "BOARD=mine", example=copy)
+    assert printed.endswith("10 of 10 right\n")
 
 
 def golden_file(network: onnx.ModelProto, inputs: dict[str, np.ndarray], folder: Path) -> list[str]:
