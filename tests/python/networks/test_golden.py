@@ -21,10 +21,18 @@ if not golden.names():
     )
 
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}
+# Every network runs every day in one way, in the others where the long tests run.
+WAYS = [
+    ("graph", "gcc"),
+    *(
+        pytest.param(executor, compiler, marks=pytest.mark.slow)
+        for executor, compiler in [("graph", "clang"), ("aot", "gcc"), ("aot", "clang")]
+    ),
+]
+COMPILERS = ["gcc", pytest.param("clang", marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("executor", ["graph", "aot"])
+@pytest.mark.parametrize(("executor", "compiler"), WAYS)
 @pytest.mark.parametrize("network", golden.names())
 def test_golden_outputs_with_one_and_two_threads(
     models_dir: Path, tmp_path: Path, network: str, executor: str, compiler: str
@@ -56,7 +64,7 @@ def test_memory_plan_is_within_five_percent_of_the_bound(models_dir: Path, netwo
     assert summary.arena_bytes <= 1.05 * summary.lower_bound_bytes
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("network", golden.names())
 def test_generated_c_has_no_warning(models_dir: Path, tmp_path: Path, network: str, compiler: str):
     if shutil.which(compiler) is None:
