@@ -135,9 +135,14 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
             )
 
 
-def with_all_tensors_as_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy whose outputs are its outputs and every tensor that a node makes."""
+def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -> onnx.ModelProto:
+    """Return a copy whose outputs are its outputs and every tensor that a node makes.
+
+    ``untyped``: also those whose type ONNX cannot tell, as of operators of one's own and of all
+    that follows them.
+    """
     import onnx
+    from onnx import helper
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -146,10 +151,13 @@ def with_all_tensors_as_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
     present = {value.name for value in copy.graph.output}
     for node in copy.graph.node:
         for name in node.output:
-            value = known.get(name)
-            if name and name not in present and value and value.type.HasField("tensor_type"):
-                copy.graph.output.append(value)
-                present.add(name)
+            if not name or name in present:
+                continue
+            if name not in known and untyped and "Sequence" not in node.op_type:
+                copy.graph.output.append(helper.make_empty_tensor_value_info(name))
+            elif name in known and known[name].type.HasField("tensor_type"):
+                copy.graph.output.append(known[name])
+            present.add(name)
     del copy.graph.value_info[:]
     return copy
 

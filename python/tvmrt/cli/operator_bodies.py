@@ -82,8 +82,24 @@ def make_cases(operator: Kernel, seed: int = 0, cases: int = CASES) -> list[Case
 
 
 def _sampled(operator: Kernel, rng: np.random.Generator) -> Case:
-    arrays, scalars = operator.call("sample", operator.sample, rng)
+    found = operator.call("sample", operator.sample, rng)
+    if not _is_sample(found):
+        raise ValueError(
+            f"operator {operator.name}: sample: {found!r} is no list of arrays with a dictionary "
+            "of scalars"
+        )
+    arrays, scalars = found
     return Case(tuple(arrays), dict(scalars), _text(arrays, scalars))
+
+
+def _is_sample(found: Any) -> bool:
+    return (
+        isinstance(found, (tuple, list))
+        and len(found) == 2
+        and isinstance(found[0], (tuple, list))
+        and all(a is None or isinstance(a, np.ndarray) for a in found[0])
+        and isinstance(found[1], Mapping)
+    )
 
 
 def _random_case(
@@ -250,7 +266,7 @@ def _outcome(operator: Kernel, case: Case, device: str) -> list[np.ndarray] | st
         return Skipped(reason)
     try:
         return run_body(operator, case.arrays, case.scalars, device)
-    except (ValueError, TypeError, OSError, TVMError) as problem:
+    except (ValueError, TypeError, OSError, MemoryError, TVMError) as problem:
         return str(problem)
 
 

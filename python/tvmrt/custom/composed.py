@@ -148,7 +148,12 @@ def _parameters(function: Callable[..., Any], name: str):
             defaults[parameter.name] = parameter.default
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             inputs.append(parameter.name)
-            if parameter.default is not parameter.empty:
+            if parameter.default is not parameter.empty and parameter.default is not None:
+                raise ValueError(
+                    f"operator {name}: input {parameter.name} has the default "
+                    f"{parameter.default!r}; optional inputs have None, attributes stand after *"
+                )
+            if parameter.default is None:
                 optional.append(parameter.name)
         else:
             raise ValueError(

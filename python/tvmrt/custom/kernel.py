@@ -129,9 +129,20 @@ class Kernel(Operator):
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
         if self.attributes is not None:
-            types = self._padded([None if v is None else v.type for v in inputs])
-            attrs = self.call("attributes", self.attributes, dict(attrs), types)
+            attrs = self._scalars_of(attrs, [None if v is None else v.type for v in inputs])
         return self.place(builder, inputs, attrs, name)
+
+    def _scalars_of(
+        self, attrs: Mapping[str, Any], types: Sequence[TensorType | None]
+    ) -> Mapping[str, Any]:
+        """The scalars by name that the declaration makes of a node's attributes."""
+        found = self.call("attributes", self.attributes, dict(attrs), self._padded(types))
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                f"attributes: the function of {self.name} gives {found!r}; return a dictionary of "
+                "scalars"
+            )
+        return found
 
     def place(
         self,
@@ -215,15 +226,20 @@ class Kernel(Operator):
             return None
         types = _types_of(arrays)
         expected = self.result_types(types, scalars)
-        given = self.call(
-            "reference", self.reference, *self._padded(arrays), **self.keywords(scalars)
-        )
+        own = [None if a is None else a.copy() for a in arrays]  # it may compute in place
+        given = self.call("reference", self.reference, *self._padded(own), **self.keywords(scalars))
         results = [np.asarray(a) for a in (given if isinstance(given, (tuple, list)) else [given])]
         if len(results) != len(expected):
             raise ValueError(
-                f"reference: {len(results)} results, the operator has {len(expected)} outputs"
+                f"reference: {len(results)} results, the operator has {len(expected)} outputs; "
+                "return an array, or a tuple of them"
             )
         for output, type, array in zip(self.outputs, expected, results):
+            if array.dtype.name not in DTYPES:
+                raise ValueError(
+                    f"reference: output {output.name} is of numpy's type {array.dtype.name}; "
+                    "return numbers"
+                )
             if array.shape != type.shape:
                 raise ValueError(
                     f"shape: the function says {list(type.shape)} for output {output.name}, "
@@ -236,8 +252,7 @@ class Kernel(Operator):
     ) -> list[np.ndarray] | None:
         """The same for the attributes of an ONNX node."""
         if self.attributes is not None:
-            types = _types_of(arrays)
-            attrs = self.call("attributes", self.attributes, dict(attrs), self._padded(types))
+            attrs = self._scalars_of(attrs, _types_of(arrays))
         return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
 
     def call_for(

@@ -225,8 +225,10 @@ def scalars_of(ffi: cffi.FFI, pointer: Any, count: int) -> dict[str, Any]:
     """Scalar parameters as ``tvmrt.custom.Kernel`` declares them."""
     found: dict[str, Any] = {}
     for row in rows(ffi, pointer, count, "scalars"):
-        kind, default = text(ffi, row.type), row.default_value
-        found[text(ffi, row.name)] = kind if default == ffi.NULL else (kind, default[0])
+        name, kind, default = text(ffi, row.name), text(ffi, row.type), row.default_value
+        if name in found:
+            raise ValueError(f"scalars: {name} is declared twice; rename one")
+        found[name] = kind if default == ffi.NULL else (kind, default[0])
     return found
 
 

@@ -14,7 +14,7 @@ from tvmrt.ir import DTYPES, Value
 from .composed import Composed
 from .graph_builder import GraphBuilder
 from .operator import Operator
-from .scalars import bind_scalars, parse_scalars
+from .scalars import bind_scalars, check_scalar_names, parse_scalars
 
 
 class ComposedInC(Composed):
@@ -36,16 +36,32 @@ class ComposedInC(Composed):
         words = text(ffi, given.inputs).split()
         self.inputs = [word.rstrip("?") for word in words]
         self.optional = [word.rstrip("?") for word in words if word.endswith("?")]
+        self._check_inputs()
         declared = scalars_of(ffi, given.attributes, given.num_attributes)
         self.scalars = parse_scalars(declared)
+        check_scalar_names(self.scalars, self.inputs)
         self.defaults = {scalar.name: scalar.default for scalar in self.scalars}
         self.function = self._compose
+
+    def _check_inputs(self) -> None:
+        known = set(self.inputs)
+        if len(known) != len(self.inputs) or not all(map(str.isidentifier, known)):
+            raise ValueError(
+                f"operator {self.name}: inputs are {' '.join(self.inputs)}; name each by an "
+                "identifier of its own"
+            )
+        first = len(self.inputs) - len(self.optional)
+        if self.inputs[first:] != self.optional:
+            raise ValueError(
+                f"operator {self.name}: an optional input cannot stand before one that must be "
+                "there"
+            )
 
     def _values(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
         bound = bind_scalars(self.scalars, attrs)
         return {scalar.name: value for scalar, value in zip(self.scalars, bound)}
 
-    def _compose(self, g: GraphBuilder, *inputs: Value | None, **values: Any) -> list[Value]:
+    def _compose(self, g: GraphBuilder, /, *inputs: Value | None, **values: Any) -> list[Value]:
         session = _Session(self._ffi, g, self.siblings)
         given = self._ffi.new("tvmrt_value[]", [session.enter(v) for v in inputs] or [-1])
         numbers = self._ffi.new("double[]", [float(v) for v in values.values()] or [0.0])

@@ -191,6 +191,12 @@ NODES = [
         "c.function: 'f g' is no name of a function",
     ),
     (
+        "attributes are none",
+        {"attributes": lambda attrs, inputs: None},
+        {},
+        "attributes: the function of d::Op gives None; return a dictionary of scalars",
+    ),
+    (
         "scratch",
         {"c": C(BODY, "f", scratch=lambda *t: -1)},
         {},
@@ -214,6 +220,22 @@ def test_shape_function_that_lies_is_found_out_by_the_reference():
         ValueError, match=at_node(r"shape: the function says \[5\] for output y, the")
     ):
         g.add(lies, np.zeros(4, np.float32), name="n")
+
+
+@pytest.mark.parametrize("result", [None, "text", 1j], ids=["none", "text", "complex"])
+def test_reference_that_gives_no_numbers(result):
+    wrong = kernel(reference=lambda x: np.full(x.shape, result))
+    with pytest.raises(
+        ValueError, match=at_node("reference: output y is of numpy's type .*number")
+    ):
+        GraphBuilder("net").add(wrong, np.zeros(4, np.float32), name="n")
+
+
+def test_reference_may_compute_in_place():
+    x = np.ones(4, np.float32)
+    made = GraphBuilder("net").add(kernel(reference=lambda x: np.multiply(x, 2, out=x)), x)
+    np.testing.assert_array_equal(made.data, [2, 2, 2, 2])
+    np.testing.assert_array_equal(x, [1, 1, 1, 1])
 
 
 def test_reference_that_gives_another_number_of_results():
@@ -290,7 +312,7 @@ def test_operator_that_nobody_declares():
     model = onnx_model(
         [helper.make_node("Op", ["x"], ["y"], "n", domain="d")], {"x": x}, {"y": "f4"}
     )
-    with pytest.raises(UnsupportedError, match=r"n \(d::Op is not a known operator\)"):
+    with pytest.raises(UnsupportedError, match=r"n \(d::Op is not a known operator; give its"):
         tvmrt.compile(model)
 
 
@@ -352,6 +374,11 @@ COMPOSED = [
 def test_composition_that_does_not_fit(function, given, sentence):
     with pytest.raises(ValueError, match=at_node(re.escape(sentence))):
         use(composed("Op", domain="d")(function), **given)
+
+
+def test_input_of_a_composition_with_a_number_as_default():
+    with pytest.raises(ValueError, match=r"operator d::Op: input b has the default 3\.0; optional"):
+        composed("Op", domain="d")(lambda g, x, b=3.0: g.Mul(x, b))
 
 
 def test_required_attribute_of_a_composition():

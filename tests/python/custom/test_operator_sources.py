@@ -162,6 +162,17 @@ def kernel_text(**changes: str) -> str:
     return f"static const tvmrt_op_kernel kernel = {{{inside}}};\n{listing(kernels='&kernel, 1')}"
 
 
+def composed_text(inputs: str) -> str:
+    """C text of a library with one composition that has these inputs."""
+    fields = f'sizeof(tvmrt_op_composed), "Op", "d", 1, 0, 0, "{inputs}", 1, 0, 0, compose'
+    head = "const char *compose(tvmrt_graph *g, const tvmrt_value *i, const double *a, "
+    return (
+        f"{head} tvmrt_value *o) {{ (void)g; (void)i; (void)a; (void)o; return 0; }}\n"
+        f"static const tvmrt_op_composed made = {{{fields}}};\n{listing(composed='&made, 1')}"
+    )
+
+
+B = '"b", "int", 0'
 LIBRARIES = [
     ("other library", "int x;", "it has no function tvmrt_get_operators"),
     ("none", f"{GET} {{ return 0; }}", "operators of version none, this"),
@@ -178,6 +189,14 @@ LIBRARIES = [
     ),
     ("struct", kernel_text(struct_bytes="8"), "operator Op: struct_bytes is not sizeof"),
     ("name", kernel_text(name="0"), "operator name '' is no identifier"),
+    (
+        "scalars",
+        f"static const tvmrt_op_scalar two[2] = {{{{{B}}}, {{{B}}}}};\n"
+        + kernel_text(scalars="two", num_scalars="2"),
+        "scalars: b is declared twice; rename one",
+    ),
+    ("inputs of a composition", composed_text("x x"), "d::Op: inputs are x x; name each by an"),
+    ("optional first", composed_text("b? x"), "d::Op: an optional input cannot stand before"),
     ("inputs", kernel_text(inputs="0"), "Op: inputs: 1 are said to be there, and none are"),
     ("function", kernel_text(c_function="0"), "operator Op: c_function is missing"),
     ("no body", kernel_text(c_source="0"), "operator d::Op has no body; give reference, c or"),

@@ -86,6 +86,21 @@ def test_command_judges_networks_by_the_operators_own_references(tmp_path):
     report = json.loads(done.stdout)
     assert report["wrong"] == 0
     assert "operators' own" in report["judge"]
+    nodes = {row["tensor"] for row in report["tensors"] if row["part"] == "every node"}
+    assert nodes == {"c", "h", "y"}
+
+
+@pytest.mark.parametrize(
+    "found", [3, ([[1.0, 2.0]], {}), ([np.ones(3)], 1)], ids=["number", "lists", "no-scalars"]
+)
+def test_sample_that_is_none(found):
+    same = Kernel(
+        "Same", "d",
+        inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")],
+        reference=lambda x: x, sample=lambda rng: found,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"operator d::Same: sample: .* is no list of arrays with"):
+        check_operator(same)
 
 
 def test_file_without_operators_is_an_error_with_its_name(tmp_path):

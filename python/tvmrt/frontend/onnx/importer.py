@@ -186,7 +186,7 @@ class GraphImporter:
             if missing:
                 outputs: Sequence[Value | None] = [None] * len(node.output)
                 if self._importer_of(node) is None and not self._function(node):
-                    self.problems.append(f"{name} ({_qualified(node)} is not a known operator)")
+                    self.problems.append(f"{name} ({_unknown(node)})")
             else:
                 outputs = self._import_node(node, name, inputs, scope)
             for key, value in zip(node.output, outputs):
@@ -275,7 +275,7 @@ class GraphImporter:
             why = str(problem) or type(problem).__name__
             raise ValueError(f"node {name} ({_qualified(node)}): {why}") from problem
         if outputs is None:
-            self.problems.append(f"{name} ({_qualified(node)} is not a known operator)")
+            self.problems.append(f"{name} ({_unknown(node)})")
             return failed
         return outputs
 
@@ -326,6 +326,13 @@ def _element_name(element_type: int) -> str:
 
 def _qualified(node: onnx.NodeProto) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _unknown(node: onnx.NodeProto) -> str:
+    what = f"{_qualified(node)} is not a known operator"
+    if node.domain in ("", "ai.onnx"):
+        return what
+    return f"{what}; give its declaration, operators= in Python or --operators of the command"
 
 
 def _dense_array(sparse: onnx.SparseTensorProto) -> np.ndarray:
