@@ -12,13 +12,12 @@ import numpy as np
 from kernel_build import OPTIMISE, build, pointer
 
 from tvmrt.codegen.packing_i8 import (
-    FORMATS,
     ConvI8,
-    Format,
     PackedI8,
     pack_conv,
     pad_channels,
 )
+from tvmrt.codegen.tiles_i8 import FORMATS, Format
 
 FLAGS = {
     "vnni512": [*OPTIMISE, "-march=native"],

@@ -24,6 +24,7 @@ from .. import packing_micro_i8 as micro
 from ..epilogue import fits_rows
 from ..loops import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
+from ..tiles_i8 import FORMATS
 from ..writer import FunctionWriter
 from . import quantized_elements
 from .conv import triple
@@ -59,7 +60,7 @@ class IntegerProduct(Lowering):
 
     @property
     def format(self) -> packing.Format:
-        return packing.FORMATS[self.target.int8]
+        return FORMATS[self.target.int8]
 
     @property
     def threads(self) -> int:
@@ -359,7 +360,7 @@ class QMatMulComputedLowering(Lowering):
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
         threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
         return packing.ConvI8.matmul(
-            packing.FORMATS[self.target.int8],
+            FORMATS[self.target.int8],
             rows,
             depth,
             columns,

@@ -12,7 +12,7 @@ from tvmrt.ir.program import CHANNELS_LAST, Step, channels_last_order, pixel_str
 
 from ..loops import Loop, index, merge_loops, pointwise_order
 from ..lowering import ANY, Lowering, lowers, same_place
-from ..packing_i8 import FORMATS
+from ..tiles_i8 import FORMATS
 from ..writer import FunctionWriter, literal
 from .pool import sizes
 
