@@ -40,6 +40,9 @@ def check(device: Device, tolerance: float) -> list[Finding]:
 
 def _wrong_calls(network: Network) -> Iterator[Finding]:
     """Too few tensors, another shape, another type: each an error, and the next call is right."""
+    if not network.library.partition.regions:
+        yield Finding(CHECK, "wrong calls", True, "its code is the network's: no region is called")
+        return
     (region, *_) = network.library.partition.regions
     if isinstance(region.code, CSource) and region.code.entry == "pointers":
         yield Finding(CHECK, "wrong calls", True, "its functions take pointers, not tensors")

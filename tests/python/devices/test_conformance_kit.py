@@ -95,8 +95,9 @@ def test_build_finds_a_folder_that_was_added_and_nothing_else_is_touched(tmp_pat
     assert code == 0, found
 
 
-def test_device_of_the_package_passes_the_operators():
-    code, found = run_kit("ccompiler", "operators", "faults")
+@pytest.mark.parametrize("name", ["cpu", "ccompiler"])
+def test_device_of_the_package_passes_the_operators(name):
+    code, found = run_kit(name, "operators", "faults")
     assert code == 0, found
     assert {"Add", "Sub", "Mul"} <= set(found)
 
