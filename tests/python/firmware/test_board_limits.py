@@ -1,0 +1,32 @@
+"""What networks cost on boards has not grown beyond the limits beside the bench."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from boards import BOARDS
+
+BENCH = Path(__file__).parents[2] / "bench" / "firmware" / "bench_firmware.py"
+EVERYDAY = [("sine_f32", "cortex-m4"), ("kws_int8", "cortex-m4"), ("kws_f32", "cortex-m55")]
+ALL = [
+    (f"{name}_{kind}", target)
+    for name in ("sine", "kws", "ic", "vww", "ad")
+    for kind in ("f32", "int8")
+    for target in ("cortex-m4", "cortex-m55", "riscv32")
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [*EVERYDAY, *(pytest.param(*c, marks=pytest.mark.slow) for c in ALL if c not in EVERYDAY)],
+)
+def test_no_cost_has_grown(name, target):
+    pytest.importorskip("onnxruntime")
+    if BOARDS[target].missing_tool():
+        pytest.skip(f"{BOARDS[target].missing_tool()} is not installed")
+    command = [sys.executable, str(BENCH), name, "--target", target, "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
