@@ -45,7 +45,8 @@ class Catalogue:
     def find(self, domain: str, op_type: str, version: int) -> Operator | None:
         """The newest operator that is not newer than the network's version of the domain.
 
-        Raises ValueError when all that there are are newer.
+        Where all that there are are newer: None for ONNX's own, which then mean what they always
+        do; otherwise ValueError.
         """
         key = ("" if domain in STANDARD else domain, op_type)
         if key not in self._versions and self._look_further and domain not in STANDARD:
@@ -53,7 +54,9 @@ class Catalogue:
         versions = self._versions.get(key)
         if not versions:
             return None
-        fitting = [v for v in versions if v <= version or versions[v].overrides]
+        fitting = [v for v in versions if v <= version]
+        if not fitting and domain in STANDARD:
+            return None
         if not fitting:
             raise ValueError(
                 f"{domain}::{op_type} is known from version {min(versions)} of its domain on, the "

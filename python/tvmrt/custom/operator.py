@@ -113,6 +113,13 @@ class Instance:
 
     def bind_inputs(self, graph: Any, *inputs: Any) -> Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
+        from .graph_builder import GraphBuilder
+
+        if not isinstance(graph, GraphBuilder):
+            raise ValueError(
+                f"{self.operator.name}: inputs are bound in {graph!r}; give a GraphBuilder before "
+                "them"
+            )
         if self.inputs is not None:
             raise ValueError(f"{self.operator.name}: the inputs are bound already; clone() it")
         self._graph, self.inputs = graph, inputs

@@ -92,6 +92,12 @@ def test_inner_connections_are_made_when_inputs_and_outputs_are_bound():
     assert node.attrs["graph"].outputs[1].shape == (BATCH, HIDDEN)
 
 
+def test_inputs_are_bound_in_a_graph():
+    x = GraphBuilder().input("x", (BATCH, WIDE))
+    with pytest.raises(ValueError, match=r"RNNCell: inputs are bound in %x.*; give a GraphBuilder"):
+        example("rnn_cell").rnn_cell.create(output_type=1).bind_inputs(x)
+
+
 def test_bound_instance_refuses_a_second_binding_and_a_clone_takes_it():
     cell = example("rnn_cell").rnn_cell
     g, other = GraphBuilder("one"), GraphBuilder("two")

@@ -233,3 +233,28 @@ def test_override_holds_in_the_graph_that_asks_for_it(tmp_path):
     assert "custom" not in ops[1]
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(run(changed, {"x": x}, tmp_path)[0], wanted, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("first", "factor"), [((1, 14, 18), 14), ((18,), 1)], ids=["newest-that-fits", "none-fits"]
+)
+def test_override_means_the_versions_of_onnx_from_its_own_on(tmp_path, first, factor):
+    """The network is of version 17."""
+
+    def relu(version: int) -> Kernel:
+        body = """
+        static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
+          (void)t;
+          for (int64_t i = 0; i < s->size; ++i) y[i] = FACTOR * x[i];
+          return 0;
+        }
+        """.replace("FACTOR", str(version))
+        return Kernel(
+            "Relu", version=version, overrides=True,
+            inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")], c=C(body, "f"),
+        )  # fmt: skip
+
+    x = {"x": np.ones(4, np.float32)}
+    model = onnx_model([helper.make_node("Relu", ["x"], ["y"])], x, {"y": "f4"})
+    (y,) = compiled(model, x, tmp_path, operators=[relu(version) for version in first])
+    np.testing.assert_array_equal(y, np.full(4, factor))
