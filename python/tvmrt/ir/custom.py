@@ -175,13 +175,16 @@ def evaluate_graph(graph: Graph, arrays: Sequence[np.ndarray]) -> list[np.ndarra
 def enter_operator(graph: Graph, record: Record) -> None:
     """Register an operator with a graph, as happens at its first use there.
 
-    Raises ValueError when the graph already has another operator of that name.
+    Two versions of one may be there: functions of a model import theirs. Raises ValueError when the
+    graph already has another operator of that name and version.
     """
     known = graph.operators.setdefault(record.name, record)
+    if known.version != record.version:
+        name = f"{record.name}, version {record.version}"
+        known = graph.operators.setdefault(name, record)
     if known is not record:
         raise ValueError(
-            f"graph {graph.name}: two operators are named {record.name}; "
-            "give one of them another name or domain"
+            f"two operators are named {record.name}; give one of them another name or domain"
         )
 
 

@@ -38,7 +38,7 @@ Place = Union[Strided, Layout]  # strides of the logical axes, or blocks of chan
 
 def infer_layouts(graph: Graph) -> None:
     """Choose in place. Raises ValueError for a node that no declared layout fits."""
-    options = {n: _alternatives(n, graph) for n in graph.nodes if n.op == "custom"}
+    options = {n: _with_functions(n, graph) for n in graph.nodes if n.op == "custom"}
     if not any(len(found) > 1 or any(found[0]) for found in options.values()):
         return
     users = graph.consumers()
@@ -47,6 +47,12 @@ def infer_layouts(graph: Graph) -> None:
         for node, names in chosen.items():
             node.attrs["layouts"] = names
     write_blocks(graph)
+
+
+def _with_functions(node: Node, graph: Graph) -> list[Names]:
+    """The combinations for which the operator has a C function; if it has none at all, all."""
+    fitting = _alternatives(node, graph)
+    return [names for names in fitting if _has_function(node, names)] or fitting
 
 
 def _alternatives(node: Node, graph: Graph) -> list[Names]:
@@ -72,6 +78,15 @@ def _alternatives(node: Node, graph: Graph) -> list[Names]:
             f"fits: {'; '.join(dict.fromkeys(problems))}"
         )
     return fitting
+
+
+def _has_function(node: Node, names: Names) -> bool:
+    """Whether the operator has a C function for the node in these layouts."""
+    record = node.attrs["operator"]
+    given = [None if v is None else v.type for v in node.inputs]
+    results = [v.type for v in node.outputs]
+    call = record.call_for(given, results, node.attrs["scalars"], names[0] if names else None)
+    return record.c_refusal(call) is None
 
 
 def _misfit(declared, row: Sequence[Layout | None], values) -> str | None:

@@ -187,6 +187,21 @@ def test_function_means_the_version_that_it_imports(tmp_path, outside):
     np.testing.assert_array_equal(y, np.full(4, 30))
 
 
+def test_two_versions_of_an_operator_in_one_graph(tmp_path):
+    inner = helper.make_node("Times", ["a"], ["b"], domain="d")
+    newer = [helper.make_opsetid("d", 3)]
+    function = helper.make_function("f", "Wrap", ["a"], ["b"], [inner], newer)
+    x = {"x": np.ones(4, np.float32)}
+    nodes = [
+        helper.make_node("Times", ["x"], ["t"], domain="d"),
+        helper.make_node("Wrap", ["t"], ["y"], domain="f"),
+    ]
+    model = onnx_model(nodes, x, {"y": "f4"})
+    model.functions.append(function)
+    (y,) = compiled(model, x, tmp_path, operators=[times(2), times(5, version=3)])
+    np.testing.assert_array_equal(y, np.full(4, 10))
+
+
 COPY = """
 static int32_t copy(const uint16_t *x, const tvmrt_shape *s, uint16_t *y, const tvmrt_shape *t) {
   (void)t;

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from custom_case import example, run
+from custom_case import compiled, example, run
 
 import tvmrt
 from tvmrt.codegen.builder import build_program
@@ -264,3 +264,33 @@ static int32_t f(const float *a, const tvmrt_shape *s, const float *b, const tvm
     g.output("y", g.add(minus, v, v))
     (y,) = run(tvmrt.compile(g), {"x": data()}, tmp_path)
     np.testing.assert_array_equal(y, np.zeros(SHAPE, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("declared", "only"),
+    [(("NCHW", "NHWC"), "NCHW"), (("NCHW", "NHWC"), "NHWC"), ("any", None), ("any", "NHWC")],
+)
+def test_layout_without_a_function_is_not_chosen(tmp_path, declared, only):
+    body = """
+    static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
+      (void)t;
+      for (int64_t i = 0; i < s->size; ++i) y[i] = 2 * x[i];
+      return 0;
+    }
+    """
+    double = Kernel(
+        "Double", "d",
+        inputs=[Tensor("x", "float32", declared)],
+        outputs=[Tensor("y", "float32", declared)], c=C(body, {("float32", only): "f"}),
+    )  # fmt: skip
+    w = np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1)
+    given = np.random.default_rng(0).random((1, 3, 4, 5), np.float32)
+    for between_convolutions in (False, True):
+        g = GraphBuilder()
+        x = g.input("x", given.shape)
+        g.output(
+            "y",
+            g.Conv(g.add(double, g.Conv(x, w)), w) if between_convolutions else g.add(double, x),
+        )
+        (y,) = compiled(g, {"x": given}, tmp_path)
+        np.testing.assert_allclose(y, 2 * given, 1e-6)
