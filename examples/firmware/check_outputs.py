@@ -17,7 +17,7 @@ import numpy as np
 def printed_outputs(text: str) -> dict[str, np.ndarray]:
     """Outputs by name, as any_network.c prints them."""
     found = {}
-    for part in text.split("output ")[1:]:
+    for part in re.split(r"^output ", text, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
         name, dtype = re.fullmatch(r"(.*) (\w+)\[.*\]", head).groups()
         if dtype in ("float16", "bfloat16"):
