@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from tvmrt.cli.operator_bodies import check_operator
 from tvmrt.custom import C, Declined, GraphBuilder, Kernel, OpenCL, Tensor, composed
 from tvmrt.custom.composed import MAX_DEPTH
+from tvmrt.error import TVMError
 
 TIMES = """
 static int32_t times(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
@@ -321,3 +322,33 @@ def test_constants_of_a_node_that_the_override_declines():
     g = GraphBuilder(operators=[own])
     found = g.NonZero(np.array([0, 3, 4], np.float32))
     np.testing.assert_array_equal(found.data, [[1, 2]])
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        ('TVMAPISetLastError("no luck today");', "^no luck today$"),
+        ("", "^a function failed and gave no reason$"),
+    ],
+    ids=["with-a-reason", "without"],
+)
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_body_that_fails(tmp_path, statement, sentence, executor):
+    body = """
+    static int32_t f(const float *x, const tvmrt_shape *s, float *y, const tvmrt_shape *t) {
+      (void)x, (void)s, (void)y, (void)t;
+      STATEMENT
+      return -1;
+    }
+    """.replace("STATEMENT", statement)
+    fails = Kernel(
+        "Fails", "d",
+        inputs=[Tensor("x", "float32")], outputs=[Tensor("y", "float32")], c=C(body, "f"),
+    )  # fmt: skip
+    g = GraphBuilder()
+    g.output("y", g.add(fails, g.input("x", (4,))))
+    x = {"x": np.zeros(4, np.float32)}
+    with ThreadPoolExecutor(1) as pool:  # a thread of its own has no error of another call
+        running = pool.submit(compiled, g, x, tmp_path, executor=executor)
+        with pytest.raises(TVMError, match=sentence):
+            running.result()
