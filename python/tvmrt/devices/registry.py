@@ -70,7 +70,10 @@ def get(name: str) -> Device:
 
     found = find_c_device(name)
     if found is None:
-        raise ValueError(f"device {name} is not known; there are {', '.join(names())}")
+        raise ValueError(
+            f"device {name} is not known; there are {', '.join(names())}; name the folder of its "
+            "plug-in in TVMRT_DEVICE_PATH, or install its package"
+        )
     return found
 
 
