@@ -244,5 +244,10 @@ def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor
 
 def _types(given: str) -> dict[str, tuple[str, ...]]:
     """``T=float32,bfloat16 I=int32``"""
-    pairs = (word.partition("=") for word in given.split())
-    return {name: tuple(allowed.split(",")) for name, _, allowed in pairs}
+    found: dict[str, tuple[str, ...]] = {}
+    for word in given.split():
+        name, _, allowed = word.partition("=")
+        if name in found:
+            raise ValueError(f"types: {name} is declared twice; rename one")
+        found[name] = tuple(allowed.split(","))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import cffi
@@ -15,6 +16,8 @@ from .composed import Composed
 from .graph_builder import GraphBuilder
 from .operator import Operator
 from .scalars import bind_scalars, check_scalar_names, parse_scalars
+
+MAX_CONSTANT_BYTES = (1 << 31) - 1
 
 
 class ComposedInC(Composed):
@@ -123,18 +126,20 @@ class _Session:
         return self._values[number]
 
     def _add(self, op, inputs, num_inputs, attrs, num_attrs, outputs, num_outputs) -> int:
-        name = self._ffi.string(op).decode("utf-8", "replace")
+        name = self._name(op, "add: op")
         operator = self._siblings.get(name, name)
         given = [None if inputs[i] < 0 else self.value(inputs[i]) for i in range(num_inputs)]
         keywords = dict(self._attribute(name, attrs[i]) for i in range(num_attrs))
         made = self._g.add(operator, *given, outputs=num_outputs, **keywords)
         values = made if isinstance(made, list) else [made]
+        if len(values) < num_outputs:
+            raise ValueError(f"{name}: {num_outputs} outputs are asked for, it has {len(values)}")
         for i in range(num_outputs):
             outputs[i] = self.enter(values[i])
         return 0
 
     def _attribute(self, op: str, row: Any) -> tuple[str, Any]:
-        key = self._ffi.string(row.key).decode("utf-8", "replace")
+        key = self._name(row.key, f"{op}: the key of an attribute")
         if row.text != self._ffi.NULL:
             return key, self._ffi.string(row.text).decode("utf-8", "replace")
         found = row.ints if row.ints != self._ffi.NULL else row.floats
@@ -143,16 +148,25 @@ class _Session:
         numbers = [found[i] for i in range(row.count)]
         return key, numbers if _is_list(op, key) or row.count != 1 else numbers[0]
 
+    def _name(self, pointer: Any, what: str) -> str:
+        if pointer == self._ffi.NULL:
+            raise ValueError(f"{what} is NULL; give its name")
+        return self._ffi.string(pointer).decode("utf-8", "replace")
+
     def _constant(self, dtype, data, shape, ndim) -> int:
-        name = self._ffi.string(dtype).decode("utf-8", "replace")
+        name = self._name(dtype, "constant: dtype")
         if name not in DTYPES:
             raise ValueError(f"constant: element type {name} is not known")
         extents = [shape[i] for i in range(ndim)]
         if any(n < 0 for n in extents):
             raise ValueError(f"constant: shape {extents} has a negative extent")
         kind = DTYPES[name].numpy
-        size = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
-        array = np.frombuffer(bytes(self._ffi.buffer(data, size)), kind).reshape(extents)
+        size = prod(extents) * kind.itemsize
+        if size > MAX_CONSTANT_BYTES or (data == self._ffi.NULL and size > 0):
+            what = "NULL" if data == self._ffi.NULL else "too large"
+            raise ValueError(f"constant: data of shape {extents} is {what}")
+        content = bytes(self._ffi.buffer(data, size)) if size else b""
+        array = np.frombuffer(content, kind).reshape(extents)
         return self.enter(self._g.constant(array))
 
     def _type(self, number, out) -> int:

@@ -172,6 +172,37 @@ def composed_text(inputs: str) -> str:
     )
 
 
+GRAPH_MISTAKES = [
+    ("no operator", "g->add(g, 0, i, 1, 0, 0, o, 1);", "add: op is NULL; give its name"),
+    ("no key", 'g->add(g, "Relu", i, 1, &a, 1, o, 1);', "Relu: the key of an attribute is NULL"),
+    ("no inputs", 'g->add(g, "Relu", 0, 1, 0, 0, o, 1);', "null pointer"),
+    (
+        "two outputs",
+        'g->add(g, "Relu", i, 1, 0, 0, o, 2);',
+        "Relu: 2 outputs are asked for, it has",
+    ),
+    ("no data", 'o[0] = g->constant(g, "float32", 0, 0, 0);', "constant: data of shape [] is NULL"),
+    ("no element type", "o[0] = g->constant(g, 0, s, s, 1);", "constant: dtype is NULL"),
+    ("huge", 'o[0] = g->constant(g, "int8", s, s, 2);', "is too large"),
+    ("no value", "o[0] = 77;", "77 is no value of the graph"),
+]
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"), [m[1:] for m in GRAPH_MISTAKES], ids=[m[0] for m in GRAPH_MISTAKES]
+)
+def test_composition_that_misuses_the_graph(tmp_path, statement, sentence):
+    locals_ = "const int64_t s[2] = {1LL << 40, 1LL << 40}; const tvmrt_op_attr a = {0}; (void)s;"
+    text = composed_text("x").replace("(void)a;", "").replace("*a,", "*numbers,")
+    text = text.replace("{ (void)g;", f"{{ {locals_} (void)a; (void)numbers; {statement} (void)g;")
+    (tmp_path / "misuse.c").write_text(HEAD + text)
+    built = build(tmp_path / "misuse.c", tmp_path / "misuse.so", f"-I{ROOT / 'include'}")
+    (operator,) = load_operators(built)
+    g = GraphBuilder("net")
+    with pytest.raises(ValueError, match=f"graph net: body: .*{re.escape(sentence)}"):
+        g.add(operator, g.input("x", (3,)))
+
+
 B = '"b", "int", 0'
 LIBRARIES = [
     ("other library", "int x;", "it has no function tvmrt_get_operators"),
@@ -197,6 +228,7 @@ LIBRARIES = [
     ),
     ("inputs of a composition", composed_text("x x"), "d::Op: inputs are x x; name each by an"),
     ("optional first", composed_text("b? x"), "d::Op: an optional input cannot stand before"),
+    ("types", kernel_text(types='"T=int8 T=bool"'), "types: T is declared twice; rename one"),
     ("inputs", kernel_text(inputs="0"), "Op: inputs: 1 are said to be there, and none are"),
     ("function", kernel_text(c_function="0"), "operator Op: c_function is missing"),
     ("no body", kernel_text(c_source="0"), "operator d::Op has no body; give reference, c or"),
