@@ -170,5 +170,7 @@ def test_device_named_after_the_cpu_gets_nothing():
 
 
 def test_unknown_device_lists_those_that_are_there():
-    with pytest.raises(ValueError, match=r"device nothing is not known; there are cpu.*TVMRT_DEVICE_PATH"):
+    with pytest.raises(
+        ValueError, match=r"device nothing is not known; there are cpu.*TVMRT_DEVICE_PATH"
+    ):
         tvmrt.compile(diamond(), devices=["nothing"])
