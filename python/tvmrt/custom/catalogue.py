@@ -88,7 +88,7 @@ def _check_override(operator: Operator) -> None:
 
 
 def installed_operators() -> list[Operator]:
-    """The operators of installed wheels: the entry points of the group ``tvmrt.operators``.
+    """The operators of installed wheels: the entry points of the group "tvmrt.operators".
 
     Each names an operator, a list of them, or a function without parameters that returns one.
     Raises ImportError naming the entry point that cannot be loaded.
