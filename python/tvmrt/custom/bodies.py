@@ -88,7 +88,8 @@ class C:
     elements and a ``const tvmrt_shape *`` for each input and output in order, then the scalars:
     ``int32_t swish_f32(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape
     *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout) and constants to
-    the C compiler. Pointers never overlap. Half precision is passed as uint16_t.
+    the C compiler. Pointers never overlap. bool is passed as uint8_t, half precision as
+    uint16_t.
     """
 
     source: str
