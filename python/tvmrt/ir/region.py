@@ -25,7 +25,8 @@ class CSource:
 
     With ``entry`` ``pointers`` that of a region is ``int32_t <symbol>(const T *in0, ..., T *out0,
     ...)``, with ``packed`` a packed function of the same name over DLTensors: inputs, then outputs.
-    Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to the C compiler for this text alone, ``link_flags`` to the linker.
+    Tensors are dense and row-major. It returns 0, or -1 after TVMAPISetLastError(). ``flags`` go to
+    the C compiler for this text alone, ``link_flags`` to the linker.
     """
 
     text: str

@@ -27,7 +27,6 @@
 #define TVM_RUNTIME_KERNELS_CUSTOM_H_
 
 #include <stdint.h>
-
 #include <tvm/runtime/c_backend_api.h>
 
 /*! \brief Most dimensions of an operand. */

@@ -331,7 +331,7 @@ def pad(node: Node, operands: Sequence[Operand | None]) -> Kernel:
             k.line(f"p{axis} = clamp(p{axis}, 0, {extent} - 1);")
         elif mode == "wrap":
             k.line(f"p{axis} = (p{axis} % {extent} + {extent}) % {extent};")
-        else:  # reflect: to and fro, the border elements once
+        else:  # reflect: there and back, the border elements once
             k.line(f"const int turn{axis} = max(2 * {extent} - 2, 1);")
             k.line(f"p{axis} = (p{axis} % turn{axis} + turn{axis}) % turn{axis};")
             k.line(f"p{axis} = min(p{axis}, turn{axis} - p{axis});")
