@@ -329,7 +329,7 @@ def _print_operators(summary: Any) -> None:
             operator.op,
             console.format_shape(operator.out_shape),
             f"{operator.macs:,}",
-            ", ".join(operator.onnx_nodes),
+            console.shorten_all(operator.onnx_nodes),
         )
         for operator in summary.operators
     ]

@@ -141,3 +141,9 @@ def shorten(name: str, width: int = 44) -> str:
         return name
     tail = width // 3
     return f"{name[: width - tail - 1]}…{name[-tail:]}"
+
+
+def shorten_all(names: Sequence[str], most: int = 3) -> str:
+    """Return names in one cell of a table: the first few, each shortened, and how many follow."""
+    shown = ", ".join(map(shorten, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

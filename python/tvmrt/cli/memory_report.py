@@ -189,7 +189,7 @@ def _operator_table(functions: Mapping[str, Any], result: Measured) -> Table:
                 "-" if cost is None else cost.code_bytes,
                 "-" if cost is None else cost.frame_bytes,
                 stack,
-                ", ".join(row.get("nodes", [])),
+                console.shorten_all(row.get("nodes", [])),
             )
         )
     return Table(columns, rows, ("function", "nodes"))

@@ -242,7 +242,7 @@ def _print(rows: list[Row], noted: Dump, compared: bool) -> None:
         columns["hash"] = ["" if row.hash is None else f"{row.hash:08x}" for row in rows]
     if compared:
         columns["verdict"] = [row.verdict for row in rows]
-    columns["nodes"] = [", ".join(map(console.shorten, row.nodes)) for row in rows]
+    columns["nodes"] = [console.shorten_all(row.nodes) for row in rows]
     console.print_table("records", list(columns), zip(*columns.values()),
                         left=("name", "verdict", "nodes"))  # fmt: skip
     if noted.has_cycles:
