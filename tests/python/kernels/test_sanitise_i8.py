@@ -13,6 +13,8 @@ import test_depthwise_i8
 from i8_case import usable_formats
 from kernel_build import BACKEND, PARALLEL, ROOT
 
+pytestmark = pytest.mark.slow
+
 MACHINE = {"vnni512": ["-march=native"], "avx2": ["-mavx2", "-mfma"], "plain": []}
 FLAGS = [
     "-std=c99",
