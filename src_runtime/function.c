@@ -11,8 +11,14 @@
 /* Keeps the frames of rarer paths out of TVMFuncCall. */
 #if defined(__GNUC__)
 #define TVMRT_COLD __attribute__((noinline))
+/* Also built for size, though this file is built for speed. */
+#define TVMRT_RARE __attribute__((noinline, cold))
+/* A cache line of its own: where it began otherwise would depend on what is linked before it. */
+#define TVMRT_ALIGNED __attribute__((aligned(64)))
 #else
 #define TVMRT_COLD
+#define TVMRT_RARE
+#define TVMRT_ALIGNED
 #endif
 
 /* What a TVMRetValueHandle points to. Text stays here until the call is over, because the function may
@@ -23,7 +29,7 @@ typedef struct tvmrt_return {
   tvmrt_buf text;
 } tvmrt_return;
 
-static void free_function(tvmrt_object* obj) {
+static TVMRT_RARE void free_function(tvmrt_object* obj) {
   tvmrt_func* f = (tvmrt_func*)obj;
   if (f->owner != NULL) {
     tvmrt__release(&f->owner->base); /* the module frees the function when it goes itself */
@@ -33,7 +39,8 @@ static void free_function(tvmrt_object* obj) {
   free(f);
 }
 
-tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFinalizer finalize) {
+TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
+                                       TVMPackedCFuncFinalizer finalize) {
   tvmrt_func* f = tvmrt__calloc(1, sizeof(*f));
   if (f == NULL) return NULL;
   tvmrt__object_init(&f->base, TVMRT_TYPE_FUNCTION, free_function);
@@ -45,7 +52,7 @@ tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFin
 }
 
 /* Give text to the thread's return slot. Text is read back as v_str, bytes as a TVMByteArray. */
-static int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
+static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
   if (&thread->ret_text != text) {
@@ -84,7 +91,7 @@ static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes
 }
 
 /* After a library's function that failed, or that returned what it may not. */
-static TVMRT_COLD int end_badly(int rc, int* ret_code) {
+static TVMRT_RARE int end_badly(int rc, int* ret_code) {
   int code = *ret_code;
   *ret_code = kTVMNullptr;
   if (rc != 0) return rc;
@@ -112,8 +119,8 @@ static TVMRT_COLD int call_other(const tvmrt_func* f, TVMValue* args, int* codes
 
 /* The path of a library's function keeps one register over the call; a front end's or our own
  * function is reached by a jump. */
-int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes, int num_args,
-                TVMValue* ret_val, int* ret_type_code) {
+TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
+                              int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
   int rc;
   clear_return(ret_val, ret_type_code);
@@ -135,7 +142,7 @@ int TVMFuncFree(TVMFunctionHandle func) {
   return 0;
 }
 
-int TVMByteArrayFree(TVMByteArray* arr) {
+TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
   tvmrt_thread* thread = tvmrt__thread();
   if (arr == NULL || (thread != NULL && arr == &thread->ret_bytes)) return 0;
   return tvmrt__fail(
@@ -143,8 +150,8 @@ int TVMByteArrayFree(TVMByteArray* arr) {
       "others.");
 }
 
-int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
-                           TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
+TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
+                                      TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
   tvmrt_func* f;
   *out = NULL;
   if (func == NULL) return tvmrt__fail("TVMFuncCreateFromCFunc: the function is NULL.");
@@ -156,7 +163,7 @@ int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
   return 0;
 }
 
-static int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
+static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
   tvmrt_thread* thread = tvmrt__thread();
   if (ret->text.data == NULL && thread != NULL) { /* reuse the slot's memory */
     const char* old = thread->ret_text.data;
@@ -171,12 +178,12 @@ static int return_text(tvmrt_return* ret, const void* data, size_t size, int cod
   return 0;
 }
 
-static int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
+static TVMRT_RARE int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
   if (bytes == NULL) return tvmrt__fail("TVMCFuncSetReturn: the byte array is NULL.");
   return return_text(ret, bytes->data, bytes->size, kTVMBytes);
 }
 
-static int return_dtype(tvmrt_return* ret, DLDataType dtype) {
+static TVMRT_RARE int return_dtype(tvmrt_return* ret, DLDataType dtype) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(dtype, text);
   return return_text(ret, text, strlen(text), kTVMStr);
@@ -263,7 +270,8 @@ int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value) {
   return 0;
 }
 
-static int return_to_slot(TVMValue* out, int* out_code, const void* data, size_t size, int code) {
+static TVMRT_RARE int return_to_slot(TVMValue* out, int* out_code, const void* data, size_t size,
+                                     int code) {
   tvmrt_buf text = {NULL, 0, 0}; /* data may lie in the slot itself: fill first, then replace */
   int rc = tvmrt__buf_append(&text, data, size);
   if (rc == 0) rc = publish_text(out, code, &text);

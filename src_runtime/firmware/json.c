@@ -182,7 +182,7 @@ int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
 
 void tvmrt__json_open(tvmrt_json* in, const char* text, size_t num_bytes) {
   in->at = text;
-  in->end = text + num_bytes;
+  in->end = text == NULL ? NULL : text + num_bytes;
   in->damaged = text == NULL;
   in->last_quote = in->end;
   while (in->last_quote > text && *--in->last_quote != '"') {
