@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tvmrt.codegen import builder, c_source, graph_entries
+from tvmrt.codegen.options import Options
 from tvmrt.codegen.target import Target
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.ir import Graph
@@ -42,7 +43,7 @@ class GraphRunner:
         expand_composed(graph)
         program = builder.build_program(graph, self._machine)
         plan_program(program)
-        options = c_source.Options("calibration")
+        options = Options("calibration")
         sources = c_source.generate(program, self._machine, options)
         json = graph_entries.graph_json(program, sources, options)
         library = CompiledLibrary(program, sources, options, self._machine, json, {}, self._cc)

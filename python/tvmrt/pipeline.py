@@ -18,6 +18,7 @@ from typing import Any
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import builder, c_source, graph_entries, pool_options
 from tvmrt.codegen.image_memory import Need, plan_memory
+from tvmrt.codegen.options import Options, prefix_of
 from tvmrt.codegen.target import Target, get_target
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
@@ -216,7 +217,7 @@ def _draft(
     if workspace_io:
         pool_options.move_io_into_pools(program)
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    options = c_source.Options(
+    options = Options(
         module_name, executor, params, origin, runtime, interface_api, unpacked_api,
         profile=profile, record=record, trace_records=trace_records,
     )  # fmt: skip
@@ -300,7 +301,7 @@ def compile_together(
         )
         bound.apply_defaults()
         drafts.append(_draft(**bound.arguments))
-    image = c_source.prefix_of(image_name)
+    image = prefix_of(image_name)
     known: dict[tuple, str] = {}
     for draft in drafts:
         if not draft.need.options.firmware or draft.need.options.executor != "aot":

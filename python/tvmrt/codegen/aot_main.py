@@ -9,13 +9,12 @@ from __future__ import annotations
 from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
 from . import firmware_devices
-from .writer import wrap
+from .arguments import call_arguments, weight_inputs
+from .writer import Parameter, wrap
 
 
 def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
     """Lines of C: the profile slot, the sequence of calls, the packed main function."""
-    from .c_source import weight_inputs
-
     extra = weight_inputs(sources, options)
     pointers = [*_pointers(program, arguments), *_weight_pointers(extra, arguments)]
     return [
@@ -72,8 +71,6 @@ def guarded_call(
     step, function, arguments, around: tuple[list[str], list[str]] | None = None, depth: int = 1
 ) -> list[str]:
     """Lines of C: the operator's call between others, under its guard where it has one."""
-    from .c_source import call_arguments
-
     margin = "  " * depth
     depth += step.guard is not None
     call = wrap(f"if ({function.symbol}", call_arguments(function, arguments), " != 0)", depth)
@@ -90,8 +87,6 @@ def guarded_call(
 
 def guard_text(guard, arguments) -> str:
     """The C condition under which a guarded step runs."""
-    from .writer import Parameter
-
     access, wanted = guard
     pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
     return f"*({pointer}) {'!=' if wanted else '=='} 0"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from tvmrt import __version__
-from tvmrt.ir import ModuleBlob
 from tvmrt.ir.custom import shown_op
-from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program
+from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 
-from . import firmware_devices
+from . import aot_main, graph_entries
+from .arguments import Arguments
 from .custom_files import add_custom_files, split_functions
 from .device_files import add_device_files
 from .metadata import accessor_declarations, print_metadata
-from .naming import Namer, identifier
+from .naming import Namer
+from .options import Options, Sources, prefix_of
 from .target import Target
 from .writer import (
     Function,
@@ -28,80 +28,6 @@ from .writer import (
 )
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
-
-
-@dataclass
-class Options:
-    """What the generated code must look like from outside.
-
-    ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
-    arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
-    makes code for machines without an operating system, called by ``interface_api``; its memory is
-    its own, the caller's, or that of the ``image`` of several networks (a prefix of symbols).
-
-    Of constants by their names, ``resident`` gives pool and address of those that are copied at the
-    start, ``sections`` the linker's sections of those that do not lie with the others. By their
-    content, ``shared_weights`` gives the symbols of those that networks generated before for the
-    same image have.
-
-    ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
-    tensors, in a ring of ``trace_records`` (None: enough for one run).
-    """
-
-    module_name: str = "default"
-    executor: str = "graph"
-    params: str = "embed"
-    origin: str = ""
-    runtime: str = "host"
-    interface_api: str = "packed"
-    unpacked_api: bool = False
-    image: str | None = None
-    resident: dict[str, tuple[int, int]] = field(default_factory=dict)
-    sections: dict[str, str] = field(default_factory=dict)
-    shared_weights: dict[tuple, str] | None = None
-    profile: bool = False
-    record: bool = False
-    trace_records: int | None = None
-
-    @property
-    def traced(self) -> bool:
-        return self.profile or self.record
-
-    @property
-    def firmware(self) -> bool:
-        return self.runtime == "crt"
-
-
-@dataclass
-class Sources:
-    """Everything that is written to files for one network.
-
-    ``resident`` are the constants that are copied to pools at the start, ``shared`` those that
-    another network of the image has, with its symbols for them.
-    """
-
-    files: dict[str, str] = field(default_factory=dict)
-    weights: bytes = b""
-    weight_buffers: list[Buffer] = field(default_factory=list)
-    functions: list[Function] = field(default_factory=list)
-    prefix: str = ""
-    resident: list[Buffer] = field(default_factory=list)
-    shared: dict[Buffer, str] = field(default_factory=dict)
-    # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
-    objects: dict[str, bytes] = field(default_factory=dict)
-    # of regions on other devices: modules to import, flags by file, flags for the linker
-    modules: list[ModuleBlob] = field(default_factory=list)
-    flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    link_flags: list[str] = field(default_factory=list)
-
-    def symbol_of(self, buffer: Buffer) -> str:
-        """The C array of a constant, where constants are arrays."""
-        return self.shared.get(buffer) or f"{self.prefix}_w_{identifier(buffer.name)}"
-
-
-def prefix_of(module_name: str) -> str:
-    """``tvmgen_<name>``, the prefix of every symbol."""
-    return f"tvmgen_{module_name}" if module_name else "tvmgen"
 
 
 def print_functions(program: Program, target: Target, options: Options) -> Sources:
@@ -157,7 +83,6 @@ _ENTRY_NAMES = (
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create",
 )  # fmt: skip
-_LOCALS = ("state", "begin", "cycles")  # of functions that call operators
 
 
 def _firmware_files(
@@ -433,105 +358,7 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
     return "\n".join(lines)
 
 
-class Arguments:
-    """What the callers of operator functions pass: expressions for buffers by their kind.
-
-    Places in the workspace and among the weights get names, printed by ``places()``.
-    """
-
-    def __init__(self, program: Program, sources: Sources, options: Options) -> None:
-        self.prefix = sources.prefix
-        self.options = options
-        self.names: dict[Buffer, str] = {}
-        self._places: dict[Buffer, str] = {}
-        self._sources = sources
-        self._weights = sources.weight_buffers
-        self._arena = [*program.arena_buffers(), *sources.resident]
-        taken = Namer()
-        contexts = map(firmware_devices.variable, firmware_devices.hooked(program))
-        for word in ("rc", "args", "type_codes", "num_args", "tensor_data", *_LOCALS, *contexts):
-            taken.take(word)
-        # what the functions that pass a pool on call it, by the pool's number
-        self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
-        for buffer in [*program.inputs, *program.outputs]:
-            self.names[buffer] = taken.take(buffer.name)
-        for buffer in self._arena:
-            self._places[buffer] = taken.take(buffer.name, "at_")
-        if options.params == "embed":
-            for buffer in self._weights:
-                self._places[buffer] = taken.take(buffer.name, "w_")
-
-    def place(self, buffer: Buffer) -> str:
-        """The name of a buffer's offset in its pool."""
-        return self._places[buffer]
-
-    def named_places(self) -> list[tuple[str, Buffer]]:
-        """Names of offsets in pools, with what lies there."""
-        return [(self._places[b], b) for b in self._arena]
-
-    def places(self) -> list[str]:
-        """Lines of C that name the offsets."""
-        lines = []
-        for number, name in enumerate(self.pools):
-            inside = [b for b in self._arena if b.pool == number]
-            lines += self._enum(f"Bytes into {name}.", inside)
-        if self.options.params == "embed":
-            lines += self._enum(f"Bytes into {self.prefix}_weights.", self._weights)
-        return lines
-
-    def _enum(self, comment: str, buffers: Sequence[Buffer]) -> list[str]:
-        if not buffers:
-            return []
-        if max(b.address for b in buffers) > 0x7FFFFFFF:
-            rows = [f"#define {self._places[b]} UINT64_C({b.address})" for b in buffers]
-            return [f"/* {comment} */", *rows, ""]
-        rows = [f"  {self._places[b]} = {b.address}," for b in buffers]
-        return [f"/* {comment} */", "enum {", *rows, "};", ""]
-
-    def expression(self, parameter: Parameter) -> str:
-        buffer = parameter.buffer
-        if buffer.kind in (INPUT, OUTPUT):
-            text = self.names[buffer]
-        elif buffer.kind == ARENA:
-            text = self._at(self.pools[buffer.pool], buffer, parameter.const)
-        else:
-            text = self.weight(buffer)
-        return f"{text} + {parameter.offset}" if parameter.offset else text
-
-    def _at(self, base: str, buffer: Buffer, const: bool) -> str:
-        place = f"{base} + {self._places[buffer]}"
-        if buffer.dtype.c == "uint8_t":
-            return place
-        return f"({'const ' if const else ''}{buffer.dtype.c} *)({place})"
-
-    def weight(self, buffer: Buffer) -> str:
-        if not buffer.size:
-            return "NULL"
-        if self.options.params == "flash":
-            return self._sources.symbol_of(buffer)
-        if self.options.params == "file":
-            return f"w_{identifier(buffer.name)}"
-        return self._at(f"{self.prefix}_weights", buffer, True)
-
-
-def call_text(function: Function, arguments: Arguments) -> str:
-    """``symbol(argument, ...)``"""
-    return f"{function.symbol}({', '.join(call_arguments(function, arguments))})"
-
-
-def call_arguments(function: Function, arguments: Arguments) -> list[str]:
-    """The expressions that a caller passes."""
-    return [arguments.expression(p) for p in function.parameters]
-
-
-def weight_inputs(sources: Sources, options: Options) -> list[Buffer]:
-    """Constants that the caller passes, as further inputs named like their layers."""
-    return sources.weight_buffers if options.params == "file" else []
-
-
 def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
-    from . import aot_main, graph_entries
-
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -558,4 +385,4 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["CONSTANT", "Options", "Sources", "call_text", "generate", "prefix_of", "weight_inputs"]
+__all__ = ["generate", "print_function", "print_functions"]

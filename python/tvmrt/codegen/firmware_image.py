@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tvmrt.ir.program import MemoryPool
 
-from .c_source import PLACEMENT, prefix_of
+from .c_source import PLACEMENT
 from .firmware_header import header_name
 from .firmware_pools import ALIGN_BYTES, WORKSPACE, definition, pool_macro
+from .options import prefix_of
 
 
 def memory_files(

@@ -15,6 +15,7 @@ import json
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from .aot_main import guard_text
+from .arguments import call_text, weight_inputs
 from .dependencies import dependencies
 from .writer import Function
 
@@ -59,8 +60,6 @@ def print_entries(program: Program, prefix: str, sources, options, arguments) ->
 
 
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
-    from .c_source import call_text
-
     inputs, outputs = node_buffers(program, function, options)
     symbol = entry_symbol(function)
     indent = " " * (len(symbol) + 5)
@@ -146,8 +145,6 @@ class _Graph:
         self.first_operator = 0
 
     def build(self) -> dict:
-        from .c_source import weight_inputs
-
         program = self.program
         for buffer, type in zip(program.inputs, program.input_types):
             self._null(buffer, buffer.name, list(type.shape), str(type.dtype))

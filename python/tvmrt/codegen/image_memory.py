@@ -14,8 +14,8 @@ from tvmrt.ir.program import Buffer, MemoryPool, Program
 from tvmrt.planner import plan_program
 
 from . import pool_options
-from .c_source import Options
 from .firmware_pools import ALIGN_BYTES
+from .options import Options
 from .target import Target
 
 

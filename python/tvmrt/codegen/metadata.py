@@ -8,6 +8,7 @@ from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Buffer, Program
 
 from . import firmware_pools
+from .arguments import weight_inputs
 from .naming import sanitize
 
 
@@ -17,8 +18,6 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     These are packed functions; in firmware the network's prefix stands before their names, and with
     the C interface they are plain ones.
     """
-    from .c_source import weight_inputs
-
     extra = weight_inputs(sources, options)
     inputs = [
         *((name, t) for name, t in zip(program.input_names, program.input_types)),

@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program
 
 from . import firmware_pools
-from .c_source import Options, print_functions
+from .c_source import print_functions
 from .naming import member
+from .options import Options
 from .target import Target
 
 FLASH = "flash"

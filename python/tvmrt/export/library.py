@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.codegen.c_source import Options, Sources
+from tvmrt.codegen.options import Options, Sources
 from tvmrt.codegen.target import Target
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ARENA, MemoryPool, Program

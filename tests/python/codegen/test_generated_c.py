@@ -10,7 +10,8 @@ import pytest
 
 import tvmrt
 from tvmrt.codegen.builder import build_program
-from tvmrt.codegen.c_source import Options, generate
+from tvmrt.codegen.c_source import generate
+from tvmrt.codegen.options import Options
 from tvmrt.codegen.target import get_target
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
 from tvmrt.libinfo import find_include_path

@@ -1,0 +1,85 @@
+"""What the generated code must look like, and what is generated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tvmrt.ir import ModuleBlob
+from tvmrt.ir.program import Buffer
+
+from .naming import identifier
+from .writer import Function
+
+
+@dataclass
+class Options:
+    """What the generated code must look like from outside.
+
+    ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
+    arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
+    makes code for machines without an operating system, called by ``interface_api``; its memory is
+    its own, the caller's, or that of the ``image`` of several networks (a prefix of symbols).
+
+    Of constants by their names, ``resident`` gives pool and address of those that are copied at the
+    start, ``sections`` the linker's sections of those that do not lie with the others. By their
+    content, ``shared_weights`` gives the symbols of those that networks generated before for the
+    same image have.
+
+    ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
+    tensors, in a ring of ``trace_records`` (None: enough for one run).
+    """
+
+    module_name: str = "default"
+    executor: str = "graph"
+    params: str = "embed"
+    origin: str = ""
+    runtime: str = "host"
+    interface_api: str = "packed"
+    unpacked_api: bool = False
+    image: str | None = None
+    resident: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sections: dict[str, str] = field(default_factory=dict)
+    shared_weights: dict[tuple, str] | None = None
+    profile: bool = False
+    record: bool = False
+    trace_records: int | None = None
+
+    @property
+    def traced(self) -> bool:
+        return self.profile or self.record
+
+    @property
+    def firmware(self) -> bool:
+        return self.runtime == "crt"
+
+
+@dataclass
+class Sources:
+    """Everything that is written to files for one network.
+
+    ``resident`` are the constants that are copied to pools at the start, ``shared`` those that
+    another network of the image has, with its symbols for them.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    weights: bytes = b""
+    weight_buffers: list[Buffer] = field(default_factory=list)
+    functions: list[Function] = field(default_factory=list)
+    prefix: str = ""
+    resident: list[Buffer] = field(default_factory=list)
+    shared: dict[Buffer, str] = field(default_factory=dict)
+    # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
+    objects: dict[str, bytes] = field(default_factory=dict)
+    # of regions on other devices: modules to import, flags by file, flags for the linker
+    modules: list[ModuleBlob] = field(default_factory=list)
+    flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    link_flags: list[str] = field(default_factory=list)
+
+    def symbol_of(self, buffer: Buffer) -> str:
+        """The C array of a constant, where constants are arrays."""
+        return self.shared.get(buffer) or f"{self.prefix}_w_{identifier(buffer.name)}"
+
+
+def prefix_of(module_name: str) -> str:
+    """``tvmgen_<name>``, the prefix of every symbol."""
+    return f"tvmgen_{module_name}" if module_name else "tvmgen"
