@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from typing import Any
 
@@ -61,6 +60,8 @@ def _find_installed(name: str) -> None:
 
 
 def _entry_points() -> list[Any]:
+    import importlib.metadata  # slow, and seldom needed
+
     found: Any = importlib.metadata.entry_points()
     if hasattr(found, "select"):
         return list(found.select(group="tvmrt.devices"))
