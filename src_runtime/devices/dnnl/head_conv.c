@@ -133,33 +133,54 @@ static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, cons
   return fused_add(p, pd, f, args, o->bias_used == NULL ? 3 : 4, &args[2].v);
 }
 
-int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
-  int32_t weights = build_input(node, 1);
-  dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
-  dnnl_convolution_desc_t desc;
-  dnnl_primitive_desc_t pd = NULL;
+/* What both kinds of convolution read of a node before their weights. */
+typedef struct layer {
+  int32_t weights;
+  dnnl_data_type_t dtype;
   extents e;
   window w;
   operands o;
+} layer;
+
+static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
+                      layer* out) {
+  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
+  out->weights = build_input(node, 1);
+  out->dtype = build_dtype(p, node, node->inputs[0]);
+  if (out->weights < 0 || build_tensor(p, out->weights)->ndim != y->ndim) {
+    return plan_fail(p, "no weights");
+  }
+  PLAN_TRY(read_window(p, node, y->ndim - 2, &out->w));
+  read_extents(p, node, &out->w, &out->e);
+  return read_operands(p, node, &out->e, out->dtype, build_result(node, posts, num_posts), &out->o);
+}
+
+/* The primitive of a description, with what follows the node. */
+static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
+                     const void* desc, const layer* l) {
+  dnnl_primitive_desc_t pd = NULL;
   fused f;
   int rc;
-  if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
-  PLAN_TRY(read_window(p, node, y->ndim - 2, &w));
-  read_extents(p, node, &w, &e);
-  PLAN_TRY(read_operands(p, node, &e, dtype, build_result(node, posts, num_posts), &o));
-  PLAN_TRY(read_weights(p, weights, w.groups, &e, dtype, &o));
-  close_window(&w, e.x + 2, e.y + 2, e.kernel + 2);
-  PLAN_TRY(plan_status(p,
-                       dnnl_dilated_convolution_forward_desc_init(
-                           &desc, dnnl_forward_inference, dnnl_convolution_direct, &o.x_md, &o.w_md,
-                           o.bias_used, &o.y_md, w.strides, w.dilations, w.before, w.after),
-                       "a convolution with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
-  rc = fused_desc(p, &desc, &f, num_posts, &pd);
-  if (rc == 0) rc = add_primitive(p, pd, &f, &o);
+  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, l->e.ndims, l->e.y, true, &f));
+  rc = fused_desc(p, desc, &f, num_posts, &pd);
+  if (rc == 0) rc = add_primitive(p, pd, &f, &l->o);
   fused_free(&f);
   return rc;
+}
+
+int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
+  dnnl_convolution_desc_t desc;
+  layer l;
+  PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
+  PLAN_TRY(read_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
+  close_window(&l.w, l.e.x + 2, l.e.y + 2, l.e.kernel + 2);
+  PLAN_TRY(
+      plan_status(p,
+                  dnnl_dilated_convolution_forward_desc_init(
+                      &desc, dnnl_forward_inference, dnnl_convolution_direct, &l.o.x_md, &l.o.w_md,
+                      l.o.bias_used, &l.o.y_md, l.w.strides, l.w.dilations, l.w.before, l.w.after),
+                  "a convolution with these extents"));
+  return add_layer(p, node, posts, num_posts, &desc, &l);
 }
 
 /* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. */
@@ -185,31 +206,16 @@ static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, cons
 }
 
 int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
-  int32_t weights = build_input(node, 1);
-  dnnl_data_type_t dtype = build_dtype(p, node, node->inputs[0]);
   dnnl_deconvolution_desc_t desc;
-  dnnl_primitive_desc_t pd = NULL;
-  extents e;
-  window w;
-  operands o;
-  fused f;
-  int rc;
-  if (weights < 0 || build_tensor(p, weights)->ndim != y->ndim) return plan_fail(p, "no weights");
-  PLAN_TRY(read_window(p, node, y->ndim - 2, &w));
-  read_extents(p, node, &w, &e);
-  PLAN_TRY(read_operands(p, node, &e, dtype, build_result(node, posts, num_posts), &o));
-  PLAN_TRY(read_transposed_weights(p, weights, w.groups, &e, dtype, &o));
-  close_window(&w, e.y + 2, e.x + 2, e.kernel + 2);
-  PLAN_TRY(
-      plan_status(p,
-                  dnnl_dilated_deconvolution_forward_desc_init(
-                      &desc, dnnl_forward_inference, dnnl_deconvolution_direct, &o.x_md, &o.w_md,
-                      o.bias_used, &o.y_md, w.strides, w.dilations, w.before, w.after),
-                  "a transposed convolution with these extents"));
-  PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
-  rc = fused_desc(p, &desc, &f, num_posts, &pd);
-  if (rc == 0) rc = add_primitive(p, pd, &f, &o);
-  fused_free(&f);
-  return rc;
+  layer l;
+  PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
+  PLAN_TRY(read_transposed_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
+  close_window(&l.w, l.e.y + 2, l.e.x + 2, l.e.kernel + 2);
+  PLAN_TRY(plan_status(
+      p,
+      dnnl_dilated_deconvolution_forward_desc_init(
+          &desc, dnnl_forward_inference, dnnl_deconvolution_direct, &l.o.x_md, &l.o.w_md,
+          l.o.bias_used, &l.o.y_md, l.w.strides, l.w.dilations, l.w.before, l.w.after),
+      "a transposed convolution with these extents"));
+  return add_layer(p, node, posts, num_posts, &desc, &l);
 }
