@@ -8,15 +8,22 @@
 #include "modules/module.h"
 #include "tensor.h"
 
-/* Keeps the frames of rarer paths out of TVMFuncCall. */
 #if defined(__GNUC__)
+/* Keeps the frames of other paths out of the commonest one. */
 #define TVMRT_COLD __attribute__((noinline))
+/* The same, with the parameters as they are written: from a caller of the same ones it is a jump. */
+#if defined(__clang__)
+#define TVMRT_JUMP TVMRT_COLD
+#else
+#define TVMRT_JUMP __attribute__((noipa))
+#endif
 /* Also built for size, though this file is built for speed. */
 #define TVMRT_RARE __attribute__((noinline, cold))
 /* A cache line of its own: where it began otherwise would depend on what is linked before it. */
 #define TVMRT_ALIGNED __attribute__((aligned(64)))
 #else
 #define TVMRT_COLD
+#define TVMRT_JUMP
 #define TVMRT_RARE
 #define TVMRT_ALIGNED
 #endif
@@ -75,18 +82,17 @@ static void clear_return(TVMValue* value, int* code) {
   *code = kTVMNullptr;
 }
 
-static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
-                                 TVMValue* ret, int* ret_code) {
-  tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
-  int rc = f->front(args, codes, num_args, &result, f->resource);
-  if (rc == 0 && (*ret_code == kTVMStr || *ret_code == kTVMBytes)) {
-    rc = publish_text(ret, *ret_code, &result.text);
+/* After a front end's function that failed or returned text. */
+static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
+  const int code = *result->code;
+  if (rc == 0 && (code == kTVMStr || code == kTVMBytes)) {
+    rc = publish_text(result->value, code, &result->text);
   }
   if (rc != 0) {
-    tvmrt__release(tvmrt__value_object(ret, *ret_code));
-    clear_return(ret, ret_code);
+    tvmrt__release(tvmrt__value_object(result->value, *result->code));
+    clear_return(result->value, result->code);
   }
-  tvmrt__buf_free(&result.text);
+  tvmrt__buf_free(&result->text);
   return rc;
 }
 
@@ -108,27 +114,38 @@ static inline bool may_return(int code) {
   return (unsigned)code < 32 && (allowed >> code & 1) != 0;
 }
 
-static TVMRT_COLD int call_other(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
-                                 TVMValue* ret, int* ret_code) {
-  int rc;
-  if (f->kind == TVMRT_FUNC_FRONT) return call_front(f, args, codes, num_args, ret, ret_code);
-  rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
+static TVMRT_COLD int call_native(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
+                                  TVMValue* ret, int* ret_code) {
+  const int rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
   if (rc != 0) clear_return(ret, ret_code);
   return rc;
 }
 
-/* The path of a library's function keeps one register over the call; a front end's or our own
- * function is reached by a jump. */
+static inline bool is_function(const tvmrt_func* f) {
+  return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
+}
+
+/* What is no function of a library: a front end's first, those are called the most. */
+static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* codes, int num_args,
+                                 TVMValue* ret, int* ret_code) {
+  const tvmrt_func* f = func;
+  tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
+  int rc;
+  if (!is_function(f)) return tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncCall");
+  if (f->kind == TVMRT_FUNC_NATIVE) return call_native(f, args, codes, num_args, ret, ret_code);
+  rc = f->front(args, codes, num_args, &result, f->resource);
+  if (rc == 0 && result.text.data == NULL) return 0;
+  return end_front(&result, rc);
+}
+
+/* The path of a library's function keeps one register over the call; every other is a jump away. */
 TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
                               int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
   int rc;
   clear_return(ret_val, ret_type_code);
-  if (f == NULL || f->base.type_index != TVMRT_TYPE_FUNCTION) {
-    return tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncCall");
-  }
-  if (f->kind != TVMRT_FUNC_LIBRARY) {
-    return call_other(f, arg_values, type_codes, num_args, ret_val, ret_type_code);
+  if (!is_function(f) || f->kind != TVMRT_FUNC_LIBRARY) {
+    return call_other(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
   rc = f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
   if (rc == 0 && may_return(*ret_type_code)) return 0;
@@ -189,18 +206,16 @@ static TVMRT_RARE int return_dtype(tvmrt_return* ret, DLDataType dtype) {
   return return_text(ret, text, strlen(text), kTVMStr);
 }
 
-int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, int num_ret) {
-  tvmrt_return* result = ret;
-  tvmrt_object* old;
-  TVMValue copy;
-  int code;
-  if (result == NULL) return tvmrt__fail("TVMCFuncSetReturn: the return handle is NULL.");
-  if (num_ret != 1) {
-    return tvmrt__fail_value("a packed function returns one value, got %d.", num_ret);
-  }
-  old = tvmrt__value_object(result->value, *result->code);
-  copy = *value;
-  code = *type_code;
+/* Type codes of values that are returned as they are, and whose owner is nobody. */
+static inline bool is_plain(int code) {
+  const unsigned plain = 1u << kTVMArgInt | 1u << kTVMArgFloat | 1u << kTVMOpaqueHandle |
+                         1u << kTVMNullptr | 1u << kDLDevice | 1u << kTVMArgBool;
+  return (unsigned)code < 32 && (plain >> code & 1) != 0;
+}
+
+static TVMRT_COLD int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
+  tvmrt_object* old = tvmrt__value_object(result->value, *result->code);
+  TVMValue copy = *value;
   clear_return(result->value, result->code);
   tvmrt__release(old);
   switch (code) {
@@ -220,6 +235,20 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
       *result->code = code;
       return 0;
   }
+}
+
+int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, int num_ret) {
+  tvmrt_return* result = ret;
+  if (result == NULL) return tvmrt__fail("TVMCFuncSetReturn: the return handle is NULL.");
+  if (num_ret != 1) {
+    return tvmrt__fail_value("a packed function returns one value, got %d.", num_ret);
+  }
+  if (!is_plain(*type_code) || !is_plain(*result->code)) {
+    return set_owned_return(result, value, *type_code);
+  }
+  *result->value = *value;
+  *result->code = *type_code;
+  return 0;
 }
 
 /* Code under which an object of this type travels. */

@@ -6,39 +6,10 @@ static int python_is_gone(void) {
   return !Py_IsInitialized() || (Py_IsFinalizing() && !PyGILState_Check());
 }
 
-typedef struct {
-  PyThreadState* state; /* taken back from the packed call that this thread is in, or NULL: */
-  PyGILState_STATE gil; /* then this is what has to be restored */
-} Entry;
-
-/* 0, or -1 if no Python can run on this thread any more. */
-static int enter_python(Entry* entry) {
-  entry->state = released_state;
-  /* C called by others in between may have taken the GIL already */
-  if (entry->state != NULL && PyThreadState_GetUnchecked() != entry->state) {
-    PyEval_RestoreThread(entry->state);
-    return 0;
-  }
-  entry->state = NULL;
-  if (python_is_gone()) return -1;
-  entry->gil = PyGILState_Ensure();
-  return 0;
-}
-
-static void leave_python(Entry entry) {
-  if (entry.state != NULL) {
-    (void)PyEval_SaveThread();
-  } else {
-    PyGILState_Release(entry.gil);
-  }
-}
-
 /* Arguments are borrowed: what is counted gets a reference of its own, a bare DLTensor a view that
    ends with the call. */
-static PyObject* argument_to_python(TVMValue* value, int* code) {
+static TVMRT_NOINLINE PyObject* other_argument_to_python(TVMValue* value, int* code) {
   switch (*code) {
-    case kTVMArgInt:
-      return PyLong_FromLongLong(value->v_int64);
     case kTVMDLTensorHandle:
       return value->v_handle ? make_borrowed_tensor(value->v_handle) : Py_NewRef(Py_None);
     case kTVMObjectHandle:
@@ -54,11 +25,14 @@ static PyObject* argument_to_python(TVMValue* value, int* code) {
   return value_to_python(*value, *code);
 }
 
-static void end_argument(PyObject* object, int code) {
-  if (code == kTVMDLTensorHandle && PyObject_TypeCheck(object, &TensorType)) {
-    ((TensorObject*)object)->tensor = NULL;
+/* The views among the arguments end with the call, whoever still holds the objects. */
+static TVMRT_NOINLINE void end_views(PyObject* const* objects, const int* codes, Py_ssize_t n) {
+  Py_ssize_t i;
+  for (i = 0; i < n; i++) {
+    if (codes[i] == kTVMDLTensorHandle && PyObject_TypeCheck(objects[i], &TensorType)) {
+      ((TensorObject*)objects[i])->tensor = NULL;
+    }
   }
-  Py_DECREF(object);
 }
 
 static int set_value(TVMValue* value, int* code, TVMRetValueHandle ret) {
@@ -67,7 +41,7 @@ static int set_value(TVMValue* value, int* code, TVMRetValueHandle ret) {
   return -1;
 }
 
-static int set_packed_return(PyObject* result, TVMRetValueHandle ret) {
+static TVMRT_NOINLINE int set_packed_return(PyObject* result, TVMRetValueHandle ret) {
   Args args;
   int rc;
   if (args_pack(&args, &result, 1) != 0) return -1;
@@ -83,9 +57,9 @@ static int set_packed_return(PyObject* result, TVMRetValueHandle ret) {
   return rc;
 }
 
-static int set_return(PyObject* result, TVMRetValueHandle ret) {
+static inline int set_return(PyObject* result, TVMRetValueHandle ret) {
   if (result == Py_None) return 0;
-  if (PyLong_CheckExact(result)) { /* the commonest of all */
+  if (PyLong_CheckExact(result)) {
     TVMValue value = {.v_int64 = PyLong_AsLongLong(result)};
     int code = kTVMArgInt;
     if (value.v_int64 == -1 && PyErr_Occurred()) return -1;
@@ -94,46 +68,99 @@ static int set_return(PyObject* result, TVMRetValueHandle ret) {
   return set_packed_return(result, ret);
 }
 
-static int call_with(PyObject* callable, PyObject** objects, TVMValue* values, int* codes, int n,
-                     TVMRetValueHandle ret) {
-  PyObject* result = NULL;
-  int made = 0, rc = -1;
-  while (made < n && (objects[made] = argument_to_python(&values[made], &codes[made])) != NULL) {
-    made++;
+/* PyObject_Vectorcall() without its checks, which find faults of extension modules. */
+static inline PyObject* vectorcall(PyObject* callable, PyObject** objects, size_t n) {
+  PyTypeObject* type = Py_TYPE(callable);
+  vectorcallfunc function = NULL;
+  n |= PY_VECTORCALL_ARGUMENTS_OFFSET; /* the slot before the arguments is lent to the callee */
+  if (PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL)) {
+    memcpy(&function, (char*)callable + type->tp_vectorcall_offset, sizeof(function));
+  }
+  if (function == NULL) return PyObject_Vectorcall(callable, objects, n, NULL);
+  return function(callable, objects, n, NULL);
+}
+
+/* Call with arguments for which there is room in `objects`. */
+static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* values, int* codes,
+                          Py_ssize_t n, TVMRetValueHandle ret) {
+  Py_ssize_t made = 0;
+  int only_ints = 1, rc = -1;
+  for (; made < n; made++) {
+    PyObject* object;
+    if (codes[made] == kTVMArgInt) { /* the commonest of all */
+      object = PyLong_FromLongLong(values[made].v_int64);
+    } else {
+      only_ints = 0;
+      object = other_argument_to_python(&values[made], &codes[made]);
+    }
+    if (object == NULL) break;
+    objects[made] = object;
   }
   if (made == n) {
-    result =
-        PyObject_Vectorcall(callable, objects, (size_t)n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    PyObject* result = vectorcall(callable, objects, (size_t)n);
+    if (result != NULL) {
+      rc = set_return(result, ret);
+      Py_DECREF(result);
+    }
   }
-  if (result != NULL) rc = set_return(result, ret);
-  Py_XDECREF(result);
-  while (made-- > 0) end_argument(objects[made], codes[made]);
-  if (rc != 0) record_python_error();
+  if (!only_ints) end_views(objects, codes, made);
+  while (made > 0) {
+    made--;
+    Py_DECREF(objects[made]);
+  }
+  if (rc == 0) return 0;
+  record_python_error();
+  return -2; /* the exception itself is kept on this side */
+}
+
+static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, int* codes, int n,
+                                         TVMRetValueHandle ret) {
+  PyObject** objects = PyMem_New(PyObject*, (size_t)n + 1);
+  int rc;
+  if (objects == NULL) {
+    PyErr_NoMemory();
+    record_python_error();
+    return -2;
+  }
+  rc = call_in(objects + 1, callable, values, codes, n, ret);
+  PyMem_Free(objects);
+  return rc;
+}
+
+static inline int call_with(PyObject* callable, TVMValue* values, int* codes, int n,
+                            TVMRetValueHandle ret) {
+  PyObject* objects[MAX_INLINE_ARGS + 1];
+  if (n > MAX_INLINE_ARGS) return call_with_many(callable, values, codes, n, ret);
+  return call_in(objects + 1, callable, values, codes, n, ret);
+}
+
+/* On a thread that is in no packed call of Python's, or that has the GIL again. */
+static TVMRT_NOINLINE int call_from_outside(PyObject* callable, TVMValue* values, int* codes, int n,
+                                            TVMRetValueHandle ret) {
+  PyGILState_STATE gil;
+  int rc;
+  if (python_is_gone()) {
+    TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
+    return -1;
+  }
+  gil = PyGILState_Ensure();
+  rc = call_with(callable, values, codes, n, ret);
+  PyGILState_Release(gil);
   return rc;
 }
 
 /* TVMRuntimeCPackedFunc. Runs on any thread, with or without the GIL. */
 static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle ret, void* callable) {
-  PyObject* inline_objects[MAX_INLINE_ARGS + 1];
-  PyObject** objects = inline_objects;
-  Entry entry = {NULL, PyGILState_UNLOCKED};
+  PyThreadState* state = released_state;
   int rc;
-  if (enter_python(&entry) != 0) {
-    TVMPackedFuncSetLastError("the Python interpreter has ended and its functions with it");
-    return -1;
+  /* C called by others in between may have taken the GIL already */
+  if (state == NULL || PyThreadState_GetUnchecked() == state) {
+    return call_from_outside(callable, values, codes, n, ret);
   }
-  if (n > MAX_INLINE_ARGS) objects = PyMem_New(PyObject*, (size_t)n + 1);
-  if (objects != NULL) {
-    /* the slot before the arguments is lent to the callee, as vectorcall allows */
-    rc = call_with(callable, objects + 1, values, codes, n, ret);
-  } else {
-    PyErr_NoMemory();
-    record_python_error();
-    rc = -1;
-  }
-  if (objects != inline_objects) PyMem_Free(objects);
-  leave_python(entry);
-  return rc == 0 ? 0 : -2; /* -2: the exception itself is kept on this side */
+  PyEval_RestoreThread(state);
+  rc = call_with(callable, values, codes, n, ret);
+  (void)PyEval_SaveThread();
+  return rc;
 }
 
 /* TVMRuntimeCPackedFuncFinalizer: the last reference of the function is gone. */

@@ -21,7 +21,10 @@
 #if defined(__GNUC__)
 /* One pointer fits the space that every loader keeps free, and is then read without a call. */
 #define TVMRT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+/* Keeps the frame of a rarer path out of its caller. */
+#define TVMRT_NOINLINE __attribute__((noinline))
 #else
+#define TVMRT_NOINLINE
 #define TVMRT_THREAD_LOCAL _Thread_local
 #endif
 
