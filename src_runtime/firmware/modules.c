@@ -1,6 +1,7 @@
 /* Firmware runtime: modules and functions by handle. */
 #include <tvm/runtime/c_runtime_api.h>
 
+#include "packed_func.h"
 #include "registry.h"
 
 TVMFunctionHandle tvmrt__registry_find(const TVMFuncRegistry* registry, const char* name) {
@@ -31,4 +32,9 @@ int TVMModFree(TVMModuleHandle mod) {
 int TVMFuncFree(TVMFunctionHandle func) {
   (void)func;
   return kTvmErrorNoError;
+}
+
+int tvmrt__function_missing(const char* name, int rc) {
+  (void)name, (void)rc;
+  return kTvmErrorFunctionNameNotFound;
 }

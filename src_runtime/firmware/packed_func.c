@@ -1,6 +1,8 @@
-/* Firmware runtime: packed functions with their arguments in one struct. */
+/* Packed functions with their arguments in one struct. Part of both runtimes, the firmware's and the
+ * host's. */
+#include "packed_func.h"
+
 #include <tvm/runtime/c_runtime_api.h>
-#include <tvm/runtime/crt/packed_func.h>
 
 #include "../../src_backend/bytes.h"
 
@@ -8,37 +10,33 @@ TVMArgs TVMArgs_Create(TVMValue* values, uint32_t* tcodes, uint32_t values_count
   TVMArgs args;
   uint32_t i;
   memset(&args, 0, sizeof(args));
-  args.values_count = values_count < TVM_CRT_MAX_ARGS ? values_count : TVM_CRT_MAX_ARGS;
-  for (i = 0; i < args.values_count; ++i) {
+  for (i = 0; i < values_count && i < TVM_CRT_MAX_ARGS; ++i) {
     args.values[i] = values[i];
     args.tcodes[i] = (int)tcodes[i];
   }
+  args.values_count = i;
   return args;
 }
 
-static int bind(TVMPackedFunc* pf, const char* name, TVMFunctionHandle f, const TVMArgs* args) {
+static int bind(TVMPackedFunc* pf, const char* name, const TVMArgs* args, int rc) {
   size_t i;
-  memset(pf, 0, sizeof(*pf));
-  if (f == NULL) return kTvmErrorFunctionNameNotFound;
+  if (pf->fexec == NULL) return tvmrt__function_missing(name, rc);
   for (i = 0; i + 1 < sizeof(pf->name) && name[i] != '\0'; ++i) pf->name[i] = name[i];
-  pf->fexec = f;
   pf->Call = TVMPackedFunc_Call;
   pf->SetArgs = TVMPackedFunc_SetArgs;
   TVMPackedFunc_SetArgs(pf, args);
-  return kTvmErrorNoError;
+  return 0;
 }
 
 int TVMPackedFunc_InitGlobalFunc(TVMPackedFunc* pf, const char* name, const TVMArgs* args) {
-  TVMFunctionHandle f;
-  (void)TVMFuncGetGlobal(name, &f);
-  return bind(pf, name, f, args);
+  memset(pf, 0, sizeof(*pf));
+  return bind(pf, name, args, TVMFuncGetGlobal(name, &pf->fexec));
 }
 
 int TVMPackedFunc_InitModuleFunc(TVMPackedFunc* pf, TVMModuleHandle module, const char* name,
                                  const TVMArgs* args) {
-  TVMFunctionHandle f;
-  (void)TVMModGetFunction(module, name, 0, &f);
-  return bind(pf, name, f, args);
+  memset(pf, 0, sizeof(*pf));
+  return bind(pf, name, args, TVMModGetFunction(module, name, 0, &pf->fexec));
 }
 
 void TVMPackedFunc_Call(TVMPackedFunc* pf) {
