@@ -114,28 +114,27 @@ static inline bool may_return(int code) {
   return (unsigned)code < 32 && (allowed >> code & 1) != 0;
 }
 
-static TVMRT_COLD int call_native(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
-                                  TVMValue* ret, int* ret_code) {
-  const int rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
-  if (rc != 0) clear_return(ret, ret_code);
-  return rc;
-}
-
 static inline bool is_function(const tvmrt_func* f) {
   return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
 }
 
-/* What is no function of a library: a front end's first, those are called the most. */
+static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
+                                 TVMValue* ret, int* ret_code) {
+  tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
+  const int rc = f->front(args, codes, num_args, &result, f->resource);
+  if (rc == 0 && result.text.data == NULL) return 0;
+  return end_front(&result, rc);
+}
+
 static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* codes, int num_args,
                                  TVMValue* ret, int* ret_code) {
   const tvmrt_func* f = func;
-  tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
   int rc;
   if (!is_function(f)) return tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncCall");
-  if (f->kind == TVMRT_FUNC_NATIVE) return call_native(f, args, codes, num_args, ret, ret_code);
-  rc = f->front(args, codes, num_args, &result, f->resource);
-  if (rc == 0 && result.text.data == NULL) return 0;
-  return end_front(&result, rc);
+  if (f->kind == TVMRT_FUNC_FRONT) return call_front(f, args, codes, num_args, ret, ret_code);
+  rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
+  if (rc != 0) clear_return(ret, ret_code);
+  return rc;
 }
 
 /* The path of a library's function keeps one register over the call; every other is a jump away. */
@@ -178,6 +177,14 @@ TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource
   f->front = func;
   *out = f;
   return 0;
+}
+
+TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
+                                 TVMFunctionHandle* out) {
+  *out = NULL;
+  if (func == NULL) return tvmrt__fail("tvmrt_func_create: the function is NULL.");
+  *out = tvmrt__func_new(func, resource, fin);
+  return *out == NULL ? -1 : 0;
 }
 
 static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
@@ -249,6 +256,12 @@ int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, in
   *result->value = *value;
   *result->code = *type_code;
   return 0;
+}
+
+int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
+                      int* ret_type_code) {
+  tvmrt_return result = {ret_value, ret_type_code, {NULL, 0, 0}};
+  return end_front(&result, set_owned_return(&result, value, type_code));
 }
 
 /* Code under which an object of this type travels. */

@@ -35,37 +35,38 @@ static TVMRT_NOINLINE void end_views(PyObject* const* objects, const int* codes,
   }
 }
 
-static int set_value(TVMValue* value, int* code, TVMRetValueHandle ret) {
-  if (TVMCFuncSetReturn(ret, value, code, 1) == 0) return 0;
-  raise_last_error();
-  return -1;
-}
+/* Where the result of a call belongs. */
+typedef struct {
+  TVMValue* value;
+  int* code;
+} Return;
 
-static TVMRT_NOINLINE int set_packed_return(PyObject* result, TVMRetValueHandle ret) {
+static TVMRT_NOINLINE int return_packed(PyObject* result, Return ret) {
   Args args;
   int rc;
   if (args_pack(&args, &result, 1) != 0) return -1;
   if (args.codes[0] == kTVMDLTensorHandle) { /* borrowed memory cannot be returned: own a copy */
     PyObject* owned = PyObject_CallFunctionObjArgs(hooks.own_tensor, result, NULL);
     args_release(&args);
-    rc = owned ? set_packed_return(owned, ret) : -1;
+    rc = owned ? return_packed(owned, ret) : -1;
     Py_XDECREF(owned);
     return rc;
   }
-  rc = set_value(args.values, args.codes, ret);
+  rc = tvmrt_func_return(args.values, args.codes[0], ret.value, ret.code);
+  if (rc != 0) raise_last_error();
   args_release(&args);
   return rc;
 }
 
-static inline int set_return(PyObject* result, TVMRetValueHandle ret) {
-  if (result == Py_None) return 0;
-  if (PyLong_CheckExact(result)) {
-    TVMValue value = {.v_int64 = PyLong_AsLongLong(result)};
-    int code = kTVMArgInt;
-    if (value.v_int64 == -1 && PyErr_Occurred()) return -1;
-    return set_value(&value, &code, ret);
+static inline int return_to_c(PyObject* result, Return ret) {
+  if (PyLong_CheckExact(result)) { /* the commonest of all */
+    const long long value = PyLong_AsLongLong(result);
+    if (value == -1 && PyErr_Occurred()) return -1;
+    ret.value->v_int64 = value;
+    *ret.code = kTVMArgInt;
+    return 0;
   }
-  return set_packed_return(result, ret);
+  return result == Py_None ? 0 : return_packed(result, ret);
 }
 
 /* PyObject_Vectorcall() without its checks, which find faults of extension modules. */
@@ -80,41 +81,52 @@ static inline PyObject* vectorcall(PyObject* callable, PyObject** objects, size_
   return function(callable, objects, n, NULL);
 }
 
+static void release_all(PyObject** objects, Py_ssize_t n) {
+  while (n > 0) Py_DECREF(objects[--n]);
+}
+
+/* The result may be one of the views, or hold one: it is returned while they last. Text is so once
+   more after them, as what ends with them may have used the thread's slot for it. */
+static TVMRT_NOINLINE int return_past_views(PyObject* result, Return ret, PyObject** objects,
+                                            const int* codes, Py_ssize_t n) {
+  int rc = return_to_c(result, ret);
+  end_views(objects, codes, n);
+  release_all(objects, n);
+  if (rc == 0 && (*ret.code == kTVMStr || *ret.code == kTVMBytes)) rc = return_to_c(result, ret);
+  return rc;
+}
+
 /* Call with arguments for which there is room in `objects`. */
 static inline int call_in(PyObject** objects, PyObject* callable, TVMValue* values, int* codes,
-                          Py_ssize_t n, TVMRetValueHandle ret) {
+                          Py_ssize_t n, Return ret) {
+  PyObject* result = NULL;
   Py_ssize_t made = 0;
-  int only_ints = 1, rc = -1;
+  int views = 0, rc = -1;
   for (; made < n; made++) {
-    PyObject* object;
     if (codes[made] == kTVMArgInt) { /* the commonest of all */
-      object = PyLong_FromLongLong(values[made].v_int64);
+      objects[made] = PyLong_FromLongLong(values[made].v_int64);
     } else {
-      only_ints = 0;
-      object = other_argument_to_python(&values[made], &codes[made]);
+      views |= codes[made] == kTVMDLTensorHandle;
+      objects[made] = other_argument_to_python(&values[made], &codes[made]);
     }
-    if (object == NULL) break;
-    objects[made] = object;
+    if (objects[made] == NULL) break;
   }
-  if (made == n) {
-    PyObject* result = vectorcall(callable, objects, (size_t)n);
-    if (result != NULL) {
-      rc = set_return(result, ret);
-      Py_DECREF(result);
-    }
+  if (made == n) result = vectorcall(callable, objects, (size_t)n);
+  if (views && result != NULL) {
+    rc = return_past_views(result, ret, objects, codes, made);
+  } else {
+    if (views) end_views(objects, codes, made);
+    release_all(objects, made);
+    if (result != NULL) rc = return_to_c(result, ret);
   }
-  if (!only_ints) end_views(objects, codes, made);
-  while (made > 0) {
-    made--;
-    Py_DECREF(objects[made]);
-  }
+  Py_XDECREF(result);
   if (rc == 0) return 0;
   record_python_error();
   return -2; /* the exception itself is kept on this side */
 }
 
 static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, int* codes, int n,
-                                         TVMRetValueHandle ret) {
+                                         Return ret) {
   PyObject** objects = PyMem_New(PyObject*, (size_t)n + 1);
   int rc;
   if (objects == NULL) {
@@ -127,8 +139,7 @@ static TVMRT_NOINLINE int call_with_many(PyObject* callable, TVMValue* values, i
   return rc;
 }
 
-static inline int call_with(PyObject* callable, TVMValue* values, int* codes, int n,
-                            TVMRetValueHandle ret) {
+static inline int call_with(PyObject* callable, TVMValue* values, int* codes, int n, Return ret) {
   PyObject* objects[MAX_INLINE_ARGS + 1];
   if (n > MAX_INLINE_ARGS) return call_with_many(callable, values, codes, n, ret);
   return call_in(objects + 1, callable, values, codes, n, ret);
@@ -136,7 +147,7 @@ static inline int call_with(PyObject* callable, TVMValue* values, int* codes, in
 
 /* On a thread that is in no packed call of Python's, or that has the GIL again. */
 static TVMRT_NOINLINE int call_from_outside(PyObject* callable, TVMValue* values, int* codes, int n,
-                                            TVMRetValueHandle ret) {
+                                            Return ret) {
   PyGILState_STATE gil;
   int rc;
   if (python_is_gone()) {
@@ -149,8 +160,10 @@ static TVMRT_NOINLINE int call_from_outside(PyObject* callable, TVMValue* values
   return rc;
 }
 
-/* TVMRuntimeCPackedFunc. Runs on any thread, with or without the GIL. */
-static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle ret, void* callable) {
+/* TVMCPackedFunc. Runs on any thread, with or without the GIL. */
+static int call_python(TVMValue* values, int* codes, int n, TVMValue* ret_value, int* ret_code,
+                       void* callable) {
+  const Return ret = {ret_value, ret_code};
   PyThreadState* state = released_state;
   int rc;
   /* C called by others in between may have taken the GIL already */
@@ -163,7 +176,7 @@ static int call_python(TVMValue* values, int* codes, int n, TVMRetValueHandle re
   return rc;
 }
 
-/* TVMRuntimeCPackedFuncFinalizer: the last reference of the function is gone. */
+/* TVMPackedCFuncFinalizer: the last reference of the function is gone. */
 static void release_callable(void* callable) {
   PyGILState_STATE state;
   if (python_is_gone()) return;
@@ -174,7 +187,7 @@ static void release_callable(void* callable) {
 
 int function_from_callable(PyObject* callable, TVMFunctionHandle* out) {
   Py_INCREF(callable);
-  if (TVMFuncCreateFromCFunc(call_python, callable, release_callable, out) == 0) return 0;
+  if (tvmrt_func_create(call_python, callable, release_callable, out) == 0) return 0;
   Py_DECREF(callable);
   raise_last_error();
   return -1;

@@ -176,6 +176,99 @@ static void test_moved_argument_is_taken(void** state) {
   TVMFuncFree(f);
 }
 
+/* ---- functions that store their result themselves ---- */
+
+static int add_directly(TVMValue* args, int* codes, int num_args, TVMValue* ret, int* ret_code,
+                        void* resource) {
+  (void)codes;
+  ret->v_int64 = *(int*)resource;
+  for (int i = 0; i < num_args; ++i) ret->v_int64 += args[i].v_int64;
+  *ret_code = kTVMArgInt;
+  return num_args == 0 ? -1 : 0;
+}
+
+static int return_first_directly(TVMValue* args, int* codes, int num_args, TVMValue* ret,
+                                 int* ret_code, void* resource) {
+  (void)num_args, (void)resource;
+  return tvmrt_func_return(args, codes[0], ret, ret_code);
+}
+
+static TVMFunctionHandle make_direct(TVMCPackedFunc f, void* resource,
+                                     TVMPackedCFuncFinalizer fin) {
+  TVMFunctionHandle handle = NULL;
+  assert_ok(tvmrt_func_create(f, resource, fin, &handle));
+  return handle;
+}
+
+static void test_direct_function_gets_its_resource(void** state) {
+  int resource = 2;
+  TVMFunctionHandle f = make_direct(add_directly, &resource, count_call);
+  call c = {0};
+  (void)state;
+  arg_int(&c, 40);
+  assert_ok(call_handle(&c, f));
+  assert_int_equal(c.ret_code, kTVMArgInt);
+  assert_int_equal(c.ret.v_int64, 42);
+  assert_ok(TVMFuncFree(f));
+  assert_int_equal(resource, 3); /* the finaliser, once */
+}
+
+static void test_direct_function_that_fails_returns_nothing(void** state) {
+  int resource = 2;
+  TVMFunctionHandle f = make_direct(add_directly, &resource, NULL);
+  call c = {0};
+  (void)state;
+  assert_int_equal(call_handle(&c, f), -1);
+  assert_int_equal(c.ret_code, kTVMNullptr);
+  assert_null(c.ret.v_handle);
+  TVMFuncFree(f);
+  assert_fails(tvmrt_func_create(NULL, NULL, NULL, &f), "tvmrt_func_create: the function is NULL");
+  assert_null(f);
+}
+
+static void test_direct_function_returns_text_and_bytes(void** state) {
+  TVMFunctionHandle f = make_direct(return_first_directly, NULL, NULL);
+  TVMByteArray bytes = {"a\0b", 3};
+  char text[] = "made on the stack";
+  const TVMByteArray* got;
+  TVMValue dtype;
+  call c = {0}, d = {0}, e = {0};
+  (void)state;
+  arg_str(&c, text);
+  assert_ok(call_handle(&c, f));
+  memset(text, 'x', sizeof(text) - 1);
+  assert_int_equal(c.ret_code, kTVMStr);
+  assert_string_equal(c.ret.v_str, "made on the stack");
+  arg_handle(&d, kTVMBytes, &bytes);
+  assert_ok(call_handle(&d, f));
+  got = d.ret.v_handle;
+  assert_int_equal(got->size, 3);
+  assert_memory_equal(got->data, "a\0b", 3);
+  dtype.v_type = (DLDataType){kDLFloat, 16, 4};
+  arg(&e, kTVMDataType, dtype);
+  assert_ok(call_handle(&e, f));
+  assert_int_equal(e.ret_code, kTVMStr);
+  assert_string_equal(e.ret.v_str, "float16x4");
+  TVMFuncFree(f);
+}
+
+static void test_direct_function_returns_its_own_reference(void** state) {
+  static const int64_t shape[] = {2};
+  const float values[] = {1, 2};
+  TVMFunctionHandle f = make_direct(return_first_directly, NULL, NULL);
+  DLTensor* t = make_tensor(1, shape, values);
+  call c = {0}, view = {0};
+  (void)state;
+  arg_handle(&view, kTVMDLTensorHandle, t);
+  assert_fails(call_handle(&view, f), "tensor view cannot be returned");
+  arg_handle(&c, kTVMNDArrayHandle, t);
+  assert_ok(call_handle(&c, f));
+  assert_ok(TVMArrayFree(t));
+  assert_floats(c.ret.v_handle, 2, values);
+  assert_ok(TVMArrayFree(c.ret.v_handle));
+  TVMFuncFree(f);
+}
+
 static void test_wrong_handles_are_errors(void** state) {
   TVMFunctionHandle f = make(add, NULL, NULL);
   TVMFunctionHandle out;
@@ -310,6 +403,10 @@ int main(void) {
       cmocka_unit_test(test_returned_objects_are_retained),
       cmocka_unit_test(test_view_cannot_be_returned),
       cmocka_unit_test(test_moved_argument_is_taken),
+      cmocka_unit_test(test_direct_function_gets_its_resource),
+      cmocka_unit_test(test_direct_function_that_fails_returns_nothing),
+      cmocka_unit_test(test_direct_function_returns_text_and_bytes),
+      cmocka_unit_test(test_direct_function_returns_its_own_reference),
       cmocka_unit_test(test_wrong_handles_are_errors),
       cmocka_unit_test(test_registry_registers_overrides_removes),
       cmocka_unit_test(test_registry_lists_names),

@@ -157,6 +157,34 @@ TVM_DLL int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_ha
                                    TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out);
 
 /*!
+ * \brief Make a function of a TVMCPackedFunc and its resource: less lies between a caller and it than
+ *        with TVMFuncCreateFromCFunc().
+ *
+ * \param func     [in] Called with `resource` as its resource_handle, on the threads of its callers.
+ *                 It stores its result itself: numbers and owned handles as they are, what is
+ *                 borrowed, text and bytes by tvmrt_func_return(). If it stores nothing, NULL is
+ *                 returned. When it fails nothing of what it has stored is released.
+ * \param resource [in] Anything; transferred, together with fin, on success.
+ * \param fin      [in] Called when the last reference goes, on the thread that dropped it; may be
+ *                 NULL.
+ * \param out      [out] Owned function; released by TVMFuncFree(). NULL on failure.
+ */
+TVM_DLL int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
+                              TVMFunctionHandle* out);
+
+/*!
+ * \brief Return a borrowed value from a TVMCPackedFunc of tvmrt_func_create().
+ *
+ * \param value         [in] Objects are retained. Text and bytes are copied to the thread's return
+ *                      slot, so call nothing that may return text after this.
+ * \param type_code     [in] Its code. A kTVMDataType becomes text; a kTVMDLTensorHandle is refused.
+ * \param ret_value     [out] What the function got; it is as TVMFuncCall() left it.
+ * \param ret_type_code [out] Likewise.
+ */
+TVM_DLL int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
+                              int* ret_type_code);
+
+/*!
  * \brief Enter a function in the global registry, which retains it.
  * \param name     [in] Copied.
  * \param f        [in] The function.

@@ -271,6 +271,18 @@ def test_kept_managed_tensor_stays(toolbox):
     np.testing.assert_array_equal(kept[0].numpy(), [0, 1, 2])
 
 
+@pytest.mark.parametrize("make", [tvmrt.nd.array, np.asarray], ids=["managed", "borrowed"])
+def test_text_of_a_callback_outlives_its_arguments(make):
+    said, kept = [], []
+
+    def function(argument):
+        kept.append(weakref.ref(argument, lambda _: said.append(convert(lambda: "at the end")())))
+        return "the result"
+
+    assert convert(function)(make(np.zeros(2, np.float32))) == "the result"
+    assert said == ["at the end"]
+
+
 def test_functions_and_modules_pass_through_callbacks(toolbox):
     def function(add, module):
         return add(1, 2, 3) + module["add3"](4, 5, 6)
