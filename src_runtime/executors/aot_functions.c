@@ -81,20 +81,13 @@ TVMRT_NATIVE(set_output_zero_copy) {
   return 0;
 }
 
-static int give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
-  DLTensor* to;
-  if (in->count == 1) return tvmrt__port_return(port, out, out_code);
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
-  return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
-}
-
 TVMRT_NATIVE(get_output) {
   tvmrt_aot_executor* e = resource_handle;
   tvmrt_port* port;
   TVMRT_ARGS("get_output");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find_output(e, &in, &port));
-  return give(port, &in, out, out_code);
+  return tvmrt__port_give(port, &in, out, out_code);
 }
 
 TVMRT_NATIVE(get_input) {
@@ -105,7 +98,7 @@ TVMRT_NATIVE(get_input) {
   TVMRT_RETURN_IF_ERROR(find_port(e->inputs, e->num_inputs, "input", &in, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
   e->args[port - e->inputs].v_handle = &port->bound->dl;
-  return give(port, &in, out, out_code);
+  return tvmrt__port_give(port, &in, out, out_code);
 }
 
 TVMRT_NATIVE(get_num_inputs) {
@@ -129,26 +122,16 @@ TVMRT_NATIVE(get_input_index) {
   return tvmrt__ret_int(out, out_code, port - e->inputs);
 }
 
-static int name_of(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                   TVMValue* out, int* out_code) {
-  tvmrt_port* port;
-  int64_t index;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(ports, count, kind, in, 0, &port));
-  return tvmrt__ret_str(out, out_code, port->name);
-}
-
 TVMRT_NATIVE(get_input_name) {
   tvmrt_aot_executor* e = resource_handle;
   TVMRT_ARGS("get_input_name");
-  return name_of(e->inputs, e->num_inputs, "input", &in, out, out_code);
+  return tvmrt__port_give_name(e->inputs, e->num_inputs, "input", &in, out, out_code);
 }
 
 TVMRT_NATIVE(get_output_name) {
   tvmrt_aot_executor* e = resource_handle;
   TVMRT_ARGS("get_output_name");
-  return name_of(e->outputs, e->num_outputs, "output", &in, out, out_code);
+  return tvmrt__port_give_name(e->outputs, e->num_outputs, "output", &in, out, out_code);
 }
 
 TVMRT_NATIVE(get_input_info) {
@@ -192,22 +175,7 @@ TVMRT_NATIVE(profile) {
   return rc;
 }
 
-#define METHODS(X)                                \
-  X("set_input", set_input)                       \
-  X("set_input_zero_copy", set_input_zero_copy)   \
-  X("set_output_zero_copy", set_output_zero_copy) \
-  X("get_output", get_output)                     \
-  X("get_input", get_input)                       \
-  X("get_num_inputs", get_num_inputs)             \
-  X("get_num_outputs", get_num_outputs)           \
-  X("get_input_index", get_input_index)           \
-  X("get_input_name", get_input_name)             \
-  X("get_output_name", get_output_name)           \
-  X("get_input_info", get_input_info)             \
-  X("get_output_info", get_output_info)           \
-  X("run", run)                                   \
-  X("load_params", load_params)                   \
-  X("profile", profile)
+#define METHODS(X) TVMRT_EXECUTOR_METHODS(X) X("profile", profile)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
 int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out) {

@@ -6,6 +6,7 @@
 
 #include "../clock.h"
 #include "aot.h"
+#include "profile.h"
 
 typedef struct recorder {
   pthread_t thread; /* others may run the same library meanwhile */

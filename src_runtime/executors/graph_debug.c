@@ -6,6 +6,7 @@
 #include "../clock.h"
 #include "graph.h"
 #include "graph_view.h"
+#include "profile.h"
 
 /* A node by argument 0: its number, or its name. */
 static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t* out) {

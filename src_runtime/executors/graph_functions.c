@@ -81,19 +81,11 @@ GRAPH_FUNCTION(set_output_zero_copy, "set_output_zero_copy") {
   return 0;
 }
 
-/* (index) -> NDArray in use; (index, tensor) copies into the tensor. */
-static int give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
-  DLTensor* to;
-  if (in->count == 1) return tvmrt__port_return(port, out, out_code);
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
-  return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
-}
-
 GRAPH_FUNCTION(get_output, "get_output") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find_output(g, in, &port));
-  return give(port, in, out, out_code);
+  return tvmrt__port_give(port, in, out, out_code);
 }
 
 GRAPH_FUNCTION(get_input, "get_input") {
@@ -104,7 +96,7 @@ GRAPH_FUNCTION(get_input, "get_input") {
   if (port == NULL) return 0; /* unknown: no value */
   TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
   tvmrt__graph_update_input(g, (size_t)(port - g->inputs));
-  return give(port, in, out, out_code);
+  return tvmrt__port_give(port, in, out, out_code);
 }
 
 GRAPH_FUNCTION(get_num_inputs, "get_num_inputs") {
@@ -125,23 +117,12 @@ GRAPH_FUNCTION(get_input_index, "get_input_index") {
   return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - g->inputs);
 }
 
-static int name_of(const tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                   TVMValue* out, int* out_code) {
-  tvmrt_port* port;
-  int64_t index;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__port_of_arg((tvmrt_port*)(uintptr_t)ports, count, kind, in, 0, &port));
-  return tvmrt__ret_str(out, out_code, port->name);
-}
-
 GRAPH_FUNCTION(get_input_name, "get_input_name") {
-  return name_of(g->inputs, g->graph.num_arg_nodes, "input", in, out, out_code);
+  return tvmrt__port_give_name(g->inputs, g->graph.num_arg_nodes, "input", in, out, out_code);
 }
 
 GRAPH_FUNCTION(get_output_name, "get_output_name") {
-  return name_of(g->outputs, g->graph.num_heads, "output", in, out, out_code);
+  return tvmrt__port_give_name(g->outputs, g->graph.num_heads, "output", in, out, out_code);
 }
 
 GRAPH_FUNCTION(get_input_info, "get_input_info") {
@@ -270,23 +251,9 @@ GRAPH_FUNCTION(run_from_inputs, "run_from_inputs") {
   return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
 }
 
-#define METHODS(X)                                \
-  X("set_input", set_input)                       \
-  X("set_input_zero_copy", set_input_zero_copy)   \
-  X("set_output_zero_copy", set_output_zero_copy) \
-  X("get_output", get_output)                     \
-  X("get_input", get_input)                       \
-  X("get_num_inputs", get_num_inputs)             \
-  X("get_num_outputs", get_num_outputs)           \
-  X("get_input_index", get_input_index)           \
-  X("get_input_name", get_input_name)             \
-  X("get_output_name", get_output_name)           \
-  X("get_input_info", get_input_info)             \
-  X("get_output_info", get_output_info)           \
-  X("run", run)                                   \
-  X("run_from_inputs", run_from_inputs)           \
-  X("load_params", load_params)                   \
-  X("share_params", share_params)
+#define METHODS(X)          \
+  TVMRT_EXECUTOR_METHODS(X) \
+  X("run_from_inputs", run_from_inputs) X("share_params", share_params)
 static const tvmrt_builtins own = TVMRT_BUILTINS(METHODS);
 
 int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out) {

@@ -108,9 +108,14 @@ int tvmrt__port_unshare(tvmrt_port* port) {
   return tvmrt__port_copy_in(port, "input", &port->bound->dl);
 }
 
-int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code) {
-  tvmrt__retain(&port->bound->base);
-  return tvmrt__ret_object(out, out_code, &port->bound->base);
+int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code) {
+  DLTensor* to;
+  if (in->count == 1) {
+    tvmrt__retain(&port->bound->base);
+    return tvmrt__ret_object(out, out_code, &port->bound->base);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
+  return TVMArrayCopyFromTo(&port->bound->dl, to, NULL);
 }
 
 void tvmrt__port_clear(tvmrt_port* port) {
@@ -145,6 +150,16 @@ int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const 
     if (strcmp(ports[k].name, name) == 0) *out = &ports[k];
   }
   return 0;
+}
+
+int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
+                          TVMValue* out, int* out_code) {
+  tvmrt_port* port;
+  int64_t index;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
+  TVMRT_RETURN_IF_ERROR(port_of_index(ports, count, kind, in, index, &port));
+  return tvmrt__ret_str(out, out_code, port->name);
 }
 
 int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,

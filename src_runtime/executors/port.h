@@ -31,12 +31,16 @@ int tvmrt__port_unshare(tvmrt_port* port);
 /* Zero the port's own memory, if it is the host's: an input that nobody sets has a known value. */
 void tvmrt__port_clear(tvmrt_port* port);
 
-/* Return the tensor in use. */
-int tvmrt__port_return(const tvmrt_port* port, TVMValue* out, int* out_code);
+/* (which) -> the tensor in use; (which, tensor) copies into the tensor. */
+int tvmrt__port_give(const tvmrt_port* port, const tvmrt_args* in, TVMValue* out, int* out_code);
 
 /* A port by argument i, an index or a name. A name that is unknown gives *out = NULL and 0. */
 int tvmrt__port_of_arg(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
                        int i, tvmrt_port** out);
+
+/* (index) -> the port's name. */
+int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
+                          TVMValue* out, int* out_code);
 
 /* Fails with "the network has no <kind> '<name>'; it has: ...". */
 int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
@@ -46,22 +50,24 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
 int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
                      int* out_code);
 
+/* The methods of every executor, each a function of its name. */
+#define TVMRT_EXECUTOR_METHODS(X)                 \
+  X("set_input", set_input)                       \
+  X("set_input_zero_copy", set_input_zero_copy)   \
+  X("set_output_zero_copy", set_output_zero_copy) \
+  X("get_output", get_output)                     \
+  X("get_input", get_input)                       \
+  X("get_num_inputs", get_num_inputs)             \
+  X("get_num_outputs", get_num_outputs)           \
+  X("get_input_index", get_input_index)           \
+  X("get_input_name", get_input_name)             \
+  X("get_output_name", get_output_name)           \
+  X("get_input_info", get_input_info)             \
+  X("get_output_info", get_output_info)           \
+  X("run", run)                                   \
+  X("load_params", load_params)
+
 /* Letters and digits stay, everything else becomes '_'. */
 char* tvmrt__sanitise_name(const char* name);
-
-/*
- * Time per operator, as the JSON text that runtime.profiling.AsJSON gives:
- * {"calls": [{"Name": {"string": ...}, "Count": {"count": n}, "Duration (us)": {"microseconds": t},
- *   "Percent": {"percent": p}, "Device": {"string": "cpu0"}}, ...],
- *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {"string": ...}}}
- */
-typedef struct tvmrt_op_time {
-  const char* name;
-  int64_t count;
-  double seconds; /* of all calls together */
-} tvmrt_op_time;
-
-int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
-                        const char* executor, tvmrt_buf* out);
 
 #endif

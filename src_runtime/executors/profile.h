@@ -1,0 +1,24 @@
+/* Reports of time per operator. */
+#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_PROFILE_H_
+#define TVMRT_SRC_RUNTIME_EXECUTORS_PROFILE_H_
+
+#include <stdint.h>
+
+#include "../error.h"
+
+/*
+ * Time per operator, as the JSON text that runtime.profiling.AsJSON gives:
+ * {"calls": [{"Name": {"string": ...}, "Count": {"count": n}, "Duration (us)": {"microseconds": t},
+ *   "Percent": {"percent": p}, "Device": {"string": "cpu0"}}, ...],
+ *  "device_metrics": {"cpu0": {"Duration (us)": ...}}, "configuration": {"Executor": {"string": ...}}}
+ */
+typedef struct tvmrt_op_time {
+  const char* name;
+  int64_t count;
+  double seconds; /* of all calls together */
+} tvmrt_op_time;
+
+int tvmrt__profile_json(const tvmrt_op_time* ops, size_t count, double total_seconds,
+                        const char* executor, tvmrt_buf* out);
+
+#endif
