@@ -12,8 +12,8 @@ struct tvmrt_module;
 
 typedef enum {
   TVMRT_FUNC_LIBRARY, /* symbol of a library: no resource, may not return text */
-  TVMRT_FUNC_NATIVE,  /* of this runtime, a firmware table or tvmrt_func_create(): gets `resource` */
-  TVMRT_FUNC_FRONT    /* function of a front end: returns by TVMCFuncSetReturn */
+  TVMRT_FUNC_NATIVE, /* of this runtime, a firmware table or tvmrt_func_create(): gets `resource` */
+  TVMRT_FUNC_FRONT   /* function of a front end: returns by TVMCFuncSetReturn */
 } tvmrt_func_kind;
 
 typedef struct tvmrt_func {
