@@ -111,14 +111,6 @@ static PyMethodDef core_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef core_module = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_core",
-    .m_doc = "Calls between Python and packed functions.",
-    .m_size = -1,
-    .m_methods = core_methods,
-};
-
 static const struct {
   const char* name;
   PyTypeObject* type;
@@ -127,17 +119,41 @@ static const struct {
     {"Tensor", &TensorType},       {"Device", &DeviceType}, {"DataType", &DataTypeType},
 };
 
-PyMODINIT_FUNC PyInit__core(void); /* Python finds it by name */
+/* Hooks and types exist once a process, and callbacks take the GIL of the main interpreter. */
+static int refuse_other_interpreters(void) {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return 0;
+  PyErr_SetString(PyExc_ImportError,
+                  "tvmrt.runtime works in a process's main interpreter only; import it there, or "
+                  "start a process instead of the subinterpreter");
+  return -1;
+}
 
-PyMODINIT_FUNC PyInit__core(void) {
-  PyObject* module = PyModule_Create(&core_module);
-  for (size_t i = 0; module != NULL && i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
+static int core_exec(PyObject* module) {
+  if (refuse_other_interpreters() != 0) return -1;
+  for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
     PyObject* type = (PyObject*)kTypes[i].type;
     if (PyType_Ready(kTypes[i].type) != 0 ||
         PyObject_SetAttrString(module, kTypes[i].name, type) != 0) {
-      Py_CLEAR(module);
+      return -1;
     }
   }
-  if (module != NULL) register_interpreter();
-  return module;
+  register_interpreter();
+  return 0;
 }
+
+static PyModuleDef_Slot core_slots[] = {
+    {Py_mod_exec, (void*)(uintptr_t)core_exec},
+    {0, NULL},
+};
+
+static PyModuleDef core_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_core",
+    .m_doc = "Calls between Python and packed functions.",
+    .m_methods = core_methods,
+    .m_slots = core_slots,
+};
+
+PyMODINIT_FUNC PyInit__core(void); /* Python finds it by name */
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&core_module); }

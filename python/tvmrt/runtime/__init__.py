@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tvmrt.runtime import _core  # noqa: F401  isort: skip - refuses subinterpreters before numpy
 from tvmrt.error import TVMError
 from tvmrt.runtime import ndarray
 from tvmrt.runtime.container import ADT, Array, Map, ShapeTuple, String

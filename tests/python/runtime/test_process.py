@@ -139,6 +139,24 @@ def test_clean_exit_with_everything_alive(graph_library):
     assert run(program, graph_library).strip() == "done"
 
 
+def test_a_subinterpreter_is_refused():
+    program = (
+        "import importlib, sys, tvmrt, tvmrt.runtime\n"
+        "name = '_interpreters' if sys.version_info >= (3, 13) else '_xxsubinterpreters'\n"
+        "interpreters = importlib.import_module(name)\n"
+        "attempt = 'try: import tvmrt.runtime\\nexcept ImportError as e: print(e, flush=True)'\n"
+        "for _ in range(2):\n"
+        "    other = interpreters.create()\n"
+        "    interpreters.run_string(other, attempt)\n"
+        "    interpreters.destroy(other)\n"
+        "assert type(tvmrt.nd.empty((1,))) is tvmrt.nd.NDArray\n"
+        "print(tvmrt.runtime.convert_to_tvm_func(lambda x: x + 1)(1))\n"
+    )
+    first, second, last = run(program).splitlines()
+    assert first == second and "interpreter" in first
+    assert last == "2"
+
+
 def test_library_calls_functions_of_the_registry(toolbox_path, tmp_path):
     copy = tmp_path / "copy.so"
     copy.write_bytes(toolbox_path.read_bytes())
