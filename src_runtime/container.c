@@ -35,6 +35,19 @@ tvmrt_array* tvmrt__array_new(size_t size) {
   return array;
 }
 
+tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count) {
+  tvmrt_array* array = tvmrt__array_new(count);
+  size_t i;
+  for (i = 0; array != NULL && i < count; ++i) {
+    array->items[i] = (tvmrt_object*)tvmrt__string_new(texts[i], strlen(texts[i]));
+    if (array->items[i] == NULL) {
+      tvmrt__release(&array->base);
+      array = NULL;
+    }
+  }
+  return array;
+}
+
 tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size) {
   tvmrt_shape* shape = tvmrt__alloc(sizeof(*shape) + size * sizeof(int64_t));
   if (shape == NULL) return NULL;

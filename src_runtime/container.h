@@ -48,6 +48,7 @@ typedef struct tvmrt_box {
 /* Makers return an owned object, or NULL with the error text set. */
 tvmrt_string* tvmrt__string_new(const char* data, size_t size);
 tvmrt_array* tvmrt__array_new(size_t size); /* all items NULL */
+tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count);
 tvmrt_map* tvmrt__map_new(void);
 /* data NULL: the extents are left for the caller to fill. */
 tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);

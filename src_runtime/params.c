@@ -1,10 +1,10 @@
 /* Tensors and named tensors as bytes: the params format. */
+#include "params.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "builtins.h"
-#include "container.h"
-#include "tensor.h"
 
 static const uint64_t tensor_magic = 0xDD5E40F096B4A13Fu;
 static const uint64_t params_magic = 0xF7E58D4F05049CB7u;
@@ -180,19 +180,30 @@ int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params) {
   return tvmrt__params_write(out, false, params);
 }
 
-/* A map from names to NDArrays as params; free by tvmrt__params_free() also on failure. */
-static int params_of_map(const tvmrt_map* map, tvmrt_params* out) {
+int tvmrt__params_add_map(tvmrt_params* params, const tvmrt_map* map, const char* what) {
   size_t i;
-  memset(out, 0, sizeof(*out));
   for (i = 0; i < map->size; ++i) {
     const tvmrt_map_entry* e = &map->entries[i];
     if (e->key->type_index != TVMRT_TYPE_STRING || e->value->type_index != TVMRT_TYPE_NDARRAY) {
-      return tvmrt__fail_type("params must map str to NDArray.");
+      return tvmrt__fail_type("%s must map str to NDArray.", what);
     }
-    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(out, ((tvmrt_string*)(void*)e->key)->data,
-                                            (tvmrt_tensor*)(void*)e->value));
+    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(
+        params, ((const tvmrt_string*)(const void*)e->key)->data, (tvmrt_tensor*)(void*)e->value));
   }
   return 0;
+}
+
+int tvmrt__params_return(const tvmrt_params* params, TVMValue* out, int* out_code) {
+  tvmrt_map* map = tvmrt__map_new();
+  size_t i;
+  for (i = 0; map != NULL && i < params->count; ++i) {
+    tvmrt__retain(&params->tensors[i]->base);
+    if (tvmrt__map_set_text(map, params->names[i], &params->tensors[i]->base) != 0) {
+      tvmrt__release(&map->base);
+      map = NULL;
+    }
+  }
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
 }
 
 static int save_map(const tvmrt_args* in, tvmrt_buf* blob) {
@@ -200,28 +211,19 @@ static int save_map(const tvmrt_args* in, tvmrt_buf* blob) {
   tvmrt_params params = {0};
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, 0, TVMRT_TYPE_MAP, &map));
-  rc = params_of_map(map, &params);
+  rc = tvmrt__params_add_map(&params, map, "params");
   if (rc == 0) rc = tvmrt__params_save(blob, &params);
   tvmrt__params_free(&params);
   return rc;
 }
 
-static int return_params(TVMValue* out, int* out_code, const void* data, size_t size) {
+static int return_loaded(TVMValue* out, int* out_code, const void* data, size_t size) {
   tvmrt_params params;
-  tvmrt_map* map;
-  size_t i;
-  int rc = 0;
+  int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(data, size, &params));
-  map = tvmrt__map_new();
-  if (map == NULL) rc = -1;
-  for (i = 0; rc == 0 && i < params.count; ++i) {
-    tvmrt__retain(&params.tensors[i]->base);
-    rc = tvmrt__map_set_text(map, params.names[i], &params.tensors[i]->base);
-  }
+  rc = tvmrt__params_return(&params, out, out_code);
   tvmrt__params_free(&params);
-  if (rc == 0) return tvmrt__ret_object(out, out_code, &map->base);
-  tvmrt__release((tvmrt_object*)map);
-  return -1;
+  return rc;
 }
 
 TVMRT_NATIVE(save_params) {
@@ -240,7 +242,7 @@ TVMRT_NATIVE(load_params) {
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &bytes));
-  return return_params(out, out_code, bytes.data, bytes.size);
+  return return_loaded(out, out_code, bytes.data, bytes.size);
 }
 
 TVMRT_NATIVE(save_params_to_file) {
@@ -264,7 +266,7 @@ TVMRT_NATIVE(load_params_from_file) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &path));
   rc = tvmrt__read_file(path, &blob);
-  if (rc == 0) rc = return_params(out, out_code, blob.data, blob.size);
+  if (rc == 0) rc = return_loaded(out, out_code, blob.data, blob.size);
   tvmrt__buf_free(&blob);
   return rc;
 }

@@ -67,21 +67,4 @@ int tvmrt__dtype_from_text(const char* text, DLDataType* out);
 int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t);
 tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in);
 
-/* Names and tensors of a params file. Zero-initialised is empty. */
-typedef struct tvmrt_params {
-  char** names;
-  tvmrt_tensor** tensors;
-  size_t count;
-} tvmrt_params;
-
-int tvmrt__params_add(tvmrt_params* params, const char* name, tvmrt_tensor* retained);
-void tvmrt__params_free(tvmrt_params* params);
-/* vec<string> names; u64 count; count tensors: the part that params files and factories share, where
- * `count_first` says whether the count comes before the names instead. */
-int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out);
-int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params);
-/* A whole params blob with its magic. */
-int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out);
-int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params);
-
 #endif

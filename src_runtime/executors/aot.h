@@ -4,6 +4,7 @@
 
 #include <tvm/runtime/metadata.h>
 
+#include "../params.h"
 #include "port.h"
 
 typedef struct tvmrt_aot_executor {

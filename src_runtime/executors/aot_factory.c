@@ -36,13 +36,9 @@ TVMRT_NATIVE(create) {
 
 TVMRT_NATIVE(list_module_names) {
   const aot_factory* f = resource_handle;
-  tvmrt_array* array = tvmrt__array_new(1);
+  const char* names[1] = {f->name};
   TVMRT_ARGS("list_module_names");
-  if (array == NULL) return -1;
-  array->items[0] = (tvmrt_object*)tvmrt__string_new(f->name, strlen(f->name));
-  if (array->items[0] != NULL) return tvmrt__ret_object(out, out_code, &array->base);
-  tvmrt__release(&array->base);
-  return -1;
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(names, 1));
 }
 
 static aot_factory* new_factory(const char* name);

@@ -4,7 +4,7 @@
 
 #include "../builtins.h"
 #include "../modules/module.h"
-#include "../tensor.h"
+#include "../params.h"
 
 /* Arguments from `first` on as pairs of a name and an NDArray. */
 int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int first);

@@ -2,6 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
 
+#include "../params.h"
 #include "graph_json.h"
 #include "port.h"
 

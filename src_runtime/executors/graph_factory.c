@@ -63,17 +63,8 @@ TVMRT_NATIVE(get_graph_json) {
 
 TVMRT_NATIVE(get_graph_params) {
   const graph_factory* f = resource_handle;
-  tvmrt_map* map = tvmrt__map_new();
-  size_t i;
   TVMRT_ARGS("get_graph_params");
-  for (i = 0; map != NULL && i < f->params.count; ++i) {
-    tvmrt__retain(&f->params.tensors[i]->base);
-    if (tvmrt__map_set_text(map, f->params.names[i], &f->params.tensors[i]->base) != 0) {
-      tvmrt__release(&map->base);
-      map = NULL;
-    }
-  }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
+  return tvmrt__params_return(&f->params, out, out_code);
 }
 
 static graph_factory* new_factory(const char* json, const char* name);

@@ -304,7 +304,9 @@ static int read_attr(tvmrt_json* in, draft* d, const char* key) {
   return tvmrt__json_expect(in, ']');
 }
 
-static int read_attrs(tvmrt_json* in, draft* d) {
+/* An object, whose values `read` reads by their keys. */
+static int read_object(tvmrt_json* in, draft* d,
+                       int (*read)(tvmrt_json* in, draft* d, const char* key)) {
   tvmrt_buf key = {NULL, 0, 0};
   tvmrt_json_list list;
   bool more = true;
@@ -312,7 +314,7 @@ static int read_attrs(tvmrt_json* in, draft* d) {
   while (rc == 0) {
     rc = tvmrt__json_next_key(in, &list, &key, &more);
     if (rc != 0 || !more) break;
-    rc = read_attr(in, d, key.data);
+    rc = read(in, d, key.data);
   }
   tvmrt__buf_free(&key);
   return rc;
@@ -336,7 +338,7 @@ static int read_top(tvmrt_json* in, draft* d, const char* key) {
     d->seen |= SEEN_ROWS;
     return read_numbers(in, &d->row_ptr);
   }
-  if (strcmp(key, "attrs") == 0) return read_attrs(in, d);
+  if (strcmp(key, "attrs") == 0) return read_object(in, d, read_attr);
   if (strcmp(key, "metadata") != 0 && !d->past_metadata) {
     return tvmrt__json_fail(in, "unknown key '%.40s'", key);
   }
@@ -345,22 +347,11 @@ static int read_top(tvmrt_json* in, draft* d, const char* key) {
 }
 
 static int read_graph(tvmrt_json* in, draft* d) {
-  tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_json_list list;
-  bool more = true;
-  int rc = tvmrt__json_object(in, &list);
-  while (rc == 0) {
-    rc = tvmrt__json_next_key(in, &list, &key, &more);
-    if (rc != 0 || !more) break;
-    rc = read_top(in, d, key.data);
-  }
-  tvmrt__buf_free(&key);
-  if (rc == 0 && d->seen != SEEN_ALL) {
-    rc = tvmrt__json_fail(in,
+  TVMRT_RETURN_IF_ERROR(read_object(in, d, read_top));
+  if (d->seen == SEEN_ALL) return 0;
+  return tvmrt__json_fail(in,
                           "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "
                           "attrs.storage_id, attrs.shape is missing");
-  }
-  return rc;
 }
 
 static int bad_graph(const char* what) {

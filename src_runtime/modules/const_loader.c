@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "../builtins.h"
-#include "../container.h"
-#include "../tensor.h"
+#include "../params.h"
 #include "module.h"
 
 /* One symbol of an import that wants constants. */
@@ -116,18 +115,8 @@ static client* find_client(const_loader* loader, const char* name) {
 
 TVMRT_NATIVE(get_const_vars) {
   const const_loader* loader = resource_handle;
-  tvmrt_map* map = tvmrt__map_new();
-  size_t i;
   TVMRT_ARGS("get_const_var_ndarray");
-  for (i = 0; map != NULL && i < loader->consts.count; ++i) {
-    tvmrt_tensor* t = loader->consts.tensors[i];
-    tvmrt__retain(&t->base);
-    if (tvmrt__map_set_text(map, loader->consts.names[i], &t->base) != 0) {
-      tvmrt__release(&map->base);
-      map = NULL;
-    }
-  }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)map);
+  return tvmrt__params_return(&loader->consts, out, out_code);
 }
 
 #define METHODS(X) X("get_const_var_ndarray", get_const_vars)
@@ -255,20 +244,6 @@ static int set_clients(const_loader* loader, const tvmrt_map* map) {
   return 0;
 }
 
-static int set_consts(const_loader* loader, const tvmrt_map* map) {
-  size_t i;
-  for (i = 0; i < map->size; ++i) {
-    const tvmrt_map_entry* e = &map->entries[i];
-    if (e->key->type_index != TVMRT_TYPE_STRING || e->value->type_index != TVMRT_TYPE_NDARRAY) {
-      return tvmrt__fail_type("constants must map str to NDArray.");
-    }
-    TVMRT_RETURN_IF_ERROR(tvmrt__params_add(&loader->consts,
-                                            ((const tvmrt_string*)(const void*)e->key)->data,
-                                            (tvmrt_tensor*)(void*)e->value));
-  }
-  return 0;
-}
-
 TVMRT_NATIVE(create) {
   tvmrt_map* consts;
   tvmrt_map* symbols;
@@ -279,7 +254,7 @@ TVMRT_NATIVE(create) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_MAP, &consts));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_MAP, &symbols));
   rc = new_loader(&loader);
-  if (rc == 0) rc = set_consts(loader, consts);
+  if (rc == 0) rc = tvmrt__params_add_map(&loader->consts, consts, "constants");
   if (rc == 0) rc = set_clients(loader, symbols);
   if (rc == 0) return tvmrt__ret_object(out, out_code, &loader->base.base);
   tvmrt__module_release(loader);

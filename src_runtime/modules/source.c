@@ -26,16 +26,8 @@ static void source_destroy(tvmrt_module* self) {
 }
 
 static int return_names(TVMValue* out, int* out_code, char* const* names, size_t count) {
-  tvmrt_array* array = tvmrt__array_new(count);
-  size_t i;
-  for (i = 0; array != NULL && i < count; ++i) {
-    array->items[i] = (tvmrt_object*)tvmrt__string_new(names[i], strlen(names[i]));
-    if (array->items[i] == NULL) {
-      tvmrt__release(&array->base);
-      array = NULL;
-    }
-  }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
+  const char* const* texts = (const void*)names;
+  return tvmrt__ret_object(out, out_code, (tvmrt_object*)tvmrt__array_of_texts(texts, count));
 }
 
 TVMRT_NATIVE(get_symbol) {

@@ -10,20 +10,11 @@
 TVMRT_NATIVE(list_devices) {
   const char* names[64];
   int32_t count;
-  int32_t i;
-  tvmrt_array* array;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt_device_list(names, 64, &count));
   if (count > 64) count = 64;
-  array = tvmrt__array_new((size_t)count);
-  for (i = 0; array != NULL && i < count; ++i) {
-    array->items[i] = (tvmrt_object*)tvmrt__string_new(names[i], strlen(names[i]));
-    if (array->items[i] == NULL) {
-      tvmrt__release(&array->base);
-      array = NULL;
-    }
-  }
-  return tvmrt__ret_object(out, out_code, (tvmrt_object*)array);
+  return tvmrt__ret_object(out, out_code,
+                           (tvmrt_object*)tvmrt__array_of_texts(names, (size_t)count));
 }
 
 /* () -> text: the names of plug-ins that can be loaded when they are needed, a line each */

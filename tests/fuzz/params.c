@@ -1,6 +1,6 @@
 /* Params files: what is read is written as bytes that read the same again. */
 #include "fuzz.h"
-#include "tensor.h"
+#include "params.h"
 
 static int writable(const tvmrt_params* params) {
   size_t i;
