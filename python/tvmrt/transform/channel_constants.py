@@ -2,15 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 import numpy as np
 
-from tvmrt.ir import Node, Value
+from tvmrt.ir import Graph, Node, Value
+
+# The inputs of a node that may be a product's result and a constant, in each order to try.
+Sides = Iterable[Sequence[Value]]
 
 # Where the channels of the result are, and where the weights keep their output channels.
 CHANNEL_AXIS = {"conv": 1, "conv_transpose": 1, "matmul": -1}
 
 
-def absorber(value: Value, users: dict[Value, list[Node]], outputs: set[Value]) -> Node | None:
+def absorb_constants(
+    graph: Graph,
+    sides: Callable[[Node], Sides],
+    absorb: Callable[[Node, Node, np.ndarray], bool],
+) -> None:
+    """Remove nodes whose constant the product in front of them takes in.
+
+    ``absorb(node, product, row)`` gets the constant as one number a channel in double precision;
+    it changes the product's inputs, or answers False.
+    """
+    users, outputs = graph.consumers(), set(graph.outputs)
+    replaced: dict[Value, Value] = {}
+    for node in graph.nodes:
+        for read, operand in sides(node):
+            result = replaced.get(read, read)
+            product = _absorber(result, users, outputs)
+            row = None if product is None else _row(node, product, operand)
+            if row is None or not absorb(node, product, row):
+                continue
+            product.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
+            replaced[node.output] = result
+            users[result] = users.get(node.output, [])
+            if node.output in outputs:
+                outputs.add(result)
+            break
+    graph.replace_many(replaced)
+    graph.nodes = [n for n in graph.nodes if n.outputs[0] not in replaced]
+
+
+def _row(node: Node, product: Node, operand: Value) -> np.ndarray | None:
+    result = product.output
+    if operand.data is None or result.shape != node.output.shape or product.guard != node.guard:
+        return None
+    row = by_channel(result, operand.data, CHANNEL_AXIS[product.op])
+    return None if row is None else row.astype(np.float64)
+
+
+def _absorber(value: Value, users: dict[Value, list[Node]], outputs: set[Value]) -> Node | None:
     """The convolution or product that makes ``value`` for this one reader, if it is in floats
     and its weights and bias are constant."""
     node = value.producer

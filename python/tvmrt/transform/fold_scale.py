@@ -8,48 +8,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.ir import Graph, Node, Value, constant
+from tvmrt.ir import Graph, Node, constant
 
-from .channel_constants import CHANNEL_AXIS, absorber, by_channel
+from .channel_constants import Sides, absorb_constants
 
 
 def fold_scale(graph: Graph) -> None:
-    users, outputs = graph.consumers(), set(graph.outputs)
-    replaced: dict[Value, Value] = {}
-    for node in graph.nodes:
-        if node.op != "mul":
-            continue
-        for read, factor in (node.inputs, node.inputs[::-1]):
-            heavy = replaced.get(read, read)
-            if _absorb(node, heavy, factor, users, outputs):
-                replaced[node.output] = heavy
-                users[heavy] = users.get(node.output, [])
-                if node.output in outputs:
-                    outputs.add(heavy)
-                break
-    graph.replace_many(replaced)
-    graph.nodes = [n for n in graph.nodes if n.outputs[0] not in replaced]
+    absorb_constants(graph, _sides, _absorb)
 
 
-def _absorb(node: Node, heavy: Value, factor: Value, users, outputs) -> bool:
-    product = absorber(heavy, users, outputs)
-    if product is None or factor.data is None or heavy.shape != node.output.shape:
-        return False
+def _sides(node: Node) -> Sides:
+    return (node.inputs, node.inputs[::-1]) if node.op == "mul" else ()
+
+
+def _absorb(node: Node, product: Node, row: np.ndarray) -> bool:
     weights = product.inputs[1]
-    if product.guard != node.guard or not weights.is_constant:
+    if not weights.is_constant:
         return False
-    row = by_channel(heavy, factor.data, CHANNEL_AXIS[product.op])
-    if row is None:
-        return False
-    row = row.astype(np.float64)
     scaled = weights.data * _as_weights(product, row)
-    dtype = heavy.dtype.numpy
+    dtype = product.output.dtype.numpy
     inputs = [product.inputs[0], constant(scaled.astype(dtype), weights.name)]
     if len(product.inputs) > 2 and product.inputs[2] is not None:
         bias = product.inputs[2]
         inputs.append(constant((bias.data.reshape(-1) * row).astype(dtype), bias.name))
     product.inputs = inputs
-    product.sources = tuple(dict.fromkeys((*product.sources, *node.sources)))
     return True
 
 
