@@ -249,7 +249,7 @@ class _Draft:
         )
         if json is not None and options.firmware:
             arrays = library.get_params()
-            sources.files.update(print_files(program, sources.prefix, json, arrays))
+            sources.files.update(print_files(program, sources, json, arrays))
         return library
 
 

@@ -94,6 +94,7 @@ def _firmware_files(
         firmware_header,
         firmware_main,
         firmware_pool_calls,
+        firmware_seal,
         firmware_step,
         firmware_trace,
     )
@@ -109,11 +110,15 @@ def _firmware_files(
         files = firmware_trace.print_files(program, prefix, sources, options, target)
         sources.files.update({name: head + text for name, text in files.items()})
     weights_bytes = sum(b.nbytes for b in sources.weight_buffers)
-    header = firmware_header.print_header(program, prefix, options, weights_bytes, more)
+    body = firmware_header.print_body(program, prefix, options, weights_bytes, more)
+    parts = [text for _, text in sorted(sources.files.items())]
+    parts += [*body, *arguments.places(), program.name, options.executor]
+    sources.number = firmware_seal.identity(sources.weights, *parts)
+    header = firmware_header.print_header(prefix, options, sources.number, body)
     sources.files[firmware_header.header_name(prefix)] = head + header
     entry = firmware_main.print_file(program, prefix, sources, options, arguments)
     sources.files[f"{prefix}_lib0.c"] = head + entry
-    text = firmware_checked.print_file(program, prefix, options)
+    text = firmware_checked.print_file(program, prefix, sources.number, options)
     sources.files[f"{prefix}_checked.c"] = head + text
     more_files = firmware_pool_calls.print_files(program, prefix, sources, options, arguments)
     sources.files.update({name: head + text for name, text in more_files.items()})
@@ -128,7 +133,7 @@ def _firmware_files(
 
 
 def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
-    from .firmware_header import header_name
+    from .firmware_header import own_include
 
     lines = [
         "#include <stddef.h>",
@@ -137,7 +142,7 @@ def _metadata_file(program: Program, prefix: str, sources, options: Options) -> 
         "#include <tvm/runtime/c_backend_api.h>",
         "#include <tvm/runtime/metadata.h>",
         "",
-        *([f'#include "{header_name(prefix)}"', ""] if options.interface_api == "c" else []),
+        *([*own_include(prefix), ""] if options.interface_api == "c" else []),
         *print_metadata(program, prefix, sources, options),
     ]
     return "\n".join(lines) + "\n"
@@ -263,12 +268,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         "",
         "#include <stdint.h>",
         "",
-        "#if defined(__GNUC__) && !defined(_WIN32)",
-        '#define TVMGEN_LOCAL __attribute__((visibility("hidden")))',
-        "#else",
-        "#define TVMGEN_LOCAL",
-        "#endif",
-        "",
+        *LOCAL,
         *(PLACEMENT if options.firmware else []),
     ]
     if options.params == "embed" and sources.weight_buffers:
@@ -288,6 +288,15 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
+
+LOCAL = [
+    "#if defined(__GNUC__) && !defined(_WIN32)",
+    '#define TVMGEN_LOCAL __attribute__((visibility("hidden")))',
+    "#else",
+    "#define TVMGEN_LOCAL",
+    "#endif",
+    "",
+]
 
 PLACEMENT = [
     "/* Sections by which a linker script places weights and workspace. */",

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from tvmrt.ir.program import Program
 
-from . import firmware_pools
+from . import firmware_pools, firmware_seal
 from .firmware_header import (
-    header_name,
     input_tensors,
     output_tensors,
+    own_include,
+    packed_parameters,
     packed_prototype,
     prototype,
     size_macro,
@@ -57,21 +58,24 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     ]
 
 
-def print_file(program: Program, prefix: str, options) -> str:
-    """Text of the file."""
+def print_file(program: Program, prefix: str, number: str, options) -> str:
+    """Text of the file; ``number`` is the network's."""
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
         "#include <tvm/runtime/crt/error_codes.h>",
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         "",
     ]
     if options.interface_api == "packed":
         lines += _packed(program, prefix)
+        parameters = packed_parameters()
     else:
         lines += _plain(program, prefix)
+        parameters = _parameters(program, prefix)
+    lines += firmware_seal.definition(f"{prefix}_run_checked", number, parameters)
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tvmrt.ir.program import Program
 
 from . import graph_entries
-from .firmware_header import header_name
+from .firmware_header import own_include
 
 
 def module_symbol(prefix: str) -> str:
@@ -63,7 +63,7 @@ def print_system_library(prefix: str) -> str:
         "",
         "#include <tvm/runtime/crt/module.h>",
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         "",
         *_table(prefix, names),
     ]

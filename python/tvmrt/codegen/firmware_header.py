@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
-from . import firmware_devices, firmware_pool_calls, firmware_pools, firmware_proof
+from . import firmware_devices, firmware_pool_calls, firmware_pools, firmware_proof, firmware_seal
 from .naming import member
 from .writer import TVM_PACKED_PARAMETERS, comment_text
 
@@ -42,31 +42,51 @@ def output_tensors(program: Program) -> list[Tensor]:
     return [Tensor(m, n, t) for m, n, t in zip(numbered, names, program.output_types)]
 
 
-def print_header(
+def own_include(prefix: str) -> list[str]:
+    """Lines by which the network's own files include the header."""
+    return firmware_seal.own_include(prefix, header_name(prefix))
+
+
+def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
+    """Text of the header; ``body`` are the lines of print_body()."""
+    lines = [
+        *firmware_seal.guard_lines(prefix, number, *firmware_seal.NETWORKS),
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        *(
+            ["", "#include <tvm/runtime/c_packed_func.h>"]
+            if options.interface_api == "packed"
+            else []
+        ),
+        *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
+        "",
+        *firmware_seal.rename_lines(prefix, number, firmware_seal.functions_of(options)),
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *body,
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {prefix.upper()}_H_ */",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def print_body(
     program: Program, prefix: str, options, weights_bytes: int, more: Sequence[str] = ()
-) -> str:
-    """Text of the header, with the lines of further declarations at its end.
+) -> list[str]:
+    """Lines of the header's declarations, and the further ones at its end.
 
     ``weights_bytes`` lie in flash. Raises ValueError where two names become one in C.
     """
     inputs, outputs = input_tensors(program), output_tensors(program)
     check_names(prefix, inputs, outputs, firmware_pools.lent(program))
-    guard = f"{prefix.upper()}_H_"
     packed = options.interface_api == "packed"
-    lines = [
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        *(["", "#include <tvm/runtime/c_packed_func.h>"] if packed else []),
-        *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
-        "",
-        "#ifdef __cplusplus",
-        'extern "C" {',
-        "#endif",
-        "",
-    ]
+    lines = []
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for tensor in tensors:
             lines += [
@@ -77,8 +97,7 @@ def print_header(
     lines.append("")
     lines += (_packed_run if packed else _plain_run)(program, prefix, options, inputs, outputs)
     lines += firmware_proof.header_lines(program, prefix, weights_bytes)
-    lines += ["", *more, "#ifdef __cplusplus", "}", "#endif", "", f"#endif /* {guard} */", ""]
-    return "\n".join(lines)
+    return [*lines, *more]
 
 
 def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
@@ -152,6 +171,11 @@ def packed_prototype(symbol: str, end: str = ";") -> list[str]:
     first, second, third = TVM_PACKED_PARAMETERS
     indent = " " * (len(symbol) + 9)
     return [f"int32_t {symbol}({first},", f"{indent}{second},", f"{indent}{third}){end}"]
+
+
+def packed_parameters() -> list[str]:
+    """What packed functions take, each parameter by itself."""
+    return [parameter for row in TVM_PACKED_PARAMETERS for parameter in row.split(", ")]
 
 
 def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:

@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from tvmrt.ir.program import ARENA, OUTPUT, Buffer, Program
 
-from . import firmware_devices, firmware_pool_calls, firmware_pools, firmware_proof, graph_entries
+from . import (
+    firmware_devices,
+    firmware_pool_calls,
+    firmware_pools,
+    firmware_proof,
+    firmware_seal,
+    graph_entries,
+)
 from .aot_main import guarded_call
-from .firmware_header import header_name, input_tensors, output_tensors
+from .firmware_header import input_tensors, output_tensors, own_include, packed_parameters
 from .firmware_trace import Tracer
 from .writer import LINE, TVM_PACKED_PARAMETERS, wrap
 
@@ -29,15 +36,15 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         "",
         *(f"#include {name}" for name in includes),
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         f'#include "{prefix}_ops.h"',
+        *firmware_pools.includes(program, options),
         *tracer.includes(),
         "",
         *arguments.places(),
         *firmware_pools.declarations(program, prefix, options),
         *firmware_pools.definitions(program, prefix, options),
         *firmware_pool_calls.loaded_declarations(program, prefix, options),
-        *_only_once(prefix),
         *firmware_proof.entry_lines(program, prefix, sources, options, arguments),
         *misplaced_function(program),
     ]
@@ -49,18 +56,9 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         lines += graph_entries.print_entries(program, prefix, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
+    parameters = packed_parameters() if packed else run_parameters(program, prefix)
+    lines += firmware_seal.definition(f"{prefix}_run", sources.number, parameters)
     return "\n".join(lines)
-
-
-def _only_once(prefix: str) -> list[str]:
-    """A symbol whose name is what the linker shall say of two networks of one name."""
-    symbol = f"{prefix}_is_linked_twice_compile_one_with_another_module_name"
-    return [
-        f"/* Two networks called {prefix} in one program: the linker complains of this name. */",
-        f"extern const uint8_t {symbol};",
-        f"const uint8_t {symbol} = 0;",
-        "",
-    ]
 
 
 _TENSOR_DATA = [

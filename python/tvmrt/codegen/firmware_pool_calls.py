@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import MemoryPool, Program
 
-from .firmware_pools import ALIGN_BYTES, declarations, io_in_pools, lent, symbol
+from .firmware_pools import ALIGN_BYTES, declarations, includes, io_in_pools, lent, symbol
 
 
 def map_declarations(program: Program, prefix: str, options) -> list[str]:
@@ -88,7 +88,7 @@ def loaded_checks(program: Program, prefix: str, options) -> list[str]:
 
 def print_files(program: Program, prefix: str, sources, options, arguments) -> dict[str, str]:
     """The file of these functions, where the network has any, by its name."""
-    from .firmware_header import header_name
+    from .firmware_header import own_include
 
     if not io_in_pools(program) and not sources.resident:
         return {}
@@ -99,8 +99,9 @@ def print_files(program: Program, prefix: str, sources, options, arguments) -> d
         "",
         "#include <tvm/runtime/crt/error_codes.h>",
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         f'#include "{prefix}_ops.h"',
+        *includes(program, options),
         "",
         *arguments.places(),
         *declarations(program, prefix, options),

@@ -34,18 +34,31 @@ def io_in_pools(program: Program) -> bool:
 
 def symbol(pool: MemoryPool, prefix: str, options) -> str:
     """The array that is a pool of the image's own."""
-    owner = options.image or prefix
+    return pool_symbol(pool, options.image or prefix)
+
+
+def pool_symbol(pool: MemoryPool, owner: str) -> str:
+    """The array that is a pool of a network or of an image, by its prefix."""
     return f"{owner}_workspace" if pool.name == WORKSPACE else f"{owner}_memory_{pool.name}"
 
 
+def memory_header(image: str) -> str:
+    """The file with the pools that networks of an image have in common."""
+    return f"{image}_memory.h"
+
+
+def includes(program: Program, options) -> list[str]:
+    """Lines of C for every file that passes pools of several networks on."""
+    return [f'#include "{memory_header(options.image)}"'] if options.image and _own(program) else []
+
+
 def declarations(program: Program, prefix: str, options) -> list[str]:
-    """Lines of C for every file that passes the image's own pools on."""
-    lines = []
-    for pool in _own(program):
-        # the size of an image's pools is known once all its networks are compiled
-        size = "" if options.image else pool.used_bytes
-        lines.append(f"extern uint8_t TVMGEN_LOCAL {symbol(pool, prefix, options)}[{size}];")
-    if not lines:
+    """Lines of C for every file that passes the network's own pools on."""
+    lines = [
+        f"extern uint8_t TVMGEN_LOCAL {symbol(pool, prefix, options)}[{pool.used_bytes}];"
+        for pool in _own(program)
+    ]
+    if options.image or not lines:
         return []
     what = "Intermediate values; nothing in it outlives a run."
     if any(pool.reserved_bytes for pool in _own(program)):

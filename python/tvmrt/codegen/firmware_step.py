@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tvmrt.ir.program import Program
 
-from . import firmware_devices, firmware_main, firmware_pool_calls, firmware_pools
+from . import firmware_devices, firmware_main, firmware_pool_calls, firmware_pools, firmware_seal
 from .aot_main import guarded_call
-from .firmware_header import header_name
+from .firmware_header import own_include
 from .firmware_trace import Tracer
 from .writer import wrap
 
@@ -24,8 +24,9 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         "",
         "#include <tvm/runtime/crt/error_codes.h>",
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         f'#include "{prefix}_ops.h"',
+        *firmware_pools.includes(program, options),
         *tracer.includes(),
         "",
         *arguments.places(),
@@ -33,6 +34,9 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *firmware_pool_calls.loaded_declarations(program, prefix, options),
         *firmware_main.misplaced_function(program),
         *_begin(program, prefix, options),
+        *firmware_seal.definition(
+            f"{prefix}_step_begin", sources.number, _begin_parameters(program, prefix)
+        ),
         *_operator_at(program, prefix, sources, options, arguments, tracer),
         *_step(program, prefix),
     ]

@@ -14,7 +14,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir.program import CONSTANT, Access, Program, whole
 from tvmrt.ir.strided import Strided
 
-from .firmware_header import header_name
+from .firmware_header import own_include
 from .writer import Parameter, comment_text, wrap
 
 MOST_AXES = 8  # as in kernels/trace.h
@@ -180,7 +180,7 @@ def _trace_file(program: Program, prefix: str, sources, options, target) -> str:
         "#define TVMRT_FREESTANDING 1",
         "#include <tvm/runtime/kernels/trace.h>",
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         f'#include "{prefix}_trace.h"',
         "",
         *_table(traced_tensors(program, options.record)),

@@ -58,7 +58,8 @@ class Sources:
     """Everything that is written to files for one network.
 
     ``resident`` are the constants that are copied to pools at the start, ``shared`` those that
-    another network of the image has, with its symbols for them.
+    another network of the image has, with its symbols for them. ``number`` tells the network from
+    others of its name, in digits.
     """
 
     files: dict[str, str] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Sources:
     weight_buffers: list[Buffer] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     prefix: str = ""
+    number: str = ""
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
     # compiled parts that come with it, by file name; archives carry them in codegen/host/lib

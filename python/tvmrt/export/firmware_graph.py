@@ -14,15 +14,18 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.codegen import firmware_seal
 from tvmrt.codegen.firmware_graph import module_symbol
 from tvmrt.codegen.firmware_header import (
     check_names,
     header_name,
     input_tensors,
     output_tensors,
+    own_include,
     size_macro,
 )
-from tvmrt.codegen.writer import comment_text
+from tvmrt.codegen.options import Sources
+from tvmrt.codegen.writer import comment_text, wrap
 from tvmrt.ir import DTYPES
 from tvmrt.ir.program import Program
 
@@ -42,16 +45,19 @@ class Params:
 
 
 def print_files(
-    program: Program, prefix: str, graph_json: str, arrays: Mapping[str, np.ndarray]
+    program: Program, sources: Sources, graph_json: str, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, str]:
     """The header and the file of the graph, by their names; ``arrays`` are the params.
 
     Raises ValueError where two names become one in C.
     """
+    prefix = sources.prefix
     params = place_params(arrays) if arrays else None
+    texts = [text for _, text in sorted(sources.files.items())]
+    sources.number = firmware_seal.identity(sources.weights, graph_json, *texts)
     return {
-        header_name(prefix): _header(program, prefix, json.loads(graph_json), params),
-        f"{prefix}_graph.c": _source(prefix, graph_json, params),
+        header_name(prefix): _header(program, sources, json.loads(graph_json), params),
+        f"{prefix}_graph.c": _source(sources, graph_json, params),
     }
 
 
@@ -105,17 +111,17 @@ def arena_bytes(graph_json: str, arrays: Mapping[str, np.ndarray]) -> int:
     return _round_up(tables) + _round_up(4 * arguments) + tensors
 
 
-def _header(program: Program, prefix: str, graph: dict, params: Params | None) -> str:
+def _header(program: Program, sources: Sources, graph: dict, params: Params | None) -> str:
+    prefix = sources.prefix
     inputs, outputs = input_tensors(program), output_tensors(program)
     check_names(prefix, inputs, outputs, [])
-    guard, macro = f"{prefix.upper()}_H_", f"{prefix.upper()}_GRAPH_ARENA_SIZE"
+    macro = f"{prefix.upper()}_GRAPH_ARENA_SIZE"
     numbers = _arena_numbers(graph, params.copied_bytes if params else 0)
     lines = [
-        f"#ifndef {guard}",
-        f"#define {guard}",
-        "",
+        *firmware_seal.guard_lines(prefix, sources.number, *firmware_seal.NETWORKS),
         "#include <tvm/runtime/crt/graph_arena.h>",
         "",
+        *firmware_seal.rename_lines(prefix, sources.number, ["graph_create"]),
         "#ifdef __cplusplus",
         'extern "C" {',
         "#endif",
@@ -144,26 +150,29 @@ def _header(program: Program, prefix: str, graph: dict, params: Params | None) -
         f" * \\param arena       [in] {macro} bytes, aligned to 16; borrowed until release.",
         " * \\param executor    [out] Released by TVMGraphExecutor_Release(). NULL on failure.",
         " */",
-        f"tvm_crt_error_t {prefix}_graph_create(void *arena, size_t arena_bytes,",
-        f"{' ' * (len(prefix) + 30)}TVMGraphExecutor **executor);",
+        *wrap(f"tvm_crt_error_t {prefix}_graph_create", _CREATE_PARAMETERS, ";"),
         "",
         "#ifdef __cplusplus",
         "}",
         "#endif",
         "",
-        f"#endif /* {guard} */",
+        f"#endif /* {prefix.upper()}_H_ */",
         "",
     ]
     return "\n".join(lines)
 
 
-def _source(prefix: str, graph_json: str, params: Params | None) -> str:
+_CREATE_PARAMETERS = ["void *arena", "size_t arena_bytes", "TVMGraphExecutor **executor"]
+
+
+def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
+    prefix = sources.prefix
     text = graph_json.encode("ascii")
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
         "",
-        f'#include "{header_name(prefix)}"',
+        *own_include(prefix),
         f'#include "{prefix}_ops.h"',
         "",
         f"const char {prefix}_graph_json[{len(text)}] TVMGEN_RODATA = {{",
@@ -181,8 +190,7 @@ def _source(prefix: str, graph_json: str, params: Params | None) -> str:
             "",
         ]
     lines += [
-        f"tvm_crt_error_t {prefix}_graph_create(void *arena, size_t arena_bytes,",
-        f"{' ' * (len(prefix) + 30)}TVMGraphExecutor **executor) {{",
+        *wrap(f"tvm_crt_error_t {prefix}_graph_create", _CREATE_PARAMETERS, " {"),
         f"  tvm_crt_error_t rc = tvmrt_graph_create({prefix}_graph_json, {len(text)},",
         f"                                          &{module_symbol(prefix)}, arena, arena_bytes,",
         "                                          executor, NULL);",
@@ -194,7 +202,9 @@ def _source(prefix: str, graph_json: str, params: Params | None) -> str:
             f"      *executor, (const char *)params + {params.pad}, {len(params.data)});",
             "  if (rc != kTvmErrorNoError) *executor = NULL;",
         ]
-    return "\n".join([*lines, "  return rc;", "}", ""])
+    create = f"{prefix}_graph_create"
+    twin = firmware_seal.definition(create, sources.number, _CREATE_PARAMETERS, "tvm_crt_error_t")
+    return "\n".join([*lines, "  return rc;", "}", "", *twin])
 
 
 def _rows(data: bytes) -> list[str]:

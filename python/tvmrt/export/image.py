@@ -68,7 +68,11 @@ class CompiledImage:
         self.libraries = {library.module_name: library for library in libraries}
         self.pools = [_largest(row) for row in zip(*(lib.program.pools for lib in libraries))]
         self.files = memory_files(
-            name, self.pools, [library.sources.prefix for library in libraries], self.concurrent
+            name,
+            self.pools,
+            [library.sources.prefix for library in libraries],
+            self.concurrent,
+            [library.sources.number for library in libraries],
         )
 
     @property

@@ -38,11 +38,24 @@ def files_of(network, folder, **options):
 
 
 HEADER = """\
+#ifdef TVMGEN_NET_H_
+#if TVMGEN_NET_NUMBER != 0xNUMBER
+#error "two networks are called tvmgen_net: compile one of them with another --module-name"
+#endif
+#endif
 #ifndef TVMGEN_NET_H_
 #define TVMGEN_NET_H_
 
+#define TVMGEN_NET_NUMBER 0xNUMBER
+
 #include <stddef.h>
 #include <stdint.h>
+
+#ifndef TVMGEN_NET_OWN_SOURCE
+#define tvmgen_net_run tvmgen_net_run_needs_the_library_of_this_header_NUMBER
+#define tvmgen_net_run_checked tvmgen_net_run_checked_needs_the_library_of_this_header_NUMBER
+#define tvmgen_net_step_begin tvmgen_net_step_begin_needs_the_library_of_this_header_NUMBER
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -81,6 +94,8 @@ def test_the_header_has_the_classic_parts_in_order(tmp_path):
     text = files_of(add_network(), tmp_path / "out", module_name="net", **C)["tvmgen_net.h"]
     found, expected = without_comments(text), without_comments(HEADER)
     found = re.sub(r"WORKSPACE_SIZE \d+", "WORKSPACE_SIZE 0", found)
+    number = re.search("NUMBER 0x([0-9a-f]{8})", found)[1]
+    found = found.replace(number, "NUMBER")
     assert found.startswith(expected)
 
 

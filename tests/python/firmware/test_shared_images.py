@@ -42,7 +42,7 @@ def test_networks_take_turns_in_one_workspace(images, golden, tmp_path, options)
     alone = [tvmrt.compile(path, **options).summary.arena_bytes for path in (F32, INT8)]
     assert image.arena_bytes == max(alone)
     check(networks(image, tmp_path / "out"), images, golden, (F32, INT8))
-    text = (tmp_path / "out" / "tvmgen_image_memory.c").read_text()
+    text = (tmp_path / "out" / "tvmgen_image_memory.h").read_text()
     assert f"tvmgen_image_workspace[{max(alone)}]" in text
 
 
@@ -189,22 +189,3 @@ def test_no_shared_library_is_made_of_an_image(tmp_path):
     image = tvmrt.compile_together({"a": F32}, **PLAIN)
     with pytest.raises(ValueError, match=r"export to a folder or \.tar"):
         image.export(tmp_path / "both.so")
-
-
-def test_two_networks_of_one_name_do_not_link(tmp_path):
-    objects = []
-    for folder, path in (("first", F32), ("second", INT8)):
-        tvmrt.compile(path, module_name="net", **PLAIN).export(tmp_path / folder)
-        flags = [f"-I{p}" for p in tvmrt.libinfo.find_include_path()]
-        sources = sorted((tmp_path / folder).glob("*.c"))
-        subprocess.run(
-            ["cc", "-std=c99", "-c", *flags, *sources], cwd=tmp_path / folder, check=True
-        )
-        objects += sorted((tmp_path / folder).glob("*.o"))
-    (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")
-    done = subprocess.run(
-        ["cc", tmp_path / "main.c", *objects, "-lm", "-o", tmp_path / "main"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode != 0
-    assert "tvmgen_net_is_linked_twice_compile_one_with_another_module_name" in done.stderr
