@@ -10,6 +10,7 @@ from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
 from . import firmware_devices
 from .arguments import call_arguments, weight_inputs
+from .packed import exported_call_head
 from .writer import Parameter, wrap
 
 
@@ -105,10 +106,9 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     place = {name: i for i, (name, _) in enumerate(order)}
     count = len(order) + (2 if uses_arena(program) else 0)
     symbol = f"{prefix}___tvm_main__"
-    signature = (
-        f"int32_t {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
-        f"{' ' * (len(symbol) + 9)}TVMValue *out_ret_value, int *out_ret_tcode,\n"
-        f"{' ' * (len(symbol) + 9)}void *resource_handle)"
+    refusal = (
+        f'    TVMAPISetLastError("{symbol}: expected {count} arguments; pass inputs, outputs and'
+        ' workspace as the metadata lists them");'
     )
     passed = [
         f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
@@ -117,18 +117,7 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     if uses_arena(program):
         passed.append(f"(uint8_t *)tensor_data(args[{count - 1}])")
     return [
-        f"TVM_DLL {signature};",
-        f"{signature} {{",
-        "  (void)type_codes;",
-        "  (void)out_ret_value;",
-        "  (void)out_ret_tcode;",
-        "  (void)resource_handle;",
-        *(["  (void)args;"] if not count else []),
-        f"  if (num_args != {count}) {{",
-        f'    TVMAPISetLastError("{symbol}: expected {count} arguments; pass inputs, outputs and'
-        ' workspace as the metadata lists them");',
-        "    return -1;",
-        "  }",
+        *exported_call_head(symbol, count, [refusal, "    return -1;"]),
         f"  return {prefix}_network({(',' + chr(10) + ' ' * 11).join(passed)});",
         "}",
         "",

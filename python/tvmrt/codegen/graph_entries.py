@@ -17,6 +17,7 @@ from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, St
 from .aot_main import guard_text
 from .arguments import call_text, weight_inputs
 from .dependencies import dependencies
+from .packed import exported_call_head
 from .writer import Function
 
 
@@ -62,47 +63,35 @@ def print_entries(program: Program, prefix: str, sources, options, arguments) ->
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
     inputs, outputs = node_buffers(program, function, options)
     symbol = entry_symbol(function)
-    indent = " " * (len(symbol) + 5)
-    signature = (  # int, as the type of packed functions has it: int32_t is a long on some targets
-        f"int {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
-        f"{indent}TVMValue *out_ret_value, int *out_ret_tcode,\n{indent}void *resource_handle)"
-    )
-    lines = [
-        f"TVM_DLL {signature};",
-        f"{signature} {{",
-        "  (void)type_codes;",
-        "  (void)out_ret_value;",
-        "  (void)out_ret_tcode;",
-        "  (void)resource_handle;",
-        f"  if (num_args != {len(inputs) + len(outputs)}) {{",
-        *_refusal(symbol, len(inputs) + len(outputs), options),
-        "  }",
-    ]
-    declared: set[str] = set()
-    for i, item in [*reversed(list(enumerate([*inputs, *outputs])))]:
-        # outputs come first, so that memory that is read and written keeps its non-const name
-        writable = i >= len(inputs)
-        if isinstance(item, int):
-            name, ctype = arguments.pools[item], "uint8_t"
-            writable = True
-        elif item.kind == CONSTANT:
-            name, ctype = arguments.weight(item), item.dtype.c
-        else:
-            name, ctype = arguments.names[item], item.dtype.c
-            writable = item.kind == OUTPUT
-        if name in declared:
-            continue
-        declared.add(name)
-        qualifier = "" if writable else "const "
-        data = _data_text(program, item, i, options)
-        lines.append(f"  {qualifier}{ctype} *{name} = ({qualifier}{ctype} *){data};")
-    if declared and options.firmware and options.executor == "graph":
-        test = " || ".join(f"{name} == NULL" for name in sorted(declared))
+    count = len(inputs) + len(outputs)
+    # int, as the type of packed functions has it: int32_t is a long on some targets
+    lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
+    pointers = _pointers(program, inputs, outputs, options, arguments)
+    for name, (ctype, data) in pointers.items():
+        lines.append(f"  {ctype} *{name} = ({ctype} *){data};")
+    if pointers and options.firmware and options.executor == "graph":
+        test = " || ".join(f"{name} == NULL" for name in sorted(pointers))
         lines.append(f"  if ({test}) return kTvmErrorFunctionCallInvalidArg;")
     if function.step.guard is not None:
         condition = guard_text(function.step.guard, arguments)
         lines.append(f"  if (!({condition})) return 0;")
     return [*lines, f"  return {call_text(function, arguments)};", "}", ""]
+
+
+def _pointers(program: Program, inputs, outputs, options, arguments) -> dict[str, tuple[str, str]]:
+    """The C type and the text of what an entry's arguments point to, by their local names."""
+    pointers: dict[str, tuple[str, str]] = {}
+    for i, item in reversed(list(enumerate([*inputs, *outputs]))):
+        # outputs come first, so that memory that is read and written keeps its non-const name
+        if isinstance(item, int):
+            name, ctype = arguments.pools[item], "uint8_t"
+        elif item.kind == CONSTANT:
+            name, ctype = arguments.weight(item), f"const {item.dtype.c}"
+        else:
+            qualifier = "" if item.kind == OUTPUT else "const "
+            name, ctype = arguments.names[item], f"{qualifier}{item.dtype.c}"
+        pointers.setdefault(name, (ctype, _data_text(program, item, i, options)))
+    return pointers
 
 
 def _data_text(program: Program, item, index: int, options) -> str:

@@ -10,6 +10,7 @@ from tvmrt.ir.program import Buffer, Program
 from . import firmware_pools
 from .arguments import weight_inputs
 from .naming import sanitize
+from .packed import exported_head
 
 
 def print_metadata(program: Program, prefix: str, sources, options) -> list[str]:
@@ -139,18 +140,8 @@ def _infos(array: str, stem: str, rows) -> list[str]:
 
 
 def _getter(symbol: str, variable: str) -> list[str]:
-    indent = " " * (len(symbol) + 9)
-    signature = (
-        f"int32_t {symbol}(TVMValue *args, int *type_codes, int num_args,\n"
-        f"{indent}TVMValue *out_ret_value, int *out_ret_tcode,\n{indent}void *resource_handle)"
-    )
     return [
-        f"TVM_DLL {signature};",
-        f"{signature} {{",
-        "  (void)args;",
-        "  (void)type_codes;",
-        "  (void)num_args;",
-        "  (void)resource_handle;",
+        *exported_head(symbol, ["args", "type_codes", "num_args", "resource_handle"]),
         "  /* the ABI has no const handle; nobody writes through it */",
         f"  out_ret_value->v_handle = (void *)(uintptr_t){variable};",
         "  *out_ret_tcode = kTVMOpaqueHandle;",
