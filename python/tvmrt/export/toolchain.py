@@ -26,7 +26,14 @@ OPTIMISE = (
     "-fopenmp-simd",
     "-DTVMRT_OPENMP_SIMD",
 )
-COMMON = ("-std=c99", "-fPIC", "-fvisibility=hidden", "-D_POSIX_C_SOURCE=200809L")
+# A pointer to another element type is an error of the generator's, or of a custom operator's text.
+COMMON = (
+    "-std=c99",
+    "-Werror=incompatible-pointer-types",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-D_POSIX_C_SOURCE=200809L",
+)
 
 
 def find_compiler(cc: str | None = None) -> list[str]:

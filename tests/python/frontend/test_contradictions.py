@@ -91,6 +91,24 @@ CASES = {
         {"r": np.zeros((1, 3, 1), np.float32)},
         "input 1 is missing",
     ),
+    "LRN of integers": (
+        node("LRN", ["x"], size=3),
+        np.zeros((1, 4, 4, 4), np.int32),
+        {},
+        r"input 0 \(X\) is int32; opset 17 knows bfloat16, double, float, float16",
+    ),
+    "LSTM of integers": (
+        node("LSTM", ["x", "w", "w"], hidden_size=1),
+        np.zeros((2, 1, 1), np.int64),
+        {"w": np.zeros((1, 4, 1), np.int64)},
+        r"input 0 \(X\) is int64",
+    ),
+    "And of numbers": (
+        node("And", ["x", "x"]),
+        ROWS,
+        {},
+        r"input 0 \(A\) is float32; opset 17 knows bool",
+    ),
 }
 
 

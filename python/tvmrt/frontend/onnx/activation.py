@@ -152,8 +152,20 @@ def softmax(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     log = ctx.op == "LogSoftmax"
     axis, rows = _softmax_axis(ctx, x)
-    out = ctx.emit("softmax", [rows], axis=axis, log=log)
-    return ctx.reshape(out, x.shape)
+    return ctx.reshape(softmax_along(ctx, rows, axis, log), x.shape)
+
+
+def softmax_along(ctx: NodeContext, x: Value, axis: int, log: bool = False) -> Value:
+    """Softmax along one axis; the kernel is for float32, other floats are composed."""
+    if x.dtype.name == "float32":
+        return ctx.emit("softmax", [x], axis=axis, log=log)
+    largest = ctx.emit("reduce_max", [x], axes=(axis,), keepdims=1)
+    shifted = ctx.emit("sub", [x, largest])
+    powers = ctx.emit("exp", [shifted])
+    total = ctx.emit("reduce_sum", [powers], axes=(axis,), keepdims=1)
+    if log:
+        return ctx.emit("sub", [shifted, ctx.emit("log", [total])])
+    return ctx.emit("div", [powers, total])
 
 
 @onnx_op("Hardmax")

@@ -10,6 +10,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
+from .activation import softmax_along
 from .context import NodeContext
 from .linear import product, scaled, scaled_product, swapped
 from .registry import onnx_op
@@ -55,7 +56,7 @@ class Heads:
     def _softmax(self, ctx: NodeContext, scores: Value) -> Value:
         kind = scores.dtype.name
         wide = ctx.cast(scores, self.precision or kind)
-        chances = ctx.cast(ctx.emit("softmax", [wide], axis=3), kind)
+        chances = ctx.cast(softmax_along(ctx, wide, 3), kind)
         blocked = self._blocked_rows(ctx)
         if blocked is None:
             return chances

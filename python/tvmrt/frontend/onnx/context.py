@@ -130,6 +130,12 @@ class NodeContext:
         """A rank-0 constant with the element type of another value."""
         return self.const(number, like.dtype.numpy)
 
+    def only_float32(self, *values: Value) -> None:
+        """Raise UnsupportedError unless all of them are float32, for which alone kernels exist."""
+        for value in values:
+            if value.dtype.name != "float32":
+                raise UnsupportedError(f"{value.dtype} elements; only float32 has a kernel")
+
     # Small compositions that many importers share.
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:

@@ -85,8 +85,7 @@ def conv(ctx: NodeContext) -> Value:
 
 def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
     """A convolution of any weights; those computed at run time go through a matrix product."""
-    if x.dtype.name != "float32":
-        raise UnsupportedError(f"convolution of {x.dtype}; only float32 has a kernel")
+    ctx.only_float32(x)
     if w.is_constant and (bias is None or bias.is_constant):
         inputs = [x, w] if bias is None else [x, w, bias]
         return ctx.emit("conv", inputs, groups=groups, **attrs)
@@ -131,8 +130,7 @@ def fused_conv(ctx: NodeContext) -> Value:
 @onnx_op("ConvTranspose")
 def conv_transpose(ctx: NodeContext) -> Value:
     x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
-    if x.dtype.name != "float32":
-        raise UnsupportedError(f"convolution of {x.dtype}; only float32 has a kernel")
+    ctx.only_float32(x)
     if w.data is None:
         raise UnsupportedError("the weights of a transposed convolution are computed at run time")
     attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])

@@ -14,9 +14,9 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
 
 from . import fallback
-from .attributes import check_attributes
 from .context import HALF, NodeContext, in_float32
 from .custom import importer_of
+from .definitions import check_attributes, check_inputs
 from .model_file import load_model, opsets
 from .registry import Importer, find
 
@@ -249,6 +249,8 @@ class GraphImporter:
         try:
             importer = self._importer_of(node, record)
             check_attributes(node, opset)
+            if record is None and importer is not None:
+                check_inputs(node, opset, inputs)
             if importer is not None:
                 result = importer(context)
                 outputs = result if isinstance(result, list) else [result]

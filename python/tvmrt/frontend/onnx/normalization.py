@@ -230,6 +230,7 @@ def lp_normalization(ctx: NodeContext) -> Value:
 
 @onnx_op("LRN")
 def lrn(ctx: NodeContext) -> Value:
+    ctx.only_float32(ctx.required(0))
     return ctx.emit(
         "lrn",
         [ctx.required(0)],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import NodeContext
@@ -60,7 +59,8 @@ def max_pool(ctx: NodeContext) -> Value | list[Value]:
 
 @onnx_op("AveragePool")
 def average_pool(ctx: NodeContext) -> Value:
-    x = _floats(ctx)
+    x = ctx.required(0)
+    ctx.only_float32(x)
     x, attrs = pool_window(ctx, x)
     if covers_all(x, attrs):
         return _over_image(ctx, "reduce_mean", x)
@@ -69,15 +69,9 @@ def average_pool(ctx: NodeContext) -> Value:
 
 @onnx_op("LpPool")
 def lp_pool(ctx: NodeContext) -> Value:
-    x, attrs = pool_window(ctx, _floats(ctx))
+    ctx.only_float32(ctx.required(0))
+    x, attrs = pool_window(ctx, ctx.required(0))
     return ctx.emit("lp_pool", [x], p=ctx.attr("p", 2), **attrs)
-
-
-def _floats(ctx: NodeContext) -> Value:
-    x = ctx.required(0)
-    if x.dtype.name != "float32":
-        raise UnsupportedError(f"{ctx.op} of {x.dtype}; only float32 has a kernel")
-    return x
 
 
 def _over_image(ctx: NodeContext, op: str, x: Value) -> Value:

@@ -51,6 +51,7 @@ def recurrent(ctx: NodeContext) -> list[Value | None]:
     directions = 2 if direction == "bidirectional" else 1
     batch_first = bool(ctx.attr("layout", 0))
     x = ctx.required(0)
+    ctx.only_float32(x)
     if batch_first:
         x = ctx.transpose(x, (1, 0, 2))
     ctx.required(1)

@@ -22,17 +22,11 @@ _SAMPLE_MODES = {
 }
 
 
-def _floats(ctx: NodeContext, *values: Value) -> None:
-    for value in values:
-        if value.dtype.name != "float32":
-            raise UnsupportedError(f"{ctx.op} of {value.dtype}; only float32 has a kernel")
-
-
 @onnx_op("GridSample")
 @onnx_op("GridSample", domain="com.microsoft")
 def grid_sample(ctx: NodeContext) -> Value:
     x, grid = ctx.required(0), ctx.required(1)
-    _floats(ctx, x, grid)
+    ctx.only_float32(x, grid)
     mode, padding = ctx.attr("mode", "linear"), ctx.attr("padding_mode", "zeros")
     if mode not in _SAMPLE_MODES or padding not in ("zeros", "border", "reflection"):
         raise ValueError(f"mode {mode} with padding_mode {padding} is not known")
@@ -73,7 +67,7 @@ def _centres(count: int, corners: bool) -> np.ndarray:
 @onnx_op("RoiAlign")
 def roi_align(ctx: NodeContext) -> Value:
     x, regions = ctx.required(0), ctx.required(1)
-    _floats(ctx, x, regions)
+    ctx.only_float32(x, regions)
     mode = ctx.attr("mode", "avg")
     if mode not in ("avg", "max"):
         raise ValueError(f"mode {mode} is not known; avg or max expected")
@@ -93,7 +87,7 @@ def roi_align(ctx: NodeContext) -> Value:
 @onnx_op("MaxRoiPool")
 def max_roi_pool(ctx: NodeContext) -> Value:
     x, regions = ctx.required(0), ctx.required(1)
-    _floats(ctx, x, regions)
+    ctx.only_float32(x, regions)
     out, scale = tuple(ctx.attr("pooled_shape")), float(ctx.attr("spatial_scale", 1.0))
     return ctx.emit("max_roi_pool", [x, regions], out=out, scale=scale)
 
@@ -101,7 +95,7 @@ def max_roi_pool(ctx: NodeContext) -> Value:
 @onnx_op("DeformConv")
 def deform_conv(ctx: NodeContext) -> Value:
     x, w, offset = ctx.required(0), ctx.required(1), ctx.required(2)
-    _floats(ctx, x, w, offset)
+    ctx.only_float32(x, w, offset)
     if len(x.shape) != 4 or w.data is None:
         raise UnsupportedError("deformable convolution of other than images by constant weights")
     groups, out_channels, kernel = ctx.attr("group", 1), w.shape[0], w.shape[2:]
