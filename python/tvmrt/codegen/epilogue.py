@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmrt.ir import Node, Strided, Value, dense
+from tvmrt.ir import DTYPES, Node, Strided, Value, dense
 from tvmrt.ir.program import Access, Step, pixel_stride
 
 from .chain import print_chain, scalar_literal
-from .writer import FunctionWriter, wrap
+from .writer import FunctionWriter, literal, wrap
 
 
 @dataclass
@@ -35,10 +35,6 @@ class Epilogue:
 
 
 def _bound(value: float) -> str:
-    from tvmrt.ir import DTYPES
-
-    from .writer import literal
-
     return literal(value, DTYPES["float32"])
 
 

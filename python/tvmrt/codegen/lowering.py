@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tvmrt.ir import Node, Strided, Value
-from tvmrt.ir.program import ANY, DENSE, Access, Group, Step
+from tvmrt.ir.program import (
+    ANY,
+    CHANNELS_LAST,
+    DENSE,
+    Access,
+    Group,
+    Step,
+    channels_last_order,
+)
 
 from .target import Target
 
@@ -66,6 +74,31 @@ class Lowering:
         """Print the function's body."""
         raise NotImplementedError(type(self).__name__)
 
+    def pointer(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
+        """An input by position: an operand, a constant laid out as demanded, or NULL."""
+        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        if value is None:
+            return "NULL"
+        if not value.is_constant:
+            return f.name_read(step.read_values.index(value), name)
+        data = value.data
+        if self.demand(value) == CHANNELS_LAST:
+            data = data.transpose(channels_last_order(data.ndim))
+        return f.constant(name, data)
+
+
+class ImageLowering(Lowering):
+    """The first operand and the results have channels innermost, other operands are dense."""
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST
+
+    def result_order(self, index: int, accesses) -> tuple[int, ...] | None:
+        return channels_last_order(self.node.output.type.rank)
+
 
 _TABLE: dict[str, type[Lowering]] = {}
 
@@ -102,4 +135,13 @@ def same_place(a: Strided, b: Strided) -> bool:
     )
 
 
-__all__ = ["ANY", "DENSE", "Lowering", "has_lowering", "lowering_for", "lowers", "same_place"]
+__all__ = [
+    "ANY",
+    "DENSE",
+    "ImageLowering",
+    "Lowering",
+    "has_lowering",
+    "lowering_for",
+    "lowers",
+    "same_place",
+]

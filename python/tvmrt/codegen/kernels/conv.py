@@ -12,22 +12,14 @@ from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, p
 from .. import packing_f32 as packing
 from .. import packing_micro_f32 as micro
 from ..epilogue import emit_row_epilogue, fits_rows, residual_fits, sort_epilogue
-from ..lowering import ANY, Lowering, lowers, same_place
+from ..lowering import ANY, ImageLowering, lowers, same_place
 from ..micro_shape import MicroShape, flat_shape
 from ..writer import FunctionWriter
+from .initializers import braces, print_struct, print_tiles, triple
 
 
-def triple(values, missing: int) -> tuple[int, int, int]:
-    """Depth, height, width of 1 to 3 spatial numbers."""
-    return (*[missing] * (3 - len(values)), *(int(v) for v in values))
-
-
-def braces(values) -> str:
-    return "{" + ", ".join(map(str, values)) + "}"
-
-
-class ChannelsLastLowering(Lowering):
-    """What convolutions share: channels-last operands, residual, bounds, row epilogue."""
+class ChannelsLastLowering(ImageLowering):
+    """What convolutions and pooling share: residual, bounds, row epilogue."""
 
     takes_epilogue = True
 
@@ -46,15 +38,7 @@ class ChannelsLastLowering(Lowering):
         )
 
     def demand(self, value: Value) -> str:
-        if value is self.node.inputs[0]:
-            return CHANNELS_LAST
-        return ANY
-
-    def result_demand(self, index: int) -> str:
-        return CHANNELS_LAST
-
-    def result_order(self, index: int, accesses) -> tuple[int, ...]:
-        return channels_last_order(self.node.output.type.rank)
+        return CHANNELS_LAST if value is self.node.inputs[0] else ANY
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         residual = self.epilogue.residual
@@ -70,6 +54,23 @@ class ChannelsLastLowering(Lowering):
             return "NULL", 0
         i = step.read_values.index(epilogue.residual)
         return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
+
+
+class ConvolutionLowering(ChannelsLastLowering):
+    """Weights and bias are constant."""
+
+    def operands(self) -> list[Value]:
+        for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
+            if value is not None and not value.is_constant:
+                raise ValueError(f"the convolution's {what} are computed at run time")
+        return super().operands()
+
+    def bias(self) -> np.ndarray:
+        """One number a channel of the result."""
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        if bias is None:
+            return np.zeros(self.node.output.shape[1], np.float32)
+        return bias.data
 
 
 def emit_micro(
@@ -89,19 +90,14 @@ def emit_micro(
     y_stride, shape = small.shape.y_stride, step.lowering.node.output.shape
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(small.header)
-    f.line("static const tvmrt_micro_conv_f32 layer = {")
-    for text in small.initializer(residual_stride, *epilogue.bounds()):
-        f.line(f"    {text},")
-    f.line("};")
+    layer = small.initializer(residual_stride, *epilogue.bounds())
+    print_struct(f, "static const tvmrt_micro_conv_f32 layer", layer)
     if small.scratch_bytes:
         f.kernel_scratch(small.scratch_bytes)
     optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
     fields = {**operands, "y": f.write(), **optional}
-    f.line("const tvmrt_micro_data_f32 data = {")
-    for key, text in fields.items():
-        if text != "NULL":
-            f.line(f"    .{key} = {text},")
-    f.line("};")
+    given = {name: text for name, text in fields.items() if text != "NULL"}
+    print_struct(f, "const tvmrt_micro_data_f32 data", given)
     f.line(f"return {small.function}(&layer, &data);")
 
 
@@ -110,18 +106,12 @@ TAPS_ON_STACK = 9  # TVMRT_CONV_F32_TAPS
 
 
 @lowers("conv")
-class ConvLowering(ChannelsLastLowering):
+class ConvLowering(ConvolutionLowering):
     """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
 
     def macs(self) -> int:
         w = self.node.inputs[1]
         return self.node.output.type.size * prod(w.shape[1:])
-
-    def operands(self) -> list[Value]:
-        for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
-            if value is not None and not value.is_constant:
-                raise ValueError(f"the convolution's {what} are computed at run time")
-        return super().operands()
 
     @property
     def depthwise(self) -> bool:
@@ -162,7 +152,7 @@ class ConvLowering(ChannelsLastLowering):
             {
                 "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
                 "weights": f.constant("weights", small.pack(weights)),
-                "bias": f.constant("bias", small.pad_channels(self._bias())),
+                "bias": f.constant("bias", small.pad_channels(self.bias())),
                 "residual": residual,
             },
             residual_stride,
@@ -222,22 +212,12 @@ class ConvLowering(ChannelsLastLowering):
         shape = self.node.output.shape
         order = channels_last_order(len(shape))
         row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
-        f.line(f"static const {layer_type} layer = {{")
-        for key, value in layer.items():
-            f.line(f"    .{key} = {value},")
-        f.line("};")
-        f.line(f"static const {tile_type} tiles = {tile.initializer()};")
-        for line in tile.definitions():
-            f.define(line)
+        print_struct(f, f"static const {layer_type} layer", layer)
+        print_tiles(f, tile, tile_type)
         f.line(
             f"return {kernel}(&layer, &tiles, {x}, {w}, {bias}, {residual}, {f.write()}, "
             f"{row}, {context});"
         )
-
-    def _bias(self) -> np.ndarray:
-        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
-        channels = self.node.inputs[1].shape[0]
-        return np.zeros(channels, np.float32) if bias is None else bias.data
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
@@ -251,7 +231,7 @@ class ConvLowering(ChannelsLastLowering):
         row = x.shape[0] * prod(y.shape[2:]) if plain else self._walked(y.shape[2:])[-1]
         tiles = packing.choose_tiles(row, w.shape[0] // groups, prod(w.shape[1:]), self.target)
         packed = f.constant("weights", packing.pack_conv(self._weights(), tiles, groups))
-        bias = f.constant("bias", packing.pack_bias(self._bias(), tiles, groups))
+        bias = f.constant("bias", packing.pack_bias(self.bias(), tiles, groups))
         f.include("conv_f32.h")
         f.kernel_scratch(self._scratch_bytes())
         extra = {
@@ -297,7 +277,7 @@ class ConvLowering(ChannelsLastLowering):
             self.target,
         )
         packed = f.constant("weights", packing.pack_depthwise(self._weights(), tile.lanes))
-        bias = f.constant("bias", packing.pad_channels(self._bias(), tile.lanes))
+        bias = f.constant("bias", packing.pad_channels(self.bias(), tile.lanes))
         f.include("depthwise_f32.h")
         self._call(
             step,

@@ -4,32 +4,23 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
-from tvmrt.ir import Value
 from tvmrt.ir.program import Step, channels_last_order, pixel_stride
 
 from .. import packing_f32 as packing
 from ..epilogue import emit_row_epilogue
 from ..lowering import lowers
 from ..writer import FunctionWriter
-from .conv import SEGMENT_BYTES, ChannelsLastLowering, braces, triple
-from .normalization import print_layer
+from .conv import SEGMENT_BYTES, ConvolutionLowering
+from .initializers import braces, print_struct, print_tiles, triple
 
 
 @lowers("conv_transpose")
-class ConvTransposeLowering(ChannelsLastLowering):
+class ConvTransposeLowering(ConvolutionLowering):
     """Each phase of a row is a plain convolution by the register tile."""
 
     def macs(self) -> int:
         w = self.node.inputs[1]
         return self.node.inputs[0].type.size * prod(w.shape[1:])
-
-    def operands(self) -> list[Value]:
-        for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
-            if value is not None and not value.is_constant:
-                raise ValueError(f"the convolution's {what} are computed at run time")
-        return super().operands()
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
@@ -42,7 +33,7 @@ class ConvTransposeLowering(ChannelsLastLowering):
             self.target,
         )
         packed = f.constant("weights", packing.pack_conv_transpose(w.data, tiles, groups))
-        bias = f.constant("bias", packing.pack_bias(self._bias(), tiles, groups))
+        bias = f.constant("bias", packing.pack_bias(self.bias(), tiles, groups))
         source = step.read_values.index(x)
         pointer = f.name_read(source, "in")
         residual, residual_stride = self.residual_parts(step, f, epilogue)
@@ -52,9 +43,9 @@ class ConvTransposeLowering(ChannelsLastLowering):
         low, high = epilogue.bounds()
         f.include("conv_transpose_f32.h")
         f.kernel_scratch(self._scratch_bytes())
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_conv_transpose_f32_layer",
+            "static const tvmrt_conv_transpose_f32_layer layer",
             {
                 "batch": x.shape[0],
                 "groups": groups,
@@ -73,9 +64,7 @@ class ConvTransposeLowering(ChannelsLastLowering):
                 "hi": high,
             },
         )
-        f.line(f"static const tvmrt_tiles_f32 tiles = {tiles.initializer()};")
-        for line in tiles.definitions():
-            f.define(line)
+        print_tiles(f, tiles)
         f.line(
             f"return tvmrt_conv_transpose_f32(&layer, &tiles, {pointer}, {packed}, {bias}, "
             f"{residual}, {f.write()}, {row}, {context});"
@@ -97,8 +86,3 @@ class ConvTransposeLowering(ChannelsLastLowering):
             channels = x.shape[1] // self.node.attrs["groups"]
             nbytes += span[0] * span[1] * (8 + 4 * (left + columns + right) * channels)
         return nbytes
-
-    def _bias(self) -> np.ndarray:
-        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
-        channels = self.node.output.shape[1]
-        return np.zeros(channels, np.float32) if bias is None else bias.data

@@ -14,7 +14,8 @@ from ..loops import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
 from ..micro_shape import MicroShape
 from ..writer import FunctionWriter
-from .conv import braces, emit_micro
+from .conv import emit_micro
+from .initializers import braces, print_struct, print_tiles
 
 
 @lowers("matmul")
@@ -223,29 +224,28 @@ class _MatMulPrinter:
         f.include("matmul_f32.h")
         if order != "TVMRT_B_PACKED":
             f.kernel_scratch(self.k * block * 4)
-        f.line("static const tvmrt_matmul_f32_layer layer = {")
-        for key, value in {
-            "batch": braces([loop.extent for loop in padded]),
-            "m": row.extent,
-            "n": self.n,
-            "k": self.k,
-            "a_batch": by_batch(self.A),
-            "b_batch": by_batch(self.B, scale),
-            "y_batch": by_batch(self.Y),
-            "residual_batch": by_batch(self.RESIDUAL),
-            "a_stride": row.strides[self.A],
-            "b_stride": b_stride,
-            "y_stride": row.strides[self.Y],
-            "residual_stride": row.strides[self.RESIDUAL],
-            "lo": low,
-            "hi": high,
-            "b_order": order,
-        }.items():
-            f.line(f"    .{key} = {value},")
-        f.line("};")
-        f.line(f"static const tvmrt_tiles_f32 tiles = {tiles.initializer()};")
-        for line in tiles.definitions():
-            f.define(line)
+        print_struct(
+            f,
+            "static const tvmrt_matmul_f32_layer layer",
+            {
+                "batch": braces([loop.extent for loop in padded]),
+                "m": row.extent,
+                "n": self.n,
+                "k": self.k,
+                "a_batch": by_batch(self.A),
+                "b_batch": by_batch(self.B, scale),
+                "y_batch": by_batch(self.Y),
+                "residual_batch": by_batch(self.RESIDUAL),
+                "a_stride": row.strides[self.A],
+                "b_stride": b_stride,
+                "y_stride": row.strides[self.Y],
+                "residual_stride": row.strides[self.RESIDUAL],
+                "lo": low,
+                "hi": high,
+                "b_order": order,
+            },
+        )
+        print_tiles(f, tiles)
 
     def _print_calls(self, outer, names, row_function: str, context: str) -> None:
         f = self.f

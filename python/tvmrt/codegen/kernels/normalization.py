@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from math import prod
 
-from tvmrt.ir import DTYPES, Value
-from tvmrt.ir.program import (
-    CHANNELS_LAST,
-    DENSE,
-    Step,
-    channels_last_order,
-    pixel_stride,
-)
+from tvmrt.ir.program import Step, pixel_stride
 
-from ..lowering import Lowering, lowers, same_place
-from ..writer import FunctionWriter, literal
-
-
-def number(value: float) -> str:
-    return literal(value, DTYPES["float32"])
-
-
-def print_layer(f: FunctionWriter, kind: str, members: dict[str, object]) -> None:
-    f.line(f"static const {kind} layer = {{")
-    for key, value in members.items():
-        f.line(f"    .{key} = {value},")
-    f.line("};")
+from ..lowering import ImageLowering, Lowering, lowers, same_place
+from ..writer import FunctionWriter
+from .initializers import number, print_struct
 
 
 class _NormLowering(Lowering):
-    """Scale and shift may be missing, constant or computed."""
-
-    def row(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        if value is None:
-            return "NULL"
-        if value.is_constant:
-            return f.constant(name, value.data)
-        return f.name_read(step.read_values.index(value), name)
+    """Scale and shift may be missing, constant or computed; the result may replace the operand."""
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
@@ -53,9 +28,9 @@ class LayerNormLowering(_NormLowering):
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         width = prod(shape[axis:])
         f.include("norm.h")
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_layer_norm_f32_layer",
+            "static const tvmrt_layer_norm_f32_layer layer",
             {
                 "rows": prod(shape[:axis]),
                 "n": width,
@@ -65,21 +40,12 @@ class LayerNormLowering(_NormLowering):
                 "centre": int(self.node.attrs["centre"]),
             },
         )
-        scale, shift = self.row(step, f, 1, "scale"), self.row(step, f, 2, "shift")
+        scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
         f.line(f"return tvmrt_layer_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
 
 
-class _ImageNormLowering(_NormLowering):
+class _ImageNormLowering(_NormLowering, ImageLowering):
     """Channels innermost."""
-
-    def demand(self, value: Value) -> str:
-        return CHANNELS_LAST if value is self.node.inputs[0] else DENSE
-
-    def result_demand(self, index: int) -> str:
-        return CHANNELS_LAST
-
-    def result_order(self, index: int, accesses) -> tuple[int, ...]:
-        return channels_last_order(self.node.output.type.rank)
 
     def strides(self, step: Step) -> dict[str, int | None]:
         return {
@@ -96,9 +62,9 @@ class GroupNormLowering(_ImageNormLowering):
         shape = self.node.output.shape
         f.include("norm.h")
         f.kernel_scratch(3 * shape[1] * 4)
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_group_norm_f32_layer",
+            "static const tvmrt_group_norm_f32_layer layer",
             {
                 "batch": shape[0],
                 "pixels": prod(shape[2:]),
@@ -108,7 +74,7 @@ class GroupNormLowering(_ImageNormLowering):
                 "epsilon": number(self.node.attrs["epsilon"]),
             },
         )
-        scale, shift = self.row(step, f, 1, "scale"), self.row(step, f, 2, "shift")
+        scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
         f.line(f"return tvmrt_group_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
 
 
@@ -120,9 +86,9 @@ class LocalResponseNormLowering(_ImageNormLowering):
         shape, attrs = self.node.output.shape, self.node.attrs
         f.include("norm.h")
         f.kernel_scratch((2 * shape[1] + attrs["size"]) * 4)
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_lrn_f32_layer",
+            "static const tvmrt_lrn_f32_layer layer",
             {
                 "pixels": shape[0] * prod(shape[2:]),
                 "channels": shape[1],

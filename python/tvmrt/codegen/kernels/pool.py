@@ -10,7 +10,8 @@ from tvmrt.ir.program import ANY, CHANNELS_LAST, DENSE, Step, channels_last_orde
 from ..epilogue import Epilogue, emit_row_epilogue
 from ..lowering import Lowering, lowers
 from ..writer import FunctionWriter
-from .conv import ChannelsLastLowering, braces, triple
+from .conv import ChannelsLastLowering
+from .initializers import braces, print_struct, triple
 
 
 @lowers("max_pool", "avg_pool", "lp_pool")
@@ -51,19 +52,20 @@ class PoolLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(
             f, step, self.epilogue, y_stride, shape, channels_last_order(len(shape))
         )
-        f.line("static const tvmrt_pool_f32_layer layer = {")
-        for key, value in {
-            "kind": self._kind(),
-            "p": self.node.attrs.get("p", 0),
-            "batch": shape[0],
-            "channels": shape[1],
-            **sizes(self.node),
-            "pad_end": braces(triple(self.node.attrs["pads_after"], 0)),
-            "x_stride": pixel_stride(step.reads[x].at),
-            "y_stride": y_stride,
-        }.items():
-            f.line(f"    .{key} = {value},")
-        f.line("};")
+        print_struct(
+            f,
+            "static const tvmrt_pool_f32_layer layer",
+            {
+                "kind": self._kind(),
+                "p": self.node.attrs.get("p", 0),
+                "batch": shape[0],
+                "channels": shape[1],
+                **sizes(self.node),
+                "pad_end": braces(triple(self.node.attrs["pads_after"], 0)),
+                "x_stride": pixel_stride(step.reads[x].at),
+                "y_stride": y_stride,
+            },
+        )
         f.line(f"return tvmrt_pool_f32(&layer, {f.read(x)}, {f.write()}, {row}, {context});")
 
     def _kind(self) -> str:
@@ -105,14 +107,15 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
     f.include("pool_index.h")
     lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
-    f.line("static const tvmrt_pool_index_layer layer = {")
-    for key, value in {
-        "planes": prod(x.shape[:2]),
-        **sizes(node),
-        "place": braces(distance),
-    }.items():
-        f.line(f"    .{key} = {value},")
-    f.line("};")
+    print_struct(
+        f,
+        "static const tvmrt_pool_index_layer layer",
+        {
+            "planes": prod(x.shape[:2]),
+            **sizes(node),
+            "place": braces(distance),
+        },
+    )
     f.line(f"return {kernel}(&layer, {f.read(0)}, {f.write(0)}, {places});")
 
 
@@ -125,13 +128,8 @@ class MaxUnpoolLowering(Lowering):
     """Zeros, then each element at its place; a place outside is an error at run time."""
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        x, places = self.node.inputs
-        pointers = []
-        for value, name in ((x, "x"), (places, "places")):
-            if value.is_constant:
-                pointers.append(f.constant(name, value.data))
-            else:
-                pointers.append(f.name_read(step.read_values.index(value), name))
+        x = self.node.inputs[0]
+        pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
         f.include("pool_index.h")
         f.line(
             f"return tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "

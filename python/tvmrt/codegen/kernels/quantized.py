@@ -27,7 +27,7 @@ from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from ..tiles_i8 import FORMATS
 from ..writer import FunctionWriter
 from . import quantized_elements
-from .conv import triple
+from .initializers import print_struct, triple
 from .quantized_elements import plus
 from .quantized_epilogue import emit_rows
 
@@ -146,19 +146,14 @@ class IntegerProduct(Lowering):
         if self.direct:
             fields["scale"] = f.constant("scale", small.pad_channels(self.scale))
             bounds = (self.node.attrs["y_zero"], *self._bounds())
-        f.line("static const tvmrt_micro_conv_i8 layer = {")
-        for text in small.initializer(step.writes[0].dtype.itemsize, *bounds):
-            f.line(f"    {text},")
-        f.line("};")
+        members = small.initializer(step.writes[0].dtype.itemsize, *bounds)
+        print_struct(f, "static const tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
             f.include("requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
         if small.scratch_bytes:
             f.kernel_scratch(small.scratch_bytes)
-        f.line("const tvmrt_micro_data data = {")
-        for key, text in {**fields, "y": y}.items():
-            f.line(f"    .{key} = {text},")
-        f.line("};")
+        print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
         f.line(f"return {small.function}(&layer, &data);")
 
     def _bounds(self) -> tuple[int, int, bool]:
@@ -184,12 +179,7 @@ class IntegerProduct(Lowering):
             fields["shift"] = f.constant("shift", packed.shift)
         quantized_elements.name_format(f, self.target)
         f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "requantize.h")
-        for line in layer.definitions():
-            f.define(line)
-        f.line("static const tvmrt_conv_i8 layer = {")
-        for text in _members(layer.initializer()):
-            f.line(f"    {text},")
-        f.line("};")
+        _print_layer(f, layer)
         scale = self.scale
         if self.direct and packing.sums_fit(layer, packed, scale, weights):
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
@@ -200,10 +190,7 @@ class IntegerProduct(Lowering):
         f.kernel_scratch(
             layer.scratch_bytes(shifted="shift" in fields, epilogue="epilogue" in fields)
         )
-        f.line("const tvmrt_conv_i8_data data = {")
-        for key, text in fields.items():
-            f.line(f"    .{key} = {text},")
-        f.line("};")
+        print_struct(f, "const tvmrt_conv_i8_data data", fields)
         f.line("return tvmrt_conv_i8_run(&layer, &data);")
 
     def _range(self) -> str:
@@ -221,10 +208,12 @@ class IntegerProduct(Lowering):
         return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
 
 
-def _members(initializer: str) -> list[str]:
-    """The members of a braced C initialiser, one a line."""
-    inside = initializer.strip()[1:-1]
-    return [("." if i else "") + part for i, part in enumerate(inside.split(", ."))]
+def _print_layer(f: FunctionWriter, layer: packing.ConvI8) -> None:
+    for line in layer.definitions():
+        f.define(line)
+    inside = layer.initializer().strip()[1:-1]
+    members = [("." if i else "") + part for i, part in enumerate(inside.split(", ."))]
+    print_struct(f, "static const tvmrt_conv_i8 layer", members)
 
 
 @lowers("qconv")
@@ -336,12 +325,7 @@ class QMatMulComputedLowering(Lowering):
         layer = self._layer(a, y)
         quantized_elements.name_format(f, self.target)
         f.include("matmul_i8.h", "requantize.h")
-        for line in layer.definitions():
-            f.define(line)
-        f.line("static const tvmrt_conv_i8 layer = {")
-        for text in _members(layer.initializer()):
-            f.line(f"    {text},")
-        f.line("};")
+        _print_layer(f, layer)
         finish = self._finish(f, layer)
         f.kernel_scratch(
             _packing_bytes(layer),
@@ -395,15 +379,13 @@ class QMatMulComputedLowering(Lowering):
     def _print_product(self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str]) -> None:
         node = self.node
         x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
-        f.line("const tvmrt_matmul_i8_b right = {")
-        f.line(f"    .b = {plus(w, at[1])},")
-        f.line(f"    .k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]},")
-        signed = int(node.inputs[1].dtype.is_signed)
-        f.line(f"    .b_signed = {signed}, .b_zero = {node.attrs['w_zero']},")
-        f.line("};")
-        f.line("const tvmrt_conv_i8_data data = {")
-        for key, text in {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}.items():
-            f.line(f"    .{key} = {text},")
-        f.line("};")
+        right = [
+            f".b = {plus(w, at[1])}",
+            f".k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]}",
+            f".b_signed = {int(node.inputs[1].dtype.is_signed)}, .b_zero = {node.attrs['w_zero']}",
+        ]
+        data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
+        print_struct(f, "const tvmrt_matmul_i8_b right", right)
+        print_struct(f, "const tvmrt_conv_i8_data data", data)
         call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
         f.line(f"if ({call} != 0) return -1;")

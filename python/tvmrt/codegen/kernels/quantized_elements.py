@@ -7,21 +7,17 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, Node, Value
-from tvmrt.ir.program import CHANNELS_LAST, Step, channels_last_order, pixel_stride
+from tvmrt.ir import Node, Value
+from tvmrt.ir.program import Step, pixel_stride
 
 from ..loops import Loop, index, merge_loops, pointwise_order
-from ..lowering import ANY, Lowering, lowers, same_place
+from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
 from ..tiles_i8 import FORMATS
-from ..writer import FunctionWriter, literal
+from ..writer import FunctionWriter
+from .initializers import braces, number, print_struct, triple
 from .pool import sizes
 
 PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
-
-
-def number(value: float) -> str:
-    """A float literal."""
-    return literal(np.float32(value), DTYPES["float32"])
 
 
 def range_initializer(attrs: dict) -> str:
@@ -129,16 +125,20 @@ class PairLowering(Bytewise):
             return
         node, attrs = self.node, self.node.attrs
         a, b = (v.dtype for v in node.inputs)
-        factor = " .factor = 1.0f," if node.op == "qmul" else ""
+        factor = ", .factor = 1.0f" if node.op == "qmul" else ""
         f.include("eltwise_i8.h")
         name_format(f, self.target)
-        f.line(f"static const {self.kernel} factors = {{")
-        f.line(f"    .fa = {number(attrs['a_scale'])}, .fb = {number(attrs['b_scale'])},{factor}")
-        f.line(f"    .divisor = {number(attrs['y_scale'])},")
-        f.line(f"    .a_zero = {attrs['a_zero']}, .a_signed = {int(a.is_signed)},")
-        f.line(f"    .b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)},")
-        f.line(f"    .range = {range_initializer(attrs)},")
-        f.line("};")
+        print_struct(
+            f,
+            f"static const {self.kernel} factors",
+            [
+                f".fa = {number(attrs['a_scale'])}, .fb = {number(attrs['b_scale'])}{factor}",
+                f".divisor = {number(attrs['y_scale'])}",
+                f".a_zero = {attrs['a_zero']}, .a_signed = {int(a.is_signed)}",
+                f".b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)}",
+                f".range = {range_initializer(attrs)}",
+            ],
+        )
 
     @property
     def kernel(self) -> str:
@@ -167,17 +167,8 @@ def pair_expression(node: Node, a: str, b: str) -> str:
 
 
 @lowers("qmax_pool", "qavg_pool")
-class QPoolLowering(Lowering):
+class QPoolLowering(ImageLowering):
     """Pooling over channels-last bytes."""
-
-    def demand(self, value: Value) -> str:
-        return CHANNELS_LAST
-
-    def result_demand(self, index: int) -> str:
-        return CHANNELS_LAST
-
-    def result_order(self, index: int, accesses) -> tuple[int, ...]:
-        return channels_last_order(self.node.output.type.rank)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         node, attrs = self.node, self.node.attrs
@@ -193,10 +184,11 @@ class QPoolLowering(Lowering):
         if node.op == "qmax_pool":
             f.line(f"return tvmrt_max_pool_i8(&shape, {f.read(0)}, {f.write()});")
             return
-        f.line("const tvmrt_average_i8 average = {")
-        f.line(f"    .x_scale = {number(attrs['x_scale'])}, .x_zero = {attrs['x_zero']},")
-        f.line(f"    .y_scale = {number(attrs['y_scale'])}, .range = range,")
-        f.line("};")
+        average = [
+            f".x_scale = {number(attrs['x_scale'])}, .x_zero = {attrs['x_zero']}",
+            f".y_scale = {number(attrs['y_scale'])}, .range = range",
+        ]
+        print_struct(f, "const tvmrt_average_i8 average", average)
         f.line(f"return tvmrt_average_pool_i8(&shape, &average, {f.read(0)}, {f.write()});")
 
     def _whole_image(self) -> bool:
@@ -220,21 +212,18 @@ class QPoolLowering(Lowering):
         node = self.node
         size = node.output.type.size * prod(node.attrs["kernel"])
         threads = 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
-        f.line("static const tvmrt_pool_i8 shape = {")
-        for key, value in {
-            "batch": node.output.shape[0],
-            "channels": node.output.shape[1],
-            **sizes(node),
-            "pad_end": _three(node.attrs["pads_after"]),
-            "x_stride": x_stride,
-            "y_stride": y_stride,
-            "is_signed": int(node.inputs[0].dtype.is_signed),
-            "count_pad": int(bool(node.attrs.get("count_pads", 0))),
-            "threads": threads,
-        }.items():
-            f.line(f"    .{key} = {value},")
-        f.line("};")
-
-
-def _three(values) -> str:
-    return "{" + ", ".join(map(str, (*[0] * (3 - len(values)), *values))) + "}"
+        print_struct(
+            f,
+            "static const tvmrt_pool_i8 shape",
+            {
+                "batch": node.output.shape[0],
+                "channels": node.output.shape[1],
+                **sizes(node),
+                "pad_end": braces(triple(node.attrs["pads_after"], 0)),
+                "x_stride": x_stride,
+                "y_stride": y_stride,
+                "is_signed": int(node.inputs[0].dtype.is_signed),
+                "count_pad": int(bool(node.attrs.get("count_pads", 0))),
+                "threads": threads,
+            },
+        )

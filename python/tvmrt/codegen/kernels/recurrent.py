@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, Value
+from tvmrt.ir import Value
 from tvmrt.ir.program import DENSE, ROWS, Step
 
 from .. import packing_f32 as packing
 from ..lowering import Lowering, lowers
-from ..writer import FunctionWriter, literal
+from ..writer import FunctionWriter
+from .initializers import number, print_struct, print_tiles
 
 # C expressions of x, alpha, beta; sigmoid and tanh are functions of the math header
 _EXPRESSIONS = {
@@ -54,15 +55,6 @@ class RecurrentLowering(Lowering):
     def scratch_bytes(self) -> int:
         return self.batch * self.scratch_rows * self.hidden * 4
 
-    def optional(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
-        """The pointer to an input that may be missing or constant."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        if value is None:
-            return "NULL"
-        if value.is_constant:
-            return f.constant(name, value.data)
-        return f.name_read(step.read_values.index(value), name)
-
     def tiles(self) -> packing.Tiles:
         return packing.choose_tiles(self.batch, self.gates * self.hidden, self.hidden, self.target)
 
@@ -84,19 +76,14 @@ class RecurrentLowering(Lowering):
         tiles = self.tiles()
         f.include("scalar_math.h", "recurrent.h")
         functions = self.functions(f)
-        for line in tiles.definitions():
-            f.define(line)
         macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
         short = [name.replace("tvmrt_", "").replace("_f32", "") for name in functions]
         kernel = "_".join([self.node.op, *short, *self.variant])
         f.define(f"{macro}({', '.join([kernel, *functions, *self.macro_arguments()])})")
         job = self.job(step, f, tiles)
         self._print_layer(step, f)
-        f.line(f"static const tvmrt_tiles_f32 tiles = {tiles.initializer()};")
-        f.line("const tvmrt_recurrent_f32_job job = {")
-        for key, text in job.items():
-            f.line(f"    .{key} = {text},")
-        f.line("};")
+        print_tiles(f, tiles)
+        print_struct(f, "const tvmrt_recurrent_f32_job job", job)
         f.line(f"return {kernel}({', '.join(['&layer', '&tiles', '&job', *self.extra()])});")
 
     @property
@@ -117,7 +104,7 @@ class RecurrentLowering(Lowering):
         x = step.read_values.index(self.node.inputs[0])
         return {
             "x": f.name_read(x, "x"),
-            "h0": self.optional(step, f, 2, "h0"),
+            "h0": self.pointer(step, f, 2, "h0"),
             "y": f.write(0),
             "h": f.name_write(1, "last"),
             "sums": f"(float *){f.scratch()}",
@@ -126,20 +113,21 @@ class RecurrentLowering(Lowering):
     def _print_layer(self, step: Step, f: FunctionWriter) -> None:
         x = step.reads[step.read_values.index(self.node.inputs[0])].at
         y = step.writes[0].at
-        f.line("static const tvmrt_recurrent_f32_layer layer = {")
-        for key, value in {
-            "steps": x.shape[0],
-            "batch": self.batch,
-            "hidden": self.hidden,
-            "reverse": int(self.node.attrs["reverse"]),
-            "x_step": x.strides[0],
-            "x_row": x.strides[1],
-            "y_step": y.strides[0],
-            "y_row": y.strides[1],
-            "clip": _number(self.node.attrs["clip"]),
-        }.items():
-            f.line(f"    .{key} = {value},")
-        f.line("};")
+        print_struct(
+            f,
+            "static const tvmrt_recurrent_f32_layer layer",
+            {
+                "steps": x.shape[0],
+                "batch": self.batch,
+                "hidden": self.hidden,
+                "reverse": int(self.node.attrs["reverse"]),
+                "x_step": x.strides[0],
+                "x_row": x.strides[1],
+                "y_step": y.strides[0],
+                "y_row": y.strides[1],
+                "clip": _number(self.node.attrs["clip"]),
+            },
+        )
 
     def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
         """The recurrence weights of some gates, side by side."""
@@ -165,9 +153,9 @@ class LstmLowering(RecurrentLowering):
         return {
             **super().job(step, f, tiles),
             "r": self.packed(f, tiles, [0, 1, 2, 3]),
-            "c0": self.optional(step, f, 3, "c0"),
-            "peephole": self.optional(step, f, 4, "peephole"),
-            "lengths": self.optional(step, f, 5, "lengths"),
+            "c0": self.pointer(step, f, 3, "c0"),
+            "peephole": self.pointer(step, f, 4, "peephole"),
+            "lengths": self.pointer(step, f, 5, "lengths"),
             "c": f.name_write(2, "last_cell"),
         }
 
@@ -183,7 +171,7 @@ class GruLowering(RecurrentLowering):
     scratch_rows = 4
 
     def job(self, step, f, tiles):
-        job = {**super().job(step, f, tiles), "lengths": self.optional(step, f, 4, "lengths")}
+        job = {**super().job(step, f, tiles), "lengths": self.pointer(step, f, 4, "lengths")}
         if not self.node.attrs["linear_before_reset"]:
             return {
                 **job,
@@ -212,14 +200,14 @@ class RnnLowering(RecurrentLowering):
         return {
             **super().job(step, f, tiles),
             "r": self.packed(f, tiles, [0]),
-            "lengths": self.optional(step, f, 3, "lengths"),
+            "lengths": self.pointer(step, f, 3, "lengths"),
         }
 
 
 def _number(value: float | None) -> str:
-    return "0.0f" if value is None else literal(value, DTYPES["float32"])
+    return "0.0f" if value is None else number(value)
 
 
 def _word(value: float) -> str:
     """A number as part of a C identifier."""
-    return literal(value, DTYPES["float32"]).translate(str.maketrans(".-+", "_mp"))
+    return number(value).translate(str.maketrans(".-+", "_mp"))

@@ -5,38 +5,16 @@ from __future__ import annotations
 from math import prod
 
 from tvmrt.ir import Value
-from tvmrt.ir.program import CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
+from tvmrt.ir.program import CHANNELS_LAST, Step, pixel_stride
 
 from ..loops import PARALLEL_ELEMENTS
-from ..lowering import Lowering, lowers
+from ..lowering import ImageLowering, lowers
 from ..writer import FunctionWriter
-from .conv import braces, triple
-from .normalization import number, print_layer
+from .initializers import braces, number, print_struct, triple
 
 
-class SamplingLowering(Lowering):
-    """Images and results with channels innermost; each task does some of the pixels or regions."""
-
-    def demand(self, value: Value) -> str:
-        return CHANNELS_LAST if value is self.node.inputs[0] else DENSE
-
-    def result_demand(self, index: int) -> str:
-        return CHANNELS_LAST
-
-    def result_order(self, index: int, accesses) -> tuple[int, ...]:
-        return channels_last_order(self.node.output.type.rank)
-
-    def pointer(self, step: Step, f: FunctionWriter, index: int, name: str) -> str:
-        """An input by position: an operand, a constant laid out as demanded, or NULL."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        if value is None:
-            return "NULL"
-        if not value.is_constant:
-            return f.name_read(step.read_values.index(value), name)
-        data = value.data
-        if self.demand(value) == CHANNELS_LAST:
-            data = data.transpose(channels_last_order(data.ndim))
-        return f.constant(name, data)
+class SamplingLowering(ImageLowering):
+    """Each task does some of the pixels or regions."""
 
     def stride(self, step: Step, value: Value | None) -> int | None:
         """Floats from one pixel of an input to the next."""
@@ -67,9 +45,9 @@ class GridSampleLowering(SamplingLowering):
         x, attrs, shape = self.node.inputs[0], self.node.attrs, self.node.output.shape
         outside = {"zeros": "ZERO", "border": "BORDER", "reflection": "REFLECT"}[attrs["padding"]]
         f.include("grid_sample.h")
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_grid_sample_f32_layer",
+            "static const tvmrt_grid_sample_f32_layer layer",
             {
                 "mode": f"TVMRT_SAMPLE_{attrs['mode'].upper()}",
                 "outside": f"TVMRT_OUTSIDE_{outside}",
@@ -97,9 +75,9 @@ class RegionLowering(SamplingLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, attrs = self.node.inputs[0], self.node.attrs
         f.include("roi.h")
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_roi_f32_layer",
+            "static const tvmrt_roi_f32_layer layer",
             {
                 "images": x.shape[0],
                 "channels": x.shape[1],
@@ -133,9 +111,9 @@ class DeformColumnsLowering(SamplingLowering):
         inputs, attrs, shape = self.node.inputs, self.node.attrs, self.node.output.shape
         x, mask = inputs[0], inputs[2] if len(inputs) > 2 else None
         f.include("deform.h")
-        print_layer(
+        print_struct(
             f,
-            "tvmrt_deform_f32_layer",
+            "static const tvmrt_deform_f32_layer layer",
             {
                 "channels": x.shape[1],
                 "groups": attrs["groups"],
