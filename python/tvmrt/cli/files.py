@@ -97,7 +97,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     archive = io.BytesIO()  # numpy's own writing to a full disk ends in noise at exit
     with writing(path), atomic.replacing(path) as aside:
         np.savez(archive, **arrays)
-        aside.write_bytes(archive.getbuffer())
+        aside.write_bytes(archive.getvalue())  # a view would be alive when the archive ends
 
 
 def save_text(path: Path, text: str) -> None:

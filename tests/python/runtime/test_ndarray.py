@@ -160,6 +160,8 @@ def test_from_numpy_shares_memory(offset):
 @pytest.mark.parametrize("offset", [0, 16], ids=["aligned", "unaligned"])
 @pytest.mark.parametrize("dtype", ["float32", "bool", "int64", "float16"])
 def test_numpy_round_trip_by_dlpack(offset, dtype):
+    if dtype == "bool" and np.lib.NumpyVersion(np.__version__) < "1.25.0":
+        pytest.skip("numpy takes tensors of bools since 1.25")
     values = aligned((2, 3), dtype, offset)
     back = np.from_dlpack(tvmrt.nd.from_dlpack(values))
     assert back.dtype == values.dtype
