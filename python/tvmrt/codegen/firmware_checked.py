@@ -14,11 +14,10 @@ from .firmware_header import (
     input_tensors,
     output_tensors,
     own_include,
-    packed_parameters,
-    packed_prototype,
     prototype,
     size_macro,
 )
+from .packed import packed_parameters, packed_prototype
 from .writer import wrap
 
 _CODES = [

@@ -14,7 +14,8 @@ from tvmrt.ir.program import Program
 
 from . import firmware_devices, firmware_pool_calls, firmware_pools, firmware_proof, firmware_seal
 from .naming import member
-from .writer import TVM_PACKED_PARAMETERS, comment_text
+from .packed import packed_prototype
+from .writer import comment_text
 
 
 @dataclass(frozen=True)
@@ -164,18 +165,6 @@ def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list
         *packed_prototype(f"{prefix}_get_model_metadata"),
         "",
     ]
-
-
-def packed_prototype(symbol: str, end: str = ";") -> list[str]:
-    """Declaration of a packed function, or the head of its definition."""
-    first, second, third = TVM_PACKED_PARAMETERS
-    indent = " " * (len(symbol) + 9)
-    return [f"int32_t {symbol}({first},", f"{indent}{second},", f"{indent}{third}){end}"]
-
-
-def packed_parameters() -> list[str]:
-    """What packed functions take, each parameter by itself."""
-    return [parameter for row in TVM_PACKED_PARAMETERS for parameter in row.split(", ")]
 
 
 def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:

@@ -18,9 +18,10 @@ from . import (
     graph_entries,
 )
 from .aot_main import guarded_call
-from .firmware_header import input_tensors, output_tensors, own_include, packed_parameters
+from .firmware_header import input_tensors, output_tensors, own_include
 from .firmware_trace import Tracer
-from .writer import LINE, TVM_PACKED_PARAMETERS, wrap
+from .packed import packed_parameters, packed_prototype
+from .writer import LINE, wrap
 
 
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
@@ -139,7 +140,7 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     ]
     symbol = f"{prefix}___tvm_main__"
     lines = _call_helper(max(map(len, operands))) if operands else []
-    lines += [*_signature(symbol, ";"), *_signature(symbol, " {")]
+    lines += [*packed_prototype(symbol), *packed_prototype(symbol, " {")]
     lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN]
     if not operands:
         lines.append("  (void)args;")
@@ -175,17 +176,11 @@ def _call_helper(most: int) -> list[str]:
     ]
 
 
-def _signature(symbol: str, end: str) -> list[str]:
-    first, second, third = TVM_PACKED_PARAMETERS
-    indent = " " * (len(symbol) + 9)
-    return [f"int32_t {symbol}({first},", f"{indent}{second},", f"{indent}{third}){end}"]
-
-
 def _packed_run(program: Program, prefix: str, options) -> list[str]:
     tensors, lent = _tensors(program), firmware_pools.lent(program)
     count = len(tensors) + len(lent)
     lines = [
-        *_signature(f"{prefix}_run", " {"),
+        *packed_prototype(f"{prefix}_run", " {"),
         f"  if (num_args != {count}) return kTvmErrorFunctionCallNumArguments;",
     ]
     pointers = [f"tensor_data(args[{i}])" for i in range(count)]

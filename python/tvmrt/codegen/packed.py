@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .writer import TVM_PACKED_PARAMETERS
+# Its parameters, cut into lines.
+PACKED_PARAMETERS = (
+    "TVMValue *args, int *type_codes, int num_args",
+    "TVMValue *out_ret_value, int *out_ret_tcode",
+    "void *resource_handle",
+)
 
 
 def packed_prototype(symbol: str, end: str = ";", result: str = "int32_t") -> list[str]:
     """Declaration of a packed function, or the head of its definition."""
-    first, second, third = TVM_PACKED_PARAMETERS
+    first, second, third = PACKED_PARAMETERS
     indent = " " * len(f"{result} {symbol}(")
     return [f"{result} {symbol}({first},", f"{indent}{second},", f"{indent}{third}){end}"]
+
+
+def packed_parameters() -> list[str]:
+    """What packed functions take, each parameter by itself."""
+    return [parameter for row in PACKED_PARAMETERS for parameter in row.split(", ")]
 
 
 def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -> list[str]:

@@ -40,14 +40,6 @@ def _float_literal(number: float, bits: int) -> str:
     return text + ("f" if bits == 32 else "")
 
 
-# Parameters of a packed function, cut into lines.
-TVM_PACKED_PARAMETERS = (
-    "TVMValue *args, int *type_codes, int num_args",
-    "TVMValue *out_ret_value, int *out_ret_tcode",
-    "void *resource_handle",
-)
-
-
 def comment_text(text: str) -> str:
     """A name from the network inside a C comment: nothing may end the comment or the line."""
     clean = "".join(c if c.isprintable() else "?" for c in text)

@@ -7,7 +7,8 @@ from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels
 from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
 from ..lowering import Lowering, has_lowering, lowering_for, lowers
-from ..writer import TVM_PACKED_PARAMETERS, FunctionWriter, Parameter, wrap
+from ..packed import PACKED_PARAMETERS
+from ..writer import FunctionWriter, Parameter, wrap
 
 
 @lowers("region")
@@ -66,7 +67,7 @@ class RegionLowering(Lowering):
 
     def _packed_call(self, f: FunctionWriter, operands, accesses) -> str:
         symbol = self.region.symbol
-        f.define("\n".join(["TVM_DLL", *wrap(f"int32_t {symbol}", TVM_PACKED_PARAMETERS, ";")]))
+        f.define("\n".join(["TVM_DLL", *wrap(f"int32_t {symbol}", PACKED_PARAMETERS, ";")]))
         _arguments(f, operands, accesses)
         return f"{symbol}(args, type_codes, {len(operands)}, &result, &result_code, NULL)"
 
