@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tvmrt.calibration import GraphRunner
-from tvmrt.codegen import builder, c_source, graph_entries, pool_options
+from tvmrt.codegen import c_source, graph_entries, pool_options, recovery
 from tvmrt.codegen.image_memory import Need, plan_memory
 from tvmrt.codegen.options import Options, prefix_of
 from tvmrt.codegen.target import Target, get_target
@@ -212,7 +212,7 @@ def _draft(
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
-        program = builder.build_program(graph, machine)
+        program = recovery.build_program(graph, machine)
     program.concurrent = schedule == "async"
     if workspace_io:
         pool_options.move_io_into_pools(program)

@@ -1,7 +1,14 @@
 """Memory planning: lifetimes of a program's buffers, and their places in memory pools."""
 
 from .arena import Interval, liveness_bound, place
-from .plan import plan_program
+from .plan import live_bytes_of_steps, plan_program
 from .pools import place_in_pools
 
-__all__ = ["Interval", "liveness_bound", "place", "place_in_pools", "plan_program"]
+__all__ = [
+    "Interval",
+    "live_bytes_of_steps",
+    "liveness_bound",
+    "place",
+    "place_in_pools",
+    "plan_program",
+]

@@ -30,29 +30,57 @@ def plan_program(
     placement = placement or {}
     program.pools = list(pools) or [MemoryPool("workspace")]
     lives = lifetimes(program)
-    shared = share_in_place(program, lives, placement)
-    roots = [b for b in lives if shared[b] is b]
-    groups = {root: [b for b in lives if shared[b] is root] for root in roots}
-    intervals = [
-        Interval(
-            _aligned(root.nbytes, align_bytes),
-            min(lives[b][0] for b in groups[root]),
-            max(lives[b][1] for b in groups[root]),
-        )
-        for root in roots
-    ]
-    allowed = [_allowed(groups[root], program.pools, placement) for root in roots]
+    shared, pairs = share_in_place(program, lives, placement)
+    for step, kept in zip(program.steps, pairs):
+        step.in_place = kept
+    groups = _groups(lives, shared)
+    intervals = _intervals(lives, groups, align_bytes)
+    allowed = [_allowed(group, program.pools, placement) for group in groups.values()]
     moved = traffic(program)
-    weights = [sum(moved.get(b, 0) for b in groups[root]) for root in roots]
+    weights = [sum(moved.get(b, 0) for b in group) for group in groups.values()]
     room = [None if p.capacity is None else p.capacity - p.reserved_bytes for p in program.pools]
     places = place_in_pools(intervals, room, allowed, weights)
-    for root, (pool, offset) in zip(roots, places):
+    for root, (pool, offset) in zip(groups, places):
         root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
     for buffer in lives:
         buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
     program.lower_bound_bytes = liveness_bound(intervals)
     _measure(program, intervals, places)
     _check_room(program, intervals)
+
+
+def live_bytes_of_steps(program: Program) -> list[int]:
+    """Bytes of memory that are in use at each step, given the sharing in place that a plan
+    without placements would have; nothing is planned yet."""
+    lives = lifetimes(program)
+    shared, _ = share_in_place(program, lives, {})
+    intervals = _intervals(lives, _groups(lives, shared), align_bytes=1)
+    return [
+        sum(i.size for i in intervals if i.first <= step <= i.last)
+        for step in range(len(program.steps))
+    ]
+
+
+def _groups(lives, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]]:
+    """The buffers at each address, by the first of them."""
+    groups: dict[Buffer, list[Buffer]] = {b: [] for b in lives if shared[b] is b}
+    for buffer in lives:
+        groups[shared[buffer]].append(buffer)
+    return groups
+
+
+def _intervals(
+    lives, groups: Mapping[Buffer, Sequence[Buffer]], align_bytes: int
+) -> list[Interval]:
+    """Size and life of what lies at each address."""
+    return [
+        Interval(
+            _aligned(root.nbytes, align_bytes),
+            min(lives[b][0] for b in group),
+            max(lives[b][1] for b in group),
+        )
+        for root, group in groups.items()
+    ]
 
 
 def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
@@ -100,13 +128,14 @@ def _fullest_step(program: Program, intervals: Sequence[Interval]) -> tuple[str,
 
 def share_in_place(
     program: Program, lives, placement: Mapping[Buffer, str]
-) -> dict[Buffer, Buffer]:
-    """For each buffer the one whose memory it takes over (itself if none).
+) -> tuple[dict[Buffer, Buffer], list[list[tuple[int, int]]]]:
+    """For each buffer the one whose memory it takes over (itself if none); for each step those of
+    its pairs ``in_place`` that really share.
 
-    Only buffers of equal placement share. Steps keep in ``in_place`` only the pairs that really
-    share.
+    Only buffers of equal placement share.
     """
     shared = {b: b for b in lives}
+    pairs = []
     for i, step in enumerate(program.steps):
         kept = []
         for read, write in step.in_place:
@@ -115,8 +144,8 @@ def share_in_place(
             if not kept and alike and _may_share(step, i, source, target, lives):
                 shared[target] = shared[source]
                 kept.append((read, write))
-        step.in_place = kept
-    return shared
+        pairs.append(kept)
+    return shared, pairs
 
 
 def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) -> bool:
