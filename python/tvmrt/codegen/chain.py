@@ -12,7 +12,7 @@ from tvmrt.ir.pointwise import PointwiseOp
 
 from .writer import FunctionWriter, literal
 
-_INTEGER_HELPER = re.compile(r"tvmrt_\w+_(u?int\d+)\(")
+_INTEGER_HELPER = re.compile(r"tvmrt_\w+_(u?int\d+|bits_as_\w+)\(")
 
 _RARE_FLOAT = re.compile(
     r"_f64\(|tvmrt_(isnan|round_even|floor_mod|tan|asin|acos|atan|a?sinh|a?cosh|atanh)_f32\("

@@ -26,10 +26,12 @@ OPTIMISE = (
     "-fopenmp-simd",
     "-DTVMRT_OPENMP_SIMD",
 )
-# A pointer to another element type is an error of the generator's, or of a custom operator's text.
+# A pointer to another element type or a function without a header is an error of the generator's,
+# or of a custom operator's text; older compilers go on, and the network would fail as it runs.
 COMMON = (
     "-std=c99",
     "-Werror=incompatible-pointer-types",
+    "-Werror=implicit-function-declaration",
     "-fPIC",
     "-fvisibility=hidden",
     "-D_POSIX_C_SOURCE=200809L",

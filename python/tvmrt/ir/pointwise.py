@@ -111,7 +111,10 @@ class BitCast(Op):
         source, to = node.inputs[0].dtype, node.output.dtype
         if to.name == "bool":
             return f"({args[0]} != 0)"
-        if not source.is_float and not to.is_float:
+        if source == to:
+            return args[0]
+        # half precision lies in an integer, too
+        if (source.is_half or not source.is_float) and (to.is_half or not to.is_float):
             return f"({to.c}){args[0]}"
         return f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})"
 

@@ -240,6 +240,8 @@ NEW_BATCH = Batch(
         case("f32-i32", "BitCast", [f32(9)], to=onnx.TensorProto.INT32),
         case("i64-f64", "BitCast", [ints("int64", 9, low=0)], to=onnx.TensorProto.DOUBLE),
         case("i8-u8", "BitCast", [ints("int8", 9)], to=onnx.TensorProto.UINT8),
+        case("f32-f32", "BitCast", [f32(9)], to=onnx.TensorProto.FLOAT),
+        case("i32-f32", "BitCast", [ints("int32", 9, low=0)], to=onnx.TensorProto.FLOAT),
         case("bool-u8", "BitCast", [bools(9)], to=onnx.TensorProto.UINT8),
         *(
             case(
