@@ -12,7 +12,8 @@ from . import aot_main, graph_entries
 from .arguments import Arguments
 from .custom_files import add_custom_files, split_functions
 from .device_files import add_device_files
-from .metadata import accessor_declarations, print_metadata
+from .firmware_files import add_firmware_files
+from .metadata import print_metadata
 from .naming import Namer
 from .options import Options, Sources, prefix_of
 from .target import Target
@@ -59,14 +60,8 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
-    if options.firmware and options.executor == "graph":
-        from . import firmware_graph
-
-        arguments = Arguments(program, sources, options)
-        text = firmware_graph.print_file(program, prefix, sources, options, arguments)
-        sources.files[f"{prefix}_lib0.c"] = head + text
-    elif options.firmware:
-        _firmware_files(program, prefix, sources, options, target, head)
+    if options.firmware:
+        add_firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
     add_device_files(program, prefix, sources, head)
@@ -83,69 +78,6 @@ _ENTRY_NAMES = (
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create",
 )  # fmt: skip
-
-
-def _firmware_files(
-    program: Program, prefix: str, sources, options: Options, target: Target, head: str
-) -> None:
-    from . import (
-        firmware_checked,
-        firmware_graph,
-        firmware_header,
-        firmware_main,
-        firmware_pool_calls,
-        firmware_seal,
-        firmware_step,
-        firmware_trace,
-    )
-
-    arguments = Arguments(program, sources, options)
-    sliced = options.interface_api == "c"
-    more = firmware_checked.declarations(program, prefix, options)
-    more += accessor_declarations(prefix) if sliced else []
-    more += firmware_pool_calls.load_declarations(program, prefix, options, sources)
-    more += firmware_step.declarations(program, prefix, options) if sliced else []
-    if options.traced:
-        more += firmware_trace.declarations(program, prefix, options)
-        files = firmware_trace.print_files(program, prefix, sources, options, target)
-        sources.files.update({name: head + text for name, text in files.items()})
-    weights_bytes = sum(b.nbytes for b in sources.weight_buffers)
-    body = firmware_header.print_body(program, prefix, options, weights_bytes, more)
-    parts = [text for _, text in sorted(sources.files.items())]
-    parts += [*body, *arguments.places(), program.name, options.executor]
-    sources.number = firmware_seal.identity(sources.weights, *parts)
-    header = firmware_header.print_header(prefix, options, sources.number, body)
-    sources.files[firmware_header.header_name(prefix)] = head + header
-    entry = firmware_main.print_file(program, prefix, sources, options, arguments)
-    sources.files[f"{prefix}_lib0.c"] = head + entry
-    text = firmware_checked.print_file(program, prefix, sources.number, options)
-    sources.files[f"{prefix}_checked.c"] = head + text
-    more_files = firmware_pool_calls.print_files(program, prefix, sources, options, arguments)
-    sources.files.update({name: head + text for name, text in more_files.items()})
-    if sliced:
-        text = firmware_step.print_step_file(program, prefix, sources, options, arguments)
-        sources.files[f"{prefix}_step.c"] = head + text
-    else:
-        text = firmware_graph.print_system_library(prefix)
-        sources.files[f"{prefix}_system_lib.c"] = head + text
-    text = _metadata_file(program, prefix, sources, options)
-    sources.files[f"{prefix}_metadata.c"] = head + text
-
-
-def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
-    from .firmware_header import own_include
-
-    lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/c_backend_api.h>",
-        "#include <tvm/runtime/metadata.h>",
-        "",
-        *([*own_include(prefix), ""] if options.interface_api == "c" else []),
-        *print_metadata(program, prefix, sources, options),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list[Buffer]:

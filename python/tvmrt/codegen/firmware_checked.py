@@ -10,13 +10,8 @@ from __future__ import annotations
 from tvmrt.ir.program import Program
 
 from . import firmware_pools, firmware_seal
-from .firmware_header import (
-    input_tensors,
-    output_tensors,
-    own_include,
-    prototype,
-    size_macro,
-)
+from .firmware_header import prototype
+from .firmware_names import input_tensors, output_tensors, own_include, size_macro
 from .packed import packed_parameters, packed_prototype
 from .writer import wrap
 

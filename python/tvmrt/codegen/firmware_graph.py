@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tvmrt.ir.program import Program
 
 from . import graph_entries
-from .firmware_header import own_include
+from .firmware_names import own_include
 
 
 def module_symbol(prefix: str) -> str:

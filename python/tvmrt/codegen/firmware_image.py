@@ -8,7 +8,7 @@ from tvmrt.ir.program import MemoryPool
 
 from . import firmware_seal
 from .c_source import LOCAL, PLACEMENT
-from .firmware_header import header_name
+from .firmware_names import header_name
 from .firmware_pools import ALIGN_BYTES, definition, memory_header, pool_macro, pool_symbol
 from .options import prefix_of
 

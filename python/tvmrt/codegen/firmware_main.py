@@ -18,7 +18,7 @@ from . import (
     graph_entries,
 )
 from .aot_main import guarded_call
-from .firmware_header import input_tensors, output_tensors, own_include
+from .firmware_names import input_tensors, output_tensors, own_include
 from .firmware_trace import Tracer
 from .packed import packed_parameters, packed_prototype
 from .writer import LINE, wrap

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import MemoryPool, Program
 
+from .firmware_names import input_tensors, output_tensors, own_include
 from .firmware_pools import ALIGN_BYTES, declarations, includes, io_in_pools, lent, symbol
 
 
@@ -88,8 +89,6 @@ def loaded_checks(program: Program, prefix: str, options) -> list[str]:
 
 def print_files(program: Program, prefix: str, sources, options, arguments) -> dict[str, str]:
     """The file of these functions, where the network has any, by its name."""
-    from .firmware_header import own_include
-
     if not io_in_pools(program) and not sources.resident:
         return {}
     lines = [
@@ -115,8 +114,6 @@ def print_files(program: Program, prefix: str, sources, options, arguments) -> d
 
 
 def _map_functions(program: Program, prefix: str, options, arguments) -> list[str]:
-    from .firmware_header import input_tensors, output_tensors
-
     lines = []
     for what, tensors, buffers in (
         ("inputs", input_tensors(program), program.inputs),

@@ -10,7 +10,7 @@ from tvmrt.ir.program import Program
 
 from . import firmware_devices, firmware_main, firmware_pool_calls, firmware_pools, firmware_seal
 from .aot_main import guarded_call
-from .firmware_header import own_include
+from .firmware_names import own_include
 from .firmware_trace import Tracer
 from .writer import wrap
 

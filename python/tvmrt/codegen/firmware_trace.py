@@ -14,7 +14,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir.program import CONSTANT, Access, Program, whole
 from tvmrt.ir.strided import Strided
 
-from .firmware_header import own_include
+from .firmware_names import own_include
 from .writer import Parameter, comment_text, wrap
 
 MOST_AXES = 8  # as in kernels/trace.h

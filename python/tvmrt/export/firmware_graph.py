@@ -16,7 +16,7 @@ import numpy as np
 
 from tvmrt.codegen import firmware_seal
 from tvmrt.codegen.firmware_graph import module_symbol
-from tvmrt.codegen.firmware_header import (
+from tvmrt.codegen.firmware_names import (
     check_names,
     header_name,
     input_tensors,
