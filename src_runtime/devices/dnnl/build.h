@@ -67,11 +67,11 @@ int fused_create(plan* p, int32_t flow, const post* posts, int num_posts, int nd
 void fused_free(fused* f);
 /* Create the primitive's descriptor; UNSUITABLE if oneDNN has but a reference implementation for it
  * with these posts. */
-int fused_desc(plan* p, const_dnnl_op_desc_t op, const fused* f, int num_posts,
+int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out);
-/* Where the primitive writes, in this layout: a new store, or what it adds to. UNSUITABLE if that is
- * the store `src`, which the primitive reads. */
-int fused_place(plan* p, const fused* f, const dnnl_memory_desc_t* md, int32_t src, view* out);
+/* Where the primitive writes, in the layout that it has chosen: a new store, or what it adds to.
+ * UNSUITABLE if that is the store `src`, which the primitive reads. */
+int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t src, view* out);
 /* Append the primitive and set the resulting tensor from `dst`, in the shape of the region. */
 int fused_add(plan* p, dnnl_primitive_desc_t pd, const fused* f, const plan_arg* args, int num_args,
               const view* dst);

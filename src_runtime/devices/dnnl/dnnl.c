@@ -95,8 +95,8 @@ static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
 
 /* {"layout": "channels_last"} keeps channels last between primitives too. */
 static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  const char* layout = strstr(options, "\"layout\"");
-  bool channels_last = layout != NULL && strstr(layout, "\"channels_last\"") != NULL;
+  const char* key = strstr(options, "\"layout\"");
+  bool channels_last = key != NULL && strstr(key, "\"channels_last\"") != NULL;
   return make_plan(device, region, false, channels_last, allowed_threads(device->privacy));
 }
 

@@ -74,8 +74,8 @@ static void read_extents(const plan* p, const tvmrt_region_node* node, window* w
 /* Operands and layouts of one convolution, as oneDNN numbers them. */
 typedef struct {
   view x, w, bias;
-  dnnl_memory_desc_t x_md, w_md, bias_md, y_md;
-  dnnl_memory_desc_t* bias_used; /* NULL: none */
+  layout x_md, w_md, bias_md, y_md;
+  layout* bias_used; /* NULL: none */
 } operands;
 
 /* Weights [OC, IC / g, ...] as [g, OC / g, IC / g, ...]. */
@@ -89,9 +89,7 @@ static int read_weights(plan* p, int32_t tensor, int64_t groups, const extents* 
   for (i = 1; i < e->ndims; ++i) dims[i + extra] = e->kernel[i];
   PLAN_TRY(plan_source(p, tensor, &o->w));
   PLAN_TRY(layout_reshape(p, &o->w, ndims, dims, &o->w));
-  return plan_status(
-      p, dnnl_memory_desc_init_by_tag(&o->w_md, ndims, o->w.md.dims, dtype, dnnl_format_tag_any),
-      "weights");
+  return layout_any(p, ndims, o->w.md.dims, dtype, &o->w_md);
 }
 
 static int read_bias(plan* p, int32_t tensor, operands* o) {
@@ -114,18 +112,20 @@ static int read_operands(plan* p, const tvmrt_region_node* node, const extents* 
   return layout_free(p, e->ndims, e->y, y_dtype, &o->y_md);
 }
 
-/* Bring the operands into the layouts that the primitive chose, and append it. */
+/* Bring the operands into the layouts that the primitive chose. */
+static int settle(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o,
+                  plan_arg* args) {
+  PLAN_TRY(layout_as_chosen(p, &o->x, pd, dnnl_query_src_md, 0, &args[0].v));
+  PLAN_TRY(layout_as_chosen(p, &o->w, pd, dnnl_query_weights_md, 0, &args[1].v));
+  return fused_place(p, f, pd, args[0].v.store, &args[2].v);
+}
+
 static int add_primitive(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
-  const dnnl_memory_desc_t* x_md = dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0);
-  const dnnl_memory_desc_t* w_md = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-  const dnnl_memory_desc_t* y_md = dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
   plan_arg args[4] = {{DNNL_ARG_SRC, o->x},
                       {DNNL_ARG_WEIGHTS, o->w},
                       {DNNL_ARG_DST, o->x},
                       {DNNL_ARG_BIAS, o->bias}};
-  int rc = layout_convert(p, &o->x, x_md, &args[0].v);
-  if (rc == 0) rc = layout_convert(p, &o->w, w_md, &args[1].v);
-  if (rc == 0) rc = fused_place(p, f, y_md, args[0].v.store, &args[2].v);
+  int rc = settle(p, pd, f, o, args);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return rc;
@@ -155,32 +155,35 @@ static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts,
   return read_operands(p, node, &out->e, out->dtype, build_result(node, posts, num_posts), &out->o);
 }
 
-/* The primitive of a description, with what follows the node. */
+/* The primitive, with what follows the node. */
 static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts,
-                     const void* desc, const layer* l) {
+                     api_kind kind, const char* what, const layer* l) {
+  api_op op = {.kind = kind,
+               .what = what,
+               .src = &l->o.x_md,
+               .weights = &l->o.w_md,
+               .bias = l->o.bias_used,
+               .dst = &l->o.y_md,
+               .strides = l->w.strides,
+               .dilations = l->w.dilations,
+               .before = l->w.before,
+               .after = l->w.after};
   dnnl_primitive_desc_t pd = NULL;
   fused f;
   int rc;
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, l->e.ndims, l->e.y, true, &f));
-  rc = fused_desc(p, desc, &f, num_posts, &pd);
+  rc = fused_desc(p, &op, &f, num_posts, &pd);
   if (rc == 0) rc = add_primitive(p, pd, &f, &l->o);
   fused_free(&f);
   return rc;
 }
 
 int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  dnnl_convolution_desc_t desc;
   layer l;
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
   PLAN_TRY(read_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
   close_window(&l.w, l.e.x + 2, l.e.y + 2, l.e.kernel + 2);
-  PLAN_TRY(
-      plan_status(p,
-                  dnnl_dilated_convolution_forward_desc_init(
-                      &desc, dnnl_forward_inference, dnnl_convolution_direct, &l.o.x_md, &l.o.w_md,
-                      l.o.bias_used, &l.o.y_md, l.w.strides, l.w.dilations, l.w.before, l.w.after),
-                  "a convolution with these extents"));
-  return add_layer(p, node, posts, num_posts, &desc, &l);
+  return add_layer(p, node, posts, num_posts, API_CONV, "a convolution", &l);
 }
 
 /* Weights [IC, OC / g, ...] as [g, OC / g, IC / g, ...]. */
@@ -199,23 +202,13 @@ static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, cons
   PLAN_TRY(layout_reshape(p, &o->w, e->ndims + 1, dims, &o->w));
   PLAN_TRY(layout_permute(p, &o->w, perm, &o->w));
   if (groups == 1) PLAN_TRY(layout_reshape(p, &o->w, e->ndims, o->w.md.dims + 1, &o->w));
-  return plan_status(p,
-                     dnnl_memory_desc_init_by_tag(&o->w_md, o->w.md.ndims, o->w.md.dims, dtype,
-                                                  dnnl_format_tag_any),
-                     "weights");
+  return layout_any(p, o->w.md.ndims, o->w.md.dims, dtype, &o->w_md);
 }
 
 int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  dnnl_deconvolution_desc_t desc;
   layer l;
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
   PLAN_TRY(read_transposed_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
   close_window(&l.w, l.e.y + 2, l.e.x + 2, l.e.kernel + 2);
-  PLAN_TRY(plan_status(
-      p,
-      dnnl_dilated_deconvolution_forward_desc_init(
-          &desc, dnnl_forward_inference, dnnl_deconvolution_direct, &l.o.x_md, &l.o.w_md,
-          l.o.bias_used, &l.o.y_md, l.w.strides, l.w.dilations, l.w.before, l.w.after),
-      "a transposed convolution with these extents"));
-  return add_layer(p, node, posts, num_posts, &desc, &l);
+  return add_layer(p, node, posts, num_posts, API_DECONV, "a transposed convolution", &l);
 }

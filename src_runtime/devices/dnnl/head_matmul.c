@@ -67,7 +67,7 @@ static int read_bias(plan* p, int32_t tensor, const extents* e, view* out) {
 
 typedef struct {
   view a, b, bias;
-  dnnl_memory_desc_t a_md, b_md, y_md;
+  layout a_md, b_md, y_md;
   bool has_bias;
 } operands;
 
@@ -85,9 +85,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   o->a_md = o->a.md;
   o->b_md = o->b.md;
   if (constant) { /* packed once, the way oneDNN likes it */
-    PLAN_TRY(plan_status(
-        p, dnnl_memory_desc_init_by_tag(&o->b_md, e->ndims, e->b, dtype, dnnl_format_tag_any),
-        "weights"));
+    PLAN_TRY(layout_any(p, e->ndims, e->b, dtype, &o->b_md));
   }
   o->has_bias = bias >= 0;
   if (o->has_bias) PLAN_TRY(read_bias(p, bias, e, &o->bias));
@@ -95,13 +93,12 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
 }
 
 static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const operands* o) {
-  const dnnl_memory_desc_t* b_md = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
   plan_arg args[4] = {{DNNL_ARG_SRC, o->a},
                       {DNNL_ARG_WEIGHTS, o->b},
                       {DNNL_ARG_DST, o->a},
                       {DNNL_ARG_BIAS, o->bias}};
-  int rc = layout_convert(p, &o->b, b_md, &args[1].v);
-  if (rc == 0) rc = fused_place(p, f, &o->y_md, args[0].v.store, &args[2].v);
+  int rc = layout_as_chosen(p, &o->b, pd, dnnl_query_weights_md, 0, &args[1].v);
+  if (rc == 0) rc = fused_place(p, f, pd, args[0].v.store, &args[2].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return rc;
@@ -111,15 +108,15 @@ static int add_product(plan* p, dnnl_primitive_desc_t pd, const fused* f, const 
 
 /* oneDNN's matmul takes rows or columns one behind the other, and no parts of larger matrices. */
 static int settle(plan* p, view* v) {
-  const dnnl_dim_t* strides = v->md.format_desc.blocking.strides;
+  const dnnl_dim_t* strides = v->md.strides;
   int n = v->md.ndims;
-  bool plain = layout_is_packed(&v->md) && v->md.format_desc.blocking.inner_nblks == 0;
+  bool plain = layout_is_packed(&v->md) && v->md.inner_blocks == 0;
   if (plain && (strides[n - 1] == 1 || strides[n - 2] == 1)) return 0;
   return layout_row_major(p, v, v);
 }
 
 int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  dnnl_matmul_desc_t desc;
+  api_op op = {.kind = API_MATMUL, .what = "a matrix product"};
   dnnl_primitive_desc_t pd = NULL;
   operands o;
   extents e;
@@ -130,15 +127,16 @@ int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int 
   PLAN_TRY(read_operands(p, node, build_result(node, posts, num_posts), &e, &o));
   PLAN_TRY(settle(p, &o.a));
   o.a_md = o.a.md;
-  if (o.b_md.format_kind != dnnl_format_kind_any) {
+  if (!o.b_md.any) {
     PLAN_TRY(settle(p, &o.b));
     o.b_md = o.b.md;
   }
-  PLAN_TRY(plan_status(
-      p, dnnl_matmul_desc_init(&desc, &o.a_md, &o.b_md, o.has_bias ? &o.bias.md : NULL, &o.y_md),
-      "a matrix product with these extents"));
+  op.src = &o.a_md;
+  op.weights = &o.b_md;
+  op.bias = o.has_bias ? &o.bias.md : NULL;
+  op.dst = &o.y_md;
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, e.ndims, e.y, true, &f));
-  rc = fused_desc(p, &desc, &f, num_posts, &pd);
+  rc = fused_desc(p, &op, &f, num_posts, &pd);
   if (rc == 0) rc = add_product(p, pd, &f, &o);
   fused_free(&f);
   return rc;

@@ -5,8 +5,7 @@
 #include "build.h"
 
 /* All parts in one element type, without gaps. */
-static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args,
-                      dnnl_memory_desc_t* mds) {
+static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args, layout* mds) {
   int i;
   for (i = 0; i < node->num_inputs; ++i) {
     view* v = &args[i].v;
@@ -18,19 +17,21 @@ static int read_parts(plan* p, const tvmrt_region_node* node, plan_arg* args,
   return 0;
 }
 
-static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, dnnl_memory_desc_t* mds) {
+static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, layout* mds) {
   int n = node->num_inputs, axis = (int)tvmrt_node_int(node, "axis", 0), rc;
   dnnl_primitive_desc_t pd = NULL;
+  layout md;
   fused f;
   PLAN_TRY(read_parts(p, node, args, mds));
   if (axis < 0 || axis >= mds[0].ndims) return plan_fail(p, "axis %d is out of range", axis);
   PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, mds[0].ndims, mds[0].dims, false, &f));
-  rc = plan_status(p, dnnl_concat_primitive_desc_create(&pd, NULL, n, axis, mds, f.attr, p->engine),
+  rc = plan_status(p, api_concat(n, mds, axis, p->engine, f.attr, &pd),
                    "joining tensors of these extents");
   fused_free(&f);
   PLAN_TRY(rc);
   args[n].arg = DNNL_ARG_DST;
-  rc = plan_new_view(p, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &args[n].v);
+  rc = layout_chosen(p, pd, dnnl_query_dst_md, 0, &md);
+  if (rc == 0) rc = plan_new_view(p, &md, &args[n].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return rc;
@@ -42,7 +43,7 @@ static int concat(plan* p, const tvmrt_region_node* node, plan_arg* args, dnnl_m
 int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   size_t n = (size_t)node->num_inputs;
   plan_arg* args = calloc(n + 1, sizeof(*args));
-  dnnl_memory_desc_t* mds = calloc(n, sizeof(*mds));
+  layout* mds = calloc(n, sizeof(*mds));
   int rc;
   (void)posts;
   (void)num_posts;

@@ -4,13 +4,13 @@
 #include "build.h"
 
 /* Append a primitive with the arguments given and set the node's result. */
-static int add(plan* p, const tvmrt_region_node* node, const_dnnl_op_desc_t desc, plan_arg* args,
+static int add(plan* p, const tvmrt_region_node* node, const api_op* op, plan_arg* args,
                int num_args, view* dst) {
   dnnl_primitive_desc_t pd = NULL;
   fused f;
   int rc;
   PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, dst->md.ndims, dst->md.dims, false, &f));
-  rc = fused_desc(p, desc, &f, 0, &pd);
+  rc = fused_desc(p, op, &f, 0, &pd);
   if (rc == 0) rc = plan_add(p, pd, args, num_args);
   fused_free(&f);
   return rc;
@@ -19,7 +19,9 @@ static int add(plan* p, const tvmrt_region_node* node, const_dnnl_op_desc_t desc
 int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   int axis = (int)tvmrt_node_int(node, "axis", -1);
   bool log = tvmrt_node_int(node, "log", 0) != 0;
-  dnnl_softmax_v2_desc_t desc;
+  api_op op = {.kind = API_SOFTMAX,
+               .what = "softmax",
+               .alg = log ? dnnl_softmax_log : dnnl_softmax_accurate};
   plan_arg args[2] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}};
   view src, dst;
   (void)posts;
@@ -28,15 +30,12 @@ int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int
   PLAN_TRY(layout_packed(p, &src, &src));
   if (axis < 0) axis += src.md.ndims;
   if (axis < 0 || axis >= src.md.ndims) return plan_fail(p, "axis %d is out of range", axis);
-  PLAN_TRY(plan_status(p,
-                       dnnl_softmax_v2_forward_desc_init(
-                           &desc, dnnl_forward_inference,
-                           log ? dnnl_softmax_log : dnnl_softmax_accurate, &src.md, &src.md, axis),
-                       "softmax with these extents"));
+  op.src = op.dst = &src.md;
+  op.axis = axis;
   PLAN_TRY(plan_new_view(p, &src.md, &dst));
   args[0].v = src;
   args[1].v = dst;
-  PLAN_TRY(add(p, node, &desc, args, 2, &dst));
+  PLAN_TRY(add(p, node, &op, args, 2, &dst));
   return build_set(p, node->outputs[0], &dst);
 }
 
@@ -44,30 +43,30 @@ int build_softmax(plan* p, const tvmrt_region_node* node, const post* posts, int
 static int norm_rows(plan* p, const tvmrt_region_node* node, const view* src, float epsilon,
                      int32_t scale, int32_t shift, view* dst) {
   plan_arg args[4] = {{DNNL_ARG_SRC, *src}, {.arg = DNNL_ARG_DST}};
-  unsigned flags = dnnl_normalization_flags_none;
-  dnnl_layer_normalization_desc_t desc;
+  api_op op = {.kind = API_LAYER_NORM,
+               .what = "a normalisation",
+               .src = &src->md,
+               .dst = &src->md,
+               .constant = epsilon,
+               .flags = dnnl_normalization_flags_none};
   int num_args = 2;
   if (scale >= 0) {
-    flags |= dnnl_use_scale;
+    op.flags |= dnnl_use_scale;
     args[num_args].arg = DNNL_ARG_SCALE;
     PLAN_TRY(plan_source(p, scale, &args[num_args].v));
     PLAN_TRY(layout_reshape(p, &args[num_args].v, 1, &src->md.dims[1], &args[num_args].v));
     ++num_args;
   }
   if (shift >= 0) {
-    flags |= dnnl_use_shift;
+    op.flags |= dnnl_use_shift;
     args[num_args].arg = DNNL_ARG_SHIFT;
     PLAN_TRY(plan_source(p, shift, &args[num_args].v));
     PLAN_TRY(layout_reshape(p, &args[num_args].v, 1, &src->md.dims[1], &args[num_args].v));
     ++num_args;
   }
-  PLAN_TRY(plan_status(p,
-                       dnnl_layer_normalization_forward_desc_init(&desc, dnnl_forward_inference,
-                                                                  &src->md, NULL, epsilon, flags),
-                       "a normalisation with these extents"));
   PLAN_TRY(plan_new_view(p, &src->md, dst));
   args[1].v = *dst;
-  return add(p, node, &desc, args, num_args, dst);
+  return add(p, node, &op, args, num_args, dst);
 }
 
 /* The node's input as rows of `extent` elements. */
@@ -103,16 +102,16 @@ int build_layer_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
 static int per_channel(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, int32_t numbers,
                        view* v) {
   plan_arg args[3] = {{DNNL_ARG_SRC, *v}, {.arg = DNNL_ARG_SRC_1}, {DNNL_ARG_DST, *v}};
-  dnnl_binary_desc_t desc;
+  api_op op = {.kind = API_BINARY, .what = "scaling channels", .alg = alg};
   dnnl_dims_t dims;
   int i;
   if (numbers < 0) return 0;
   for (i = 0; i < v->md.ndims; ++i) dims[i] = i == 1 ? v->md.dims[1] : 1;
   PLAN_TRY(plan_source(p, numbers, &args[1].v));
   PLAN_TRY(layout_reshape(p, &args[1].v, v->md.ndims, dims, &args[1].v));
-  PLAN_TRY(plan_status(p, dnnl_binary_desc_init(&desc, alg, &v->md, &args[1].v.md, &v->md),
-                       "scaling channels"));
-  return add(p, node, &desc, args, 3, v);
+  op.src = op.dst = &v->md;
+  op.weights = &args[1].v.md;
+  return add(p, node, &op, args, 3, v);
 }
 
 int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
@@ -135,22 +134,21 @@ int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
 
 int build_lrn(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   plan_arg args[2] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}};
-  dnnl_lrn_desc_t desc;
+  api_op op = {.kind = API_LRN,
+               .what = "a normalisation",
+               .size = tvmrt_node_int(node, "size", 5),
+               .alpha = (float)tvmrt_node_float(node, "alpha", 1e-4),
+               .beta = (float)tvmrt_node_float(node, "beta", 0.75),
+               .constant = (float)tvmrt_node_float(node, "bias", 1.0)};
   view src, dst;
   (void)posts;
   (void)num_posts;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
-  PLAN_TRY(plan_status(
-      p,
-      dnnl_lrn_forward_desc_init(
-          &desc, dnnl_forward_inference, dnnl_lrn_across_channels, &src.md,
-          tvmrt_node_int(node, "size", 5), (float)tvmrt_node_float(node, "alpha", 1e-4),
-          (float)tvmrt_node_float(node, "beta", 0.75), (float)tvmrt_node_float(node, "bias", 1.0)),
-      "a normalisation with these extents"));
+  op.src = op.dst = &src.md;
   PLAN_TRY(plan_new_view(p, &src.md, &dst));
   args[0].v = src;
   args[1].v = dst;
-  PLAN_TRY(add(p, node, &desc, args, 2, &dst));
+  PLAN_TRY(add(p, node, &op, args, 2, &dst));
   return build_set(p, node->outputs[0], &dst);
 }

@@ -6,13 +6,14 @@
 #define MAX_SPATIAL 3
 
 /* Append a primitive from the node's first input to its result. */
-static int add_unary(plan* p, const_dnnl_op_desc_t desc, const fused* f, int num_posts,
-                     const view* src) {
+static int add_unary(plan* p, const api_op* op, const fused* f, int num_posts, const view* src) {
   plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
   dnnl_primitive_desc_t pd = NULL;
+  layout md;
   int rc;
-  PLAN_TRY(fused_desc(p, desc, f, num_posts, &pd));
-  rc = plan_new_view(p, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &args[1].v);
+  PLAN_TRY(fused_desc(p, op, f, num_posts, &pd));
+  rc = layout_chosen(p, pd, dnnl_query_dst_md, 0, &md);
+  if (rc == 0) rc = plan_new_view(p, &md, &args[1].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return -1;
@@ -21,11 +22,8 @@ static int add_unary(plan* p, const_dnnl_op_desc_t desc, const fused* f, int num
 }
 
 /* A layout for the result, in the element type of `src`: whatever suits the primitive. */
-static int any_like(plan* p, const view* src, const int64_t* dims, dnnl_memory_desc_t* out) {
-  return plan_status(p,
-                     dnnl_memory_desc_init_by_tag(out, src->md.ndims, dims, src->md.data_type,
-                                                  dnnl_format_tag_any),
-                     "layout");
+static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) {
+  return layout_any(p, src->md.ndims, dims, src->md.data_type, out);
 }
 
 /* Pooling --------------------------------------------------------------------------------------- */
@@ -59,18 +57,22 @@ static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x,
 
 static int pool(plan* p, const tvmrt_region_node* node, const window* w, const view* src,
                 const int64_t* dims, const post* posts, int num_posts) {
-  dnnl_pooling_v2_desc_t desc;
-  dnnl_memory_desc_t dst;
+  layout dst;
+  api_op op = {.kind = API_POOL,
+               .what = "pooling",
+               .alg = w->alg,
+               .src = &src->md,
+               .dst = &dst,
+               .strides = w->strides,
+               .kernel = w->kernel,
+               .dilations = w->dilations,
+               .before = w->before,
+               .after = w->after};
   fused f;
   int rc;
   PLAN_TRY(any_like(p, src, dims, &dst));
-  PLAN_TRY(plan_status(
-      p,
-      dnnl_pooling_v2_forward_desc_init(&desc, dnnl_forward_inference, w->alg, &src->md, &dst,
-                                        w->strides, w->kernel, w->dilations, w->before, w->after),
-      "pooling with these extents"));
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src->md.ndims, dims, false, &f));
-  rc = add_unary(p, &desc, &f, num_posts, src);
+  rc = add_unary(p, &op, &f, num_posts, src);
   fused_free(&f);
   return rc;
 }
@@ -129,15 +131,18 @@ static bool keeps_rank(const plan* p, const tvmrt_region_node* node) {
 
 static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
                   const int64_t* dims) {
-  dnnl_reduction_desc_t desc;
-  dnnl_memory_desc_t dst;
+  layout dst;
+  api_op op = {.kind = API_REDUCTION,
+               .what = "a reduction",
+               .alg = alg,
+               .src = &src->md,
+               .dst = &dst,
+               .alpha = 2.0f};
   fused f;
   int rc;
   PLAN_TRY(any_like(p, src, dims, &dst));
-  PLAN_TRY(plan_status(p, dnnl_reduction_desc_init(&desc, alg, &src->md, &dst, 2.0f, 0.0f),
-                       "a reduction with these extents"));
   PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, src->md.ndims, dims, false, &f));
-  rc = add_unary(p, &desc, &f, 0, src);
+  rc = add_unary(p, &op, &f, 0, src);
   fused_free(&f);
   return rc;
 }
@@ -220,23 +225,18 @@ static int check_places(plan* p, const tvmrt_region_node* node, const view* src,
 }
 
 int build_resample(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
-  dnnl_resampling_desc_t desc;
-  dnnl_memory_desc_t dst;
+  layout dst;
   dnnl_dims_t dims;
   fused f;
   view src;
+  api_op op = {.kind = API_NEAREST, .what = "resizing", .src = &src.md, .dst = &dst};
   int rc;
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
   PLAN_TRY(check_places(p, node, &src, dims));
   PLAN_TRY(any_like(p, &src, dims, &dst));
-  PLAN_TRY(
-      plan_status(p,
-                  dnnl_resampling_forward_desc_init(&desc, dnnl_forward_inference,
-                                                    dnnl_resampling_nearest, NULL, &src.md, &dst),
-                  "resizing to these extents"));
   PLAN_TRY(fused_create(p, node->outputs[0], posts, num_posts, src.md.ndims, dims, false, &f));
-  rc = add_unary(p, &desc, &f, num_posts, &src);
+  rc = add_unary(p, &op, &f, num_posts, &src);
   fused_free(&f);
   return rc;
 }

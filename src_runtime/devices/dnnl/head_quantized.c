@@ -62,46 +62,69 @@ static int read_scales(plan* p, int32_t tensor, int64_t channels, quantization* 
   return 0;
 }
 
-static int set_zero(plan* p, dnnl_primitive_attr_t attr, int arg, int32_t zero) {
-  if (zero == 0) return 0;
-  return plan_status(p, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero), "zero points");
+/* A constant of `count` numbers along dimension 1, or of one in dimension 0, of 4 bytes each. */
+static int constant(plan* p, int ndims, int64_t count, dnnl_data_type_t dtype, const void* numbers,
+                    view* out) {
+  layout md;
+  dnnl_dims_t dims;
+  int i;
+  for (i = 0; i < ndims; ++i) dims[i] = i == 1 ? count : 1;
+  PLAN_TRY(layout_dense(p, ndims, dims, dtype, &md));
+  PLAN_TRY(plan_new_constant(p, &md, out));
+  memcpy(p->stores[out->store].data, numbers, (size_t)count * 4);
+  return 0;
 }
 
-/* A constant of one element that all others are added to. */
-static int scalar_operand(plan* p, int ndims, float value, view* out) {
-  dnnl_memory_desc_t md;
-  dnnl_dims_t ones;
-  int i;
-  for (i = 0; i < ndims; ++i) ones[i] = 1;
-  PLAN_TRY(layout_dense(p, ndims, ones, dnnl_f32, &md));
-  PLAN_TRY(plan_new_constant(p, &md, out));
-  memcpy(p->stores[out->store].data, &value, sizeof(value));
+static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
+  plan_arg* operand = &f->args[f->num_args];
+  bool is_operand;
+  if (zero == 0) return 0;
+  PLAN_TRY(plan_status(p, api_set_zero_point(f->attr, arg, zero, &is_operand), "zero points"));
+  if (!is_operand) return 0;
+  operand->arg = DNNL_ARG_ATTR_ZERO_POINTS | arg;
+  PLAN_TRY(constant(p, 1, 1, dnnl_s32, &zero, &operand->v));
+  f->num_args++;
   return 0;
+}
+
+/* Post-operation number *index: with a constant of one number, or of one for each channel. */
+static int append_constant(plan* p, dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const view* v,
+                           int* index, fused* f) {
+  plan_arg* operand = &f->args[f->num_args++];
+  operand->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(*index) | DNNL_ARG_SRC_1;
+  operand->v = *v;
+  ++*index;
+  return plan_status(p, api_append_binary(ops, alg, &v->md), "an operation on integers");
+}
+
+/* The scales as an attribute, or else as the first post-operation. */
+static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims, int* index,
+                 fused* f) {
+  dnnl_status_t status = api_set_scales(f->attr, q->num_scales, q->scale_mask, q->scales);
+  view factors;
+  if (status != dnnl_unimplemented) return plan_status(p, status, "scales");
+  if (q->num_scales == 1 && q->scales[0] == 1.0f) return 0;
+  PLAN_TRY(constant(p, ndims, q->num_scales, dnnl_f32, q->scales, &factors));
+  return append_constant(p, ops, dnnl_binary_mul, &factors, index, f);
 }
 
 /* Round to whole numbers, ties to even, before the zero point is added: to add and subtract a number
  * whose last bit is worth one does that. */
-static int append_rounding(plan* p, dnnl_post_ops_t ops, int ndims, fused* f) {
-  static const dnnl_alg_kind_t steps[] = {dnnl_binary_add, dnnl_binary_sub};
+static int append_rounding(plan* p, dnnl_post_ops_t ops, int ndims, int* index, fused* f) {
+  static const float number = 12582912.0f; /* 1.5 * 2^23 */
   view magic;
-  int i;
-  PLAN_TRY(scalar_operand(p, ndims, 12582912.0f, &magic)); /* 1.5 * 2^23 */
-  for (i = 0; i < 2; ++i) {
-    f->args[i].arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(i) | DNNL_ARG_SRC_1;
-    f->args[i].v = magic;
-    PLAN_TRY(plan_status(p, dnnl_post_ops_append_binary(ops, steps[i], &magic.md), "rounding"));
-  }
-  f->num_args = 2;
-  return 0;
+  PLAN_TRY(constant(p, ndims, 1, dnnl_f32, &number, &magic));
+  PLAN_TRY(append_constant(p, ops, dnnl_binary_add, &magic, index, f));
+  return append_constant(p, ops, dnnl_binary_sub, &magic, index, f);
 }
 
 static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
   dnnl_post_ops_t ops = NULL;
-  int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
-  if (rc == 0 && q->rounds_first) rc = append_rounding(p, ops, ndims, f);
+  int index = 0, rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
+  if (rc == 0) rc = scale(p, ops, q, ndims, &index, f);
+  if (rc == 0 && q->rounds_first) rc = append_rounding(p, ops, ndims, &index, f);
   if (rc == 0 && q->clips) {
-    rc = plan_status(p, dnnl_post_ops_append_eltwise(ops, 1.0f, dnnl_eltwise_clip, q->low, q->high),
-                     "a clip");
+    rc = plan_status(p, api_append_eltwise(ops, dnnl_eltwise_clip, q->low, q->high), "a clip");
   }
   if (rc == 0) {
     rc = plan_status(p, dnnl_primitive_attr_set_post_ops(f->attr, ops), "post-operations");
@@ -115,13 +138,8 @@ static int create_attributes(plan* p, int32_t result, const quantization* q, int
   int rc;
   PLAN_TRY(fused_create(p, result, NULL, 0, ndims, dims, false, f));
   rc = append_posts(p, q, ndims, f);
-  if (rc == 0) {
-    rc = plan_status(
-        p, dnnl_primitive_attr_set_output_scales(f->attr, q->num_scales, q->scale_mask, q->scales),
-        "scales");
-  }
-  if (rc == 0) rc = set_zero(p, f->attr, DNNL_ARG_SRC, q->x_zero);
-  if (rc == 0) rc = set_zero(p, f->attr, DNNL_ARG_DST, q->y_zero);
+  if (rc == 0) rc = set_zero(p, DNNL_ARG_SRC, q->x_zero, f);
+  if (rc == 0) rc = set_zero(p, DNNL_ARG_DST, q->y_zero, f);
   if (rc != 0) fused_free(f);
   return rc;
 }
@@ -144,7 +162,7 @@ static bool is_zero(const plan* p, int32_t tensor, int32_t expected) {
 static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   int32_t tensor = build_input(node, 1), zero = build_input(node, 4);
   dnnl_data_type_t dtype;
-  dnnl_memory_desc_t md;
+  layout md;
   uint8_t* bytes;
   size_t i;
   PLAN_TRY(plan_source(p, tensor, out));
@@ -153,8 +171,7 @@ static int read_weights(plan* p, const tvmrt_region_node* node, view* out) {
   if (dtype != dnnl_u8 || !is_zero(p, zero, 128)) {
     return plan_fail(p, "oneDNN's weights have the zero point 0, or 128 if they are unsigned");
   }
-  md = out->md;
-  md.data_type = dnnl_s8;
+  PLAN_TRY(plan_status(p, api_retype(&p->layouts, &out->md, dnnl_s8, &md), "weights"));
   PLAN_TRY(plan_new_constant(p, &md, out));
   bytes = p->stores[out->store].data;
   memcpy(bytes, build_tensor(p, tensor)->data, p->stores[out->store].bytes);
@@ -171,21 +188,16 @@ static int read_bias(plan* p, int32_t tensor, int ndims, int axis, view* out) {
   return layout_reshape(p, out, ndims, dims, out);
 }
 
-static int add_product(plan* p, const_dnnl_op_desc_t desc, const fused* f, view x, view w,
+static int add_product(plan* p, const api_op* op, const fused* f, view x, view w,
                        const view* bias) {
   plan_arg args[4] = {
       {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, x}, {DNNL_ARG_BIAS, x}};
   dnnl_primitive_desc_t pd = NULL;
   int rc;
-  PLAN_TRY(fused_desc(p, desc, f, 0, &pd));
-  rc = layout_convert(p, &x, dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 0), &args[0].v);
-  if (rc == 0) {
-    rc = layout_convert(p, &w, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
-                        &args[1].v);
-  }
-  if (rc == 0) {
-    rc = plan_new_view(p, dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0), &args[2].v);
-  }
+  PLAN_TRY(fused_desc(p, op, f, 0, &pd));
+  rc = layout_as_chosen(p, &x, pd, dnnl_query_src_md, 0, &args[0].v);
+  if (rc == 0) rc = layout_as_chosen(p, &w, pd, dnnl_query_weights_md, 0, &args[1].v);
+  if (rc == 0) rc = fused_place(p, f, pd, args[0].v.store, &args[2].v);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return -1;
@@ -223,11 +235,20 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
   int64_t groups = tvmrt_node_int(node, "groups", 1);
   int32_t bias = build_input(node, 3);
-  dnnl_convolution_desc_t desc;
-  dnnl_memory_desc_t x_md, w_md, y_md;
+  layout x_md, w_md, y_md;
   dnnl_dims_t dims;
   view x, w, b;
   window win;
+  api_op op = {.kind = API_CONV,
+               .what = "an integer convolution",
+               .src = &x_md,
+               .weights = &w_md,
+               .bias = bias >= 0 ? &b.md : NULL,
+               .dst = &y_md,
+               .strides = win.strides,
+               .dilations = win.dilations,
+               .before = win.before,
+               .after = win.after};
   fused f;
   int i, rc, spatial = y->ndim - 2;
   if (spatial < 1 || spatial > MAX_SPATIAL || kernel->ndim != y->ndim || groups < 1) {
@@ -245,17 +266,9 @@ static int conv_with(plan* p, const tvmrt_region_node* node, const quantization*
   if (bias >= 0) PLAN_TRY(read_bias(p, bias, 1, 0, &b));
   PLAN_TRY(layout_free(p, x.md.ndims, x.md.dims, x.md.data_type, &x_md));
   PLAN_TRY(layout_free(p, y->ndim, y->shape, q->to, &y_md));
-  PLAN_TRY(plan_status(
-      p, dnnl_memory_desc_init_by_tag(&w_md, w.md.ndims, w.md.dims, dnnl_s8, dnnl_format_tag_any),
-      "weights"));
-  PLAN_TRY(plan_status(
-      p,
-      dnnl_dilated_convolution_forward_desc_init(
-          &desc, dnnl_forward_inference, dnnl_convolution_direct, &x_md, &w_md,
-          bias >= 0 ? &b.md : NULL, &y_md, win.strides, win.dilations, win.before, win.after),
-      "an integer convolution with these extents"));
+  PLAN_TRY(layout_any(p, w.md.ndims, w.md.dims, dnnl_s8, &w_md));
   PLAN_TRY(create_attributes(p, node->outputs[0], q, y->ndim, y->shape, &f));
-  rc = add_product(p, &desc, &f, x, w, bias >= 0 ? &b : NULL);
+  rc = add_product(p, &op, &f, x, w, bias >= 0 ? &b : NULL);
   fused_free(&f);
   return rc;
 }
@@ -267,9 +280,14 @@ static int matmul_with(plan* p, const tvmrt_region_node* node, const quantizatio
   const tvmrt_region_tensor* kernel = build_tensor(p, node->inputs[1]);
   int32_t bias = build_input(node, 3);
   dnnl_dims_t x_dims = {1}, y_dims;
-  dnnl_memory_desc_t w_md, y_md;
-  dnnl_matmul_desc_t desc;
+  layout w_md, y_md;
   view x, w, b;
+  api_op op = {.kind = API_MATMUL,
+               .what = "an integer product",
+               .src = &x.md,
+               .weights = &w_md,
+               .bias = bias >= 0 ? &b.md : NULL,
+               .dst = &y_md};
   fused f;
   int i, rc;
   if (t->ndim < 2 || kernel->ndim != 2) return plan_fail(p, "operands are no matrices");
@@ -282,15 +300,10 @@ static int matmul_with(plan* p, const tvmrt_region_node* node, const quantizatio
   PLAN_TRY(layout_row_major(p, &x, &x));
   PLAN_TRY(read_weights(p, node, &w));
   if (bias >= 0) PLAN_TRY(read_bias(p, bias, 2, 1, &b));
-  PLAN_TRY(plan_status(
-      p, dnnl_memory_desc_init_by_tag(&w_md, 2, w.md.dims, dnnl_s8, dnnl_format_tag_any),
-      "weights"));
+  PLAN_TRY(layout_any(p, 2, w.md.dims, dnnl_s8, &w_md));
   PLAN_TRY(layout_dense(p, 2, y_dims, q->to, &y_md));
-  PLAN_TRY(plan_status(p,
-                       dnnl_matmul_desc_init(&desc, &x.md, &w_md, bias >= 0 ? &b.md : NULL, &y_md),
-                       "an integer product with these extents"));
   PLAN_TRY(create_attributes(p, node->outputs[0], q, 2, y_dims, &f));
-  rc = add_product(p, &desc, &f, x, w, bias >= 0 ? &b : NULL);
+  rc = add_product(p, &op, &f, x, w, bias >= 0 ? &b : NULL);
   fused_free(&f);
   return rc;
 }

@@ -32,19 +32,38 @@ static int copy_dims(plan* p, int* ndims, const int64_t* dims, dnnl_dims_t out) 
 }
 
 static int by_tag(plan* p, int ndims, const dnnl_dims_t dims, dnnl_data_type_t dtype,
-                  dnnl_format_tag_t tag, dnnl_memory_desc_t* out) {
-  return plan_status(p, dnnl_memory_desc_init_by_tag(out, ndims, dims, dtype, tag), "layout");
+                  dnnl_format_tag_t tag, layout* out) {
+  return plan_status(p, api_by_tag(&p->layouts, ndims, dims, dtype, tag, out), "a layout");
 }
 
-int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
-                 dnnl_memory_desc_t* out) {
+static int by_strides(plan* p, int ndims, const dnnl_dims_t dims, dnnl_data_type_t dtype,
+                      const dnnl_dims_t strides, layout* out) {
+  return plan_status(p, api_by_strides(&p->layouts, ndims, dims, dtype, strides, out), "a layout");
+}
+
+int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
+  return by_tag(p, ndims, dims, dtype, dnnl_format_tag_any, out);
+}
+
+int layout_chosen(plan* p, const_dnnl_primitive_desc_t pd, dnnl_query_t what, int index,
+                  layout* out) {
+  return plan_status(p, api_chosen(&p->layouts, pd, what, index, out), "a layout");
+}
+
+int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   dnnl_dims_t copy, strides;
   int i;
   PLAN_TRY(copy_dims(p, &ndims, dims, copy));
   strides[ndims - 1] = 1;
   for (i = ndims - 2; i >= 0; --i) strides[i] = strides[i + 1] * copy[i + 1];
-  return plan_status(p, dnnl_memory_desc_init_by_strides(out, ndims, copy, dtype, strides),
-                     "layout");
+  return by_strides(p, ndims, copy, dtype, strides, out);
+}
+
+int layout_as_chosen(plan* p, const view* v, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
+                     int index, view* out) {
+  layout md;
+  PLAN_TRY(layout_chosen(p, pd, what, index, &md));
+  return layout_convert(p, v, &md, out);
 }
 
 static dnnl_format_tag_t channels_last_tag(int ndims) {
@@ -60,8 +79,7 @@ static dnnl_format_tag_t channels_last_tag(int ndims) {
   }
 }
 
-int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
-                dnnl_memory_desc_t* out) {
+int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   dnnl_dims_t copy;
   dnnl_format_tag_t tag = dnnl_format_tag_any;
   PLAN_TRY(copy_dims(p, &ndims, dims, copy));
@@ -83,7 +101,7 @@ static void channels_last_strides(int ndims, const dnnl_dims_t dims, dnnl_dims_t
   out[0] = stride;
 }
 
-int layout_border(plan* p, int32_t tensor, dnnl_memory_desc_t* out) {
+int layout_border(plan* p, int32_t tensor, layout* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const DLTensor* given = p->from_call ? p->region->data[tensor] : NULL;
   dnnl_data_type_t dtype = layout_dtype(t->dtype);
@@ -101,38 +119,36 @@ int layout_border(plan* p, int32_t tensor, dnnl_memory_desc_t* out) {
   } else {
     for (i = 0; i < ndims; ++i) strides[i] = given->strides[i];
   }
-  return plan_status(p, dnnl_memory_desc_init_by_strides(out, ndims, dims, dtype, strides),
-                     "layout");
+  return by_strides(p, ndims, dims, dtype, strides, out);
 }
 
-static bool is_plain(const dnnl_memory_desc_t* md) {
-  return md->format_kind == dnnl_blocked && md->format_desc.blocking.inner_nblks == 0;
-}
+static bool is_plain(const layout* md) { return md->blocked && md->inner_blocks == 0; }
 
-bool layout_is_packed(const dnnl_memory_desc_t* md) {
+bool layout_is_packed(const layout* md) {
   size_t elements = dnnl_data_type_size(md->data_type);
   int i;
-  if (md->format_kind != dnnl_blocked || md->offset0 != 0) return false;
+  if (!md->blocked || md->offset != 0) return false;
   for (i = 0; i < md->ndims; ++i) elements *= (size_t)md->padded_dims[i];
-  return elements == dnnl_memory_desc_get_size(md);
+  return elements == api_bytes(md);
 }
 
-bool layout_is_row_major(const dnnl_memory_desc_t* md) {
+bool layout_is_row_major(const layout* md) {
   dnnl_dim_t stride = 1;
   int i;
-  if (!is_plain(md) || md->offset0 != 0) return false;
+  if (!is_plain(md) || md->offset != 0) return false;
   for (i = md->ndims - 1; i >= 0; --i) {
-    if (md->dims[i] != 1 && md->format_desc.blocking.strides[i] != stride) return false;
+    if (md->dims[i] != 1 && md->strides[i] != stride) return false;
     stride *= md->dims[i];
   }
   return true;
 }
 
 int layout_row_major(plan* p, const view* v, view* out) {
-  dnnl_memory_desc_t md;
+  layout md;
   PLAN_TRY(layout_dense(p, v->md.ndims, v->md.dims, v->md.data_type, &md));
   if (layout_is_row_major(&v->md)) {
     out->store = v->store;
+    out->offset = v->offset;
     out->md = md; /* canonical strides for extents of one */
     return 0;
   }
@@ -140,10 +156,10 @@ int layout_row_major(plan* p, const view* v, view* out) {
 }
 
 /* Whether the strides are these; those of extents of one mean nothing. */
-static bool has_strides(const dnnl_memory_desc_t* md, const dnnl_dims_t strides) {
+static bool has_strides(const layout* md, const dnnl_dims_t strides) {
   int i;
   for (i = 0; i < md->ndims; ++i) {
-    if (md->dims[i] != 1 && md->format_desc.blocking.strides[i] != strides[i]) return false;
+    if (md->dims[i] != 1 && md->strides[i] != strides[i]) return false;
   }
   return true;
 }
@@ -158,22 +174,18 @@ int layout_packed(plan* p, const view* v, view* out) {
   if (!is_plain(&v->md) || v->md.ndims < 3) return 0;
   channels_last_strides(v->md.ndims, v->md.dims, strides);
   if (!has_strides(&v->md, strides)) return 0;
-  return plan_status(
-      p,
-      dnnl_memory_desc_init_by_strides(&out->md, v->md.ndims, v->md.dims, v->md.data_type, strides),
-      "layout");
+  return by_strides(p, v->md.ndims, v->md.dims, v->md.data_type, strides, &out->md);
 }
 
 int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {
-  dnnl_memory_desc_t md = v->md;
-  if (md.data_type == dtype) {
+  layout md;
+  if (v->md.data_type == dtype) {
     *out = *v;
     return 0;
   }
-  if (!layout_is_packed(&md)) {
-    PLAN_TRY(layout_dense(p, md.ndims, v->md.dims, dtype, &md));
+  if (!layout_is_packed(&v->md) || api_retype(&p->layouts, &v->md, dtype, &md) != dnnl_success) {
+    PLAN_TRY(layout_dense(p, v->md.ndims, v->md.dims, dtype, &md));
   }
-  md.data_type = dtype;
   return layout_convert(p, v, &md, out);
 }
 
@@ -184,7 +196,7 @@ static int64_t count_elements(int ndims, const dnnl_dims_t dims) {
   return count;
 }
 
-static bool same_dims(const dnnl_memory_desc_t* md, int ndims, const int64_t* dims) {
+static bool same_dims(const layout* md, int ndims, const int64_t* dims) {
   int i;
   if (md->ndims != ndims) return false;
   for (i = 0; i < ndims; ++i) {
@@ -195,7 +207,7 @@ static bool same_dims(const dnnl_memory_desc_t* md, int ndims, const int64_t* di
 
 int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view* out) {
   dnnl_dims_t copy;
-  dnnl_memory_desc_t md;
+  layout md;
   view dense;
   PLAN_TRY(copy_dims(p, &ndims, dims, copy));
   if (count_elements(ndims, copy) != count_elements(v->md.ndims, v->md.dims)) {
@@ -206,55 +218,92 @@ int layout_reshape(plan* p, const view* v, int ndims, const int64_t* dims, view*
     return 0;
   }
   if (!layout_is_row_major(&v->md) &&
-      dnnl_memory_desc_reshape(&md, &v->md, ndims, copy) == dnnl_success) {
-    out->store = v->store;
-    out->md = md;
+      api_reshape(&p->layouts, &v->md, ndims, copy, &md) == dnnl_success) {
+    *out = (view){v->store, v->offset, md};
     return 0;
   }
   PLAN_TRY(layout_row_major(p, v, &dense));
-  out->store = dense.store;
-  return layout_dense(p, ndims, copy, v->md.data_type, &out->md);
+  PLAN_TRY(layout_dense(p, ndims, copy, v->md.data_type, &dense.md));
+  *out = dense;
+  return 0;
 }
 
 int layout_permute(plan* p, const view* v, const int64_t* perm, view* out) {
   int where[DNNL_MAX_NDIMS], i;
-  dnnl_memory_desc_t md;
+  layout md;
   for (i = 0; i < v->md.ndims; ++i) where[i] = 0;
   for (i = 0; i < v->md.ndims; ++i) {
     if (perm[i] < 0 || perm[i] >= v->md.ndims) return plan_fail(p, "perm is no permutation");
     where[perm[i]] = i;
   }
-  PLAN_TRY(plan_status(p, dnnl_memory_desc_permute_axes(&md, &v->md, where), "transpose"));
-  out->store = v->store;
-  out->md = md;
+  PLAN_TRY(plan_status(p, api_permute(&p->layouts, &v->md, where, &md), "transpose"));
+  *out = (view){v->store, v->offset, md};
+  return 0;
+}
+
+/* Every steps[i]-th of sizes[i] elements in a plain layout; UNSUITABLE if oneDNN refuses. */
+static int take_every(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
+                      const int64_t* sizes, view* out) {
+  dnnl_dims_t strides;
+  dnnl_dim_t offset = 0;
+  layout md;
+  int i;
+  for (i = 0; i < v->md.ndims; ++i) {
+    offset += starts[i] * v->md.strides[i];
+    strides[i] = v->md.strides[i] * steps[i];
+  }
+  PLAN_TRY(by_strides(p, v->md.ndims, sizes, v->md.data_type, strides, &md));
+  *out = (view){v->store, v->offset + (size_t)offset * dnnl_data_type_size(md.data_type), md};
+  return 0;
+}
+
+/* oneDNN takes no axis whose last step ends beyond the next outer axis: copy the tensor to where each
+ * axis has room for whole steps. */
+static int make_room(plan* p, const view* v, const int64_t* steps, const int64_t* sizes,
+                     view* out) {
+  dnnl_dims_t strides;
+  dnnl_dim_t stride = 1;
+  layout md;
+  int i;
+  for (i = v->md.ndims - 1; i >= 0; --i) {
+    int64_t room = sizes[i] * steps[i];
+    strides[i] = stride;
+    stride *= room > v->md.dims[i] ? room : v->md.dims[i];
+  }
+  PLAN_TRY(by_strides(p, v->md.ndims, v->md.dims, v->md.data_type, strides, &md));
+  return layout_convert(p, v, &md, out);
+}
+
+/* Whole blocks, where they lie; UNSUITABLE if the slice is none. */
+static int slice_blocks(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
+                        const int64_t* sizes, view* out) {
+  layout md;
+  int i;
+  for (i = 0; i < v->md.ndims; ++i) {
+    if (steps[i] != 1 && sizes[i] != 1) return DNNL_PLAN_UNSUITABLE;
+  }
+  PLAN_TRY(plan_status(p, api_part(&p->layouts, &v->md, sizes, starts, &md), "a slice"));
+  *out = (view){v->store, v->offset, md};
   return 0;
 }
 
 int layout_slice(plan* p, const view* v, const int64_t* starts, const int64_t* steps,
                  const int64_t* sizes, view* out) {
-  bool dense_steps = true;
-  int i, n = v->md.ndims;
   view plain = *v;
-  dnnl_memory_desc_t md;
-  for (i = 0; i < n; ++i) {
+  int i, rc;
+  for (i = 0; i < v->md.ndims; ++i) {
     if (steps[i] < 1) return plan_fail(p, "oneDNN cannot read backwards");
     if (starts[i] < 0 || sizes[i] < 1 || starts[i] + (sizes[i] - 1) * steps[i] >= v->md.dims[i]) {
       return plan_fail(p, "the slice leaves axis %d", i);
     }
-    dense_steps = dense_steps && (steps[i] == 1 || sizes[i] == 1);
   }
-  if (dense_steps && dnnl_memory_desc_init_submemory(&md, &v->md, sizes, starts) == dnnl_success) {
-    out->store = v->store;
-    out->md = md;
-    return 0;
+  if (!is_plain(&plain.md)) {
+    rc = slice_blocks(p, v, starts, steps, sizes, out);
+    if (rc != DNNL_PLAN_UNSUITABLE) return rc;
+    PLAN_TRY(layout_row_major(p, v, &plain));
   }
-  if (!is_plain(&plain.md)) PLAN_TRY(layout_row_major(p, v, &plain));
-  for (i = 0; i < n; ++i) {
-    dnnl_dim_t* stride = &plain.md.format_desc.blocking.strides[i];
-    plain.md.offset0 += starts[i] * *stride;
-    *stride *= steps[i];
-    plain.md.dims[i] = plain.md.padded_dims[i] = sizes[i];
-  }
-  *out = plain;
-  return 0;
+  rc = take_every(p, &plain, starts, steps, sizes, out);
+  if (rc != DNNL_PLAN_UNSUITABLE) return rc;
+  PLAN_TRY(make_room(p, &plain, steps, sizes, &plain));
+  return take_every(p, &plain, starts, steps, sizes, out);
 }

@@ -64,21 +64,23 @@ static int add_store(plan* p, const plan_store* s, int32_t* out) {
   return 0;
 }
 
-int plan_new_view(plan* p, const dnnl_memory_desc_t* md, view* out) {
+int plan_new_view(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_ARENA, .tensor = -1, .first = -1, .last = -1};
-  s.bytes = dnnl_memory_desc_get_size(md);
+  s.bytes = api_bytes(md);
   out->md = *md;
+  out->offset = 0;
   return add_store(p, &s, &out->store);
 }
 
-int plan_new_constant(plan* p, const dnnl_memory_desc_t* md, view* out) {
+int plan_new_constant(plan* p, const layout* md, view* out) {
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .owned = true};
   int rc;
-  s.bytes = dnnl_memory_desc_get_size(md);
+  s.bytes = api_bytes(md);
   s.data = aligned_alloc(DNNL_PLAN_ALIGN,
                          (s.bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN);
   if (s.data == NULL) return plan_fail(p, "out of memory for weights of %zu bytes", s.bytes);
   out->md = *md;
+  out->offset = 0;
   rc = add_store(p, &s, &out->store);
   if (rc != 0) free(s.data);
   return rc;
@@ -128,9 +130,11 @@ static void touch(plan* p, const view* v) {
 
 static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan_arg* args,
                      int num_args) {
-  const dnnl_memory_desc_t* scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-  size_t scratch_bytes = scratch == NULL ? 0 : dnnl_memory_desc_get_size(scratch);
+  layout scratch;
+  size_t scratch_bytes;
   int i;
+  PLAN_TRY(layout_chosen(p, pd, dnnl_query_scratchpad_md, 0, &scratch));
+  scratch_bytes = api_bytes(&scratch);
   s->node = p->node;
   s->num_args = num_args + (scratch_bytes > 0);
   s->pending = calloc((size_t)s->num_args, sizeof(plan_arg));
@@ -144,7 +148,7 @@ static int fill_step(plan* p, plan_step* s, dnnl_primitive_desc_t pd, const plan
   if (scratch_bytes > 0) {
     s->pending[num_args].arg = DNNL_ARG_SCRATCHPAD;
     s->pending[num_args].v.store = -1;
-    s->pending[num_args].v.md = *scratch;
+    s->pending[num_args].v.md = scratch;
     if (scratch_bytes > p->scratch_bytes) p->scratch_bytes = scratch_bytes;
   }
   return 0;
@@ -173,6 +177,21 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
   return 0;
 }
 
+/* Where the view begins; border tensors are bound at each run. */
+static void* address(const plan* p, const view* v) {
+  const plan_store* s;
+  if (v->store < 0) return p->arena + p->arena_bytes;
+  s = &p->stores[v->store];
+  switch (s->kind) {
+    case STORE_ARENA:
+      return p->arena + s->offset + v->offset;
+    case STORE_CONSTANT:
+      return (char*)s->data + v->offset;
+    default:
+      return DNNL_MEMORY_NONE;
+  }
+}
+
 /* Conversions ----------------------------------------------------------------------------------- */
 
 static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitive_desc_t* out) {
@@ -182,9 +201,8 @@ static int reorder_desc(plan* p, const view* from, const view* to, dnnl_primitiv
   rc = plan_status(p, dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                    "attributes");
   if (rc == 0) {
-    rc = plan_status(
-        p, dnnl_reorder_primitive_desc_create(out, &from->md, p->engine, &to->md, p->engine, attr),
-        "a change of layout");
+    rc =
+        plan_status(p, api_reorder(&from->md, &to->md, p->engine, attr, out), "a change of layout");
   }
   dnnl_primitive_attr_destroy(attr);
   return rc;
@@ -202,17 +220,15 @@ static int reorder_now(plan* p, const view* from, const view* to) {
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, NULL}, {DNNL_ARG_TO, NULL}};
   dnnl_primitive_desc_t pd = NULL;
   dnnl_primitive_t primitive = NULL;
-  void* data = p->stores[from->store].data;
-  int rc = plan_status(
-      p, dnnl_reorder_primitive_desc_create(&pd, &from->md, p->engine, &to->md, p->engine, NULL),
-      "a change of layout");
+  int rc =
+      plan_status(p, api_reorder(&from->md, &to->md, p->engine, NULL, &pd), "a change of layout");
   if (rc == 0) rc = plan_status(p, dnnl_primitive_create(&primitive, pd), "a change of layout");
   if (rc == 0) {
-    rc = plan_status(p, dnnl_memory_create(&args[0].memory, &from->md, p->engine, data), "weights");
+    rc = plan_status(p, api_memory(&args[0].memory, &from->md, p->engine, address(p, from)),
+                     "weights");
   }
   if (rc == 0) {
-    data = p->stores[to->store].data;
-    rc = plan_status(p, dnnl_memory_create(&args[1].memory, &to->md, p->engine, data), "weights");
+    rc = plan_status(p, api_memory(&args[1].memory, &to->md, p->engine, address(p, to)), "weights");
   }
   if (rc == 0) {
     rc = plan_status(p, dnnl_primitive_execute(primitive, p->stream, 2, args), "weights");
@@ -226,24 +242,24 @@ static int reorder_now(plan* p, const view* from, const view* to) {
 }
 
 static bool same_view(const view* v, const view* w) {
-  return v->store == w->store && dnnl_memory_desc_equal(&v->md, &w->md);
+  return v->store == w->store && v->offset == w->offset && api_equal(&v->md, &w->md);
 }
 
-static const view* find_version(const plan* p, const view* v, const dnnl_memory_desc_t* md) {
+static const view* find_version(const plan* p, const view* v, const layout* md) {
   int32_t i;
   for (i = 0; i < p->num_versions; ++i) {
-    if (same_view(&p->versions[i].from, v) && dnnl_memory_desc_equal(&p->versions[i].to.md, md)) {
+    if (same_view(&p->versions[i].from, v) && api_equal(&p->versions[i].to.md, md)) {
       return &p->versions[i].to;
     }
   }
   return NULL;
 }
 
-int layout_convert(plan* p, const view* v, const dnnl_memory_desc_t* md, view* out) {
+int layout_convert(plan* p, const view* v, const layout* md, view* out) {
   struct plan_version version;
   const view* known;
   bool constant = p->stores[v->store].kind == STORE_CONSTANT;
-  if (dnnl_memory_desc_equal(&v->md, md)) {
+  if (api_equal(&v->md, md)) {
     *out = *v;
     return 0;
   }
@@ -270,10 +286,10 @@ int layout_convert(plan* p, const view* v, const dnnl_memory_desc_t* md, view* o
 
 static int note_border(plan* p, int32_t tensor) {
   plan_border* b = &p->borders[p->num_borders++];
-  dnnl_memory_desc_t md;
+  layout md;
   PLAN_TRY(layout_border(p, tensor, &md));
   b->tensor = tensor;
-  memcpy(b->strides, md.format_desc.blocking.strides, sizeof(b->strides));
+  memcpy(b->strides, md.strides, (size_t)md.ndims * sizeof(b->strides[0]));
   return 0;
 }
 
@@ -291,18 +307,19 @@ static int note_borders(plan* p) {
 static int enter_border(plan* p, int32_t tensor, view* out) {
   plan_store s = {.kind = STORE_BORDER, .tensor = tensor, .first = -1, .last = -1};
   PLAN_TRY(layout_border(p, tensor, &out->md));
-  s.bytes = dnnl_memory_desc_get_size(&out->md);
+  out->offset = 0;
+  s.bytes = api_bytes(&out->md);
   return add_store(p, &s, &out->store);
 }
 
 static int enter_constant(plan* p, int32_t tensor) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   plan_store s = {.kind = STORE_CONSTANT, .tensor = -1, .data = (void*)t->data};
-  view v;
+  view v = {0};
   /* places along an axis and the like are read by the builders, not by oneDNN */
   if (layout_dtype(t->dtype) == dnnl_data_type_undef) return 0;
   PLAN_TRY(layout_dense(p, t->ndim, t->shape, layout_dtype(t->dtype), &v.md));
-  s.bytes = dnnl_memory_desc_get_size(&v.md);
+  s.bytes = api_bytes(&v.md);
   PLAN_TRY(add_store(p, &s, &v.store));
   plan_set(p, tensor, &v);
   return 0;
@@ -323,14 +340,14 @@ static int enter_tensors(plan* p) {
 }
 
 /* Whether the store holds the output alone, in the layout that the caller wants. */
-static bool can_write_directly(const plan* p, const view* v, const dnnl_memory_desc_t* md) {
+static bool can_write_directly(const plan* p, const view* v, const layout* md) {
   const plan_store* s = &p->stores[v->store];
-  return s->kind == STORE_ARENA && s->bytes == dnnl_memory_desc_get_size(md) &&
-         dnnl_memory_desc_equal(&v->md, md);
+  return s->kind == STORE_ARENA && v->offset == 0 && s->bytes == api_bytes(md) &&
+         api_equal(&v->md, md);
 }
 
 static int leave_output(plan* p, int32_t tensor) {
-  dnnl_memory_desc_t md;
+  layout md;
   view from, to;
   PLAN_TRY(plan_source(p, tensor, &from));
   PLAN_TRY(layout_border(p, tensor, &md));
@@ -387,27 +404,14 @@ static int place_stores(plan* p) {
   return 0;
 }
 
-static void* address(const plan* p, const view* v) {
-  const plan_store* s;
-  if (v->store < 0) return p->arena + p->arena_bytes;
-  s = &p->stores[v->store];
-  switch (s->kind) {
-    case STORE_ARENA:
-      return p->arena + s->offset;
-    case STORE_CONSTANT:
-      return s->data;
-    default:
-      return DNNL_MEMORY_NONE;
-  }
-}
-
 static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
   plan_binding b = {0};
-  PLAN_TRY(plan_status(p, dnnl_memory_create(out, &v->md, p->engine, address(p, v)), "memory"));
+  PLAN_TRY(plan_status(p, api_memory(out, &v->md, p->engine, address(p, v)), "memory"));
   if (v->store < 0 || p->stores[v->store].kind != STORE_BORDER) return 0;
   PLAN_TRY(grow(p, (void**)&p->bindings, p->num_bindings, &p->cap_bindings, sizeof(b)));
   b.memory = *out;
   b.tensor = p->stores[v->store].tensor;
+  b.offset = v->offset;
   p->bindings[p->num_bindings++] = b;
   return 0;
 }
@@ -483,6 +487,7 @@ void plan_free(plan* p) {
   free(p->views);
   free(p->pending);
   free(p->arena);
+  api_pool_free(&p->layouts);
   free(p);
 }
 
@@ -514,9 +519,10 @@ static int bind_call(plan* p) {
   int32_t i;
   for (i = 0; i < p->num_bindings; ++i) {
     plan_binding* b = &p->bindings[i];
-    void* data = tvmrt_region_data(p->region, b->tensor);
+    char* data = tvmrt_region_data(p->region, b->tensor);
     if (data == b->bound) continue;
-    PLAN_TRY(plan_status(p, dnnl_memory_set_data_handle(b->memory, data), "binding memory"));
+    PLAN_TRY(
+        plan_status(p, dnnl_memory_set_data_handle(b->memory, data + b->offset), "binding memory"));
     b->bound = data;
   }
   return 0;

@@ -10,14 +10,9 @@
 #ifndef TVMRT_DEVICES_DNNL_PLAN_H_
 #define TVMRT_DEVICES_DNNL_PLAN_H_
 
-#include <oneapi/dnnl/dnnl.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <tvm/runtime/device.h>
 
-#if DNNL_VERSION_MAJOR != 2 || DNNL_VERSION_MINOR < 6
-#error "the dnnl device needs oneDNN 2.6 or a later 2.x"
-#endif
+#include "api.h"
 
 #define DNNL_PLAN_ALIGN 64 /* bytes; of every store */
 #define DNNL_PLAN_ARGS 16  /* arguments of one primitive, beside those of concat */
@@ -44,7 +39,8 @@ typedef struct {
 
 typedef struct {
   int32_t store; /* -1: not computed yet */
-  dnnl_memory_desc_t md;
+  size_t offset; /* bytes in the store in front of the view */
+  layout md;
 } view;
 
 /* One argument of a primitive while the plan is built. */
@@ -71,6 +67,7 @@ typedef struct {
 typedef struct {
   dnnl_memory_t memory;
   int32_t tensor;
+  size_t offset; /* bytes */
   void* bound;
 } plan_binding;
 
@@ -81,6 +78,7 @@ typedef struct plan {
   bool channels_last;
   bool from_call;
   int threads;
+  api_pool layouts; /* what all layouts of the plan point into */
   view* views;      /* per tensor of the region */
   int32_t* pending; /* per tensor: readers that are not in the plan yet; outputs have one more */
   plan_store* stores;
@@ -132,8 +130,8 @@ bool plan_fits_call(const plan* p);
 /* Building -------------------------------------------------------------------------------------- */
 
 /* A new store of the layout's size; in the arena, or owned constant memory. */
-int plan_new_view(plan* p, const dnnl_memory_desc_t* md, view* out);
-int plan_new_constant(plan* p, const dnnl_memory_desc_t* md, view* out);
+int plan_new_view(plan* p, const layout* md, view* out);
+int plan_new_constant(plan* p, const layout* md, view* out);
 /* Append a primitive; the descriptor is destroyed in any case. */
 int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_args);
 /* The view of a tensor that is already there. */
@@ -148,18 +146,24 @@ void plan_overwrite(plan* p, int32_t store);
 
 dnnl_data_type_t layout_dtype(DLDataType dtype); /* dnnl_data_type_undef if oneDNN has none */
 /* Compact row-major; scalars become vectors of one. */
-int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
-                 dnnl_memory_desc_t* out);
+int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
 /* Whatever the primitive likes best, or channels last if that is preferred. */
-int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
-                dnnl_memory_desc_t* out);
+int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
+/* Whatever the primitive likes best; for up to DNNL_MAX_NDIMS dimensions, and one at least. */
+int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
+/* What a primitive has chosen: dnnl_query_src_md and the like. */
+int layout_chosen(plan* p, const_dnnl_primitive_desc_t pd, dnnl_query_t what, int index,
+                  layout* out);
 /* The layout in which a border tensor lies. */
-int layout_border(plan* p, int32_t tensor, dnnl_memory_desc_t* out);
-bool layout_is_packed(const dnnl_memory_desc_t* md);
-bool layout_is_row_major(const dnnl_memory_desc_t* md);
+int layout_border(plan* p, int32_t tensor, layout* out);
+bool layout_is_packed(const layout* md);
+bool layout_is_row_major(const layout* md);
 
 /* The same tensor in another layout or element type; adds a reorder if it has to. */
-int layout_convert(plan* p, const view* v, const dnnl_memory_desc_t* md, view* out);
+int layout_convert(plan* p, const view* v, const layout* md, view* out);
+/* The same as the primitive wants it. */
+int layout_as_chosen(plan* p, const view* v, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
+                     int index, view* out);
 /* Without gaps in memory. */
 int layout_packed(plan* p, const view* v, view* out);
 int layout_row_major(plan* p, const view* v, view* out);

@@ -1,5 +1,6 @@
 /* Pointwise nodes: as post-operations of a primitive, or as primitives of their own. */
 #include <float.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "build.h"
@@ -21,7 +22,7 @@ static const unary_row UNARY[] = {
     {"sqrt", dnnl_eltwise_sqrt, 0.0f, 0.0f},
     {"abs", dnnl_eltwise_abs, 0.0f, 0.0f},
     {"round", dnnl_eltwise_round, 0.0f, 0.0f},
-    {"softplus", dnnl_eltwise_soft_relu, 0.0f, 0.0f},
+    {"softplus", dnnl_eltwise_soft_relu, 1.0f, 0.0f},
     {"neg", dnnl_eltwise_linear, -1.0f, 0.0f},
     {"reciprocal", dnnl_eltwise_pow, 1.0f, -1.0f},
 };
@@ -206,8 +207,7 @@ static int append_binary(plan* p, dnnl_post_ops_t ops, int index, const post* op
   PLAN_TRY(layout_packed(p, &arg->v, &arg->v));
   arg->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1;
   f->num_args++;
-  return plan_status(p, dnnl_post_ops_append_binary(ops, op->alg, &arg->v.md),
-                     "a binary operation");
+  return plan_status(p, api_append_binary(ops, op->alg, &arg->v.md), "a binary operation");
 }
 
 static bool is_clip(const post* op) {
@@ -260,7 +260,7 @@ static int append_sum(plan* p, dnnl_post_ops_t ops, const post* op, int ndims, c
   PLAN_TRY(plan_source(p, op->other, &f->sum));
   PLAN_TRY(layout_reshape(p, &f->sum, ndims, dims, &f->sum));
   f->sums = true;
-  return plan_status(p, dnnl_post_ops_append_sum(ops, 1.0f), "a sum");
+  return plan_status(p, api_append_sum(ops), "a sum");
 }
 
 static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* posts,
@@ -271,8 +271,7 @@ static int append_posts(plan* p, dnnl_post_ops_t ops, int32_t flow, const post* 
     if (f->num_args == DNNL_PLAN_ARGS) return DNNL_PLAN_UNSUITABLE;
     i += take(&posts[i], num_posts - i, &op) - 1;
     if (op.kind == POST_ELTWISE) {
-      PLAN_TRY(plan_status(p, dnnl_post_ops_append_eltwise(ops, 1.0f, op.alg, op.alpha, op.beta),
-                           "an operation"));
+      PLAN_TRY(plan_status(p, api_append_eltwise(ops, op.alg, op.alpha, op.beta), "an operation"));
     } else if (op.kind == POST_PRELU) {
       PLAN_TRY(append_prelu(p, ops, index, &op, ndims, dims, f));
     } else if (can_sum(p, &op, flow, f)) {
@@ -323,18 +322,21 @@ static bool is_slow(const_dnnl_primitive_desc_t pd) {
   return name != NULL && (strncmp(name, "ref", 3) == 0 || strncmp(name, "x64:gemm", 8) == 0);
 }
 
-int fused_desc(plan* p, const_dnnl_op_desc_t op, const fused* f, int num_posts,
+int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out) {
-  PLAN_TRY(plan_status(p, dnnl_primitive_desc_create(out, op, f->attr, p->engine, NULL),
-                       "a primitive with these extents"));
+  char what[64];
+  snprintf(what, sizeof(what), "%s of these extents", op->what);
+  PLAN_TRY(plan_status(p, api_primitive(op, p->engine, f->attr, out), what));
   if (num_posts == 0 || !is_slow(*out)) return 0;
   dnnl_primitive_desc_destroy(*out);
   return DNNL_PLAN_UNSUITABLE;
 }
 
-int fused_place(plan* p, const fused* f, const dnnl_memory_desc_t* md, int32_t src, view* out) {
-  if (!f->sums) return plan_new_view(p, md, out);
-  PLAN_TRY(layout_convert(p, &f->sum, md, out));
+int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t src, view* out) {
+  layout md;
+  PLAN_TRY(layout_chosen(p, pd, dnnl_query_dst_md, 0, &md));
+  if (!f->sums) return plan_new_view(p, &md, out);
+  PLAN_TRY(layout_convert(p, &f->sum, &md, out));
   if (out->store == src) return DNNL_PLAN_UNSUITABLE;
   plan_overwrite(p, out->store);
   return 0;
@@ -360,34 +362,15 @@ static bool is_unread(const plan* p, int32_t store, const post* posts, int num_p
   return true;
 }
 
-static int result_place(plan* p, const view* src, const dnnl_memory_desc_t* md, const post* posts,
+static int result_place(plan* p, const view* src, const layout* md, const post* posts,
                         int num_posts, view* dst) {
-  if (dnnl_memory_desc_equal(&src->md, md) && plan_is_last_use(p, src->store) &&
+  if (api_equal(&src->md, md) && plan_is_last_use(p, src->store) &&
       is_unread(p, src->store, posts, num_posts)) {
     plan_overwrite(p, src->store);
     *dst = *src;
     return 0;
   }
   return plan_new_view(p, md, dst);
-}
-
-static int describe_binary(plan* p, const post* op, int32_t flow, const view* src,
-                           const dnnl_memory_desc_t* dst, plan_arg* other,
-                           dnnl_binary_desc_t* out) {
-  other->arg = DNNL_ARG_SRC_1;
-  PLAN_TRY(other_operand(p, op->other, flow, src->md.ndims, src->md.dims, &other->v));
-  PLAN_TRY(layout_packed(p, &other->v, &other->v));
-  return plan_status(p, dnnl_binary_desc_init(out, op->alg, &src->md, &other->v.md, dst),
-                     "a binary operation");
-}
-
-static int describe_prelu(plan* p, const post* op, int32_t flow, const view* src, plan_arg* other,
-                          dnnl_prelu_desc_t* out) {
-  other->arg = DNNL_ARG_WEIGHTS;
-  PLAN_TRY(other_operand(p, op->other, flow, src->md.ndims, src->md.dims, &other->v));
-  return plan_status(
-      p, dnnl_prelu_forward_desc_init(out, dnnl_forward_inference, &src->md, &other->v.md),
-      "prelu");
 }
 
 /* Truth values have a type of their own; floats stay in the type in which they flow. */
@@ -397,42 +380,60 @@ static dnnl_data_type_t result_dtype(const plan* p, const view* src, int32_t res
   return dtype == dnnl_f32 ? src->md.data_type : dtype;
 }
 
-/* What the first post is to oneDNN, its result without the rest. */
-typedef union {
-  dnnl_eltwise_desc_t eltwise;
-  dnnl_binary_desc_t binary;
-  dnnl_prelu_desc_t prelu;
-} pointwise_desc;
+/* The layout of a result in this type, and the view of `src` that has the same order. */
+static int result_layout(plan* p, const view* src, dnnl_data_type_t dtype, view* from,
+                         layout* out) {
+  *from = *src;
+  *out = src->md;
+  if (dtype == src->md.data_type) return 0;
+  if (api_retype(&p->layouts, &src->md, dtype, out) == dnnl_success) return 0;
+  PLAN_TRY(layout_row_major(p, src, from));
+  return layout_dense(p, src->md.ndims, src->md.dims, dtype, out);
+}
 
-static int describe(plan* p, const post* op, int32_t flow, const view* src,
-                    const dnnl_memory_desc_t* dst, plan_arg* other, pointwise_desc* out) {
-  if (op->kind == POST_BINARY) return describe_binary(p, op, flow, src, dst, other, &out->binary);
-  if (dst->data_type != src->md.data_type) return DNNL_PLAN_UNSUITABLE;
-  if (op->kind == POST_PRELU) return describe_prelu(p, op, flow, src, other, &out->prelu);
-  return plan_status(p,
-                     dnnl_eltwise_forward_desc_init(&out->eltwise, dnnl_forward_inference, op->alg,
-                                                    &src->md, op->alpha, op->beta),
-                     "an operation");
+/* What the first post is to oneDNN, from `src` to a result in the layout `dst`; `other` gets its second
+ * operand. */
+static int describe(plan* p, const post* first, int32_t flow, const view* src, const layout* dst,
+                    plan_arg* other, api_op* out) {
+  static const api_kind kinds[] = {
+      [POST_ELTWISE] = API_ELTWISE, [POST_BINARY] = API_BINARY, [POST_PRELU] = API_PRELU};
+  *out = (api_op){.kind = kinds[first->kind],
+                  .what = "an operation",
+                  .alg = first->alg,
+                  .src = &src->md,
+                  .dst = dst,
+                  .alpha = first->alpha,
+                  .beta = first->beta};
+  if (first->kind != POST_BINARY && dst->data_type != src->md.data_type) {
+    return DNNL_PLAN_UNSUITABLE;
+  }
+  if (first->kind == POST_ELTWISE) return 0;
+  other->arg = first->kind == POST_BINARY ? DNNL_ARG_SRC_1 : DNNL_ARG_WEIGHTS;
+  PLAN_TRY(other_operand(p, first->other, flow, src->md.ndims, src->md.dims, &other->v));
+  out->weights = &other->v.md;
+  return first->kind == POST_BINARY ? layout_packed(p, &other->v, &other->v) : 0;
 }
 
 /* The first post as a primitive, num_rest of the num_left others behind it. */
-static int begin_with(plan* p, const post* op, int32_t flow, const view* src, const post* rest,
+static int begin_with(plan* p, const post* first, int32_t flow, const view* src, const post* rest,
                       int num_rest, int num_left, view* out) {
-  plan_arg args[3] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}, {0, *src}};
-  int32_t result = num_rest > 0 ? rest[num_rest - 1].result : op->result;
-  int rc, num_args = op->kind == POST_ELTWISE ? 2 : 3;
+  plan_arg args[3] = {{.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_DST}, {0}};
+  int32_t result = num_rest > 0 ? rest[num_rest - 1].result : first->result;
+  int rc, num_args = first->kind == POST_ELTWISE ? 2 : 3;
   dnnl_primitive_desc_t pd = NULL;
-  dnnl_memory_desc_t md = src->md;
-  pointwise_desc desc;
+  layout md;
+  view from;
+  api_op op;
   fused f;
-  if (has_twice(op, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
-  md.data_type = result_dtype(p, src, result);
-  PLAN_TRY(describe(p, op, flow, src, &md, &args[2], &desc));
+  if (has_twice(first, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
+  PLAN_TRY(result_layout(p, src, result_dtype(p, src, result), &from, &md));
+  args[0].v = from;
+  PLAN_TRY(describe(p, first, flow, &from, &md, &args[2], &op));
   PLAN_TRY(fused_create(p, flow, rest, num_rest, src->md.ndims, src->md.dims, false, &f));
   f.result = result;
-  rc = fused_desc(p, &desc, &f, num_rest, &pd);
+  rc = fused_desc(p, &op, &f, num_rest, &pd);
   if (rc == 0) {
-    rc = result_place(p, src, &md, rest, num_left, out);
+    rc = result_place(p, &from, &md, rest, num_left, out);
     args[1].v = *out;
     if (rc == 0) {
       rc = fused_add(p, pd, &f, args, num_args, out);

@@ -80,7 +80,7 @@ typedef struct {
 } cell;
 
 static int new_constant(plan* p, int ndims, const int64_t* dims, view* out, float** data) {
-  dnnl_memory_desc_t md;
+  layout md;
   PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
   PLAN_TRY(plan_new_constant(p, &md, out));
   *data = p->stores[out->store].data;
@@ -193,7 +193,7 @@ enum { X, W, R, B, Y, H0, C0, HN, CN, NUM_ARGS };
 
 typedef struct {
   plan_arg args[NUM_ARGS];
-  dnnl_memory_desc_t* used[NUM_ARGS]; /* NULL: left out */
+  layout* used[NUM_ARGS]; /* NULL: left out */
 } tensors;
 
 /* An initial state; zeros if there is none. */
@@ -212,7 +212,7 @@ static int state(plan* p, int32_t tensor, const dnnl_dims_t dims, int which, int
 }
 
 static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg, tensors* t) {
-  dnnl_memory_desc_t md;
+  layout md;
   PLAN_TRY(layout_dense(p, ndims, dims, dnnl_f32, &md));
   PLAN_TRY(plan_new_view(p, &md, &t->args[which].v));
   t->args[which].arg = arg;
@@ -240,52 +240,47 @@ static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors
   return lstm ? fresh(p, 4, states, CN, DNNL_ARG_DST_ITER_C, t) : 0;
 }
 
-static int describe(plan* p, const tvmrt_region_node* node, const cell* c, const tensors* t,
-                    dnnl_rnn_desc_t* out) {
-  dnnl_rnn_direction_t direction = tvmrt_node_int(node, "reverse", 0) != 0
-                                       ? dnnl_unidirectional_right2left
-                                       : dnnl_unidirectional_left2right;
-  dnnl_memory_desc_t w, r;
-  dnnl_memory_desc_t* const* u = t->used;
-  dnnl_status_t status;
-  PLAN_TRY(plan_status(
-      p, dnnl_memory_desc_init_by_tag(&w, 5, t->args[W].v.md.dims, dnnl_f32, dnnl_format_tag_any),
-      "weights"));
-  PLAN_TRY(plan_status(
-      p, dnnl_memory_desc_init_by_tag(&r, 5, t->args[R].v.md.dims, dnnl_f32, dnnl_format_tag_any),
-      "weights"));
-  if (c->row->gates == 4) {
-    status = dnnl_lstm_forward_desc_init(out, dnnl_forward_inference, direction, u[X], u[H0], u[C0],
-                                         &w, &r, u[B], u[Y], u[HN], u[CN], 0);
-  } else if (c->row->gates == 1) {
-    status = dnnl_vanilla_rnn_forward_desc_init(out, dnnl_forward_inference, dnnl_eltwise_tanh,
-                                                direction, u[X], u[H0], &w, &r, u[B], u[Y], u[HN],
-                                                0, 0.0f, 0.0f);
-  } else if (c->num_biases > c->row->gates) {
-    status = dnnl_lbr_gru_forward_desc_init(out, dnnl_forward_inference, direction, u[X], u[H0], &w,
-                                            &r, u[B], u[Y], u[HN], 0);
-  } else {
-    status = dnnl_gru_forward_desc_init(out, dnnl_forward_inference, direction, u[X], u[H0], &w, &r,
-                                        u[B], u[Y], u[HN], 0);
-  }
-  return plan_status(p, status, "a recurrent cell with these extents");
+static api_kind kind_of(const cell* c) {
+  if (c->row->gates == 4) return API_LSTM;
+  if (c->row->gates == 1) return API_RNN;
+  return c->num_biases > c->row->gates ? API_GRU_BEFORE_RESET : API_GRU;
 }
 
-static int add_cell(plan* p, const_dnnl_op_desc_t desc, tensors* t) {
+/* The primitive; it chooses the layouts of the weights, `w` and `r`. */
+static int describe(plan* p, const tvmrt_region_node* node, const cell* c, const tensors* t,
+                    layout* w, layout* r, api_op* out) {
+  layout* const* u = t->used;
+  PLAN_TRY(layout_any(p, 5, t->args[W].v.md.dims, dnnl_f32, w));
+  PLAN_TRY(layout_any(p, 5, t->args[R].v.md.dims, dnnl_f32, r));
+  *out = (api_op){.kind = kind_of(c),
+                  .what = "a recurrent cell",
+                  .alg = dnnl_eltwise_tanh,
+                  .src = u[X],
+                  .weights = w,
+                  .recurrence = r,
+                  .bias = u[B],
+                  .dst = u[Y],
+                  .state = u[H0],
+                  .cell = u[C0],
+                  .new_state = u[HN],
+                  .new_cell = u[CN],
+                  .reversed = tvmrt_node_int(node, "reverse", 0) != 0};
+  return 0;
+}
+
+static int add_cell(plan* p, const api_op* op, tensors* t) {
   dnnl_primitive_desc_t pd = NULL;
   plan_arg used[NUM_ARGS];
+  view* w = &t->args[W].v;
+  view* r = &t->args[R].v;
   fused f;
   int i, n = 0, rc;
   PLAN_TRY(fused_create(p, -1, NULL, 0, 0, NULL, false, &f));
-  rc = fused_desc(p, desc, &f, 0, &pd);
+  rc = fused_desc(p, op, &f, 0, &pd);
   fused_free(&f);
   PLAN_TRY(rc);
-  rc = layout_convert(p, &t->args[W].v, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
-                      &t->args[W].v);
-  if (rc == 0) {
-    rc = layout_convert(p, &t->args[R].v,
-                        dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 1), &t->args[R].v);
-  }
+  rc = layout_as_chosen(p, w, pd, dnnl_query_weights_md, 0, w);
+  if (rc == 0) rc = layout_as_chosen(p, r, pd, dnnl_query_weights_md, 1, r);
   if (rc != 0) {
     dnnl_primitive_desc_destroy(pd);
     return rc;
@@ -298,7 +293,8 @@ static int add_cell(plan* p, const_dnnl_op_desc_t desc, tensors* t) {
 
 int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   static const int results[] = {Y, HN, CN};
-  dnnl_rnn_desc_t desc;
+  layout w, r;
+  api_op op;
   tensors t;
   cell c;
   int i;
@@ -307,8 +303,8 @@ int build_recurrent(plan* p, const tvmrt_region_node* node, const post* posts, i
   if (build_input(node, 1) < 0) return plan_fail(p, "the recurrence weights are missing");
   PLAN_TRY(read_cell(p, node, &c));
   PLAN_TRY(gather(p, node, &c, &t));
-  PLAN_TRY(describe(p, node, &c, &t, &desc));
-  PLAN_TRY(add_cell(p, &desc, &t));
+  PLAN_TRY(describe(p, node, &c, &t, &w, &r, &op));
+  PLAN_TRY(add_cell(p, &op, &t));
   for (i = 0; i < node->num_outputs && i < 3; ++i) {
     if (node->outputs[i] >= 0) PLAN_TRY(build_set(p, node->outputs[i], &t.args[results[i]].v));
   }

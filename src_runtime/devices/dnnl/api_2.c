@@ -1,0 +1,292 @@
+/* oneDNN 2: primitives by way of descriptors of operations, layouts are structs. */
+#include <stdlib.h>
+
+#include "api.h"
+
+_Static_assert(DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR >= 6, "oneDNN 2.6 or a later 2.x");
+
+/* Layouts --------------------------------------------------------------------------------------- */
+
+static const dnnl_memory_desc_t* md_of(const layout* l) {
+  return l == NULL ? NULL : (const dnnl_memory_desc_t*)l->handle;
+}
+
+void api_pool_free(api_pool* pool) {
+  int32_t i;
+  for (i = 0; i < pool->count; ++i) free(pool->items[i]);
+  free(pool->items);
+  *pool = (api_pool){0};
+}
+
+/* Keep a copy of the descriptor, and tell what is in it. */
+static dnnl_status_t keep(api_pool* pool, const dnnl_memory_desc_t* md, layout* out) {
+  dnnl_memory_desc_t* kept;
+  if (pool->count == pool->capacity) {
+    int32_t larger = pool->capacity == 0 ? 64 : 2 * pool->capacity;
+    void* moved = realloc(pool->items, (size_t)larger * sizeof(pool->items[0]));
+    if (moved == NULL) return dnnl_out_of_memory;
+    pool->items = moved;
+    pool->capacity = larger;
+  }
+  kept = malloc(sizeof(*kept));
+  if (kept == NULL) return dnnl_out_of_memory;
+  *kept = *md;
+  pool->items[pool->count++] = (struct dnnl_memory_desc*)kept;
+  *out = (layout){.handle = (const struct dnnl_memory_desc*)kept,
+                  .ndims = kept->ndims,
+                  .data_type = kept->data_type,
+                  .dims = kept->dims,
+                  .any = kept->format_kind == dnnl_format_kind_any,
+                  .blocked = kept->format_kind == dnnl_blocked};
+  if (out->blocked) {
+    out->padded_dims = kept->padded_dims;
+    out->offset = kept->offset0;
+    out->strides = kept->format_desc.blocking.strides;
+    out->inner_blocks = kept->format_desc.blocking.inner_nblks;
+  }
+  return dnnl_success;
+}
+
+static dnnl_status_t keep_if(dnnl_status_t status, api_pool* pool, const dnnl_memory_desc_t* md,
+                             layout* out) {
+  return status == dnnl_success ? keep(pool, md, out) : status;
+}
+
+dnnl_status_t api_by_tag(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl_data_type_t dtype,
+                         dnnl_format_tag_t tag, layout* out) {
+  dnnl_memory_desc_t md;
+  return keep_if(dnnl_memory_desc_init_by_tag(&md, ndims, dims, dtype, tag), pool, &md, out);
+}
+
+dnnl_status_t api_by_strides(api_pool* pool, int ndims, const dnnl_dim_t* dims,
+                             dnnl_data_type_t dtype, const dnnl_dim_t* strides, layout* out) {
+  dnnl_memory_desc_t md;
+  return keep_if(dnnl_memory_desc_init_by_strides(&md, ndims, dims, dtype, strides), pool, &md,
+                 out);
+}
+
+dnnl_status_t api_reshape(api_pool* pool, const layout* from, int ndims, const dnnl_dim_t* dims,
+                          layout* out) {
+  dnnl_memory_desc_t md;
+  return keep_if(dnnl_memory_desc_reshape(&md, md_of(from), ndims, dims), pool, &md, out);
+}
+
+dnnl_status_t api_permute(api_pool* pool, const layout* from, const int* where, layout* out) {
+  dnnl_memory_desc_t md;
+  return keep_if(dnnl_memory_desc_permute_axes(&md, md_of(from), where), pool, &md, out);
+}
+
+dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* sizes,
+                       const dnnl_dim_t* starts, layout* out) {
+  dnnl_memory_desc_t md;
+  return keep_if(dnnl_memory_desc_init_submemory(&md, md_of(from), sizes, starts), pool, &md, out);
+}
+
+dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dtype, layout* out) {
+  dnnl_memory_desc_t md = *md_of(from);
+  md.data_type = dtype;
+  return keep(pool, &md, out);
+}
+
+dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
+                         int index, layout* out) {
+  const dnnl_memory_desc_t* md = dnnl_primitive_desc_query_md(pd, what, index);
+  return md == NULL ? dnnl_invalid_arguments : keep(pool, md, out);
+}
+
+bool api_equal(const layout* a, const layout* b) {
+  return dnnl_memory_desc_equal(md_of(a), md_of(b)) != 0;
+}
+
+size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(md_of(l)); }
+
+dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engine, void* data) {
+  return dnnl_memory_create(out, md_of(l), engine, data);
+}
+
+/* Operations ------------------------------------------------------------------------------------ */
+
+typedef union {
+  dnnl_convolution_desc_t convolution;
+  dnnl_deconvolution_desc_t deconvolution;
+  dnnl_matmul_desc_t matmul;
+  dnnl_pooling_v2_desc_t pooling;
+  dnnl_reduction_desc_t reduction;
+  dnnl_resampling_desc_t resampling;
+  dnnl_softmax_v2_desc_t softmax;
+  dnnl_layer_normalization_desc_t layer_normalization;
+  dnnl_lrn_desc_t lrn;
+  dnnl_eltwise_desc_t eltwise;
+  dnnl_binary_desc_t binary;
+  dnnl_prelu_desc_t prelu;
+  dnnl_rnn_desc_t rnn;
+} operation;
+
+typedef dnnl_status_t (*describer)(const api_op* op, operation* out);
+
+static dnnl_status_t convolution(const api_op* op, operation* out) {
+  return dnnl_dilated_convolution_forward_desc_init(
+      &out->convolution, dnnl_forward_inference, dnnl_convolution_direct, md_of(op->src),
+      md_of(op->weights), md_of(op->bias), md_of(op->dst), op->strides, op->dilations, op->before,
+      op->after);
+}
+
+static dnnl_status_t deconvolution(const api_op* op, operation* out) {
+  return dnnl_dilated_deconvolution_forward_desc_init(
+      &out->deconvolution, dnnl_forward_inference, dnnl_deconvolution_direct, md_of(op->src),
+      md_of(op->weights), md_of(op->bias), md_of(op->dst), op->strides, op->dilations, op->before,
+      op->after);
+}
+
+static dnnl_status_t matmul(const api_op* op, operation* out) {
+  return dnnl_matmul_desc_init(&out->matmul, md_of(op->src), md_of(op->weights), md_of(op->bias),
+                               md_of(op->dst));
+}
+
+static dnnl_status_t pooling(const api_op* op, operation* out) {
+  return dnnl_pooling_v2_forward_desc_init(&out->pooling, dnnl_forward_inference, op->alg,
+                                           md_of(op->src), md_of(op->dst), op->strides, op->kernel,
+                                           op->dilations, op->before, op->after);
+}
+
+static dnnl_status_t reduction(const api_op* op, operation* out) {
+  return dnnl_reduction_desc_init(&out->reduction, op->alg, md_of(op->src), md_of(op->dst),
+                                  op->alpha, op->constant);
+}
+
+static dnnl_status_t nearest(const api_op* op, operation* out) {
+  return dnnl_resampling_forward_desc_init(&out->resampling, dnnl_forward_inference,
+                                           dnnl_resampling_nearest, NULL, md_of(op->src),
+                                           md_of(op->dst));
+}
+
+static dnnl_status_t softmax(const api_op* op, operation* out) {
+  return dnnl_softmax_v2_forward_desc_init(&out->softmax, dnnl_forward_inference, op->alg,
+                                           md_of(op->src), md_of(op->dst), op->axis);
+}
+
+static dnnl_status_t layer_norm(const api_op* op, operation* out) {
+  return dnnl_layer_normalization_forward_desc_init(&out->layer_normalization,
+                                                    dnnl_forward_inference, md_of(op->src), NULL,
+                                                    op->constant, op->flags);
+}
+
+static dnnl_status_t lrn(const api_op* op, operation* out) {
+  return dnnl_lrn_forward_desc_init(&out->lrn, dnnl_forward_inference, dnnl_lrn_across_channels,
+                                    md_of(op->src), op->size, op->alpha, op->beta, op->constant);
+}
+
+static dnnl_status_t eltwise(const api_op* op, operation* out) {
+  return dnnl_eltwise_forward_desc_init(&out->eltwise, dnnl_forward_inference, op->alg,
+                                        md_of(op->src), op->alpha, op->beta);
+}
+
+static dnnl_status_t binary(const api_op* op, operation* out) {
+  return dnnl_binary_desc_init(&out->binary, op->alg, md_of(op->src), md_of(op->weights),
+                               md_of(op->dst));
+}
+
+static dnnl_status_t prelu(const api_op* op, operation* out) {
+  return dnnl_prelu_forward_desc_init(&out->prelu, dnnl_forward_inference, md_of(op->src),
+                                      md_of(op->weights));
+}
+
+static dnnl_rnn_direction_t direction(const api_op* op) {
+  return op->reversed ? dnnl_unidirectional_right2left : dnnl_unidirectional_left2right;
+}
+
+static dnnl_status_t lstm(const api_op* op, operation* out) {
+  return dnnl_lstm_forward_desc_init(&out->rnn, dnnl_forward_inference, direction(op),
+                                     md_of(op->src), md_of(op->state), md_of(op->cell),
+                                     md_of(op->weights), md_of(op->recurrence), md_of(op->bias),
+                                     md_of(op->dst), md_of(op->new_state), md_of(op->new_cell), 0);
+}
+
+static dnnl_status_t gru(const api_op* op, operation* out) {
+  return dnnl_gru_forward_desc_init(&out->rnn, dnnl_forward_inference, direction(op),
+                                    md_of(op->src), md_of(op->state), md_of(op->weights),
+                                    md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
+                                    md_of(op->new_state), 0);
+}
+
+static dnnl_status_t gru_before_reset(const api_op* op, operation* out) {
+  return dnnl_lbr_gru_forward_desc_init(&out->rnn, dnnl_forward_inference, direction(op),
+                                        md_of(op->src), md_of(op->state), md_of(op->weights),
+                                        md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
+                                        md_of(op->new_state), 0);
+}
+
+static dnnl_status_t rnn(const api_op* op, operation* out) {
+  return dnnl_vanilla_rnn_forward_desc_init(
+      &out->rnn, dnnl_forward_inference, op->alg, direction(op), md_of(op->src), md_of(op->state),
+      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
+      md_of(op->new_state), 0, op->alpha, op->beta);
+}
+
+static const describer DESCRIBERS[API_NUM_KINDS] = {
+    [API_CONV] = convolution,
+    [API_DECONV] = deconvolution,
+    [API_MATMUL] = matmul,
+    [API_POOL] = pooling,
+    [API_REDUCTION] = reduction,
+    [API_NEAREST] = nearest,
+    [API_SOFTMAX] = softmax,
+    [API_LAYER_NORM] = layer_norm,
+    [API_LRN] = lrn,
+    [API_ELTWISE] = eltwise,
+    [API_BINARY] = binary,
+    [API_PRELU] = prelu,
+    [API_LSTM] = lstm,
+    [API_GRU] = gru,
+    [API_RNN] = rnn,
+    [API_GRU_BEFORE_RESET] = gru_before_reset,
+};
+
+dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
+                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  operation described;
+  dnnl_status_t status = DESCRIBERS[op->kind](op, &described);
+  if (status != dnnl_success) return status;
+  return dnnl_primitive_desc_create(out, &described, attr, engine, NULL);
+}
+
+dnnl_status_t api_reorder(const layout* from, const layout* to, dnnl_engine_t engine,
+                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_reorder_primitive_desc_create(out, md_of(from), engine, md_of(to), engine, attr);
+}
+
+dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t engine,
+                         const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  dnnl_memory_desc_t* mds = calloc((size_t)count, sizeof(*mds));
+  dnnl_status_t status;
+  int i;
+  if (mds == NULL) return dnnl_out_of_memory;
+  for (i = 0; i < count; ++i) mds[i] = *md_of(&parts[i]);
+  status = dnnl_concat_primitive_desc_create(out, NULL, count, axis, mds, attr, engine);
+  free(mds);
+  return status;
+}
+
+/* Attributes ------------------------------------------------------------------------------------ */
+
+dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
+                                 float beta) {
+  return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, alpha, beta);
+}
+
+dnnl_status_t api_append_sum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1.0f); }
+
+dnnl_status_t api_append_binary(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const layout* other) {
+  return dnnl_post_ops_append_binary(ops, alg, md_of(other));
+}
+
+dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask,
+                             const float* scales) {
+  return dnnl_primitive_attr_set_output_scales(attr, count, mask, scales);
+}
+
+dnnl_status_t api_set_zero_point(dnnl_primitive_attr_t attr, int arg, int32_t zero,
+                                 bool* is_operand) {
+  *is_operand = false;
+  return dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero);
+}

@@ -1,0 +1,342 @@
+/* oneDNN 3: primitives at once, layouts are opaque, numbers of quantisation are arguments. */
+#include <stdlib.h>
+
+#include "api.h"
+
+_Static_assert(DNNL_VERSION_MAJOR == 3, "oneDNN 3");
+
+/* Layouts --------------------------------------------------------------------------------------- */
+
+static const_dnnl_memory_desc_t md_of(const layout* l) { return l == NULL ? NULL : l->handle; }
+
+void api_pool_free(api_pool* pool) {
+  int32_t i;
+  for (i = 0; i < pool->count; ++i) dnnl_memory_desc_destroy(pool->items[i]);
+  free(pool->items);
+  *pool = (api_pool){0};
+}
+
+typedef struct {
+  dnnl_query_t what;
+  void* to;
+} query_row;
+
+static dnnl_status_t query_rows(const_dnnl_memory_desc_t md, const query_row* rows, int count) {
+  dnnl_status_t status = dnnl_success;
+  int i;
+  for (i = 0; i < count && status == dnnl_success; ++i) {
+    status = dnnl_memory_desc_query(md, rows[i].what, rows[i].to);
+  }
+  return status;
+}
+
+/* What the descriptor holds; the arrays lie in it. Only strides and blocks tell of their order. */
+static dnnl_status_t query(const_dnnl_memory_desc_t md, layout* out) {
+  dnnl_format_kind_t kind = dnnl_format_kind_undef;
+  const query_row rows[] = {{dnnl_query_format_kind, &kind},
+                            {dnnl_query_ndims_s32, &out->ndims},
+                            {dnnl_query_data_type, &out->data_type},
+                            {dnnl_query_dims, (void*)&out->dims}};
+  const query_row order[] = {{dnnl_query_padded_dims, (void*)&out->padded_dims},
+                             {dnnl_query_strides, (void*)&out->strides},
+                             {dnnl_query_inner_nblks_s32, &out->inner_blocks},
+                             {dnnl_query_submemory_offset_s64, &out->offset}};
+  dnnl_status_t status;
+  *out = (layout){.handle = md};
+  status = query_rows(md, rows, 4);
+  out->any = kind == dnnl_format_kind_any;
+  out->blocked = kind == dnnl_blocked;
+  return status == dnnl_success && out->blocked ? query_rows(md, order, 4) : status;
+}
+
+/* Give the descriptor to the pool, if it was made, and tell what is in it. */
+static dnnl_status_t keep(dnnl_status_t status, api_pool* pool, dnnl_memory_desc_t* md,
+                          layout* out) {
+  if (status != dnnl_success) return status;
+  if (pool->count == pool->capacity) {
+    int32_t larger = pool->capacity == 0 ? 64 : 2 * pool->capacity;
+    void* moved = realloc(pool->items, (size_t)larger * sizeof(pool->items[0]));
+    if (moved == NULL) {
+      dnnl_memory_desc_destroy(*md);
+      return dnnl_out_of_memory;
+    }
+    pool->items = moved;
+    pool->capacity = larger;
+  }
+  pool->items[pool->count++] = *md;
+  return query(*md, out);
+}
+
+dnnl_status_t api_by_tag(api_pool* pool, int ndims, const dnnl_dim_t* dims, dnnl_data_type_t dtype,
+                         dnnl_format_tag_t tag, layout* out) {
+  dnnl_memory_desc_t md = NULL;
+  return keep(dnnl_memory_desc_create_with_tag(&md, ndims, dims, dtype, tag), pool, &md, out);
+}
+
+dnnl_status_t api_by_strides(api_pool* pool, int ndims, const dnnl_dim_t* dims,
+                             dnnl_data_type_t dtype, const dnnl_dim_t* strides, layout* out) {
+  dnnl_memory_desc_t md = NULL;
+  return keep(dnnl_memory_desc_create_with_strides(&md, ndims, dims, dtype, strides), pool, &md,
+              out);
+}
+
+dnnl_status_t api_reshape(api_pool* pool, const layout* from, int ndims, const dnnl_dim_t* dims,
+                          layout* out) {
+  dnnl_memory_desc_t md = NULL;
+  return keep(dnnl_memory_desc_reshape(&md, md_of(from), ndims, dims), pool, &md, out);
+}
+
+dnnl_status_t api_permute(api_pool* pool, const layout* from, const int* where, layout* out) {
+  dnnl_memory_desc_t md = NULL;
+  return keep(dnnl_memory_desc_permute_axes(&md, md_of(from), where), pool, &md, out);
+}
+
+dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* sizes,
+                       const dnnl_dim_t* starts, layout* out) {
+  dnnl_memory_desc_t md = NULL;
+  return keep(dnnl_memory_desc_create_submemory(&md, md_of(from), sizes, starts), pool, &md, out);
+}
+
+/* Blocks of channels, whose number of elements the version tells, but takes only as a tag. */
+static dnnl_status_t retype_blocks(api_pool* pool, const layout* from, dnnl_data_type_t dtype,
+                                   layout* out) {
+  static const dnnl_format_tag_t tags[][4] = {
+      {dnnl_aBc4b, dnnl_aBc8b, dnnl_aBc16b, dnnl_aBc32b},
+      {dnnl_aBcd4b, dnnl_aBcd8b, dnnl_aBcd16b, dnnl_aBcd32b},
+      {dnnl_aBcde4b, dnnl_aBcde8b, dnnl_aBcde16b, dnnl_aBcde32b}};
+  int rank = from->ndims - 3, i;
+  for (i = 0; rank >= 0 && rank < 3 && i < 4; ++i) {
+    layout like;
+    dnnl_status_t status =
+        api_by_tag(pool, from->ndims, from->dims, from->data_type, tags[rank][i], &like);
+    if (status != dnnl_success) return status;
+    if (api_equal(&like, from)) {
+      return api_by_tag(pool, from->ndims, from->dims, dtype, tags[rank][i], out);
+    }
+  }
+  return dnnl_unimplemented;
+}
+
+dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dtype, layout* out) {
+  if (from->any) {
+    return api_by_tag(pool, from->ndims, from->dims, dtype, dnnl_format_tag_any, out);
+  }
+  if (!from->blocked || from->offset != 0) return dnnl_unimplemented;
+  if (from->inner_blocks > 0) return retype_blocks(pool, from, dtype, out);
+  return api_by_strides(pool, from->ndims, from->dims, dtype, from->strides, out);
+}
+
+dnnl_status_t api_chosen(api_pool* pool, const_dnnl_primitive_desc_t pd, dnnl_query_t what,
+                         int index, layout* out) {
+  const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, what, index);
+  dnnl_memory_desc_t copy = NULL;
+  if (md == NULL) return dnnl_invalid_arguments;
+  return keep(dnnl_memory_desc_clone(&copy, md), pool, &copy, out);
+}
+
+bool api_equal(const layout* a, const layout* b) {
+  return dnnl_memory_desc_equal(md_of(a), md_of(b)) != 0;
+}
+
+size_t api_bytes(const layout* l) { return dnnl_memory_desc_get_size(md_of(l)); }
+
+dnnl_status_t api_memory(dnnl_memory_t* out, const layout* l, dnnl_engine_t engine, void* data) {
+  return dnnl_memory_create(out, md_of(l), engine, data);
+}
+
+/* Operations ------------------------------------------------------------------------------------ */
+
+typedef dnnl_status_t (*maker)(const api_op* op, dnnl_engine_t engine,
+                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out);
+
+static dnnl_status_t convolution(const api_op* op, dnnl_engine_t engine,
+                                 const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_convolution_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, dnnl_convolution_direct, md_of(op->src),
+      md_of(op->weights), md_of(op->bias), md_of(op->dst), op->strides, op->dilations, op->before,
+      op->after, attr);
+}
+
+static dnnl_status_t deconvolution(const api_op* op, dnnl_engine_t engine,
+                                   const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_deconvolution_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, dnnl_deconvolution_direct, md_of(op->src),
+      md_of(op->weights), md_of(op->bias), md_of(op->dst), op->strides, op->dilations, op->before,
+      op->after, attr);
+}
+
+static dnnl_status_t matmul(const api_op* op, dnnl_engine_t engine,
+                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_matmul_primitive_desc_create(out, engine, md_of(op->src), md_of(op->weights),
+                                           md_of(op->bias), md_of(op->dst), attr);
+}
+
+static dnnl_status_t pooling(const api_op* op, dnnl_engine_t engine,
+                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_pooling_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, op->alg, md_of(op->src), md_of(op->dst), op->strides,
+      op->kernel, op->dilations, op->before, op->after, attr);
+}
+
+static dnnl_status_t reduction(const api_op* op, dnnl_engine_t engine,
+                               const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_reduction_primitive_desc_create(out, engine, op->alg, md_of(op->src), md_of(op->dst),
+                                              op->alpha, op->constant, attr);
+}
+
+static dnnl_status_t nearest(const api_op* op, dnnl_engine_t engine,
+                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_resampling_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
+                                                       dnnl_resampling_nearest, NULL,
+                                                       md_of(op->src), md_of(op->dst), attr);
+}
+
+static dnnl_status_t softmax(const api_op* op, dnnl_engine_t engine,
+                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_softmax_forward_primitive_desc_create(out, engine, dnnl_forward_inference, op->alg,
+                                                    md_of(op->src), md_of(op->dst), op->axis, attr);
+}
+
+static dnnl_status_t layer_norm(const api_op* op, dnnl_engine_t engine,
+                                const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_layer_normalization_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, md_of(op->src), md_of(op->dst), NULL, op->constant,
+      op->flags, attr);
+}
+
+static dnnl_status_t lrn(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                         dnnl_primitive_desc_t* out) {
+  return dnnl_lrn_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, dnnl_lrn_across_channels, md_of(op->src), md_of(op->dst),
+      op->size, op->alpha, op->beta, op->constant, attr);
+}
+
+static dnnl_status_t eltwise(const api_op* op, dnnl_engine_t engine,
+                             const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_eltwise_forward_primitive_desc_create(out, engine, dnnl_forward_inference, op->alg,
+                                                    md_of(op->src), md_of(op->dst), op->alpha,
+                                                    op->beta, attr);
+}
+
+static dnnl_status_t binary(const api_op* op, dnnl_engine_t engine,
+                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_binary_primitive_desc_create(out, engine, op->alg, md_of(op->src), md_of(op->weights),
+                                           md_of(op->dst), attr);
+}
+
+static dnnl_status_t prelu(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                           dnnl_primitive_desc_t* out) {
+  return dnnl_prelu_forward_primitive_desc_create(out, engine, dnnl_forward_inference,
+                                                  md_of(op->src), md_of(op->weights),
+                                                  md_of(op->dst), attr);
+}
+
+static dnnl_rnn_direction_t direction(const api_op* op) {
+  return op->reversed ? dnnl_unidirectional_right2left : dnnl_unidirectional_left2right;
+}
+
+static dnnl_status_t lstm(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                          dnnl_primitive_desc_t* out) {
+  return dnnl_lstm_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, direction(op), md_of(op->src), md_of(op->state),
+      md_of(op->cell), md_of(op->weights), md_of(op->recurrence), NULL, NULL, md_of(op->bias),
+      md_of(op->dst), md_of(op->new_state), md_of(op->new_cell), 0, attr);
+}
+
+static dnnl_status_t gru(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                         dnnl_primitive_desc_t* out) {
+  return dnnl_gru_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, direction(op), md_of(op->src), md_of(op->state),
+      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
+      md_of(op->new_state), 0, attr);
+}
+
+static dnnl_status_t gru_before_reset(const api_op* op, dnnl_engine_t engine,
+                                      const_dnnl_primitive_attr_t attr,
+                                      dnnl_primitive_desc_t* out) {
+  return dnnl_lbr_gru_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, direction(op), md_of(op->src), md_of(op->state),
+      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
+      md_of(op->new_state), 0, attr);
+}
+
+static dnnl_status_t rnn(const api_op* op, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                         dnnl_primitive_desc_t* out) {
+  return dnnl_vanilla_rnn_forward_primitive_desc_create(
+      out, engine, dnnl_forward_inference, op->alg, direction(op), md_of(op->src), md_of(op->state),
+      md_of(op->weights), md_of(op->recurrence), md_of(op->bias), md_of(op->dst),
+      md_of(op->new_state), 0, op->alpha, op->beta, attr);
+}
+
+static const maker MAKERS[API_NUM_KINDS] = {
+    [API_CONV] = convolution,
+    [API_DECONV] = deconvolution,
+    [API_MATMUL] = matmul,
+    [API_POOL] = pooling,
+    [API_REDUCTION] = reduction,
+    [API_NEAREST] = nearest,
+    [API_SOFTMAX] = softmax,
+    [API_LAYER_NORM] = layer_norm,
+    [API_LRN] = lrn,
+    [API_ELTWISE] = eltwise,
+    [API_BINARY] = binary,
+    [API_PRELU] = prelu,
+    [API_LSTM] = lstm,
+    [API_GRU] = gru,
+    [API_RNN] = rnn,
+    [API_GRU_BEFORE_RESET] = gru_before_reset,
+};
+
+dnnl_status_t api_primitive(const api_op* op, dnnl_engine_t engine,
+                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return MAKERS[op->kind](op, engine, attr, out);
+}
+
+dnnl_status_t api_reorder(const layout* from, const layout* to, dnnl_engine_t engine,
+                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  return dnnl_reorder_primitive_desc_create(out, md_of(from), engine, md_of(to), engine, attr);
+}
+
+dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t engine,
+                         const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t* out) {
+  const_dnnl_memory_desc_t* mds = calloc((size_t)count, sizeof(*mds));
+  dnnl_status_t status;
+  int i;
+  if (mds == NULL) return dnnl_out_of_memory;
+  for (i = 0; i < count; ++i) mds[i] = md_of(&parts[i]);
+  status = dnnl_concat_primitive_desc_create(out, engine, NULL, count, axis, mds, attr);
+  free(mds);
+  return status;
+}
+
+/* Attributes ------------------------------------------------------------------------------------ */
+
+dnnl_status_t api_append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha,
+                                 float beta) {
+  return dnnl_post_ops_append_eltwise(ops, alg, alpha, beta);
+}
+
+dnnl_status_t api_append_sum(dnnl_post_ops_t ops) {
+  return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
+}
+
+dnnl_status_t api_append_binary(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const layout* other) {
+  return dnnl_post_ops_append_binary(ops, alg, md_of(other));
+}
+
+/* The version's own scales leave out the bias, which would have to be scaled and rounded before. */
+dnnl_status_t api_set_scales(dnnl_primitive_attr_t attr, int64_t count, int mask,
+                             const float* scales) {
+  (void)attr;
+  (void)count;
+  (void)mask;
+  (void)scales;
+  return dnnl_unimplemented;
+}
+
+dnnl_status_t api_set_zero_point(dnnl_primitive_attr_t attr, int arg, int32_t zero,
+                                 bool* is_operand) {
+  (void)zero;
+  *is_operand = true;
+  return dnnl_primitive_attr_set_zero_points_mask(attr, arg, 0);
+}
