@@ -31,7 +31,7 @@ SECTIONS = {
         Entry("tvmrt.compile", "pipeline.py", "compile"),
         Entry("tvmrt.compile_together", "pipeline.py", "compile_together"),
         Entry("tvmrt.export.library.CompiledLibrary", "export/library.py", "CompiledLibrary"),
-        Entry("tvmrt.export.library.Summary", "export/library.py", "Summary"),
+        Entry("tvmrt.export.summary.Summary", "export/summary.py", "Summary"),
         Entry("tvmrt.export.image.CompiledImage", "export/image.py", "CompiledImage"),
     ],
     "Operators of one's own": [

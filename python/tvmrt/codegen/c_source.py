@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt import __version__
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
+from tvmrt.libinfo import __version__
 
 from . import aot_main, graph_entries
 from .arguments import Arguments

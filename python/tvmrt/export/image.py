@@ -12,6 +12,7 @@ from tvmrt.ir.program import MemoryPool
 
 from .atomic import filling, replacing
 from .library import CompiledLibrary
+from .model_library_format import write_archive
 
 
 def check_names(names: Sequence[str], image_name: str) -> None:
@@ -111,8 +112,6 @@ class CompiledImage:
 
     def export_model_library_format(self, path: str | os.PathLike) -> None:
         """Write the archive of the Model Library Format, one module a network."""
-        from .model_library_format import write_archive
-
         with replacing(path) as aside:
             write_archive(list(self.libraries.values()), aside, self)
 

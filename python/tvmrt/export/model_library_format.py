@@ -23,7 +23,7 @@ from . import blob
 from .firmware_build import makefile, runtime_headers, runtime_sources
 from .firmware_graph import arena_bytes
 from .firmware_templates import templates
-from .library import summary_of_pool
+from .summary import summary_of_pool
 
 VERSION = 7
 CPU = 1  # DLDeviceType

@@ -1,0 +1,155 @@
+"""What a network costs, operator by operator and pool by pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tvmrt.codegen.writer import Function
+from tvmrt.ir import TensorType
+from tvmrt.ir.custom import shown_op
+from tvmrt.ir.program import ARENA, MemoryPool, Program, Step
+from tvmrt.partition import BorderRow, NodeRow, RegionRow, border_rows
+from tvmrt.planner.lifetime import lifetimes
+
+
+@dataclass
+class TensorSummary:
+    """One input or output of the network."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+
+
+@dataclass
+class OperatorSummary:
+    """One generated function: the network's nodes in it, its work, its result.
+
+    ``live_bytes`` of the pools are in use while it runs, ``scratch_bytes`` of them by itself;
+    ``weights_bytes`` are the weights that it reads.
+    """
+
+    name: str
+    op: str
+    onnx_nodes: list[str]
+    macs: int
+    out_shape: tuple[int, ...]
+    symbol: str = ""
+    live_bytes: int = 0
+    scratch_bytes: int = 0
+    weights_bytes: int = 0
+
+
+@dataclass
+class PlanRow:
+    """One buffer's place in a memory pool, in bytes, and the steps of its life.
+
+    An input in a pool lives from -1 on, an output to one after the last step.
+    """
+
+    buffer: str
+    offset: int
+    size: int
+    first: int
+    last: int
+    pool: str = "workspace"
+
+
+@dataclass
+class PoolSummary:
+    """One memory: what the network takes of it, what it has, and what no plan can go below.
+
+    ``kept_bytes`` of it are weights that are copied there.
+    """
+
+    name: str
+    used_bytes: int
+    capacity_bytes: int | None
+    lower_bound_bytes: int
+    kept_bytes: int
+    lent: bool
+    section: str | None
+
+
+@dataclass
+class Summary:
+    """What a network costs, known before the C compiler runs. Sizes in bytes."""
+
+    arena_bytes: int
+    lower_bound_bytes: int
+    weights_bytes: int
+    scratch_bytes: int
+    inputs: list[TensorSummary]
+    outputs: list[TensorSummary]
+    operators: list[OperatorSummary]
+    plan: list[PlanRow]
+    seconds: dict[str, float] = field(default_factory=dict)
+    nodes: list[NodeRow] = field(default_factory=list)
+    regions: list[RegionRow] = field(default_factory=list)
+    borders: list[BorderRow] = field(default_factory=list)
+    pools: list[PoolSummary] = field(default_factory=list)
+
+
+def summarise(program: Program, functions: Sequence[Function], weights_bytes: int) -> Summary:
+    """What is known of a planned program and of the functions that compute its steps."""
+    lives = lifetimes(program)
+    return Summary(
+        program.arena_bytes,
+        program.lower_bound_bytes,
+        weights_bytes,
+        max((s.scratch_bytes for s in program.steps), default=0),
+        [_tensor(n, t) for n, t in zip(program.input_names, program.input_types)],
+        [_tensor(n, t) for n, t in zip(program.output_names, program.output_types)],
+        [
+            _operator(step, function, _live_bytes(lives, i))
+            for i, (step, function) in enumerate(zip(program.steps, functions))
+        ],
+        [
+            PlanRow(b.name, b.address, b.nbytes, *lives[b], program.pools[b.pool].name)
+            for b in program.arena_buffers()
+            if b.kind == ARENA
+        ],
+        borders=border_rows(program),
+        pools=[summary_of_pool(pool) for pool in program.pools],
+    )
+
+
+def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummary:
+    weights = {p.buffer for p in function.parameters if p.buffer.data is not None}
+    return OperatorSummary(
+        step.name,
+        shown_op(step.group.root),
+        list(step.sources),
+        step.lowering.macs(),
+        step.writes[0].shape,
+        function.symbol,
+        live_bytes,
+        step.scratch_bytes,
+        sum(b.nbytes for b in weights),
+    )
+
+
+def summary_of_pool(pool: MemoryPool) -> PoolSummary:
+    """What is told of a pool."""
+    return PoolSummary(
+        pool.name, pool.used_bytes, pool.capacity, pool.lower_bound_bytes, pool.kept_bytes,
+        pool.lent, pool.section,
+    )  # fmt: skip
+
+
+def _live_bytes(lives, step: int) -> int:
+    """Bytes of the pools that hold something at a step; ``lives`` as lifetimes() gives them."""
+    alive = [b for b, (first, last) in lives.items() if first <= step <= last]
+    spans = sorted((b.pool, b.address, b.address + b.nbytes) for b in alive)
+    total, reached = 0, (-1, 0)  # the pool, and up to where its bytes are counted
+    for pool, begin, stop in spans:
+        counted = max(begin, reached[1]) if pool == reached[0] else begin
+        total += max(0, stop - counted)
+        reached = (pool, max(counted, stop))
+    return total
+
+
+def _tensor(name: str, type: TensorType) -> TensorSummary:
+    return TensorSummary(name, type.shape, str(type.dtype), type.nbytes)
