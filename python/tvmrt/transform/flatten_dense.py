@@ -58,7 +58,9 @@ def _is_channels_last(value: Value) -> bool:
             return True
         if get_op(node.op).kind != POINTWISE and node.op not in ELEMENTWISE:
             return False
-        value = next((v for v in node.inputs if v.shape == value.shape and not v.is_constant), None)
+        value = next(
+            (v for v in node.operands() if v.shape == value.shape and not v.is_constant), None
+        )
         if value is None:
             return False
     return False

@@ -319,7 +319,7 @@ def _behind(node: Node, bounds: Bounds, uses: Uses):
         if step is None or step.guard != node.guard or row is not None:
             return None
         sources = [*step.sources, *sources]
-        operands = [v for v in step.inputs if v.shape == value.shape and not v.is_constant]
+        operands = [v for v in step.operands() if v.shape == value.shape and not v.is_constant]
         if len(operands) != 1:
             return None
         value = operands[0]

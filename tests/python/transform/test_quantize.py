@@ -200,3 +200,12 @@ def test_product_with_its_own_sigmoid_is_one_table():
     gate = net.dequantize(gate, scalar(1 / 256), zero("uint8"))
     net.output(net.end(net.node("Mul", x, gate)))
     assert operators(net) == {"table": 1}
+
+
+def test_quantised_result_of_a_node_with_missing_inputs():
+    net = Layers()
+    weights, recurrent = net.numbers(1, 16, 8), net.numbers(1, 16, 4)
+    y = net.node("LSTM", net.start(5, 1, 8), weights, recurrent, None, hidden_size=4)
+    net.output(net.end(y))
+    found = operators(net)
+    assert (found["lstm"], found["quantize"]) == (1, 1)
