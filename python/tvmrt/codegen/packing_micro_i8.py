@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .micro_shape import MicroShape, flat_shape, whole
-from .packing_i8 import ConvI8, PackedI8, centred_weights, wrap_int32
+from .packing_i8 import ConvI8, centred_weights, wrap_int32
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class MicroFormat:
 
     ``group``: neighbouring elements of a window that weights of two channels follow each other
     by; ``unit``: of what a window's length is a multiple; ``bytes``: of an element of a copied
-    window; ``offset``: what is added to uint8 activations before they are multiplied.
+    window; ``offset``: what is added to uint8 activations before they are multiplied. "joint" is
+    "pairs" with the weights of ``micro_joint_i8.h`` in all layers that they are possible for.
     """
 
     macro: str
@@ -32,13 +33,30 @@ class MicroFormat:
 
 FORMATS = {
     "pairs": MicroFormat("TVMRT_MICRO_PAIRS", 4, 8, 2, 0),
+    "joint": MicroFormat("TVMRT_MICRO_PAIRS", 4, 8, 2, 0),
     "mve": MicroFormat("TVMRT_MICRO_MVE", 16, 16, 1, -128),
 }
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 QUAD_ORDER = [0, 2, 1, 3]
+MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, micro_joint_i8.h
 # (signed, least, most) of all that bytes can be, as tvmrt_micro_range counts them
 WHOLE = {(True, -128, 127): 1, (False, 0, 255): 2}
+
+
+@dataclass(frozen=True)
+class MicroWeights:
+    """What a layer computes with.
+
+    ``weights``: packed; ``bias``: folded, with what the inputs' zero point gives, for all channels
+    and those that fill them up; ``shift``: what the weights lack, or None; ``joint``: whether the
+    weights of two channels are one number.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    shift: np.ndarray | None
+    joint: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,9 +81,10 @@ class MicroLayer:
     def header(self) -> str:
         return "micro_depthwise_i8.h" if self.shape.depthwise else "micro_conv_i8.h"
 
-    @property
-    def function(self) -> str:
-        return f"tvmrt_micro_{'depthwise' if self.shape.depthwise else 'conv'}_i8_run"
+    def function(self, packed: MicroWeights) -> str:
+        """The C function for these weights."""
+        kind = "depthwise" if self.shape.depthwise else "conv"
+        return f"tvmrt_micro_{kind}_i8_run{'_joint' if packed.joint else ''}"
 
     @property
     def macro(self) -> str:
@@ -106,8 +125,8 @@ class MicroLayer:
 
     def pack(
         self, weights: np.ndarray, w_zero: np.ndarray | int, bias: np.ndarray | None
-    ) -> PackedI8:
-        """Packed weights, folded bias and, where the weights do not fit into bytes, the shift.
+    ) -> MicroWeights:
+        """The layer's weights and bias.
 
         ``weights``: [out_c, in_c / groups, *kernel]; ``bias`` in units of x_scale * w_scale.
         """
@@ -117,19 +136,31 @@ class MicroLayer:
         folded = np.zeros(layer.out_c, np.int64) if bias is None else bias.astype(np.int64)
         folded = wrap_int32(folded.reshape(-1) - (layer.x_zero + self.offset) * sums)
         if self.shape.depthwise:
-            return PackedI8(_pack_depthwise(values), _padded(folded, 4), None)
+            return MicroWeights(_pack_depthwise(values), _padded(folded, 4), None)
         flat = values.transpose(0, 2, 3, 4, 1).reshape(layer.out_c, -1)
         shift = _shifts(flat)
-        packed = self._pack_windows(flat - shift[:, None])
+        full = np.zeros((whole(len(flat), 2), self.window), np.int64)
+        full[: len(flat), : flat.shape[1]] = flat - shift[:, None]
+        folded = _padded(folded, 2)
         moved = _padded(shift.astype(np.int32), 2) if shift.any() else None
-        return PackedI8(packed, _padded(folded, 2), moved)
+        joint = self.format == "joint" and self._can_join(full, folded)
+        packed = _pack_joint(full) if joint else self._pack_windows(full)
+        return MicroWeights(packed, folded, moved, joint)
 
-    def _pack_windows(self, flat: np.ndarray) -> np.ndarray:
-        """[out_c, element of the window] as pairs of channels by groups."""
+    def _can_join(self, full: np.ndarray, folded: np.ndarray) -> bool:
+        """Whether pairs of channels may be one number of 16 bits, whatever the input is."""
+        joint, upper = full[::2] + 256 * full[1::2], full[1::2]
+        least, most = (-128, 127) if self.layer.x_signed else (0, 255)
+        bias = folded[1::2].astype(np.int64)
+        high = np.where(upper > 0, upper * most, upper * least).sum(axis=1) + np.maximum(bias, 0)
+        low = np.where(upper > 0, upper * least, upper * most).sum(axis=1) + np.minimum(bias, 0)
+        whole_sums = high.max() < MOST_UPPER and low.min() >= -MOST_UPPER
+        return bool(whole_sums and joint.min() >= -(1 << 15) and joint.max() < 1 << 15)
+
+    def _pack_windows(self, full: np.ndarray) -> np.ndarray:
+        """[channel, element of the window] as pairs of channels by groups."""
         group = FORMATS[self.format].group
-        full = np.zeros((whole(len(flat), 2), self.window), np.int8)
-        full[: len(flat), : flat.shape[1]] = flat
-        pairs = full.reshape(-1, 2, self.window // group, group)
+        pairs = full.astype(np.int8).reshape(len(full) // 2, 2, -1, group)
         return np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1)
 
     def pad_channels(self, scale: np.ndarray) -> np.ndarray:
@@ -165,6 +196,12 @@ def _shifts(flat: np.ndarray) -> np.ndarray:
     high = np.maximum(flat.max(axis=1) - 127, 0)
     low = np.minimum(flat.min(axis=1) + 128, 0)
     return np.where(high > 0, high, low)
+
+
+def _pack_joint(full: np.ndarray) -> np.ndarray:
+    """[channel, element of the window] as int16 [pair of channels][quad][4 in the quads' order]."""
+    joint = (full[::2] + 256 * full[1::2]).astype(np.int16)
+    return joint.reshape(len(joint), -1, 4)[:, :, QUAD_ORDER].reshape(-1)
 
 
 def _pack_depthwise(values: np.ndarray) -> np.ndarray:

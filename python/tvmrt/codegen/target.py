@@ -43,6 +43,9 @@ FIRMWARE = {
     "riscv32": ("-march=rv32imc", "-mabi=ilp32"),
 }
 
+# formats of the integer kernels, where they are not "pairs"
+MICRO_INT8 = {"cortex-m4": "joint", "cortex-m7": "joint", "cortex-m55": "mve"}
+
 
 def get_target(name: str) -> Target:
     """The target of that name. Raises ValueError listing the names when there is none.
@@ -52,7 +55,7 @@ def get_target(name: str) -> Target:
     if name in ("native", "host"):
         return _native() if name == "native" else _portable()
     if name in FIRMWARE:
-        micro = "mve" if name == "cortex-m55" else "pairs"
+        micro = MICRO_INT8.get(name, "pairs")
         return Target(
             name, FIRMWARE[name], micro_int8=micro, micro_f32=True, l2_bytes=64 << 10, hosted=False
         )

@@ -67,6 +67,7 @@ SHAPES = {
     "two-images": Shape(batch=2, in_c=6, out_c=5, size=(5, 4)),
     "pointwise": Shape(in_c=16, out_c=35, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(5, 3)),
     "pointwise-odd": Shape(in_c=13, out_c=65, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(3, 3)),
+    "long-window": Shape(in_c=600, out_c=5, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(1, 3)),
     "one-pixel": Shape(in_c=50, out_c=11, kernel=(1, 1), pad=((0, 0), (0, 0)), size=(1, 1)),
     "depthwise": Shape(in_c=12, out_c=12, groups=12),
     "depthwise-odd": Shape(in_c=38, out_c=38, groups=38, size=(4, 7)),
@@ -86,6 +87,7 @@ class Case:
     """A random layer and numpy's answer, [batch, height, width, channels]."""
 
     small: micro.MicroLayer
+    packed: micro.MicroWeights
     members: list[str]
     x: np.ndarray
     arrays: tuple[np.ndarray | None, ...]
@@ -94,7 +96,7 @@ class Case:
     def function(self, name: str, epilogue: str = "NULL", lent: str = ENOUGH) -> str:
         """C of the layer's function."""
         return FUNCTION.format(
-            name=name, members=", ".join(self.members), function=self.small.function,
+            name=name, members=", ".join(self.members), function=self.small.function(self.packed),
             epilogue=epilogue, lent=lent,
         )  # fmt: skip
 
@@ -122,6 +124,8 @@ def case(shape: Shape, types: str, fmt: str, low: int | None = None) -> Case:
     rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
     x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
     w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
+    if fmt == "joint" and w_signed:
+        w = np.maximum(w, -127)  # 16 bits do not hold -128 above a negative one
     if w_zero == "channel":
         w_zero = rng.integers(-3, 4, shape.out_c)
     bias = rng.integers(-5000, 5000, shape.out_c).astype(np.int32)
@@ -135,7 +139,7 @@ def case(shape: Shape, types: str, fmt: str, low: int | None = None) -> Case:
     members = small.initializer(1, y_zero, low, high, y_signed)
     packed = small.pack(w, w_zero, bias)
     arrays = (packed.weights, packed.bias, small.pad_channels(scale), packed.shift)
-    return Case(small, members, x, arrays, expected)
+    return Case(small, packed, members, x, arrays, expected)
 
 
 def library(folder, fmt: str, functions: list[str], fpu: int = 1):
@@ -151,6 +155,26 @@ def test_bytes_are_those_of_exact_sums(fmt, types, tmp_path):
     built = library(tmp_path, fmt, functions)
     for name, one in cases.items():
         one.check(built, f"run_{name}")
+
+
+def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
+    shapes = {n: Shape(in_c=n, out_c=4, size=(1, 1), **POINT) for n in (508, 520)}
+    joined = {}
+    for n, shape in shapes.items():
+        w = np.full((4, n, 1, 1), 127, np.int8)
+        small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 0), "joint", None)
+        joined[n] = small.pack(w, 0, None).joint
+    assert joined == {508: True, 520: False}  # 508 * 127 * 128 < 2 ** 23 < 520 * 127 * 128
+
+
+def test_weights_that_16_bits_do_not_hold_are_not_joined():
+    shape = Shape(in_c=8, out_c=2, size=(1, 1), **POINT)
+    small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 0), "joint", None)
+    w = np.zeros((2, 8, 1, 1), np.int8)
+    w[1, 3] = -128
+    assert small.pack(w, 0, None).joint
+    w[0, 3] = -1
+    assert not small.pack(w, 0, None).joint
 
 
 def test_rounding_by_integers_is_that_of_a_float_unit(tmp_path):
@@ -187,7 +211,7 @@ def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
     packed = small.pack(w, 0, None)
     sums = integer_conv(x, w, shape, 3, 0).astype(np.int32)
     arrays = (packed.weights, packed.bias, None, packed.shift)
-    one = Case(small, small.initializer(4, 0, 0, 0, True), x, arrays, sums)
+    one = Case(small, packed, small.initializer(4, 0, 0, 0, True), x, arrays, sums)
     function = one.function("run", "tvmrt_i8_rows_int32")
     one.check(library(tmp_path, "pairs", [function]), "run")
 

@@ -12,12 +12,15 @@
  * A window is [kernel row][kernel column][input channel], see micro_products_i8.h.
  *
  * Packed weights: [pair of output channels][group of the window][channel of the pair][byte],
- * aligned to 8 bytes.
+ * aligned to 8 bytes; for tvmrt_micro_conv_i8_run_joint() as micro_joint_i8.h says.
  */
 #ifndef TVM_RUNTIME_KERNELS_MICRO_CONV_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_CONV_I8_H_
 
 #include "micro_products_i8.h"
+#if TVMRT_MICRO_FORMAT == TVMRT_MICRO_PAIRS
+#include "micro_joint_i8.h"
+#endif
 
 /*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
 #define TVMRT_MICRO_STACK_WINDOWS 160
@@ -172,11 +175,39 @@ static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_eleme
   }
 }
 
+/*! \brief The sums of some channels of one or two neighbouring output pixels. */
+TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                        int32_t* sums, const tvmrt_micro_element* window,
+                                        int32_t pixels, int32_t channel, int32_t channels,
+                                        int joint) {
+  const int32_t n = c->shape.window, *const bias = data->bias + channel;
+#if TVMRT_MICRO_FORMAT == TVMRT_MICRO_PAIRS
+  if (joint) {
+    tvmrt_micro_tile t = {
+        window, n, bias, sums, sums + channels, (const int16_t*)data->weights + channel / 2 * n};
+    if (pixels == 2) {
+      tvmrt_micro_joint_2(&t);
+    } else {
+      tvmrt_micro_joint_1(&t);
+    }
+    return;
+  }
+#else
+  (void)joint;
+#endif
+  const int8_t* const weights = (const int8_t*)data->weights + channel * n;
+  if (pixels == 2) {
+    tvmrt_micro_tile_2(sums, bias, window, weights, n, channels);
+  } else {
+    tvmrt_micro_tile_1(sums, bias, window, weights, n, channels);
+  }
+}
+
 /*! \brief All channels of one or two neighbouring output pixels. */
-static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
-                                           const tvmrt_micro_data* data,
-                                           tvmrt_micro_element* window, int32_t pixel,
-                                           int32_t pixels) {
+TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
+                                            const tvmrt_micro_data* data,
+                                            tvmrt_micro_element* window, int32_t pixel,
+                                            int32_t pixels, int joint) {
   const tvmrt_micro_shape* const s = &c->shape;
   int32_t sums[TVMRT_MICRO_SUMS];
   const int32_t n = s->window;
@@ -194,18 +225,30 @@ static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
     const int32_t left = s->out_c - channel;
     const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
-    const int8_t* const weights = (const int8_t*)data->weights + channel * n;
-    const int32_t* const bias = data->bias + channel;
-    if (pixels == 2) {
-      tvmrt_micro_tile_2(sums, bias, window, weights, n, channels);
-    } else {
-      tvmrt_micro_tile_1(sums, bias, window, weights, n, channels);
-    }
+    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, joint);
     if (data->shift != NULL) {
       tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
     }
     tvmrt_micro_finish(c, data, sums, TVMRT_MICRO_CHUNK, pixel, pixels, channel, channels);
   }
+}
+
+/*! \brief What follows, for both kinds of weights. */
+TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                      int joint) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
+  void *scratch = NULL, *window = few;
+  if (s->scratch > 0) {
+    scratch = window = tvmrt_scratch_alloc(s->scratch);
+    if (scratch == NULL) return -1;
+  }
+  for (int32_t pixel = 0; pixel < s->pixels; pixel += 2) {
+    const int32_t left = s->pixels - pixel;
+    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2,
+                            joint);
+  }
+  return tvmrt_scratch_free(scratch);
 }
 
 /*!
@@ -221,21 +264,15 @@ static inline void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
  */
 static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
                                           const tvmrt_micro_data* data) {
-  const tvmrt_micro_shape* const s = &c->shape;
-  uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
-  void *scratch = NULL, *window = few;
-  int32_t pixel = 0;
-  if (s->scratch > 0) {
-    scratch = window = tvmrt_scratch_alloc(s->scratch);
-    if (scratch == NULL) return -1;
-  }
-  for (; pixel + 1 < s->pixels; pixel += 2) {
-    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, 2);
-  }
-  if (pixel < s->pixels) {
-    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, 1);
-  }
-  return tvmrt_scratch_free(scratch);
+  return tvmrt_micro_conv_all(c, data, 0);
 }
+
+#if TVMRT_MICRO_FORMAT == TVMRT_MICRO_PAIRS
+/*! \brief The same with joint weights. */
+static inline int tvmrt_micro_conv_i8_run_joint(const tvmrt_micro_conv_i8* c,
+                                                const tvmrt_micro_data* data) {
+  return tvmrt_micro_conv_all(c, data, 1);
+}
+#endif
 
 #endif /* TVM_RUNTIME_KERNELS_MICRO_CONV_I8_H_ */

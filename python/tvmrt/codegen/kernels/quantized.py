@@ -154,7 +154,7 @@ class IntegerProduct(Lowering):
         if small.scratch_bytes:
             f.kernel_scratch(small.scratch_bytes)
         print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
-        f.line(f"return {small.function}(&layer, &data);")
+        f.line(f"return {small.function(packed)}(&layer, &data);")
 
     def _bounds(self) -> tuple[int, int, bool]:
         """(least, most, whether signed) of the result's bytes."""
