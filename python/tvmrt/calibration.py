@@ -37,8 +37,8 @@ class GraphRunner:
         return [self._executor.get_output(i).numpy() for i in range(count)]
 
     def _load(self, graph: Graph):
-        import tvmrt
         from tvmrt.contrib.graph_executor import GraphModule
+        from tvmrt.runtime import cpu, load_module
 
         expand_composed(graph)
         program = builder.build_program(graph, self._machine)
@@ -50,5 +50,5 @@ class GraphRunner:
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             path = Path(folder) / "calibration.so"
             library.export_library(path)
-            module = tvmrt.runtime.load_module(str(path))
-        return GraphModule(module["calibration"](tvmrt.cpu(0)))
+            module = load_module(str(path))
+        return GraphModule(module["calibration"](cpu(0)))

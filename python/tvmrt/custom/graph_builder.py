@@ -15,12 +15,12 @@ from tvmrt.ir.custom import copy_graph
 
 from .catalogue import Catalogue
 from .kernel import Kernel
-from .operator import Operator
+from .operator import Operator, OperatorGraph
 
 OPSET = 17
 
 
-class GraphBuilder:
+class GraphBuilder(OperatorGraph):
     """A graph under construction.
 
     ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and gives its

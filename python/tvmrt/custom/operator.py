@@ -29,7 +29,8 @@ class Operator:
     """
 
     Declined = Declined
-    file = ""  # that it was loaded from, by path
+    # How other processes get one that a file brought: a function and its arguments.
+    reloaded: tuple[Callable[..., Operator], tuple] | None = None
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
         if not name.isidentifier():
@@ -74,8 +75,8 @@ class Operator:
 
     def __reduce__(self):
         """Declarations hold functions: another process finds them again where they were made."""
-        if self.file:
-            return load_from_file, (self.file, self.name, self.version)
+        if self.reloaded is not None:
+            return self.reloaded
         module, attribute = self._found_at()
         return load_operator, (module, attribute)
 
@@ -96,6 +97,22 @@ class Operator:
         return f"<operator {self.name}, version {self.version}>"
 
 
+class OperatorGraph:
+    """What operators are added to; :class:`tvmrt.custom.GraphBuilder` is one."""
+
+    def add(
+        self,
+        operator: Operator | str,
+        /,
+        *inputs: Any,
+        outputs: int | None = None,
+        name: str | None = None,
+        **attributes: Any,
+    ) -> Value | list[Value]:
+        """Add a node and return its output, or a list if there are several."""
+        raise NotImplementedError(type(self).__name__)
+
+
 class Instance:
     """One use of an operator: connected once its inputs and outputs are bound, in any order.
 
@@ -109,13 +126,11 @@ class Instance:
         self.inputs: tuple[Any, ...] | None = None
         self.names: tuple[str, ...] | None = None
         self.outputs: list[Value] | None = None
-        self._graph: Any = None
+        self._graph: OperatorGraph | None = None
 
     def bind_inputs(self, graph: Any, *inputs: Any) -> Instance:
         """Connect to values of a :class:`tvmrt.custom.GraphBuilder`."""
-        from .graph_builder import GraphBuilder
-
-        if not isinstance(graph, GraphBuilder):
+        if not isinstance(graph, OperatorGraph):
             raise ValueError(
                 f"{self.operator.name}: inputs are bound in {graph!r}; give a GraphBuilder before "
                 "them"
@@ -151,16 +166,6 @@ class Instance:
 def load_operator(module: str, attribute: str) -> Operator:
     """The operator that a module has under a name; what unpickling calls."""
     return getattr(importlib.import_module(module), attribute)
-
-
-def load_from_file(file: str, name: str, version: int) -> Operator:
-    """The operator that a file brings; what unpickling calls."""
-    from .sources import load_operators
-
-    for operator in load_operators(file):
-        if (operator.name, operator.version) == (name, version):
-            return operator
-    raise ValueError(f"{file} brings no operator {name}, version {version}, any more")
 
 
 def _home() -> str:

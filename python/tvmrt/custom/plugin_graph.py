@@ -12,6 +12,7 @@ import onnx
 
 from tvmrt.ir import DTYPES, Value
 
+from .c_structs import scalars_of, text
 from .composed import Composed
 from .graph_builder import GraphBuilder
 from .operator import Operator
@@ -24,8 +25,6 @@ class ComposedInC(Composed):
     """A composed operator whose declaration is a ``tvmrt_op_composed``."""
 
     def __init__(self, ffi: cffi.FFI, library: Any, given: Any) -> None:
-        from .plugin import scalars_of, text
-
         self._ffi, self._library, self._given = ffi, library, given  # the library stays loaded
         self.siblings: list[Operator] = []
         name, domain = text(ffi, given.name), text(ffi, given.domain)

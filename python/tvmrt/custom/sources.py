@@ -25,8 +25,16 @@ def load_operators(path: str | os.PathLike) -> list[Operator]:
         raise FileNotFoundError(f"{path}: there is no such file of operators")
     found = _from_python(path) if path.suffix == ".py" else load_library(path)
     for operator in found:
-        operator.file = str(path.resolve())
+        operator.reloaded = (_reload, (str(path.resolve()), operator.name, operator.version))
     return found
+
+
+def _reload(file: str, name: str, version: int) -> Operator:
+    """The operator that a file brings; what unpickling calls."""
+    for operator in load_operators(file):
+        if (operator.name, operator.version) == (name, version):
+            return operator
+    raise ValueError(f"{file} brings no operator {name}, version {version}, any more")
 
 
 def _from_python(path: Path) -> list[Operator]:

@@ -1,0 +1,61 @@
+"""The structs of ``tvm/runtime/custom_op.h``: their types, and what is read out of them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import cffi
+
+from tvmrt.libinfo import find_include_path
+
+HEADER = "tvm/runtime/custom_op.h"
+
+
+def _header() -> str:
+    for folder in find_include_path():
+        path = Path(folder) / HEADER
+        if path.is_file():
+            return path.read_text()
+    raise OSError(f"{HEADER} is not found; reinstall tvmrt")
+
+
+def abi_version() -> int:
+    """The version of the structs that this tvmrt reads."""
+    return int(re.search(r"#define TVMRT_OPERATORS_ABI (\d+)", _header())[1])
+
+
+@lru_cache(maxsize=1)
+def declarations() -> cffi.FFI:
+    """The header's types, read from the header itself: two lists of them would differ one day."""
+    text = re.sub(r"/\*.*?\*/", "", _header(), flags=re.DOTALL)
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    body = "\n".join(line for line in lines if 'extern "C"' not in line and line != "} ")
+    ffi = cffi.FFI()
+    ffi.cdef(body.replace("TVMRT_OPERATORS_EXPORT ", ""))
+    return ffi
+
+
+def rows(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Any]:
+    """The structs of a list. Raises ValueError when there are none where the count says so."""
+    if count < 0 or (count > 0 and pointer == ffi.NULL):
+        raise ValueError(f"{what}: {count} are said to be there, and none are given")
+    return [pointer[i] for i in range(count)]
+
+
+def text(ffi: cffi.FFI, pointer: Any) -> str:
+    """A C string; NULL is empty."""
+    return "" if pointer == ffi.NULL else ffi.string(pointer).decode("utf-8", "replace")
+
+
+def scalars_of(ffi: cffi.FFI, pointer: Any, count: int) -> dict[str, Any]:
+    """Scalar parameters as ``tvmrt.custom.Kernel`` declares them."""
+    found: dict[str, Any] = {}
+    for row in rows(ffi, pointer, count, "scalars"):
+        name, kind, default = text(ffi, row.name), text(ffi, row.type), row.default_value
+        if name in found:
+            raise ValueError(f"scalars: {name} is declared twice; rename one")
+        found[name] = kind if default == ffi.NULL else (kind, default[0])
+    return found
