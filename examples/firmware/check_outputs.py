@@ -1,9 +1,10 @@
 """Compare what a board printed with the outputs that an .npz expects.
 
-    check_outputs.py PRINTED.txt GOLDEN.npz
+    check_outputs.py PRINTED.txt GOLDEN.npz [TOLERANCE]
 
-GOLDEN.npz has them under ``out:NAME``. Integers must be equal, floats within 0.1 per cent of the
-value and of a thousandth of the largest. The exit code is 1 where an output is wrong.
+GOLDEN.npz has them under ``out:NAME``. Integers must be equal, floats within TOLERANCE (0.001
+where none is given) times the sum of their magnitude and of the output's largest. The exit code
+is 1 where an output is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def printed_outputs(text: str) -> dict[str, np.ndarray]:
     return found
 
 
-def verdict(found: np.ndarray, golden: np.ndarray) -> str:
+def verdict(found: np.ndarray, golden: np.ndarray, tolerance: float = 1e-3) -> str:
     """What is to be said of one output; it begins with "wrong" if it is."""
     golden = golden.reshape(-1)
     if found.size != golden.size:
@@ -41,11 +42,13 @@ def verdict(found: np.ndarray, golden: np.ndarray) -> str:
     found, golden = found[~same].astype(np.float64), golden[~same].astype(np.float64)
     error = np.abs(found - golden)
     worst = error.max(initial=0)
-    right = (error <= 1e-3 * np.abs(golden) + 1e-3 * largest + 1e-6).all()
-    return f"{'within' if right else 'wrong:'} {worst:.3g} of the golden values"
+    wrong = int((~(error <= tolerance * (np.abs(golden) + largest) + 1e-6)).sum())
+    if wrong:
+        return f"wrong: {wrong} of {same.size} elements, by up to {worst:.3g}"
+    return f"within {worst:.3g} of the golden values"
 
 
-def main(printed: str, golden: str) -> int:
+def main(printed: str, golden: str, tolerance: str = "0.001") -> int:
     with open(printed, encoding="utf-8") as file:
         found = printed_outputs(file.read())
     with np.load(golden) as archive:
@@ -54,7 +57,7 @@ def main(printed: str, golden: str) -> int:
         sys.exit(f"check_outputs.py: {golden} has no array called out:NAME")
     wrong = 0
     for name, array in expected.items():
-        text = verdict(found[name], array) if name in found else "wrong: not printed"
+        text = verdict(found[name], array, float(tolerance)) if name in found else "wrong: not printed"
         wrong += text.startswith("wrong")
         print(f"{name}: {text}")
     return 1 if wrong else 0
