@@ -1,11 +1,6 @@
 /* The call from C to Python: any callable as a packed function. */
 #include "core.h"
 
-/* Once the interpreter is going, only the thread that ends it may still run Python. */
-static int python_is_gone(void) {
-  return !Py_IsInitialized() || (Py_IsFinalizing() && !PyGILState_Check());
-}
-
 /* Arguments are borrowed: what is counted gets a reference of its own, a bare DLTensor a view that
    ends with the call. */
 static TVMRT_NOINLINE PyObject* other_argument_to_python(TVMValue* value, int* code) {

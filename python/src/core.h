@@ -39,6 +39,17 @@ static inline PyObject* Py_NewRef(PyObject* object) {
 }
 #endif
 
+/* PyGILState_Check() says yes to every thread once a subinterpreter has been made. */
+static inline int has_gil(void) {
+  PyThreadState* state = PyGILState_GetThisThreadState();
+  return state != NULL && state == PyThreadState_GetUnchecked();
+}
+
+/* Once the interpreter is going, only the thread that ends it may still run Python. */
+static inline int python_is_gone(void) {
+  return !Py_IsInitialized() || (Py_IsFinalizing() && !has_gil());
+}
+
 /*! \brief A packed function; called through vectorcall. */
 typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;

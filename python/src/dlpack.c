@@ -66,7 +66,7 @@ typedef struct {
 
 static void release_buffer(DLManagedTensor* managed) { /* any thread */
   PyGILState_STATE state;
-  if (!Py_IsInitialized()) return;
+  if (python_is_gone()) return;
   state = PyGILState_Ensure();
   PyBuffer_Release(&((BufferManager*)managed)->view);
   PyMem_Free(managed);
@@ -190,8 +190,8 @@ PyObject* core_from_dlpack(PyObject* self, PyObject* source) {
 /* The Python object keeps the memory of what it gives away. Runs on any thread, once for each. */
 static void release_owner(PyObject* owner) {
   PyGILState_STATE state;
-  if (!Py_IsInitialized()) return;
-  if (PyGILState_Check()) {
+  if (python_is_gone()) return;
+  if (has_gil()) {
     Py_DECREF(owner);
     return;
   }

@@ -157,6 +157,29 @@ def test_a_subinterpreter_is_refused():
     assert last == "2"
 
 
+def test_memory_given_away_comes_back_without_the_gil():
+    program = (
+        "import ctypes, importlib, sys, tvmrt, tvmrt.runtime\n"
+        "name = '_interpreters' if sys.version_info >= (3, 13) else '_xxsubinterpreters'\n"
+        "interpreters = importlib.import_module(name)\n"
+        "interpreters.destroy(interpreters.create())  # Python stops to tell who has the GIL\n"
+        "address_of = ctypes.pythonapi.PyCapsule_GetPointer\n"
+        "address_of.restype = ctypes.c_void_p\n"
+        "address_of.argtypes = [ctypes.py_object, ctypes.c_char_p]\n"
+        "rename = ctypes.pythonapi.PyCapsule_SetName\n"
+        "rename.argtypes = [ctypes.py_object, ctypes.c_char_p]\n"
+        "used = b'used_dltensor'\n"
+        "for _ in range(200):\n"
+        "    capsule = tvmrt.nd.empty((1,)).to_dlpack()\n"
+        "    managed = address_of(capsule, b'dltensor')\n"
+        "    rename(capsule, used)\n"
+        "    deleter = ctypes.c_void_p.from_address(managed + 56).value\n"
+        "    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(managed)\n"
+        "print('done')\n"
+    )
+    assert run(program).strip() == "done"
+
+
 def test_library_calls_functions_of_the_registry(toolbox_path, tmp_path):
     copy = tmp_path / "copy.so"
     copy.write_bytes(toolbox_path.read_bytes())
