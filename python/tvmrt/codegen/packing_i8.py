@@ -7,10 +7,8 @@ by :class:`ConvI8`, ``fit`` it to its weights, print its ``definitions()`` once 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Callable
 
 import numpy as np
 
@@ -373,123 +371,6 @@ class ConvI8:
         return rows * columns * block * self.parts
 
 
-@dataclass(frozen=True)
-class TransposedPhase:
-    """One of the convolutions that a transposed convolution consists of.
-
-    ``layer`` writes every stride-th output pixel of each axis, from element ``y_offset`` of the
-    output on, with ``weights`` [out_c, in_c / groups, *kernel], to be fitted and packed as those
-    of any convolution.
-    """
-
-    layer: ConvI8
-    weights: np.ndarray
-    y_offset: int
-
-
-def transposed_phases(
-    layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int = 0
-) -> list[TransposedPhase]:
-    """The convolutions of stride 1 that make up a transposed convolution.
-
-    Output position ``o`` of an axis meets input ``i`` through tap ``k`` where
-    ``o = i * stride + k * dilation - pad``, so positions with the same remainder of
-    ``(o + pad) / stride`` share their taps and are one convolution.
-
-    Parameters
-    ----------
-    layer
-        The transposed convolution: kernel, stride, dilation, pad and output extents as in ONNX.
-    weights
-        [in_c, out_c / groups, *kernel], as ONNX has them.
-    w_zero
-        Zero point: one, or one per output channel.
-    """
-    groups, of_in, of_out = layer.groups, layer.in_c // layer.groups, layer.out_c // layer.groups
-    w = weights.reshape(groups, of_in, of_out, *layer.kernel)
-    w = w.transpose(0, 2, 1, 3, 4, 5).reshape(layer.out_c, of_in, *layer.kernel)
-    zeros = np.broadcast_to(
-        np.asarray(w_zero, w.dtype).reshape(-1, 1, 1, 1, 1), (layer.out_c, of_in, 1, 1, 1)
-    )
-    phases = []
-    for first in np.ndindex(*(min(s, o) for s, o in zip(layer.stride, layer.out))):
-        axes = [_axis_phase(layer, axis, o) for axis, o in enumerate(first)]
-        empty = any(not taps for taps, _, _ in axes)
-        taps = [[0] if empty else t for t, _, _ in axes]
-        kernel = zeros if empty else w[:, :, taps[0]][:, :, :, taps[1]][:, :, :, :, taps[2]]
-        steps = layer.y_steps
-        y_stride = (steps[0], *(a * b for a, b in zip(steps[1:], layer.stride)))
-        part = replace(
-            layer,
-            out=tuple(len(range(o, n, s)) for o, n, s in zip(first, layer.out, layer.stride)),
-            kernel=tuple(len(t) for t in taps),
-            stride=(1, 1, 1),
-            dilation=tuple(1 if empty else d for _, _, d in axes),
-            pad=(0, 0, 0) if empty else tuple(p for _, p, _ in axes),
-            y_stride=y_stride,
-            y_pixel=steps[3] if layer.y_pixel is None else layer.y_pixel,
-        )
-        phases.append(
-            TransposedPhase(
-                part, np.ascontiguousarray(kernel), sum(a * b for a, b in zip(first, steps[1:]))
-            )
-        )
-    return phases
-
-
-def _axis_phase(layer: ConvI8, axis: int, first: int) -> tuple[list[int], int, int]:
-    """(taps from the last to the first, padding, dilation) of every stride-th position."""
-    stride, dilation = layer.stride[axis], layer.dilation[axis]
-    origin = first + layer.pad[axis]
-    taps = [k for k in range(layer.kernel[axis]) if (origin - k * dilation) % stride == 0][::-1]
-    if not taps:
-        return [], 0, 1
-    return taps, -((origin - taps[0] * dilation) // stride), dilation // math.gcd(stride, dilation)
-
-
-def unary_table(
-    function: Callable[[np.ndarray], np.ndarray], x: Quantised, y: Quantised
-) -> np.ndarray:
-    """QuantizeLinear(function(DequantizeLinear(x))) for every x, indexed by the bits of x."""
-    bits = np.arange(256, dtype=np.uint8)
-    values = bits.view(np.int8) if x.signed else bits
-    real = (values.astype(np.float32) - np.float32(x.zero)) * np.float32(x.scale)
-    return y.quantise(function(real).astype(np.float32)).view(np.uint8)
-
-
-def softmax_table(x_scale: float) -> np.ndarray:
-    """exp(-d * x_scale) for d = 0 .. 255 as float32."""
-    return np.exp(-np.arange(256, dtype=np.float64) * float(np.float32(x_scale))).astype(np.float32)
-
-
-@dataclass(frozen=True)
-class Quantised:
-    """Scale, zero point and type of an 8-bit tensor."""
-
-    scale: float
-    zero: int
-    signed: bool
-
-    @property
-    def bounds(self) -> tuple[int, int]:
-        return (-128, 127) if self.signed else (0, 255)
-
-    def quantise(self, real: np.ndarray) -> np.ndarray:
-        """QuantizeLinear in single precision."""
-        steps = np.rint(real.astype(np.float32) / np.float32(self.scale))
-        kind = np.int8 if self.signed else np.uint8
-        return np.clip(np.nan_to_num(steps) + self.zero, *self.bounds).astype(kind)
-
-    def range_initializer(self, low: int | None = None, high: int | None = None) -> str:
-        """The C initialiser of a ``tvmrt_i8_range``; low and high narrow it for an activation."""
-        least, most = self.bounds
-        low, high = (
-            least if low is None else max(low, least),
-            most if high is None else min(high, most),
-        )
-        return f"{{{self.zero}, {low}, {high}, {int(self.signed)}}}"
-
-
 def _natural_run(channels: int, kernel_w: int, per_tap: bool) -> int:
     return channels if per_tap else channels * kernel_w
 
@@ -631,12 +512,6 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
     # -> [row / 4, column, part, quarter, lane, row % 4]
     parts = parts.reshape(layer.parts, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
     return lane_order(layer.fmt, parts).reshape(-1)
-
-
-def multiplier(x_scale: np.ndarray, w_scale: np.ndarray, y_scale: np.ndarray) -> np.ndarray:
-    """The factor from int32 sums to the output, in single precision."""
-    product = np.asarray(x_scale, np.float32) * np.asarray(w_scale, np.float32)
-    return np.atleast_1d(product / np.asarray(y_scale, np.float32)).astype(np.float32)
 
 
 def _runs(layer: ConvI8, centred: np.ndarray) -> np.ndarray:

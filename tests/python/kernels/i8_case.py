@@ -42,6 +42,21 @@ def usable_formats() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class Quantised:
+    """Scale, zero point and type of an 8-bit tensor."""
+
+    scale: float
+    zero: int
+    signed: bool
+
+    def quantise(self, real: np.ndarray) -> np.ndarray:
+        """QuantizeLinear in single precision."""
+        steps = np.rint(real.astype(np.float32) / np.float32(self.scale)) + self.zero
+        low, high, kind = (-128, 127, np.int8) if self.signed else (0, 255, np.uint8)
+        return np.clip(steps, low, high).astype(kind)
+
+
+@dataclass(frozen=True)
 class Shape:
     """A convolution as ONNX describes it; pads are (start, end) per axis."""
 

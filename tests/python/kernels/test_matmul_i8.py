@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import pytest
 from i8_case import FLAGS, FORMATS, int8_range, random_bytes, requantise, run_conv, usable_formats
@@ -77,22 +75,3 @@ def test_operand_known_at_run_time(tmp_path_factory, fmt, size, b_signed, b_zero
         == 0
     )
     np.testing.assert_array_equal(y, (x.astype(np.int64) - 17) @ (b.astype(np.int64) - b_zero))
-
-
-FOLD = """
-#include <tvm/runtime/kernels/matmul_i8.h>
-void fold(int32_t* folded, const int32_t* bias, const int32_t* sums, int zero, int64_t n);
-void fold(int32_t* folded, const int32_t* bias, const int32_t* sums, int zero, int64_t n) {
-  tvmrt_i8_fold_zero(folded, bias, sums, zero, n);
-}
-"""
-
-
-def test_zero_point_is_folded_at_run_time(tmp_path_factory):
-    rng = np.random.default_rng(8)
-    bias, sums = rng.integers(-1000, 1000, (2, 77)).astype(np.int32)
-    folded = np.zeros(77, np.int32)
-    build(tmp_path_factory.getbasetemp(), FOLD, FLAGS["plain"]).fold(
-        pointer(folded), pointer(bias), pointer(sums), 13, ctypes.c_int64(77)
-    )
-    np.testing.assert_array_equal(folded, bias - 13 * sums)

@@ -9,6 +9,7 @@ import pytest
 from i8_case import (
     FLAGS,
     FORMATS,
+    Quantised,
     Shape,
     int8_range,
     integer_conv,
@@ -20,8 +21,6 @@ from i8_case import (
     usable_formats,
 )
 from kernel_build import PARALLEL, build, pointer
-
-from tvmrt.codegen.packing_i8 import Quantised, softmax_table, unary_table
 
 f32 = np.float32
 
@@ -36,28 +35,6 @@ class AddI8(ctypes.Structure):
     ]
 
 
-class AddCtx(ctypes.Structure):
-    """tvmrt_i8_add_ctx."""
-
-    _fields_ = [
-        ("scale", ctypes.c_void_p),
-        ("inner", ctypes.c_int32 * 4),
-        ("other", ctypes.c_void_p),
-        ("other_stride", ctypes.c_int64),
-        ("add", AddI8),
-    ]
-
-
-class TableCtx(ctypes.Structure):
-    """tvmrt_i8_table_ctx."""
-
-    _fields_ = [
-        ("scale", ctypes.c_void_p),
-        ("range", ctypes.c_int32 * 4),
-        ("table", ctypes.c_void_p),
-    ]
-
-
 def real(q: np.ndarray, info: Quantised) -> np.ndarray:
     """DequantizeLinear."""
     return (q.astype(f32) - f32(info.zero)) * f32(info.scale)
@@ -66,7 +43,6 @@ def real(q: np.ndarray, info: Quantised) -> np.ndarray:
 ROWS = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/eltwise_i8.h>
-#include <tvm/runtime/kernels/matmul_i8.h>
 #include <tvm/runtime/kernels/pool_i8.h>
 void add(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n);
 void add(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n) {{
@@ -79,24 +55,6 @@ void mul(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, 
 void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n);
 void table(uint8_t* y, const uint8_t* x, const uint8_t* t, int64_t n) {{
   tvmrt_table_i8_run(t, y, x, n, 0);
-}}
-void quantize(uint8_t* y, const float* x, int64_t n, float scale, const tvmrt_i8_range* r);
-void quantize(uint8_t* y, const float* x, int64_t n, float scale, const tvmrt_i8_range* r) {{
-  tvmrt_quantize_row(y, x, n, scale, r);
-}}
-void dequantize(float* y, const uint8_t* x, int64_t n, float scale, int zero, int is_signed);
-void dequantize(float* y, const uint8_t* x, int64_t n, float scale, int zero, int is_signed) {{
-  tvmrt_dequantize_row(y, x, n, scale, zero, is_signed);
-}}
-void dynamic(uint8_t* y, const float* x, int64_t n, float* scale, int32_t* zero);
-void dynamic(uint8_t* y, const float* x, int64_t n, float* scale, int32_t* zero) {{
-  tvmrt_dynamic_quantize(y, x, n, scale, zero);
-}}
-void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed,
-             const float* e, float inverse, const tvmrt_i8_range* r);
-void softmax(uint8_t* y, const uint8_t* x, int64_t n, int64_t step, int is_signed,
-             const float* e, float inverse, const tvmrt_i8_range* r) {{
-  tvmrt_softmax_i8_row(y, x, n, step, is_signed, e, inverse, r);
 }}
 int max_pool(const tvmrt_pool_i8* p, const void* x, void* y);
 int max_pool(const tvmrt_pool_i8* p, const void* x, void* y) {{
@@ -161,62 +119,10 @@ def test_table_applies_a_function(rows, signed):
     x = random_bytes(np.random.default_rng(0), signed, (777,))
     info, out = Quantised(0.05, -3 if signed else 120, signed), Quantised(1 / 128, 0, True)
     y = np.zeros(777, np.int8)
-    table = unary_table(np.tanh, info, out)
+    entries = np.arange(256, dtype=np.uint8).view(x.dtype)
+    table = out.quantise(np.tanh(real(entries, info)))
     rows.table(pointer(y), pointer(x), pointer(table), ctypes.c_int64(777))
     np.testing.assert_array_equal(y, out.quantise(np.tanh(real(x, info))))
-
-
-@pytest.mark.parametrize("signed", [True, False], ids=["int8", "uint8"])
-def test_quantise_rounds_ties_to_even_and_saturates(rows, signed):
-    info = Quantised(0.5, -1 if signed else 100, signed)
-    x = np.concatenate([np.arange(-400, 400) * 0.25, [1e9, -1e9, np.inf, -np.inf]]).astype(f32)
-    y, low = np.zeros(x.size, np.uint8), int8_range(info.zero, signed)
-    rows.quantize(pointer(y), pointer(x), ctypes.c_int64(x.size), ctypes.c_float(0.5), pointer(low))
-    expected = np.clip(np.rint(np.clip(x, -1e6, 1e6) / f32(0.5)) + info.zero, *info.bounds)
-    np.testing.assert_array_equal(y.view(np.int8 if signed else np.uint8), expected)
-    back = np.zeros(x.size, f32)
-    rows.dequantize(
-        pointer(back),
-        pointer(y),
-        ctypes.c_int64(x.size),
-        ctypes.c_float(0.5),
-        info.zero,
-        int(signed),
-    )
-    np.testing.assert_array_equal(back, real(y.view(np.int8 if signed else np.uint8), info))
-
-
-@pytest.mark.parametrize("low, high", [(-3.0, 5.0), (0.5, 2.0), (-7.0, -1.0), (0.0, 0.0)])
-def test_dynamic_quantise_follows_onnx(rows, low, high):
-    x = np.random.default_rng(3).uniform(low, high, 501).astype(f32)
-    y, scale, zero = np.zeros(501, np.uint8), np.zeros(1, f32), np.zeros(1, np.int32)
-    rows.dynamic(pointer(y), pointer(x), ctypes.c_int64(501), pointer(scale), pointer(zero))
-    least, most = min(f32(0), x.min()), max(f32(0), x.max())
-    expected = (most - least) / f32(255) if most > least else f32(1)
-    assert scale[0] == expected
-    assert zero[0] == np.clip(np.rint(-least / expected), 0, 255)
-    np.testing.assert_array_equal(y, np.clip(np.rint(x / expected) + zero[0], 0, 255))
-
-
-@pytest.mark.parametrize("signed", [True, False], ids=["int8", "uint8"])
-@pytest.mark.parametrize("step", [1, 3])
-def test_softmax_is_within_a_step(rows, signed, step):
-    x = random_bytes(np.random.default_rng(5), signed, (12 * step,))
-    info, out = Quantised(0.04, 0, signed), Quantised(1 / 256, -128 if signed else 0, signed)
-    y, table, bounds = np.zeros_like(x), softmax_table(0.04), int8_range(out.zero, signed)
-    rows.softmax(
-        pointer(y),
-        pointer(x),
-        ctypes.c_int64(12),
-        ctypes.c_int64(step),
-        int(signed),
-        pointer(table),
-        ctypes.c_float(256),
-        pointer(bounds),
-    )
-    e = np.exp(real(x[::step], info).astype(np.float64))
-    expected = np.clip(np.rint(e / e.sum() * 256) + out.zero, *out.bounds)
-    assert np.abs(y[::step].astype(int) - expected).max() <= 1
 
 
 POOLS = {
@@ -381,54 +287,3 @@ def test_epilogue_gives_sums(tmp_path_factory, fmt, kind, epilogue):
         ctx=ctx,
     )
     np.testing.assert_array_equal(y, expected)
-
-
-@pytest.mark.parametrize("fmt", usable_formats())
-@pytest.mark.parametrize("kind", KINDS)
-def test_residual_is_added_to_the_rounded_convolution(tmp_path_factory, fmt, kind):
-    conv, x, w, bias, acc, scale = convolution(fmt, kind)
-    other = random_bytes(np.random.default_rng(8), False, acc.shape)
-    add = AddI8(A.scale, B.scale, Y.scale, A.zero, 1, B.zero, 0, tuple(int8_range(Y.zero, False)))
-    ctx = AddCtx(
-        scale.ctypes.data, tuple(int8_range(A.zero, True)), other.ctypes.data, acc.shape[-1], add
-    )
-    y = np.zeros(acc.shape, np.uint8)
-    run_conv(
-        tmp_path_factory.getbasetemp(),
-        conv,
-        x,
-        w,
-        0,
-        bias,
-        scale,
-        y,
-        int8_range(0, True),
-        epilogue="tvmrt_i8_rows_add",
-        ctx=ctx,
-    )
-    inner = requantise(acc, scale, A.zero, -128, 127)
-    np.testing.assert_array_equal(y, Y.quantise(real(inner, A) + real(other, B)))
-
-
-@pytest.mark.parametrize("fmt", usable_formats())
-def test_table_follows_the_convolution(tmp_path_factory, fmt):
-    conv, x, w, bias, acc, scale = convolution(fmt, "dense")
-    out = Quantised(1 / 256, -128, True)
-    table = unary_table(lambda v: 1 / (1 + np.exp(-v)), A, out)
-    ctx = TableCtx(scale.ctypes.data, tuple(int8_range(A.zero, True)), table.ctypes.data)
-    y = np.zeros(acc.shape, np.int8)
-    run_conv(
-        tmp_path_factory.getbasetemp(),
-        conv,
-        x,
-        w,
-        0,
-        bias,
-        scale,
-        y,
-        int8_range(0, True),
-        epilogue="tvmrt_i8_rows_table",
-        ctx=ctx,
-    )
-    inner = requantise(acc, scale, A.zero, -128, 127)
-    np.testing.assert_array_equal(y, out.quantise(1 / (1 + np.exp(-real(inner, A)))))

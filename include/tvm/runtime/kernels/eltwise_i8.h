@@ -1,9 +1,9 @@
 /*!
  * \file eltwise_i8.h
- * \brief Elementwise operators and softmax between 8-bit tensors of whole size.
+ * \brief Elementwise operators between 8-bit tensors of whole size.
  *
  * Unary functions, changes of scale among them, are a table of 256 bytes that the compiler of the
- * network computes (unary_table in Python). Sums and products of two tensors are computed in float
+ * network computes. Sums and products of two tensors are computed in float
  * with a single rounding at each step, so that the bytes are those of the ONNX operators.
  */
 #ifndef TVM_RUNTIME_KERNELS_ELTWISE_I8_H_
@@ -108,30 +108,6 @@ static inline int tvmrt_table_i8_run(const uint8_t table[256], void* y, const vo
                                      int threads) {
   tvmrt_eltwise_i8_job job = {NULL, NULL, table, (const uint8_t*)a, NULL, (uint8_t*)y, n};
   return tvmrt_eltwise_i8_run(&job, threads);
-}
-
-/*!
- * \brief Softmax of one row: y = clamp(round(e[max - x] * inverse / sum) + zero).
- *
- * \param exponentials [in] exp(-d * x_scale) for d = 0 .. 255 (softmax_table in Python).
- * \param inverse      [in] 1 / y_scale.
- * \param step         [in] Bytes from one element of the row to the next, for x and for y.
- */
-static inline void tvmrt_softmax_i8_row(uint8_t* y, const uint8_t* x, int64_t n, int64_t step,
-                                        int is_signed, const float exponentials[256], float inverse,
-                                        const tvmrt_i8_range* range) {
-  const int flip = is_signed ? 0x80 : 0; /* makes int8 unsigned in the same order */
-  int most = 0;
-  float sum = 0.0f;
-  for (int64_t i = 0; i < n; i++) {
-    int v = x[i * step] ^ flip;
-    most = v > most ? v : most;
-  }
-  for (int64_t i = 0; i < n; i++) sum += exponentials[most - (x[i * step] ^ flip)];
-  for (int64_t i = 0; i < n; i++) {
-    float v = exponentials[most - (x[i * step] ^ flip)] * inverse / sum;
-    y[i * step] = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(v), range);
-  }
 }
 
 #endif /* TVM_RUNTIME_KERNELS_ELTWISE_I8_H_ */

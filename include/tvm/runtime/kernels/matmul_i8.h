@@ -1,46 +1,16 @@
 /*!
  * \file matmul_i8.h
- * \brief Matrix products of 8-bit tensors whose right operand or zero points are known at run time.
+ * \brief Matrix products of 8-bit tensors whose right operand is known at run time.
  *
  * A product with a constant right operand is a 1 x 1 convolution of M pixels: see conv_i8.h, with
- * an epilogue of requantize.h for int32 (MatMulInteger) or float output. What is missing there is
- * here: folding a zero point that was computed at run time, packing a right operand at run time,
- * and DynamicQuantizeLinear.
+ * an epilogue of requantize.h for int32 (MatMulInteger) or float output. Here the right operand is
+ * packed at run time.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_I8_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_I8_H_
 
 #include "conv_i8.h"
 #include "requantize.h"
-
-/*!
- * \brief folded[i] = bias[i] - x_zero * sums[i]: what is left to fold when the zero point is known.
- *
- * \param bias [in] Folded with the zero point 0.
- * \param sums [in] sum(w - w_zero) per channel, laid out like bias.
- */
-static inline void tvmrt_i8_fold_zero(int32_t* folded, const int32_t* bias, const int32_t* sums,
-                                      int32_t x_zero, int64_t n) {
-  for (int64_t i = 0; i < n; i++) folded[i] = bias[i] - x_zero * sums[i];
-}
-
-/*! \brief DynamicQuantizeLinear: uint8 from n floats; scale 1 where all are 0. */
-static inline void tvmrt_dynamic_quantize(uint8_t* y, const float* x, int64_t n, float* out_scale,
-                                          int32_t* out_zero) {
-  float least = 0.0f, most = 0.0f;
-  for (int64_t i = 0; i < n; i++) {
-    least = x[i] < least ? x[i] : least;
-    most = x[i] > most ? x[i] : most;
-  }
-  float scale = (most - least) / 255.0f;
-  if (scale == 0.0f) scale = 1.0f;
-  float zero = -least / scale;
-  zero = zero < 0.0f ? 0.0f : zero > 255.0f ? 255.0f : zero;
-  tvmrt_i8_range range = {tvmrt_i8_scaled(zero), 0, 255, 0};
-  *out_scale = scale;
-  *out_zero = range.zero;
-  tvmrt_quantize_row(y, x, n, scale, &range);
-}
 
 /*! \brief A right operand that is known at run time. */
 typedef struct tvmrt_matmul_i8_b {

@@ -13,37 +13,6 @@
 #include "rows_i8.h"
 #include "simd_i8.h"
 
-/*!
- * \brief q = clamp(round(x / scale) + zero): QuantizeLinear. NaN gives some value in range.
- * \param n elements.
- */
-static inline void tvmrt_quantize_row(uint8_t* y, const float* x, int64_t n, float scale,
-                                      const tvmrt_i8_range* range) {
-  const float lo = (float)(range->lo - range->zero);
-  const float hi = (float)(range->hi - range->zero);
-  const int32_t zero = range->zero;
-  for (int64_t i = 0; i < n; i++) {
-    float v = x[i] / scale;
-    int32_t bits;
-    v = v > lo ? v : lo; /* the bounds first, so that the rounding holds; NaN becomes lo */
-    v = v < hi ? v : hi;
-    v += TVMRT_I8_ROUND;
-    memcpy(&bits, &v, sizeof(bits));
-    y[i] = (uint8_t)(bits - 0x4B400000 + zero);
-  }
-}
-
-/*! \brief x = (q - zero) * scale: DequantizeLinear of an 8-bit tensor with one scale. */
-static inline void tvmrt_dequantize_row(float* y, const uint8_t* x, int64_t n, float scale,
-                                        int32_t zero, int is_signed) {
-  if (is_signed) {
-    const int8_t* s = (const int8_t*)x;
-    for (int64_t i = 0; i < n; i++) y[i] = (float)(s[i] - zero) * scale;
-  } else {
-    for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - zero) * scale;
-  }
-}
-
 /*! \brief y[i] = acc[i] * scale[i]: int32 sums with one scale per channel to float. */
 static inline void tvmrt_dequantize_acc(float* y, const int32_t* acc, const float* scale,
                                         int64_t n) {
@@ -136,22 +105,6 @@ static inline void tvmrt_add_i8_row(const tvmrt_add_i8* f, uint8_t* y, const uin
 
 /* ---- epilogues of convolutions and matrix products ---- */
 
-/*! \brief For tvmrt_i8_rows_requantize_table. */
-typedef struct tvmrt_i8_table_ctx {
-  const float* scale;   /*!< Per output channel. */
-  tvmrt_i8_range range; /*!< Of the values that enter the table. */
-  const uint8_t* table; /*!< 256 bytes. */
-} tvmrt_i8_table_ctx;
-
-/*! \brief For tvmrt_i8_rows_add. */
-typedef struct tvmrt_i8_add_ctx {
-  const float* scale;   /*!< Multiplier of the sums per output channel. */
-  tvmrt_i8_range inner; /*!< Range to which the sums are rounded before the addition. */
-  const uint8_t* other; /*!< The other tensor: pixel 0, channel 0. */
-  int64_t other_stride; /*!< Bytes from one of its pixels to the next. */
-  tvmrt_add_i8 add;     /*!< The sum: a is the rounded convolution, b the other tensor. */
-} tvmrt_i8_add_ctx;
-
 /*! \brief For tvmrt_i8_rows_requantize. */
 typedef struct tvmrt_i8_requantize_ctx {
   const float* scale;   /*!< Multiplier of the sums per output channel. */
@@ -183,31 +136,6 @@ static inline void tvmrt_i8_rows_float(const tvmrt_i8_rows* rows, const void* ct
   for (int32_t p = 0; p < rows->pixels; p++) {
     tvmrt_dequantize_acc((float*)rows->y + p * rows->y_stride, rows->acc + p * rows->acc_stride,
                          scale, rows->channels);
-  }
-}
-
-/*! \brief Epilogue: y = table[rescaled sum], for a unary function between two 8-bit tensors. ctx:
- * tvmrt_i8_table_ctx. */
-static inline void tvmrt_i8_rows_table(const tvmrt_i8_rows* rows, const void* ctx) {
-  const tvmrt_i8_table_ctx* t = (const tvmrt_i8_table_ctx*)ctx;
-  for (int32_t p = 0; p < rows->pixels; p++) {
-    uint8_t* y = (uint8_t*)rows->y + p * rows->y_stride;
-    tvmrt_requantize_row(y, rows->acc + p * rows->acc_stride, t->scale + rows->channel,
-                         rows->channels, &t->range);
-    tvmrt_table_row(y, y, t->table, rows->channels);
-  }
-}
-
-/*! \brief Epilogue: an 8-bit tensor is added to the rescaled sums. ctx: tvmrt_i8_add_ctx. */
-static inline void tvmrt_i8_rows_add(const tvmrt_i8_rows* rows, const void* ctx) {
-  const tvmrt_i8_add_ctx* t = (const tvmrt_i8_add_ctx*)ctx;
-  for (int32_t p = 0; p < rows->pixels; p++) {
-    uint8_t* y = (uint8_t*)rows->y + p * rows->y_stride;
-    const uint8_t* other =
-        t->other + (rows->pixel + p * rows->pixel_step) * t->other_stride + rows->channel;
-    tvmrt_requantize_row(y, rows->acc + p * rows->acc_stride, t->scale + rows->channel,
-                         rows->channels, &t->inner);
-    tvmrt_add_i8_row(&t->add, y, y, other, rows->channels);
   }
 }
 
