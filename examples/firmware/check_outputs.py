@@ -57,7 +57,9 @@ def main(printed: str, golden: str, tolerance: str = "0.001") -> int:
         sys.exit(f"check_outputs.py: {golden} has no array called out:NAME")
     wrong = 0
     for name, array in expected.items():
-        text = verdict(found[name], array, float(tolerance)) if name in found else "wrong: not printed"
+        text = (
+            verdict(found[name], array, float(tolerance)) if name in found else "wrong: not printed"
+        )
         wrong += text.startswith("wrong")
         print(f"{name}: {text}")
     return 1 if wrong else 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import Any
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, graph_entries, pool_options, recovery
 from tvmrt.codegen.image_memory import Need, plan_memory
+from tvmrt.codegen.naming import check_module_name
 from tvmrt.codegen.options import Options, prefix_of
 from tvmrt.codegen.target import Target, get_target
 from tvmrt.custom import GraphBuilder, gather
@@ -355,8 +355,8 @@ def _check(executor, interface_api, unpacked_api, runtime, params, module_name) 
             "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
             "choose params flash, or executor graph"
         )
-    if module_name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", module_name):
-        raise ValueError(f"module name {module_name!r} is no C identifier; choose another")
+    if module_name:
+        check_module_name("module", module_name)
 
 
 def _check_hooks(regions: Sequence[Region], interface_api: str) -> None:

@@ -87,13 +87,18 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
         for tensor in input_tensors(program):
             rows.append((tensor.member, f"!= {size_macro(prefix, tensor.member)}", invalid))
         for tensor in output_tensors(program):
-            rows.append((tensor.member, f"< {size_macro(prefix, tensor.member)}", invalid))
+            macro = size_macro(prefix, tensor.member)
+            rows.append((tensor.member, _less_than(macro, tensor.type.nbytes), invalid))
     for pool in firmware_pools.lent(program):
         macro = firmware_pools.pool_macro(prefix, pool)
         member = f"{pool.name}_workspace_pool"
-        # no size is less than 0, and compilers say so
-        rows.append((member, f"< {macro}" if pool.used_bytes else "", "NetworkPoolTooSmall"))
+        rows.append((member, _less_than(macro, pool.used_bytes), "NetworkPoolTooSmall"))
     return rows
+
+
+def _less_than(macro: str, nbytes: int) -> str:
+    """A comparison with a macro; none where it is 0: no size is less, and compilers say so."""
+    return f"< {macro}" if nbytes else ""
 
 
 def _plain(program: Program, prefix: str) -> list[str]:

@@ -10,11 +10,23 @@ _KEYWORDS = frozenset(
     "union unsigned void volatile while main".split()
 )
 MAX_LENGTH = 60
+MAX_MODULE_LENGTH = 100  # it begins the names of files
 
 
 def sanitize(name: str) -> str:
     """Every character that is no letter or digit becomes an underscore, as TVM does it."""
     return re.sub(r"[^0-9A-Za-z_]", "_", name)
+
+
+def check_module_name(what: str, name: str) -> None:
+    """Raise ValueError where a name, of ``what`` it is, cannot begin symbols and files."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ValueError(f"{what} name {name!r} is no C identifier; choose another")
+    if len(name) > MAX_MODULE_LENGTH:
+        raise ValueError(
+            f"{what} name {name[:20]}... of {len(name)} characters is too long for names of files; "
+            f"choose one of at most {MAX_MODULE_LENGTH}"
+        )
 
 
 def identifier(name: str) -> str:
@@ -32,19 +44,26 @@ def identifier(name: str) -> str:
 
 
 _CPP_KEYWORDS = frozenset(
-    "and asm bool catch class delete explicit export false friend mutable namespace new not "
-    "operator or private protected public template this throw true try typename using virtual "
-    "wchar_t xor".split()
+    "alignas alignof and and_eq asm bitand bitor bool catch char16_t char32_t char8_t class compl "
+    "concept const_cast consteval constexpr constinit decltype delete dynamic_cast explicit export "
+    "false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private "
+    "protected public reinterpret_cast requires static_assert static_cast template this "
+    "thread_local throw true try typeid typename typeof using virtual wchar_t xor xor_eq".split()
 )
+
+# Macros of the C library's headers, and of compilers for some systems.
+_MACROS = frozenset("INFINITY NAN NULL assert errno linux stderr stdin stdout unix".split())
+
+_NO_MEMBERS = (_KEYWORDS - {"main"}) | _CPP_KEYWORDS | _MACROS
 
 
 def member(name: str) -> str:
-    """The name of a struct member: sanitized alone, so that programs can foresee it, but for what
-    neither C nor C++ takes."""
+    """The name of a struct member: sanitized alone, so that programs can foresee it, but for words
+    that C or C++ takes otherwise."""
     text = sanitize(name)
     if not text or text[0].isdigit():
         text = f"_{text}"
-    return f"{text}_" if text in _KEYWORDS - {"main"} or text in _CPP_KEYWORDS else text
+    return f"{text}_" if text in _NO_MEMBERS else text
 
 
 class Namer:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from tvmrt.codegen.firmware_image import memory_files
+from tvmrt.codegen.naming import check_module_name
 from tvmrt.ir.program import MemoryPool
 
 from .atomic import filling, replacing
@@ -19,8 +19,7 @@ def check_names(names: Sequence[str], image_name: str) -> None:
     """Raises ValueError where names of networks clash in symbols or files."""
     if not names:
         raise ValueError("there is no network to compile; give at least one")
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", image_name):
-        raise ValueError(f"image name {image_name!r} is no C identifier; choose another")
+    check_module_name("image", image_name)
     taken = {image_name.lower(): "the image"}
     for name in names:
         if name.lower() in taken:

@@ -107,10 +107,10 @@ def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
     several = len(program.pools) > 1
     missing = sum(p.used_bytes - p.capacity for p in short)
     step, live = _fullest_step(program, intervals)
+    enough = " and ".join(f"{p.name} to {p.used_bytes} bytes" for p in short)
     raise ValueError(
         f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
-        f"small for the network; most lives at operator {step}, {live} bytes: enlarge "
-        f"{short[0].name} to {short[0].used_bytes} bytes"
+        f"small for the network; most lives at operator {step}, {live} bytes: enlarge {enough}"
     )
 
 

@@ -11,7 +11,7 @@ import tarfile
 import numpy as np
 import pytest
 from firmware_program import DIGITS, STRICT, build
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx_graph import model
 
 import tvmrt
@@ -153,7 +153,28 @@ def test_names_that_become_one_are_refused(names, match):
         tvmrt.compile(add_network(*names), target="cortex-m4", **C)
 
 
-@pytest.mark.parametrize("name", ["class", "int", "2nd", "a b", "größe", "end */ x"])
+WORDS = [
+    "class",
+    "int",
+    "2nd",
+    "a b",
+    "größe",
+    "end */ x",
+    "unix",
+    pytest.param("x" * 300, id="long"),
+]
+
+
+@pytest.mark.parametrize("name", ["errno", "NULL", "static_assert", "stdin", "assert"])
+def test_members_are_no_words_of_headers_that_programs_include_before(tmp_path, name):
+    files_of(add_network(name), tmp_path, module_name="net", **C)
+    headers = ("assert.h", "complex.h", "errno.h", "math.h", "stdalign.h", "stdio.h", "stdlib.h")
+    text = "".join(f"#include <{h}>\n" for h in headers) + '#include "tvmgen_net.h"\n'
+    (tmp_path / "user.c").write_text(text)
+    subprocess.run(["cc", "-std=gnu11", "-fsyntax-only", tmp_path / "user.c"], check=True)
+
+
+@pytest.mark.parametrize("name", WORDS)
 def test_the_header_takes_any_name_in_c_and_cpp(tmp_path, name):
     files_of(add_network(name), tmp_path / "out", module_name="net", **C)
     for compiler, language in (("cc", "c"), ("c++", "c++")):
@@ -229,6 +250,15 @@ def test_shared_libraries_are_refused(tmp_path):
     library = tvmrt.compile(add_network(), executor="aot", runtime="crt")
     with pytest.raises(ValueError, match=r"export to a folder or \.tar"):
         library.export(tmp_path / "net.so")
+
+
+def test_tensors_without_elements_are_compared_with_no_size(tmp_path):
+    node = helper.make_node("Relu", ["x"], ["y"])
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [0, 3]) for n in "xy")
+    files_of(helper.make_model(helper.make_graph([node], "none", [x], [y])), tmp_path, **C)
+    flags = [f"-I{path}" for path in find_include_path()]
+    source = tmp_path / "tvmgen_default_checked.c"
+    subprocess.run(["cc", "-Wextra", "-Werror", "-fsyntax-only", *flags, source], check=True)
 
 
 def test_a_board_needs_no_other_option(tmp_path):

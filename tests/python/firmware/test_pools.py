@@ -202,6 +202,16 @@ def test_what_does_not_fit_is_said_in_bytes(digits, missing):
     compile_network(digits, pools={"dtcm": 2048, "sram": bound - missing}, **PLAIN)
 
 
+def test_what_is_said_suffices(digits):
+    pools = {"dtcm": 100, "sram": 200, "psram": 50}
+    with pytest.raises(ValueError) as problem:
+        compile_network(digits, pools=pools, **PLAIN)
+    _, _, remedy = str(problem.value).partition("enlarge ")
+    larger = {name: int(size) for name, size in re.findall(r"(\w+) to (\d+) bytes", remedy)}
+    assert larger
+    compile_network(digits, pools={**pools, **larger}, **PLAIN)
+
+
 def packed_arguments(images):
     image, result = np.ascontiguousarray(images[0]), np.zeros((1, 10), np.float32)
     memory = Memory(1 << 20)
