@@ -66,7 +66,7 @@ BATCH = Batch(
 )
 
 
-@pytest.mark.parametrize("part", BATCH)
+@pytest.mark.parametrize("part", list(BATCH))
 def test_result_has_double_precision(part: Part):
     part.check()
 
