@@ -71,20 +71,6 @@ int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
   return 0;
 }
 
-int tvmrt__arg_double(const tvmrt_args* in, int i, double* out) {
-  const tvmrt_box* box = boxed(in, i, TVMRT_TYPE_BOX_FLOAT);
-  if (box != NULL) {
-    *out = box->as.real;
-  } else if (in->codes[i] == kTVMArgFloat) {
-    *out = in->values[i].v_float64;
-  } else if (in->codes[i] == kTVMArgInt) {
-    *out = (double)in->values[i].v_int64;
-  } else {
-    return wrong_type(in, i, "a float");
-  }
-  return 0;
-}
-
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
   const tvmrt_object* obj = in->values[i].v_handle;
   if (in->codes[i] == kTVMStr && in->values[i].v_str != NULL) {
@@ -146,10 +132,6 @@ int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_ob
   }
   memcpy(out_object, &obj, sizeof(obj));
   return 0;
-}
-
-int tvmrt__arg_func(const tvmrt_args* in, int i, tvmrt_func** out) {
-  return tvmrt__arg_object(in, i, TVMRT_TYPE_FUNCTION, out);
 }
 
 int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out) {

@@ -63,12 +63,6 @@ static tvmrt_box* box_new(tvmrt_type type) {
   return box;
 }
 
-tvmrt_box* tvmrt__box_int(int64_t value) {
-  tvmrt_box* box = box_new(TVMRT_TYPE_BOX_INT);
-  if (box != NULL) box->as.integer = value;
-  return box;
-}
-
 static void free_map(tvmrt_object* obj) {
   tvmrt_map* map = (tvmrt_map*)obj;
   size_t i;
@@ -122,7 +116,7 @@ static tvmrt_map_entry* find_entry(const tvmrt_map* map, const tvmrt_object* key
   return NULL;
 }
 
-tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key) {
+static tvmrt_object* map_get(const tvmrt_map* map, const tvmrt_object* key) {
   const tvmrt_map_entry* entry = find_entry(map, key);
   return entry == NULL ? NULL : entry->value;
 }
@@ -143,7 +137,8 @@ static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   return 0;
 }
 
-int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
+/* Add or replace; takes both references over, also on failure. A NULL key or value fails. */
+static int map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   tvmrt_map_entry* entry = key == NULL ? NULL : find_entry(map, key);
   if (value != NULL && entry != NULL) {
     tvmrt__release(key);
@@ -159,7 +154,7 @@ int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
 
 int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value) {
   tvmrt_string* text = tvmrt__string_new(key, strlen(key));
-  return tvmrt__map_set(map, text == NULL ? NULL : &text->base, value);
+  return map_set(map, text == NULL ? NULL : &text->base, value);
 }
 
 static tvmrt_object* box_value(const TVMValue* value, int code) {
@@ -175,7 +170,8 @@ static tvmrt_object* box_value(const TVMValue* value, int code) {
   return &box->base;
 }
 
-int tvmrt__arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
+/* An argument as an object: text, numbers and NDArrays are wrapped, None gives NULL. *out is owned. */
+static int arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
   int code = in->codes[i];
   TVMByteArray text;
   *out = NULL;
@@ -209,7 +205,7 @@ static tvmrt_array* array_of_args(const tvmrt_args* in, int first) {
   tvmrt_array* array = tvmrt__array_new((size_t)(in->count - first));
   int i;
   for (i = first; array != NULL && i < in->count; ++i) {
-    if (tvmrt__arg_to_object(in, i, &array->items[i - first]) != 0) {
+    if (arg_to_object(in, i, &array->items[i - first]) != 0) {
       tvmrt__release(&array->base);
       return NULL;
     }
@@ -304,15 +300,15 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
   for (i = 0; i + 1 < in->count; i += 2) {
     tvmrt_object* key;
     tvmrt_object* value;
-    TVMRT_RETURN_IF_ERROR(tvmrt__arg_to_object(in, i, &key));
-    if (tvmrt__arg_to_object(in, i + 1, &value) != 0) {
+    TVMRT_RETURN_IF_ERROR(arg_to_object(in, i, &key));
+    if (arg_to_object(in, i + 1, &value) != 0) {
       tvmrt__release(key);
       return -1;
     }
     if (key == NULL || value == NULL) {
       (void)tvmrt__fail_type("%s: argument %d is None.", in->who, key == NULL ? i : i + 1);
     }
-    TVMRT_RETURN_IF_ERROR(tvmrt__map_set(map, key, value));
+    TVMRT_RETURN_IF_ERROR(map_set(map, key, value));
   }
   return 0;
 }
@@ -338,8 +334,8 @@ static int look_up(const tvmrt_args* in, tvmrt_object** value) {
   tvmrt_object* key;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, 0, TVMRT_TYPE_MAP, &map));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_to_object(in, 1, &key));
-  *value = key == NULL ? NULL : tvmrt__map_get(map, key);
+  TVMRT_RETURN_IF_ERROR(arg_to_object(in, 1, &key));
+  *value = key == NULL ? NULL : map_get(map, key);
   tvmrt__release(key);
   return 0;
 }

@@ -52,14 +52,8 @@ tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count);
 tvmrt_map* tvmrt__map_new(void);
 /* data NULL: the extents are left for the caller to fill. */
 tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);
-tvmrt_box* tvmrt__box_int(int64_t value);
 
-/* Add or replace; takes both references over, also on failure. A NULL key or value fails. */
-int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value);
+/* Add or replace; takes the value over, also on failure. A NULL value fails. */
 int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
-tvmrt_object* tvmrt__map_get(const tvmrt_map* map, const tvmrt_object* key); /* borrowed or NULL */
-
-/* An argument as an object: text, numbers and NDArrays are wrapped, None gives NULL. *out is owned. */
-int tvmrt__arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out);
 
 #endif

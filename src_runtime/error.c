@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
-#include "threads.h"
+#include "workspace.h"
 
 #if defined(__GNUC__)
 /* One pointer fits the space that every loader keeps free, and is then read without a call. */

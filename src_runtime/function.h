@@ -82,13 +82,11 @@ typedef struct tvmrt_args {
 
 int tvmrt__arg_count(const tvmrt_args* in, int least, int most); /* most < 0: any number */
 int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
-int tvmrt__arg_double(const tvmrt_args* in, int i, double* out);      /* an int is accepted */
 int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out);    /* also a String object */
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
 int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
 int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
-int tvmrt__arg_func(const tvmrt_args* in, int i, tvmrt_func** out);
 int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out);
 int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object);
 int tvmrt__arg_is_null(const tvmrt_args* in, int i);

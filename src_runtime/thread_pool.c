@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "builtins.h"
-#include "threads.h"
 
 enum {
   MAX_WORKERS = 256,
@@ -112,7 +111,8 @@ static int default_workers(void) {
   return clamp_workers(count == 0 ? hardware_threads() : count);
 }
 
-int tvmrt__num_workers(void) {
+/* Number of tasks that a launch may use now, at least 1. */
+static int num_workers(void) {
   int count = atomic_load_explicit(&wanted_workers, memory_order_relaxed);
   if (count != 0) return count;
   count = default_workers();
@@ -120,10 +120,10 @@ int tvmrt__num_workers(void) {
   return count;
 }
 
-int tvmrt__set_num_workers(int count) {
-  atomic_store_explicit(&wanted_workers, count <= 0 ? default_workers() : clamp_workers(count),
-                        memory_order_relaxed);
-  return 0;
+/* Use `count` threads from now on; 0 goes back to what the environment says. */
+static void set_num_workers(int64_t count) {
+  int chosen = count <= 0 ? default_workers() : count > MAX_WORKERS ? MAX_WORKERS : (int)count;
+  atomic_store_explicit(&wanted_workers, chosen, memory_order_relaxed);
 }
 
 static void run_task(worker* w) {
@@ -328,7 +328,7 @@ static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
 }
 
 int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
-  int count = tvmrt__num_workers();
+  int count = num_workers();
   int rc;
   if (num_task > 0 && num_task < count) count = num_task;
   if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
@@ -357,7 +357,7 @@ int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
 
 TVMRT_NATIVE(num_threads) {
   TVMRT_GLOBAL_ARGS;
-  return tvmrt__ret_int(out, out_code, tvmrt__num_workers());
+  return tvmrt__ret_int(out, out_code, num_workers());
 }
 
 /* (mode, number of threads [, lists of CPUs]): where threads run is left to the system. */
@@ -367,7 +367,8 @@ TVMRT_NATIVE(config_threadpool) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &count));
   if (count == 0 && num_args > 2) count = num_args - 2;
-  return tvmrt__set_num_workers(count > MAX_WORKERS ? MAX_WORKERS : (int)count);
+  set_num_workers(count);
+  return 0;
 }
 
 #define FUNCTIONS(X)                   \

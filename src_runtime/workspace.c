@@ -1,11 +1,12 @@
 /* Workspaces on hosts: each thread keeps the blocks it has used and takes the best fitting one. */
+#include "workspace.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <tvm/runtime/c_backend_api.h>
 
 #include "device_api.h"
 #include "tensor.h"
-#include "threads.h"
 
 enum { PAGE_BYTES = 4096 };
 

@@ -166,7 +166,8 @@ static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
   e->codes[i] = kTVMDLTensorHandle;
 }
 
-void tvmrt__aot_update(tvmrt_aot_executor* e) {
+/* Point main's arguments at the ports' tensors. */
+static void update_args(tvmrt_aot_executor* e) {
   size_t i;
   for (i = 0; i < e->num_inputs; ++i) set_arg(e, i, e->inputs[i].bound);
   for (i = 0; i < e->num_outputs; ++i) set_arg(e, e->num_inputs + i, e->outputs[i].bound);
@@ -179,7 +180,7 @@ static int make_args(tvmrt_aot_executor* e) {
   e->codes = tvmrt__calloc(count, sizeof(*e->codes));
   if (e->args == NULL || e->codes == NULL) return -1;
   e->num_args = (int)count;
-  tvmrt__aot_update(e);
+  update_args(e);
   return 0;
 }
 
@@ -212,7 +213,7 @@ int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params) {
     free(name);
     if (rc != 0) return rc;
   }
-  tvmrt__aot_update(e);
+  update_args(e);
   return 0;
 }
 

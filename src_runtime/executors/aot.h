@@ -32,12 +32,10 @@ int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice de
 /* Set the inputs that have a name in params, by sharing. */
 int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params);
 int tvmrt__aot_run(tvmrt_aot_executor* e);
-/* Point main's arguments at the ports' tensors after one was bound. */
-void tvmrt__aot_update(tvmrt_aot_executor* e);
 
 int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out);
 
-/* (...) -> JSON text of times per operator, see port.h. */
+/* (...) -> JSON text of times per operator, see profile.h. */
 int tvmrt__aot_profile(tvmrt_aot_executor* e, tvmrt_buf* text);
 
 #endif

@@ -207,7 +207,10 @@ static int is_cancelled(tvmrt_plan* plan) {
   return result;
 }
 
-int tvmrt__schedule_new(tvmrt_graph_executor* g, tvmrt_schedule** out) {
+/* Steps and dependencies of an executor. Nodes say them by their attributes "device" and "after"
+ * ("[2, 5]": numbers of nodes); without any "after" they follow from storages: who reads what
+ * another wrote, who overwrites what another reads. */
+static int schedule_new(tvmrt_graph_executor* g, tvmrt_schedule** out) {
   draft d = {0};
   tvmrt_schedule* s = tvmrt__calloc(1, sizeof(*s));
   int rc;
@@ -283,7 +286,7 @@ static int choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) {
 }
 
 static int set_scheduler(tvmrt_graph_executor* g, const tvmrt_scheduler* scheduler) {
-  if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__schedule_new(g, &g->schedule));
+  if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(schedule_new(g, &g->schedule));
   return choose(g->schedule, scheduler);
 }
 

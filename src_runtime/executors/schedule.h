@@ -33,10 +33,6 @@ typedef struct tvmrt_schedule {
   int32_t* ended; /* per device: steps that began */
 } tvmrt_schedule;
 
-/* Steps and dependencies of an executor. Nodes say them by their attributes "device" and "after"
- * ("[2, 5]": numbers of nodes); without any "after" they follow from storages: who reads what
- * another wrote, who overwrites what another reads. */
-int tvmrt__schedule_new(tvmrt_graph_executor* g, tvmrt_schedule** out);
 /* Waits for a run that is under way. NULL does nothing. */
 void tvmrt__schedule_free(tvmrt_schedule* schedule);
 
