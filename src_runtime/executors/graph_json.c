@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "../json.h"
 
 /* A list of numbers as it stands in the text. */
 typedef struct numbers {

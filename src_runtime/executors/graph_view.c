@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../error.h"
-#include "json.h"
+#include "../json.h"
 
 enum { HEAD_NUMBERS = 3, MAX_NUMBERS = HEAD_NUMBERS + 2 * TVMRT_VIEW_MAX_NDIM };
 

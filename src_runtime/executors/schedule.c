@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../clock.h"
-#include "json.h"
+#include "../json.h"
 
 /* What is needed while the steps are made. */
 typedef struct draft {

@@ -42,8 +42,7 @@ int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name);
  * device that has one, else none. */
 int tvmrt__graph_default_scheduler(tvmrt_graph_executor* g);
 
-/* Start a run; wait for it: *out_ended is false after timeout_ms milliseconds, negative: no limit.
- * */
+/* Start a run; wait for it: *out_ended is false after timeout_ms milliseconds (negative: never). */
 int tvmrt__schedule_start(tvmrt_schedule* schedule);
 int tvmrt__schedule_wait(tvmrt_schedule* schedule, int64_t timeout_ms, bool* out_ended);
 

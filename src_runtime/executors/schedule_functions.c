@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "../json.h"
 #include "schedule.h"
 
 static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {

@@ -1,5 +1,4 @@
-/* Memory for many small things that are freed together: a list of chunks, used up from their ends.
- * */
+/* Memory for many small things that are freed together: a list of chunks, used from their ends. */
 #include "arena.h"
 
 #include <stdint.h>

@@ -3,7 +3,7 @@
 
 #include "../builtins.h"
 #include "../container.h"
-#include "../executors/json.h"
+#include "../json.h"
 #include "loaded_region.h"
 
 /* () -> Array of str */

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "../clock.h"
-#include "../executors/json.h"
+#include "../json.h"
 #include "../tensor.h"
 
 typedef tvmrt_loaded_region loaded;

@@ -4,7 +4,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
-#include "../executors/json.h"
+#include "../json.h"
 #include "../tensor.h"
 
 typedef struct reader {

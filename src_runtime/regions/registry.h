@@ -33,11 +33,9 @@ int tvmrt__device_set_options(const char* name, const char* options);
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out);
 int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region);
 
-/* Forget the thread's error text, so that a slot that fails without one does not show an older one.
- * */
+/* Forget the thread's error text, so that a slot which fails without one shows no older one. */
 static inline void tvmrt__forget_error(void) { TVMPackedFuncSetLastError(""); }
-/* Put device, slot, region and node before the thread's error text; region may be NULL. Returns -1.
- * */
+/* Put device, slot, region (may be NULL) and node before the thread's error text. Returns -1. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region);
 
 /* Load the plug-in of a device from the usual folders; *out_found says whether there was one. */

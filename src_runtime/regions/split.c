@@ -1,5 +1,4 @@
-/* The default split of a graph: what a device describes goes to it, in groups that can run whole.
- * */
+/* The default split of a graph: what a device describes goes to it in groups that can run whole. */
 #include <stdlib.h>
 
 #include "../tensor.h"

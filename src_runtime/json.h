@@ -1,11 +1,11 @@
 /* A reader of JSON text that builds nothing: the caller asks for what it expects, in order. */
-#ifndef TVMRT_SRC_RUNTIME_EXECUTORS_JSON_H_
-#define TVMRT_SRC_RUNTIME_EXECUTORS_JSON_H_
+#ifndef TVMRT_SRC_RUNTIME_JSON_H_
+#define TVMRT_SRC_RUNTIME_JSON_H_
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../error.h"
+#include "error.h"
 
 /* Each function returns 0, or -1 with "<what>: <why> at line <l>, column <c>". */
 typedef struct tvmrt_json {
