@@ -132,8 +132,9 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "PlatformNoMemory",
         0x0503,
-        "The workspace is too small for the network.",
-        "Lend more memory by tvmrt_workspace_init(); the network's header states the size.",
+        "The workspace, or the arena of a graph executor, is too small for the network.",
+        "Lend as many bytes as the network's header states: to a graph executor when it is created, "
+        "else by tvmrt_workspace_init().",
     ),
     Explanation(
         "PlatformTimerBadState",
@@ -192,8 +193,8 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "FunctionCallInvalidArg",
         0x0803,
-        "An argument has the right type and a value out of range.",
-        "Check indices and sizes.",
+        "An argument is NULL, misaligned, or has a value out of range.",
+        "Set every pointer, align tensors like their elements, check indices and sizes.",
     ),
     Explanation(
         "TimeEvaluatorBadHandle",

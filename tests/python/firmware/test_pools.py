@@ -23,7 +23,7 @@ INTERFACES = [
     pytest.param({}, id="packed-packed"),
 ]
 TWO = {"dtcm": 700, "sram": 1 << 20}
-NOT_LOADED, MISPLACED, MISMATCH, TOO_SMALL = 0x1103, 0x1100, 0x1102, 0x1101
+NOT_LOADED, MISPLACED, MISMATCH, TOO_SMALL, INVALID = 0x1103, 0x1100, 0x1102, 0x1101, 0x0803
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +252,12 @@ def test_tensors_that_say_all_are_compared(packed_network, images, index, field,
     setattr(tensors[index], field, value)
     assert call_packed(function, tensors) == code
     assert (kept[1] == before).all()
+
+
+def test_packed_arguments_that_are_not_there_are_refused(packed_network):
+    run = packed_network.function("run_checked")
+    assert run(None, (ctypes.c_int * 3)(7, 7, 7), 3, None, None, None) == INVALID
+    assert run((ctypes.c_void_p * 3)(), None, 3, None, None, None) == INVALID
 
 
 def test_tensors_with_gaps_are_refused(packed_network, images):
