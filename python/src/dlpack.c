@@ -253,7 +253,7 @@ static void drop_unused_versioned(PyObject* capsule) {
   if (versioned->deleter != NULL) versioned->deleter(versioned);
 }
 
-static PyObject* to_versioned(PyObject* self) {
+static PyObject* to_versioned(PyObject* self, uint64_t flags) {
   DLManagedTensorVersioned* managed;
   PyObject* capsule;
   if (!can_be_exported(self)) return NULL;
@@ -263,6 +263,7 @@ static PyObject* to_versioned(PyObject* self) {
       .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
       .manager_ctx = Py_NewRef(self),
       .deleter = release_versioned_export,
+      .flags = flags,
       .dl_tensor = exported_tensor(self),
   };
   capsule = PyCapsule_New(managed, kNewName, drop_unused_versioned);
@@ -272,22 +273,24 @@ static PyObject* to_versioned(PyObject* self) {
 
 /* The options of __dlpack__() that matter here; stream is for devices with streams only, and
    dl_device can but be where the tensor is. */
-static int read_dlpack_option(PyObject* name, PyObject* value, int* major) {
+typedef struct {
+  int major; /* of the newest DLPack that the other side reads */
+  int copy;
+} ExportOptions;
+
+static int read_export_option(PyObject* name, PyObject* value, ExportOptions* options) {
   if (value == Py_None) return 0;
   if (PyUnicode_CompareWithASCIIString(name, "max_version") == 0) {
     if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
       PyErr_SetString(PyExc_TypeError, "max_version is a tuple (major, minor)");
       return -1;
     }
-    *major = (int)PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
-    return *major == -1 && PyErr_Occurred() ? -1 : 0;
+    options->major = (int)PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
+    return options->major == -1 && PyErr_Occurred() ? -1 : 0;
   }
   if (PyUnicode_CompareWithASCIIString(name, "copy") == 0) {
-    if (PyObject_IsTrue(value) == 0) return 0;
-    if (!PyErr_Occurred()) {
-      PyErr_SetString(PyExc_BufferError, "no copy is made here; copy the tensor first");
-    }
-    return -1;
+    options->copy = PyObject_IsTrue(value);
+    return options->copy < 0 ? -1 : 0;
   }
   if (PyUnicode_CompareWithASCIIString(name, "stream") == 0 ||
       PyUnicode_CompareWithASCIIString(name, "dl_device") == 0) {
@@ -297,17 +300,32 @@ static int read_dlpack_option(PyObject* name, PyObject* value, int* major) {
   return -1;
 }
 
+static PyObject* export_tensor(PyObject* self, const ExportOptions* options) {
+  uint64_t flags = options->copy ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
+  if (options->major >= DLPACK_MAJOR_VERSION) return to_versioned(self, flags);
+  return tensor_to_dlpack(self, NULL);
+}
+
+static PyObject* export_copy(PyObject* self, const ExportOptions* options) {
+  PyObject* device = PyObject_GetAttrString(self, "device");
+  PyObject* copy = device != NULL ? PyObject_CallMethod(self, "copyto", "O", device) : NULL;
+  PyObject* capsule = copy != NULL ? export_tensor(copy, options) : NULL;
+  Py_XDECREF(device);
+  Py_XDECREF(copy);
+  return capsule;
+}
+
 PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, PyObject* names) {
-  int major = 0;
+  ExportOptions options = {0, 0};
   Py_ssize_t num_names = names != NULL ? PyTuple_GET_SIZE(names) : 0;
   if (n != 0) {
     PyErr_SetString(PyExc_TypeError, "__dlpack__() takes keyword arguments only");
     return NULL;
   }
   for (Py_ssize_t i = 0; i < num_names; i++) {
-    if (read_dlpack_option(PyTuple_GET_ITEM(names, i), values[i], &major) != 0) return NULL;
+    if (read_export_option(PyTuple_GET_ITEM(names, i), values[i], &options) != 0) return NULL;
   }
-  return major >= DLPACK_MAJOR_VERSION ? to_versioned(self) : tensor_to_dlpack(self, NULL);
+  return options.copy ? export_copy(self, &options) : export_tensor(self, &options);
 }
 
 PyObject* tensor_dlpack_device(PyObject* self, PyObject* none) {

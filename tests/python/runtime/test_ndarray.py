@@ -216,6 +216,16 @@ def test_capsule_is_used_once(version):
         tvmrt.nd.from_dlpack(capsule)
 
 
+@pytest.mark.parametrize("version", [None, (1, 0)], ids=["old", "versioned"])
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_capsule_is_a_copy_if_asked_for(version, copy):
+    tensor = tvmrt.nd.array(np.arange(3.0))
+    other = tvmrt.nd.from_dlpack(tensor.__dlpack__(max_version=version, copy=copy))
+    other[:] = np.ones(3)
+    np.testing.assert_array_equal(tensor.numpy(), [0, 1, 2] if copy else [1, 1, 1])
+    np.testing.assert_array_equal(other.numpy(), [1, 1, 1])
+
+
 def test_torch_round_trip():
     torch = pytest.importorskip("torch")
     source = torch.arange(64, dtype=torch.float32).reshape(4, 16)
