@@ -133,7 +133,7 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "PlatformNoMemory",
         0x0503,
         "The workspace, or the arena of a graph executor, is too small for the network.",
-        "Lend as many bytes as the network's header states: to a graph executor when it is created, "
+        "Lend as many bytes as the network's header states: to a graph executor when it is made, "
         "else by tvmrt_workspace_init().",
     ),
     Explanation(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 import time
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ def write_archive(
     """Write the archive of CompiledLibrary objects, a module each.
 
     ``image`` is the CompiledImage of networks that were compiled together. Equal networks give
-    equal files but for the date.
+    equal files but for the date, and the same bytes where SOURCE_DATE_EPOCH gives that.
     """
     with tarfile.open(path, "w") as tar:
         firmware = any(library.options.firmware for library in libraries)
@@ -140,7 +141,7 @@ def _module(library) -> dict:
     summary = library.summary
     module = {
         "model_name": library.module_name,
-        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime()),
+        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_made_at())),
         "target": [f"c -keys=cpu -device={library.target.name}"],
         "executors": [library.options.executor],
         "style": "full-model",
@@ -239,3 +240,11 @@ def _add_folder(tar: tarfile.TarFile, name: str) -> None:
 def _own(info: tarfile.TarInfo) -> None:
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
+    info.mtime = _made_at()  # so that make sees what an archive over an older one has replaced
+
+
+def _made_at() -> int:
+    """When an archive is made, in seconds since 1970: now, or what SOURCE_DATE_EPOCH says, for
+    archives that are to be equal to the byte."""
+    given = os.environ.get("SOURCE_DATE_EPOCH", "")
+    return int(given) if given.isdecimal() else int(time.time())

@@ -261,6 +261,31 @@ def test_tensors_without_elements_are_compared_with_no_size(tmp_path):
     subprocess.run(["cc", "-Wextra", "-Werror", "-fsyntax-only", *flags, source], check=True)
 
 
+def test_an_archive_unpacked_over_an_older_one_is_made_anew(tmp_path):
+    def library(network, **options):
+        tvmrt.compile(network, target="host", runtime="crt", executor="aot", module_name="net",
+                      **options).export(tmp_path / "net.tar")  # fmt: skip
+        with tarfile.open(tmp_path / "net.tar") as tar:
+            tar.extractall(tmp_path / "net", filter="data")
+        subprocess.run(["make", "-s", "CC=cc", "AR=ar"], cwd=tmp_path / "net", check=True)
+        listed = subprocess.run(["nm", "libnet.a"], cwd=tmp_path / "net", capture_output=True,
+                                text=True, check=True)  # fmt: skip
+        return set(re.findall(r"library_of_this_header_\w+", listed.stdout))
+
+    first, second = library(DIGITS / "digits_f32.onnx"), library(DIGITS / "digits_int8.onnx")
+    assert len(first) == len(second) == 1
+    assert first != second
+
+
+def test_archives_of_one_date_are_equal_to_the_byte(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    for name in ("a.tar", "b.tar"):
+        tvmrt.compile(DIGITS / "digits_int8.onnx", target="cortex-m4").export(tmp_path / name)
+    assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        assert {member.mtime for member in tar} == {1700000000}
+
+
 def test_a_board_needs_no_other_option(tmp_path):
     tvmrt.compile(DIGITS / "digits_int8.onnx", target="cortex-m4").export(tmp_path / "net.tar")
     with tarfile.open(tmp_path / "net.tar") as tar:
