@@ -81,11 +81,6 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
         click.echo(f"{name:<{width}}  {value}")
 
 
-def print_text(text: Any) -> None:
-    """Print a string as it is, or a rich text with colours where the terminal has them."""
-    _console().print(text, markup=False)
-
-
 @contextmanager
 def progress(enabled: bool = True):
     """Show stages of long work on a terminal.

@@ -8,7 +8,7 @@ once a layer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,21 +31,6 @@ class VectorMachine(Protocol):
     @property
     def l2_bytes(self) -> int:
         """Bytes of cache that one core has for itself; 0 for none."""
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A processor described by hand.
-
-    ``splits_wide`` says that an instruction on full vectors takes as long as two on halves, as on
-    AMD's family 25
-    with AVX-512: layers whose channels do not fill full vectors then lose nothing on half ones.
-    """
-
-    lanes: int
-    registers: int
-    l2_bytes: int = 512 * 1024
-    splits_wide: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -113,9 +98,8 @@ def conv_row_pixels(
 ) -> int:
     """Output pixels of what ``tvmrt_conv_f32`` takes as a row; lists end with the width.
 
-    All pixels of all images where the convolution is a matrix product;
-        else the last dimension along
-    which there is anything to do.
+    All pixels of all images where the convolution is a matrix product, else the last dimension
+    along which there is anything to do.
     """
     per_dim = list(zip(size, out, kernel, strides, pads_before))
     if all(s == o and (k, t, p) == (1, 1, 0) for s, o, k, t, p in per_dim):
@@ -313,8 +297,3 @@ def pad_channels(values: np.ndarray, unit: int) -> np.ndarray:
     """One float a channel, filled up with zeros to a multiple of ``unit``."""
     values = np.asarray(values, np.float32).reshape(-1)
     return np.concatenate([values, np.zeros(-values.size % unit, np.float32)])
-
-
-def unique_definitions(tiles: Iterable[Tiles | DepthwiseTile]) -> list[str]:
-    """The definitions that a file with these layers needs, each once, in a stable order."""
-    return sorted({line for each in tiles for line in each.definitions()})

@@ -23,7 +23,6 @@ class Target:
     lanes: int = 1
     registers: int = 16
     int8: str = "plain"
-    l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     hosted: bool = True
     micro_int8: str = ""
@@ -83,7 +82,7 @@ def _native() -> Target:
         if "avx512f" in flags and "avx512bw" in flags and "avx512vl" in flags:
             wide = "vnni512" if "avx512_vnni" in flags else "avx2"
             march = ("-march=native", "-mprefer-vector-width=512")
-            return Target("native", march, 16, 32, wide, 32 << 10, 1 << 20)
+            return Target("native", march, 16, 32, wide, l2_bytes=1 << 20)
         if "avx2" in flags and "fma" in flags:
             return Target("native", ("-march=native",), 8, 16, "avx2")
         return Target("native", ("-march=native",), 4, 16, "plain")

@@ -124,7 +124,7 @@ def conv_model(layers: list[Layer], weights: list[tuple[np.ndarray, np.ndarray]]
     return model.SerializeToString()
 
 
-def layer_code(i: int, layer: Layer, machine: packing.Machine) -> tuple[str, object]:
+def layer_code(i: int, layer: Layer, machine: kb.Machine) -> tuple[str, object]:
     """One static function and its tiles."""
     head = f"static int layer{i}(const float* x, const float* w, const float* b, float* y) {{\n"
     sizes = f"""
@@ -166,7 +166,7 @@ def layer_code(i: int, layer: Layer, machine: packing.Machine) -> tuple[str, obj
 def conv_chain(
     layers: list[Layer],
     weights: list[tuple[np.ndarray, np.ndarray]],
-    machine: packing.Machine,
+    machine: kb.Machine,
     folder: Path,
     cc: str,
 ) -> tuple[Callable[[], object], np.ndarray, np.ndarray, str]:
@@ -181,7 +181,7 @@ def conv_chain(
         [
             "#include <math.h>\n#include <tvm/runtime/kernels/conv_f32.h>",
             "#include <tvm/runtime/kernels/depthwise_f32.h>",
-            *packing.unique_definitions(tiles),
+            *kb.unique_definitions(tiles),
             *(text for text, _ in made),
             f"int chain(float* a, float* b, const float** w);\n"
             f"int chain(float* a, float* b, const float** w) {{\n{calls}\n  return 0;\n}}",
@@ -257,9 +257,7 @@ def best_times(calls: list[Callable[[], object]], rounds: int) -> list[float]:
     return best
 
 
-def bench_convolutions(
-    machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str
-) -> None:
+def bench_convolutions(machine: kb.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
     print(f"{'layer':22} {'ort us':>9} {'ours us':>9} {'speed':>6} {'GFLOP/s':>8}  tiles")
     for name, layers in CHAINS.items():
         if only not in name:
@@ -302,7 +300,7 @@ class Operator:
 
 
 def matmul_code(
-    batch: int, m: int, n: int, k: int, order: str, machine: packing.Machine
+    batch: int, m: int, n: int, k: int, order: str, machine: kb.Machine
 ) -> tuple[str, packing.Tiles]:
     tiles = packing.choose_tiles(m, n, k, machine)
     stride = {"PACKED": 0, "ROWS": n, "COLUMNS": k}[order]
@@ -310,7 +308,7 @@ def matmul_code(
         f"""
 #include <math.h>
 #include <tvm/runtime/kernels/matmul_f32.h>
-{chr(10).join(packing.unique_definitions([tiles]))}
+{chr(10).join(kb.unique_definitions([tiles]))}
 int op(const float* x, const float* w, float* y);
 int op(const float* x, const float* w, float* y) {{
   static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
@@ -324,7 +322,7 @@ int op(const float* x, const float* w, float* y) {{
     )
 
 
-def operators(machine: packing.Machine) -> dict[str, Operator]:
+def operators(machine: kb.Machine) -> dict[str, Operator]:
     node = helper.make_node
     pool = """
 #include <tvm/runtime/kernels/pool.h>
@@ -424,9 +422,7 @@ def operator_session(case: Operator, arrays: list[np.ndarray]) -> onnxruntime.In
     return session(model.SerializeToString())
 
 
-def bench_operators(
-    machine: packing.Machine, folder: Path, cc: str, rounds: int, only: str
-) -> None:
+def bench_operators(machine: kb.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
     print(f"\n{'operator':24} {'ort us':>9} {'ours us':>9} {'speed':>6}")
     for name, case in operators(machine).items():
         if only not in name:
@@ -467,7 +463,7 @@ def main() -> None:
     parser.add_argument("--cc", default="gcc")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    machine = packing.Machine(16, 32, 1 << 20, packing.splits_wide_vectors())
+    machine = kb.Machine(16, 32, 1 << 20, packing.splits_wide_vectors())
     with tempfile.TemporaryDirectory() as folder:
         bench_convolutions(machine, Path(folder), options.cc, options.rounds, options.only)
         bench_operators(machine, Path(folder), options.cc, options.rounds, options.only)

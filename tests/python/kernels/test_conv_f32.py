@@ -157,19 +157,19 @@ int run_{index}(const float* x, const float* w, const float* bias, const float* 
     return "\n".join(lines)
 
 
-def tiles_of(case: Case, machine: packing.Machine) -> packing.Tiles:
+def tiles_of(case: Case, machine: kb.Machine) -> packing.Tiles:
     return packing.choose_tiles(
         case.row_pixels, case.channels[1] // case.groups, case.window, machine
     )
 
 
-def source(machine: packing.Machine) -> str:
+def source(machine: kb.Machine) -> str:
     tiles = [tiles_of(case, machine) for case in CASES]
     return "\n".join(
         [
             "#include <math.h>",
             "#include <tvm/runtime/kernels/conv_f32.h>",
-            *packing.unique_definitions(tiles),
+            *kb.unique_definitions(tiles),
         ]
         + [function(index, case, tiles[index]) for index, case in enumerate(CASES)]
     )

@@ -53,7 +53,7 @@ class Case:
             for i in range(self.rank)
         )
 
-    def tiles(self, machine: packing.Machine) -> packing.Tiles:
+    def tiles(self, machine: kb.Machine) -> packing.Tiles:
         rows = packing.phase_pixels(self.out[-1], self.strides[-1])
         window = int(np.prod(self.kernel)) * self.channels[0] // self.group
         return packing.choose_tiles(rows, self.channels[1] // self.group, window, machine)
@@ -158,7 +158,7 @@ def test_conv_transpose_equals_onnxruntime(case: Case, build: str, build_folder:
     functions = [function(i, each, all_tiles[i]) for i, each in enumerate(CASES)]
     library = kb.build(
         build_folder,
-        "\n".join([*head, *packing.unique_definitions(all_tiles), *functions]),
+        "\n".join([*head, *kb.unique_definitions(all_tiles), *functions]),
         flags,
         cc,
     )

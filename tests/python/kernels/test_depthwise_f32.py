@@ -41,7 +41,7 @@ class Case:
             for i in range(3)
         ]
 
-    def tile(self, machine: packing.Machine) -> packing.DepthwiseTile:
+    def tile(self, machine: kb.Machine) -> packing.DepthwiseTile:
         return packing.choose_depthwise(
             self.channels, self.out[2], self.kernel[2], self.stride[2], self.dilation[2], machine
         )
@@ -130,11 +130,11 @@ int run_{index}({arguments}) {{
 """
 
 
-def source(machine: packing.Machine) -> str:
+def source(machine: kb.Machine) -> str:
     tiles = [case.tile(machine) for case in CASES]
     head = ["#include <math.h>", "#include <tvm/runtime/kernels/depthwise_f32.h>"]
     functions = [function(index, case, tiles[index]) for index, case in enumerate(CASES)]
-    return "\n".join([*head, *packing.unique_definitions(tiles), *functions])
+    return "\n".join([*head, *kb.unique_definitions(tiles), *functions])
 
 
 @pytest.mark.parametrize("build", kb.BUILDS)

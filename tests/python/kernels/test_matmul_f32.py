@@ -31,7 +31,7 @@ class Case:
     wider: tuple[int, int, int] = (0, 0, 0)  # floats between the rows of a, b, y
     one_b: bool = False  # the batch shares b
 
-    def tiles(self, machine: packing.Machine) -> packing.Tiles:
+    def tiles(self, machine: kb.Machine) -> packing.Tiles:
         return packing.choose_tiles(self.m, self.n, self.k, machine)
 
 
@@ -98,11 +98,11 @@ int run_{index}({arguments}) {{
 """
 
 
-def source(machine: packing.Machine) -> str:
+def source(machine: kb.Machine) -> str:
     tiles = [case.tiles(machine) for case in CASES]
     head = ["#include <math.h>", "#include <tvm/runtime/kernels/matmul_f32.h>"]
     functions = [function(index, case, tiles[index]) for index, case in enumerate(CASES)]
-    return "\n".join([*head, *packing.unique_definitions(tiles), *functions])
+    return "\n".join([*head, *kb.unique_definitions(tiles), *functions])
 
 
 def widen(array: np.ndarray, floats: int) -> np.ndarray:

@@ -9,11 +9,11 @@ import pytest
 packing = kb.packing
 
 MACHINES = {
-    "avx512": packing.Machine(16, 32, 1 << 20),
-    "avx512-split": packing.Machine(16, 32, 1 << 20, True),
-    "avx2": packing.Machine(8, 16),
-    "neon": packing.Machine(4, 32),
-    "plain": packing.Machine(1, 12, 0),
+    "avx512": kb.Machine(16, 32, 1 << 20),
+    "avx512-split": kb.Machine(16, 32, 1 << 20, True),
+    "avx2": kb.Machine(8, 16),
+    "neon": kb.Machine(4, 32),
+    "plain": kb.Machine(1, 12, 0),
 }
 
 
@@ -55,7 +55,7 @@ def test_pack_bias_fills_each_group_up() -> None:
 @pytest.mark.parametrize("pixels", [1, 2, 7, 13, 49, 56, 125, 784, (28, 27), (5, 4)])
 @pytest.mark.parametrize("channels", [1, 10, 24, 64, 144, 1000])
 def test_widths_cover_every_row_within_the_registers(
-    pixels: int | tuple[int, ...], channels: int, machine: packing.Machine
+    pixels: int | tuple[int, ...], channels: int, machine: kb.Machine
 ) -> None:
     tiles = packing.choose_tiles(pixels, channels, 72, machine)
     assert 1 <= len(tiles.widths) <= 4

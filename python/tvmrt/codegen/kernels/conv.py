@@ -222,13 +222,8 @@ class ConvLowering(ConvolutionLowering):
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         x, w, y = self.node.inputs[0], self.node.inputs[1], self.node.output
         attrs, groups = self.node.attrs, self.node.attrs["groups"]
-        plain = (
-            all(k == 1 for k in w.shape[2:])
-            and all(s == 1 for s in attrs["strides"])
-            and not any(attrs["pads_before"])
-            and x.shape[2:] == y.shape[2:]
-        )
-        row = x.shape[0] * prod(y.shape[2:]) if plain else self._walked(y.shape[2:])[-1]
+        spatial = x.shape[2:], y.shape[2:], w.shape[2:], attrs["strides"], attrs["pads_before"]
+        row = packing.conv_row_pixels(x.shape[0], *spatial)
         tiles = packing.choose_tiles(row, w.shape[0] // groups, prod(w.shape[1:]), self.target)
         packed = f.constant("weights", packing.pack_conv(self._weights(), tiles, groups))
         bias = f.constant("bias", packing.pack_bias(self.bias(), tiles, groups))
