@@ -1,0 +1,84 @@
+"""The device dnnl, built with oneDNN 3 from its wheel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[3]
+WHEELS = ["onednn-cpu-gomp==2023.2.0", "onednn-devel-cpu-gomp==2023.2.0"]  # oneDNN 3.2, OpenMP
+
+
+def sh(*command, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def meson() -> Path:
+    found = Path(sys.executable).with_name("meson")
+    if not found.exists() or shutil.which("ninja") is None:
+        pytest.skip("meson or ninja is not installed")
+    return found
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory) -> Path:
+    """Where the wheels are unpacked, as in a virtual environment."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--prefix", folder]
+    if sh(*pip, *WHEELS).returncode != 0:
+        pytest.skip("the wheels of oneDNN 3 cannot be downloaded for this machine")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(meson, prefix, tmp_path_factory) -> dict[str, str]:
+    """Variables with which the plug-in is found that this fixture builds."""
+    folder = tmp_path_factory.mktemp("build")
+    options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=dnnl", "-Dwerror=true"]
+    made = sh(meson, "setup", folder, ROOT, f"-Donednn={prefix}", *options)
+    assert made.returncode == 0, made.stdout
+    plugin = "src_runtime/libtvmrt_device_dnnl.so"
+    built = sh("ninja", "-j2", "-C", folder, plugin)
+    assert built.returncode == 0, built.stdout
+    return {**os.environ, "TVMRT_DEVICE_PATH": str((folder / plugin).parent)}
+
+
+def test_library_of_the_wheel_is_the_one_that_runs(environment, prefix):
+    code = (
+        "import tvmrt; assert tvmrt.get_global_func('tvmrt.device.find')('dnnl'); "
+        "print(open('/proc/self/maps').read())"
+    )
+    done = sh(sys.executable, "-c", code, env=environment)
+    assert done.returncode == 0, done.stderr
+    libraries = {line.split()[-1] for line in done.stdout.splitlines() if "libdnnl" in line}
+    assert libraries and all(str(prefix) in path for path in libraries)
+
+
+def test_conformance_run_passes(environment):
+    done = sh(sys.executable, "-m", "tvmrt", "device", "test", "dnnl", env=environment)
+    assert done.returncode == 0, done.stdout
+
+
+def test_tests_of_the_device_pass(environment):
+    tests = Path(__file__).with_name("test_dnnl.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    done = sh(*command, env=environment, cwd=ROOT)
+    assert done.returncode == 0, done.stdout
+    assert "skipped" not in done.stdout.splitlines()[-1]
+
+
+def test_prefix_without_onednn_is_refused_with_what_is_missing(meson, tmp_path):
+    options = ["-Dpython=disabled", "-Dtests=disabled", "-Ddevices=dnnl"]
+    made = sh(meson, "setup", tmp_path / "b", ROOT, f"-Donednn={tmp_path}", *options)
+    assert made.returncode != 0
+    assert f"device dnnl lacks oneDNN, which is not in {tmp_path}" in made.stdout
