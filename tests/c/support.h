@@ -127,4 +127,12 @@ static inline TVMModuleHandle load(const char* variable) {
   return mod;
 }
 
+static inline TVMModuleHandle import_of(TVMModuleHandle mod, int64_t index) {
+  call c = {0};
+  arg_handle(&c, kTVMModuleHandle, mod);
+  arg_int(&c, index);
+  assert_ok(call_global(&c, "runtime.ModuleGetImport"));
+  return c.ret.v_handle;
+}
+
 #endif

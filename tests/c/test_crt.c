@@ -8,14 +8,6 @@
 
 static const DLDevice cpu = {kDLCPU, 0};
 
-static TVMModuleHandle import_of(TVMModuleHandle mod, int64_t index) {
-  call c = {0};
-  arg_handle(&c, kTVMModuleHandle, mod);
-  arg_int(&c, index);
-  assert_ok(call_global(&c, "runtime.ModuleGetImport"));
-  return c.ret.v_handle;
-}
-
 static void test_packed_function_struct(void** state) {
   TVMValue value;
   uint32_t code = kTVMStr;

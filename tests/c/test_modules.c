@@ -14,14 +14,6 @@ static const char* text_of(TVMModuleHandle mod, const char* global) {
   return c.ret.v_str;
 }
 
-static TVMModuleHandle import_of(TVMModuleHandle mod, int64_t index) {
-  call c = {0};
-  arg_handle(&c, kTVMModuleHandle, mod);
-  arg_int(&c, index);
-  assert_ok(call_global(&c, "runtime.ModuleGetImport"));
-  return c.ret.v_handle;
-}
-
 static void test_plain_library_answers_by_symbol(void** state) {
   TVMModuleHandle mod = load("FIXTURE_PLAIN");
   TVMFunctionHandle f;
