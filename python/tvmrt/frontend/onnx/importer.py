@@ -18,6 +18,7 @@ from .context import HALF, NodeContext, in_float32
 from .custom import importer_of
 from .definitions import check_attributes, check_inputs
 from .model_file import load_model, opsets
+from .narrow import only_dequantized, widened
 from .registry import Importer, find
 
 # What an importer raises over numbers that contradict each other; the node's name is what helps.
@@ -97,6 +98,7 @@ class GraphImporter:
             )
 
     def _add_initializers(self, proto: onnx.GraphProto, scope: dict) -> None:
+        dequantized = only_dequantized(proto)
         for tensor in proto.initializer:
             try:
                 array = numpy_helper.to_array(tensor, self.folder)
@@ -104,6 +106,8 @@ class GraphImporter:
                 raise ValueError(
                     f"weights {tensor.name} cannot be read ({problem}); export the model again"
                 ) from problem
+            if tensor.name in dequantized:
+                array = widened(array)
             scope[tensor.name] = self._constant(array, tensor.name)
         for sparse in proto.sparse_initializer:
             scope[sparse.values.name] = self._constant(_dense_array(sparse), sparse.values.name)

@@ -34,6 +34,7 @@ FAMILIES = (
     "vision",
     "control",
     "quantize",
+    "narrow",
     "refused",
 )
 
