@@ -19,37 +19,11 @@
 
 #include <tvm/runtime/kernels/conv_f32.h>
 
-/*! \brief A transposed convolution; fields as in tvmrt_conv_f32_layer. */
-typedef struct {
-  int32_t batch;
-  int32_t groups;
-  int32_t in_channels;
-  int32_t out_channels;
-  int32_t in[3];
-  int32_t out[3];
-  int32_t kernel[3];
-  int32_t stride[3];
-  int32_t dilation[3];
-  /*! \brief What is cut off before the first depth, row, column of the full output. */
-  int32_t pad[3];
-  int32_t x_stride;
-  int32_t y_stride;
-  int32_t residual_stride;
-  float lo;
-  float hi;
-} tvmrt_conv_transpose_f32_layer;
-
-typedef struct {
-  const tvmrt_conv_transpose_f32_layer* layer;
-  const tvmrt_tiles_f32* tiles;
-  const float* x;
-  const float* w;
-  const float* bias;
-  const float* residual;
-  float* y;
-  tvmrt_epilogue_f32 epilogue;
-  const void* ctx;
-} tvmrt_conv_transpose_f32_job;
+/*!
+ * \brief A transposed convolution. `pad` is what is cut off before the first depth, row, column of
+ * the full output.
+ */
+typedef tvmrt_conv_f32_layer tvmrt_conv_transpose_f32_layer;
 
 /*! \brief Scratch of one task: segments of the current phase, copies of the input rows in use. */
 typedef struct {
@@ -116,7 +90,7 @@ static inline void tvmrt_conv_transpose_f32_scratch_init(
 }
 
 /* Column 0 of input row (d, h) of one image and group, with zeros around it if rows are copied. */
-static inline const float* tvmrt_conv_transpose_f32_row(const tvmrt_conv_transpose_f32_job* job,
+static inline const float* tvmrt_conv_transpose_f32_row(const tvmrt_conv_f32_job* job,
                                                         tvmrt_conv_transpose_f32_scratch* scratch,
                                                         const float* image, int d, int h) {
   const tvmrt_conv_transpose_f32_layer* layer = job->layer;
@@ -144,7 +118,7 @@ static inline int tvmrt_conv_transpose_f32_index(const tvmrt_conv_transpose_f32_
 }
 
 /* The runs of input under the first column of phase `phase` of output row (od, oh). */
-static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_conv_transpose_f32_job* job,
+static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_conv_f32_job* job,
                                                     tvmrt_conv_transpose_f32_scratch* scratch,
                                                     const float* image, int od, int oh, int phase) {
   const tvmrt_conv_transpose_f32_layer* layer = job->layer;
@@ -174,7 +148,7 @@ static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_conv_transpose_f
  * Output rows [begin, end) of all images for channels [c_begin, c_end) of one group. The epilogue
  * wants neighbouring pixels, so it runs when all phases of a row are done.
  */
-static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_conv_transpose_f32_job* job,
+static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_conv_f32_job* job,
                                                 tvmrt_conv_transpose_f32_scratch* scratch,
                                                 int group, int64_t begin, int64_t end, int c_begin,
                                                 int c_end) {
@@ -227,7 +201,7 @@ static inline int tvmrt_conv_transpose_f32_rows(const tvmrt_conv_transpose_f32_j
 }
 
 static inline int tvmrt_conv_transpose_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
-  const tvmrt_conv_transpose_f32_job* job = (const tvmrt_conv_transpose_f32_job*)closure;
+  const tvmrt_conv_f32_job* job = (const tvmrt_conv_f32_job*)closure;
   const tvmrt_conv_transpose_f32_layer* layer = job->layer;
   const int64_t rows = (int64_t)layer->batch * layer->out[0] * layer->out[1];
   const int64_t begin = tvmrt_task_begin(rows, 1, task, env->num_task);
@@ -272,7 +246,7 @@ static inline int tvmrt_conv_transpose_f32(const tvmrt_conv_transpose_f32_layer*
                                            const tvmrt_tiles_f32* tiles, const float* x,
                                            const float* w, const float* bias, const float* residual,
                                            float* y, tvmrt_epilogue_f32 epilogue, const void* ctx) {
-  tvmrt_conv_transpose_f32_job job = {layer, tiles, x, w, bias, residual, y, epilogue, ctx};
+  tvmrt_conv_f32_job job = {layer, tiles, x, w, bias, residual, y, epilogue, ctx};
   const int64_t inputs = (int64_t)layer->batch * layer->in[0] * layer->in[1] * layer->in[2];
   const int64_t taps = (int64_t)layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
   return tvmrt_launch(tvmrt_conv_transpose_f32_task, &job,
