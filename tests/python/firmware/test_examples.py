@@ -205,6 +205,8 @@ def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
         pytest.param(["TOOL=z80"], "z80-gcc is not installed; README.md names", id="compiler"),
         pytest.param(["EMULATOR=qemu-system-z80"], "qemu-system-z80 is not installed", id="qemu"),
         pytest.param(["check", "INPUTS="], "there is none", id="inputs"),
+        pytest.param(["MODEL=none.onnx"], "there is no network none.onnx", id="network"),
+        pytest.param(["MODEL=my net.onnx"], "no path with spaces", id="spaces"),
     ],
 )
 def test_what_is_missing_is_named(board, arguments, match, tmp_path):
