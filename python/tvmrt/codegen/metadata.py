@@ -156,54 +156,59 @@ def _model(inputs, outputs, prefix: str, program: Program, sources, options) -> 
     lines: list[str] = []
     if options.executor != "aot":
         lines += [*_shapes("input", inputs), *_shapes("output", outputs)]
-    io = sum(t.nbytes for _, t in [*inputs, *outputs])
-    rows = [
-        *((n, sanitize(n), f"input{i}", i, t) for i, (n, t) in enumerate(inputs)),
-        *((n, sanitize(n), f"output{i}", i, t) for i, (n, t) in enumerate(outputs)),
-    ]
-    params = "NULL"
-    if rows:
-        params = "main_params"
-        lines.append("static const struct TVMParameterInfo main_params[] = {")
-        for hint, name, stem, _, t in rows:
-            shape = f"{stem}_shape" if t.rank else "NULL"
-            lines.append(
-                f"  {{{_string(hint)}, {_string(name)}, {shape}, {t.rank}, {_dtype(t)}, "
-                "{kDLCPU, 0}},"
-            )
-        lines.append("};")
-    main = f"{prefix}___tvm_main__"
+    params = "main_params" if inputs or outputs else "NULL"
+    lines += _main_params(inputs, outputs)
     constant = len(sources.weights)
     if options.firmware:  # arrays, without gaps
         constant = sum(b.nbytes for b in sources.weight_buffers)
-    own = {}
-    for number, function in enumerate(sources.functions):
-        if function.step.group.root.op == "region":
-            own[number] = f"region{number}_params, {_counts(function)}"
-            lines += _region_params(f"region{number}", function)
-    lines += [
-        "static const struct TVMFunctionInfo functions[] = {",
-        f'  {{"{main}", {params}, {len(inputs)}, {len(outputs)}, {program.arena_bytes}, {io}, '
-        f"{constant}}},",
+    io = sum(t.nbytes for _, t in [*inputs, *outputs])
+    rows = [
+        f'"{prefix}___tvm_main__", {params}, {len(inputs)}, {len(outputs)}, {program.arena_bytes}, '
+        f"{io}, {constant}"
     ]
     for number, function in enumerate(sources.functions):
-        scratch = function.step.scratch_bytes
-        touched = _unique([a.buffer for a in [*function.step.reads, *function.step.writes]])
-        size = sum(b.nbytes for b in touched)
-        weights = sum(
-            b.nbytes for b in _unique([p.buffer for p in function.parameters]) if b.data is not None
-        )
-        params = own.get(number, "NULL, 0, 0")
-        lines.append(f'  {{"{function.symbol}", {params}, {scratch}, {size}, {weights}}},')
-    lines += [
+        params = "NULL, 0, 0"
+        if function.step.group.root.op == "region":
+            params = f"region{number}_params, {_counts(function)}"
+            lines += _region_params(f"region{number}", function)
+        rows.append(f'"{function.symbol}", {params}, {_sizes(function)}')
+    return [
+        *lines,
+        "static const struct TVMFunctionInfo functions[] = {",
+        *(f"  {{{row}}}," for row in rows),
         "};",
         "static const struct TVMModelMetadata model_metadata = {",
-        f"  TVM_MODEL_METADATA_VERSION, functions, {len(sources.functions) + 1}, "
-        f'"{options.module_name}",',
+        f'  TVM_MODEL_METADATA_VERSION, functions, {len(rows)}, "{options.module_name}",',
         "};",
         "",
     ]
-    return lines
+
+
+def _main_params(inputs, outputs) -> list[str]:
+    rows = [
+        *((name, f"input{i}", t) for i, (name, t) in enumerate(inputs)),
+        *((name, f"output{i}", t) for i, (name, t) in enumerate(outputs)),
+    ]
+    if not rows:
+        return []
+    return [
+        "static const struct TVMParameterInfo main_params[] = {",
+        *(
+            f"  {{{_string(name)}, {_string(sanitize(name))}, "
+            f"{f'{stem}_shape' if t.rank else 'NULL'}, {t.rank}, {_dtype(t)}, {{kDLCPU, 0}}}},"
+            for name, stem, t in rows
+        ),
+        "};",
+    ]
+
+
+def _sizes(function) -> str:
+    """Bytes of an operator's scratch memory, of what it reads and writes, of its weights."""
+    step = function.step
+    touched = _unique([a.buffer for a in [*step.reads, *step.writes]])
+    weights = [b for b in _unique([p.buffer for p in function.parameters]) if b.data is not None]
+    size, constant = sum(b.nbytes for b in touched), sum(b.nbytes for b in weights)
+    return f"{step.scratch_bytes}, {size}, {constant}"
 
 
 def _counts(function) -> str:

@@ -134,30 +134,20 @@ class FunctionWriter:
         self._named_reads: set[int] = set()
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
-        many_reads, many_writes = len(step.reads) > 1, len(step.writes) > 1
-        self.reads = [
-            Parameter(
-                self.fresh(f"x{i}" if many_reads else "x"),
-                a.buffer,
-                a.at.offset,
-                True,
-                i not in aliased_reads,
-            )
-            for i, a in enumerate(step.reads)
-        ]
-        self.writes = [
-            Parameter(
-                self.fresh(f"y{i}" if many_writes else "y"),
-                a.buffer,
-                a.at.offset,
-                False,
-                i not in aliased_writes,
-            )
-            for i, a in enumerate(step.writes)
-        ]
+        self.reads = self._operands("x", step.reads, True, aliased_reads)
+        self.writes = self._operands("y", step.writes, False, aliased_writes)
         self.scratch_parameter: Parameter | None = None
         if step.scratch is not None:
             self.scratch_parameter = Parameter(self.fresh("scratch"), step.scratch, 0, False)
+
+    def _operands(
+        self, stem: str, accesses: Sequence[Access], const: bool, aliased: set[int]
+    ) -> list[Parameter]:
+        names = [f"{stem}{i}" for i in range(len(accesses))] if len(accesses) > 1 else [stem]
+        return [
+            Parameter(self.fresh(name), a.buffer, a.at.offset, const, i not in aliased)
+            for i, (name, a) in enumerate(zip(names, accesses))
+        ]
 
     def fresh(self, name: str) -> str:
         """A name for a parameter or variable that nothing else in the function has."""

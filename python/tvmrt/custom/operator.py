@@ -100,15 +100,7 @@ class Operator:
 class OperatorGraph:
     """What operators are added to; :class:`tvmrt.custom.GraphBuilder` is one."""
 
-    def add(
-        self,
-        operator: Operator | str,
-        /,
-        *inputs: Any,
-        outputs: int | None = None,
-        name: str | None = None,
-        **attributes: Any,
-    ) -> Value | list[Value]:
+    def add(self, operator: Operator | str, /, *inputs: Any, **keywords: Any) -> Any:
         """Add a node and return its output, or a list if there are several."""
         raise NotImplementedError(type(self).__name__)
 
