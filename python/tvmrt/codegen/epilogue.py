@@ -202,11 +202,9 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
             inner.line(f"const {ctype} *restrict {member} = operands->{member};")
     else:
         inner.line("(void)ctx;")
-    pixel_used = any(p for _, _, p, _ in loads)
-    channel_used = any(c for _, _, _, c in loads)
-    if not pixel_used:
+    if not any(pixel for _, _, pixel, _ in loads):
         inner.line("(void)pixel;")
-    if not channel_used:
+    if not any(channel for _, _, _, channel in loads):
         inner.line("(void)channel;")
     rows, length = "pixels", "channels"
     if not loads:
@@ -222,16 +220,20 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
             inner.fresh("sum")
             known[epilogue.start] = "sum"
             for value, member, pixel, channel in loads:
-                variable = inner.fresh("b")
-                terms = []
-                if pixel:
-                    terms.append("(pixel + t)" + (f" * {pixel}" if pixel != 1 else ""))
-                if channel:
-                    terms.append("channel + c" if channel == 1 else f"(channel + c) * {channel}")
-                place = " + ".join(terms) or "0"
-                inner.line(f"const {value.dtype.c} {variable} = {member}[{place}];")
-                known[value] = variable
+                known[value] = inner.fresh("b")
+                place = _place(pixel, channel)
+                inner.line(f"const {value.dtype.c} {known[value]} = {member}[{place}];")
             print_chain(inner, epilogue.rest, known)
             inner.line(f"row[c] = {known[epilogue.rest[-1].output]};")
     f.include(*inner.includes)
     return "\n".join([*lines[1:], *inner.lines, "}", ""])
+
+
+def _place(pixel: int, channel: int) -> str:
+    """Index of an operand's element, whose strides are these."""
+    terms = []
+    if pixel:
+        terms.append("(pixel + t)" + (f" * {pixel}" if pixel != 1 else ""))
+    if channel:
+        terms.append("channel + c" if channel == 1 else f"(channel + c) * {channel}")
+    return " + ".join(terms) or "0"
