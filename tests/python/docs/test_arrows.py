@@ -24,20 +24,31 @@ MAY_IMPORT = {
 }
 
 
-def _imported_rooms(file: Path) -> set[str]:
-    """Return the rooms that a file imports, wherever in it the import stands."""
+def _imported_names(file: Path, types_too: bool = True) -> set[str]:
+    """Return what a file imports by its whole name, wherever in it the import stands."""
     package = ("tvmrt", *file.relative_to(PACKAGE).parts[:-1])
-    rooms = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        names = []
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for_types = {
+        id(node)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.dump(branch.test)
+        for node in ast.walk(branch)
+    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if not types_too and id(node) in for_types:
+            continue
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             base = ".".join(package[: len(package) + 1 - node.level]) if node.level else ""
             module = ".".join(filter(None, [base, node.module]))
-            names = [f"{module}.{alias.name}" for alias in node.names]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("tvmrt.")}
-    return rooms
+            names |= {f"{module}.{alias.name}" for alias in node.names}
+    return {name for name in names if name.startswith("tvmrt.")}
+
+
+def _imported_rooms(file: Path) -> set[str]:
+    return {name.split(".")[1] for name in _imported_names(file)}
 
 
 @pytest.mark.parametrize("room", sorted(MAY_IMPORT))
@@ -49,3 +60,32 @@ def test_room_imports_only_what_the_arrows_allow(room):
         if (rooms := _imported_rooms(file)) - allowed
     }
     assert not wrong
+
+
+def _module_name(file: Path) -> str:
+    parts = ("tvmrt", *file.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports_of_files() -> dict[str, set[str]]:
+    """Return which module imports which; what C brings is no module of a file."""
+    files = {_module_name(file): file for file in PACKAGE.rglob("*.py")}
+    compiled = ("_core", "_capi", "_tvm_ffi_bridge")
+    imports: dict[str, set[str]] = {}
+    for module, file in files.items():
+        found = set()
+        for name in _imported_names(file, types_too=False):
+            if name.split(".")[-1] in compiled or name.split(".")[-2] in compiled:
+                continue
+            parts = name.split(".")
+            outer = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+            found.add(next(known for known in outer if known in files))
+        imports[module] = found - {module}
+    return imports
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    left = _imports_of_files()
+    while ready := {module for module, needed in left.items() if not needed & left.keys()}:
+        left = {module: needed for module, needed in left.items() if module not in ready}
+    assert not {module: needed & left.keys() for module, needed in left.items()}

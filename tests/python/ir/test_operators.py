@@ -11,7 +11,7 @@ from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, get_op
 from tvmrt.ir.op import OPS, POINTWISE
 from tvmrt.ir.pointwise import PointwiseOp
 
-F32, I64, BOOL, U8 = (DTYPES[n] for n in ("float32", "int64", "bool", "uint8"))
+F32, I64, BOOL = (DTYPES[n] for n in ("float32", "int64", "bool"))
 
 
 def tensor(*shape, dtype=F32):

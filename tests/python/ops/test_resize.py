@@ -10,7 +10,6 @@ from nn_case import case, check
 
 RNG = np.random.default_rng(13)
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
-EMPTY = np.zeros(0, np.float32)
 
 
 def array(*shape):
