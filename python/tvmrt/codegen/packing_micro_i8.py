@@ -1,6 +1,6 @@
 """Weights and shapes of the integer kernels of microcontrollers (``kernels/micro_*_i8.h``).
 
-Describe the layer by :class:`~tvmrt.codegen.packing_i8.ConvI8`, then :func:`micro_layer` says
+Describe the layer by :class:`~tvmrt.codegen.layer_i8.ConvI8`, then :func:`micro_layer` says
 whether these kernels can do it, and how.
 """
 
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .layer_i8 import ConvI8, centred_weights
 from .micro_shape import MicroShape, flat_shape, whole
-from .packing_i8 import ConvI8, centred_weights, wrap_int32
+from .packing_i8 import wrap_int32
 
 
 @dataclass(frozen=True)

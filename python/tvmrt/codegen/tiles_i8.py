@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .packing_i8 import ConvI8
+    from .layer_i8 import ConvI8
 
 
 @dataclass(frozen=True)

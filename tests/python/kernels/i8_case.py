@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from kernel_build import OPTIMISE, build, pointer
 
+from tvmrt.codegen.layer_i8 import ConvI8
 from tvmrt.codegen.packing_i8 import (
-    ConvI8,
     PackedI8,
     pack_conv,
     pad_channels,

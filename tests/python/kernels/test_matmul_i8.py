@@ -7,7 +7,7 @@ import pytest
 from i8_case import FLAGS, FORMATS, int8_range, random_bytes, requantise, run_conv, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.codegen.packing_i8 import ConvI8
+from tvmrt.codegen.layer_i8 import ConvI8
 
 SIZES = {
     "1x64x10": (1, 64, 10),

@@ -22,9 +22,10 @@ from tvmrt.ir.quantized import storage_range
 from .. import packing_i8 as packing
 from .. import packing_micro_i8 as micro
 from ..epilogue import fits_rows
+from ..layer_i8 import ConvI8
 from ..loops import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
-from ..tiles_i8 import FORMATS
+from ..tiles_i8 import FORMATS, Format
 from ..writer import FunctionWriter
 from . import quantized_elements
 from .initializers import print_struct, triple
@@ -48,7 +49,7 @@ class IntegerProduct(Lowering):
     def order(self) -> tuple[int, ...]:
         raise NotImplementedError
 
-    def layer(self, step: Step) -> packing.ConvI8:
+    def layer(self, step: Step) -> ConvI8:
         raise NotImplementedError
 
     def weights(self) -> np.ndarray:
@@ -59,7 +60,7 @@ class IntegerProduct(Lowering):
         return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
 
     @property
-    def format(self) -> packing.Format:
+    def format(self) -> Format:
         return FORMATS[self.target.int8]
 
     @property
@@ -208,7 +209,7 @@ class IntegerProduct(Lowering):
         return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
 
 
-def _print_layer(f: FunctionWriter, layer: packing.ConvI8) -> None:
+def _print_layer(f: FunctionWriter, layer: ConvI8) -> None:
     for line in layer.definitions():
         f.define(line)
     inside = layer.initializer().strip()[1:-1]
@@ -233,12 +234,12 @@ class QConvLowering(IntegerProduct):
     def weights(self) -> np.ndarray:
         return self.node.inputs[1].data
 
-    def layer(self, step: Step) -> packing.ConvI8:
+    def layer(self, step: Step) -> ConvI8:
         x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
         out = triple(y.shape[2:], 1)
         pixel = pixel_stride(step.writes[0].at)
         row = out[2] * pixel
-        return packing.ConvI8(
+        return ConvI8(
             self.format,
             x.shape[0],
             triple(x.shape[2:], 1),
@@ -275,10 +276,10 @@ class QMatMulLowering(IntegerProduct):
     def weights(self) -> np.ndarray:
         return self.node.inputs[1].data.T
 
-    def layer(self, step: Step) -> packing.ConvI8:
+    def layer(self, step: Step) -> ConvI8:
         x, y = self.node.inputs[0], self.node.output
         rows, depth, columns = prod(x.shape[:-1]), x.shape[-1], y.shape[-1]
-        return packing.ConvI8.matmul(
+        return ConvI8.matmul(
             self.format,
             rows,
             depth,
@@ -294,7 +295,7 @@ def _row_step(at, extent: int) -> int:
     return at.strides[-2] if at.shape[-2] > 1 else extent
 
 
-def _packing_bytes(layer: packing.ConvI8) -> int:
+def _packing_bytes(layer: ConvI8) -> int:
     """What tvmrt_matmul_i8_dynamic() takes for the right factor, its sums and their shifts."""
     padded = layer.vectors * layer.fmt.lanes
     quads = -(-layer.in_c // 4) * padded * (8 if layer.fmt.wide else 4)
@@ -340,10 +341,10 @@ class QMatMulComputedLowering(Lowering):
             self._print_product(step, f, b, at, finish)
         f.line("return 0;")
 
-    def _layer(self, a, y) -> packing.ConvI8:
+    def _layer(self, a, y) -> ConvI8:
         (rows, depth), columns = a.shape[-2:], y.shape[-1]
         threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
-        return packing.ConvI8.matmul(
+        return ConvI8.matmul(
             FORMATS[self.target.int8],
             rows,
             depth,
@@ -355,7 +356,7 @@ class QMatMulComputedLowering(Lowering):
             threads=threads,
         )
 
-    def _finish(self, f: FunctionWriter, layer: packing.ConvI8) -> dict[str, str]:
+    def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
         """What becomes of the sums, as members of the call's data."""
         attrs, to = self.node.attrs, self.node.attrs["to"]
         scale = np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
