@@ -8,7 +8,7 @@ operands' memory is not met.
 from __future__ import annotations
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Strided, Value, dense, get_op
+from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
 from tvmrt.ir.custom import c_refusal
 from tvmrt.ir.program import (
     ALIGN_BYTES,
@@ -27,10 +27,9 @@ from tvmrt.ir.program import (
     satisfies,
     whole,
 )
-from tvmrt.planner.arena import Interval, liveness_bound
-from tvmrt.planner.lifetime import lifetimes
 
 from . import kernels, reductions  # noqa: F401  (fill the table of lowerings)
+from .concatenations import join_concatenations
 from .fusion import form_groups
 from .loops import PointwiseLowering
 from .lowering import Lowering, has_lowering, lowering_for
@@ -163,7 +162,7 @@ class _ProgramBuilder:
         group = Group(node)
         out = target or whole(name, value.dtype, value.shape, order)
         reads = [] if value.is_constant else [value]
-        self._append(
+        self.steps.append(
             Step(
                 self.names.take(name),
                 group,
@@ -175,9 +174,6 @@ class _ProgramBuilder:
             )
         )
         return out
-
-    def _append(self, step: Step) -> None:
-        self.steps.append(step)
 
     # Groups.
 
@@ -204,7 +200,7 @@ class _ProgramBuilder:
         operands = lowering.operands()
         reads = [self._meet(v, lowering.demand(v)) for v in operands]
         accesses = dict(zip(operands, reads))
-        name = self.names.take(_step_name(group))
+        name = self.names.take(group.root.name)
         writes = []
         several = len(group.outputs) > 1
         for i, value in enumerate(group.outputs):
@@ -224,7 +220,7 @@ class _ProgramBuilder:
         if group.root.guard is not None:
             condition, wanted = group.root.guard
             step.guard = (self._place(condition), wanted)
-        self._append(step)
+        self.steps.append(step)
 
     def _concat(self, node: Node) -> None:
         """One copy a part, each into its slice; see join_concatenations for what becomes of
@@ -305,108 +301,3 @@ def _check_sizes(program: Program) -> None:
 
 def _sources(value: Value) -> tuple[str, ...]:
     return value.producer.sources if value.producer is not None else (value.name,)
-
-
-def _step_name(group: Group) -> str:
-    """The network's name of the root; of a pointwise tree, of its last node."""
-    return group.root.name
-
-
-def join_concatenations(program: Program) -> None:
-    """Let producers write straight into the concatenation that they are copied into.
-
-    A copy into a slice of a larger buffer vanishes when every step that touches the source
-    buffer can work with the slice's strides.
-    """
-    changed = True
-    while changed:
-        changed = False
-        for step in list(program.steps):
-            if _is_plain_copy(step) and _join(program, step):
-                changed = True
-
-
-def _is_plain_copy(step: Step) -> bool:
-    alone = step.group.root.op == "identity" and len(step.group.nodes) == 1
-    return alone and bool(step.reads) and not step.guard
-
-
-def _join(program: Program, copy: Step) -> bool:
-    source, target = copy.reads[0], copy.writes[0]
-    if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
-        return False
-    if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
-        return False
-    moved = {}
-    touching = [s for s in program.steps if any(a.buffer is source.buffer for a in s.accesses())]
-    writers = [s for s in touching if any(a.buffer is source.buffer for a in s.writes)]
-    if any(s.guard for s in writers):
-        return False
-    for step in touching:
-        if step is copy:
-            continue
-        for i, access in enumerate([*step.reads, *step.writes]):
-            if access.buffer is not source.buffer:
-                continue
-            at = _through(access.at, source.at, target.at)
-            if at is None or not satisfies(at, step.demands[i]):
-                return False
-            moved[id(step), i] = Access(target.buffer, at)
-        if step.guard and step.guard[0].buffer is source.buffer:
-            return False
-    before = live_bytes(program)
-    saved = [(s, s.reads, s.writes) for s in touching]
-    position = program.steps.index(copy)
-    program.steps.remove(copy)
-    for step in touching:
-        if step is copy:
-            continue
-        count = len(step.reads)
-        step.reads = [moved.get((id(step), i), a) for i, a in enumerate(step.reads)]
-        step.writes = [moved.get((id(step), count + i), a) for i, a in enumerate(step.writes)]
-    if live_bytes(program) <= before:
-        return True
-    # the concatenation would have to live so long that a copy is the cheaper way
-    program.steps.insert(position, copy)
-    for step, reads, writes in saved:
-        step.reads, step.writes = reads, writes
-    return False
-
-
-def live_bytes(program: Program) -> int:
-    """The most bytes of arena that live at one step, nothing shared in place."""
-    lives = lifetimes(program)
-    return liveness_bound([Interval(b.nbytes, first, last) for b, (first, last) in lives.items()])
-
-
-def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
-    """An access to the source buffer, as an access to where the copy would put it.
-
-    Every stride and the offset is split along the source's axes, which are dense.
-    """
-    order = [d for d in source.order() if source.shape[d] > 1]
-
-    def moved(distance: int) -> int | None:
-        sign, distance = (-1, -distance) if distance < 0 else (1, distance)
-        total = 0
-        for d in order:
-            count, distance = divmod(distance, source.strides[d])
-            total += count * target.strides[d]
-        return sign * total if distance == 0 else None
-
-    strides = []
-    for extent, stride in zip(at.shape, at.strides):
-        new = moved(stride) if extent > 1 else 0
-        # one stride serves the whole axis only if steps along it never carry into another axis
-        if new is None or (extent > 1 and moved(stride * (extent - 1)) != new * (extent - 1)):
-            return None
-        strides.append(new)
-    start = moved(at.offset)
-    if start is None:
-        return None
-    # axes of the access that together walk one axis of the source are checked as a whole
-    last = sum((n - 1) * s for n, s in zip(at.shape, at.strides) if n > 1)
-    new_last = sum((n - 1) * s for n, s in zip(at.shape, strides) if n > 1)
-    if moved(at.offset + last) != start + new_last:
-        return None
-    return Strided(at.shape, tuple(strides), target.offset + start)
