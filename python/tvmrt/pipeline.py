@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tvmrt import choices
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, graph_entries, pool_options, recovery
 from tvmrt.codegen.image_memory import Need, plan_memory
@@ -28,13 +29,10 @@ from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
-from tvmrt.ir import Graph, Node, Region
+from tvmrt.ir import Graph, Node
 from tvmrt.ir.program import Program
 from tvmrt.partition import Reducer, partition
 from tvmrt.transform import expand_composed, infer_layouts, optimize
-
-EXECUTORS = ("graph", "aot")
-PARAMS = ("embed", "file", "flash")
 
 Progress = Callable[[str, int, int], None]
 
@@ -173,23 +171,20 @@ def _draft(
     executor = executor or ("graph" if machine.hosted else "aot")
     runtime = runtime or ("host" if machine.hosted else "crt")
     params = params or ("embed" if machine.hosted and runtime == "host" else "flash")
-    _check(executor, interface_api, unpacked_api, runtime, params, module_name)
+    choices.check_interface(executor, interface_api, unpacked_api, runtime, params)
+    if module_name:
+        check_module_name("module", module_name)
     if runtime == "crt" and params == "embed":
         params = "flash"  # the same thing in an image
     chosen = resolve(devices)
-    _check_required(require_device, chosen)
-    _check_schedule(schedule, executor, runtime)
-    _check_trace(profile, record, trace_records, runtime, unpacked_api)
-    if runtime == "crt" and executor == "graph" and (pools or place):
-        raise UnsupportedError(
-            "the graph executor has one memory, which the program gives it; "
-            "choose executor aot for pools"
-        )
+    choices.check_required(require_device, chosen)
+    choices.check_schedule(schedule, executor, runtime)
+    choices.check_trace(profile, record, trace_records, runtime, unpacked_api)
+    choices.check_pools(pools, place, executor, runtime)
     memories = pool_options.make_pools(pools or {}, runtime)
     placement = pool_options.Placement(place or {}, memories)
-    _check_workspace_io(workspace_io, runtime, interface_api)
-    if place and runtime != "crt":
-        raise ValueError("place chooses among memories of a board; it needs runtime crt")
+    choices.check_workspace_io(workspace_io, runtime, interface_api)
+    choices.check_place(place, runtime)
     if runtime == "crt":
         machine = replace(machine, hosted=False)
     clock = _Clock(progress)
@@ -205,7 +200,7 @@ def _draft(
         reducer = _make_reducer(mixed_precision, max_error, calibration, context, machine, cc)
         cuts = partition(graph, chosen, context, device_fallback, reducer)
         cuts.check_required(require_device)
-        _check_hooks(cuts.regions, interface_api)
+        choices.check_hooks(cuts.regions, interface_api)
         if expand_composed(graph):
             optimize(graph, machine, dump.graph)
         infer_layouts(graph)
@@ -329,45 +324,6 @@ def _claimed(graph: Graph, devices: Sequence[Device]) -> set[Node]:
     return {node for answers in said for node, reason in answers.items() if reason is None}
 
 
-def _check(executor, interface_api, unpacked_api, runtime, params, module_name) -> None:
-    for value, what, known in (
-        (executor, "executor", EXECUTORS),
-        (params, "params", PARAMS),
-        (runtime, "runtime", ("host", "crt")),
-        (interface_api, "interface-api", ("packed", "c")),
-    ):
-        if value not in known:
-            raise ValueError(f"{what} {value} is not known; choose {' or '.join(known)}")
-    if runtime == "host" and (interface_api != "packed" or unpacked_api):
-        raise ValueError(
-            "the host runtime calls networks by packed functions only; "
-            "choose runtime crt for interface-api c or unpacked-api"
-        )
-    if runtime == "crt" and interface_api == "c" and not unpacked_api:
-        raise ValueError("interface-api c passes raw pointers; it needs unpacked-api")
-    if runtime == "crt" and executor == "graph" and (interface_api != "packed" or unpacked_api):
-        raise ValueError(
-            "the graph executor calls operators by packed functions; "
-            "choose executor aot for interface-api c or unpacked-api"
-        )
-    if runtime == "crt" and executor == "aot" and params == "file":
-        raise UnsupportedError(
-            "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
-            "choose params flash, or executor graph"
-        )
-    if module_name:
-        check_module_name("module", module_name)
-
-
-def _check_hooks(regions: Sequence[Region], interface_api: str) -> None:
-    for region in regions:
-        if region.hooks and interface_api != "c":
-            raise UnsupportedError(
-                f"device {region.device} has hooks, whose pointers are members of a C struct; "
-                "choose interface-api c with unpacked-api"
-            )
-
-
 def _make_reducer(
     mixed_precision, max_error, calibration, context: Context, machine: Target, cc
 ) -> Reducer | None:
@@ -381,50 +337,6 @@ def _make_reducer(
             "mixed-precision is measured where it is compiled; a board's devices are not there"
         )
     return Reducer(mixed_precision, max_error, calibration, run, context)
-
-
-def _check_schedule(schedule: str, executor: str, runtime: str) -> None:
-    if schedule not in ("sync", "async"):
-        raise ValueError(f"schedule {schedule} is not known; choose sync or async")
-    if schedule == "async" and (executor != "graph" or runtime != "host"):
-        raise ValueError(
-            "schedule async is the graph executor's on a host; choose executor graph, runtime host"
-        )
-
-
-def _check_required(rules: Sequence[str], devices: Sequence[Device]) -> None:
-    known = {"cpu", *(device.name for device in devices)}
-    for rule in rules:
-        name = rule.partition(":")[0]
-        if name not in known:
-            raise ValueError(
-                f"require-device {rule}: {name} is none of the devices "
-                f"({', '.join(sorted(known))}); name it with --device, too"
-            )
-
-
-def _check_trace(profile, record, trace_records, runtime: str, unpacked_api: bool) -> None:
-    if not (profile or record):
-        if trace_records is not None:
-            raise ValueError("trace-records counts what profile or record note; choose one of them")
-        return
-    if runtime != "crt":
-        raise ValueError(
-            "profile and record are for networks of the crt runtime; "
-            "on this machine, tvmrt run --profile times operators and tvmrt verify checks them"
-        )
-    if not unpacked_api:
-        raise ValueError("profile and record note what plain calls are passed; use unpacked-api")
-    if trace_records is not None and not 1 <= trace_records <= 1 << 24:
-        raise ValueError(f"trace-records is {trace_records}; choose 1 to {1 << 24}")
-
-
-def _check_workspace_io(workspace_io: bool, runtime: str, interface_api: str) -> None:
-    if workspace_io and (runtime != "crt" or interface_api != "c"):
-        raise ValueError(
-            "workspace-io maps inputs and outputs to C structs; it needs runtime crt and "
-            "interface-api c"
-        )
 
 
 class _Clock:
