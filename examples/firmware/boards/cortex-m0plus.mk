@@ -1,0 +1,8 @@
+# Cortex-M0+: the board MPS2 AN385, whose Cortex-M3 runs what is compiled for the smaller core.
+TARGET := cortex-m0plus
+TOOL := arm-none-eabi
+CPU := -mcpu=cortex-m0plus -mthumb -DCLOCK=0x40028018
+START := start_cortexm.c
+EMULATOR := qemu-system-arm -M mps2-an385
+# 2^SHIFT nanoseconds for an instruction: the clock of 25 MHz goes on by 0.8 ticks.
+SHIFT := 5
