@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,6 @@ from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend.onnx import import_model
 from tvmrt.ir import Graph, Node
-from tvmrt.ir.program import Program
 from tvmrt.partition import Reducer, partition
 from tvmrt.transform import expand_composed, infer_layouts, optimize
 
@@ -348,21 +348,13 @@ class _Clock:
         self.seconds: dict[str, float] = {}
         self._progress = progress
 
-    def stage(self, name: str) -> _Stage:
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
         if self._progress is not None:
             self._progress(name, len(self.seconds), self.STAGES)
-        return _Stage(self, name)
+        begin = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - begin
 
 
-class _Stage:
-    def __init__(self, clock: _Clock, name: str) -> None:
-        self.clock, self.name = clock, name
-
-    def __enter__(self) -> None:
-        self.begin = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        self.clock.seconds[self.name] = time.perf_counter() - self.begin
-
-
-__all__ = ["Program", "Target", "compile", "compile_together"]
+__all__ = ["compile", "compile_together"]
