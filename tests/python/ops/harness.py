@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from nn_case import Case, build_model, case, reference, run_compiled
+from nn_case import Case, build_model, case, judged, run_compiled
 
 __all__ = ["Batch", "Part", "case"]
 
@@ -22,7 +22,7 @@ class Part:
 
     def check(self) -> None:
         """Compare every output with the reference, in type, shape and value."""
-        wanted = self.batch.wanted(self.case)
+        wanted = judged(self.case, self.batch.opset, self.batch.evaluator)
         found = self.batch.found(self.number)
         for i, array in enumerate(wanted[: self.case.outputs]):
             got, golden = found[i], np.asarray(array)
@@ -48,14 +48,6 @@ class Batch:
     def __iter__(self) -> Iterator:
         for number, each in enumerate(self.cases):
             yield pytest.param(Part(self, number), id=f"{each.op}-{each.id}-opset{self.opset}")
-
-    def wanted(self, each: Case) -> list[np.ndarray]:
-        if each.wanted is None and self.evaluator == "onnxruntime":
-            try:
-                return reference(each, self.opset, "onnxruntime")
-            except Exception:  # whatever onnxruntime raises for what it has not implemented
-                return reference(each, self.opset, "reference")
-        return reference(each, self.opset, "reference")
 
     def found(self, number: int) -> list[np.ndarray]:
         """What the compiled network gives. A case that spoils the batch is compiled alone."""
