@@ -36,25 +36,16 @@ static inline void tvmrt_micro_copy_row_f32(const tvmrt_micro_depthwise_f32* d, 
                                             int32_t h) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   float* to = d->ring + h % d->span * d->quads * d->columns * 4;
-  const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;
-  const float* x = d->data->x;
-  int32_t left = d->columns, inside = 0; /* columns of padding, and of the image behind them */
-  if (row >= 0 && row < s->in[0]) {
-    x += ((image * s->in[0] + row) * s->in[1] + crop) * s->x_stride;
-    left = crop > 0 ? 0 : s->pad[1];
-    if (left > d->columns) left = d->columns;
-    inside = s->in[1] - crop;
-    if (inside > d->columns - left) inside = d->columns - left;
-    if (inside < 0) inside = 0;
-  }
+  const tvmrt_micro_row row = tvmrt_micro_find_row(s, d->columns, image, h);
+  const float* x = d->data->x + row.from;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, x += 4) {
     const int32_t channels = s->in_c - channel < 4 ? s->in_c - channel : 4;
-    to = tvmrt_micro_pad_f32(to, left);
-    for (int32_t column = 0; column < inside; column++, to += 4) {
+    to = tvmrt_micro_pad_f32(to, row.left);
+    for (int32_t column = 0; column < row.inside; column++, to += 4) {
       const float* const from = x + column * s->x_stride;
       for (int32_t i = 0; i < 4; i++) to[i] = i < channels ? from[i] : 0.0f;
     }
-    to = tvmrt_micro_pad_f32(to, d->columns - left - inside);
+    to = tvmrt_micro_pad_f32(to, d->columns - row.left - row.inside);
   }
 }
 

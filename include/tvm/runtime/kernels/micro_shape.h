@@ -54,4 +54,33 @@ static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int
   return at;
 }
 
+/*! \brief What of an input row a depthwise layer copies, with the padding at both its ends. */
+typedef struct tvmrt_micro_row {
+  int32_t from;         /* elements in front of its first pixel that is copied */
+  int32_t left, inside; /* columns of padding, and of the input behind them */
+} tvmrt_micro_row;
+
+/*!
+ * \brief The row h of an image, counted from the first row of padding on; a row of padding has
+ * nothing inside.
+ *
+ * \param columns  [in] Of all of it, padding included.
+ */
+static inline tvmrt_micro_row tvmrt_micro_find_row(const tvmrt_micro_shape* s, int32_t columns,
+                                                   int32_t image, int32_t h) {
+  const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;
+  tvmrt_micro_row r;
+  r.from = ((image * s->in[0] + row) * s->in[1] + crop) * s->x_stride;
+  r.left = columns;
+  r.inside = 0;
+  if (row >= 0 && row < s->in[0]) {
+    r.left = crop > 0 ? 0 : s->pad[1];
+    if (r.left > columns) r.left = columns;
+    r.inside = s->in[1] - crop;
+    if (r.inside > columns - r.left) r.inside = columns - r.left;
+    if (r.inside < 0) r.inside = 0;
+  }
+  return r;
+}
+
 #endif /* TVM_RUNTIME_KERNELS_MICRO_SHAPE_H_ */
