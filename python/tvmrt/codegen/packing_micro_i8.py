@@ -50,12 +50,12 @@ class MicroWeights:
     """What a layer computes with.
 
     ``weights``: packed; ``bias``: folded, with what the inputs' zero point gives, for all channels
-    and those that fill them up; ``shift``: what the weights lack, or None; ``joint``: whether the
-    weights of two channels are one number.
+    and those that fill them up, or None where it is in joint weights; ``shift``: what the weights
+    lack, or None; ``joint``: whether the weights of two channels are one number.
     """
 
     weights: np.ndarray
-    bias: np.ndarray
+    bias: np.ndarray | None
     shift: np.ndarray | None
     joint: bool = False
 
@@ -79,13 +79,25 @@ class MicroLayer:
     format: str
 
     @property
+    def three(self) -> bool:
+        """Whether it is for ``micro_depthwise_3x3_i8.h``."""
+        shape = self.shape
+        taps = (shape.depthwise, shape.kernel, shape.dilation)
+        return taps == (True, (3, 3), (1, 1)) and shape.stride in ((1, 1), (2, 2))
+
+    @property
+    def kind(self) -> str:
+        if not self.shape.depthwise:
+            return "conv"
+        return "depthwise_3x3" if self.three else "depthwise"
+
+    @property
     def header(self) -> str:
-        return "micro_depthwise_i8.h" if self.shape.depthwise else "micro_conv_i8.h"
+        return f"micro_{self.kind}_i8.h"
 
     def function(self, packed: MicroWeights) -> str:
         """The C function for these weights."""
-        kind = "depthwise" if self.shape.depthwise else "conv"
-        return f"tvmrt_micro_{kind}_i8_run{'_joint' if packed.joint else ''}"
+        return f"tvmrt_micro_{self.kind}_i8_run{'_joint' if packed.joint else ''}"
 
     @property
     def macro(self) -> str:
@@ -105,6 +117,10 @@ class MicroLayer:
     @property
     def scratch_bytes(self) -> int:
         """What the kernel asks of ``tvmrt_scratch_alloc``."""
+        if self.three:
+            stride, width = self.shape.stride[0], self.shape.out[1]
+            rings = ((width - 1) * stride + 3) * 4 * whole(self.shape.in_c, 4) * 2
+            return rings + width * 2 * 4 * 4
         if self.shape.depthwise:
             return self.shape.ring_elements * 2
         copied = min(2, self.shape.pixels) * self.window * FORMATS[self.format].bytes
@@ -137,16 +153,17 @@ class MicroLayer:
         folded = np.zeros(layer.out_c, np.int64) if bias is None else bias.astype(np.int64)
         folded = wrap_int32(folded.reshape(-1) - (layer.x_zero + self.offset) * sums)
         if self.shape.depthwise:
-            return MicroWeights(_pack_depthwise(values), _padded(folded, 4), None)
+            pack = _pack_3x3 if self.three else _pack_depthwise
+            return MicroWeights(pack(values), _padded(folded, 4), None)
         flat = values.transpose(0, 2, 3, 4, 1).reshape(layer.out_c, -1)
         shift = _shifts(flat)
         full = np.zeros((whole(len(flat), 2), self.window), np.int64)
         full[: len(flat), : flat.shape[1]] = flat - shift[:, None]
         folded = _padded(folded, 2)
         moved = _padded(shift.astype(np.int32), 2) if shift.any() else None
-        joint = self.format == "joint" and self._can_join(full, folded)
-        packed = _pack_joint(full) if joint else self._pack_windows(full)
-        return MicroWeights(packed, folded, moved, joint)
+        if self.format == "joint" and self._can_join(full, folded):
+            return MicroWeights(_pack_joint(full, folded), None, moved, joint=True)
+        return MicroWeights(self._pack_windows(full), folded, moved)
 
     def _can_join(self, full: np.ndarray, folded: np.ndarray) -> bool:
         """Whether pairs of channels may be one number of 16 bits, whatever the input is."""
@@ -164,9 +181,17 @@ class MicroLayer:
         pairs = full.astype(np.int8).reshape(len(full) // 2, 2, -1, group)
         return np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1)
 
-    def pad_channels(self, scale: np.ndarray) -> np.ndarray:
-        """Multipliers per channel as the kernels read them."""
-        return _padded(scale, 4 if self.shape.depthwise else 2)
+    def factors(self, scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+        """Multipliers of the sums per channel as the kernels read them.
+
+        The numbers are the output's: its zero point and bounds.
+        """
+        padded = _padded(scale.astype(np.float32), 4)
+        fixed = fixed_factors(scale.astype(np.float32), zero, low, high)
+        fours = np.ones(len(padded), np.int64)
+        fours[: len(fixed)] = fixed
+        chosen = np.repeat(fours.reshape(-1, 4).min(axis=1) > 0, 4)
+        return np.where(chosen, (-fours).astype(np.int32).view(np.float32), padded)
 
 
 def micro_layer(layer: ConvI8, format: str, scale: np.ndarray | None) -> MicroLayer | None:
@@ -185,6 +210,35 @@ def micro_layer(layer: ConvI8, format: str, scale: np.ndarray | None) -> MicroLa
     return MicroLayer(layer, shape, format) if shape.fits else None
 
 
+def fixed_factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:
+    """Per channel the number m below 2 ** 31 by which (sum * m + (16 * zero + 8) * 2 ** 32) >> 36,
+    bounded, is the float32 product with the scale, rounded, for every sum; 0 where there is none.
+
+    A byte is at least q from some least sum on; m must make it so for each q.
+    """
+    q = np.arange(low - zero + 1, high - zero + 1)[None]
+    guess = np.rint((q - 0.5) / scale.astype(np.float64)[:, None]).astype(np.int64)
+    near = guess[..., None] + np.arange(-3, 4)
+    there = np.rint(near.astype(np.float32) * scale[:, None, None]) >= q[..., None]
+    least = guess - 3 + there.argmax(axis=2)
+    found = ~there[..., 0] & there[..., -1] & (np.abs(least) < 1 << 24)  # floats hold these sums
+    # least * m >= bound, and (least - 1) * m <= bound - 1
+    bound = (2 * q - 1) << 35
+    from_, to = np.zeros_like(least), np.full_like(least, (1 << 31) - 1)
+    for sums, most in ((least, None), (least - 1, bound - 1)):
+        size = np.maximum(np.abs(sums), 1)
+        if most is None:
+            from_ = np.where(sums > 0, -(-bound // size), from_)
+            to = np.where(sums < 0, -bound // size, to)
+            found &= (sums != 0) | (bound <= 0)
+        else:
+            to = np.where(sums > 0, np.minimum(to, most // size), to)
+            from_ = np.where(sums < 0, np.maximum(from_, -(most // size)), from_)
+            found &= (sums != 0) | (most >= 0)
+    first, last = from_.max(axis=1), to.min(axis=1)
+    return np.where(found.all(axis=1) & (first <= last), (first + last) // 2, 0)
+
+
 def _padded(values: np.ndarray, unit: int) -> np.ndarray:
     """Values per channel with zeros to a whole unit."""
     out = np.zeros(whole(len(values), unit), values.dtype)
@@ -199,10 +253,24 @@ def _shifts(flat: np.ndarray) -> np.ndarray:
     return np.where(high > 0, high, low)
 
 
-def _pack_joint(full: np.ndarray) -> np.ndarray:
-    """[channel, element of the window] as int16 [pair of channels][quad][4 in the quads' order]."""
+def _pack_joint(full: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """[channel, element of the window] and biases as ``micro_joint_i8.h`` has them."""
     joint = (full[::2] + 256 * full[1::2]).astype(np.int16)
-    return joint.reshape(len(joint), -1, 4)[:, :, QUAD_ORDER].reshape(-1)
+    quads = joint.reshape(len(joint), -1, 4)[:, :, QUAD_ORDER].reshape(len(joint), -1)
+    pairs = bias.reshape(-1, 2).astype(np.int64)
+    pairs[:, 1] = pairs[:, 0] + 256 * pairs[:, 1]
+    biases = wrap_int32(pairs).astype("<i4").view("<i2")
+    return np.concatenate([biases.astype(np.int16), quads], axis=1).reshape(-1)
+
+
+def _pack_3x3(values: np.ndarray) -> np.ndarray:
+    """[channel, 1, 1, 3, 3] as int16 [channel][10], see ``micro_depthwise_3x3_i8.h``."""
+    channels = len(values)
+    packed = np.zeros((whole(channels, 4), 10), np.int16)
+    rows = values.reshape(channels, 3, 3)
+    packed[:channels, :6] = rows[:, :2].transpose(0, 2, 1).reshape(channels, 6)
+    packed[:channels, [6, 7, 9]] = rows[:, 2]
+    return packed.reshape(-1)
 
 
 def _pack_depthwise(values: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ HEAD = """
 #define TVMRT_MICRO_FORMAT {macro}
 #define TVMRT_MICRO_HAS_FPU {fpu}
 #include <tvm/runtime/kernels/micro_conv_i8.h>
+#include <tvm/runtime/kernels/micro_depthwise_3x3_i8.h>
 #include <tvm/runtime/kernels/micro_depthwise_i8.h>
 #include <tvm/runtime/kernels/requantize.h>
 """
@@ -72,6 +73,11 @@ SHAPES = {
     "depthwise": Shape(in_c=12, out_c=12, groups=12),
     "depthwise-odd": Shape(in_c=38, out_c=38, groups=38, size=(4, 7)),
     "depthwise-strided": Shape(in_c=8, out_c=8, groups=8, size=(9, 8), stride=(2, 2)),
+    "depthwise-strided-odd": Shape(in_c=5, out_c=5, groups=5, size=(8, 6), stride=(2, 2),
+                                   pad=((0, 1), (2, 1))),
+    "depthwise-one-way": Shape(in_c=6, out_c=6, groups=6, size=(9, 8), stride=(2, 1)),
+    "depthwise-far-padding": Shape(in_c=4, out_c=4, groups=4, size=(2, 2), pad=((4, 5), (5, 4))),
+    "depthwise-one-pixel": Shape(in_c=4, out_c=4, groups=4, size=(1, 1)),
     "depthwise-5x4": Shape(in_c=6, out_c=6, groups=6, kernel=(5, 4), pad=((2, 2), (1, 2)),
                            dilation=(1, 2), size=(9, 11)),
     "depthwise-cropped": Shape(in_c=4, out_c=4, groups=4, pad=((-1, 1), (-2, -1)), size=(8, 9)),
@@ -138,7 +144,7 @@ def case(shape: Shape, types: str, fmt: str, low: int | None = None) -> Case:
     small = micro.micro_layer(layer(FORMATS["plain"], shape, x_signed, x_zero), fmt, scale)
     members = small.initializer(1, y_zero, low, high, y_signed)
     packed = small.pack(w, w_zero, bias)
-    arrays = (packed.weights, packed.bias, small.pad_channels(scale), packed.shift)
+    arrays = (packed.weights, packed.bias, small.factors(scale, y_zero, low, high), packed.shift)
     return Case(small, packed, members, x, arrays, expected)
 
 
@@ -222,6 +228,52 @@ def test_too_little_scratch_is_an_error(tmp_path):
     y = np.zeros_like(one.expected)
     assert built.run(*map(pointer, (one.x, *one.arrays, y))) == -1
     assert not y.any()
+
+
+BYTES = """
+#define TVMRT_MICRO_HAS_FPU {fpu}
+#define TVMRT_FREESTANDING 1
+#include <tvm/runtime/kernels/micro_i8.h>
+void bytes(uint8_t* y, const int32_t* sums, const float* factors, int n);
+void bytes(uint8_t* y, const int32_t* sums, const float* factors, int n) {{
+  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}}};
+  tvmrt_micro_requantize(y, sums, factors, n, &range);
+}}
+"""
+
+
+@pytest.mark.parametrize("fpu", [0, 1])
+@pytest.mark.parametrize("bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0)])
+def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
+    """For sums next to all ties of many scales, powers of two among them, and for huge sums."""
+    zero, low, high, whole = bounds
+    rng = np.random.default_rng(3)
+    scale = np.exp2(rng.uniform(-14, -2, 400)).astype(np.float32)
+    scale[:40] = np.exp2(-rng.integers(4, 12, 40))
+    fixed = micro.fixed_factors(scale, zero, low, high)
+    assert 40 < np.count_nonzero(fixed) < len(fixed)
+    chosen = np.where(fixed > 0, (-fixed).astype(np.int32).view(np.float32), scale)
+    ties = (np.arange(low - zero - 2, high - zero + 3) + 0.5) / scale[:, None].astype(np.float64)
+    near = np.floor(ties).astype(np.int64)[..., None] + np.arange(-1, 3)
+    huge = rng.integers(-(1 << 30), 1 << 30, (len(scale), 40))
+    sums = np.concatenate([near.reshape(len(scale), -1), huge], axis=1).astype(np.int32)
+    factors = np.repeat(chosen[:, None], sums.shape[1], axis=1)
+    found = np.zeros(sums.shape, np.uint8)
+    text = BYTES.format(fpu=fpu, zero=zero, low=low, high=high, whole=whole)
+    build(tmp_path, text, CHECKED).bytes(
+        pointer(found), pointer(sums), pointer(np.ascontiguousarray(factors)), sums.size
+    )
+    expected = requantise(sums, scale[:, None], zero, low, high).astype(np.uint8)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_four_channels_have_fixed_factors_or_none():
+    shape = Shape(in_c=8, out_c=6, size=(1, 1), **POINT)
+    scale = np.array([0.0112, 0.0123, 0.0134, 0.5, 0.014142, 0.015708], np.float32)
+    small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 0), "pairs", scale)
+    factors = small.factors(scale, 0, -128, 127)
+    assert (factors[:4] == scale[:4]).all()
+    assert (factors.view(np.int32)[4:6] < 0).all()
 
 
 SCALED = """

@@ -29,25 +29,62 @@
 static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t channels = s->in_c;
+  const int32_t channels = s->in_c, bytes = at->columns * channels;
+  const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
+  for (int32_t i = s->window - 4; i >= 0; i -= 4) memcpy(to + i, &zeros, 4);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];
-    for (int32_t kw = 0; kw < s->kernel[1]; kw += at->columns) {
+    const int inside = h >= 0 && h < s->in[0];
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += at->columns, to += bytes) {
       const int32_t w = at->left + kw * s->dilation[1];
-      int32_t begin = w < 0 ? -w : 0;
-      int32_t end = s->in[1] - w < at->columns ? s->in[1] - w : at->columns;
-      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = at->columns;
-      memset(to, c->x_zero, (size_t)(begin * channels));
-      if (end > begin) {
-        const uint8_t* from = image + (h * s->in[1] + w + begin) * s->x_stride;
+      const int32_t begin = w < 0 ? -w : 0, left = s->in[1] - w;
+      const int32_t end = left < at->columns ? left : at->columns;
+      if (inside && end > begin) {
+        const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
         tvmrt_micro_copy(to + begin * channels, from, (end - begin) * channels);
       }
-      to += at->columns * channels;
-      end = at->columns - end;
-      memset(to - end * channels, c->x_zero, (size_t)(end * channels));
     }
   }
 }
+
+#if TVMRT_MICRO_FORMAT == TVMRT_MICRO_PAIRS
+#if TVMRT_MICRO_ASM
+/* Two quads a turn, n times. */
+#define TVMRT_MICRO_WIDEN_PAIRS(WIDEN)                                                             \
+  __asm volatile("1:\nldr %[a], [%[from]], #4\nldr %[c], [%[from]], #4\n" WIDEN                    \
+                 " %[b], %[a], ror #8\n" WIDEN " %[a], %[a]\n" WIDEN " %[d], %[c], ror #8\n" WIDEN \
+                 " %[c], %[c]\n"                                                                   \
+                 "strd %[a], %[b], [%[to]]\nadd %[to], %[to], %[step]\n"                           \
+                 "strd %[c], %[d], [%[to]]\nadd %[to], %[to], %[step]\n"                           \
+                 "subs %[n], %[n], #1\nbne 1b\n"                                                   \
+                 : [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d), [from] "+r"(from),      \
+                   [to] "+r"(to), [n] "+r"(n)                                                      \
+                 : [step] "r"(2 * step)                                                            \
+                 : "cc", "memory")
+#endif
+
+/*! \brief n quads of neighbouring bytes, `step` elements from one to the next. */
+TVMRT_NOINLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
+                                          int is_signed) {
+#if TVMRT_MICRO_ASM
+  uint32_t a, b, c, d;
+  if (n % 2 != 0) {
+    tvmrt_micro_widen(to, from, is_signed);
+    to += step;
+    from += 4;
+  }
+  n /= 2;
+  if (n == 0) return;
+  if (is_signed) {
+    TVMRT_MICRO_WIDEN_PAIRS("sxtb16");
+  } else {
+    TVMRT_MICRO_WIDEN_PAIRS("uxtb16");
+  }
+#else
+  for (; n > 0; n--, from += 4, to += step) tvmrt_micro_widen(to, from, is_signed);
+#endif
+}
+#endif
 
 /*!
  * \brief Copies n elements, whole groups, of a window as the products want them, and returns where
@@ -104,12 +141,12 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   const int32_t is_signed = c->x_signed, rest = s->window - TVMRT_MICRO_UNIT;
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
   const int32_t run = at.columns * s->in_c;
-  memset(bytes + rest, tvmrt_micro_none(is_signed), TVMRT_MICRO_UNIT);
   if (at.inside) {
     const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
     const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
     const int whole = run * s->kernel[0] == s->window && run % TVMRT_MICRO_GROUP == 0;
     uint8_t* end = bytes;
+    if (!whole) memset(bytes + rest, tvmrt_micro_none(is_signed), TVMRT_MICRO_UNIT);
     for (int32_t kh = 0; kh < s->kernel[0]; kh++, from += row) {
       if (whole) {
         to = tvmrt_micro_place_groups(to, step, from, run, is_signed);
@@ -121,6 +158,8 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
     if (whole) return;
   } else {
     tvmrt_micro_copy_padded(c, x + at.image, &at, bytes);
+    const int32_t n = s->kernel[0] * s->kernel[1] * s->in_c;
+    memset(bytes + n, tvmrt_micro_none(is_signed), (size_t)(s->window - n));
   }
   tvmrt_micro_place_groups(to, step, bytes, s->window, is_signed);
 }
@@ -180,11 +219,11 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
                                         int32_t* sums, const tvmrt_micro_element* window,
                                         int32_t pixels, int32_t channel, int32_t channels,
                                         int joint) {
-  const int32_t n = c->shape.window, *const bias = data->bias + channel;
+  const int32_t n = c->shape.window;
 #if TVMRT_MICRO_FORMAT == TVMRT_MICRO_PAIRS
   if (joint) {
-    tvmrt_micro_tile t = {
-        window, n, bias, sums, sums + channels, (const int16_t*)data->weights + channel / 2 * n};
+    const int16_t* const weights = (const int16_t*)data->weights + channel / 2 * (n + 4);
+    const tvmrt_micro_tile t = {{window, n}, {sums, sums + channels}, weights};
     if (pixels == 2) {
       tvmrt_micro_joint_2(&t);
     } else {
@@ -196,6 +235,7 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
   (void)joint;
 #endif
   const int8_t* const weights = (const int8_t*)data->weights + channel * n;
+  const int32_t* const bias = data->bias + channel;
   if (pixels == 2) {
     tvmrt_micro_tile_2(sums, bias, window, weights, n, channels);
   } else {
@@ -257,7 +297,7 @@ TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_
  * \param c    [in] Shape.
  * \param data [in] The tensors. y may be x only as the head of this file says.
  *
- * Values:  exact int32 sums (they must fit), times scale as floats, rounded to the nearest integer,
+ * Values:  exact int32 sums (they must fit), times factors as floats, rounded to the nearest integer,
  *          ties to even; or what the epilogue makes of the sums.
  * Errors:  0, or -1 where there is no scratch.
  * Threads: on the caller alone.

@@ -1,6 +1,6 @@
 /*!
  * \file micro_depthwise_i8.h
- * \brief Depthwise 2-D convolution of 8-bit tensors on microcontrollers.
+ * \brief Depthwise 2-D convolution of 8-bit tensors on microcontrollers, for kernels of any shape.
  *
  * The input rows that an output row needs are kept in scratch as quads of four channels
  * (micro_i8.h), padding included: [row of the ring][quad of channels][column][4]. A row is copied
@@ -8,7 +8,7 @@
  * have the same extents, and the rows in the ring reach as far as the output row.
  *
  * Packed weights: int16 [quad of channels][kernel row][kernel column][4] in the order of quads.
- * bias and scale: per channel, to a whole quad.
+ * bias and factors: per channel, to a whole quad.
  */
 #ifndef TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_I8_H_
@@ -58,27 +58,18 @@ static inline void tvmrt_micro_copy_row(const tvmrt_micro_depthwise* d, int32_t 
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   int16_t* to = d->ring + h % d->span * d->quads * d->columns * 4;
-  const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;
-  const uint8_t* x = (const uint8_t*)d->data->x;
-  int32_t left = d->columns, inside = 0; /* columns of padding, and of the image behind them */
-  if (row >= 0 && row < s->in[0]) {
-    x += ((image * s->in[0] + row) * s->in[1] + crop) * s->x_stride;
-    left = crop > 0 ? 0 : s->pad[1];
-    if (left > d->columns) left = d->columns;
-    inside = s->in[1] - crop;
-    if (inside > d->columns - left) inside = d->columns - left;
-    if (inside < 0) inside = 0;
-  }
+  const tvmrt_micro_row row = tvmrt_micro_find_row(s, d->columns, image, h);
+  const uint8_t* x = (const uint8_t*)d->data->x + row.from;
   for (int32_t channel = 0; channel < s->in_c; channel += 4, x += 4) {
-    to = tvmrt_micro_pad_columns(to, left, c->x_zero);
+    to = tvmrt_micro_pad_columns(to, row.left, c->x_zero);
     if (channel + 4 > s->in_c) {
-      to = tvmrt_micro_copy_rest(to, x, s->x_stride, inside, s->in_c - channel, c->x_signed);
+      to = tvmrt_micro_copy_rest(to, x, s->x_stride, row.inside, s->in_c - channel, c->x_signed);
     } else if (c->x_signed) {
-      to = tvmrt_micro_copy_columns(to, x, s->x_stride, inside, 1);
+      to = tvmrt_micro_copy_columns(to, x, s->x_stride, row.inside, 1);
     } else {
-      to = tvmrt_micro_copy_columns(to, x, s->x_stride, inside, 0);
+      to = tvmrt_micro_copy_columns(to, x, s->x_stride, row.inside, 0);
     }
-    to = tvmrt_micro_pad_columns(to, d->columns - left - inside, c->x_zero);
+    to = tvmrt_micro_pad_columns(to, d->columns - row.left - row.inside, c->x_zero);
   }
 }
 
@@ -99,34 +90,9 @@ typedef struct tvmrt_micro_block {
   int32_t pixels, channels, stride;
 } tvmrt_micro_block;
 
-/*! \brief The sums of a block, 3 x 3 without dilation. */
-TVMRT_NOINLINE void tvmrt_micro_depthwise_3x3(const tvmrt_micro_depthwise* d,
-                                              const tvmrt_micro_block* b) {
-  const int32_t step = d->columns * 4;
-  for (int32_t p = 0; p < b->pixels; p++) {
-    const int32_t at = b->at + p * d->conv->shape.stride[1] * 4;
-    const int16_t *x0 = d->row[0] + at, *x1 = d->row[1] + at, *x2 = d->row[2] + at, *w = b->w;
-    const int32_t* bias = b->bias;
-    int32_t* sums = b->sums + p * b->stride;
-    const int32_t* const end = sums + b->channels;
-    do {
-      int32_t acc[4] = {bias[0], bias[2], bias[1], bias[3]};
-      w = tvmrt_micro_three_taps(acc, x0, w);
-      w = tvmrt_micro_three_taps(acc, x1, w);
-      w = tvmrt_micro_three_taps(acc, x2, w);
-      tvmrt_micro_store_quad(sums, acc);
-      x0 += step;
-      x1 += step;
-      x2 += step;
-      bias += 4;
-      sums += 4;
-    } while (sums < end);
-  }
-}
-
-/*! \brief The sums of a block for any kernel. */
-TVMRT_NOINLINE void tvmrt_micro_depthwise_any(const tvmrt_micro_depthwise* d,
-                                              const tvmrt_micro_block* b) {
+/*! \brief The sums of a block. */
+TVMRT_NOINLINE void tvmrt_micro_depthwise_block(const tvmrt_micro_depthwise* d,
+                                                const tvmrt_micro_block* b) {
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   for (int32_t p = 0; p < b->pixels; p++) {
@@ -152,7 +118,6 @@ static inline void tvmrt_micro_depthwise_pixels(const tvmrt_micro_depthwise* d, 
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
   const int32_t taps = s->kernel[0] * s->kernel[1];
-  const int three = s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[1] == 1;
   int32_t sums[TVMRT_MICRO_SUMS];
   tvmrt_micro_block b;
   b.sums = sums;
@@ -164,11 +129,7 @@ static inline void tvmrt_micro_depthwise_pixels(const tvmrt_micro_depthwise* d, 
     b.w = (const int16_t*)d->data->weights + channel * taps;
     b.bias = d->data->bias + channel;
     b.at = channel * d->columns + first * s->stride[1] * 4;
-    if (three) {
-      tvmrt_micro_depthwise_3x3(d, &b);
-    } else {
-      tvmrt_micro_depthwise_any(d, &b);
-    }
+    tvmrt_micro_depthwise_block(d, &b);
     const int32_t pixel = row * s->out[1] + first;
     tvmrt_micro_finish(c, d->data, sums, b.stride, pixel, pixels, channel, b.channels);
   }

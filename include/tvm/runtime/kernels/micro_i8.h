@@ -16,6 +16,10 @@
  * 0, 2, 1, 3, in which SXTB16 gives them; so the pairs of an activation quad meet those that two
  * more SXTB16 make of four bytes of weights. Helium multiplies bytes as they are, int8 by int8;
  * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
+ *
+ * The loops for DSP instructions are written out, as compilers do not find the order in which the
+ * registers just suffice. Code that takes registers away from the compiler (-ffixed-r9, say) may
+ * define TVMRT_MICRO_ASM as 0.
  */
 #ifndef TVM_RUNTIME_KERNELS_MICRO_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_I8_H_
@@ -43,6 +47,14 @@
 #include <arm_acle.h>
 #else
 #define TVMRT_MICRO_CAN_DSP 0
+#endif
+
+#ifndef TVMRT_MICRO_ASM
+#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__)
+#define TVMRT_MICRO_ASM 1
+#else
+#define TVMRT_MICRO_ASM 0
+#endif
 #endif
 
 #ifndef TVMRT_MICRO_FORMAT
@@ -88,8 +100,8 @@ typedef struct tvmrt_micro_conv_i8 {
 typedef struct tvmrt_micro_data {
   const void* x;
   const void* weights;        /*!< Packed. */
-  const int32_t* bias;        /*!< Folded; an entry for each padded channel. */
-  const float* scale;         /*!< Multipliers of the sums, laid out like bias. */
+  const int32_t* bias;        /*!< Folded, for each padded channel; NULL beside joint weights. */
+  const float* factors;       /*!< Of the sums, laid out like bias; see below. */
   const int32_t* shift;       /*!< What the sum of a window is multiplied by and adds, or NULL. */
   void* y;                    /*!< May be x where the layer says so. */
   tvmrt_i8_epilogue epilogue; /*!< NULL: y = rescaled bytes. */
@@ -97,6 +109,12 @@ typedef struct tvmrt_micro_data {
 } tvmrt_micro_data;
 
 /* ---- rounding ---- */
+
+/*
+ * Factors of sums are floats; sum * factor is rounded to a float, then to an integer, ties to even.
+ * Where the compiler of the network finds a fixed number that gives the same bytes for all sums,
+ * four neighbouring channels have that instead, less than zero: -2 ^ 36 times the factor, nearly.
+ */
 
 #if !TVMRT_MICRO_HAS_FPU
 /*! \brief x / 2 ^ n, rounded to the nearest integer, ties to even; n is 0 to 63. */
@@ -185,49 +203,63 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 #endif
 }
 
+/*! \brief What tvmrt_micro_requantize() makes of one sum. */
+TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, float factor, int32_t zero) {
+  int32_t fixed;
+  memcpy(&fixed, &factor, sizeof(fixed));
+  if (fixed < 0) return ((int32_t)(((int64_t)sum * -fixed) >> 32) + zero * 16 + 8) >> 4;
+  return tvmrt_micro_moved(tvmrt_micro_scaled(sum, factor), zero);
+}
+
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
-#define TVMRT_MICRO_STORE(SATURATE, Q)                                \
-  "qadd %[" Q "], %[" Q "], %[zero]\n" SATURATE " %[" Q "], #8, %[" Q \
-  "]\n"                                                               \
-  "strb %[" Q "], [%[y]], #1\n"
-/* *y++ = saturate(round(*s++ * *f++) + zero), n times, where n is a multiple of 4 and not 0. */
-#define TVMRT_MICRO_BYTES(SATURATE, Y, SUMS, SCALE, N, ZERO)                                       \
-  do {                                                                                             \
-    int32_t q0, q1, q2, q3;                                                                        \
-    __asm volatile(                                                                                \
-        "1:\nvldmia %[s]!, {s0-s3}\nvldmia %[f]!, {s4-s7}\n"                                       \
-        "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n"     \
-        "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n"     \
-        "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\n"                                             \
-        "vcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n"                                             \
-        "vmov %[q0], %[q1], s0, s1\nvmov %[q2], %[q3], s2, s3\n" TVMRT_MICRO_STORE(SATURATE, "q0") \
-            TVMRT_MICRO_STORE(SATURATE, "q1") TVMRT_MICRO_STORE(SATURATE, "q2")                    \
-                TVMRT_MICRO_STORE(SATURATE, "q3") "subs %[n], %[n], #4\nbgt 1b\n"                  \
-        : [q0] "=&r"(q0), [q1] "=&r"(q1), [q2] "=&r"(q2), [q3] "=&r"(q3), [y] "+r"(Y),             \
-          [s] "+r"(SUMS), [f] "+r"(SCALE), [n] "+r"(N)                                             \
-        : [zero] "r"(ZERO)                                                                         \
-        : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory");                         \
-  } while (0)
+/* Four products s0 to s3 of sums and factors, rounded, to r3 to r6. */
+#define TVMRT_MICRO_ROUND                                                                    \
+  "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n"     \
+  "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n"     \
+  "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\nvcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n" \
+  "vmov r3, r4, s0, s1\nvmov r5, r6, s2, s3\n"                                               \
+  "qadd r3, r3, %[zero]\nqadd r4, r4, %[zero]\nqadd r5, r5, %[zero]\nqadd r6, r6, %[zero]\n"
+/* *y++ = the byte of *s++ and *f++, n times, where n is a multiple of 4 and not 0. */
+#define TVMRT_MICRO_BYTES(SATURATE)                                                              \
+  __asm volatile(                                                                                \
+      "1:\nldrd %[f0], %[f1], [%[f]]\ncmp %[f0], #0\nbge 2f\n"                                   \
+      "ldmia %[s]!, {r3-r6}\n"                                                                   \
+      "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                             \
+      "ldrd %[f0], %[f1], [%[f], #8]\nadds %[f], %[f], #16\n"                                    \
+      "smmls r5, r5, %[f0], %[half]\nsmmls r6, r6, %[f1], %[half]\n" SATURATE                    \
+      " r3, #8, r3, asr #4\n" SATURATE " r4, #8, r4, asr #4\n" SATURATE                          \
+      " r5, #8, r5, asr #4\n" SATURATE                                                           \
+      " r6, #8, r6, asr #4\nb 3f\n"                                                              \
+      "2:\nvldmia %[s]!, {s0-s3}\nvldmia %[f]!, {s4-s7}\n" TVMRT_MICRO_ROUND SATURATE            \
+      " r3, #8, r3\n" SATURATE " r4, #8, r4\n" SATURATE " r5, #8, r5\n" SATURATE                 \
+      " r6, #8, r6\n"                                                                            \
+      "3:\nstrb r3, [%[y]], #1\nstrb r4, [%[y]], #1\nstrb r5, [%[y]], #1\nstrb r6, [%[y]], #1\n" \
+      "subs %[n], %[n], #4\nbgt 1b\n"                                                            \
+      : [y] "+r"(y), [s] "+r"(sums), [f] "+r"(factors), [n] "+r"(fours), [f0] "=&r"(f0),         \
+        [f1] "=&r"(f1)                                                                           \
+      : [zero] "r"(zero), [half] "r"(half)                                                       \
+      : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
 #endif
 
-/*! \brief y[i] = the byte of sums[i] * scale[i]. */
-TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, const float* scale,
+/*! \brief y[i] = the byte of sums[i] and factors[i]. */
+TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, const float* factors,
                                            int32_t n, const tvmrt_micro_range* range) {
-  const int32_t zero = range->zero;
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
-  if (fours > 0 && range->whole == 1) {
-    TVMRT_MICRO_BYTES("ssat", y, sums, scale, fours, zero);
-    n &= 3;
-  } else if (fours > 0 && range->whole == 2) {
-    TVMRT_MICRO_BYTES("usat", y, sums, scale, fours, zero);
+  if (fours > 0 && range->whole > 0) {
+    const int32_t zero = range->zero, half = zero * 16 + 8;
+    uint32_t f0, f1;
+    if (range->whole == 1) {
+      TVMRT_MICRO_BYTES("ssat");
+    } else {
+      TVMRT_MICRO_BYTES("usat");
+    }
     n &= 3;
   }
-  if (n == 0) return;
 #endif
-  const int32_t lo = range->lo, hi = range->hi;
+  const int32_t lo = range->lo, hi = range->hi, zero_point = range->zero;
   for (; n > 0; n--) {
-    const int32_t q = tvmrt_micro_moved(tvmrt_micro_scaled(*sums++, *scale++), zero);
+    const int32_t q = tvmrt_micro_rescaled(*sums++, *factors++, zero_point);
     *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
   }
 }
@@ -259,7 +291,7 @@ static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_
   }
   for (int32_t p = 0; p < pixels; p++, sums += stride) {
     uint8_t* const y = (uint8_t*)data->y + at + p * c->shape.y_stride;
-    tvmrt_micro_requantize(y, sums, data->scale + channel, channels, &c->range);
+    tvmrt_micro_requantize(y, sums, data->factors + channel, channels, &c->range);
   }
 }
 
@@ -287,17 +319,6 @@ TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_sig
 #endif
 }
 
-/*! \brief n quads of neighbouring bytes, `step` elements from one to the next. */
-TVMRT_INLINE void tvmrt_micro_widen_row(int16_t* to, int32_t step, const uint8_t* from, int32_t n,
-                                        int is_signed) {
-  const uint8_t* const end = from + 4 * n;
-  if (is_signed) {
-    for (; from != end; from += 4, to += step) tvmrt_micro_widen(to, from, 1);
-  } else {
-    for (; from != end; from += 4, to += step) tvmrt_micro_widen(to, from, 0);
-  }
-}
-
 /*! \brief memcpy() of a few bytes, whose own is a loop over bytes in small C libraries. */
 TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) {
   uint32_t word, next;
@@ -307,6 +328,13 @@ TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) 
     memcpy(to, &word, 4);
     memcpy(to + 4, &next, 4);
     TVMRT_OPAQUE(to); /* or it is made a call of memcpy() again */
+  }
+  if (n >= 4) {
+    memcpy(&word, from, 4);
+    memcpy(to, &word, 4);
+    n -= 4;
+    to += 4;
+    from += 4;
   }
   for (; n > 0; n--) {
     *to++ = *from++;

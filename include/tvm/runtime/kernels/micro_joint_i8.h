@@ -9,24 +9,25 @@
  * hold every joint number. Sums that overflow meanwhile do no harm.
  *
  * Windows are as micro_products_i8.h says for TVMRT_MICRO_PAIRS. Packed weights: int16 [pair of
- * output channels][quad of the window][4 in the order of quads], aligned to 4 bytes.
+ * output channels][4 of biases, then quads of the window], aligned to 4 bytes; quads have their
+ * order, the biases are two numbers of 32 bits, of u and joint.
  */
 #ifndef TVM_RUNTIME_KERNELS_MICRO_JOINT_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_JOINT_I8_H_
 
 #include "micro_products_i8.h"
 
-/*!
- * \brief Some channels of one output pixel, or of two neighbouring ones. The instructions below know
- * where the members lie.
- */
+/*! \brief Some channels of one output pixel, or of two neighbouring ones. */
 typedef struct tvmrt_micro_tile {
-  const int16_t* window;
-  int32_t n;              /* elements of the window */
-  const int32_t* bias;    /* of the next channel */
-  int32_t* sums;          /* of the next channel; [pixel][TVMRT_MICRO_CHUNK] */
-  const int32_t* end;     /* of the sums of the first pixel */
-  const int16_t* weights; /* of the next channel */
+  struct {
+    const int16_t* window;
+    int32_t n; /* elements of it */
+  } in;
+  struct {
+    int32_t* sums;      /* of the first channel; [pixel][TVMRT_MICRO_CHUNK] */
+    const int32_t* end; /* of those of the first pixel */
+  } out;
+  const int16_t* weights; /* of the first channel */
 } tvmrt_micro_tile;
 
 /*! \brief The sum for v, where `both` has the products of u + 256 * v. */
@@ -50,12 +51,13 @@ TVMRT_INLINE int32_t tvmrt_micro_upper(uint32_t both, int32_t u) {
 #endif
 
 /*! \brief The sums of one pixel. */
-TVMRT_NOINLINE void tvmrt_micro_joint_1(tvmrt_micro_tile* t) {
+TVMRT_NOINLINE void tvmrt_micro_joint_1(const tvmrt_micro_tile* t) {
   const int16_t* w = t->weights;
-  for (; t->sums < t->end; t->sums += 2, t->bias += 2) {
-    const int16_t* x = t->window;
-    int32_t u = t->bias[0], n = t->n;
-    uint32_t b = (uint32_t)u + ((uint32_t)t->bias[1] << 8);
+  for (int32_t* sums = t->out.sums; sums < t->out.end; sums += 2) {
+    const int16_t* x = t->in.window;
+    int32_t u = ((const int32_t*)(const void*)w)[0], n = t->in.n;
+    uint32_t b = ((const uint32_t*)(const void*)w)[1];
+    w += 4;
 #if TVMRT_MICRO_ASM
     uint32_t w0, w1;
     __asm volatile(TVMRT_MICRO_JOINT_TWO_QUADS
@@ -71,8 +73,8 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(tvmrt_micro_tile* t) {
       }
     }
 #endif
-    t->sums[0] = u;
-    t->sums[1] = tvmrt_micro_upper(b, u);
+    sums[0] = u;
+    sums[1] = tvmrt_micro_upper(b, u);
   }
 }
 
@@ -97,16 +99,14 @@ TVMRT_NOINLINE void tvmrt_micro_joint_1(tvmrt_micro_tile* t) {
   "smlad %[u1], r6, %[w1], %[u1]\n"
 
 /*! \brief The sums of two pixels. */
-TVMRT_NOINLINE void tvmrt_micro_joint_2(tvmrt_micro_tile* t) {
-  const int16_t* w = t->weights;
+TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_tile* t) {
+  tvmrt_micro_tile tile = *t; /* on the stack, where no register is needed to find it */
+  const int16_t* w = tile.weights;
   uint32_t u0, u1, b0, b1, w0, w1, x, n;
   __asm volatile(
       "1:\n"
-      "ldr r3, [%[t], #8]\n"
-      "ldrd %[u0], %[b0], [r3], #8\n"
-      "str r3, [%[t], #8]\n"
-      "ldrd %[x], %[n], [%[t]]\n"
-      "add %[b0], %[u0], %[b0], lsl #8\n"
+      "ldrd %[u0], %[b0], [%[w]], #8\n"
+      "ldrd %[x], %[n], %[in]\n"
       "mov %[u1], %[u0]\n"
       "mov %[b1], %[b0]\n"
       /* two quads if their number is no multiple of four, then four at a time */
@@ -116,42 +116,43 @@ TVMRT_NOINLINE void tvmrt_micro_joint_2(tvmrt_micro_tile* t) {
           TVMRT_MICRO_JOINT_QUAD
       "subs %[n], %[n], #16\nbgt 2b\n"
       "3:\n"
-      "ldrd r3, r4, [%[t], #12]\n"
+      "ldrd r3, r4, %[out]\n"
       "sub %[b0], %[b0], %[u0]\n"
       "sub %[b1], %[b1], %[u1]\n"
       "asr %[b0], %[b0], #8\n"
       "asr %[b1], %[b1], #8\n"
       "strd %[u1], %[b1], [r3, #128]\n"
       "strd %[u0], %[b0], [r3], #8\n"
-      "str r3, [%[t], #12]\n"
+      "str r3, %[out]\n"
       "cmp r3, r4\nblo 1b\n"
       : [u0] "=&r"(u0), [u1] "=&r"(u1), [b0] "=&r"(b0), [b1] "=&r"(b1), [w] "+r"(w), [w0] "=&r"(w0),
-        [w1] "=&r"(w1), [x] "=&r"(x), [n] "=&r"(n)
-      : [t] "r"(t)
+        [w1] "=&r"(w1), [x] "=&r"(x), [n] "=&r"(n), [out] "+m"(tile.out)
+      : [in] "m"(tile.in)
       : "r3", "r4", "r5", "r6", "cc", "memory");
 }
 
 #else
 
-TVMRT_NOINLINE void tvmrt_micro_joint_2(tvmrt_micro_tile* t) {
-  const int16_t* weights = t->weights;
-  for (; t->sums < t->end; t->sums += 2, t->bias += 2) {
-    const int16_t* x = t->window;
-    int32_t u0 = t->bias[0], u1 = u0;
-    uint32_t b0 = (uint32_t)u0 + ((uint32_t)t->bias[1] << 8), b1 = b0;
-    for (int32_t n = t->n; n > 0; n -= 4, x += 8, weights += 4) {
+TVMRT_NOINLINE void tvmrt_micro_joint_2(const tvmrt_micro_tile* t) {
+  const int16_t* w = t->weights;
+  for (int32_t* sums = t->out.sums; sums < t->out.end; sums += 2) {
+    const int16_t* x = t->in.window;
+    int32_t u0 = ((const int32_t*)(const void*)w)[0], u1 = u0;
+    uint32_t b0 = ((const uint32_t*)(const void*)w)[1], b1 = b0;
+    w += 4;
+    for (int32_t n = t->in.n; n > 0; n -= 4, x += 8, w += 4) {
       TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) {
-        const int32_t u = *(const int8_t*)(weights + i), both = weights[i];
+        const int32_t u = *(const int8_t*)(w + i), both = w[i];
         u0 += x[i] * u;
         b0 += (uint32_t)(x[i] * both);
         u1 += x[4 + i] * u;
         b1 += (uint32_t)(x[4 + i] * both);
       }
     }
-    t->sums[0] = u0;
-    t->sums[1] = tvmrt_micro_upper(b0, u0);
-    t->sums[TVMRT_MICRO_CHUNK] = u1;
-    t->sums[TVMRT_MICRO_CHUNK + 1] = tvmrt_micro_upper(b1, u1);
+    sums[0] = u0;
+    sums[1] = tvmrt_micro_upper(b0, u0);
+    sums[TVMRT_MICRO_CHUNK] = u1;
+    sums[TVMRT_MICRO_CHUNK + 1] = tvmrt_micro_upper(b1, u1);
   }
 }
 

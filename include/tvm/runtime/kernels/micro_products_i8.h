@@ -5,10 +5,6 @@
  * Two copied windows alternate: a group of the first pixel, the same one of the second; groups have
  * 4 elements for TVMRT_MICRO_PAIRS (a quad, see micro_i8.h), 16 for TVMRT_MICRO_MVE. A window ends
  * with zeros to a multiple of TVMRT_MICRO_UNIT elements.
- *
- * The loops for DSP instructions are written out, as compilers do not find the order in which the
- * registers just suffice. Code that takes registers away from the compiler (-ffixed-r9, say) may
- * define TVMRT_MICRO_ASM as 0.
  */
 #ifndef TVM_RUNTIME_KERNELS_MICRO_PRODUCTS_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_PRODUCTS_I8_H_
@@ -23,14 +19,6 @@ typedef int8_t tvmrt_micro_element; /* of a copied window */
 #define TVMRT_MICRO_GROUP 4
 #define TVMRT_MICRO_UNIT 8
 typedef int16_t tvmrt_micro_element;
-#endif
-
-#ifndef TVMRT_MICRO_ASM
-#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__)
-#define TVMRT_MICRO_ASM 1
-#else
-#define TVMRT_MICRO_ASM 0
-#endif
 #endif
 
 /*
@@ -188,44 +176,6 @@ TVMRT_INLINE const int8_t* tvmrt_micro_products_2(int32_t* sums, const int32_t* 
   return weights;
 }
 
-#endif
-
-/*
- * tvmrt_micro_three_taps(acc, x, w): adds the products of three neighbouring taps of a quad of
- * channels to acc, and returns the weights of the next taps.
- */
-#if TVMRT_MICRO_ASM
-#define TVMRT_MICRO_TAP                 \
-  "ldrd %[xe], %[xo], [%[x]], #8\n"     \
-  "ldrd %[we], %[wo], [%[w]], #8\n"     \
-  "smlabb %[a0], %[xe], %[we], %[a0]\n" \
-  "smlatt %[a1], %[xe], %[we], %[a1]\n" \
-  "smlabb %[a2], %[xo], %[wo], %[a2]\n" \
-  "smlatt %[a3], %[xo], %[wo], %[a3]\n"
-
-TVMRT_INLINE const int16_t* tvmrt_micro_three_taps(int32_t acc[4], const int16_t* x,
-                                                   const int16_t* w) {
-  int32_t a0 = acc[0], a1 = acc[1], a2 = acc[2], a3 = acc[3];
-  uint32_t xe, xo, we, wo;
-  __asm volatile(TVMRT_MICRO_TAP TVMRT_MICRO_TAP TVMRT_MICRO_TAP
-                 : [a0] "+r"(a0), [a1] "+r"(a1), [a2] "+r"(a2), [a3] "+r"(a3), [x] "+r"(x),
-                   [w] "+r"(w), [xe] "=&r"(xe), [xo] "=&r"(xo), [we] "=&r"(we), [wo] "=&r"(wo)
-                 :
-                 : "memory");
-  acc[0] = a0;
-  acc[1] = a1;
-  acc[2] = a2;
-  acc[3] = a3;
-  return w;
-}
-#else
-TVMRT_INLINE const int16_t* tvmrt_micro_three_taps(int32_t acc[4], const int16_t* x,
-                                                   const int16_t* w) {
-  for (int tap = 0; tap < 3; tap++, x += 4, w += 4) {
-    TVMRT_UNROLL(4) for (int i = 0; i < 4; i++) acc[i] += x[i] * w[i];
-  }
-  return w;
-}
 #endif
 
 #endif /* TVM_RUNTIME_KERNELS_MICRO_PRODUCTS_I8_H_ */

@@ -139,14 +139,15 @@ class IntegerProduct(Lowering):
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
             "weights": f.constant("weights", packed.weights),
-            "bias": f.constant("bias", packed.bias),
         }
         y, bounds = f.write(), (0, 0, 0, True)
+        if packed.bias is not None:
+            fields["bias"] = f.constant("bias", packed.bias)
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         if self.direct:
-            fields["scale"] = f.constant("scale", small.pad_channels(self.scale))
             bounds = (self.node.attrs["y_zero"], *self._bounds())
+            fields["factors"] = f.constant("factors", small.factors(self.scale, *bounds[:3]))
         members = small.initializer(step.writes[0].dtype.itemsize, *bounds)
         print_struct(f, "static const tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
