@@ -39,8 +39,7 @@ def add_firmware_files(
         more += firmware_trace.declarations(program, prefix, options)
         files = firmware_trace.print_files(program, prefix, sources, options, target)
         sources.files.update({name: head + text for name, text in files.items()})
-    weights_bytes = sum(b.nbytes for b in sources.weight_buffers)
-    body = firmware_header.print_body(program, prefix, options, weights_bytes, more)
+    body = firmware_header.print_body(program, prefix, options, sources.flash_bytes, more)
     parts = [text for _, text in sorted(sources.files.items())]
     parts += [*body, *arguments.places(), program.name, options.executor]
     sources.number = firmware_seal.identity(sources.weights, *parts)

@@ -15,7 +15,7 @@ def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]
     lines = [
         "/*! \\brief Memory for intermediate values, all pools together, in bytes. */",
         f"#define {upper}_WORKSPACE_SIZE {program.arena_bytes}",
-        "/*! \\brief Weights, in bytes; they are read where they lie. */",
+        "/*! \\brief Weights, each at a multiple of 16, in bytes; they are read where they lie. */",
         f"#define {upper}_CONSTANTS_SIZE_BYTES {weights_bytes}",
         "/*! \\brief Inputs and outputs, in bytes. */",
         f"#define {upper}_IO_SIZE_BYTES {io}",
@@ -75,11 +75,14 @@ def entry_lines(program: Program, prefix: str, sources, options, arguments) -> l
             for _, pool in firmware_pools.used(program)
             if not pool.lent
         ]
-    sizes = [f"sizeof({_symbol(sources, b)})" for b in sources.weight_buffers]
+    sizes = [f"(sizeof({_symbol(sources, b)}) + 15) / 16" for b in sources.weight_buffers]
     if sizes:
-        parts = " +\n                  ".join(sizes)
-        lines.append(f"TVMGEN_ASSERT({parts} ==\n                  {upper}_CONSTANTS_SIZE_BYTES,"
-                     f" {tag}_weights);")  # fmt: skip
+        parts = " +\n                    ".join(sizes)
+        macro = f"{upper}_CONSTANTS_SIZE_BYTES"
+        lines += [
+            f"TVMGEN_ASSERT(16 * ({parts}) ==",
+            f"                  {macro}, {tag}_weights);",
+        ]
     return ["/* Sizes that the compiler checks. */", *lines, ""] if lines else []
 
 

@@ -77,6 +77,11 @@ class Sources:
     flags: dict[str, tuple[str, ...]] = field(default_factory=dict)
     link_flags: list[str] = field(default_factory=list)
 
+    @property
+    def flash_bytes(self) -> int:
+        """What the weights take as C arrays, of which each begins at a multiple of 16 bytes."""
+        return sum(-(-b.nbytes // 16) * 16 for b in self.weight_buffers)
+
     def symbol_of(self, buffer: Buffer) -> str:
         """The C array of a constant, where constants are arrays."""
         return self.shared.get(buffer) or f"{self.prefix}_w_{identifier(buffer.name)}"

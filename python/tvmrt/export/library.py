@@ -86,7 +86,7 @@ class CompiledLibrary:
         """Weights as they lie in the artefact, gaps included: in one block, or as arrays."""
         if not self.options.firmware:
             return len(self.sources.weights)
-        return sum(-(-b.nbytes // 16) * 16 for b in self.sources.weight_buffers)
+        return self.sources.flash_bytes
 
     def export(self, path: str | os.PathLike) -> None:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, anything else a folder."""

@@ -43,7 +43,8 @@ def _memory_rows(module: str, metadata: dict[str, Any]) -> list[tuple]:
         )
     for function in functions.get("operator_functions", []):
         workspace = sum(w.get("workspace_size_bytes", 0) for w in function.get("workspace", []))
-        rows.append((module, function.get("function_name", "?"), workspace, 0, 0))
+        constants = function.get("constants_size_bytes", 0)
+        rows.append((module, function.get("function_name", "?"), workspace, constants, 0))
     return rows
 
 
@@ -53,7 +54,8 @@ def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
         if member.name.endswith(".params"):
             data = _read_member(archive, member.name)
             inner = params.describe_bytes(data, f"{member.name} in the archive")
-            description.tables[f"weights {Path(member.name).stem}"] = inner.tables["weights"]
+            if inner.tables["weights"].rows:
+                description.tables[f"weights {Path(member.name).stem}"] = inner.tables["weights"]
         elif "executor-config/graph/" in member.name and member.isfile():
             text = _read_member(archive, member.name).decode("utf-8", "replace")
             inner = graph_json.describe_text(text, f"{member.name} in the archive")
