@@ -112,16 +112,24 @@ class ConvI8:
         excess = centred - np.clip(centred, -128, 127)
         if not excess.any():
             return self
+        far = excess > 127  # a weight of 255 is the sum of no fewer than three numbers of int8
         if not self.depthwise:
-            quads = np.argwhere(quads_of(runs_of(self, excess), self.gathered).any(axis=(0, 2)))[
-                :, 0
-            ]
+            extra = [*self._quads_with(excess != 0), *self._quads_with(far)]
             enough = min(max(2, quads_of_run(self) * self.segments // 8), 16)
-            return replace(self, extra=self._quad_places(quads)) if len(quads) <= enough else self
+            return replace(self, extra=self._quad_places(extra)) if len(extra) <= enough else self
+        if self.fmt.name != "vnni512":
+            return replace(self, parts=2)
+        if far.any():
+            return replace(self, parts=3)
         rows = np.argwhere(excess.reshape(self.out_c, *self.depthwise_taps).any(axis=(0, 2)))[:, 0]
-        if self.fmt.name == "vnni512" and len(rows) == 1 and self.depthwise_taps[0] % 4:
+        if len(rows) == 1 and self.depthwise_taps[0] % 4:
             return replace(self, spare_row=int(rows[0]))
         return replace(self, parts=2)
+
+    def _quads_with(self, chosen: np.ndarray) -> np.ndarray:
+        """Which quads hold a chosen weight of any channel."""
+        quads = quads_of(runs_of(self, chosen.astype(np.int64)), self.gathered)
+        return np.flatnonzero(quads.any(axis=(0, 2)))
 
     def _quad_places(self, quads: np.ndarray) -> tuple[tuple[int, int], ...]:
         """(segment, first byte) of quads that are counted over all segments."""
@@ -255,7 +263,7 @@ class ConvI8:
             return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}"
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         steps = f"s{self.stride[2]}d{self.dilation[2]}"
-        parts = "_wide" if self.parts > 1 else ""
+        parts = ("", "_wide", "_wider")[self.parts - 1]
         return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
 
     def _definition(self, size: tuple[int, int]) -> str:

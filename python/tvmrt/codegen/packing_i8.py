@@ -66,12 +66,17 @@ def pack_conv(
 
 def _with_extra_quads(layer: ConvI8, quads: np.ndarray) -> np.ndarray:
     """Quads bounded to int8, followed by what the layer's extra ones have to add."""
-    excess = quads - np.clip(quads, -128, 127)
+    bounded = np.clip(quads, -128, 127)
+    excess = quads - bounded
     places = layer._quad_places(np.arange(quads.shape[1]))
-    chosen = [places.index(place) for place in layer.extra]
-    if np.delete(excess, chosen, axis=1).any():
+    added = []
+    for place in layer.extra:
+        at = places.index(place)
+        added.append(np.clip(excess[:, at], -128, 127))
+        excess[:, at] -= added[-1]
+    if excess.any():
         raise ValueError("the layer was not fitted to these weights: call fit() before pack_conv()")
-    return np.concatenate([quads - excess, excess[:, chosen]], axis=1)
+    return np.concatenate([bounded, np.stack(added, axis=1)], axis=1)
 
 
 def sums_fit(layer: ConvI8, packed: PackedI8, scale: np.ndarray, weights: np.ndarray) -> bool:
@@ -139,13 +144,22 @@ def _pack_depthwise_block(layer: ConvI8, block: np.ndarray) -> np.ndarray:
     if layer.spare_row >= 0:
         bounded = np.clip(block, -128, 127)
         quads[:, :rows], quads[:, rows] = bounded, (block - bounded)[:, layer.spare_row]
-    first = quads if layer.parts == 1 else np.clip(quads, -128, 127)
-    parts = np.stack([first, quads - first][: layer.parts])
-    parts = np.stack([_depthwise_lanes(layer, part) for part in parts])
+    parts = np.stack([_depthwise_lanes(layer, part) for part in _parts_of(quads, layer.parts)])
     # [part, quarter, lane, row / 4, row % 4, column]
     # -> [row / 4, column, part, quarter, lane, row % 4]
     parts = parts.reshape(layer.parts, 4, channels // 4, -1, 4, columns).transpose(3, 5, 0, 1, 2, 4)
     return lane_order(layer.fmt, parts).reshape(-1)
+
+
+def _parts_of(weights: np.ndarray, count: int) -> list[np.ndarray]:
+    """Arrays that add up to the weights; those of int8, if there is more than one."""
+    if count == 1:
+        return [weights]
+    parts = []
+    for _ in range(count):
+        parts.append(np.clip(weights, -128, 127))
+        weights = weights - parts[-1]
+    return parts
 
 
 def _shifts(flat: np.ndarray) -> np.ndarray:

@@ -249,6 +249,7 @@ TYPES = {
     "u8-s8-channel": (False, 77, True, "channel", True, 0),
     "u8-u8-outliers": (False, 9, False, 120, False, 3),
     "s8-u8-outliers": (True, 9, False, 140, True, 3),
+    "u8-u8-far-outliers": (False, 128, False, 0, False, 3),
 }
 
 
@@ -276,7 +277,7 @@ def random_call(fmt: str, shape: Shape, types: str) -> Call:
     x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
     w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
     if "outliers" in types:  # all but one weight fit into int8 once the zero point is taken off
-        w = (w // 3 + 80).astype(w.dtype)
+        w = (w // 3 + (0 if "far" in types else 80)).astype(w.dtype)
         w.reshape(-1)[w.size * 2 // 3] = 255 if w_zero < 128 else 0
     if w_zero == "channel":
         w_zero = rng.integers(-3, 4, shape.out_c)

@@ -99,8 +99,9 @@ def test_shapes_give_numpys_bytes(tmp_path_factory, fmt, name):
 @pytest.mark.parametrize(
     "name", ["3x3-first-layer", "3x3-dilated-few-channels", "groups-2", "1x1", "3x3-mono"]
 )
-def test_few_large_weights_take_extra_quads(tmp_path_factory, fmt, name):
-    BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, "s8-u8-outliers")
+@pytest.mark.parametrize("types", ["s8-u8-outliers", "u8-u8-far-outliers"])
+def test_few_large_weights_take_extra_quads(tmp_path_factory, fmt, name, types):
+    BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, types)
 
 
 @pytest.mark.skipif(not has_compiler("clang"), reason="needs clang")

@@ -59,6 +59,6 @@ BATCH = Batch(SHAPES)
 
 @pytest.mark.parametrize("fmt", usable_formats())
 @pytest.mark.parametrize("name", SHAPES)
-@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-u8", "s8-u8-outliers"])
+@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-u8", "s8-u8-outliers", "u8-u8-far-outliers"])
 def test_depthwise_gives_numpys_bytes(tmp_path_factory, fmt, name, types):
     BATCH.check(tmp_path_factory.getbasetemp(), fmt, name, types)

@@ -153,7 +153,7 @@ def library(folder, fmt: str, functions: list[str], fpu: int = 1):
     return build(folder, "".join([head, *functions]), CHECKED)
 
 
-@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-outliers"])
+@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-outliers", "u8-u8-far-outliers"])
 @pytest.mark.parametrize("fmt", list(micro.FORMATS))
 def test_bytes_are_those_of_exact_sums(fmt, types, tmp_path):
     cases = {name.replace("-", "_"): case(s, types, fmt) for name, s in SHAPES.items()}

@@ -18,8 +18,9 @@
  *                block. Rows behind the last have the weight 0.
  *     otherwise  [row][column][channel], int16 where `parts` is 2
  *
- * Weights less their zero point that do not fit into int8 are, on VNNI, the sum of two parts or, if
- * all of them are in one row, that row is read twice (spare row: one more row, with the rest).
+ * Weights less their zero point that do not fit into int8 are, on VNNI, the sum of two parts (255 of
+ * three) or, if all of them are in one row, that row is read twice (spare row: one more row, with
+ * the rest).
  * bias and scale: per block in the order of the sums, on x86 that of the lanes, else the channels'.
  *
  * Example: 3 x 3, 16 channels, AVX-512 VNNI: one block of 16 channels, 3 columns of 4 quarters of
@@ -36,7 +37,7 @@ typedef struct tvmrt_depthwise_i8_shape {
   int rows, columns, stride, dilation; /* of the columns */
   int wt;                              /* output pixels */
   int channels;                        /* in this block */
-  int parts;                           /* 1, or 2 where the weights need it */
+  int parts;                           /* 1, or 2 or 3 where the weights need it */
   int is_signed;                       /* input int8 rather than uint8 */
 } tvmrt_depthwise_i8_shape;
 
@@ -301,7 +302,7 @@ TVMRT_INLINE void tvmrt_depthwise_i8_tile(const tvmrt_depthwise_i8_shape s,
  * \param dilation  of the columns.
  * \param wt        output pixels, 1 to 16.
  * \param channels  to compute: the block, or what the last block has.
- * \param parts     1, or 2 as the weights were packed.
+ * \param parts     1, 2 or 3 as the weights were packed.
  * \param is_signed 1 if the input is int8, 0 if it is uint8.
  */
 #define TVMRT_DEFINE_DEPTHWISE_I8(name, rows, columns, stride, dilation, wt, channels, parts, \

@@ -33,8 +33,8 @@
  * Weights less their zero point need not fit into int8 (think of uint8 weights). Two ways out:
  *
  *     extra quads  The few quads that contain such a weight of any channel are multiplied a second
- *                  time, by what is left of the weights. These weights follow those of the last
- *                  segment; shift is 0.
+ *                  time, by what is left of the weights, and those with 255 a third time. These
+ *                  weights follow those of the last segment; shift is 0.
  *     shift        Where there are many: q is moved into int8 by a number per channel, and the sum
  *                  of the window, computed once per pixel for all channels, carries the rest.
  *
