@@ -115,9 +115,10 @@ def opsets(model: onnx.ModelProto) -> dict[str, int]:
     version = found.get("", 1 if not found else max(MIN_OPSET, onnx.defs.onnx_opset_version()))
     newest = onnx.defs.onnx_opset_version()
     if not MIN_OPSET <= version <= newest:
+        hint = f"with onnx {onnx.__version__}; a newer onnx reads more " if version > newest else ""
         raise ValueError(
             f"the model is written in opset {version}; tvmrt reads {MIN_OPSET} to {newest} "
-            "(onnx.version_converter can translate it)"
+            f"{hint}(onnx.version_converter can translate it)"
         )
     found[""] = version
     return found
