@@ -95,11 +95,6 @@ class Arguments:
         return self._at(f"{self.prefix}_weights", buffer, True)
 
 
-def call_text(function: Function, arguments: Arguments) -> str:
-    """``symbol(argument, ...)``"""
-    return f"{function.symbol}({', '.join(call_arguments(function, arguments))})"
-
-
 def call_arguments(function: Function, arguments: Arguments) -> list[str]:
     """The expressions that a caller passes."""
     return [arguments.expression(p) for p in function.parameters]

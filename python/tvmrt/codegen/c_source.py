@@ -121,9 +121,11 @@ def _comment(step, f: FunctionWriter) -> list[str]:
     return [*lines, " */"]
 
 
-def _signature(symbol: str, parameters: Sequence[Parameter], end: str) -> list[str]:
+def _signature(
+    symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t"
+) -> list[str]:
     declared = [p.declare() for p in parameters] or ["void"]
-    return wrap(f"int32_t {symbol}", declared, end)
+    return wrap(f"{result} {symbol}", declared, end)
 
 
 def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: FunctionWriter):
@@ -216,7 +218,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         ]
         lines.append("")
     for function in sources.functions:
-        lines += _local(_signature(function.symbol, function.parameters, ";"))
+        lines += _signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
@@ -247,10 +249,6 @@ PLACEMENT = [
     "#endif",
     "",
 ]
-
-
-def _local(lines: list[str]) -> list[str]:
-    return ["TVMGEN_LOCAL " + lines[0], *lines[1:]]
 
 
 def _operator_file(prefix: str, functions: Sequence[Function], target: Target) -> str:

@@ -196,7 +196,8 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
     lines += ["", *wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")]
     if members:
-        inner.line(f"const {name}_operands *operands = (const {name}_operands *)ctx;")
+        inner.line(f"const {name}_operands *operands =")
+        inner.line(f"    (const {name}_operands *)ctx;")
         for ctype, member, _ in members:
             inner.fresh(member)
             inner.line(f"const {ctype} *restrict {member} = operands->{member};")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvmrt.ir.program import Buffer, Program
 
 from . import firmware_pools
+from .writer import wrap
 
 
 def header_lines(program: Program, prefix: str, weights_bytes: int) -> list[str]:
@@ -63,11 +64,10 @@ def _capacity(prefix: str, pool) -> list[str]:
 def entry_lines(program: Program, prefix: str, sources, options, arguments) -> list[str]:
     """Lines of the entry file: every place is inside its pool, and sizes are as the header says."""
     tag, upper = prefix.lower(), prefix.upper()
-    lines = [
-        f"TVMGEN_ASSERT({place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes},"
-        f" {tag}_{place});"
-        for place, buffer in arguments.named_places()
-    ]
+    lines = []
+    for place, buffer in arguments.named_places():
+        claim = f"{place} + {buffer.nbytes} <= {program.pools[buffer.pool].used_bytes}"
+        lines += wrap("TVMGEN_ASSERT", [claim, f"{tag}_{place}"], ";")
     if not options.image:
         lines += [
             f"TVMGEN_ASSERT(sizeof({firmware_pools.symbol(pool, prefix, options)}) =="

@@ -15,10 +15,10 @@ import json
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from .aot_main import guard_text
-from .arguments import call_text, weight_inputs
+from .arguments import call_arguments, weight_inputs
 from .dependencies import dependencies
 from .packed import exported_call_head
-from .writer import Function
+from .writer import Function, wrap
 
 
 def node_buffers(program: Program, function: Function, options) -> tuple[list[int | Buffer], list]:
@@ -75,7 +75,8 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     if function.step.guard is not None:
         condition = guard_text(function.step.guard, arguments)
         lines.append(f"  if (!({condition})) return 0;")
-    return [*lines, f"  return {call_text(function, arguments)};", "}", ""]
+    passed = call_arguments(function, arguments)
+    return [*lines, *wrap(f"return {function.symbol}", passed, ";", 1), "}", ""]
 
 
 def _pointers(program: Program, inputs, outputs, options, arguments) -> dict[str, tuple[str, str]]:
