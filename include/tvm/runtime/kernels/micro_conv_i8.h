@@ -31,7 +31,9 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   const tvmrt_micro_shape* const s = &c->shape;
   const int32_t channels = s->in_c, bytes = at->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
-  for (int32_t i = s->window - 4; i >= 0; i -= 4) memcpy(to + i, &zeros, 4);
+  for (int32_t i = s->window - 4; i >= 0; i -= 4) {
+    memcpy(__builtin_assume_aligned(to + i, 4), &zeros, 4);
+  }
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];
     const int inside = h >= 0 && h < s->in[0];

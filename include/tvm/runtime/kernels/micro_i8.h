@@ -65,6 +65,13 @@
 #endif
 #endif
 
+/*! \brief Whether words may be read and written at any address. */
+#if defined(__ARM_FEATURE_UNALIGNED) || defined(__x86_64__) || defined(__aarch64__)
+#define TVMRT_MICRO_UNALIGNED 1
+#else
+#define TVMRT_MICRO_UNALIGNED 0
+#endif
+
 /*! \brief Whether single precision floats are computed by instructions. */
 #ifndef TVMRT_MICRO_HAS_FPU
 #if defined(__ARM_FP) || defined(__riscv_flen) || defined(__x86_64__) || defined(__aarch64__)
@@ -321,21 +328,21 @@ TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_sig
 
 /*! \brief memcpy() of a few bytes, whose own is a loop over bytes in small C libraries. */
 TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) {
-  uint32_t word, next;
-  for (; n >= 8; n -= 8, to += 8, from += 8) {
-    memcpy(&word, from, 4);
-    memcpy(&next, from + 4, 4);
-    memcpy(to, &word, 4);
-    memcpy(to + 4, &next, 4);
-    TVMRT_OPAQUE(to); /* or it is made a call of memcpy() again */
+#if TVMRT_MICRO_UNALIGNED
+  if (n >= 4) { /* words; the last one may lie over the one in front of it */
+    const uint8_t* const last = from + n - 4;
+    uint8_t* const end = to + n - 4;
+    uint32_t word;
+    for (; from < last; from += 4, to += 4) {
+      memcpy(&word, from, 4);
+      memcpy(to, &word, 4);
+      TVMRT_OPAQUE(to); /* or it is made a call of memcpy() again */
+    }
+    memcpy(&word, last, 4);
+    memcpy(end, &word, 4);
+    return;
   }
-  if (n >= 4) {
-    memcpy(&word, from, 4);
-    memcpy(to, &word, 4);
-    n -= 4;
-    to += 4;
-    from += 4;
-  }
+#endif
   for (; n > 0; n--) {
     *to++ = *from++;
     TVMRT_OPAQUE(to);
