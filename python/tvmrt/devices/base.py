@@ -49,6 +49,9 @@ class Device:
     layout
         How tensors lie at the borders of regions: ``dense`` (row-major), or ``channels_last`` for
         tensors of rank 3 and more; a module then finds the strides in its arguments.
+    layout_alone
+        The same for a region that meets the network's own inputs and outputs alone, which are
+        dense; None: as ``layout``.
     precisions
         What the device can compute in besides the network's own types: of ``float16``,
         ``bfloat16``, ``int8``. Regions that ``optimize`` gets then have ``options["precision"]``.
@@ -65,6 +68,7 @@ class Device:
     name: str = ""
     patterns: Sequence[Sequence[str]] = ()
     layout: str = "dense"
+    layout_alone: str | None = None
     precisions: Sequence[str] = ()
     single_result: bool = False
     version: int = 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmrt.ir import Node, Region, Value
+from tvmrt.ir.region import DENSE_LAYOUT
 
 from .base import Context, Device
 from .registry import register
@@ -229,6 +230,7 @@ class Dnnl(Device):
 
     name = "dnnl"
     layout = "channels_last"
+    layout_alone = "dense"  # oneDNN changes the layout of images faster than the CPU's kernels
     precisions = ("bfloat16",)
     version = 1  # of the meaning of nodes, as in dnnl.c
 
@@ -252,6 +254,8 @@ class Dnnl(Device):
         return None
 
     def optimize(self, region: Region) -> Region:
+        if region.layout == DENSE_LAYOUT:  # so that the plan is made for that before the first call
+            region.nodes[0].attrs["borders"] = "dense"
         reduced = region.options.get("precision") == "bfloat16"
         for node in region.nodes:
             if node.op in _DEFAULT_ACTIVATIONS:  # which supports() has found to be oneDNN's own

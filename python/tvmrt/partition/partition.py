@@ -118,10 +118,15 @@ def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candi
     for number, nodes in enumerate(groups):
         name = assignment.device[nodes[0]]
         region, reads, writes = cut(graph, nodes, name, _symbol(context, name, number), users)
-        region.layout = by_name[name].layout
+        region.layout = _layout(by_name[name], graph, reads, writes)
         region.hooks = by_name[name].hooks and context.runtime == "crt"
         candidates.append(_Candidate(region, nodes, reads, writes))
     return candidates
+
+
+def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value]) -> str:
+    own = set(reads) <= set(graph.inputs) and set(writes) <= set(graph.outputs)
+    return device.layout_alone or device.layout if own else device.layout
 
 
 def _accepted(device: Device, candidate: _Candidate, reducer, result: Partition) -> bool:

@@ -69,6 +69,8 @@ void fused_free(fused* f);
  * with these posts. */
 int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out);
+/* Whether it is one of oneDNN's products of blocks of channels last, its quickest. */
+bool fused_is_blockwise(const_dnnl_primitive_desc_t pd);
 /* Where the primitive writes, in the layout that it has chosen: a new store, or what it adds to.
  * UNSUITABLE if that is the store `src`, which the primitive reads. */
 int fused_place(plan* p, const fused* f, const_dnnl_primitive_desc_t pd, int32_t src, view* out);

@@ -87,42 +87,25 @@ static int set_zero(plan* p, int arg, int32_t zero, fused* f) {
   return 0;
 }
 
-/* Post-operation number *index: with a constant of one number, or of one for each channel. */
-static int append_constant(plan* p, dnnl_post_ops_t ops, dnnl_alg_kind_t alg, const view* v,
-                           int* index, fused* f) {
-  plan_arg* operand = &f->args[f->num_args++];
-  operand->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(*index) | DNNL_ARG_SRC_1;
-  operand->v = *v;
-  ++*index;
-  return plan_status(p, api_append_binary(ops, alg, &v->md), "an operation on integers");
-}
-
 /* The scales as an attribute, or else as the first post-operation. */
-static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims, int* index,
-                 fused* f) {
+static int scale(plan* p, dnnl_post_ops_t ops, const quantization* q, int ndims, fused* f) {
   dnnl_status_t status = api_set_scales(f->attr, q->num_scales, q->scale_mask, q->scales);
-  view factors;
+  plan_arg* operand = &f->args[f->num_args];
   if (status != dnnl_unimplemented) return plan_status(p, status, "scales");
   if (q->num_scales == 1 && q->scales[0] == 1.0f) return 0;
-  PLAN_TRY(constant(p, ndims, q->num_scales, dnnl_f32, q->scales, &factors));
-  return append_constant(p, ops, dnnl_binary_mul, &factors, index, f);
-}
-
-/* Round to whole numbers, ties to even, before the zero point is added: to add and subtract a number
- * whose last bit is worth one does that. */
-static int append_rounding(plan* p, dnnl_post_ops_t ops, int ndims, int* index, fused* f) {
-  static const float number = 12582912.0f; /* 1.5 * 2^23 */
-  view magic;
-  PLAN_TRY(constant(p, ndims, 1, dnnl_f32, &number, &magic));
-  PLAN_TRY(append_constant(p, ops, dnnl_binary_add, &magic, index, f));
-  return append_constant(p, ops, dnnl_binary_sub, &magic, index, f);
+  operand->arg = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+  PLAN_TRY(constant(p, ndims, q->num_scales, dnnl_f32, q->scales, &operand->v));
+  f->num_args++;
+  return plan_status(p, api_append_binary(ops, dnnl_binary_mul, &operand->v.md), "scales");
 }
 
 static int append_posts(plan* p, const quantization* q, int ndims, fused* f) {
   dnnl_post_ops_t ops = NULL;
-  int index = 0, rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
-  if (rc == 0) rc = scale(p, ops, q, ndims, &index, f);
-  if (rc == 0 && q->rounds_first) rc = append_rounding(p, ops, ndims, &index, f);
+  int rc = plan_status(p, dnnl_post_ops_create(&ops), "post-operations");
+  if (rc == 0) rc = scale(p, ops, q, ndims, f);
+  if (rc == 0 && q->rounds_first) { /* ties to even */
+    rc = plan_status(p, api_append_eltwise(ops, dnnl_eltwise_round, 0.0f, 0.0f), "rounding");
+  }
   if (rc == 0 && q->clips) {
     rc = plan_status(p, api_append_eltwise(ops, dnnl_eltwise_clip, q->low, q->high), "a clip");
   }

@@ -79,6 +79,13 @@ static dnnl_format_tag_t channels_last_tag(int ndims) {
   }
 }
 
+int layout_channels_last(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
+                         layout* out) {
+  dnnl_format_tag_t tag = channels_last_tag(ndims);
+  if (tag == dnnl_format_tag_undef) return DNNL_PLAN_UNSUITABLE;
+  return by_tag(p, ndims, dims, dtype, tag, out);
+}
+
 int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out) {
   dnnl_dims_t copy;
   dnnl_format_tag_t tag = dnnl_format_tag_any;
@@ -101,6 +108,11 @@ static void channels_last_strides(int ndims, const dnnl_dims_t dims, dnnl_dims_t
   out[0] = stride;
 }
 
+/* Whether the compiler has promised row-major tensors for this region. */
+static bool has_dense_borders(const tvmrt_region* r) {
+  return r->num_nodes > 0 && strcmp(tvmrt_node_text(&r->nodes[0], "borders", ""), "dense") == 0;
+}
+
 int layout_border(plan* p, int32_t tensor, layout* out) {
   const tvmrt_region_tensor* t = &p->region->tensors[tensor];
   const DLTensor* given = p->from_call ? p->region->data[tensor] : NULL;
@@ -110,7 +122,8 @@ int layout_border(plan* p, int32_t tensor, layout* out) {
   if (dtype == dnnl_data_type_undef) {
     return plan_fail(p, "oneDNN has no elements of the type of tensor %s", t->name);
   }
-  if (ndims < 1 || (given != NULL && given->strides == NULL) || (given == NULL && ndims < 3)) {
+  bool dense = given == NULL ? ndims < 3 || has_dense_borders(p->region) : given->strides == NULL;
+  if (ndims < 1 || dense) {
     return layout_dense(p, ndims, t->shape, dtype, out);
   }
   PLAN_TRY(copy_dims(p, &ndims, t->shape, dims));

@@ -149,6 +149,9 @@ dnnl_data_type_t layout_dtype(DLDataType dtype); /* dnnl_data_type_undef if oneD
 int layout_dense(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
 /* Whatever the primitive likes best, or channels last if that is preferred. */
 int layout_free(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
+/* With channels last; UNSUITABLE for a rank that has no name for that. */
+int layout_channels_last(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype,
+                         layout* out);
 /* Whatever the primitive likes best; for up to DNNL_MAX_NDIMS dimensions, and one at least. */
 int layout_any(plan* p, int ndims, const int64_t* dims, dnnl_data_type_t dtype, layout* out);
 /* What a primitive has chosen: dnnl_query_src_md and the like. */

@@ -313,13 +313,22 @@ void fused_free(fused* f) {
   f->attr = NULL;
 }
 
-/* Whether oneDNN has nothing better than its reference, or than convolution by matrix product. */
-static bool is_slow(const_dnnl_primitive_desc_t pd) {
+/* Whether the name of oneDNN's implementation begins so. */
+static bool is_named(const_dnnl_primitive_desc_t pd, const char* beginning) {
   const char* name = NULL;
   if (dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) != dnnl_success) {
     return false;
   }
-  return name != NULL && (strncmp(name, "ref", 3) == 0 || strncmp(name, "x64:gemm", 8) == 0);
+  return name != NULL && strncmp(name, beginning, strlen(beginning)) == 0;
+}
+
+/* Whether oneDNN has nothing better than its reference, or than convolution by matrix product. */
+static bool is_slow(const_dnnl_primitive_desc_t pd) {
+  return is_named(pd, "ref") || is_named(pd, "x64:gemm");
+}
+
+bool fused_is_blockwise(const_dnnl_primitive_desc_t pd) {
+  return is_named(pd, "brg") || is_named(pd, "brdgmm");
 }
 
 int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
@@ -414,6 +423,13 @@ static int describe(plan* p, const post* first, int32_t flow, const view* src, c
   return first->kind == POST_BINARY ? layout_packed(p, &other->v, &other->v) : 0;
 }
 
+/* Whether all blocks are full. Where the last one is not, the sums of oneDNN 2.6 for AVX2 are wrong as
+ * soon as an operation follows them in the same primitive. */
+static bool is_whole(const layout* md) {
+  return md->blocked &&
+         memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof(*md->dims)) == 0;
+}
+
 /* The first post as a primitive, num_rest of the num_left others behind it. */
 static int begin_with(plan* p, const post* first, int32_t flow, const view* src, const post* rest,
                       int num_rest, int num_left, view* out) {
@@ -426,6 +442,9 @@ static int begin_with(plan* p, const post* first, int32_t flow, const view* src,
   api_op op;
   fused f;
   if (has_twice(first, rest, num_rest)) return DNNL_PLAN_UNSUITABLE;
+  if (first->kind == POST_BINARY && num_rest > 0 && !is_whole(&src->md)) {
+    return DNNL_PLAN_UNSUITABLE;
+  }
   PLAN_TRY(result_layout(p, src, result_dtype(p, src, result), &from, &md));
   args[0].v = from;
   PLAN_TRY(describe(p, first, flow, &from, &md, &args[2], &op));

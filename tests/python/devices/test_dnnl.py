@@ -45,7 +45,12 @@ def network(nodes, feeds, weights, outputs) -> onnx.ModelProto:
         for i, (op, ins, out, attrs) in enumerate(nodes)
     ]
     value = helper.make_tensor_value_info
-    kinds = {"float32": TensorProto.FLOAT, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+    kinds = {
+        "float32": TensorProto.FLOAT,
+        "uint8": TensorProto.UINT8,
+        "int8": TensorProto.INT8,
+        "bool": TensorProto.BOOL,
+    }
     graph = helper.make_graph(
         made,
         "g",
@@ -128,6 +133,13 @@ CHAINS = {
         ("Reshape", ["e", "whole"], "f", {}),
         ("Conv", ["f", "v"], "y", {}),
     ],
+    "pixels-in-steps": [
+        ("Conv", ["x", "w"], "c", {}),
+        ("Slice", ["c", "first", "last", "axis", "step"], "d", {}),
+        ("Slice", ["c", "first", "end", "axis", "step"], "e", {}),
+        ("Relu", ["e"], "f", {}),
+        ("Concat", ["d", "f"], "y", {"axis": 3}),
+    ],
 }
 
 
@@ -144,6 +156,11 @@ def test_chains_are_one_region_and_right(tmp_path, chain, executor):
         "scale": normal(1, 6, 1, 1),
         "split": np.array([1, 2, 3, 7, 5]),
         "whole": np.array([1, 6, 7, 5]),
+        "first": np.array([0]),
+        "last": np.array([5]),
+        "end": np.array([4]),
+        "axis": np.array([3]),
+        "step": np.array([2]),
     }
     used = {name for _, names, _, _ in CHAINS[chain] for name in names}
     weights = {k: v for k, v in weights.items() if k in used}
@@ -151,6 +168,24 @@ def test_chains_are_one_region_and_right(tmp_path, chain, executor):
     library, (found,) = run(model, feeds, tmp_path, executor=executor)
     assert len(library.partition.regions) == 1
     np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
+
+
+def test_network_alone_on_the_device_has_no_copies_at_its_borders(tmp_path):
+    feeds = {"x": normal(1, 6, 7, 5)}
+    model = network(CHAINS["conv-relu"], feeds, {"w": normal(6, 6, 1, 1)}, {"y": "float32"})
+    library, (found,) = run(model, feeds, tmp_path)
+    assert [row.copied for row in library.summary.borders] == [False, False]
+    np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
+
+
+def test_truth_values_keep_the_layout_of_what_is_compared(tmp_path):
+    feeds = {"x": normal(1, 16, 7, 5)}
+    weights = {"w": normal(32, 16, 3, 3), "scale": normal(1, 32, 1, 1)}
+    nodes = [("Conv", ["x", "w"], "c", {}), ("Greater", ["c", "scale"], "y", {})]
+    model = network(nodes, feeds, weights, {"y": "bool"})
+    library, (found,) = run(model, feeds, tmp_path)
+    assert region_ops(library) == [["conv", "greater"]]
+    np.testing.assert_array_equal(found, judge(model, feeds)[0])
 
 
 CELLS = {"LSTM": 4, "GRU": 3, "RNN": 1}
