@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+
+from tvmrt import processor
 
 
 @dataclass(frozen=True)
@@ -62,23 +61,9 @@ def get_target(name: str) -> Target:
     raise ValueError(f"target {name} is not known; choose one of {known}")
 
 
-@lru_cache(maxsize=1)
-def _cpu_flags() -> frozenset[str]:
-    """Instruction sets that the system reports for this processor."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(errors="replace")
-    except OSError:
-        return frozenset()
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()
-
-
 def _native() -> Target:
-    machine, flags = platform.machine().lower(), _cpu_flags()
-    if machine in ("x86_64", "amd64"):
+    machine, flags = processor.machine(), processor.flags()
+    if machine == "x86_64":
         if "avx512f" in flags and "avx512bw" in flags and "avx512vl" in flags:
             wide = "vnni512" if "avx512_vnni" in flags else "avx2"
             march = ("-march=native", "-mprefer-vector-width=512")
@@ -86,13 +71,12 @@ def _native() -> Target:
         if "avx2" in flags and "fma" in flags:
             return Target("native", ("-march=native",), 8, 16, "avx2")
         return Target("native", ("-march=native",), 4, 16, "plain")
-    if machine in ("aarch64", "arm64"):
+    if machine == "aarch64":
         kind = "neon_dot" if "asimddp" in flags else "plain"
         return Target("native", ("-mcpu=native",), 4, 32, kind)
     return Target("native", ())
 
 
 def _portable() -> Target:
-    machine = platform.machine().lower()
-    vectors = machine in ("x86_64", "amd64", "aarch64", "arm64")
+    vectors = processor.machine() in ("x86_64", "aarch64")
     return Target("host", (), 4 if vectors else 1, 16)

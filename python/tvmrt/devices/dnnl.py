@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tvmrt import processor
 from tvmrt.ir import Node, Region, Value
 from tvmrt.ir.region import DENSE_LAYOUT
 
@@ -181,7 +182,16 @@ def _quantized(node: Node) -> str | None:
         return f"oneDNN needs {w.dtype} weights around {zero}"
     if not all(v is None or v.is_constant for v in node.inputs[1:4]):
         return "weights, scales or biases are computed at run time"
+    if not _multiplies_bytes_exactly():
+        return "oneDNN has no exact products of bytes on a processor without VNNI"
     return None
+
+
+def _multiplies_bytes_exactly() -> bool:
+    """Whether oneDNN has 32-bit sums of products of bytes. Without VNNI it adds them in pairs of 16
+    bits, which overflow, and halves the weights of signed inputs."""
+    vnni = {"avx512_vnni", "avx_vnni"}
+    return processor.machine() != "x86_64" or bool(processor.flags() & vnni)
 
 
 def _recurrent(node: Node) -> str | None:

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sample_devices import run_library
 
 import tvmrt
-from tvmrt import devices
+from tvmrt import devices, processor
 from tvmrt.conformance import operators
 from tvmrt.devices.dnnl import Dnnl, nearest_places
 from tvmrt.devices.region_json import region_text
@@ -213,9 +213,7 @@ def test_recurrent_cells(tmp_path, op, before_reset, direction):
         np.testing.assert_allclose(array, golden, 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int8"])
-@pytest.mark.parametrize("op", ["conv", "grouped-conv", "matmul"])
-def test_integer_products_are_exact(tmp_path, op, kind):
+def integer_product(op: str, kind: str) -> tuple[onnx.ModelProto, dict]:
     low, high = (0, 256) if kind == "uint8" else (-128, 128)
     zero = np.array(120 if kind == "uint8" else -3, kind)
     shape = (3, 40) if op == "matmul" else (1, 8, 9, 7)
@@ -239,11 +237,29 @@ def test_integer_products_are_exact(tmp_path, op, kind):
         attrs = {"pads": [1, 1, 1, 1], "group": 2 if op == "grouped-conv" else 1}
         nodes = [("QLinearConv", [*names, "b"], "y", attrs)]
     weights = {k: np.asarray(v) for k, v in weights.items()}
-    model = network(nodes, feeds, weights, {"y": kind})
+    return network(nodes, feeds, weights, {"y": kind}), feeds
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("op", ["conv", "grouped-conv", "matmul"])
+def test_integer_products_are_exact(tmp_path, op, kind):
+    if processor.machine() == "x86_64" and not processor.flags() & {"avx512_vnni", "avx_vnni"}:
+        pytest.skip("needs a processor with VNNI")
+    model, feeds = integer_product(op, kind)
     library, (found,) = run(model, feeds, tmp_path)
     assert region_ops(library) == [["qmatmul" if op == "matmul" else "qconv"]]
-    golden = judge(model, feeds)[0]
-    np.testing.assert_array_equal(found, golden)
+    np.testing.assert_array_equal(found, judge(model, feeds)[0])
+
+
+def test_integer_products_stay_on_the_cpu_where_they_overflow(tmp_path, monkeypatch):
+    monkeypatch.setattr(processor, "machine", lambda: "x86_64")
+    monkeypatch.setattr(processor, "flags", lambda: frozenset({"avx2", "fma"}))
+    model, feeds = integer_product("conv", "int8")
+    library, (found,) = run(model, feeds, tmp_path)
+    assert region_ops(library) == []
+    (row,) = [row for row in library.summary.nodes if row.op_type == "QLinearConv"]
+    assert "no exact products of bytes" in row.reason
+    np.testing.assert_array_equal(found, judge(model, feeds)[0])
 
 
 def digits() -> tuple[onnx.ModelProto, dict]:
