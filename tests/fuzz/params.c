@@ -1,6 +1,7 @@
 /* Params files: what is read is written as bytes that read the same again. */
-#include "fuzz.h"
 #include "params.h"
+
+#include "fuzz.h"
 
 static int writable(const tvmrt_params* params) {
   size_t i;

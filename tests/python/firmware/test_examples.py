@@ -226,7 +226,7 @@ def test_inputs_that_do_not_fit_are_refused(arrays, match, tmp_path):
 @pytest.mark.parametrize(
     "arguments, match",
     [
-        pytest.param(["BOARD=z80"], "there is no board z80; the boards are cortex-m0plus", id="board"),
+        pytest.param(["BOARD=z80"], "no board z80; the boards are cortex-m0plus", id="board"),
         pytest.param(["TOOL=z80"], "z80-gcc is not installed; README.md names", id="compiler"),
         pytest.param(["EMULATOR=qemu-system-z80"], "qemu-system-z80 is not installed", id="qemu"),
         pytest.param(["check", "INPUTS="], "there is none", id="inputs"),
