@@ -36,18 +36,7 @@ def print_header(prefix: str, options, number: str, body: Sequence[str]) -> str:
         ),
         *(["", "#include <tvm/runtime/trace.h>"] if options.traced else []),
         "",
-        *firmware_seal.rename_lines(prefix, number, firmware_seal.functions_of(options)),
-        "#ifdef __cplusplus",
-        'extern "C" {',
-        "#endif",
-        "",
-        *body,
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
-        "",
-        f"#endif /* {prefix.upper()}_H_ */",
-        "",
+        *firmware_seal.declaration_lines(prefix, number, firmware_seal.functions_of(options), body),
     ]
     return "\n".join(lines)
 

@@ -57,6 +57,26 @@ def guard_lines(prefix: str, number: str, what: str, remedy: str) -> list[str]:
     ]
 
 
+def declaration_lines(
+    prefix: str, number: str, functions: Sequence[str], declarations: Sequence[str]
+) -> list[str]:
+    """The rest of a header: declarations for C and C++ under the names of this network."""
+    return [
+        *rename_lines(prefix, number, functions),
+        "#ifdef __cplusplus",
+        'extern "C" {',
+        "#endif",
+        "",
+        *declarations,
+        "#ifdef __cplusplus",
+        "}",
+        "#endif",
+        "",
+        f"#endif /* {prefix.upper()}_H_ */",
+        "",
+    ]
+
+
 NETWORKS = ("networks", "--module-name")
 IMAGES = ("images", "--image-name")
 

@@ -117,24 +117,15 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
     check_names(prefix, inputs, outputs, [])
     macro = f"{prefix.upper()}_GRAPH_ARENA_SIZE"
     numbers = _arena_numbers(graph, params.copied_bytes if params else 0)
-    lines = [
-        *firmware_seal.guard_lines(prefix, sources.number, *firmware_seal.NETWORKS),
-        "#include <tvm/runtime/crt/graph_arena.h>",
-        "",
-        *firmware_seal.rename_lines(prefix, sources.number, ["graph_create"]),
-        "#ifdef __cplusplus",
-        'extern "C" {',
-        "#endif",
-        "",
-    ]
+    declarations = []
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for i, tensor in enumerate(tensors):
             type_text = f"{tensor.type.dtype}[{', '.join(map(str, tensor.type.shape))}]"
-            lines += [
+            declarations += [
                 f"/*! \\brief {what} {i}, {comment_text(tensor.origin)}: {type_text}; in bytes. */",
                 f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
-    lines += [
+    declarations += [
         "",
         "/*! \\brief Memory that the graph executor needs beside inputs and weights; in bytes. */",
         f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
@@ -152,12 +143,12 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         " */",
         *wrap(f"tvm_crt_error_t {prefix}_graph_create", _CREATE_PARAMETERS, ";"),
         "",
-        "#ifdef __cplusplus",
-        "}",
-        "#endif",
+    ]
+    lines = [
+        *firmware_seal.guard_lines(prefix, sources.number, *firmware_seal.NETWORKS),
+        "#include <tvm/runtime/crt/graph_arena.h>",
         "",
-        f"#endif /* {prefix.upper()}_H_ */",
-        "",
+        *firmware_seal.declaration_lines(prefix, sources.number, ["graph_create"], declarations),
     ]
     return "\n".join(lines)
 
