@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from nn_case import run_compiled
 from onnx import TensorProto, helper
 
 import tvmrt
@@ -12,29 +14,26 @@ import tvmrt
 RNG = np.random.default_rng(11)
 
 
-def run_both(tmp_path, nodes, weights, x, opset=21) -> tuple[np.ndarray, np.ndarray]:
-    """What ONNX Runtime and the compiled network say of x."""
-    network = helper.make_model(
-        helper.make_graph(
-            nodes,
-            "narrow",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-            weights,
-        ),
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)],
-        ir_version=10,
+def network(nodes, weights, shape) -> onnx.ModelProto:
+    """A network of float32 x and y."""
+    graph = helper.make_graph(
+        nodes,
+        "narrow",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        weights,
     )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def run_both(tmp_path, nodes, weights, x) -> tuple[np.ndarray, np.ndarray]:
+    """What ONNX Runtime and the compiled network say of x."""
+    made = network(nodes, weights, x.shape)
     options = onnxruntime.SessionOptions()  # optimised, it rounds x to 8 bits
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(network.SerializeToString(), options)
-    expected = session.run(None, {"x": x})[0]
-    tvmrt.compile(network).export_library(tmp_path / "net.so")
-    factory = tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0))
-    executor = tvmrt.contrib.graph_executor.GraphModule(factory)
-    executor.set_input(x=x)
-    executor.run()
-    return expected, executor.get_output(0).numpy()
+    session = onnxruntime.InferenceSession(made.SerializeToString(), options)
+    return session.run(None, {"x": x})[0], run_compiled(made, {"x": x}, tmp_path)["y"]
 
 
 def tensor(name, kind, array):
@@ -76,18 +75,8 @@ def test_narrow_zero_point_of_a_result_is_refused():
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
     ]
     weights = [floats("s", np.float32(0.5)), tensor("z", TensorProto.INT4, np.array(1))]
-    network = helper.make_model(
-        helper.make_graph(
-            nodes,
-            "narrow",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
-            weights,
-        ),
-        opset_imports=[helper.make_opsetid("", 21)],
-    )
     with pytest.raises(tvmrt.error.UnsupportedError, match="int4 is not supported"):
-        tvmrt.compile(network)
+        tvmrt.compile(network(nodes, weights, [4]))
 
 
 # ONNX Runtime knows no zero points that are floats beside weights of 8 bits
