@@ -48,6 +48,13 @@ class UnsupportedError(TVMError, NotImplementedError):
     """The network asks for something that the compiler does not do; the text lists it all."""
 
 
+class UnforeseenError(TVMError, ValueError):
+    """A network is refused because reading a node of it failed in a way that nobody has foreseen.
+
+    ``__cause__`` is what was raised. The network may be at fault, the message is ours to mend.
+    """
+
+
 class CompileError(TVMError):
     """The C compiler is missing or refused the generated code; the text says what it said."""
 

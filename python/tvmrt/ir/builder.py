@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 
 from . import op as ops
+from .contract import Misfit
 from .graph import Graph, Node, Value, constant
+from .limits import MAX_FOLDED_BYTES, MAX_GROWN_BYTES
 from .quantized import remember_integers
-
-# Folding a node is refused above this size if the result is larger than what it is made of: a
-# constant may be expanded by a factor of thousands (a Tile, an Expand), and memory would pay for
-# what a loop does for nothing.
-MAX_FOLDED_BYTES = 1 << 26
 
 
 class Builder:
@@ -27,6 +24,7 @@ class Builder:
         self.graph = graph
         self.sources = sources
         self.guard: tuple[Value, bool] | None = None
+        self._grown = 0  # bytes of constants made of next to nothing
 
     def const(self, array: Any, name: str = "const") -> Value:
         """A constant from an array or number."""
@@ -53,7 +51,12 @@ class Builder:
         """Add a node and return all its outputs."""
         rule = ops.get_op(op)
         name = name or (self.sources[0] if self.sources else op)
-        types = rule.infer([None if v is None else v.type for v in inputs], attrs)
+        try:
+            types = ops.result_types(op, inputs, attrs)
+        except Misfit as problem:
+            # where the network's node is known, the importer names it
+            node = op if self.sources else f'{op} "{name}"'
+            raise Misfit(f"{node}: {problem}") from problem
         folded = self._fold(rule, inputs, attrs, types)
         if folded is not None:
             values = [constant(a, f"{name}_{i}") for i, a in enumerate(folded)]
@@ -68,8 +71,13 @@ class Builder:
         if any(v is not None and v.data is None for v in inputs):
             return None
         given = sum(v.type.nbytes for v in inputs if v is not None)
-        if sum(t.nbytes for t in types) > max(MAX_FOLDED_BYTES, given):
+        made = sum(t.nbytes for t in types)
+        if made > max(MAX_FOLDED_BYTES, given):
             return None
+        if made > 8 * given:
+            if self._grown + made > MAX_GROWN_BYTES:
+                return None
+            self._grown += made
         with np.errstate(all="ignore"):
             arrays = rule.evaluate([None if v is None else v.data for v in inputs], attrs)
         if arrays is None:

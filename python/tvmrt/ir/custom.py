@@ -5,11 +5,12 @@ The records are made by ``tvmrt.custom``; here stands what the compiler's stages
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from .contract import Contract
 from .dtype import DTYPES
 from .graph import Graph, Node, TensorType, Value
 from .op import Op, get_op, register
@@ -37,10 +38,21 @@ class Custom(Op):
     ``logical`` those of inputs and outputs as the declaration knows them.
     """
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
-        if attrs.get("blocked"):
-            return list(attrs["blocked"])
-        return attrs["operator"].result_types(types, attrs["scalars"])
+    contract = Contract(
+        operands=["inputs*: any[*]"],
+        attributes=[
+            "operator: object",
+            "scalars: object",
+            "layouts?: object",
+            "blocked?: object",
+            "logical?: object",
+        ],
+    )
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        if known.get("blocked"):
+            return list(known["blocked"])
+        return known["operator"].result_types(known["inputs"], known["scalars"])
 
     def evaluate(self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]):
         if attrs.get("blocked"):
@@ -62,8 +74,23 @@ class CustomOpenCl(Op):
     is passed as int, a half by its 16 bits. Operands are dense, row-major.
     """
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
-        return types_of_text(attrs["types"])
+    contract = Contract(
+        operands=["inputs*: any[*]"],
+        attributes=[
+            "operator: text",
+            "source: text",
+            "function: text",
+            "build_options: text",
+            "global_size: ints 1..",
+            "local_size: ints 1..",
+            "scalar_types: text",
+            "scalars: floats",
+            "types: text",
+        ],
+    )
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        return types_of_text(known["types"])
 
 
 @register("composed")
@@ -74,13 +101,18 @@ class Composed(Op):
     inputs are the node's inputs that are there, in order, and whose outputs are the node's.
     """
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
-        inside: Graph = attrs["graph"]
-        given = [t for t in types if t is not None]
+    contract = Contract(
+        operands=["inputs*: any[*]"],
+        attributes=["operator: object", "values: object", "graph: object"],
+    )
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        inside: Graph = known["graph"]
+        given = [t for t in known["inputs"] if t is not None]
         wanted = [v.type for v in inside.inputs]
         if given != wanted:
             raise ValueError(
-                f"{attrs['operator'].name} was composed for {', '.join(map(str, wanted))}, "
+                f"{known['operator'].name} was composed for {', '.join(map(str, wanted))}, "
                 f"not for {', '.join(map(str, given))}"
             )
         return [v.type for v in inside.outputs]

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from .contract import Contract, holds, let
 from .graph import TensorType
-from .op import Op, normalize_axis, register
+from .op import Op, register
 
-PAD_MODES = ("constant", "reflect", "edge", "wrap")  # numpy has the same names
+
+def _differ_only_along(axis: int, parts: Sequence[TensorType]) -> bool:
+    first = parts[0].shape
+    rest = first[:axis], first[axis + 1 :]
+    return all(
+        (t.shape[:axis], t.shape[axis + 1 :]) == rest and t.rank == len(first) for t in parts
+    )
+
+
+def _joined(axis: int, parts: Sequence[TensorType]) -> list[int]:
+    shape = list(parts[0].shape)
+    shape[axis] = sum(t.shape[axis] for t in parts)
+    return shape
 
 
 @register("concat")
 class Concat(Op):
-    """Join along ``axis``; all other extents and the element types agree."""
+    """Join along ``axis``."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        axis = normalize_axis(attrs["axis"], types[0].rank)
-        attrs["axis"] = axis
-        first = types[0]
-        for t in types[1:]:
-            same = t.rank == first.rank and t.dtype == first.dtype
-            if not same or any(
-                a != b for d, (a, b) in enumerate(zip(t.shape, first.shape)) if d != axis
-            ):
-                raise ValueError(f"{t} cannot be joined to {first} along axis {axis}")
-        shape = list(first.shape)
-        shape[axis] = sum(t.shape[axis] for t in types)
-        return [TensorType(tuple(shape), first.dtype)]
+    contract = Contract(
+        operands=["parts+: E=any[*]"],
+        attributes=["axis: axis of parts"],
+        rules=[
+            holds(
+                "parts have the same extents but along axis",
+                _differ_only_along,
+            ),
+            let(
+                "*Y",
+                "the extents of a part, along axis the sum of all",
+                _joined,
+            ),
+        ],
+        results=["y: E[*Y]"],
+        example={"parts": (2, 3)},
+    )
 
     def evaluate(self, arrays, attrs):
         return [np.concatenate(arrays, attrs["axis"])]
@@ -37,16 +53,31 @@ class Concat(Op):
 
 @register("pad")
 class Pad(Op):
-    """Inputs: data[, value]. ``before``, ``after``: elements added per axis, none negative.
+    """``before``, ``after``: elements added per axis; the value defaults to zero."""
 
-    ``mode`` is constant, reflect, edge or wrap; the value defaults to zero.
-    """
-
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        if attrs["mode"] not in PAD_MODES:
-            raise ValueError(f"padding mode {attrs['mode']} is not known")
-        shape = [n + b + a for n, b, a in zip(types[0].shape, attrs["before"], attrs["after"])]
-        return [TensorType(tuple(shape), types[0].dtype)]
+    contract = Contract(
+        operands=["data: E=any[*S]", "value?: E[*]"],
+        attributes=[
+            "before: ints[*S] 0..",
+            "after: ints[*S] 0..",
+            "mode: constant|reflect|edge|wrap",  # numpy has the same names
+        ],
+        rules=[
+            holds("value is one number", lambda value: value is None or value.size == 1),
+            holds(
+                "an axis without elements is padded by a constant",
+                lambda S, before, after, mode: (
+                    mode == "constant" or all(n or not b + a for n, b, a in zip(S, before, after))
+                ),
+            ),
+            let(
+                "*Y",
+                "S + before + after",
+                lambda S, before, after: [n + b + a for n, b, a in zip(S, before, after)],
+            ),
+        ],
+        results=["y: E[*Y]"],
+    )
 
     def evaluate(self, arrays, attrs):
         pads = list(zip(attrs["before"], attrs["after"]))

@@ -7,42 +7,58 @@ the run with an error: nothing outside a tensor is ever read or written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from .dtype import DTYPES
+from .contract import Contract, holds, let
+from .dtype import DType
 from .graph import TensorType
-from .op import Op, normalize_axis, register
+from .op import Op, get_op, register
 
-REDUCTIONS = ("none", "add", "mul", "max", "min")
-
-
-def _check_indices(indices: TensorType) -> None:
-    if indices.dtype.name not in ("int32", "int64"):
-        raise ValueError(f"indices must be int32 or int64, not {indices.dtype}")
+_REDUCTION = "reduction: none|add|mul|max|min"
 
 
-def _check_updates(data: TensorType, updates: TensorType, shape: Sequence[int]) -> None:
-    if updates.shape != tuple(shape) or updates.dtype != data.dtype:
-        raise ValueError(f"updates {updates} do not fit: {data.dtype}{list(shape)} expected")
+def _is_defined(E: DType, reduction: str) -> bool:
+    return reduction == "none" or get_op(reduction).template(E) is not None
 
 
-def _check_reduction(attrs: dict[str, Any]) -> None:
-    if attrs["reduction"] not in REDUCTIONS:
-        raise ValueError(f"reduction {attrs['reduction']} is not one of {', '.join(REDUCTIONS)}")
+_DEFINED = holds("the reduction is defined for the elements", _is_defined)
+
+
+def _inside(data: TensorType, indices: TensorType, axis: int) -> bool:
+    return data.rank == indices.rank and all(
+        i <= n for d, (i, n) in enumerate(zip(indices.shape, data.shape)) if d != axis
+    )
+
+
+_INSIDE = holds("indices are no longer than data but along axis", _inside)
+
+
+def _between(array: np.ndarray, low: int, end: int) -> bool:
+    """Whether all elements are at least ``low`` and less than ``end``."""
+    return not array.size or bool(low <= array.min() and array.max() < end)
+
+
+def _with_extent(shape: Sequence[int], axis: int, extent: int) -> list[int]:
+    return [extent if d == axis else n for d, n in enumerate(shape)]
 
 
 @register("gather")
 class Gather(Op):
-    """Inputs: data, indices; slices of data along ``axis``, in the shape of the indices."""
+    """Slices of data along ``axis``, in the shape of the indices."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        axis = normalize_axis(attrs["axis"], types[0].rank)
-        attrs["axis"] = axis
-        _check_indices(types[1])
-        shape = types[0].shape[:axis] + types[1].shape + types[0].shape[axis + 1 :]
-        return [TensorType(shape, types[0].dtype)]
+    contract = Contract(
+        operands=["data: E=any[*D]", "indices: index[*I]"],
+        attributes=["axis: axis of data"],
+        rules=[
+            let(
+                "*Y",
+                "D with I in place of axis",
+                lambda D, indices, axis: (*D[:axis], *indices.shape, *D[axis + 1 :]),
+            )
+        ],
+        results=["y: E[*Y]"],
+    )
 
     def evaluate(self, arrays, attrs):
         return [np.take(arrays[0], arrays[1], attrs["axis"])]
@@ -50,118 +66,143 @@ class Gather(Op):
 
 @register("gather_elements")
 class GatherElements(Op):
-    """Inputs: data, indices; out[i, j, ...] = data[..., indices[i, j, ...], ...] on ``axis``."""
+    """y[i, j, ...] = data[..., indices[i, j, ...], ...] on ``axis``."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        data, indices = types
-        _check_indices(indices)
-        _check_inside(data, indices, attrs["axis"])
-        return [TensorType(indices.shape, data.dtype)]
-
-
-def _check_inside(data: TensorType, indices: TensorType, axis: int) -> None:
-    """Along the other axes the indices' own places must exist in the data."""
-    if data.rank != indices.rank or any(
-        i > n for d, (i, n) in enumerate(zip(indices.shape, data.shape)) if d != axis
-    ):
-        raise ValueError(f"indices {indices} do not fit into {data} along axis {axis}")
+    contract = Contract(
+        operands=["data: E=any[*D]", "indices: index[*I]"],
+        attributes=["axis: axis of data"],
+        rules=[_INSIDE],
+        results=["y: E[*I]"],
+    )
 
 
 @register("gather_nd")
 class GatherNd(Op):
-    """Inputs: data, indices [*batch, ..., k]: each k-tuple names a slice of data behind the
-    first ``batch`` axes, which both inputs share.
+    """Each tuple of K indices names a slice of data behind the first ``batch`` axes, which both
+    operands share.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        data, indices = types
-        batch = attrs["batch"]
-        _check_indices(indices)
-        if not indices.rank or indices.shape[:batch] != data.shape[:batch]:
-            raise ValueError(f"{data} and indices {indices} do not share {batch} batch axes")
-        depth = indices.shape[-1]
-        if not 1 <= depth <= data.rank - batch:
-            raise ValueError(f"tuples of {depth} indices do not fit {data} after {batch} axes")
-        shape = indices.shape[:-1] + data.shape[batch + depth :]
-        return [TensorType(shape, data.dtype)]
+    contract = Contract(
+        operands=["data: E=any[*D]", "indices: index[*J K]"],
+        attributes=["batch: int 0.."],
+        rules=[
+            holds(
+                "the first batch axes of data and indices are the same",
+                lambda data, indices, batch: (
+                    batch < indices.rank and indices.shape[:batch] == data.shape[:batch]
+                ),
+            ),
+            holds(
+                "the K indices of a tuple are for axes of data behind the batch",
+                lambda D, K, batch: 1 <= K <= len(D) - batch,
+            ),
+            let("*Y", "J, then what is left of D", lambda J, D, K, batch: (*J, *D[batch + K :])),
+        ],
+        results=["y: E[*Y]"],
+        example={"D": (3, 5, 6), "J": (3, 4), "K": 1, "batch": 1},
+    )
 
 
 @register("scatter_elements")
 class ScatterElements(Op):
-    """Inputs: data, indices, updates; a copy of data with updates written where gather_elements
-    would read. ``reduction`` joins old and new.
+    """A copy of data with updates written where gather_elements would read. ``reduction`` joins old
+    and new.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        data, indices, updates = types
-        _check_indices(indices)
-        _check_inside(data, indices, attrs["axis"])
-        _check_updates(data, updates, indices.shape)
-        _check_reduction(attrs)
-        return [data]
+    contract = Contract(
+        operands=["data: E=any[*D]", "indices: index[*I]", "updates: E[*I]"],
+        attributes=["axis: axis of data", _REDUCTION],
+        rules=[_INSIDE, _DEFINED],
+        results=["y: E[*D]"],
+    )
 
 
 @register("scatter_nd")
 class ScatterNd(Op):
-    """Inputs: data, indices [..., k], updates; a copy of data in which each k-tuple's slice is
-    written, or joined by ``reduction``.
+    """A copy of data in which the slice of each tuple of K indices is written, or joined by
+    ``reduction``.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        data, indices, updates = types
-        _check_indices(indices)
-        if not indices.rank or not 1 <= indices.shape[-1] <= data.rank:
-            raise ValueError(f"indices {indices} do not name slices of {data}")
-        _check_updates(data, updates, indices.shape[:-1] + data.shape[indices.shape[-1] :])
-        _check_reduction(attrs)
-        return [data]
+    contract = Contract(
+        operands=["data: E=any[*D]", "indices: index[*J K]", "updates: E[*U]"],
+        attributes=[_REDUCTION],
+        rules=[
+            holds("the K indices of a tuple are for axes of data", lambda D, K: 1 <= K <= len(D)),
+            holds(
+                "updates have the extents J, then what is left of D",
+                lambda U, J, D, K: (*J, *D[K:]) == U,
+            ),
+            _DEFINED,
+        ],
+        results=["y: E[*D]"],
+        example={"D": (5, 6), "J": (4,), "K": 1, "U": (4, 6)},
+    )
 
 
 @register("tensor_scatter")
 class TensorScatter(Op):
-    """Inputs: cache [batch, ...], update, start [batch] (int64): update is written into a copy of
-    the cache along ``axis`` from each sample's start on; ``circular`` wraps around the end.
+    """A copy of the cache, into which update is written along ``axis`` from each sample's start on;
+    ``circular`` wraps around the end.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        cache, update, start = types
-        axis = attrs["axis"]
-        expected = list(cache.shape)
-        if axis == 0 or update.rank != cache.rank or update.shape[axis] > cache.shape[axis]:
-            raise ValueError(f"update {update} does not fit {cache} along axis {axis}")
-        expected[axis] = update.shape[axis]
-        _check_updates(cache, update, expected)
-        if start.shape != cache.shape[:1]:
-            raise ValueError(f"{start} does not name one start for each sample of {cache}")
-        return [cache]
+    contract = Contract(
+        operands=["cache: E=any[B *D{1..}]", "update: E[B *U{D}]", "start: int64[B]"],
+        attributes=["axis: axis of cache", "circular: bool"],
+        rules=[
+            holds("axis is not the batch", lambda axis: axis > 0),
+            holds(
+                "update has the extents of cache, or fewer along axis",
+                lambda cache, update, axis: all(
+                    u <= n if d == axis else u == n
+                    for d, (u, n) in enumerate(zip(update.shape, cache.shape))
+                ),
+            ),
+        ],
+        results=["y: E[B *D]"],
+        example={"D": (6, 4), "U": (2, 4), "axis": 1},
+    )
 
 
 @register("sum_into")
 class SumInto(Op):
-    """Inputs: x [rows, count], places [count] (constant int32): out[r, places[i]] is the sum of
-    x[r, i]; places of -1 are dropped. ``size`` is the extent of the result's rows.
+    """y[r, places[i]] is the sum of x[r, i]; places of -1 are dropped. ``size`` is the extent of
+    the result's rows.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x, places = types
-        if x.rank != 2 or places.shape != x.shape[1:]:
-            raise ValueError(f"places {places} do not fit the rows of {x}")
-        return [TensorType((x.shape[0], attrs["size"]), x.dtype)]
+    contract = Contract(
+        operands=["x: E=number[R P]", "places: constant int32[P]"],
+        attributes=["size: int 0.."],
+        rules=[
+            holds(
+                "places are from -1 to size - 1",
+                lambda places_data, size: _between(places_data, -1, size),
+            )
+        ],
+        results=["y: E[R size]"],
+        example={"size": 3},
+    )
 
 
 @register("reverse_sequence")
 class ReverseSequence(Op):
-    """Inputs: x, lengths [batch] (int64): the first ``length`` steps of each sample in reverse.
-    ``batch_axis`` and ``time_axis`` are 0 and 1 or 1 and 0.
-    """
+    """The first ``length`` steps of each sample in reverse."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x, lengths = types
-        if {attrs["batch_axis"], attrs["time_axis"]} != {0, 1} or x.rank < 2:
-            raise ValueError("batch and time must be the first two axes")
-        if lengths.shape != (x.shape[attrs["batch_axis"]],):
-            raise ValueError(f"lengths {lengths} do not name one length for each sample of {x}")
-        return [x]
+    contract = Contract(
+        operands=["x: E=any[A B *R]", "lengths: int64[L]"],
+        attributes=["batch_axis: int 0..1", "time_axis: int 0..1"],
+        rules=[
+            holds(
+                "batch and time are not the same axis",
+                lambda batch_axis, time_axis: batch_axis != time_axis,
+            ),
+            holds(
+                "there is one length for each sample",
+                lambda x, lengths, batch_axis: lengths.shape[0] == x.shape[batch_axis],
+            ),
+        ],
+        results=["y: E[A B *R]"],
+        example={"A": 3, "B": 5, "L": 3, "batch_axis": 0, "time_axis": 1},
+    )
 
 
 @register("topk")
@@ -170,9 +211,12 @@ class TopK(Op):
     equals the first comes first.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x, k, axis = types[0], attrs["k"], attrs["axis"]
-        if not 0 <= k <= x.shape[axis]:
-            raise ValueError(f"k is {k}, but axis {axis} of {x} has {x.shape[axis]} elements")
-        shape = tuple(k if d == axis else n for d, n in enumerate(x.shape))
-        return [TensorType(shape, x.dtype), TensorType(shape, DTYPES["int64"])]
+    contract = Contract(
+        operands=["x: E=number[*S]"],
+        attributes=["k: int 0..1073741823", "axis: axis of x", "largest: bool"],
+        rules=[
+            holds("axis has k elements", lambda x, k, axis: k <= x.shape[axis]),
+            let("*Y", "S with k along axis", lambda S, k, axis: _with_extent(S, axis, k)),
+        ],
+        results=["values: E[*Y]", "indices: int64[*Y]"],
+    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .dtype import DTYPES
-from .graph import TensorType
+from .contract import LIMIT, Contract, Rule, holds, let
 from .op import Op, broadcast, register
 
 
@@ -17,81 +15,111 @@ def conv_extent(n: int, k: int, stride: int, dilation: int, before: int, after: 
     return (n + before + after - dilation * (k - 1) - 1) // stride + 1
 
 
+WINDOW = [
+    "strides: ints[*S] 1..",
+    "dilations: ints[*S] 1..",
+    "pads_before: ints[*S] 0..",
+    "pads_after: ints[*S] 0..",
+]
+
+
+_WINDOW_NAMES = "strides dilations pads_before pads_after"
+
+
+def _reach_fits(*columns: Iterable[int]) -> bool:
+    return all(
+        n + before + after + (k - 1) * dilation + dilation + stride <= LIMIT
+        for n, k, stride, dilation, before, after in zip(*columns)
+    )
+
+
+def _reach(kernel: str) -> Rule:
+    """What places of a window, 32-bit numbers in the kernels, must not exceed."""
+    words = f"padded extents, a dilated window, a stride and a dilation add up to at most {LIMIT}"
+    return holds(words, _reach_fits, f"S {kernel} {_WINDOW_NAMES}")
+
+
+def _conv_extents(*columns: Iterable[int]) -> list[int]:
+    return [conv_extent(*row) for row in zip(*columns)]
+
+
+CONV_RULES = [
+    holds("output channels fall into groups", lambda OC, groups: OC % groups == 0),
+    holds("the window has a place", lambda K: min(K) >= 1),
+    _reach("K"),
+    let(
+        "*Y",
+        "(S + pads_before + pads_after - dilations*(K - 1) - 1) / strides + 1, rounded down",
+        _conv_extents,
+        f"S K {_WINDOW_NAMES}",
+    ),
+    holds("the window fits into x with its padding", lambda Y: min(Y) >= 1),
+]
+CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
+
+
 @register("conv")
 class Conv(Op):
-    """Inputs: x [N, C, *spatial], w [OC, C / groups, *kernel][, bias [OC]]; 1 to 3 spatial axes.
+    """Convolution by weights that are known when compiling."""
 
-    ``strides``, ``dilations``, ``pads_before``, ``pads_after`` per spatial axis; ``groups``.
-    """
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x, w = types[0], types[1]
-        rank = x.rank - 2
-        if not 1 <= rank <= 3 or w.rank != x.rank:
-            raise ValueError(f"convolution of {x} with weights {w}; 1 to 3 spatial axes expected")
-        groups = attrs["groups"]
-        if groups < 1 or x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
-            raise ValueError(f"weights {w} do not fit {x} in {groups} groups")
-        bias = types[2] if len(types) > 2 else None
-        if bias is not None and bias.shape != (w.shape[0],):
-            raise ValueError(f"bias {bias} does not fit {w.shape[0]} output channels")
-        spatial = [
-            conv_extent(*row)
-            for row in zip(
-                x.shape[2:],
-                w.shape[2:],
-                attrs["strides"],
-                attrs["dilations"],
-                attrs["pads_before"],
-                attrs["pads_after"],
-            )
-        ]
-        if min(spatial) < 1:
-            raise ValueError(f"kernel {list(w.shape[2:])} does not fit into {x} with its padding")
-        return [TensorType((x.shape[0], w.shape[0], *spatial), x.dtype)]
+    contract = Contract(
+        operands=[
+            "x: float32[N C *S{1..3}]",
+            "w: constant float32[OC C/groups *K{S}]",
+            "bias?: constant float32[OC]",
+        ],
+        attributes=["groups: int 1..", *WINDOW],
+        rules=CONV_RULES,
+        results=["y: float32[N OC *Y]"],
+        example=CONV_EXAMPLE,
+    )
 
 
 @register("conv_transpose")
 class ConvTranspose(Op):
-    """Inputs: x [N, C, *spatial], w [C, OC / groups, *kernel][, bias [OC]]; 1 to 3 spatial axes.
+    """Input element i meets output element i * stride + tap * dilation - before."""
 
-    Input element i meets output element i * stride + tap * dilation - before. ``strides``,
-    ``dilations``, ``pads_before`` per spatial axis; ``out_spatial``: the extents; ``groups``.
-    """
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x, w = types[0], types[1]
-        groups = attrs["groups"]
-        if not 1 <= x.rank - 2 <= 3 or w.rank != x.rank:
-            raise ValueError(f"convolution of {x} with weights {w}; 1 to 3 spatial axes expected")
-        if x.shape[1] != w.shape[0] or groups < 1 or x.shape[1] % groups:
-            raise ValueError(f"weights {w} do not fit {x} in {groups} groups")
-        bias = types[2] if len(types) > 2 else None
-        if bias is not None and bias.shape != (w.shape[1] * groups,):
-            raise ValueError(f"bias {bias} does not fit {w.shape[1] * groups} output channels")
-        if min(attrs["out_spatial"]) < 1:
-            raise ValueError(f"the result would have the extents {list(attrs['out_spatial'])}")
-        return [TensorType((x.shape[0], w.shape[1] * groups, *attrs["out_spatial"]), x.dtype)]
+    contract = Contract(
+        operands=[
+            "x: float32[N C *S{1..3}]",
+            "w: constant float32[C M *K{S}]",
+            "bias?: constant float32[M*groups]",
+        ],
+        attributes=["groups: int 1..", *WINDOW[:3], "out_spatial: ints[*S] 1.."],
+        rules=[
+            holds("channels fall into groups", lambda C, groups: C % groups == 0),
+            holds("the window has a place", lambda K: min(K) >= 1),
+            holds(
+                f"strided extents, a dilated window, result and padding add up to at most {LIMIT}",
+                lambda S, K, strides, dilations, pads_before, out_spatial: all(
+                    n * stride + k * dilation + before + out <= LIMIT
+                    for n, k, stride, dilation, before, out in zip(
+                        S, K, strides, dilations, pads_before, out_spatial
+                    )
+                ),
+            ),
+        ],
+        results=["y: float32[N M*groups *out_spatial]"],
+        example={"C": 4, "groups": 2, "S": (5, 6), "K": (3, 3), "out_spatial": (7, 8)},
+    )
 
 
 @register("matmul")
 class MatMul(Op):
-    """Inputs: a [..., M, K], b [..., K, N][, bias that broadcasts to the result].
+    """Matrix product; batches broadcast."""
 
-    Batches broadcast.
-    """
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        a, b = types[0], types[1]
-        if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
-            raise ValueError(f"matrix product of {a} and {b}: inner extents differ")
-        if a.dtype != b.dtype:
-            raise ValueError(f"matrix product of different element types {a.dtype}, {b.dtype}")
-        batch = broadcast(a.shape[:-2], b.shape[:-2])
-        shape = (*batch, a.shape[-2], b.shape[-1])
-        if len(types) > 2 and types[2] is not None and broadcast(types[2].shape, shape) != shape:
-            raise ValueError(f"bias {types[2]} does not fit the product {list(shape)}")
-        return [TensorType(shape, a.dtype)]
+    contract = Contract(
+        operands=["a: float32[*A M K]", "b: float32[*B K N]", "bias?: float32[*C]"],
+        rules=[
+            let("*Y", "A and B broadcast, then M N", lambda A, B, M, N: (*broadcast(A, B), M, N)),
+            holds(
+                "bias broadcasts to the product",
+                lambda C, Y: C is None or broadcast(C, Y) == Y,
+            ),
+        ],
+        results=["y: float32[*Y]"],
+        example={"B": (), "C": ()},
+    )
 
     def evaluate(self, arrays, attrs):
         a, b = arrays[0], arrays[1]
@@ -102,68 +130,98 @@ class MatMul(Op):
         return [out.astype(a.dtype)]
 
 
-class _Pool(Op):
-    """Input [N, C, *spatial]. ``kernel``, ``strides``, ``dilations``, ``pads_before``,
-    ``pads_after`` per spatial axis; ``out_spatial`` holds the extents, since rounding up is
-    the importer's business.
-    """
+_POOL_RULES = [
+    _reach("kernel"),
+    holds(
+        "padding is narrower than the window",
+        lambda kernel, dilations, pads_before, pads_after: all(
+            max(before, after) <= (k - 1) * dilation
+            for k, dilation, before, after in zip(kernel, dilations, pads_before, pads_after)
+        ),
+    ),
+    holds(
+        "every window begins inside x or the padding in front",
+        lambda S, out_spatial, strides, pads_before: all(
+            (out - 1) * stride < n + before
+            for n, out, stride, before in zip(S, out_spatial, strides, pads_before)
+        ),
+    ),
+]
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x = types[0]
-        if not 1 <= x.rank - 2 <= 3:
-            raise ValueError(f"pooling of {x}; 1 to 3 spatial axes expected")
-        return [TensorType((*x.shape[:2], *attrs["out_spatial"]), x.dtype)]
+
+def pool(
+    types: str, *results: str, attributes: Sequence[str] = (), rules: Sequence[Rule] = ()
+) -> Contract:
+    """What all pools have in common; their results have the extents ``out_spatial``."""
+    return Contract(
+        operands=[f"x: E={types}[N C *S{{1..3}}]"],
+        attributes=["kernel: ints[*S] 1..", *WINDOW, "out_spatial: ints[*S] 1..", *attributes],
+        rules=[*_POOL_RULES, *rules],
+        results=results,
+        example={"S": (5, 6), "kernel": (3, 3), "out_spatial": (3, 4)},
+    )
+
+
+class _Pool(Op):
+    """``out_spatial`` holds the extents, since rounding up is the importer's business."""
 
 
 @register("max_pool")
 class MaxPool(_Pool):
     """Largest element of each window; padding never wins."""
 
+    contract = pool("number", "y: E[N C *out_spatial]")
+
 
 @register("avg_pool")
 class AvgPool(_Pool):
     """Mean of each window; ``count_pads``: whether padding counts as zeros or not at all."""
+
+    contract = pool("float32", "y: E[N C *out_spatial]", attributes=["count_pads: bool"])
 
 
 @register("lp_pool")
 class LpPool(_Pool):
     """Root of the sum of the ``p``-th powers of the magnitudes in each window."""
 
+    contract = pool("float32", "y: E[N C *out_spatial]", attributes=["p: int 1.."])
+
 
 @register("max_pool_index")
 class MaxPoolIndex(_Pool):
-    """Like max_pool; a second output holds each maximum's place in the flattened input (int64).
+    """Like max_pool; a second output holds each maximum's place in the flattened input.
 
     ``columns_first``: the places count the first spatial axis as the innermost.
     """
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        (values,) = super().infer(types, attrs)
-        return [values, TensorType(values.shape, DTYPES["int64"])]
+    contract = pool(
+        "number",
+        "y: E[N C *out_spatial]",
+        "places: int64[N C *out_spatial]",
+        attributes=["columns_first: bool"],
+    )
 
 
 @register("max_unpool")
 class MaxUnpool(Op):
-    """Inputs: x [N, C, *spatial], places of its elements in the flattened result (int64).
+    """``places`` of the elements are those in the flattened result, which is zero elsewhere."""
 
-    ``out_spatial``: extents of the result, which is zero elsewhere.
-    """
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x, places = types[0], types[1]
-        if places.shape != x.shape or places.dtype.name != "int64":
-            raise ValueError(f"places {places} do not fit {x}")
-        return [TensorType((*x.shape[:2], *attrs["out_spatial"]), x.dtype)]
+    contract = Contract(
+        operands=["x: E=computed[N C *S{1..}]", "places: int64[N C *S]"],
+        attributes=["out_spatial: ints[*S] 1.."],
+        results=["y: E[N C *out_spatial]"],
+    )
 
 
 @register("softmax")
 class Softmax(Op):
     """exp(x) / sum(exp(x)) along ``axis``; ``log``: the logarithm of that."""
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        if types[0].dtype.name != "float32":
-            raise ValueError(f"softmax needs float32, not {types[0].dtype}")
-        return [types[0]]
+    contract = Contract(
+        operands=["x: float32[*S]"],
+        attributes=["axis: axis of x", "log?: bool"],
+        results=["y: float32[*S]"],
+    )
 
     def evaluate(self, arrays, attrs):
         x = arrays[0].astype(np.float64)

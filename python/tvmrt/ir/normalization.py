@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from .graph import TensorType
+from .contract import LIMIT, Contract, holds
 from .op import Op, register
-
-
-def _check_rows(name: str, rows: Sequence[TensorType | None], extent: int) -> None:
-    for row in rows:
-        if row is not None and row.size != extent:
-            raise ValueError(f"{name}: {row} does not hold a number for each of {extent}")
 
 
 @register("layer_norm")
 class LayerNorm(Op):
-    """Inputs: x[, scale[, shift]] over the axes from ``axis`` on.
+    """Over the axes from ``axis`` on.
 
     y = (x - mean) / sqrt(variance + ``epsilon``) * scale + shift; ``centre`` false: mean and
     shift are left out, the variance is the mean square.
     """
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x = types[0]
-        _check_rows("layer norm", types[1:], prod(x.shape[attrs["axis"] :]))
-        return [x]
+    contract = Contract(
+        operands=["x: float32[*S]", "scale?: float32[*]", "shift?: float32[*]"],
+        attributes=["axis: axis of x", "epsilon: float", "centre: bool"],
+        rules=[
+            holds(
+                "scale and shift have a number for each place of a row",
+                lambda x, scale, shift, axis: all(
+                    t is None or t.size == prod(x.shape[axis:]) for t in (scale, shift)
+                ),
+            )
+        ],
+        results=["y: float32[*S]"],
+        example={"S": (3, 4), "axis": 1, "scale": (4,), "shift": (4,)},
+    )
 
     def evaluate(self, arrays, attrs):
         x = arrays[0].astype(np.float64)
@@ -47,24 +49,30 @@ class LayerNorm(Op):
 
 @register("group_norm")
 class GroupNorm(Op):
-    """Inputs: x [N, C, *spatial], scale [C], shift [C]; over the pixels and channels of a group.
+    """Over the pixels and channels of a group. As many groups as channels is instance norm."""
 
-    ``groups``, ``epsilon``. As many groups as channels is instance norm.
-    """
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x = types[0]
-        if attrs["groups"] < 1 or x.shape[1] % attrs["groups"]:
-            raise ValueError(f"{x.shape[1]} channels do not fall into {attrs['groups']} groups")
-        _check_rows("group norm", types[1:], x.shape[1])
-        return [x]
+    contract = Contract(
+        operands=["x: float32[N C *S]", "scale?: float32[*]", "shift?: float32[*]"],
+        attributes=["groups: int 1..", "epsilon: float"],
+        rules=[
+            holds("channels fall into groups", lambda C, groups: C % groups == 0),
+            holds(
+                "scale and shift have a number for each channel",
+                lambda C, scale, shift: all(t is None or t.size == C for t in (scale, shift)),
+            ),
+        ],
+        results=["y: float32[N C *S]"],
+        example={"C": 4, "groups": 2, "scale": (4,), "shift": (4,)},
+    )
 
 
 @register("lrn")
 class LocalResponseNorm(Op):
     """x / (bias + alpha / size * sum of the squares of ``size`` channels around)^beta."""
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        if types[0].rank < 3 or attrs["size"] < 1:
-            raise ValueError(f"local response norm of {types[0]} over {attrs['size']} channels")
-        return [types[0]]
+    contract = Contract(
+        operands=["x: float32[N C *S{1..}]"],
+        attributes=["size: int 1..", "alpha: float", "beta: float", "bias: float"],
+        rules=[holds(f"C + size is at most {LIMIT}", lambda C, size: C + size <= LIMIT)],
+        results=["y: float32[N C *S]"],
+    )

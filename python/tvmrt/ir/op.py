@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .graph import TensorType
+from .contract import Contract, Misfit
+from .graph import TensorType, Value
 
 POINTWISE = "pointwise"  # one output element from the elements at the same (broadcast) place
 VIEW = "view"  # the same elements in another order or number; often no code at all
@@ -15,18 +16,40 @@ REDUCE = "reduce"  # pointwise work, then a fold over some axes
 KERNEL = "kernel"  # anything else: a call of hand-written code
 
 
+class Expression(NamedTuple):
+    """A C expression, and the header in ``kernels/`` with the functions that it calls, or ""."""
+
+    text: str
+    header: str = ""
+
+
 class Op:
     """One operator. Subclasses are registered once and hold no state of a network.
 
-    Attributes of a node are plain Python values whose meaning the subclass documents.
+    ``contract`` says what operands and attributes it takes and which types it gives; what they
+    mean is told by the subclass.
     """
 
     name: str = ""
     kind: str = KERNEL
+    contract: Contract
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
-        """Types of the outputs. Raises ValueError with a sentence when inputs do not fit."""
-        raise NotImplementedError(self.name)
+    def infer(
+        self,
+        types: Sequence[TensorType | None],
+        attrs: dict[str, Any],
+        data: Sequence[np.ndarray | None] | None = None,
+        open: bool = False,
+    ) -> list[TensorType] | None:
+        """Types of the outputs. Raises ValueError with a sentence when the contract is broken.
+
+        ``data`` and ``open`` as for ``Contract.bind``; None as from ``Contract.result_types``.
+        """
+        return self.results(self.contract.bind(types, attrs, data, open))
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType] | None:
+        """Types of the outputs from what every name of the contract stands for."""
+        return self.contract.result_types(known)
 
     def evaluate(
         self, arrays: Sequence[np.ndarray | None], attrs: dict[str, Any]
@@ -63,6 +86,15 @@ def get_op(name: str) -> Op:
     return OPS[name]
 
 
+def result_types(
+    op: str, inputs: Sequence[Value | None], attrs: dict[str, Any], open: bool = False
+) -> list[TensorType] | None:
+    """Types of a node's outputs, with all that the operator's contract asks of its inputs."""
+    types = [None if v is None else v.type for v in inputs]
+    data = [None if v is None else v.data for v in inputs]
+    return get_op(op).infer(types, attrs, data, open)
+
+
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape by the rules of numpy. Raises ValueError naming the shapes."""
     rank = max((len(s) for s in shapes), default=0)
@@ -70,7 +102,7 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     for axis in range(-rank, 0):
         extents = {s[axis] for s in shapes if len(s) >= -axis} - {1}
         if len(extents) > 1:
-            raise ValueError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+            raise Misfit(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
         out.append(extents.pop() if extents else 1)
     return tuple(out)
 

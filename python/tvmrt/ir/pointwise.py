@@ -1,31 +1,77 @@
 """Pointwise operators: one output element from the input elements at the same place.
 
-Each is one row: its C expression for each family of element types and its numpy meaning.
-``{0}``, ``{1}`` stand for the operands. Inputs broadcast by numpy's rules and must have one
-element type, except where a row says otherwise. The C side of float32 functions is
-``kernels/scalar_math.h``.
+Each is one row: its C expression for each family of element types with the kernel header that the
+expression needs, that of OpenCL C where it has one, and its numpy meaning. ``{0}``, ``{1}`` stand
+for the operands. Inputs broadcast by numpy's rules and must have one element type, except where a
+row says otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from math import erf
 from typing import Any
 
 import numpy as np
 
+from .contract import Contract, holds, let
 from .dtype import DTYPES, DType
-from .graph import Node, TensorType
-from .op import POINTWISE, Op, broadcast, define
+from .graph import Node
+from .op import POINTWISE, Expression, Op, broadcast, define
 
 BOOL = DTYPES["bool"]
+
+# Headers in kernels/ with the functions that expressions call.
+MATH = "scalar_math.h"
+INVERSE = "scalar_inverse.h"
+INT = "scalar_int.h"
+HALF = "scalar_half.h"
+
+_FAMILIES = {"f32": "float32", "f64": "float64", "int": "signed", "uint": "unsigned"}
+_FAMILIES["any"] = "computed"
+
+
+def _joined(types: str) -> str:
+    """The same types by the names of larger families."""
+    for parts, whole in (
+        ("float32|float64", "float"),
+        ("signed|unsigned", "integer"),
+        ("float|integer", "number"),
+        ("float|computed", "computed"),
+    ):
+        types = types.replace(parts, whole)
+    return types
+
+
+def _contract(
+    c: Mapping[str, Expression], result: DType | None, bools: int, attributes: Sequence[str]
+) -> Contract:
+    """What the C expressions tell: the number of operands and their element types."""
+    types = _joined("|".join(_FAMILIES.get(family, family) for family in c))
+    count = 1 + max(int(n) for e in c.values() for n in re.findall(r"{(\d)}", e.text))
+    elements = ["bool"] * bools + [f"E={types}"] + ["E"] * (count - bools - 1)
+    words = "the operands' extents, broadcast"
+    operands = [f"{x.lower()}: {e}[*{x}]" for x, e in zip("ABC", elements)]
+    return Contract(
+        operands=operands,
+        attributes=attributes,
+        rules=[let("*Y", words, broadcast, " ".join("ABC"[:count]))] if count > 1 else [],
+        results=[f"y: {result or 'E'}[{'*Y' if count > 1 else '*A'}]"],
+    )
 
 
 class PointwiseOp(Op):
     """A row of the table: ``c`` maps an element-type family to a C expression.
 
     Families: ``f32``, ``f64``, ``int``, ``uint``, ``bool``; ``float`` serves both float
-    families, ``any`` all. An expression may name attributes as ``{attr}``.
+    families, ``integer`` both of integers, ``any`` all. An expression that calls a function of a
+    kernel header is a pair with the header's name. An expression may name attributes as ``{attr}``,
+    and its element type as ``{t}``, ``{u}`` (unsigned, in which it does not overflow), ``{n}``
+    (its name here) and ``{bits}``. ``opencl`` has expressions of OpenCL C by the same families;
+    ``near`` is the C expression for float32 angles that are not huge. The first ``data_from``
+    operands are bool, the others have one element type, and so has the result unless ``result``
+    says which.
     """
 
     kind = POINTWISE
@@ -33,37 +79,49 @@ class PointwiseOp(Op):
     def __init__(
         self,
         name: str,
-        c: dict[str, str],
+        c: Mapping[str, str | tuple[str, str]],
         fn: Callable[..., np.ndarray],
         result: DType | None = None,
         data_from: int = 0,
+        attributes: Sequence[str] = (),
+        opencl: Mapping[str, str] | None = None,
+        near: tuple[str, str] | None = None,
     ) -> None:
         self.name = name
-        self.c = c
+        self.c = {k: Expression(v) if isinstance(v, str) else Expression(*v) for k, v in c.items()}
         self.fn = fn
-        self.result = result
         self.data_from = data_from
+        self.contract = _contract(self.c, result, data_from, attributes)
+        self.opencl = opencl or {}
+        self.near = Expression(*near) if near else None
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        data = types[self.data_from :]
-        names = {t.dtype.name for t in data}
-        if len(names) > 1:
-            raise ValueError(f"{self.name} of different element types {', '.join(sorted(names))}")
-        dtype = data[0].dtype
-        if self.template(dtype) is None:
-            raise ValueError(f"{self.name} is not defined for {dtype}")
-        shape = broadcast(*(t.shape for t in types))
-        return [TensorType(shape, self.result or dtype)]
-
-    def template(self, dtype: DType) -> str | None:
+    def template(self, dtype: DType) -> Expression | None:
         """The C expression for operands of this element type."""
-        for family in _families(dtype):
-            if family in self.c:
-                return self.c[family]
-        return None
+        return _of_family(self.c, dtype)
+
+    def opencl_template(self, dtype: DType) -> str | None:
+        """The same in OpenCL C."""
+        return _of_family(self.opencl, dtype)
+
+    def filled(
+        self, dtype: DType, operands: Sequence[str], attrs: Mapping[str, Any], near: bool = False
+    ) -> Expression:
+        """The C expression of these operands, of this element type, and attributes as C has them.
+
+        With ``near``, that for angles that are not huge.
+        """
+        template = self.near if near else self.template(dtype)
+        unsigned = "uint64_t" if dtype.bits == 64 else "uint32_t"
+        names = {"t": dtype.c, "u": unsigned, "n": dtype.name, "bits": dtype.bits}
+        return template._replace(text=template.text.format(*operands, **names, **attrs))
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         return [np.asarray(self.fn(*arrays, **attrs))]
+
+
+def _of_family(table: Mapping[str, Any], dtype: DType) -> Any:
+    """The row's entry for an element type: the first of its families that has one."""
+    return next((table[family] for family in _families(dtype) if family in table), None)
 
 
 def _families(dtype: DType) -> tuple[str, ...]:
@@ -76,23 +134,56 @@ def _families(dtype: DType) -> tuple[str, ...]:
     return ("int" if dtype.is_signed else "uint", "integer", "number", "any")
 
 
-class Cast(Op):
-    """Convert to the element type named by ``to``; floats to integers truncate.
+def _goes_by_float32(E: DType, to: str) -> bool:
+    return (not E.is_half or to == "float32") and (not DTYPES[to].is_half or E.name == "float32")
 
-    Half precision is converted from and to float32 only.
+
+class Cast(Op):
+    """Convert to the element type named by ``to``.
+
+    Floats to integers truncate, those out of range saturate, NaN becomes 0. Half precision is
+    converted from and to float32 only.
     """
 
     name = "cast"
     kind = POINTWISE
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        source, to = types[0].dtype, DTYPES[attrs["to"]]
-        if (source.is_half and to.name != "float32") or (to.is_half and source.name != "float32"):
-            raise ValueError(f"a cast from {source} to {to} has to go through float32")
-        return [TensorType(types[0].shape, to)]
+    contract = Contract(
+        operands=["x: E=any[*S]"],
+        attributes=["to: dtype"],
+        rules=[holds("half precision is cast from and to float32 only", _goes_by_float32)],
+        results=["y: to[*S]"],
+        example={"to": "int8"},
+    )
+
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        (x,), source, to = args, node.inputs[0].dtype, node.output.dtype
+        if source == to:
+            return Expression(x)
+        if source.is_half:
+            return Expression(f"tvmrt_{source}_to_f32({x})", HALF)
+        if to.is_half:
+            return Expression(f"tvmrt_f32_to_{to}({x})", HALF)
+        if to.name == "bool":
+            return Expression(f"({x} != 0)")
+        if source.is_float and to.is_int:
+            return Expression(f"tvmrt_f{source.bits}_to_{to.name}({x})", INT)
+        return Expression(f"({to.c}){x}")
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
-        return [arrays[0].astype(DTYPES[attrs["to"]].numpy)]
+        x, to = arrays[0], DTYPES[attrs["to"]]
+        if to.is_int and np.issubdtype(x.dtype, np.floating):
+            return [_saturated(x, to.numpy)]
+        with np.errstate(over="ignore"):
+            return [x.astype(to.numpy)]
+
+
+def _saturated(x: np.ndarray, to: np.dtype) -> np.ndarray:
+    """Floats as integers, defined for all of them."""
+    limits = np.iinfo(to)
+    below, above = x <= x.dtype.type(limits.min), x >= x.dtype.type(limits.max)
+    inside = np.where(below | above | np.isnan(x), 0, x).astype(to)
+    return np.where(below, limits.min, np.where(above, limits.max, inside)).astype(to)
 
 
 class BitCast(Op):
@@ -101,53 +192,97 @@ class BitCast(Op):
     name = "bit_cast"
     kind = POINTWISE
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        to = DTYPES[attrs["to"]]
-        if to.itemsize != types[0].dtype.itemsize:
-            raise ValueError(f"the bits of {types[0].dtype} do not make up {to}")
-        return [TensorType(types[0].shape, to)]
+    contract = Contract(
+        operands=["x: E=any[*S]"],
+        attributes=["to: dtype"],
+        rules=[
+            holds(
+                "elements of both types have the same size",
+                lambda E, to: E.itemsize == DTYPES[to].itemsize,
+            )
+        ],
+        results=["y: to[*S]"],
+    )
 
-    def expression(self, node: Node, args: Sequence[str]) -> str:
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
         source, to = node.inputs[0].dtype, node.output.dtype
         if to.name == "bool":
-            return f"({args[0]} != 0)"
+            return Expression(f"({args[0]} != 0)")
         if source == to:
-            return args[0]
+            return Expression(args[0])
         # half precision lies in an integer, too
         if (source.is_half or not source.is_float) and (to.is_half or not to.is_float):
-            return f"({to.c}){args[0]}"
-        return f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})"
+            return Expression(f"({to.c}){args[0]}")
+        return Expression(f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})", INT)
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         return [_bits_of(arrays[0], DTYPES[attrs["to"]])]
 
 
-def _libm(name: str) -> dict[str, str]:
-    """Our float32 function beside the C library's for float64."""
-    return {"f32": f"tvmrt_{name}_f32({{0}})", "f64": f"{name}({{0}})"}
+class PowWhole(Op):
+    """Inputs: x, an exponent of an integer type. The result has the type of x.
+
+    The exponent counts exactly, however large it is, for the sign too.
+    """
+
+    name = "pow_whole"
+    kind = POINTWISE
+
+    contract = Contract(
+        operands=["x: E=float|signed[*X]", "exponent: integer[*N]"],
+        rules=[let("*Y", "the operands' extents, broadcast", broadcast, "X N")],
+        results=["y: E[*Y]"],
+    )
+
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        x, n = args
+        dtype, exponent = (v.dtype for v in node.inputs)
+        if dtype.is_float:
+            text = f"tvmrt_pow_whole_f{dtype.bits}({x}, (double){n}, (int)({n} & 1))"
+            return Expression(text, MATH if dtype.bits == 32 else INVERSE)
+        negative = f"{n} < 0" if exponent.is_signed else "0"
+        power = f"tvmrt_pow_int64((uint64_t){x}, (uint64_t){n}, {negative})"
+        return Expression(f"({dtype.c}){power}", INT)
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        x, n = arrays
+        if not np.issubdtype(x.dtype, np.floating):
+            return [_wrapped_pow(x, n)]
+        size = np.power(np.abs(x).astype(np.float64), n.astype(np.float64))
+        return [np.where(n & n.dtype.type(1), np.copysign(size, x), size).astype(x.dtype)]
 
 
 def _trunc_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.floating):
         return a / b
-    safe = np.where(b == 0, 1, b)
-    quotient = np.abs(a) // np.abs(safe)
-    return (np.sign(a) * np.sign(safe) * quotient).astype(a.dtype)
+    safe = np.where(b == 0, 1, b).astype(b.dtype)
+    floor = np.floor_divide(a, safe)
+    upwards = (floor * safe != a) & ((a < 0) != (safe < 0))
+    return np.where(b == 0, 0, floor + upwards).astype(a.dtype)
 
 
 def _shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
     bits = a.dtype.itemsize * 8
     moved = np.left_shift(a, b % bits) if left else np.right_shift(a, b % bits)
-    beyond = np.where((a < 0) & (not left), -1, 0)
+    beyond = np.where((a < 0) & (not left), -1, 0).astype(a.dtype)
     return np.where((b >= 0) & (b < bits), moved, beyond).astype(a.dtype)
 
 
 def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.floating):
         return np.power(a.astype(np.float64), b).astype(a.dtype)
-    # numpy refuses negative exponents of integers; the power is then 0 unless the base is +-1
-    inverse = np.where(a == 1, 1, np.where(abs(a) == 1, np.where(b % 2, -1, 1), 0))
-    return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+    return _wrapped_pow(a, b)
+
+
+def _wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Whole powers that wrap around; a negative one is 0 unless the base is 1 or -1."""
+    with np.errstate(over="ignore"):
+        base, rest = a.astype(np.uint64), b.astype(np.uint64)
+        power = np.ones(np.broadcast_shapes(a.shape, b.shape), np.uint64)
+        for _ in range(64):
+            power = np.where(rest & 1, power * base, power).astype(np.uint64)
+            base, rest = base * base, rest >> np.uint64(1)
+    return np.where((b < 0) & (np.abs(a) != 1), 0, power).astype(a.dtype)
 
 
 def _bits_of(x: np.ndarray, to: DType) -> np.ndarray:
@@ -162,27 +297,55 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return (0.5 * (np.tanh(0.5 * x) + 1)).astype(x.dtype)
 
 
-_ARITHMETIC = "any"
+def _libm(name: str, fn: Callable[..., np.ndarray], header: str, near: bool = False) -> PointwiseOp:
+    """The row of a function that the C library has, and OpenCL C; its float32 one is ours."""
+    return PointwiseOp(
+        name,
+        {"f32": (f"tvmrt_{name}_f32({{0}})", header), "f64": f"{name}({{0}})"},
+        fn,
+        opencl={"f32": f"{name}({{0}})"},
+        near=(f"tvmrt_near_{name}_f32({{0}})", header) if near else None,
+    )
+
+
+def _plain(
+    name: str, c: dict[str, str], fn: Callable[..., np.ndarray], *args: Any, **kwargs: Any
+) -> PointwiseOp:
+    """The row of an operator that C and OpenCL C write alike."""
+    return PointwiseOp(name, c, fn, *args, opencl=c, **kwargs)
+
+
+def _wrapping(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+    """Arithmetic of two operands, where integers wrap around as in two's complement.
+
+    OpenCL C computes in wider integers and cuts, which is the same.
+    """
+    c = {"float": f"{{0}} {sign} {{1}}", "integer": f"({{t}})(({{u}}){{0}} {sign} ({{u}}){{1}})"}
+    return PointwiseOp(name, c, fn, opencl={"number": f"{{0}} {sign} {{1}}"})
+
+
+def _bits(name: str, sign: str, fn: Callable[..., np.ndarray]) -> PointwiseOp:
+    c = {"integer": f"({{t}})({{0}} {sign} {{1}})"}
+    return PointwiseOp(name, c, fn, opencl={"integer": f"({{0}} {sign} {{1}})"})
+
+
 _ROWS: tuple[PointwiseOp, ...] = (
-    # binary arithmetic; integers wrap around as in two's complement
-    PointwiseOp("add", {"float": "{0} + {1}", "integer": "({t})(({u}){0} + ({u}){1})"}, np.add),
-    PointwiseOp(
-        "sub", {"float": "{0} - {1}", "integer": "({t})(({u}){0} - ({u}){1})"}, np.subtract
-    ),
-    PointwiseOp(
-        "mul", {"float": "{0} * {1}", "integer": "({t})(({u}){0} * ({u}){1})"}, np.multiply
-    ),
+    # arithmetic
+    _wrapping("add", "+", np.add),
+    _wrapping("sub", "-", np.subtract),
+    _wrapping("mul", "*", np.multiply),
     PointwiseOp(
         "div",
-        {"float": "{0} / {1}", "int": "tvmrt_div_{n}({0}, {1})", "uint": "tvmrt_div_{n}({0}, {1})"},
+        {"float": "{0} / {1}", "integer": ("tvmrt_div_{n}({0}, {1})", INT)},
         _trunc_div,
+        opencl={"f32": "{0} / {1}"},
     ),
     PointwiseOp(
         "floor_mod",
         {
-            "f32": "tvmrt_floor_mod_f32({0}, {1})",
-            "f64": "tvmrt_floor_mod_f64({0}, {1})",
-            "integer": "tvmrt_floor_mod_{n}({0}, {1})",
+            "f32": ("tvmrt_floor_mod_f32({0}, {1})", INVERSE),
+            "f64": ("tvmrt_floor_mod_f64({0}, {1})", INVERSE),
+            "integer": ("tvmrt_floor_mod_{n}({0}, {1})", INT),
         },
         np.mod,
     ),
@@ -191,52 +354,63 @@ _ROWS: tuple[PointwiseOp, ...] = (
         {
             "f32": "fmodf({0}, {1})",
             "f64": "fmod({0}, {1})",
-            "integer": "tvmrt_trunc_mod_{n}({0}, {1})",
+            "integer": ("tvmrt_trunc_mod_{n}({0}, {1})", INT),
         },
         np.fmod,
+        opencl={"f32": "fmod({0}, {1})"},
     ),
     PointwiseOp(
         "pow",
         {
-            "f32": "tvmrt_pow_f32({0}, {1})",
+            "f32": ("tvmrt_pow_f32({0}, {1})", MATH),
             "f64": "pow({0}, {1})",
-            "integer": "tvmrt_pow_{n}({0}, {1})",
+            "int": ("({t})tvmrt_pow_int64((uint64_t){0}, (uint64_t){1}, {1} < 0)", INT),
+            "uint": ("({t})tvmrt_pow_int64({0}, {1}, 0)", INT),
         },
         _pow,
+        opencl={"f32": "pow({0}, {1})"},
     ),
     PointwiseOp(
         "min",
         {
-            "f32": "tvmrt_min_f32({0}, {1})",
-            "f64": "tvmrt_min_f64({0}, {1})",
+            "f32": ("tvmrt_min_f32({0}, {1})", MATH),
+            "f64": ("tvmrt_min_f64({0}, {1})", INVERSE),
             "any": "({0} < {1} ? {0} : {1})",
         },
         np.minimum,
+        opencl={
+            "f32": "({0} < {1} || {0} != {0} ? {0} : {1})",
+            "integer": "({0} < {1} ? {0} : {1})",
+        },
     ),
     PointwiseOp(
         "max",
         {
-            "f32": "tvmrt_max_f32({0}, {1})",
-            "f64": "tvmrt_max_f64({0}, {1})",
+            "f32": ("tvmrt_max_f32({0}, {1})", MATH),
+            "f64": ("tvmrt_max_f64({0}, {1})", INVERSE),
             "any": "({0} > {1} ? {0} : {1})",
         },
         np.maximum,
+        opencl={
+            "f32": "({0} > {1} || {0} != {0} ? {0} : {1})",
+            "integer": "({0} > {1} ? {0} : {1})",
+        },
     ),
     # comparison
-    PointwiseOp("equal", {"any": "({0} == {1})"}, np.equal, BOOL),
-    PointwiseOp("less", {"any": "({0} < {1})"}, np.less, BOOL),
-    PointwiseOp("less_equal", {"any": "({0} <= {1})"}, np.less_equal, BOOL),
-    PointwiseOp("greater", {"any": "({0} > {1})"}, np.greater, BOOL),
-    PointwiseOp("greater_equal", {"any": "({0} >= {1})"}, np.greater_equal, BOOL),
+    _plain("equal", {"any": "({0} == {1})"}, np.equal, BOOL),
+    _plain("less", {"any": "({0} < {1})"}, np.less, BOOL),
+    _plain("less_equal", {"any": "({0} <= {1})"}, np.less_equal, BOOL),
+    _plain("greater", {"any": "({0} > {1})"}, np.greater, BOOL),
+    _plain("greater_equal", {"any": "({0} >= {1})"}, np.greater_equal, BOOL),
     # logic and bits
-    PointwiseOp("logical_and", {"bool": "({0} & {1})"}, np.logical_and, BOOL),
-    PointwiseOp("logical_or", {"bool": "({0} | {1})"}, np.logical_or, BOOL),
-    PointwiseOp("logical_xor", {"bool": "({0} ^ {1})"}, np.logical_xor, BOOL),
-    PointwiseOp("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL),
-    PointwiseOp("bit_and", {"integer": "({t})({0} & {1})"}, np.bitwise_and),
-    PointwiseOp("bit_or", {"integer": "({t})({0} | {1})"}, np.bitwise_or),
-    PointwiseOp("bit_xor", {"integer": "({t})({0} ^ {1})"}, np.bitwise_xor),
-    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert),
+    _plain("logical_and", {"bool": "({0} & {1})"}, np.logical_and, BOOL),
+    _plain("logical_or", {"bool": "({0} | {1})"}, np.logical_or, BOOL),
+    _plain("logical_xor", {"bool": "({0} ^ {1})"}, np.logical_xor, BOOL),
+    _plain("logical_not", {"bool": "({0} ^ 1)"}, np.logical_not, BOOL),
+    _bits("bit_and", "&", np.bitwise_and),
+    _bits("bit_or", "|", np.bitwise_or),
+    _bits("bit_xor", "^", np.bitwise_xor),
+    PointwiseOp("bit_not", {"integer": "({t})~{0}"}, np.invert, opencl={"integer": "~{0}"}),
     # a shift by a negative number or by all bits leaves only copies of the sign
     PointwiseOp(
         "shift_left",
@@ -255,8 +429,14 @@ _ROWS: tuple[PointwiseOp, ...] = (
         lambda a, b: _shift(a, b, False),
     ),
     # choice: condition, then, else
-    PointwiseOp("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
-    PointwiseOp("is_nan", {"f32": "tvmrt_isnan_f32({0})", "f64": "({0} != {0})"}, np.isnan, BOOL),
+    _plain("where", {"any": "({0} ? {1} : {2})"}, np.where, data_from=1),
+    PointwiseOp(
+        "is_nan",
+        {"f32": ("tvmrt_isnan_f32({0})", INVERSE), "f64": "({0} != {0})"},
+        np.isnan,
+        BOOL,
+        opencl={"f32": "({0} != {0})"},
+    ),
     PointwiseOp(
         "is_inf",
         {
@@ -268,56 +448,87 @@ _ROWS: tuple[PointwiseOp, ...] = (
             (np.isposinf(x) & bool(positive)) | (np.isneginf(x) & bool(negative))
         ),
         BOOL,
+        attributes=["positive: bool", "negative: bool"],
     ),
     # one operand
-    PointwiseOp("identity", {"any": "{0}", "half": "{0}"}, lambda x: x),
-    PointwiseOp("neg", {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"}, np.negative),
+    _plain("identity", {"any": "{0}", "half": "{0}"}, lambda x: x),
+    PointwiseOp(
+        "neg",
+        {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"},
+        np.negative,
+        opencl={"number": "-{0}"},
+    ),
     PointwiseOp(
         "abs",
         {
-            "f32": "tvmrt_abs_f32({0})",
+            "f32": ("tvmrt_abs_f32({0})", MATH),
             "f64": "fabs({0})",
             "int": "({t})({0} < 0 ? 0 - ({u}){0} : ({u}){0})",
             "uint": "{0}",
         },
         np.abs,
+        opencl={"f32": "fabs({0})"},
     ),
     PointwiseOp(
         "sign",
         {
-            "f32": "tvmrt_sign_f32({0})",
-            "f64": "(double)(({0} > 0) - ({0} < 0))",
+            "f32": ("tvmrt_sign_f32({0})", MATH),
+            "f64": "({0} > 0 ? 1.0 : {0} < 0 ? -1.0 : {0})",
             "integer": "({t})(({0} > 0) - ({0} < 0))",
         },
         np.sign,
+        opencl={"f32": "(float)(({0} > 0) - ({0} < 0))"},
     ),
-    PointwiseOp("sqrt", {"f32": "sqrtf({0})", "f64": "sqrt({0})"}, np.sqrt),
-    PointwiseOp("reciprocal", {"f32": "1.0f / {0}", "f64": "1.0 / {0}"}, np.reciprocal),
-    PointwiseOp("exp", _libm("exp"), np.exp),
-    PointwiseOp("log", _libm("log"), np.log),
-    PointwiseOp("sin", _libm("sin"), np.sin),
-    PointwiseOp("cos", _libm("cos"), np.cos),
-    PointwiseOp("tan", _libm("tan"), np.tan),
-    PointwiseOp("asin", _libm("asin"), np.arcsin),
-    PointwiseOp("acos", _libm("acos"), np.arccos),
-    PointwiseOp("atan", _libm("atan"), np.arctan),
-    PointwiseOp("sinh", _libm("sinh"), np.sinh),
-    PointwiseOp("cosh", _libm("cosh"), np.cosh),
-    PointwiseOp("tanh", _libm("tanh"), np.tanh),
-    PointwiseOp("asinh", _libm("asinh"), np.arcsinh),
-    PointwiseOp("acosh", _libm("acosh"), np.arccosh),
-    PointwiseOp("atanh", _libm("atanh"), np.arctanh),
-    PointwiseOp("erf", _libm("erf"), _numpy_erf),
-    PointwiseOp("floor", _libm("floor"), np.floor),
-    PointwiseOp("ceil", _libm("ceil"), np.ceil),
-    PointwiseOp("round", {"f32": "tvmrt_round_even_f32({0})", "f64": "nearbyint({0})"}, np.rint),
     PointwiseOp(
-        "sigmoid", {"f32": "tvmrt_sigmoid_f32({0})", "f64": "(1.0 / (1.0 + exp(-{0})))"}, _sigmoid
+        "sqrt",
+        {"f32": "sqrtf({0})", "f64": "sqrt({0})"},
+        np.sqrt,
+        opencl={"f32": "sqrt({0})"},
+    ),
+    PointwiseOp(
+        "reciprocal",
+        {"f32": "1.0f / {0}", "f64": "1.0 / {0}"},
+        np.reciprocal,
+        opencl={"f32": "1.0f / {0}"},
+    ),
+    _libm("exp", np.exp, MATH),
+    _libm("expm1", np.expm1, MATH),
+    _libm("log", np.log, MATH),
+    _libm("sin", np.sin, MATH, near=True),
+    _libm("cos", np.cos, MATH, near=True),
+    _libm("tan", np.tan, MATH, near=True),
+    _libm("asin", np.arcsin, INVERSE),
+    _libm("acos", np.arccos, INVERSE),
+    _libm("atan", np.arctan, INVERSE),
+    _libm("sinh", np.sinh, INVERSE),
+    _libm("cosh", np.cosh, INVERSE),
+    _libm("tanh", np.tanh, MATH),
+    _libm("asinh", np.arcsinh, INVERSE),
+    _libm("acosh", np.arccosh, INVERSE),
+    _libm("atanh", np.arctanh, INVERSE),
+    _libm("erf", _numpy_erf, MATH),
+    _libm("floor", np.floor, MATH),
+    _libm("ceil", np.ceil, MATH),
+    PointwiseOp(
+        "round",
+        {"f32": ("tvmrt_round_even_f32({0})", INVERSE), "f64": "nearbyint({0})"},
+        np.rint,
+        opencl={"f32": "rint({0})"},
+    ),
+    PointwiseOp(
+        "sigmoid",
+        {"f32": ("tvmrt_sigmoid_f32({0})", MATH), "f64": "(1.0 / (1.0 + exp(-{0})))"},
+        _sigmoid,
+        opencl={"f32": "1.0f / (1.0f + exp(-{0}))"},
     ),
     PointwiseOp(
         "softplus",
-        {"f32": "tvmrt_softplus_f32({0})", "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)"},
+        {
+            "f32": ("tvmrt_softplus_f32({0})", MATH),
+            "f64": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0)",
+        },
         lambda x: np.logaddexp(x, np.zeros((), x.dtype)),
+        opencl={"f32": "log1p(exp(-fabs({0}))) + fmax({0}, 0.0f)"},
     ),
     # x where it is not negative, the second operand times x elsewhere
     PointwiseOp(
@@ -328,11 +539,17 @@ _ROWS: tuple[PointwiseOp, ...] = (
             "uint": "{0}",
         },
         lambda x, slope: np.where(x < 0, x * slope, x).astype(x.dtype),
+        opencl={"f32": "({0} < 0 ? {0} * {1} : {0})"},
     ),
     PointwiseOp(
         "relu",
-        {"f32": "tvmrt_max_f32({0}, 0.0f)", "any": "({0} > 0 ? {0} : ({t})0)"},
+        {
+            "f32": ("tvmrt_max_f32({0}, 0.0f)", MATH),
+            "f64": ("tvmrt_max_f64({0}, 0.0)", INVERSE),
+            "any": "({0} > 0 ? {0} : ({t})0)",
+        },
         lambda x: np.maximum(x, np.zeros((), x.dtype)),
+        opencl={"f32": "({0} > 0 || {0} != {0} ? {0} : 0.0f)", "integer": "({0} > 0 ? {0} : 0)"},
     ),
 )
 
@@ -340,3 +557,4 @@ for _row in _ROWS:
     define(_row)
 define(Cast())
 define(BitCast())
+define(PowWhole())

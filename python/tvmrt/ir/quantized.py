@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from .contract import Contract, Rule, holds, let
 from .dtype import DTYPES, DType
-from .graph import Node, TensorType, Value, constant
-from .nn import AvgPool, Conv, MaxPool
-from .op import POINTWISE, VIEW, Op, broadcast, get_op, register
+from .graph import Node, Value, constant
+from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, pool
+from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
 
-STORAGE = ("int8", "uint8", "int16", "uint16")
+QUANT = "scalar_quant.h"  # the header in kernels/ of conversions
 
 
 def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
@@ -37,127 +38,151 @@ def dequantize_array(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.n
 
 @register("quantize")
 class Quantize(Op):
-    """Inputs: x (float32), scale (float32), zero (an 8 or 16 bit type, which the result has).
-
-    saturate(round(x / scale) + zero), ties to even; all three broadcast.
-    """
+    """saturate(round(x / scale) + zero), ties to even; all three broadcast."""
 
     kind = POINTWISE
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x, scale, zero = types
-        if x.dtype.name != "float32" or scale.dtype.name != "float32":
-            raise ValueError(f"quantising {x} by {scale}; both must be float32")
-        if zero.dtype.name not in STORAGE:
-            raise ValueError(f"quantising to {zero.dtype}; {', '.join(STORAGE)} are supported")
-        return [TensorType(broadcast(x.shape, scale.shape, zero.shape), zero.dtype)]
+    contract = Contract(
+        operands=["x: float32[*X]", "scale: float32[*S]", "zero: Q=int8|uint8|int16|uint16[*Z]"],
+        rules=[let("*Y", "X, S and Z broadcast", broadcast, "X S Z")],
+        results=["q: Q[*Y]"],
+    )
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         return [quantize_array(*arrays)]
 
-    def expression(self, node: Node, args: Sequence[str]) -> str:
-        return f"tvmrt_quantize_{node.output.dtype.name}({', '.join(args)})"
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        text = f"tvmrt_quantize_{node.output.dtype.name}({', '.join(args)})"
+        return Expression(text, QUANT)
 
 
 @register("dequantize")
 class Dequantize(Op):
-    """Inputs: q, scale (a float type, which the result has), zero (the type of q).
-
-    (q - zero) * scale; all three broadcast. Folded results remember what they were made of, see
+    """(q - zero) * scale; all three broadcast. Folded results remember what they were made of, see
     ``remember_integers``.
     """
 
     kind = POINTWISE
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        q, scale, zero = types
-        if not q.dtype.is_int or q.dtype.bits > 32 or not scale.dtype.is_float:
-            raise ValueError(f"dequantising {q} by {scale}; integers and a float are expected")
-        if zero.dtype != q.dtype:
-            raise ValueError(f"zero point of type {zero.dtype} for elements of type {q.dtype}")
-        return [TensorType(broadcast(q.shape, scale.shape, zero.shape), scale.dtype)]
+    contract = Contract(
+        operands=[
+            "q: Q=int8|uint8|int16|uint16|int32|uint32[*X]",
+            "scale: F=float[*S]",
+            "zero: Q[*Z]",
+        ],
+        rules=[let("*Y", "X, S and Z broadcast", broadcast, "X S Z")],
+        results=["x: F[*Y]"],
+    )
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         return [dequantize_array(*arrays)]
 
-    def expression(self, node: Node, args: Sequence[str]) -> str:
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
         q, scale, zero = args
         steps = q if zero == "0" else f"{q} - {zero}"
+        if zero.startswith("-"):  # a negative number
+            steps = f"{q} + {zero[1:]}"
         if node.inputs[0].dtype.bits == 32 and zero != "0":
             steps = f"(int32_t)((uint32_t){q} - (uint32_t){zero})"
         if node.output.dtype.bits == 32:
-            return f"tvmrt_dequantize({steps}, {scale})"
-        return f"(double)({steps}) * {scale}"
+            return Expression(f"tvmrt_dequantize({steps}, {scale})", QUANT)
+        return Expression(f"(double)({steps}) * {scale}")
+
+
+_PRODUCT = [
+    "scale: constant float32[*]",
+    "bias?: constant int32[*]",
+    "w_zero?: constant int32[*]",
+]
+_RESULT = [
+    "to: dtype int8|uint8|int32|float32",
+    "y_zero?: int of to",
+    "low?: int of to",
+    "high?: int of to",
+]
+
+
+def _bounds_are_told(to: str, y_zero, low, high) -> bool:
+    told = [n is not None for n in (y_zero, low, high)]
+    return all(told) and low <= high if to in ("int8", "uint8") else not any(told)
+
+
+_BOUNDED = holds(
+    "y_zero, low and high, not below low, are given if to is int8 or uint8 and only then",
+    _bounds_are_told,
+)
+_PER_CHANNEL = "scale, bias and w_zero have one number, or one for each output channel"
+
+
+def _fit(channels: int, *operands) -> bool:
+    return all(t is None or t.size in (1, channels) for t in operands)
 
 
 class _Product(Op):
     """What integer products share.
 
-    Inputs: x (int8 or uint8), w (constant int8 or uint8), scale (constant float32, one or one an
-    output channel), bias (constant int32, one an output channel, or None), w_zero (constant
-    int32, one or one an output channel, or None for 0).
-    Attributes: ``x_zero``; ``to``: the element type of the result. With ``acc`` the exact sum of
+    ``to``: the element type of the result. With ``acc`` the exact sum of
     (x - x_zero) * (w - w_zero), plus bias:
 
     - ``to`` int32: acc
     - ``to`` float32: acc * scale
     - ``to`` int8 or uint8: clamp(round(acc * scale) + ``y_zero``, ``low``, ``high``), ties to even
-    """
 
-    def check(self, types: Sequence[TensorType | None], attrs: dict[str, Any], channels: int):
-        x, w, scale = types[:3]
-        for t in (x, w):
-            if t.dtype.name not in ("int8", "uint8"):
-                raise ValueError(f"integer product of {x} and {w}; 8-bit tensors are expected")
-        if attrs["to"] not in ("int8", "uint8", "int32", "float32"):
-            raise ValueError(f"integer product to {attrs['to']}")
-        rows = {"scale": scale, "bias": types[3], "w_zero": types[4]}
-        for name, t in rows.items():
-            if t is not None and t.size not in (1, channels):
-                raise ValueError(f"{name} {t} does not fit {channels} output channels")
+    ``w_zero`` left out is 0.
+    """
 
 
 @register("qconv")
 class QConv(_Product):
-    """Convolution: x [N, C, *spatial], w [OC, C / groups, *kernel]; attributes of ``conv`` too.
+    """Convolution, see ``conv``. Padding has the value ``x_zero``."""
 
-    Padding has the value ``x_zero``.
-    """
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        self.check(types, attrs, types[1].shape[0])
-        (out,) = Conv().infer(types[:2], attrs)
-        return [TensorType(out.shape, DTYPES[attrs["to"]])]
+    contract = Contract(
+        operands=["x: byte[N C *S{1..3}]", "w: constant byte[OC C/groups *K{S}]", *_PRODUCT],
+        attributes=["groups: int 1..", *WINDOW, "x_zero: int of x", *_RESULT],
+        rules=[
+            *CONV_RULES,
+            _BOUNDED,
+            holds(_PER_CHANNEL, _fit, "OC scale bias w_zero"),
+        ],
+        results=["y: to[N OC *Y]"],
+        example={**CONV_EXAMPLE, "to": "int32"},
+    )
 
 
 @register("qmatmul")
 class QMatMul(_Product):
-    """Matrix product: x [..., M, K], w [K, N]."""
+    """Matrix product."""
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x, w = types[:2]
-        if x.rank < 2 or w.rank != 2 or x.shape[-1] != w.shape[0]:
-            raise ValueError(f"integer matrix product of {x} and {w}: inner extents differ")
-        self.check(types, attrs, w.shape[1])
-        return [TensorType((*x.shape[:-1], w.shape[1]), DTYPES[attrs["to"]])]
+    contract = Contract(
+        operands=["x: byte[*B M K]", "w: constant byte[K N]", *_PRODUCT],
+        attributes=["x_zero: int of x", *_RESULT],
+        rules=[
+            _BOUNDED,
+            holds(_PER_CHANNEL, _fit, "N scale bias w_zero"),
+        ],
+        results=["y: to[*B M N]"],
+        example={"to": "int32"},
+    )
 
 
 @register("qmatmul_computed")
 class QMatMulComputed(Op):
-    """Matrix product of two 8-bit tensors a [..., M, K], b [..., K, N]; batches broadcast.
+    """Matrix product of two tensors; batches broadcast.
 
-    Inputs: a, b, scale (constant float32 [1]). Attributes: ``x_zero``, ``w_zero`` (zero points of
-    a and b), ``to`` and what belongs to it as for ``qmatmul``.
+    ``x_zero``, ``w_zero``: zero points of a and b; the result as for ``qmatmul``.
     """
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        a, b, scale = types
-        if a.dtype.bits != 8 or b.dtype.bits != 8 or scale.size != 1:
-            raise ValueError(f"integer product of {a} and {b}; 8-bit tensors are expected")
-        if a.rank < 2 or b.rank < 2 or a.shape[-1] != b.shape[-2]:
-            raise ValueError(f"integer product of {a} and {b}: inner extents differ")
-        batch = broadcast(a.shape[:-2], b.shape[:-2])
-        return [TensorType((*batch, a.shape[-2], b.shape[-1]), DTYPES[attrs["to"]])]
+    contract = Contract(
+        operands=["a: byte[*A M K]", "b: byte[*B K N]", "scale: constant float32[*]"],
+        attributes=["x_zero: int of a", "w_zero: int of b", *_RESULT],
+        rules=[
+            _BOUNDED,
+            holds("scale is one number", lambda scale: scale.size == 1),
+            let("*Y", "A and B broadcast", broadcast, "A B"),
+        ],
+        results=["y: to[*Y M N]"],
+        example={"to": "int32"},
+    )
 
 
 def is_per_tensor(node: Node) -> bool:
@@ -214,20 +239,29 @@ def forget_integers(values: Iterable[Value]) -> None:
 
 @register("table")
 class Table(Op):
-    """Inputs: x (int8 or uint8), table (constant uint8 [256], by the bits of x).
-
-    Any unary function between 8-bit tensors; the entries are the bits of the element type ``to``.
+    """Any unary function between 8-bit tensors: the entries by the bits of x are the bits of the
+    element type ``to``.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x, table = types
-        if x.dtype.bits != 8 or table.shape != (256,) or table.dtype.name != "uint8":
-            raise ValueError(f"table {table} for {x}; 256 bytes for an 8-bit tensor are expected")
-        return [TensorType(x.shape, DTYPES[attrs["to"]])]
+    contract = Contract(
+        operands=["x: byte[*S]", "table: constant uint8[256]"],
+        attributes=["to: dtype byte"],
+        results=["y: to[*S]"],
+    )
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         x, table = arrays
         return [table[x.view(np.uint8)].view(DTYPES[attrs["to"]].numpy)]
+
+
+_BYTES = [
+    "to: dtype byte",
+    "y_scale: float 0..",
+    "y_zero: int of to",
+    "low: int of to",
+    "high: int of to",
+]
+_ORDERED: Rule = holds("low is not above high", lambda low, high: low <= high)
 
 
 class _Pair(Op):
@@ -237,11 +271,18 @@ class _Pair(Op):
     the product of (a - ``a_zero``) * ``a_scale`` and (b - ``b_zero``) * ``b_scale``, in floats.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        a, b = types
-        if a.shape != b.shape or a.dtype.bits != 8 or b.dtype.bits != 8:
-            raise ValueError(f"{self.name} of {a} and {b}; 8-bit tensors of one shape are expected")
-        return [TensorType(a.shape, DTYPES[attrs["to"]])]
+    contract = Contract(
+        operands=["a: byte[*S]", "b: byte[*S]"],
+        attributes=[
+            "a_scale: float",
+            "a_zero: int of a",
+            "b_scale: float",
+            "b_zero: int of b",
+            *_BYTES,
+        ],
+        rules=[_ORDERED],
+        results=["y: to[*S]"],
+    )
 
 
 @register("qadd")
@@ -255,17 +296,22 @@ class QMul(_Pair):
 
 
 @register("qmax_pool")
-class QMaxPool(MaxPool):
+class QMaxPool(Op):
     """``max_pool`` of 8-bit tensors, whose channels are innermost."""
+
+    contract = pool("byte", "y: E[N C *out_spatial]")
 
 
 @register("qavg_pool")
-class QAvgPool(AvgPool):
-    """``avg_pool`` between 8-bit tensors with ``x_scale``, ``x_zero``, ``y_scale``, ``y_zero``.
+class QAvgPool(Op):
+    """``avg_pool`` between 8-bit tensors.
 
     clamp(round(mean / y_scale) + y_zero, ``low``, ``high``) as ``to``.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        (out,) = super().infer(types, attrs)
-        return [TensorType(out.shape, DTYPES[attrs["to"]])]
+    contract = pool(
+        "byte",
+        "y: to[N C *out_spatial]",
+        attributes=["count_pads: bool", "x_scale: float 0..", "x_zero: int of x", *_BYTES],
+        rules=[_ORDERED],
+    )

@@ -7,60 +7,96 @@ front of the cell as an operator of its own; what remains is the recurrence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from .graph import TensorType
+from .contract import Contract, Rule, holds
 from .op import Op, register
+
+_ATTRIBUTES = ["reverse: bool", "activations: object", "clip: float 0.."]
+_RESULTS = ["y: float32[T B H]", "last: float32[B H]"]
+
+
+def _functions(count: int) -> Rule:
+    return holds(
+        f"activations has {count} rows of a name, alpha and beta",
+        lambda activations: _are_functions(activations, count),
+    )
+
+
+def _are_functions(activations: object, count: int) -> bool:
+    if not isinstance(activations, Sequence) or len(activations) != count:
+        return False
+    return all(len(row) == 3 and isinstance(row[0], str) for row in activations)
 
 
 class _Recurrent(Op):
-    """``x`` [T, B, gates * H] is the input's share of the gates, biases included; ``r``
-    [gates * H, H] the recurrence weights. ``reverse``: last step first. ``activations``: a
-    (name, alpha, beta) for each of the cell's functions. ``clip``: bound of what goes into them.
+    """``x`` is the input's share of the gates, biases included; ``r`` the recurrence weights.
 
-    Outputs: the hidden state after every step [T, B, H], and the last one [B, H].
+    ``reverse``: last step first. ``activations``: a (name, alpha, beta) for each of the cell's
+    functions. ``clip``: bound of what goes into them. ``lengths``: steps of each sample.
+
+    Outputs: the hidden state after every step, and the last one.
     """
-
-    gates = 1
-    states = 1  # tensors of shape [B, H] that the recurrence carries
-
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]):
-        x, r = types[0], types[1]
-        hidden = r.shape[-1]
-        if x.rank != 3 or x.shape[2] != self.gates * hidden:
-            raise ValueError(f"{self.name}: gates {x} do not fit {hidden} hidden units")
-        if r.shape != (self.gates * hidden, hidden):
-            raise ValueError(f"{self.name}: recurrence weights {r} are not {self.gates}H x H")
-        state = TensorType((x.shape[1], hidden), x.dtype)
-        for extra in types[2:]:
-            if extra is not None and extra.rank == 2 and extra.shape != state.shape:
-                raise ValueError(f"{self.name}: state {extra} is not {state}")
-        return [TensorType((*x.shape[:2], hidden), x.dtype), *[state] * self.states]
 
 
 @register("lstm")
 class Lstm(_Recurrent):
-    """Inputs: x, r[, h0 [B, H], c0 [B, H], peepholes [3 * H], lengths [B] (int32)].
+    """Gates in ONNX's order i, o, f, c. ``input_forget``: the forget gate is 1 - i.
 
-    Gates in ONNX's order i, o, f, c. ``input_forget``: the forget gate is 1 - i.
-    A third output is the last cell state.
+    The third output is the last cell state.
     """
 
-    gates = 4
-    states = 2
+    contract = Contract(
+        operands=[
+            "x: float32[T B 4*H]",
+            "r: constant float32[4*H H]",
+            "h0?: float32[B H]",
+            "c0?: float32[B H]",
+            "peepholes?: float32[3*H]",
+            "lengths?: int32[B]",
+        ],
+        attributes=[*_ATTRIBUTES, "input_forget: bool"],
+        rules=[_functions(3)],
+        results=[*_RESULTS, "c: float32[B H]"],
+        example={"activations": (("sigmoid", None, None), *[("tanh", None, None)] * 2)},
+    )
 
 
 @register("gru")
 class Gru(_Recurrent):
-    """Inputs: x, r[, h0 [B, H], recurrence bias of the hidden gate [H], lengths [B] (int32)].
+    """Gates in ONNX's order z, r, h. ``bias``: the recurrence bias of the hidden gate.
 
-    Gates in ONNX's order z, r, h. ``linear_before_reset``: the reset gate scales the product
-    with the previous state (and its bias), not that state.
+    ``linear_before_reset``: the reset gate scales the product with the previous state (and its
+    bias), not that state.
     """
 
-    gates = 3
+    contract = Contract(
+        operands=[
+            "x: float32[T B 3*H]",
+            "r: constant float32[3*H H]",
+            "h0?: float32[B H]",
+            "bias?: float32[H]",
+            "lengths?: int32[B]",
+        ],
+        attributes=[*_ATTRIBUTES, "linear_before_reset: bool"],
+        rules=[_functions(2)],
+        results=_RESULTS,
+        example={"activations": (("sigmoid", None, None), ("tanh", None, None))},
+    )
 
 
 @register("rnn")
 class Rnn(_Recurrent):
-    """Inputs: x, r[, h0 [B, H], lengths [B] (int32)]."""
+    """h = f(x + r h)."""
+
+    contract = Contract(
+        operands=[
+            "x: float32[T B H]",
+            "r: constant float32[H H]",
+            "h0?: float32[B H]",
+            "lengths?: int32[B]",
+        ],
+        attributes=_ATTRIBUTES,
+        rules=[_functions(1)],
+        results=_RESULTS,
+        example={"activations": (("tanh", None, None),)},
+    )

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from .dtype import DTYPES, DType
-from .graph import TensorType
+from .contract import Contract, holds, let
+from .dtype import DType
 from .op import REDUCE, Op, define
+
+
+def _folded(S: Sequence[int], axes: Sequence[int], keepdims: bool) -> list[int]:
+    if keepdims:
+        return [1 if d in axes else n for d, n in enumerate(S)]
+    return [n for d, n in enumerate(S) if d not in axes]
 
 
 class ReduceOp(Op):
@@ -17,7 +24,8 @@ class ReduceOp(Op):
 
     In C the accumulator starts at ``start``, takes each element by ``step`` ({acc}, {x}) and
     ends through ``finish`` ({acc}, {n} elements). ``combine`` is the OpenMP name by which
-    compilers may reorder the fold, or None.
+    compilers may reorder the fold, or None. Sums and products of integers wrap around; the
+    extreme of floats with a NaN among them is NaN.
     """
 
     kind = REDUCE
@@ -30,7 +38,6 @@ class ReduceOp(Op):
         fn: Callable[..., np.ndarray],
         finish: str = "{acc}",
         combine: str | None = "+",
-        floats_only: bool = False,
     ) -> None:
         self.name = name
         self.start = start
@@ -38,18 +45,46 @@ class ReduceOp(Op):
         self.finish = finish
         self.combine = combine
         self.fn = fn
-        self.floats_only = floats_only
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        if self.floats_only and not types[0].dtype.is_float:
-            raise ValueError(f"{self.name} needs floats, not {types[0].dtype}")
-        return [TensorType(reduced_shape(types[0], attrs), types[0].dtype)]
+    contract = Contract(
+        operands=["x: E=computed[*S]"],
+        attributes=["axes: axes of x", "keepdims: bool"],
+        rules=[let("*Y", "S without axes, or with 1 in their places", _folded)],
+        results=["y: E[*Y]"],
+    )
 
     def evaluate(self, arrays, attrs):
         x = arrays[0]
         wide = x.astype(np.float64) if x.dtype == np.float32 else x
         out = self.fn(wide, axis=tuple(attrs["axes"]), keepdims=bool(attrs["keepdims"]))
         return [np.asarray(out).astype(x.dtype)]
+
+    @property
+    def picks(self) -> bool:
+        """Whether the result is one of the elements."""
+        return self.combine in ("max", "min")
+
+    def accumulator(self, dtype: DType) -> str:
+        """The C type that the fold runs in: integers are added and multiplied unsigned, because
+        signed overflow is undefined."""
+        if self.picks or not dtype.is_int:
+            return dtype.c
+        return "uint64_t" if dtype.bits == 64 else "uint32_t"
+
+    def step_for(self, dtype: DType, acc: str, x: str, n: int) -> str:
+        """The C expression of the fold over ``n`` elements with element ``x`` taken in."""
+        if self.picks and dtype.is_float:
+            # one comparison for most elements: the extreme so far is one, or NaN for good
+            holds = ">=" if self.combine == "max" else "<="
+            return f"({acc} {holds} {x} || {acc} != {acc} ? {acc} : {x})"
+        wide = self.accumulator(dtype)
+        return self.step.format(acc=acc, x=x if wide == dtype.c else f"({wide}){x}")
+
+    def finish_for(self, dtype: DType, acc: str, n: int) -> str:
+        """The C expression of the result of a fold over ``n`` elements."""
+        wide = self.accumulator(dtype)
+        result = self.finish.format(acc=acc, n=f"({wide}){max(n, 1) if dtype.is_int else n}")
+        return result if wide == dtype.c else f"({dtype.c})({result})"
 
     def start_for(self, dtype: DType) -> str:
         """The C literal from which the fold starts."""
@@ -67,21 +102,48 @@ class ReduceOp(Op):
         return f"{info.min if self.start == 'lowest' else info.max}{suffix}"
 
 
-def reduced_shape(type: TensorType, attrs: dict[str, Any]) -> tuple[int, ...]:
-    """Shape after folding ``attrs['axes']``."""
-    axes = set(attrs["axes"])
-    if attrs["keepdims"]:
-        return tuple(1 if d in axes else n for d, n in enumerate(type.shape))
-    return tuple(n for d, n in enumerate(type.shape) if d not in axes)
-
-
 def _prod(x: np.ndarray, **kw: Any) -> np.ndarray:
     return np.prod(x, **kw)
 
 
+class MeanOp(ReduceOp):
+    """The mean; of integers the exact one, rounded toward zero: the sum is wider than they."""
+
+    def accumulator(self, dtype: DType) -> str:
+        if not dtype.is_int:
+            return dtype.c
+        return f"tvmrt_mean_{dtype.name}" if dtype.bits == 64 else "int64_t"
+
+    def step_for(self, dtype: DType, acc: str, x: str, n: int) -> str:
+        if dtype.is_int and dtype.bits == 64:
+            return f"tvmrt_mean_add_{dtype.name}({acc}, {x}, {n})"
+        return super().step_for(dtype, acc, x, n)
+
+    def start_for(self, dtype: DType) -> str:
+        if dtype.is_int and dtype.bits == 64:
+            return f"tvmrt_mean_start_{dtype.name}()"
+        return "0"
+
+    def finish_for(self, dtype: DType, acc: str, n: int) -> str:
+        if dtype.is_int and dtype.bits == 64:
+            return f"tvmrt_mean_end_{dtype.name}({acc}, {max(n, 1)})"
+        return super().finish_for(dtype, acc, n)
+
+
+def _mean(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    if x.dtype.kind not in "iu":
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    count = max(prod(x.shape[d] for d in axis), 1)
+    wide = x.astype(np.uint64 if x.dtype == np.uint64 else np.int64)
+    whole, rest = np.divmod(wide, wide.dtype.type(count))
+    rest = rest.sum(axis=axis, keepdims=keepdims)
+    floor = whole.sum(axis=axis, keepdims=keepdims) + rest // count
+    return floor + ((floor < 0) & (rest % count != 0)).astype(wide.dtype)
+
+
 for _op in (
     ReduceOp("reduce_sum", "0", "{acc} + {x}", np.sum),
-    ReduceOp("reduce_mean", "0", "{acc} + {x}", np.mean, "{acc} / {n}"),
+    MeanOp("reduce_mean", "0", "{acc} + {x}", _mean, "{acc} / {n}"),
     ReduceOp("reduce_prod", "1", "{acc} * {x}", _prod, combine="*"),
     ReduceOp("reduce_max", "lowest", "({x} > {acc} ? {x} : {acc})", np.max, combine="max"),
     ReduceOp("reduce_min", "highest", "({x} < {acc} ? {x} : {acc})", np.min, combine="min"),
@@ -96,17 +158,28 @@ for _op in (
 
 
 class ArgReduce(Op):
-    """Index of the extreme along ``axis``, the first or (``select_last``) the last of equals."""
+    """Index of the extreme along ``axis``, the first or (``select_last``) the last of equals.
+
+    NaN stands before every number, for the largest and the smallest alike, as in numpy.
+    """
 
     def __init__(self, name: str, largest: bool) -> None:
         self.name = name
         self.largest = largest
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        shape = reduced_shape(types[0], {"axes": [attrs["axis"]], "keepdims": attrs["keepdims"]})
-        if types[0].shape[attrs["axis"]] == 0:
-            raise ValueError(f"{self.name} over an empty axis {attrs['axis']}")
-        return [TensorType(shape, DTYPES["int64"])]
+    contract = Contract(
+        operands=["x: computed[*S]"],
+        attributes=["axis: axis of x", "keepdims: bool", "select_last: bool"],
+        rules=[
+            holds("axis has an element", lambda S, axis: S[axis] > 0),
+            let(
+                "*Y",
+                "S without axis, or with 1 in its place",
+                lambda S, axis, keepdims: _folded(S, [axis], keepdims),
+            ),
+        ],
+        results=["y: int64[*Y]"],
+    )
 
     def evaluate(self, arrays, attrs):
         x, axis = arrays[0], attrs["axis"]

@@ -7,10 +7,11 @@ output, a bool scalar: whether the device failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .contract import Contract
 from .dtype import DTYPES
 from .graph import Graph, Node, TensorType, Value
 from .op import Op, register
@@ -100,9 +101,11 @@ class Region:
 class RegionOp(Op):
     """A region of the network, see the head of this file."""
 
-    def infer(self, types: Sequence[TensorType | None], attrs: dict[str, Any]) -> list[TensorType]:
-        region: Region = attrs["region"]
-        wanted = [v.type for v in region.inputs]
+    contract = Contract(operands=["inputs*: any[*]"], attributes=["region: object"])
+
+    def results(self, known: Mapping[str, Any]) -> list[TensorType]:
+        region: Region = known["region"]
+        types, wanted = known["inputs"], [v.type for v in region.inputs]
         if list(types) != wanted:
             raise ValueError(
                 f"region {region.symbol} takes {', '.join(map(str, wanted))}, "

@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from .graph import TensorType
+from .contract import Contract, holds, let
 from .op import Op, register
+
+
+def _inside(places: np.ndarray, extent: int) -> bool:
+    return not places.size or bool(places.min() >= 0 and places.max() < extent)
+
+
+def _replaced(shape: Sequence[int], axes: Sequence[int], extents: Sequence[int]) -> list[int]:
+    found = list(shape)
+    for axis, extent in zip(axes, extents):
+        found[axis] = extent
+    return found
 
 
 @register("pick")
 class Pick(Op):
-    """Inputs: x, then for each axis of ``axes`` the places along it that are taken (int32).
+    """For each axis of ``axes`` the places along it that are taken.
 
     Resizing to the nearest neighbour, of any element type.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        shape = list(types[0].shape)
-        for axis, places in zip(attrs["axes"], types[1:]):
-            shape[axis] = places.size
-        return [TensorType(tuple(shape), types[0].dtype)]
+    contract = Contract(
+        operands=["x: E=any[*S]", "places+: constant int32[_]"],
+        attributes=["axes: axes of x"],
+        rules=[
+            holds(
+                "there are places for each of axes", lambda places, axes: len(places) == len(axes)
+            ),
+            holds(
+                "places lie inside their axes of x",
+                lambda x, axes, places_data: all(
+                    _inside(p, x.shape[a]) for a, p in zip(axes, places_data)
+                ),
+            ),
+            let(
+                "*Y",
+                "S, along axes the number of places",
+                lambda S, axes, places: _replaced(S, axes, [p.size for p in places]),
+            ),
+        ],
+        results=["y: E[*Y]"],
+        example={"axes": (0, 1)},
+    )
 
     def evaluate(self, arrays, attrs):
         x = arrays[0]
@@ -33,15 +60,24 @@ class Pick(Op):
 
 @register("resample")
 class Resample(Op):
-    """Inputs: x, places [out, taps] (int32), weights [out, taps]: weighted sums along ``axis``."""
+    """Weighted sums of the elements at ``places`` along ``axis``."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x, places, weights = types
-        if places.shape != weights.shape or weights.dtype != x.dtype or not x.dtype.is_float:
-            raise ValueError(f"places {places} and weights {weights} do not resample {x}")
-        shape = list(x.shape)
-        shape[attrs["axis"]] = places.shape[0]
-        return [TensorType(tuple(shape), x.dtype)]
+    contract = Contract(
+        operands=[
+            "x: E=float[*S]",
+            "places: constant int32[P TAPS]",
+            "weights: constant E[P TAPS]",
+        ],
+        attributes=["axis: axis of x"],
+        rules=[
+            holds(
+                "places lie inside axis of x",
+                lambda x, axis, places_data: _inside(places_data, x.shape[axis]),
+            ),
+            let("*Y", "S with P along axis", lambda S, axis, P: _replaced(S, [axis], [P])),
+        ],
+        results=["y: E[*Y]"],
+    )
 
     def evaluate(self, arrays, attrs):
         x, places, weights = arrays

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from .graph import TensorType
+from .contract import Contract
 from .op import Op, register
 
 
 @register("cumulative_sum")
 class CumulativeSum(Op):
-    """out[i] = x[0] + ... + x[i] along ``axis``; ``exclusive`` leaves x[i] out; ``reverse`` starts
+    """y[i] = x[0] + ... + x[i] along ``axis``; ``exclusive`` leaves x[i] out; ``reverse`` starts
     at the end.
     """
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        if types[0].dtype.name == "bool":
-            raise ValueError(f"{self.name} needs numbers, not bool")
-        return [types[0]]
+    contract = Contract(
+        operands=["x: E=float|int32|int64|uint32|uint64[*S]"],
+        attributes=["axis: axis of x", "exclusive: bool", "reverse: bool"],
+        results=["y: E[*S]"],
+    )
 
 
 @register("cumulative_product")
@@ -30,8 +28,4 @@ class CumulativeProduct(CumulativeSum):
 class Determinant(Op):
     """Determinants of square matrices in the last two axes."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        x = types[0]
-        if x.rank < 2 or x.shape[-1] != x.shape[-2] or not x.dtype.is_float:
-            raise ValueError(f"determinant of {x}; square matrices of floats expected")
-        return [TensorType(x.shape[:-2], x.dtype)]
+    contract = Contract(operands=["x: E=float[*B N N]"], results=["y: E[*B]"])

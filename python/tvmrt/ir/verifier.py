@@ -2,34 +2,93 @@
 
 from __future__ import annotations
 
-from .graph import Graph, Node, Value
-from .op import get_op
+from collections import Counter
+from collections.abc import Iterable
+
+from .contract.extents import too_large
+from .graph import Graph, Node, TensorType, Value
+from .op import result_types
 
 
-def verify(graph: Graph, after: str) -> None:
-    """Raise ValueError naming the pass and the node at which the graph stops making sense."""
-    known: set[Value] = set(graph.inputs)
+def verify(graph: Graph, after: str, open: bool = False) -> None:
+    """Raise ValueError naming the pass and the node at which the graph stops making sense.
+
+    ``open``: nodes may lack attributes and have others, as in a region that its device has made
+    its own.
+    """
+    known: set[Value] = set()
+    for value in graph.inputs:
+        _check_source(value, known, after)
+    sound: set[Value] = set()  # constants that have been looked at
     for node in graph.nodes:
         for value in node.operands():
-            if value not in known and not value.is_constant:
+            if value.data is not None:
+                _check_constant(value, sound, after)
+            elif value not in known:
                 raise ValueError(f"after {after}: {node!r} reads {value!r} before it is made")
-        _check_types(node, after)
+        _check_guard(node, after)
+        _check_types(node, after, open)
         for value in node.outputs:
             if value.producer is not node or value in known:
                 raise ValueError(f"after {after}: {value!r} has more than one producer")
-        known.update(node.outputs)
+            known.add(value)
+    _check_outputs(graph, known, sound, after, open)
+
+
+def _check_source(value: Value, known: set[Value], after: str) -> None:
+    if value in known:
+        raise ValueError(f"after {after}: input {value!r} is there twice")
+    known.add(value)
+    problem = too_large(value.shape)
+    if problem is not None:
+        raise ValueError(f"input {value.name} is {value.type}; {problem}")
+
+
+def _check_constant(value: Value, sound: set[Value], after: str) -> None:
+    if value in sound:
+        return
+    sound.add(value)
+    if value.data.shape != value.shape or value.data.dtype != value.dtype.numpy:
+        found = f"{value.data.dtype}{list(value.data.shape)}"
+        raise ValueError(f"after {after}: the elements of {value!r} are {found}")
+    problem = too_large(value.shape)
+    if problem is not None:
+        raise ValueError(f"after {after}: constant {value!r}: {problem}")
+
+
+def _check_guard(node: Node, after: str) -> None:
+    if node.guard is not None and str(node.guard[0].type) != "bool[]":
+        raise ValueError(
+            f"after {after}: {node!r} runs by {node.guard[0]!r}, expected one bool without axes"
+        )
+
+
+def _check_outputs(
+    graph: Graph, known: set[Value], sound: set[Value], after: str, open: bool
+) -> None:
     for name, value in zip(graph.output_names, graph.outputs):
-        if value not in known and not value.is_constant:
+        if value.data is not None:
+            _check_constant(value, sound, after)
+        elif value not in known:
             raise ValueError(f"after {after}: output {name} ({value!r}) is never made")
     if len(graph.outputs) != len(graph.output_names):
         raise ValueError(f"after {after}: {len(graph.outputs)} outputs have other names")
+    twice = None if open else _first_twice(graph.output_names)  # regions go by position
+    if twice is not None:
+        raise ValueError(f"after {after}: two outputs are named {twice}")
 
 
-def _check_types(node: Node, after: str) -> None:
-    types = [None if v is None else v.type for v in node.inputs]
-    inferred = get_op(node.op).infer(types, dict(node.attrs))
+def _first_twice(names: Iterable[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def _check_types(node: Node, after: str, open: bool) -> None:
+    try:
+        inferred: list[TensorType] | None = result_types(node.op, node.inputs, node.attrs, open)
+    except ValueError as problem:
+        raise ValueError(f"after {after}: {node!r}: {problem}") from problem
     found = [v.type for v in node.outputs]
-    if inferred != found:
+    if inferred is not None and inferred != found:
         raise ValueError(
             f"after {after}: {node!r} has type {', '.join(map(str, found))}, "
             f"its inputs give {', '.join(map(str, inferred))}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .graph import TensorType
+from .contract import Contract, holds, let
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
 
@@ -26,11 +25,15 @@ class ViewOp(Op):
 class Reshape(ViewOp):
     """``shape``: the new extents, all known. Row-major order is kept."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        shape = tuple(int(n) for n in attrs["shape"])
-        if prod(shape) != types[0].size:
-            raise ValueError(f"{types[0].size} elements do not fit shape {list(shape)}")
-        return [TensorType(shape, types[0].dtype)]
+    contract = Contract(
+        operands=["x: E=any[*S]"],
+        attributes=["shape: ints 0.."],
+        rules=[
+            holds("shape has as many elements as x", lambda x, shape: prod(shape) == x.size),
+        ],
+        results=["y: E[*shape]"],
+        example={"S": (2, 6), "shape": (3, 4)},
+    )
 
     def evaluate(self, arrays, attrs):
         return [arrays[0].reshape(attrs["shape"])]
@@ -43,11 +46,12 @@ class Reshape(ViewOp):
 class Transpose(ViewOp):
     """``perm``: output axis d is input axis perm[d]."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        perm = attrs["perm"]
-        if sorted(perm) != list(range(types[0].rank)):
-            raise ValueError(f"permutation {list(perm)} does not fit rank {types[0].rank}")
-        return [TensorType(tuple(types[0].shape[p] for p in perm), types[0].dtype)]
+    contract = Contract(
+        operands=["x: E=any[*S]"],
+        attributes=["perm: order of x"],
+        rules=[let("*Y", "S in the order perm", lambda S, perm: [S[p] for p in perm])],
+        results=["y: E[*Y]"],
+    )
 
     def evaluate(self, arrays, attrs):
         return [np.transpose(arrays[0], attrs["perm"])]
@@ -60,14 +64,21 @@ class Transpose(ViewOp):
 class Slice(ViewOp):
     """``starts``, ``steps``, ``sizes``: one of each per axis; steps may be negative."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        for n, start, step, size in zip(
-            types[0].shape, attrs["starts"], attrs["steps"], attrs["sizes"]
-        ):
-            last = start + (size - 1) * step
-            if size and not (0 <= start < n and 0 <= last < n):
-                raise ValueError(f"elements {start} to {last} lie outside an extent of {n}")
-        return [TensorType(tuple(attrs["sizes"]), types[0].dtype)]
+    contract = Contract(
+        operands=["x: E=any[*S]"],
+        attributes=["starts: ints[*S]", "steps: ints[*S]", "sizes: ints[*S] 0.."],
+        rules=[
+            holds(
+                "all elements from starts on, sizes of them by steps, lie inside S",
+                lambda S, starts, steps, sizes: all(
+                    not size or (0 <= start < n and 0 <= start + (size - 1) * step < n)
+                    for n, start, step, size in zip(S, starts, steps, sizes)
+                ),
+            )
+        ],
+        results=["y: E[*sizes]"],
+        example={"S": (4, 5), "starts": (3, 0), "steps": (-2, 1), "sizes": (2, 5)},
+    )
 
     def evaluate(self, arrays, attrs):
         index = np.ix_(
@@ -86,11 +97,15 @@ class Slice(ViewOp):
 class Expand(ViewOp):
     """``shape``: the extents after broadcasting by numpy's rules."""
 
-    def infer(self, types: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-        shape = tuple(attrs["shape"])
-        if broadcast(types[0].shape, shape) != shape:
-            raise ValueError(f"shape {list(types[0].shape)} does not expand to {list(shape)}")
-        return [TensorType(shape, types[0].dtype)]
+    contract = Contract(
+        operands=["x: E=any[*S]"],
+        attributes=["shape: ints 0.."],
+        rules=[
+            holds("S broadcasts to shape", lambda S, shape: broadcast(S, shape) == tuple(shape))
+        ],
+        results=["y: E[*shape]"],
+        example={"S": (3, 1), "shape": (2, 3, 4)},
+    )
 
     def evaluate(self, arrays, attrs):
         return [np.broadcast_to(arrays[0], attrs["shape"])]

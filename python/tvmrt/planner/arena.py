@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 SEARCH_ROUNDS = 400
+SEARCH_VISITS = 1 << 24  # of a neighbour in one search, about ten seconds; an order visits each
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,15 @@ def liveness_bound(intervals: Sequence[Interval]) -> int:
 
 def neighbours_of(intervals: Sequence[Interval]) -> list[list[int]]:
     """For each interval the others that live together with it at some step."""
-    return [
-        [j for j, b in enumerate(intervals) if j != i and a.overlaps(b)]
-        for i, a in enumerate(intervals)
-    ]
+    found: list[list[int]] = [[] for _ in intervals]
+    alive: list[int] = []
+    for i in sorted(range(len(intervals)), key=lambda i: intervals[i].first):
+        alive = [j for j in alive if intervals[j].last >= intervals[i].first]
+        for j in alive:
+            found[j].append(i)
+        found[i] += alive
+        alive.append(i)
+    return found
 
 
 def place(intervals: Sequence[Interval], seed: int = 0) -> list[int]:
@@ -77,7 +83,8 @@ def _search(intervals, neighbours, order, offsets, top, bound, seed) -> list[int
     generator = random.Random(seed)
     best, best_top, order = offsets, top, list(order)
     current = offsets
-    for _ in range(SEARCH_ROUNDS if len(intervals) <= 400 else SEARCH_ROUNDS // 8):
+    rounds = SEARCH_ROUNDS if len(intervals) <= 400 else SEARCH_ROUNDS // 8
+    for _ in range(min(rounds, search_rounds(neighbours))):
         if best_top == bound:
             break
         highest = [
@@ -95,6 +102,11 @@ def _search(intervals, neighbours, order, offsets, top, bound, seed) -> list[int
         if candidate_top <= best_top:
             best, best_top, order, current = candidate, candidate_top, trial, candidate
     return best
+
+
+def search_rounds(neighbours: Sequence[Sequence[int]]) -> int:
+    """How many orders may be tried of so many intervals that live together."""
+    return SEARCH_VISITS // max(1, sum(map(len, neighbours)))
 
 
 def _area(interval: Interval) -> int:

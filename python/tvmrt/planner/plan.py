@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
+from tvmrt.ir.rounding import round_up
 
 from .arena import Interval, liveness_bound
 from .lifetime import lifetimes, traffic
@@ -161,4 +162,4 @@ def _may_share(step: Step, index: int, source: Buffer, target: Buffer, lives) ->
 
 
 def _aligned(nbytes: int, align_bytes: int) -> int:
-    return -(-max(nbytes, 1) // align_bytes) * align_bytes
+    return round_up(max(nbytes, 1), align_bytes)

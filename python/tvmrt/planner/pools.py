@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from .arena import Interval, best_fit, neighbours_of, place, top_of
+from .arena import Interval, best_fit, neighbours_of, place, search_rounds, top_of
 
 SEARCH_ROUNDS = 200
 
@@ -69,7 +69,7 @@ class _Search:
     def _repair(self, cost, places, order, seed: int) -> list[Place]:
         """Place what did not fit earlier, again and again."""
         generator = random.Random(seed)
-        for _ in range(SEARCH_ROUNDS):
+        for _ in range(min(SEARCH_ROUNDS, search_rounds(self.neighbours))):
             self._try(order)
             pick = generator.choice(self.failed) if self.failed else generator.choice(order)
             trial = [i for i in order if i != pick]

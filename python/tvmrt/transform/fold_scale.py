@@ -1,7 +1,8 @@
 """Take constant factors of a convolution's or matrix product's result into its weights.
 
 Together with the bias that is what becomes of a batch normalisation behind a convolution.
-Contract: one factor a channel, weights constant, the product's only reader.
+Contract: one factor a channel, weights constant and finite with their factors, the product's only
+reader.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ def _absorb(node: Node, product: Node, row: np.ndarray) -> bool:
     weights = product.inputs[1]
     if not weights.is_constant:
         return False
-    scaled = weights.data * _as_weights(product, row)
     dtype = product.output.dtype.numpy
-    inputs = [product.inputs[0], constant(scaled.astype(dtype), weights.name)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (weights.data * _as_weights(product, row)).astype(dtype)
+    if not np.isfinite(scaled).all():
+        return False  # the sums may be finite where products of their terms are not
+    inputs = [product.inputs[0], constant(scaled, weights.name)]
     if len(product.inputs) > 2 and product.inputs[2] is not None:
         bias = product.inputs[2]
         inputs.append(constant((bias.data.reshape(-1) * row).astype(dtype), bias.name))

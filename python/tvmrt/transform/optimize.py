@@ -37,7 +37,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
 )
 
 
-def optimize(graph: Graph, target, observe: Callable[[str, Graph], None]) -> None:
+def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
     """Run every pass on the graph in place; ``observe`` sees it after each.
 
     Raises ValueError naming the pass if one leaves a graph that makes no sense.

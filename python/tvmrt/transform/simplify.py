@@ -136,6 +136,18 @@ def _neutral(element: float, either_side: bool):
     return rule
 
 
+def _mul(b: Builder, node: Node) -> Value | None:
+    """A factor of 1 vanishes; integers times 0 are 0, of floats the product may be NaN."""
+    neutral = _neutral(1.0, True)(b, node)
+    dtype = node.output.dtype
+    if neutral is not None or dtype.is_float:
+        return neutral
+    if not any(v.data is not None and v.type.size and not v.data.any() for v in node.inputs):
+        return None
+    zero = b.const(np.zeros((), dtype.numpy))
+    return b.emit("expand", [zero], node.name, shape=node.output.shape)
+
+
 def _scalar(value: Value) -> float | None:
     if value.data is None or value.type.size == 0:
         return None
@@ -186,7 +198,7 @@ _RULES = {
     "concat": _concat,
     "add": _neutral(0.0, True),
     "sub": _neutral(0.0, False),
-    "mul": _neutral(1.0, True),
+    "mul": _mul,
     "div": _div,
     "pow": _pow,
     "reduce_sum": _reduce,

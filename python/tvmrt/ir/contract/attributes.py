@@ -1,0 +1,241 @@
+"""Attributes as contracts write them, ``strides: ints[*S] 1..``, and checking values by them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..dtype import DTYPES, DType
+from .elements import members
+from .extents import LIMIT, Misfit
+
+_LINE = re.compile(r"(?P<name>[a-z][A-Za-z_0-9]*)(?P<optional>\??): (?P<kind>.+)")
+_RANGE = re.compile(r"(-?[\d.e+]*?)\.\.(-?[\d.e+]*)")
+_LENGTH = re.compile(r"\[(?:\*([A-Za-z_0-9]+)|(\d+))\]")
+_INTEGERS, _NUMBERS = (int, np.integer), (int, float, np.integer, np.floating)
+
+
+class Attribute:
+    """One attribute's contract. ``check`` needs the operands only where ``late`` is set.
+
+    Raises ValueError when the line cannot be read.
+    """
+
+    def __init__(self, line: str) -> None:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"attribute {line!r} is not of the form 'name: kind'")
+        self.line = line
+        self.name: str = match["name"]
+        self.optional = bool(match["optional"])
+        self.text: str = match["kind"]
+        kind, _, self._rest = self.text.partition(" ")
+        self.kind, bracket, length = kind.partition("[")
+        self.of = self._rest[3:] if self._rest.startswith("of ") else None
+        self.like: str | None = None  # the axes of which a list has one element each
+        self.length: int | None = None
+        if bracket:
+            self._read_length(bracket + length)
+        self.low, self.high = self._read_range()
+        self.late = bool(self.of or self.like)
+        self.choices = tuple(self.kind.split("|")) if "|" in self.kind else None
+        self.dtypes = members(self._rest or "any") if self.kind == "dtype" else None
+        if self.choices is None and self.kind not in _KINDS:
+            raise ValueError(f"attribute {line!r}: {self.kind} is no kind of attribute")
+        self._test = _is_choice if self.choices else _KINDS[self.kind]
+
+    def _read_length(self, text: str) -> None:
+        match = _LENGTH.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no length of a list")
+        self.like = match[1]
+        self.length = int(match[2]) if match[2] else None
+
+    def _read_range(self) -> tuple[float, float]:
+        whole = self.kind in ("int", "ints")
+        low, high = (-LIMIT - 1, LIMIT) if whole else (-np.inf, np.inf)
+        match = _RANGE.fullmatch(self._rest)
+        if match is None:
+            return low, high
+        number = int if whole else float
+        return number(match[1]) if match[1] else low, number(match[2]) if match[2] else high
+
+    def check(self, value: Any, known: Mapping[str, Any], origin: Mapping[str, str]) -> None:
+        """Raise ``Misfit`` unless the value is right, with all that it refers to in ``known``."""
+        if not self._test(self, value, known):
+            said = f"attribute {self.name} is {_shown(value)}, expected {self.expected(known)}"
+            raise Misfit(said + self._reason(known, origin))
+
+    def expected(self, known: Mapping[str, Any]) -> str:
+        """In words, with the numbers that are known."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.of is not None:
+            return f"{_OF[self.kind]} {self.of}{self._bounds_of(known)}"
+        count = self._count(known)
+        noun = _NOUNS[self.kind]
+        if self.kind in ("ints", "floats"):
+            noun = f"{'' if count is None else f'{count} '}{noun}"
+        if self.kind == "dtype":
+            return f"{noun}{f' of {self._rest}' if self._rest else ''}"
+        bounds = self._bounds()
+        return f"{noun}{bounds}"
+
+    def _count(self, known: Mapping[str, Any]) -> int | None:
+        if self.like is not None:
+            found = known.get(self.like)
+            return None if found is None else len(found)
+        return self.length
+
+    def _bounds(self) -> str:
+        whole = self.kind in ("int", "ints")
+        if self.kind not in ("int", "ints", "float"):
+            return ""
+        if whole or (np.isfinite(self.low) and np.isfinite(self.high)):
+            return f" from {self.low} to {self.high}"
+        if np.isfinite(self.low):
+            return f" not below {self.low:g}"
+        return f" not above {self.high:g}" if np.isfinite(self.high) else ""
+
+    def _bounds_of(self, known: Mapping[str, Any]) -> str:
+        target = known.get(self.of)
+        if target is None:
+            return ""
+        if self.kind == "int":
+            low, high = _range_of(target)
+            return f", {low} to {high}"
+        return f", which has {_rank_of(target)}"
+
+    def _reason(self, known: Mapping[str, Any], origin: Mapping[str, str]) -> str:
+        if self.like is None or known.get(self.like) is None:
+            return ""
+        found = list(known[self.like])
+        return f", one for each axis of {self.like} = {found} by {origin[self.like]}"
+
+
+def _is_int(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    if not isinstance(value, _INTEGERS) or isinstance(value, bool):
+        return False
+    if self.of is not None:
+        low, high = _range_of(known[self.of])
+        return low <= value <= high
+    return self.low <= value <= self.high
+
+
+def _is_ints(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    if not isinstance(value, (list, tuple)):
+        return False
+    count = self._count(known)
+    if count is not None and len(value) != count:
+        return False
+    low, high = self.low, self.high
+    return all(
+        isinstance(n, _INTEGERS) and not isinstance(n, bool) and low <= n <= high for n in value
+    )
+
+
+def _is_float(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    if not isinstance(value, _NUMBERS) or isinstance(value, bool):
+        return False
+    if math.isnan(value):  # NaN lies within no bounds, but not every number has any
+        return self.low == -math.inf and self.high == math.inf
+    return self.low <= value <= self.high
+
+
+def _is_floats(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    if not isinstance(value, (list, tuple)):
+        return False
+    count = self._count(known)
+    return (count is None or len(value) == count) and all(isinstance(n, _NUMBERS) for n in value)
+
+
+def _is_bool(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    return isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1))
+
+
+def _is_text(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    return isinstance(value, str)
+
+
+def _is_choice(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    return isinstance(value, str) and value in self.choices
+
+
+def _is_dtype(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    return isinstance(value, str) and value in self.dtypes and value in DTYPES
+
+
+def _rank_of(target: Any) -> int:
+    """Number of axes of an operand, of the first of a repeated one."""
+    return len((target[0] if isinstance(target, tuple) else target).shape)
+
+
+def _is_axis(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    rank = _rank_of(known[self.of])
+    return isinstance(value, _INTEGERS) and not isinstance(value, bool) and 0 <= value < rank
+
+
+def _is_axes(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, known) for a in value):
+        return False
+    return all(a < b for a, b in zip(value, value[1:]))
+
+
+def _is_order(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    if not isinstance(value, (list, tuple)) or not all(_is_axis(self, a, known) for a in value):
+        return False
+    return len(value) == len(set(value)) == _rank_of(known[self.of])
+
+
+def _is_object(self: Attribute, value: Any, known: Mapping[str, Any]) -> bool:
+    return value is not None
+
+
+_KINDS: dict[str, Callable[[Attribute, Any, Mapping[str, Any]], bool]] = {
+    "int": _is_int,
+    "ints": _is_ints,
+    "float": _is_float,
+    "floats": _is_floats,
+    "bool": _is_bool,
+    "text": _is_text,
+    "dtype": _is_dtype,
+    "axis": _is_axis,
+    "axes": _is_axes,
+    "order": _is_order,
+    "object": _is_object,
+}
+_NOUNS = {
+    "int": "an integer",
+    "ints": "integers",
+    "float": "a number",
+    "floats": "numbers",
+    "bool": "true or false",
+    "text": "text",
+    "dtype": "the name of an element type",
+    "object": "a value",
+}
+_OF = {
+    "int": "an integer of the element type of",
+    "axis": "an axis, counted from the front, of",
+    "axes": "ascending axes, counted from the front, of",
+    "order": "all axes in some order, counted from the front, of",
+}
+
+
+def _range_of(target: Any) -> tuple[int, int]:
+    """Least and greatest integer of an operand's element type, or of a named one; floats have
+    any."""
+    dtype: DType = DTYPES[target] if isinstance(target, str) else target.dtype
+    if not dtype.is_int:
+        return -LIMIT - 1, LIMIT
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+def _shown(value: Any) -> str:
+    text = str(list(value)) if isinstance(value, tuple) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

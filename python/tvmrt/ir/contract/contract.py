@@ -1,0 +1,233 @@
+"""One operator's contract: read once, then checked for each application."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import TensorType
+from .attributes import Attribute
+from .elements import Elements, ResultElements
+from .extents import Misfit, too_large
+from .rules import Rule
+from .shapes import Shape
+
+_OPERAND = re.compile(
+    r"(?P<name>[a-z_][a-z_0-9]*)(?P<mark>[?+*]?): (?P<constant>constant )?(?P<types>\S+?)"
+    r"\[(?P<shape>[^\]]*)\]"
+)
+
+
+class Operand:
+    """One operand's contract, or a result's. Raises ValueError when the line cannot be read."""
+
+    def __init__(self, line: str, attributes: frozenset[str] | None = None) -> None:
+        match = _OPERAND.fullmatch(line)
+        if match is None:
+            raise ValueError(f"operand {line!r} is not of the form 'name: types[extents]'")
+        self.line = line
+        self.name: str = match["name"]
+        self.mark: str = match["mark"]
+        self.optional = match["mark"] in ("?", "*")
+        self.repeated = match["mark"] in ("+", "*")
+        self.constant = bool(match["constant"])
+        types = match["types"]
+        self.elements = Elements(types) if attributes is None else ResultElements(types, attributes)
+        self.shape = Shape(match["shape"])
+        self.by = f"operand {self.name}"
+
+    def bind(self, type: TensorType, known: dict[str, Any], origin: dict[str, str]) -> None:
+        """Compare with what is known; extents and types that it names get their values."""
+        if not (
+            self.elements.admits(type.dtype, known, origin, self.by)
+            and self.shape.bind(type.shape, known, origin, self.by)
+        ):
+            raise self._misfit(type, known, origin)
+
+    def check_formulas(
+        self, type: TensorType, known: Mapping[str, Any], origin: Mapping[str, str]
+    ) -> None:
+        """Compare the extents that are formulas, after all operands are bound."""
+        try:
+            fits = self.shape.formulas_fit(type.shape, known)
+        except Misfit as problem:
+            raise Misfit(f"{self.by} is {type}, expected {self.text}: {problem}") from None
+        if not fits:
+            raise self._misfit(type, known, origin)
+
+    @property
+    def text(self) -> str:
+        return f"{self.elements.text}{self.shape}"
+
+    def _misfit(self, type: TensorType, known: Mapping, origin: Mapping) -> Misfit:
+        letter = self.elements.letter
+        if not self.repeated:
+            # what this operand itself has just named explains nothing
+            known = {k: v for k, v in known.items() if origin.get(k) != self.by}
+        element, values = self.elements.expected(known), self.shape.shown_values(known)
+        names = [letter, *sorted(self.shape.names)] if letter else sorted(self.shape.names)
+        reasons = ", ".join(
+            f"{name} = {_shown(known[name])} by {origin[name]}"
+            for name in names
+            if name in origin and known.get(name) is not None
+        )
+        said = f"{self.by} is {type}, expected {element}{self.shape}"
+        return Misfit(
+            f"{said}{f' = {values}' if values else ''}{f' ({reasons})' if reasons else ''}"
+        )
+
+
+def _shown(value: Any) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+class Contract:
+    """What an operator takes and gives, see the head of the package for the notation.
+
+    ``example`` gives values to extents and attributes that make a valid application where the
+    values that tests take otherwise do not: ``{"C": 4, "groups": 2}``. Raises ValueError when a
+    line cannot be read, or names what is nowhere defined.
+    """
+
+    def __init__(
+        self,
+        operands: Sequence[str] = (),
+        attributes: Sequence[str] = (),
+        results: Sequence[str] = (),
+        rules: Sequence[Rule] = (),
+        example: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.operands = [Operand(line) for line in operands]
+        self.attributes = {a.name: a for a in map(Attribute, attributes)}
+        self.results = [Operand(line, frozenset(self.attributes)) for line in results]
+        self.rules = tuple(rules)
+        self.example = dict(example or {})
+        self.least = sum(not o.optional for o in self.operands)
+        self.repeated = bool(self.operands) and self.operands[-1].repeated
+        self._data = {n for rule in rules for n in rule.reads if n.endswith("_data")}
+        self._check_names()
+
+    def _check_names(self) -> None:
+        given = [o.name for o in self.operands] + list(self.attributes)
+        if len(set(given)) != len(given):
+            raise ValueError(f"a name is given twice: {', '.join(given)}")
+        known = set(given) | {f"{o.name}_data" for o in self.operands}
+        for operand in self.operands:
+            known |= operand.shape.symbols | ({operand.elements.letter} - {None})
+        known |= {rule.name for rule in self.rules if rule.name}
+        used = {n for o in (*self.operands, *self.results) for n in o.shape.names}
+        used |= {n for rule in self.rules for n in rule.reads}
+        used |= {n for a in self.attributes.values() for n in (a.of, a.like) if n}
+        if used - known:
+            raise ValueError(f"{', '.join(sorted(used - known))} is not defined by any operand")
+
+    def bind(
+        self,
+        types: Sequence[TensorType | None],
+        attrs: Mapping[str, Any],
+        data: Sequence[np.ndarray | None] | None = None,
+        open: bool = False,
+    ) -> dict[str, Any]:
+        """Check one application; gives what every name of the contract stands for there.
+
+        ``data``: the elements of constant operands, None for others; without it nothing is asked
+        of elements. ``open``: attributes may be missing, and others be there. Raises ``Misfit``.
+        """
+        known: dict[str, Any] = {}
+        origin: dict[str, str] = {}
+        self._bind_attributes(attrs, known, origin, open)
+        given = self._pair(types, known)
+        for operand, type in given:
+            operand.bind(type, known, origin)
+        for operand, type in given:
+            operand.check_formulas(type, known, origin)
+        for attribute in self.attributes.values():
+            value = known.get(attribute.name)
+            if attribute.late and not (value is None and (attribute.optional or open)):
+                attribute.check(value, known, origin)
+        if data is not None:
+            self._bind_data(data, known)
+        self._apply_rules(known)
+        return known
+
+    def _apply_rules(self, known: dict[str, Any]) -> None:
+        """Test what can be tested: an open application may lack what a rule depends on."""
+        missing = {n for n, a in self.attributes.items() if n not in known and not a.optional}
+        for rule in self.rules:
+            if not missing or missing.isdisjoint(rule.reads):
+                rule.apply(known)
+            elif rule.name is not None:
+                missing.add(rule.name)
+
+    def _bind_attributes(self, attrs, known: dict, origin: dict, open: bool) -> None:
+        if not open and not attrs.keys() <= self.attributes.keys():
+            name = next(iter(attrs.keys() - self.attributes.keys()))
+            expected = ", ".join(self.attributes) or "no attributes"
+            raise Misfit(f"attribute {name} is not known; expected {expected}")
+        for name, attribute in self.attributes.items():
+            if name not in attrs:
+                if attribute.optional or open:
+                    continue
+                raise Misfit(f"attribute {name} is missing; expected {attribute.expected({})}")
+            value = known[name] = attrs[name]
+            origin[name] = f"attribute {name}"
+            if not attribute.late and not (value is None and attribute.optional):
+                attribute.check(value, known, origin)
+
+    def _pair(self, types: Sequence[TensorType | None], known: dict) -> list:
+        """Operands that are there, each with its type."""
+        count, most = len(types), len(self.operands)
+        if count < self.least or (count > most and not self.repeated):
+            expected = f"{self.least}" if self.least == most else f"{self.least} to {most}"
+            if self.repeated:
+                expected = f"{self.least} or more"
+            raise Misfit(f"{count} operands, expected {expected}: {self._names()}")
+        pairs = []
+        for i, operand in enumerate(self.operands):
+            if operand.repeated:
+                known[operand.name] = tuple(types[i:])
+                pairs += [(operand, t) for t in types[i:]]
+                break
+            type = types[i] if i < count else None
+            known[operand.name] = type
+            pairs.append((operand, type))
+        for operand, type in pairs:
+            if type is None and not operand.optional:
+                raise Misfit(f"{operand.by} is missing, expected {operand.text}")
+        return [pair for pair in pairs if pair[1] is not None]
+
+    def _names(self) -> str:
+        return ", ".join(o.name + o.mark for o in self.operands)
+
+    def _bind_data(self, data: Sequence[np.ndarray | None], known: dict) -> None:
+        for i, operand in enumerate(self.operands[: len(data)]):
+            arrays = data[i:] if operand.repeated else data[i : i + 1]
+            if (
+                operand.constant
+                and known[operand.name] is not None
+                and any(a is None for a in arrays)
+            ):
+                raise Misfit(f"{operand.by} is computed at run time, expected a constant")
+            if f"{operand.name}_data" in self._data:
+                known[f"{operand.name}_data"] = arrays if operand.repeated else arrays[0]
+
+    def result_types(self, known: Mapping[str, Any]) -> list[TensorType] | None:
+        """Types of the results from what ``bind`` gave; None where an open application lacks an
+        attribute that they depend on."""
+        found = []
+        for result in self.results:
+            try:
+                shape = result.shape.extents(known)
+            except KeyError:
+                return None
+            except Misfit as problem:
+                raise Misfit(f"result {result.name}: {problem}") from None
+            problem = too_large(shape)
+            type = TensorType(shape, result.elements.of_result(known))
+            if problem is not None:
+                raise Misfit(f"result {result.name} would be {type}; {problem}")
+            found.append(type)
+        return found

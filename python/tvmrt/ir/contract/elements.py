@@ -1,0 +1,89 @@
+"""Families of element types, and what a contract says of an operand's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..dtype import DTYPES, DType
+
+_FLOATS = ("float32", "float64")
+_SIGNED = ("int8", "int16", "int32", "int64")
+_UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+_HALF = ("float16", "bfloat16")
+
+FAMILIES = {
+    "float": _FLOATS,
+    "half": _HALF,
+    "signed": _SIGNED,
+    "unsigned": _UNSIGNED,
+    "integer": _SIGNED + _UNSIGNED,
+    "number": _FLOATS + _SIGNED + _UNSIGNED,
+    "computed": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool"),  # all but those that are only converted
+    "any": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool", *_HALF),
+    "byte": ("int8", "uint8"),
+    "index": ("int32", "int64"),
+}
+
+
+def members(text: str) -> frozenset[str]:
+    """Names of the types that ``text``, names and families joined by ``|``, lets through.
+
+    Raises ValueError when one is not known.
+    """
+    found: set[str] = set()
+    for word in text.split("|"):
+        # bfloat16 is known only where numpy has it
+        if word not in FAMILIES and word not in DTYPES and word not in FAMILIES["any"]:
+            raise ValueError(f"{word!r} is no element type and no family of them")
+        found.update(FAMILIES.get(word, (word,)))
+    return frozenset(found)
+
+
+class Elements:
+    """``float32``, ``byte|bool``, ``E=float``, or ``E`` for what E stands for already."""
+
+    __slots__ = ("allowed", "letter", "text")
+
+    def __init__(self, text: str) -> None:
+        letter, equals, family = text.rpartition("=")
+        if not equals and text[:1].isupper():
+            letter, family = text, ""
+        self.text = text
+        self.letter = letter or None
+        self.allowed = members(family) if family else None
+
+    def admits(self, dtype: DType, known: dict[str, Any], origin: dict[str, str], by: str) -> bool:
+        """Whether an operand may have the type; the letter stands for it from then on."""
+        if self.allowed is not None and dtype.name not in self.allowed:
+            return False
+        if self.letter is None:
+            return True
+        before = known.get(self.letter)
+        if before is None:
+            known[self.letter] = dtype
+            origin[self.letter] = by
+        return before is None or before == dtype
+
+    def expected(self, known: Mapping[str, Any]) -> str:
+        """The type as a sentence has it: the one that the letter stands for, or the family."""
+        before = known.get(self.letter) if self.letter else None
+        if before is not None and (self.allowed is None or before.name in self.allowed):
+            return before.name
+        return self.text.rpartition("=")[2]
+
+    def of_result(self, known: Mapping[str, Any]) -> DType:
+        """The type of a result: a letter's, that of a dtype attribute, or the one that is named."""
+        if self.letter is not None:
+            return known[self.letter]
+        return DTYPES[known.get(self.text, self.text)]
+
+
+class ResultElements(Elements):
+    """Element type of a result, which may be the name of an attribute."""
+
+    __slots__ = ()
+
+    def __init__(self, text: str, attributes: frozenset[str]) -> None:
+        super().__init__(text if text[:1].isupper() or text not in attributes else "any")
+        self.text = text

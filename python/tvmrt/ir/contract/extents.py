@@ -1,0 +1,91 @@
+"""Arithmetic of extents: the only place that computes with and compares them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+# What the fields of the kernels' structs and the counters of generated loops hold, int32_t.
+LIMIT = 2**31 - 1
+
+
+class Misfit(ValueError):
+    """An application of an operator that its contract does not allow; the text is a sentence."""
+
+
+class _Indivisible(Exception):
+    """A quotient of extents that is not whole: the operands' texts and values are in ``args``."""
+
+
+def _exact(a: int, b: int) -> int:
+    if b == 0 or a % b:
+        raise _Indivisible
+    return a // b
+
+
+class Formula:
+    """``4*H``, ``C/groups``, ``1|C``: an extent, or several to choose from, by names of others.
+
+    Raises ValueError when the text is no formula.
+    """
+
+    __slots__ = ("_codes", "names", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.names: set[str] = set()
+        self._codes = [self._compiled(part) for part in text.split("|")]
+
+    def _compiled(self, text: str) -> Any:
+        try:
+            tree = ast.parse(text, mode="eval")
+        except SyntaxError:
+            raise ValueError(f"{text!r} is no extent") from None
+        tree = ast.fix_missing_locations(_Arithmetic(self.names).visit(tree))
+        return compile(tree, f"<extent {text}>", "eval")
+
+    def values(self, known: Mapping[str, Any]) -> list[int]:
+        """The extents that are allowed. Raises ``Misfit`` where a quotient is not whole."""
+        try:
+            return [eval(code, _NAMES, known) for code in self._codes]
+        except _Indivisible:
+            values = ", ".join(f"{n} = {known[n]}" for n in sorted(self.names))
+            raise Misfit(f"{self.text} is not whole ({values})") from None
+
+
+_NAMES = {"__builtins__": {}, "_exact": _exact}
+
+
+class _Arithmetic(ast.NodeTransformer):
+    """Lets sums, differences, products and whole quotients through, and collects the names."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div):
+            exact = ast.Name("_exact", ast.Load())
+            return ast.Call(exact, [node.left, node.right], [])
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        self.names.add(node.id)
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        allowed = (ast.Expression, ast.BinOp, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div)
+        if not isinstance(node, allowed):
+            raise ValueError(f"an extent may not have a {type(node).__name__}")
+        return super().generic_visit(node)
+
+
+def too_large(shape: Sequence[int]) -> str | None:
+    """Why no tensor can have the shape; None if it can."""
+    if not all(0 <= n <= LIMIT for n in shape):
+        return f"extents are from 0 to {LIMIT}"
+    if prod(shape) > LIMIT:
+        return f"a tensor has at most {LIMIT} elements"
+    return None

@@ -1,0 +1,75 @@
+"""What a contract demands beyond shapes, types and ranges: named tests and named values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .extents import Misfit
+
+_DATA = "_data"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``words`` say what holds, or what ``name`` is; ``function`` finds it out from ``reads``."""
+
+    words: str
+    function: Callable[..., Any]
+    reads: tuple[str, ...]
+    name: str | None = None
+
+    def arguments(self, known: Mapping[str, Any]) -> list[Any] | None:
+        """Values of the parameters; None where elements are asked for that nobody knows."""
+        found = [known[name] if name in known else None for name in self.reads]
+        for name, value in zip(self.reads, found):
+            if value is None and name.endswith(_DATA):
+                return None
+        return found
+
+    def apply(self, known: dict[str, Any]) -> None:
+        """Raise ``Misfit`` if a test fails; enter the value if it is a named one."""
+        arguments = self.arguments(known)
+        if arguments is None:
+            return
+        result = self.function(*arguments)
+        if self.name is not None:
+            known[self.name] = result
+        elif not result:
+            found = (f"{n} = {_shown(v)}" for n, v in zip(self.reads, arguments) if v is not None)
+            raise Misfit(f"expected that {self.words}; found {', '.join(found)}")
+
+
+def holds(words: str, test: Callable[..., Any], reads: str | None = None) -> Rule:
+    """A test whose ``words`` finish the sentence "expected that ...".
+
+    ``reads`` names the arguments of a function whose parameters are called otherwise, divided by
+    blanks.
+    """
+    return Rule(words, test, _names(test, reads))
+
+
+def let(name: str, words: str, value: Callable[..., Any], reads: str | None = None) -> Rule:
+    """``name`` stands for an extent, or with a star in front for several, that ``words`` define.
+
+    ``value`` may raise ``Misfit``; ``reads`` as for ``holds``.
+    """
+    return Rule(words, value, _names(value, reads), name.lstrip("*"))
+
+
+def _names(function: Callable[..., Any], reads: str | None) -> tuple[str, ...]:
+    return tuple(reads.split() if reads else inspect.signature(function).parameters)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        if value.size <= 8:
+            return str(value.tolist())
+        return f"elements from {value.min()} to {value.max()}"
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(value)

@@ -1,0 +1,109 @@
+"""How far compiling goes: every bound once, with its reason; docs/reference/limits.md tells them.
+
+Time and memory of the compiler grow with the size of a network's file, never with a number in it:
+whatever would grow with an extent, a count or an attribute is compared with one of these first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvmrt.error import UnsupportedError
+
+if TYPE_CHECKING:
+    from .graph import Graph, Value
+    from .program import Program
+
+# Elements of a tensor: generated loops count in int.
+MAX_ELEMENTS = (1 << 31) - 1
+
+# Bytes of a network's tensors and of its run, where the caller names no other bound.
+MAX_MEMORY = 1 << 32
+
+# Elements of a table that an importer writes out, such as the places of a resized axis.
+MAX_TABLE = 1 << 24
+
+# The same of all nodes of a network together.
+MAX_TABLES = 1 << 26
+
+# Folding a node is refused above this size if the result is larger than what it is made of: a
+# constant may be expanded by a factor of thousands (a Tile, an Expand), and memory would pay for
+# what a loop does for nothing.
+MAX_FOLDED_BYTES = 1 << 26
+
+# Bytes of constants that one pass may fold to out of less than an eighth of them.
+MAX_GROWN_BYTES = 1 << 30
+
+# Rounds of a loop; each is a copy of the body in the generated code.
+MAX_ROUNDS = 4096
+
+# Nodes that loops and functions are written out to, all of a network together.
+MAX_WRITTEN_NODES = 1 << 16
+
+# Taps of a window whose weights arrive at run time for which each tap is a node of its own.
+MAX_SEPARATE_TAPS = 64
+
+
+def check_table(count: int, what: str, width: int = 1) -> None:
+    """Raise ValueError naming ``what`` where so many rows of numbers cannot be written out."""
+    most = MAX_TABLE // width
+    if count > most:
+        raise ValueError(f"{what} has {count} elements; at most {most} are written out")
+
+
+def check_tensors(graph: Graph, max_memory: int) -> None:
+    """Raise UnsupportedError for a tensor, or for constants, that go beyond a bound.
+
+    ``max_memory`` in bytes; asked before anything of the tensors' size is allocated.
+    """
+    for node in graph.nodes:
+        _check_values(", ".join(node.sources), node.outputs, max_memory)
+    for value in graph.inputs:
+        _check_values(f"input {value.name}", [value], max_memory)
+    weights = constant_bytes(graph)
+    if weights > max_memory:
+        raise UnsupportedError(f"the network has {weights} bytes of weights; {_advice(max_memory)}")
+
+
+def constant_bytes(graph: Graph) -> int:
+    """Bytes of all constants that a graph reads."""
+    return sum(value.type.nbytes for value in graph.constants())
+
+
+def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
+    for value in values:
+        size, nbytes = value.type.size, value.type.nbytes
+        if size > MAX_ELEMENTS:
+            raise UnsupportedError(
+                f"{where}: a tensor of {size} elements is too large, the most is {MAX_ELEMENTS}; "
+                "use a smaller shape"
+            )
+        if nbytes > max_memory:
+            raise UnsupportedError(
+                f"{where}: {value.type} takes {nbytes} bytes; {_advice(max_memory)}"
+            )
+
+
+@dataclass(frozen=True)
+class RunBound:
+    """The most bytes that a run may take, and those of them that weights take."""
+
+    max_memory: int
+    weights: int
+
+    def check(self, program: Program) -> None:
+        """Raise UnsupportedError where a planned program takes more."""
+        buffers = {*program.inputs, *program.outputs}
+        tensors = sum(b.nbytes for b in buffers if b.kind != "arena")
+        total = self.weights + tensors + program.arena_bytes
+        if total > self.max_memory:
+            raise UnsupportedError(
+                f"the network takes {total} bytes: {self.weights} of weights, {tensors} of inputs "
+                f"and outputs, {program.arena_bytes} between them; {_advice(self.max_memory)}"
+            )
+
+
+def _advice(max_memory: int) -> str:
+    return f"max-memory is {max_memory}: use smaller shapes, or raise it"
