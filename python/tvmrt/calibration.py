@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tvmrt.codegen import builder, c_source, graph_entries
+from tvmrt.codegen import builder, c_source
+from tvmrt.codegen.entries import graph as graph_file
 from tvmrt.codegen.options import Options
 from tvmrt.codegen.target import Target
 from tvmrt.export.library import CompiledLibrary
@@ -45,7 +46,7 @@ class GraphRunner:
         plan_program(program)
         options = Options("calibration")
         sources = c_source.generate(program, self._machine, options)
-        json = graph_entries.graph_json(program, sources, options)
+        json = graph_file.graph_json(program, sources, options)
         library = CompiledLibrary(program, sources, options, self._machine, json, {}, self._cc)
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             path = Path(folder) / "calibration.so"

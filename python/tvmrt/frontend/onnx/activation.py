@@ -45,8 +45,7 @@ def thresholded_relu(ctx: NodeContext) -> Value:
 def exponential_unit(ctx: NodeContext, x: Value, alpha: float, slope: float = 1.0) -> Value:
     """x where it is positive, alpha * (exp(x / slope) - 1) elsewhere."""
     below = ctx.emit("min", [x, ctx.scalar_like(0, x)])
-    curve = ctx.emit("exp", [_scaled(ctx, below, 1.0 / slope)])
-    curve = _scaled(ctx, _shifted(ctx, curve, -1.0), alpha)
+    curve = _scaled(ctx, ctx.emit("expm1", [_scaled(ctx, below, 1.0 / slope)]), alpha)
     positive = ctx.emit("greater", [x, ctx.scalar_like(0, x)])
     return ctx.emit("where", [positive, x, curve])
 
@@ -174,7 +173,7 @@ def hardmax(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis, rows = _softmax_axis(ctx, x)
     winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
-    count = rows.shape[axis]
+    count = ctx.table_size(rows.shape[axis], "the axis")
     shape = [count if d == axis else 1 for d in range(len(rows.shape))]
     places = ctx.const(np.arange(count).reshape(shape), np.int64)
     out = ctx.cast(ctx.emit("equal", [winner, places]), x.dtype.name)

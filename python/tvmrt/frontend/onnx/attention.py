@@ -273,7 +273,7 @@ def contributed_rotary_embedding(ctx: NodeContext) -> Value:
     """The same with other places of its inputs; one position stands for the first of a row."""
     x, places = ctx.required(0), ctx.required(1)
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
-    if places.type.size == 1 and steps > 1:
+    if places.type.size == 1 and ctx.table_size(steps, "the sequence") > 1:
         places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.const(np.arange(steps))])
     return _rotated(ctx, x, ctx.required(2), ctx.required(3), places)
 
@@ -315,6 +315,7 @@ def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value,
     return ctx.emit(op, [ctx.emit("mul", list(a)), ctx.emit("mul", list(b))])
 
 
+NODES_OF_STEP = 16  # more than there are
 MAX_STEPS = 256  # of a linear attention, whose steps are written out
 
 
@@ -329,6 +330,7 @@ def linear_attention(ctx: NodeContext) -> list[Value]:
     batch, _, steps, width = key.shape
     if steps > MAX_STEPS:
         raise UnsupportedError(f"{steps} steps of linear attention; at most {MAX_STEPS} are done")
+    ctx.importer.written_out.add(steps * NODES_OF_STEP)
     query = ctx.reshape(query, (batch, heads, query_heads // heads, steps, width))
     query = scaled(ctx, query, ctx.attr("scale", 0.0) or 1.0 / sqrt(width))
     decay = split_heads(ctx, ctx.required(4), heads) if "gated" in rule else None

@@ -10,31 +10,12 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Builder, Value
+from tvmrt.ir import Builder, Value, limits
+
+from .halves import HALF, in_float32, rounded
 
 if TYPE_CHECKING:
     from .importer import GraphImporter
-
-
-# Networks in half precision compute in float32 here: their weights are widened, and tensors that
-# the caller gives or takes are converted at the border.
-HALF = ("float16", "bfloat16")
-
-
-# Elements of a table that an importer writes out, such as the places of a resized axis.
-MAX_TABLE = 1 << 28
-
-
-def table_size(count: int, what: str) -> int:
-    """The count, if so many elements can be written out; ValueError names `what` otherwise."""
-    if count > MAX_TABLE:
-        raise ValueError(f"{what} has {count} elements; at most {MAX_TABLE} are written out")
-    return count
-
-
-def in_float32(array: np.ndarray) -> np.ndarray:
-    """The array, half precision widened."""
-    return array.astype(np.float32) if array.dtype.name in HALF else array
 
 
 class NodeContext:
@@ -124,7 +105,33 @@ class NodeContext:
 
     def const(self, array: Any, dtype: Any = None) -> Value:
         """A constant named after this node."""
-        return self.builder.const(in_float32(np.asarray(array, dtype)), f"{self.name}_const")
+        elements = np.asarray(array, dtype)
+        value = self.builder.const(in_float32(elements), f"{self.name}_const")
+        if elements.dtype.name in HALF:
+            self.importer.halves[value] = elements.dtype.name
+        return value
+
+    def half_of(self, value: Value) -> str | None:
+        """The half precision in which ONNX has a tensor that is float32 here; else None."""
+        return self.importer.halves.get(value)
+
+    def alike(self, result: Value, source: Value) -> Value:
+        """The result, in half precision where ONNX has the source in it."""
+        kind = self.half_of(source)
+        if kind is not None:
+            self.importer.halves[result] = kind
+        return result
+
+    def converted(self, x: Value, to: str) -> Value:
+        """x as ONNX's Cast has it, rounded from half precision and to it."""
+        source = self.half_of(x)
+        if source is not None:
+            x = rounded(self.builder, x, source)
+        if to not in HALF:
+            return self.cast(x, to)
+        result = rounded(self.builder, self.cast(x, "float32"), to)
+        self.importer.halves[result] = to
+        return result
 
     def scalar_like(self, number: float, like: Value) -> Value:
         """A rank-0 constant with the element type of another value."""
@@ -156,10 +163,25 @@ class NodeContext:
         """Elements start, start + step, ... along one axis."""
         rank = len(x.shape)
         starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
-        starts[axis], steps[axis], sizes[axis] = start, step, size
+        # a step that is not taken may be of any size in a network
+        starts[axis], steps[axis], sizes[axis] = start, step if size > 1 else 1, size
         if tuple(sizes) == x.shape and step == 1:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+    def table_size(self, count: int, what: str, width: int = 1) -> int:
+        """The count, if so many rows can be written out; ValueError names ``what`` otherwise.
+
+        Tables of all nodes together have a bound, too. ``width``: numbers in a row.
+        """
+        limits.check_table(count, what, width)
+        self.importer.tabled += count * width
+        if self.importer.tabled > limits.MAX_TABLES:
+            raise ValueError(
+                f"with {what} of {count} elements, tables of the network have "
+                f"{self.importer.tabled}; at most {limits.MAX_TABLES} are written out"
+            )
+        return count
 
     def cast(self, x: Value, to: str) -> Value:
         return x if x.dtype.name == to else self.emit("cast", [x], to=to)

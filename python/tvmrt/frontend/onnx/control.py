@@ -14,8 +14,6 @@ from tvmrt.ir import Value
 from .context import NodeContext
 from .registry import onnx_op
 
-MAX_ROUNDS = 4096  # each round is a copy of the body in the generated code
-
 
 @onnx_op("If")
 def if_(ctx: NodeContext) -> list[Value | None]:
@@ -51,7 +49,7 @@ def _choose(ctx: NodeContext, condition: Value, a: Value | None, b: Value | None
         raise UnsupportedError(
             f"the branches give {a.type} and {b.type}; only equal types and shapes are supported"
         )
-    return ctx.emit("where", [condition, a, b])
+    return ctx.alike(ctx.emit("where", [condition, a, b]), a)
 
 
 @onnx_op("Loop")
@@ -61,13 +59,9 @@ def loop(ctx: NodeContext) -> list[Value | None]:
     condition = ctx.input(1)
     if rounds is None:
         raise UnsupportedError("a Loop without a number of rounds ends at run time")
-    if rounds[0] > MAX_ROUNDS:
-        raise UnsupportedError(
-            f"a Loop of {rounds[0]} rounds; at most {MAX_ROUNDS} are written out"
-        )
     carried: list[Value | None] = list(ctx.inputs[2:])
     scanned: list[list[Value | None]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
-    for number in range(rounds[0]):
+    for number in ctx.importer.written_out.rounds("Loop", rounds[0], body):
         if condition is not None and not _known_truth(condition):
             break
         inputs = [ctx.const(number, np.int64), condition or ctx.const(True), *carried]
@@ -93,7 +87,8 @@ def _stacked(ctx: NodeContext, values: list[Value | None], axis: int) -> Value |
     rank = len(values[0].shape) + 1
     axis += rank if axis < 0 else 0
     parts = [ctx.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in values]
-    return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
+    joined = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
+    return ctx.alike(joined, values[0])
 
 
 @onnx_op("Scan")
@@ -107,10 +102,8 @@ def scan(ctx: NodeContext) -> list[Value | None]:
     axes = ctx.attr("scan_input_axes", [0] * count)
     backward = ctx.attr("scan_input_directions", [0] * count)
     rounds = sequences[0].shape[axes[0]]
-    if rounds > MAX_ROUNDS:
-        raise UnsupportedError(f"a Scan of {rounds} rounds; at most {MAX_ROUNDS} are written out")
     columns: list[list[Value | None]] = [[] for _ in range(outputs)]
-    for number in range(rounds):
+    for number in ctx.importer.written_out.rounds("Scan", rounds, body):
         inputs = list(carried)
         for value, axis, reverse in zip(sequences, axes, backward):
             place = rounds - 1 - number if reverse else number
@@ -130,4 +123,4 @@ def _element(ctx: NodeContext, value: Value, axis: int, place: int) -> Value:
     """One element along an axis, the axis gone."""
     axis += len(value.shape) if axis < 0 else 0
     part = ctx.slice_axis(value, axis, place, 1)
-    return ctx.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :]))
+    return ctx.alike(ctx.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :])), value)

@@ -10,6 +10,8 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.limits import MAX_SEPARATE_TAPS
+from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .linear import fused_activation
@@ -44,7 +46,7 @@ def window_attrs(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]
         before = after = (0,) * rank
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
         total = [
-            max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+            max((ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
             for n, k, s, d in zip(spatial, kernel, strides, dilations)
         ]
         before, after = same_pads(total, mode)
@@ -107,6 +109,35 @@ def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) ->
         (n - d * (k - 1) - 1) // s + 1
         for n, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilations"])
     ]
+    if min(extents, default=1) < 1:
+        raise ValueError(f"weights {w.type} with their dilation do not fit into {x.type}")
+    if prod(kernel) > MAX_SEPARATE_TAPS:
+        windows = _gathered(ctx, x, kernel, extents, attrs)
+        windows = ctx.reshape(windows, (batch, groups, depth * prod(kernel), prod(extents)))
+    else:
+        windows = _side_by_side(ctx, x, kernel, extents, groups, attrs)
+    weights = ctx.reshape(w, (groups, out_channels // groups, depth * prod(kernel)))
+    return ctx.reshape(ctx.emit("matmul", [weights, windows]), (batch, out_channels, *extents))
+
+
+def _gathered(ctx: NodeContext, x: Value, kernel, extents, attrs: dict) -> Value:
+    """The windows [batch, channels, *kernel, *extents], by one table for each axis."""
+    tables = []
+    for k, n, s, d in zip(kernel, extents, attrs["strides"], attrs["dilations"]):
+        ctx.table_size(k * n, "the windows along an axis")
+        places = d * np.arange(k, dtype=np.int32)[:, None] + s * np.arange(n, dtype=np.int32)
+        tables.append(ctx.const(places.reshape(-1)))
+    rank = len(kernel)
+    picked = ctx.emit("pick", [x, *tables], axes=tuple(range(2, rank + 2)))
+    pairs = [extent for pair in zip(kernel, extents) for extent in pair]
+    order = (0, 1, *range(2, 2 * rank + 2, 2), *range(3, 2 * rank + 2, 2))
+    return ctx.transpose(ctx.reshape(picked, (*x.shape[:2], *pairs)), order)
+
+
+def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attrs: dict) -> Value:
+    """The windows [batch, groups, channels of a group * taps, pixels], tap by tap."""
+    batch, channels = x.shape[:2]
+    depth = channels // groups
     taps = []
     for tap in combinations(*(range(k) for k in kernel)):
         part = x
@@ -114,9 +145,7 @@ def _unfolded(ctx: NodeContext, x: Value, w: Value, groups: int, attrs: dict) ->
             part = ctx.slice_axis(part, i + 2, t * d, n, s)
         taps.append(ctx.reshape(part, (batch, groups, depth, 1, prod(extents))))
     windows = taps[0] if len(taps) == 1 else ctx.emit("concat", taps, axis=3)
-    windows = ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
-    weights = ctx.reshape(w, (groups, out_channels // groups, depth * len(taps)))
-    return ctx.reshape(ctx.emit("matmul", [weights, windows]), (batch, out_channels, *extents))
+    return ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
 
 
 @onnx_op("FusedConv", domain="com.microsoft")

@@ -120,24 +120,27 @@ def dropout(ctx: NodeContext) -> list[Value]:
 
 @onnx_op("Cast")
 def cast(ctx: NodeContext) -> Value:
-    return ctx.cast(ctx.required(0), element_type(ctx.attr("to")))
+    return ctx.converted(ctx.required(0), element_type(ctx.attr("to")))
 
 
 @onnx_op("CastLike")
 def cast_like(ctx: NodeContext) -> Value:
-    return ctx.cast(ctx.required(0), ctx.required(1).dtype.name)
+    like = ctx.required(1)
+    return ctx.converted(ctx.required(0), ctx.half_of(like) or like.dtype.name)
 
 
 @onnx_op("BitCast")
 def bit_cast(ctx: NodeContext) -> Value:
-    return ctx.emit("bit_cast", [ctx.required(0)], to=element_type(ctx.attr("to")))
+    x, to = ctx.required(0), element_type(ctx.attr("to"))
+    x = ctx.cast(x, ctx.half_of(x) or x.dtype.name)
+    result = ctx.emit("bit_cast", [x], to=to)
+    return ctx.converted(ctx.cast(result, "float32"), to) if result.dtype.is_half else result
 
 
 def element_type(code: int) -> str:
-    """The IR's name of an ONNX element type; half precision is computed in float32."""
+    """The IR's name of an ONNX element type."""
     name = onnx.TensorProto.DataType.Name(code).lower()
-    same = {"float": "float32", "double": "float64", "float16": "float32", "bfloat16": "float32"}
-    name = same.get(name, name)
+    name = {"float": "float32", "double": "float64"}.get(name, name)
     if name not in DTYPES:
         raise UnsupportedError(
             f"element type {name} is not supported; the types are {', '.join(DTYPES)}"
@@ -191,9 +194,12 @@ def power(ctx: NodeContext) -> Value:
             return ctx.expand(root if number > 0 else ctx.emit("reciprocal", [root]), shape)
         if number == -1.0:
             return ctx.expand(ctx.emit("reciprocal", [x]), shape)
-        return ctx.emit("pow", [x, ctx.cast(exponent, x.dtype.name)])
     if exponent.dtype.is_int:
-        return ctx.emit("pow", [x, ctx.cast(exponent, x.dtype.name)])
+        if x.dtype.is_float and exponent.dtype.bits <= 16:
+            return ctx.emit("pow", [x, ctx.cast(exponent, x.dtype.name)])
+        return ctx.emit("pow_whole", [x, exponent])
+    if x.dtype == exponent.dtype:
+        return ctx.emit("pow", [x, exponent])
     wide = ctx.emit("pow", [ctx.cast(x, "float64"), ctx.cast(exponent, "float64")])
     return ctx.cast(wide, x.dtype.name)
 

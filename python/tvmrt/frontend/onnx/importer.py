@@ -8,29 +8,25 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
-from tvmrt.error import UnsupportedError
-from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
+from tvmrt.error import UnforeseenError, UnsupportedError
+from tvmrt.ir import Builder, Graph, TensorType, Value, constant
 
 from . import fallback
-from .context import HALF, NodeContext, in_float32
+from .context import NodeContext
 from .custom import importer_of
-from .definitions import check_attributes, check_inputs
+from .definitions import check_inference, check_inputs, check_node
+from .halves import HALF, in_float32, result_halves
+from .inputs import element_name, input_types
 from .model_file import load_model, opsets
 from .narrow import only_dequantized, widened
 from .registry import Importer, find
-
-# What an importer raises over numbers that contradict each other; the node's name is what helps.
-_STUMBLES = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    StopIteration,
-    MemoryError,
-)
+from .rows import check_row
+from .tensors import dense
+from .whole import check_whole
+from .wiring import check_wiring, name_of
+from .written_out import WrittenOut
 
 
 def import_model(
@@ -46,6 +42,7 @@ def import_model(
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder = load_model(source)
+    check_wiring(model)
     importer = GraphImporter(model, folder, dict(shapes or {}), operators)
     return importer.run()
 
@@ -65,7 +62,12 @@ class GraphImporter:
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.graph = Graph(model.graph.name or "graph")
         self.builder = Builder(self.graph)
+        self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
+        # tensors in half precision, which are float32 here, and their ONNX types
+        self.halves: dict[Value, str] = {}
+        self.written_out = WrittenOut(self.functions)
+        self.tabled = 0  # elements of tables that importers wrote
 
     def run(self) -> Graph:
         proto = self.model.graph
@@ -79,12 +81,24 @@ class GraphImporter:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
             self.graph.outputs.append(self._declared(info, scope[info.name]))
             self.graph.output_names.append(info.name)
+        check_whole(self.model, self.types, self.opsets, self._is_own)
         return self.graph
 
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
         """An output in the half precision that the network declares."""
-        name = _element_name(info.type.tensor_type.elem_type or onnx.TensorProto.FLOAT)
-        if name not in HALF or value.dtype.name == name:
+        code = info.type.tensor_type.elem_type
+        if info.type.HasField("tensor_type") and not code:
+            raise ValueError(
+                f"output {info.name} is declared a tensor without element type; "
+                "export the model again"
+            )
+        name = element_name(code) if code else self.halves.get(value, value.dtype.name)
+        if name not in HALF and name != value.dtype.name:
+            raise ValueError(
+                f"output {info.name} is declared {name}, its elements are {value.dtype}; "
+                "export the model again"
+            )
+        if value.dtype.name == name:
             return value
         self.builder.sources, self.builder.guard = (info.name,), None
         return self.builder.emit("cast", [value], info.name, to=name)
@@ -110,74 +124,39 @@ class GraphImporter:
                 array = widened(array)
             scope[tensor.name] = self._constant(array, tensor.name)
         for sparse in proto.sparse_initializer:
-            scope[sparse.values.name] = self._constant(_dense_array(sparse), sparse.values.name)
+            scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
         try:
-            return constant(in_float32(array), name)
+            value = constant(in_float32(array), name)
         except UnsupportedError as problem:
             self.problems.append(f"weights {name} ({problem})")
             return None
+        if array.dtype.name in HALF:
+            self.halves[value] = array.dtype.name
+        return value
 
     def _add_inputs(self, proto: onnx.GraphProto, scope: dict) -> None:
-        names = [info.name for info in proto.input if info.name not in scope]
-        for name in self.shapes:
-            if name not in names:
-                raise KeyError(
-                    f"a shape is given for {name}, which is not an input; "
-                    f"the inputs are {', '.join(names) or 'none'}"
-                )
+        # an initialiser may name a default of an input: we treat that as the constant it is
+        infos = [info for info in proto.input if info.name not in scope]
+        given = {tensor.name: tensor.data_type for tensor in proto.initializer}
         for info in proto.input:
-            if info.name in scope:
-                continue  # a default of an initialiser: we treat it as the constant it is
-            value = Value(info.name, self._input_type(info))
+            if info.name in given:
+                _check_default(info, scope[info.name], given[info.name])
+        self.types = input_types(infos, self.shapes)
+        for name, type in self.types.items():
+            value = Value(name, type)
             self.graph.inputs.append(value)
             if value.dtype.is_half:
-                self.builder.sources = (info.name,)
-                value = self.builder.emit("cast", [value], info.name, to="float32")
-            scope[info.name] = value
-
-    def _input_type(self, info: onnx.ValueInfoProto) -> TensorType:
-        if not info.type.HasField("tensor_type"):
-            kind = info.type.WhichOneof("value")
-            raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
-        tensor = info.type.tensor_type
-        declared = [
-            d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-        ]
-        given = self.shapes.get(info.name)
-        if given is None:
-            if not tensor.HasField("shape") or any(isinstance(d, str) for d in declared):
-                text = ",".join(map(str, declared)) if tensor.HasField("shape") else "unknown"
-                raise ValueError(
-                    f"input {info.name} has symbolic shape [{text}]; "
-                    f"bind it, for example with --shape {info.name}="
-                    + (",".join("1" if isinstance(d, str) else str(d) for d in declared) or "1")
-                )
-            given = declared
-        given = tuple(int(d) for d in given)
-        fixed = tensor.HasField("shape")
-        if fixed and (
-            len(given) != len(declared)
-            or any(isinstance(d, int) and d != g for d, g in zip(declared, given))
-        ):
-            raise ValueError(
-                f"shape {list(given)} does not fit input {info.name} of shape "
-                f"[{', '.join(map(str, declared))}]"
-            )
-        if any(d < 0 for d in given):
-            raise ValueError(f"input {info.name}: shape {list(given)} has a negative extent")
-        name = _element_name(tensor.elem_type)
-        if name not in DTYPES:
-            raise UnsupportedError(
-                f"input {info.name} has element type {name}; it is not supported"
-            )
-        return TensorType(given, DTYPES[name])
+                self.builder.sources = (name,)
+                value = self.builder.emit("cast", [value], name, to="float32")
+                self.halves[value] = type.dtype.name
+            scope[name] = value
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
         """Import nodes in order; ``scope`` maps names to values and takes the results."""
-        for index, node in enumerate(nodes):
-            name = node.name or (f"{node.op_type}_{next((o for o in node.output if o), index)}")
+        for node in nodes:
+            name = name_of(node)
             inputs: list[Value | None] = []
             missing = False
             for key in node.input:
@@ -193,6 +172,8 @@ class GraphImporter:
                     self.problems.append(f"{name} ({_unknown(node)})")
             else:
                 outputs = self._import_node(node, name, inputs, scope)
+                opset = self._opset(node)
+                self.halves.update(result_halves(node, opset, inputs, outputs, self.halves))
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
@@ -221,6 +202,11 @@ class GraphImporter:
     def _function(self, node: onnx.NodeProto) -> onnx.FunctionProto | None:
         return self.functions.get((node.domain, node.op_type))
 
+    def _is_own(self, node: onnx.NodeProto) -> bool:
+        """Whether a node means an operator of the user's own."""
+        found = self.operators and self.operators.find(node.domain, node.op_type, self._opset(node))
+        return found is not None
+
     def _importer_of(self, node: onnx.NodeProto, record: Any = None) -> Importer | None:
         """Who imports a node: an operator of the user's own goes before a built-in one."""
         builtin = find(node.domain, node.op_type)
@@ -243,53 +229,75 @@ class GraphImporter:
         return outputs
 
     def _import_node(self, node, name, inputs, scope, record=None) -> Sequence[Value | None]:
-        failed = [None] * len(node.output)
         self.builder.sources = (name,)
         self.graph.op_types[name] = node.op_type
-        opset = self._opset(node)
-        context = NodeContext(node, name, inputs, opset, self.builder, self)
+        context = NodeContext(node, name, inputs, self._opset(node), self.builder, self)
         context.scope = scope
-        count = len(self.graph.nodes)
+        where = f"node {name} ({_qualified(node)})"
         try:
-            importer = self._importer_of(node, record)
-            check_attributes(node, opset)
-            if record is None and importer is not None:
-                check_inputs(node, opset, inputs)
-            if importer is not None:
-                result = importer(context)
-                outputs = result if isinstance(result, list) else [result]
-            elif self._function(node) is not None:
-                outputs = self._inline(self._function(node), node, inputs)
-            else:
-                outputs = None
-            unknown = outputs is None or any(v is not None and v.data is None for v in outputs)
-            # somebody's own operator may mean something else than ONNX's of that name
-            own = any(made.op in ("custom", "composed") for made in self.graph.nodes[count:])
-            if unknown and not own:
-                folded = fallback.evaluate(node, inputs, self.model)
+            outputs = self._outputs(context, record)
+        except UnsupportedError as problem:
+            self.problems.append(f"{name} ({_qualified(node)}: {problem})")
+            return [None] * len(node.output)
+        except (ValueError, MemoryError) as problem:
+            why = str(problem) or "there is not enough memory for it"
+            raise ValueError(f"{where}: {why}") from problem
+        except Exception as problem:
+            what = f"it cannot be read ({type(problem).__name__}: {problem})"
+            raise UnforeseenError(f"{where}: {what}; check its operands") from problem
+        if outputs is None:
+            self.problems.append(f"{name} ({_unknown(node)})")
+            return [None] * len(node.output)
+        return outputs
+
+    def _outputs(self, context: NodeContext, record: Any) -> Sequence[Value | None] | None:
+        """What a node makes, None if nobody knows its operator."""
+        node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
+        # somebody's own operator may mean something else than ONNX's of that name
+        checked = record is None and not self._is_own(node)
+        if checked:
+            check_node(node, context.opset)
+            check_inputs(node, context.opset, inputs)
+            check_row(node, context.opset, inputs)
+        try:
+            outputs = self._made(context, record)
+        except UnsupportedError:
+            del self.graph.nodes[count:]
+            folded = fallback.evaluate(node, inputs, self.model)
+            if folded is None:
+                raise
+            return folded
+        except (ValueError, MemoryError):
+            raise
+        except Exception:
+            if checked:  # what inference says of the node tells more
+                check_inference(node, self.opsets, context.opset, inputs)
+            raise
+        if checked:
+            check_inference(node, self.opsets, context.opset, inputs)
+            if outputs is None or any(v is not None and v.data is None for v in outputs):
+                folded = fallback.evaluate(node, inputs, self.model, outputs or ())
                 if folded is not None:
                     del self.graph.nodes[count:]
                     return folded
-        except UnsupportedError as problem:
-            del self.graph.nodes[count:]
-            folded = fallback.evaluate(node, inputs, self.model)
-            if folded is not None:
-                return folded
-            self.problems.append(f"{name} ({_qualified(node)}: {problem})")
-            return failed
-        except _STUMBLES as problem:
-            why = str(problem) or type(problem).__name__
-            raise ValueError(f"node {name} ({_qualified(node)}): {why}") from problem
-        if outputs is None:
-            self.problems.append(f"{name} ({_unknown(node)})")
-            return failed
         return outputs
+
+    def _made(self, context: NodeContext, record: Any) -> list[Value | None] | None:
+        """The same by its importer or the function that the model defines for it."""
+        importer = self._importer_of(context.node, record)
+        if importer is not None:
+            result = importer(context)
+            return result if isinstance(result, list) else [result]
+        function = self._function(context.node)
+        return function and self._inline(function, context.node, context.inputs)
 
     def _inline(self, function: onnx.FunctionProto, node, inputs) -> list[Value | None]:
         """The body of a function that the model itself defines, in place of its call."""
         key = (function.domain, function.name)
         if key in self.open_functions:
             raise ValueError(f"the function {function.name} calls itself")
+        if not self.open_functions:
+            self.written_out.add(self.written_out.size(function.node))
         given = {a.name: a for a in node.attribute}
         given.update({a.name: a for a in function.attribute_proto if a.name not in given})
         scope = dict(zip(function.input, [*inputs, *[None] * len(function.input)]))
@@ -322,12 +330,26 @@ def _foreign_versions(function: onnx.FunctionProto) -> dict[str, int]:
     return {o.domain: o.version for o in function.opset_import if o.domain not in ("", "ai.onnx")}
 
 
-def _element_name(element_type: int) -> str:
-    """numpy's name of an ONNX element type, or "<number>, which ONNX does not define"."""
-    try:
-        return np.dtype(helper.tensor_dtype_to_np_dtype(element_type)).name
-    except KeyError:
-        return f"{element_type}, which ONNX does not define"
+def _check_default(info: onnx.ValueInfoProto, weights: Value | None, element_type: int) -> None:
+    """Raise ValueError if an input that is weights, too, is declared as something else."""
+    tensor = info.type.tensor_type
+    if weights is None:
+        return
+    if tensor.elem_type not in (0, element_type):
+        raise ValueError(
+            f"input {info.name} is declared {element_name(tensor.elem_type)}, "
+            f"its weights are {element_name(element_type)}; export the model again"
+        )
+    if not tensor.HasField("shape"):
+        return
+    extents = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    if len(extents) != len(weights.shape) or any(
+        e is not None and e != n for e, n in zip(extents, weights.shape)
+    ):
+        raise ValueError(
+            f"input {info.name} is declared [{', '.join(str(e or '?') for e in extents)}], "
+            f"its weights are {weights.type}; export the model again"
+        )
 
 
 def _qualified(node: onnx.NodeProto) -> str:
@@ -339,14 +361,3 @@ def _unknown(node: onnx.NodeProto) -> str:
     if node.domain in ("", "ai.onnx"):
         return what
     return f"{what}; give its declaration, operators= in Python or --operators of the command"
-
-
-def _dense_array(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    values = numpy_helper.to_array(sparse.values)
-    indices = numpy_helper.to_array(sparse.indices)
-    out = np.zeros(tuple(sparse.dims), values.dtype)
-    if indices.ndim == 1:
-        out.reshape(-1)[indices] = values
-    else:
-        out[tuple(indices.T)] = values
-    return out

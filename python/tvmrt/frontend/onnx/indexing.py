@@ -10,7 +10,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import VIEW, Value, get_op
 from tvmrt.ir.op import normalize_axis
 
-from .context import NodeContext, table_size
+from .context import NodeContext
 from .registry import onnx_op
 
 
@@ -169,7 +169,7 @@ def one_hot(ctx: NodeContext) -> Value:
     """``on`` where an index equals the place along the new axis; indices outside give ``off``."""
     indices = ctx.cast(ctx.required(0), "int64")
     (depth,) = ctx.ints_of(1, "the depth")
-    table_size(depth, "the depth")
+    ctx.table_size(depth, "the depth")
     values = ctx.required(2)
     rank = len(indices.shape) + 1
     axis = normalize_axis(ctx.attr("axis", -1), rank)
@@ -210,7 +210,7 @@ def col2im(ctx: NodeContext) -> Value:
     rank = len(image)
     pads = ctx.attr("pads", [0] * 2 * rank)
     targets = block_targets(
-        image, block, ctx.attr("strides", [1] * rank), ctx.attr("dilations", [1] * rank), pads
+        ctx, image, block, ctx.attr("strides", [1] * rank), ctx.attr("dilations", [1] * rank), pads
     )
     channels, spots = x.shape[1] // prod(block), prod(targets.shape[-rank:])
     if x.shape[1] % prod(block) or x.shape[2] != spots:
@@ -220,9 +220,10 @@ def col2im(ctx: NodeContext) -> Value:
     return ctx.reshape(out, (x.shape[0], channels, *image))
 
 
-def block_targets(image, block, strides, dilations, pads) -> np.ndarray:
+def block_targets(ctx: NodeContext, image, block, strides, dilations, pads) -> np.ndarray:
     """The flat place in the image of element [*block][*position], -1 in the padding."""
     rank = len(image)
+    ctx.table_size(prod(block) * prod(max(n, 1) for n in image), "the table of blocks")
     places, inside = np.zeros([1] * 2 * rank, np.int64), np.ones([1] * 2 * rank, bool)
     for d in range(rank):
         reach = dilations[d] * (block[d] - 1) + 1

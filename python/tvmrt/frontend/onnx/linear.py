@@ -10,6 +10,8 @@ from tvmrt.ir import Value
 from .context import NodeContext
 from .registry import onnx_op
 
+_LEAST_FACTOR = 2.0**-20  # smaller ones, and larger ones than its inverse, scale the product
+
 
 def product(ctx: NodeContext, a: Value, b: Value) -> Value:
     """The matrix product of the last two axes of two tensors of rank 2 or more.
@@ -40,6 +42,8 @@ def scaled(ctx: NodeContext, x: Value, factor: float) -> Value:
 
 def scaled_product(ctx: NodeContext, a: Value, b: Value, alpha: float) -> Value:
     """alpha * a b; scaling a constant side costs nothing at run time."""
+    if alpha and not _LEAST_FACTOR <= abs(alpha) <= 1 / _LEAST_FACTOR:
+        return scaled(ctx, product(ctx, a, b), alpha)  # operands times it may leave their type
     if b.is_constant:
         b = scaled(ctx, b, alpha)
     elif a.type.size <= b.type.size:

@@ -9,6 +9,7 @@ import onnx
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .linear import product
@@ -57,7 +58,7 @@ def _weights(ctx: NodeContext) -> np.ndarray:
     bits = ctx.attr("bits", 4)
     if bits not in (2, 4, 8):
         raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are unpacked")
-    blocks = -(-columns // block)
+    blocks = ceil_div(columns, block)
     packed = ctx.constant_of(1, "the packed weights")
     scales = ctx.constant_of(2, "the scales")
     points = ctx.constant_of(3, "the zero points")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir import Value
+from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .convolution import cropped, window_attrs
@@ -23,7 +24,7 @@ def pool_extents(ctx: NodeContext, x: Value, kernel: Sequence[int], attrs: dict)
         attrs["pads_after"],
     ):
         room = n + b + a - d * (k - 1) - 1
-        count = (-(-room // s) if ctx.attr("ceil_mode", 0) else room // s) + 1
+        count = (ceil_div(room, s) if ctx.attr("ceil_mode", 0) else room // s) + 1
         if ctx.attr("ceil_mode", 0) and (count - 1) * s >= n + b:
             count -= 1
         if count < 1:

@@ -14,6 +14,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.op import normalize_axis
+from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .convolution import convolution, cropped, window_attrs
@@ -41,7 +42,7 @@ def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: 
 
 
 def _repeated(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value:
-    blocks = -(-shape[axis] // block)
+    blocks = ceil_div(shape[axis], block)
     expected = (*shape[:axis], blocks, *shape[axis + 1 :])
     if p.shape != expected:
         raise ValueError(f"parameters {p.type} do not fit blocks of {block} in {list(shape)}")
@@ -402,7 +403,8 @@ def qlinear_softmax(ctx: NodeContext) -> Value:
 @onnx_op("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(ctx: NodeContext) -> Value:
     parts = [_ms_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
-    out = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=ctx.attr("axis"))
+    axis = normalize_axis(ctx.attr("axis"), len(parts[0].shape))
+    out = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
     return _ms_result(ctx, out, 0, like=2)
 
 

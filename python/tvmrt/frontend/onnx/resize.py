@@ -11,8 +11,10 @@ import numpy as np
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
-from .context import NodeContext, table_size
+from .context import NodeContext
 from .registry import onnx_op
+
+MAX_TAPS = 8  # of the tables by which an element is blended, about
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
     """Resample the axes whose places are not simply their own."""
     if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
         raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
-    positions = [source_positions(row, mode.coordinates) for row in rows]
+    positions = [source_positions(ctx, row, mode.coordinates) for row in rows]
     if mode.interpolation == "nearest":
         y = _pick(ctx, x, rows, positions, mode)
     elif mode.interpolation in ("linear", "cubic"):
@@ -133,10 +135,11 @@ def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outsid
     return y
 
 
-def source_positions(row: Axis, coordinates: str) -> np.ndarray:
+def source_positions(ctx: NodeContext, row: Axis, coordinates: str) -> np.ndarray:
     """The place in the input of each output element, in float32 as runtimes compute it."""
     one, half = np.float32(1), np.float32(0.5)
-    at = np.arange(table_size(row.out, "a resized axis"), dtype=np.float32)
+    ctx.table_size(row.out, "a resized axis", MAX_TAPS)
+    at = np.arange(row.out, dtype=np.float32)
     extent, scale = np.float32(row.extent), row.scale
     if coordinates == "asymmetric":
         return at / scale
@@ -179,7 +182,7 @@ def nearest_places(position: np.ndarray, row: Axis, rule: str) -> np.ndarray:
 
 def _pick(ctx: NodeContext, x: Value, rows, positions, mode: Mode) -> Value:
     axes, tables = [], []
-    for row, position in zip(rows, positions):
+    for row, position in sorted(zip(rows, positions), key=lambda pair: pair[0].axis):
         places = nearest_places(position, row, mode.nearest)
         if row.out != row.extent or not np.array_equal(places, np.arange(row.extent)):
             axes.append(row.axis)

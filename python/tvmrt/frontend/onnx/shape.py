@@ -9,10 +9,12 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value, broadcast
 from tvmrt.ir.op import normalize_axis
+from tvmrt.ir.rounding import ceil_div
 
-from .context import NodeContext, table_size
+from .context import NodeContext
 from .elementwise import element_type
 from .registry import onnx_op
+from .tensors import dense
 
 
 @onnx_op("Constant")
@@ -24,6 +26,9 @@ def constant(ctx: NodeContext) -> Value:
             if name in ("value_int", "value_ints"):
                 dtype = np.int64
             return ctx.const(value, dtype)
+    for attribute in ctx.node.attribute:
+        if attribute.name == "sparse_value":
+            return ctx.const(dense(attribute.sparse_tensor))
     raise UnsupportedError("the constant holds no dense numbers; only those are supported")
 
 
@@ -52,7 +57,7 @@ def range_(ctx: NodeContext) -> Value:
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
         raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
-    count = table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
+    count = ctx.table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
     return ctx.const(start + np.arange(count) * delta, start.dtype)
 
 
@@ -60,16 +65,19 @@ def range_(ctx: NodeContext) -> Value:
 def eye_like(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rows, columns = x.shape
+    ctx.table_size(rows * columns, "the matrix")
     ones = ctx.const(np.eye(rows, columns, ctx.attr("k", 0), dtype=bool))
     dtype = ctx.attr("dtype")
-    return ctx.cast(ones, x.dtype.name if dtype is None else element_type(dtype))
+    like = ctx.half_of(x) or x.dtype.name
+    return ctx.converted(ones, like if dtype is None else element_type(dtype))
 
 
 @onnx_op("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
 def table(ctx: NodeContext) -> Value:
     """Tables of known size are computed where all nodes of constants are."""
-    for i in range(len(ctx.inputs)):
-        ctx.constant_of(i, "the size")
+    extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]
+    # a window's length, or the numbers of mel bins and of the transform's elements
+    ctx.table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
     raise UnsupportedError("the table could not be computed; check its sizes and element type")
 
 
@@ -220,6 +228,8 @@ def split(ctx: NodeContext) -> list[Value]:
     sizes = ctx.attr_or_input("split", 1)
     if sizes is None:
         count = ctx.attr("num_outputs", len(ctx.node.output))
+        if count != len(ctx.node.output):
+            raise ValueError(f"num_outputs is {count}, but the outputs are {len(ctx.node.output)}")
         sizes = _equal_parts(x.shape[axis], count)
     if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
         raise ValueError(f"parts of {sizes} do not make up axis {axis} of {x.type}")
@@ -229,7 +239,7 @@ def split(ctx: NodeContext) -> list[Value]:
 
 def _equal_parts(extent: int, count: int) -> list[int]:
     """Equal parts, of which only the last ones may be smaller."""
-    part = -(-extent // count)
+    part = ceil_div(extent, count)
     return [max(0, min(part, extent - part * i)) for i in range(count)]
 
 
@@ -278,7 +288,7 @@ def center_crop_pad(ctx: NodeContext) -> Value:
     for axis, n in zip(axes, wanted):
         extra = n - x.shape[axis]
         # of an odd number, the one more goes to the end when padding and when cutting
-        before[axis] = extra // 2 if extra > 0 else -(-extra // 2)
+        before[axis] = extra // 2 if extra > 0 else ceil_div(extra, 2)
         after[axis] = extra - before[axis]
     return pad_with(ctx, x, before, after, "constant", ctx.scalar_like(0, x))
 
@@ -289,7 +299,7 @@ def trilu(ctx: NodeContext) -> Value:
     x, k = ctx.required(0), ctx.input(1)
     rows, columns = x.shape[-2:]
     k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())
-    diagonal = np.arange(columns)[None, :] - np.arange(rows)[:, None]
+    first = ctx.emit("add", [ctx.const(np.arange(rows)[:, None], np.int64), k])
     side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
-    kept = ctx.emit(side, [ctx.const(diagonal, np.int64), k])
+    kept = ctx.emit(side, [ctx.const(np.arange(columns)[None, :], np.int64), first])
     return ctx.emit("where", [kept, x, ctx.scalar_like(0, x)])

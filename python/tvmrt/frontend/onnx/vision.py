@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmrt.error import UnsupportedError
@@ -46,6 +48,7 @@ def affine_grid(ctx: NodeContext) -> Value:
     spatial = size[2:]
     if len(spatial) not in (2, 3) or theta.shape != (size[0], len(spatial), len(spatial) + 1):
         raise ValueError(f"matrices {theta.type} do not fit size {size}")
+    ctx.table_size(prod(size[1:]), "the grid")
     corners = bool(ctx.attr("align_corners", 0))
     axes = [_centres(n, corners) for n in spatial]
     # x comes first, the one that the last column is added for comes last

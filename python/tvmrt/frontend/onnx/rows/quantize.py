@@ -1,0 +1,49 @@
+"""Scales and zero points."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.ir.contract import Contract, holds
+from tvmrt.ir.rounding import ceil_div
+
+from .rules import one_number, same_shape
+
+
+def _one_scale_each(x, scale, axis, block_size) -> bool:
+    """Whether the scale is one number, one for each place of the axis, or one a block of it."""
+    shape, rank = scale.shape, len(x.shape)
+    if prod(shape) == 1 and len(shape) <= 1 and not block_size:
+        return True
+    axis = axis or 0
+    if not -rank <= axis < rank:
+        return False
+    axis %= rank
+    if not block_size:
+        return shape == (x.shape[axis],)
+    blocked = list(x.shape)
+    blocked[axis] = ceil_div(blocked[axis], block_size)
+    return list(shape) == blocked
+
+
+_OPERANDS = ["x: any[*]", "scale: any[*]", "zero_point?: any[*]"]
+_WHOLE = Contract(
+    operands=_OPERANDS, rules=[one_number("scale"), same_shape("scale", "zero_point")]
+)
+_BY_AXIS = Contract(
+    operands=_OPERANDS,
+    attributes=["axis: int", "block_size?: int 0.."],
+    rules=[
+        same_shape("scale", "zero_point"),
+        holds(
+            "scale is one number, one for each place along axis, or one for each block of it",
+            _one_scale_each,
+        ),
+    ],
+)
+
+ROWS = {
+    (name, since): contract
+    for name in ("QuantizeLinear", "DequantizeLinear")
+    for since, contract in ((10, _WHOLE), (13, _BY_AXIS))
+}

@@ -1,0 +1,50 @@
+"""Rules that several operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmrt.ir import TensorType
+from tvmrt.ir.contract import Rule, holds
+
+AXIS = holds(
+    "axis names an axis of x",
+    lambda axis, x: axis is None or -len(x.shape) <= axis < max(len(x.shape), 1),
+)
+
+
+def one_number(name: str) -> Rule:
+    """A scalar, or a vector of one element as many exporters write it."""
+    return _of_operand(f"{name} has one element", name, lambda t: prod(t.shape) == 1)
+
+
+def vector(name: str) -> Rule:
+    return _of_operand(f"{name} has one axis", name, lambda t: len(t.shape) == 1)
+
+
+def _of_operand(words: str, name: str, test) -> Rule:
+    return Rule(words, lambda type: type is None or test(type), (name,))
+
+
+def stretches(small: Sequence[int], large: Sequence[int]) -> bool:
+    """Whether a shape broadcasts to another without changing that."""
+    return len(small) <= len(large) and all(
+        n in (1, m) for n, m in zip(reversed(small), reversed(large))
+    )
+
+
+def broadcasts(name: str, to: str) -> Rule:
+    """``name`` broadcasts to operand ``to``."""
+
+    def test(small: TensorType | None, large: TensorType) -> bool:
+        return small is None or stretches(small.shape, large.shape)
+
+    return Rule(f"{name} broadcasts to {to}", test, (name, to))
+
+
+def same_shape(first: str, second: str) -> Rule:
+    def test(a: TensorType | None, b: TensorType | None) -> bool:
+        return a is None or b is None or a.shape == b.shape
+
+    return Rule(f"{first} and {second} have one shape", test, (first, second))

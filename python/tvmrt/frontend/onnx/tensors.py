@@ -1,0 +1,184 @@
+"""The tensors of a network wherever they stand in its file, and what of them lies in other files.
+
+Weights of graphs are read when they are imported, for they are large; all others (in attributes,
+in functions, sparse ones) are taken into the network at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.external_data_helper import uses_external_data
+
+MAX_DENSE = 1 << 28  # elements of sparse weights with their zeros
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The network's graph and every graph nested in it or in its functions."""
+    open_graphs = [model.graph]
+    for function in model.functions:
+        open_graphs += [graph for node in function.node for graph in subgraphs(node)]
+    while open_graphs:
+        graph = open_graphs.pop()
+        yield graph
+        open_graphs += [inner for node in graph.node for inner in subgraphs(node)]
+
+
+def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Every node, those of nested graphs and of functions included."""
+    for function in model.functions:
+        yield from function.node
+    for graph in graphs(model):
+        yield from graph.node
+
+
+def _of_attributes(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    for attribute in attributes:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+        for tensor in (*sparse, *attribute.sparse_tensors):
+            yield from (tensor.values, tensor.indices)
+
+
+def _beside_weights(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All tensors but the dense weights of graphs."""
+    for graph in graphs(model):
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in nodes(model):
+        yield from _of_attributes(node.attribute)
+    for function in model.functions:
+        yield from _of_attributes(function.attribute_proto)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a tensor's bytes lie: a file below the network's folder and a part of it."""
+
+    file: Path
+    offset: int
+    length: int | None
+
+
+def _number(tensor: onnx.TensorProto, key: str, text: str) -> int:
+    # int() takes signs, blanks, underscores and digits of other scripts, too
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
+        raise ValueError(
+            f"weights of {tensor.name}: the {key} {text[:40]!r} in the other file is no number of "
+            "bytes; export the model again"
+        )
+    return int(text)
+
+
+def _place(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
+    """Raises ValueError, or FileNotFoundError when the file is not there."""
+    found = {entry.key: entry.value for entry in tensor.external_data}
+    location = found.get("location", "")
+    if not location or "\0" in location:
+        raise ValueError(
+            f"{path}: weights of {tensor.name} lie in another file, but {location!r} is no name of "
+            "one; export the model again"
+        )
+    numbers = {k: _number(tensor, k, found[k]) for k in ("offset", "length") if k in found}
+    target = (folder / location).resolve()
+    if folder not in target.parents:
+        raise ValueError(
+            f"{path}: weights of {tensor.name} point outside the model's folder "
+            f"({location}); keep external data beside the model"
+        )
+    if not target.is_file():
+        raise FileNotFoundError(
+            f"{path}: weights of {tensor.name} are missing; put {location} beside the model"
+        )
+    return _Place(target, numbers.get("offset", 0), numbers.get("length"))
+
+
+def _checked(tensor: onnx.TensorProto, path: Path, folder: Path) -> _Place:
+    """The place, inside the model's folder and there in full."""
+    place = _place(tensor, path, folder)
+    size = place.file.stat().st_size
+    end = place.offset + (place.length or 0)
+    if end > size:
+        raise ValueError(
+            f"{place.file}: weights of {tensor.name} end at byte {end}, "
+            f"the file at {size}; copy it again"
+        )
+    return place
+
+
+def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
+    """Check every tensor that lies in another file; take all but dense weights into the model.
+
+    Raises ValueError or OSError with the name of the tensor.
+    """
+    folder = path.parent.resolve()
+    for graph in graphs(model):
+        for tensor in graph.initializer:
+            if uses_external_data(tensor):
+                _checked(tensor, path, folder)
+    for tensor in _beside_weights(model):
+        if uses_external_data(tensor):
+            place = _checked(tensor, path, folder)
+            with place.file.open("rb") as file:
+                file.seek(place.offset)
+                tensor.raw_data = file.read(-1 if place.length is None else place.length)
+            tensor.data_location = onnx.TensorProto.DEFAULT
+            del tensor.external_data[:]
+
+
+def refuse_external_data(model: onnx.ModelProto) -> None:
+    """Raise ValueError if a model without a file has tensors in other files."""
+    weights = (tensor for graph in graphs(model) for tensor in graph.initializer)
+    for tensor in (*weights, *_beside_weights(model)):
+        if uses_external_data(tensor):
+            raise ValueError(
+                f"weights of {tensor.name} lie in another file, and a model that is no file has no "
+                "folder to look for it; give the path of the model, or load it with its data"
+            )
+
+
+def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
+    """A sparse tensor with its zeros. Raises ValueError when it contradicts itself."""
+    name, shape = sparse.values.name, tuple(sparse.dims)
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    if any(extent < 1 for extent in shape):
+        raise ValueError(f"sparse weights {name}: shape {list(shape)} has an extent below 1")
+    wanted = {(values.size,), (values.size, len(shape))}
+    if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in wanted:
+        raise ValueError(
+            f"sparse weights {name}: indices of {indices.dtype} and shape {list(indices.shape)} do "
+            f"not place values of shape {list(values.shape)} in {list(shape)}"
+        )
+    size = prod(shape)
+    if size > MAX_DENSE:
+        raise ValueError(
+            f"sparse weights {name} have {size} elements; at most {MAX_DENSE} are written out"
+        )
+    bounds = np.array(shape if indices.ndim == 2 else [size])
+    rows = indices.reshape(values.size, -1)
+    if ((rows < 0) | (rows >= bounds)).any():
+        raise ValueError(
+            f"sparse weights {name}: an index lies outside shape {list(shape)}; export them again"
+        )
+    flat = np.ravel_multi_index(rows.T, shape) if indices.ndim == 2 else indices
+    if (np.diff(flat) <= 0).any():
+        raise ValueError(f"sparse weights {name}: indices must rise, each used once")
+    out = np.zeros(shape, values.dtype)
+    out.reshape(-1)[flat] = values
+    return out

@@ -1,0 +1,117 @@
+"""Names of a network: each is given once, and made before it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx
+
+from .tensors import subgraphs
+
+
+def check_wiring(model: onnx.ModelProto) -> None:
+    """Raise ValueError naming what is made twice, made by nothing, made too late or in a circle.
+
+    ONNX forbids a nested graph to give a name again that it sees outside of itself.
+    """
+    _check_graph(model.graph, set())
+    for function in model.functions:
+        place = f"function {function.name}"
+        _unique(function.input, f"inputs of {place}")
+        _unique(function.output, f"outputs of {place}")
+        seen = set(function.input)
+        _check_nodes(function.node, seen, {name: f"an input of {place}" for name in seen}, place)
+        _check_made(function.output, seen, place)
+
+
+def label(node: onnx.NodeProto) -> str:
+    """A node as an error names it; one without a name goes by what it makes."""
+    return f"node {name_of(node)} ({node.op_type})"
+
+
+def name_of(node: onnx.NodeProto) -> str:
+    """A node's name, or one made of its operator and first output."""
+    return node.name or f"{node.op_type}_{next((o for o in node.output if o), 'of_nothing')}"
+
+
+def _check_graph(graph: onnx.GraphProto, outer: set[str]) -> None:
+    place = f"graph {graph.name or 'without a name'}"
+    weights = [tensor.name for tensor in graph.initializer]
+    weights += [tensor.values.name for tensor in graph.sparse_initializer]
+    inputs = [info.name for info in graph.input]
+    _unique(inputs, f"inputs of {place}")
+    _unique(weights, f"weights of {place}")
+    _unique([info.name for info in graph.output], f"outputs of {place}")
+    made = dict.fromkeys(inputs, f"an input of {place}")
+    made.update(dict.fromkeys(weights, f"weights of {place}"))
+    seen = outer | made.keys()
+    _check_nodes(graph.node, seen, made, place)
+    _check_made([info.name for info in graph.output], seen, place)
+
+
+def _unique(names: Iterable[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"two {what} are named {name}; give each a name of its own")
+        seen.add(name)
+
+
+def _check_made(outputs: Iterable[str], seen: set[str], place: str) -> None:
+    for name in outputs:
+        if name not in seen:
+            raise ValueError(f"output {name} of {place} is made by no node; export the model again")
+
+
+def _check_nodes(
+    nodes: Sequence[onnx.NodeProto], seen: set[str], made: dict[str, str], place: str
+) -> None:
+    """``seen`` has all names that may be read, ``made`` says of this graph's whence they come."""
+    names: dict[str, onnx.NodeProto] = {}
+    for node in nodes:
+        for key in node.input:
+            if key and key not in seen:
+                raise ValueError(_never_made(node, key, nodes))
+        for inner in subgraphs(node):
+            _check_graph(inner, seen)
+        if node.name and names.setdefault(node.name, node) is not node:
+            twin = names[node.name]
+            raise ValueError(
+                f"two nodes of {place} are named {node.name} "
+                f"({twin.op_type} and {node.op_type}); give each a name of its own"
+            )
+        for key in filter(None, node.output):
+            if key in seen:
+                whence = made.get(key, "a tensor of the graph around it")
+                raise ValueError(
+                    f"{label(node)} makes {key}, which is {whence} already; "
+                    "every tensor has a name of its own"
+                )
+            seen.add(key)
+            made[key] = f"made by {label(node)}"
+
+
+def _never_made(node: onnx.NodeProto, key: str, nodes: Sequence[onnx.NodeProto]) -> str:
+    """Why a node cannot read a name."""
+    producers = {name: other for other in nodes for name in other.output if name}
+    said = f"{label(node)} reads {key}, which is not made before it"
+    if key not in producers:
+        return f"{said}, nor anywhere else that it can see; export the model again"
+    if _depends(producers[key], node, producers):
+        return f"{said} but out of its own results: the nodes form a circle; export the model again"
+    return f"{said} but by {label(producers[key])} after it; order the nodes by what they read"
+
+
+def _depends(
+    node: onnx.NodeProto, wanted: onnx.NodeProto, producers: dict[str, onnx.NodeProto]
+) -> bool:
+    """Whether a node reads results of another, at one remove or more."""
+    open_nodes, done = [node], set()
+    while open_nodes:
+        current = open_nodes.pop()
+        if current is wanted:
+            return True
+        if id(current) not in done:
+            done.add(id(current))
+            open_nodes += [producers[key] for key in current.input if key in producers]
+    return False
