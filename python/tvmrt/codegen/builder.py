@@ -10,6 +10,7 @@ from __future__ import annotations
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
 from tvmrt.ir.custom import c_refusal
+from tvmrt.ir.limits import MAX_ELEMENTS
 from tvmrt.ir.program import (
     ALIGN_BYTES,
     ARENA,
@@ -27,17 +28,19 @@ from tvmrt.ir.program import (
     satisfies,
     whole,
 )
+from tvmrt.ir.rounding import round_up
 
-from . import kernels, reductions  # noqa: F401  (fill the table of lowerings)
+from . import operators, window  # noqa: F401  (fill the table of lowerings)
+from .c.naming import Namer
+from .c.writer import FunctionWriter, Weights
 from .concatenations import join_concatenations
-from .fusion import form_groups
-from .loops import PointwiseLowering
+from .copied_operands import copy_operands
+from .loops import reductions  # noqa: F401  (the same)
+from .loops.chain import measures_angle
+from .loops.fusion import form_groups
+from .loops.nest import PointwiseLowering
 from .lowering import Lowering, has_lowering, lowering_for
-from .naming import Namer
 from .target import Target
-from .writer import FunctionWriter, Weights
-
-MAX_ELEMENTS = (1 << 31) - 1
 
 
 def build_program(graph: Graph, target: Target) -> Program:
@@ -48,6 +51,12 @@ def build_program(graph: Graph, target: Target) -> Program:
 
 def _lowering_class(op: str) -> type[Lowering]:
     return PointwiseLowering if get_op(op).kind == POINTWISE else lowering_for(op)
+
+
+def _kernel_lowering(node: Node) -> type[Lowering] | None:
+    """That of a node that is computed; None for views and joins, which are places in memory."""
+    view = get_op(node.op).kind == VIEW or node.op == "concat"
+    return None if view else _lowering_class(node.op)
 
 
 def _takes_epilogue(node: Node) -> bool:
@@ -70,7 +79,8 @@ class _ProgramBuilder:
             access = whole(value.name, value.dtype, value.shape, kind=INPUT)
             self.access[value] = access
             inputs.append(access.buffer)
-        groups = form_groups(self.graph, _takes_epilogue, self._follows)
+        copy_operands(self.graph, _kernel_lowering)
+        groups = form_groups(self.graph, _takes_epilogue, self._follows, self._apart)
         for group in groups:
             if get_op(group.root.op).kind == VIEW:
                 self._view(group.root)
@@ -118,6 +128,10 @@ class _ProgramBuilder:
         """On microcontrollers the sum of a residual layer is made where the layer's result is."""
         micro = bool(self.target.micro_int8) and root.op in ("qconv", "qmatmul")
         return micro and node.op in ("qadd", "qmul")
+
+    def _apart(self, node: Node) -> bool:
+        """Loops in vectors over near angles are followed by loops over all, see loops/nest.py."""
+        return self.target.lanes > 1 and measures_angle(node)
 
     # Operands.
 
@@ -282,7 +296,7 @@ def reserve_kernel_scratch(step: Step, target: Target) -> None:
     f = FunctionWriter("", step, Weights(), target.threads)
     step.lowering.emit(step, f)
     if f.kernel_bytes:
-        begin = -(-step.scratch_bytes // ALIGN_BYTES) * ALIGN_BYTES
+        begin = round_up(step.scratch_bytes, ALIGN_BYTES)
         step.scratch_bytes = begin + f.kernel_bytes
         name = f"{step.name}_scratch"
         step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)

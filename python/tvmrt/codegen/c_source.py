@@ -8,16 +8,9 @@ from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
-from . import aot_main, graph_entries
-from .arguments import Arguments
-from .custom_files import add_custom_files, split_functions
-from .device_files import add_device_files
-from .firmware_files import add_firmware_files
-from .metadata import print_metadata
-from .naming import Namer
-from .options import Options, Sources, prefix_of
-from .target import Target
-from .writer import (
+from .c.naming import SYMBOL_LENGTH, Namer
+from .c.text import LINE, comment_lines, folded, plus, print_fields, wrap
+from .c.writer import (
     Function,
     FunctionWriter,
     Parameter,
@@ -25,8 +18,15 @@ from .writer import (
     access_note,
     comment_text,
     literal,
-    wrap,
 )
+from .device_files import add_device_files
+from .entries import aot, graph
+from .entries.arguments import Arguments
+from .entries.metadata import print_metadata
+from .firmware.files import add_firmware_files
+from .operators.custom_files import add_custom_files, split_functions
+from .options import Options, Sources, prefix_of
+from .target import Target
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
@@ -36,11 +36,13 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     weights = Weights()
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
-    symbols = Namer()
+    symbols = Namer(SYMBOL_LENGTH)
     for word in _ENTRY_NAMES:
-        symbols.take(word)
+        symbols.reserve(f"{prefix}_{word}")
     for step in program.steps:
-        symbol = f"{prefix}_{symbols.take(step.name)}"
+        # what is derived from an operator's symbol is no other operator's
+        name = f"{step.name}_op" if step.name.lower().endswith(_DERIVED) else step.name
+        symbol = symbols.take(name, f"{prefix}_")
         sources.functions.append(print_function(symbol, step, weights, target))
     sources.weight_buffers = _named(weights, prefix, sources.functions)
     return sources
@@ -52,8 +54,8 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
     prefix = sources.prefix
     sources.weights = _lay_out(sources.weight_buffers)
     _move_to_pools(sources, options)
-    if options.shared_weights is not None:
-        _share_weights(sources, options.shared_weights)
+    if options.image is not None:
+        _share_weights(sources, options.image.weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
     # firmware in one file, so that no kernel is in the image twice
@@ -64,6 +66,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         add_firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
+    sources.files.update({name: folded(text) for name, text in sources.files.items()})
     add_device_files(program, prefix, sources, head)
     add_custom_files(program, sources.files)
     if options.params == "flash":
@@ -79,17 +82,18 @@ _ENTRY_NAMES = (
     "graph_json", "graph_create",
 )  # fmt: skip
 
+_DERIVED = ("_packed", "_args", "_task", "_epilogue", "_rows")  # endings of what an operator owns
+
 
 def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list[Buffer]:
     """The constants that have elements, each with a name that makes a symbol of its own."""
-    names = Namer()
+    names = Namer(SYMBOL_LENGTH)
     for function in functions:
-        stem = function.symbol[len(prefix) + 1 :]
-        if stem.startswith("w_"):
-            names.take(stem[2:])
+        names.reserve(function.symbol)
     buffers = [b for b in weights.buffers() if b.size]
+    before = f"{prefix}_w_"
     for buffer in buffers:
-        buffer.name = names.take(buffer.name)
+        buffer.name = names.take(buffer.name, before)[len(before) :]
     return buffers
 
 
@@ -100,7 +104,8 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
     parameters = f.parameters()
     if f.kernel_bytes and not target.hosted:
         begin = step.scratch_bytes - f.kernel_bytes
-        f.lines.insert(0, f"  tvmrt_scratch_lend({f.scratch()} + {begin}, {f.kernel_bytes});")
+        block = plus(f.scratch(), str(begin))
+        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {f.kernel_bytes});")
     lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:
         lines += [*_signature(symbol, parameters, " {"), *f.lines, "}"]
@@ -111,13 +116,16 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
 
 
 def _comment(step, f: FunctionWriter) -> list[str]:
-    ops = comment_text(", ".join(dict.fromkeys(shown_op(n) for n in step.group.nodes)))
-    layers = ", ".join(comment_text(s) for s in step.sources)
-    lines = ["/*", f" * {ops}: {layers}", " *"]
+    """An operator a line with its layers, of joined names the first; then the tensors."""
+    lines = ["/*"]
+    for node in step.group.nodes:
+        layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
+        lines += comment_lines(comment_text(f"{shown_op(node)}: {', '.join(layers)}"))
+    lines.append(" *")
     for parameter, access in zip(f.reads, step.reads):
-        lines.append(f" * {parameter.name}: {access_note(access)}")
+        lines += comment_lines(f"{parameter.name}: {access_note(access)}")
     for parameter, access in zip(f.writes, step.writes):
-        lines.append(f" * {parameter.name}: {access_note(access)}, the result")
+        lines += comment_lines(f"{parameter.name}: {access_note(access)}, the result")
     return [*lines, " */"]
 
 
@@ -131,7 +139,7 @@ def _signature(
 def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: FunctionWriter):
     """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
     extent = f.parallel_extent
-    plain = [p.declare().replace("restrict ", "") for p in parameters]
+    plain = [p.declare().aliased() for p in parameters]
     return [
         "typedef struct {",
         *(f"  {text};" for text in plain),
@@ -146,19 +154,22 @@ def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: Function
         "}",
         "",
         *_signature(symbol, parameters, " {"),
-        f"  {symbol}_args args = {{{', '.join(p.name for p in parameters)}}};",
+        *print_fields(f"  {symbol}_args args", {p.name: p.name for p in parameters}, 1),
         f"  return TVMBackendParallelLaunch({symbol}_task, &args, 0);",
         "}",
     ]
 
 
 def _head(program: Program, options: Options) -> str:
-    return (
-        f"/*\n * Network {comment_text(program.name)}"
-        + (f", {comment_text(options.origin)}" if options.origin else "")
-        + f"\n * Generated by tvmrt {__version__}; change the network and compile it again\n"
-        " * instead of editing.\n */\n"
-    )
+    origin = f", {options.origin}" if options.origin else ""
+    lines = [
+        "/*",
+        *comment_lines(comment_text(f"Network {program.name}{origin}")),
+        f" * Generated by tvmrt {__version__}; change the network and compile it again",
+        " * instead of editing.",
+        " */",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _lay_out(buffers: Sequence[Buffer]) -> bytes:
@@ -289,7 +300,7 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
         row = "  "
         for value in buffer.data:
             text = literal(value, buffer.dtype) + ", "
-            if len(row) + len(text) > 100:
+            if len(row) + len(text.rstrip()) > LINE:
                 lines.append(row.rstrip())
                 row = "  "
             row += text
@@ -317,9 +328,9 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     arguments = Arguments(program, sources, options)
     lines += arguments.places()
     if options.executor == "aot":
-        lines += aot_main.print_main(program, prefix, sources, options, arguments)
+        lines += aot.print_main(program, prefix, sources, options, arguments)
     else:
-        lines += graph_entries.print_entries(program, prefix, sources, options, arguments)
+        lines += graph.print_entries(program, prefix, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
     return "\n".join(lines) + "\n"
 

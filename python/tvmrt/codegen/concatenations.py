@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tvmrt.ir import Strided
-from tvmrt.ir.program import ARENA, Access, Program, Step, satisfies
-from tvmrt.planner.arena import Interval, liveness_bound
+from tvmrt.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.planner.lifetime import lifetimes
 
 
@@ -14,12 +15,19 @@ def join_concatenations(program: Program) -> None:
     A copy into a slice of a larger buffer vanishes when every step that touches the source
     buffer can work with the slice's strides.
     """
+    copies = [step for step in program.steps if _is_plain_copy(step)]
+    if not copies:
+        return
+    joined: set[Step] = set()
+    memory = _Memory(program)
     changed = True
     while changed:
         changed = False
-        for step in list(program.steps):
-            if _is_plain_copy(step) and _join(program, step):
+        for step in copies:
+            if step not in joined and _join(memory, step):
+                joined.add(step)
                 changed = True
+    program.steps = [step for step in program.steps if step not in joined]
 
 
 def _is_plain_copy(step: Step) -> bool:
@@ -27,33 +35,63 @@ def _is_plain_copy(step: Step) -> bool:
     return alone and bool(step.reads) and not step.guard
 
 
-def _join(program: Program, copy: Step) -> bool:
+class _Memory:
+    """Which steps touch each buffer of the arena, and the bytes that live at each step, nothing
+    shared in place. Kept up to date join by join: a network may have thousands."""
+
+    def __init__(self, program: Program) -> None:
+        self.position = {step: i for i, step in enumerate(program.steps)}
+        self.touching: dict[Buffer, list[Step]] = {}
+        for step in program.steps:
+            for buffer in dict.fromkeys(access.buffer for access in step.accesses()):
+                self.touching.setdefault(buffer, []).append(step)
+        self.live = np.zeros(len(program.steps), np.int64)
+        for buffer, (first, last) in lifetimes(program).items():
+            self.live[first : last + 1] += buffer.nbytes
+
+    def life(self, steps: list[Step]) -> slice:
+        """From the first to the last of some steps."""
+        places = [self.position[step] for step in steps]
+        return slice(min(places), max(places) + 1)
+
+    def merged(self, source: Buffer, target: Buffer, copy: Step) -> list[Step] | None:
+        """The steps that touch the target once it takes the source in and nothing is copied; None
+        if the most that lives at one step would then be more."""
+        steps = dict.fromkeys([*self.touching[target], *self.touching[source]])
+        del steps[copy]
+        live = self.live.copy()
+        for buffer in (source, target):
+            live[self.life(self.touching[buffer])] -= buffer.nbytes
+        live[self.life(list(steps))] += target.nbytes
+        if live.max() > self.live.max():
+            return None
+        self.live = live
+        return list(steps)
+
+
+def _join(memory: _Memory, copy: Step) -> bool:
     source, target = copy.reads[0], copy.writes[0]
     if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
         return False
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
-    touching = [s for s in program.steps if any(a.buffer is source.buffer for a in s.accesses())]
+    touching = memory.touching[source.buffer]
     moved = _moved_accesses(touching, copy)
     if moved is None:
         return False
-    before = _live_bytes(program)
-    saved = [(s, s.reads, s.writes) for s in touching]
-    position = program.steps.index(copy)
-    program.steps.remove(copy)
+    merged = memory.merged(source.buffer, target.buffer, copy)
+    if merged is None:
+        # the concatenation would have to live so long that a copy is the cheaper way
+        return False
+    memory.touching[target.buffer] = merged
+    del memory.touching[source.buffer]
     for step in touching:
         if step is copy:
             continue
         count = len(step.reads)
         step.reads = [moved.get((id(step), i), a) for i, a in enumerate(step.reads)]
         step.writes = [moved.get((id(step), count + i), a) for i, a in enumerate(step.writes)]
-    if _live_bytes(program) <= before:
-        return True
-    # the concatenation would have to live so long that a copy is the cheaper way
-    program.steps.insert(position, copy)
-    for step, reads, writes in saved:
-        step.reads, step.writes = reads, writes
-    return False
+    return True
 
 
 def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], Access] | None:
@@ -74,12 +112,6 @@ def _moved_accesses(touching: list[Step], copy: Step) -> dict[tuple[int, int], A
                 return None
             moved[id(step), i] = Access(target.buffer, at)
     return moved
-
-
-def _live_bytes(program: Program) -> int:
-    """The most bytes of arena that live at one step, nothing shared in place."""
-    lives = lifetimes(program)
-    return liveness_bound([Interval(b.nbytes, first, last) for b, (first, last) in lives.items()])
 
 
 def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:

@@ -8,14 +8,15 @@ are copied to a pool outlive runs, and so are nobody else's in either case: they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvmrt.ir.program import Buffer, MemoryPool, Program
+from tvmrt.ir.rounding import round_up
 from tvmrt.planner import plan_program
 
 from . import pool_options
-from .firmware_pools import ALIGN_BYTES
-from .options import Options
+from .options import Options, SharedImage
+from .pools import ALIGN_BYTES
 from .target import Target
 
 
@@ -28,22 +29,28 @@ class Need:
     options: Options
     pools: list[MemoryPool]
 
+    def in_image(self, image: SharedImage) -> Need:
+        """The need of a network that has its memory from an image."""
+        return replace(self, options=replace(self.options, image=image))
+
 
 def plan_memory(
     needs: Sequence[Need], placement: pool_options.Placement, live: Sequence[Sequence[int]] = ()
-) -> None:
-    """Plan each network's memory; ``options.resident`` gets the weights that are copied.
+) -> list[Options]:
+    """Plan each network's memory; the options of each with the places of its weights.
 
     ``live`` lists groups of networks, by their numbers: those of a group get memory side by side;
     the groups, and each network that is in none, use the same memory in turns. Every network has
     the same pools. Raises ValueError where they do not suffice, or a placement names nothing.
     """
-    wanted = [placement.of_weights(n.program, n.target, n.options) for n in needs]
+    wanted, sections = zip(*(placement.of_weights(n.program, n.target, n.options) for n in needs))
     tensors = [placement.of_tensors(n.program) for n in needs]
     placement.check_used()
     begins = [0] * len(needs[0].pools)
-    for need, rows in zip(needs, wanted):
-        begins = _keep(need, rows, begins)
+    planned = []
+    for need, rows, where in zip(needs, wanted, sections):
+        resident, begins = _keep(need, rows, begins)
+        planned.append(replace(need.options, resident=resident, sections=where))
     grouped = {i for group in live for i in group}
     alone = [[i] for i in range(len(needs)) if i not in grouped]
     for group in [*live, *alone]:
@@ -51,6 +58,7 @@ def plan_memory(
         for i in group:
             _plan(needs[i], tensors[i], ends)
             ends = [max(end, pool.used_bytes) for end, pool in zip(ends, needs[i].pools)]
+    return planned
 
 
 def _plan(need: Need, placement: dict[Buffer, str], begins: Sequence[int]) -> None:
@@ -61,17 +69,20 @@ def _plan(need: Need, placement: dict[Buffer, str], begins: Sequence[int]) -> No
     plan_program(need.program, need.pools, align_bytes, placement)
 
 
-def _keep(need: Need, rows: dict[str, tuple[str, int]], begins: Sequence[int]) -> list[int]:
-    """Give weights that are copied their places from these bytes of each pool on; where these
+def _keep(
+    need: Need, rows: dict[str, tuple[str, int]], begins: Sequence[int]
+) -> tuple[dict[str, tuple[int, int]], list[int]]:
+    """Places of the weights that are copied, from these bytes of each pool on, and where they
     end."""
+    resident = {}
     numbers = {pool.name: i for i, pool in enumerate(need.pools)}
     for name, (pool_name, nbytes) in rows.items():
         number = numbers[pool_name]
         pool = need.pools[number]
         _check_loadable(need, name, pool)
-        need.options.resident[name] = (number, begins[number] + pool.kept_bytes)
-        pool.kept_bytes += -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
-    return [begin + pool.kept_bytes for begin, pool in zip(begins, need.pools)]
+        resident[name] = (number, begins[number] + pool.kept_bytes)
+        pool.kept_bytes += round_up(nbytes, ALIGN_BYTES)
+    return resident, [begin + pool.kept_bytes for begin, pool in zip(begins, need.pools)]
 
 
 def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:

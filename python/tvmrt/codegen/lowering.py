@@ -22,13 +22,16 @@ from tvmrt.ir.program import (
 from .target import Target
 
 if TYPE_CHECKING:
-    from .writer import FunctionWriter
+    from .c.writer import FunctionWriter
 
 
 class Lowering:
     """Base: dense row-major operands, dense row-major results, no epilogue."""
 
     takes_epilogue = False
+    in_memory: tuple[int, ...] = (
+        0,
+    )  # operands that a constant must be copied for: it packs others
 
     def __init__(self, group: Group, target: Target) -> None:
         self.group = group

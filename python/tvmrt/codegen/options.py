@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import Buffer
+from tvmrt.ir.rounding import round_up
 
-from .naming import identifier
-from .writer import Function
+from .c.naming import identifier
+from .c.writer import Function
 
 
 @dataclass
+class SharedImage:
+    """What several networks of one image have between them: the prefix of its symbols, and by
+    their content the symbols of the weights that the networks printed so far have."""
+
+    prefix: str
+    weights: dict[tuple, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Options:
     """What the generated code must look like from outside.
 
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
     arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
     makes code for machines without an operating system, called by ``interface_api``; its memory is
-    its own, the caller's, or that of the ``image`` of several networks (a prefix of symbols).
-
-    Of constants by their names, ``resident`` gives pool and address of those that are copied at the
-    start, ``sections`` the linker's sections of those that do not lie with the others. By their
-    content, ``shared_weights`` gives the symbols of those that networks generated before for the
-    same image have.
+    its own, the caller's, or that of the ``image`` of several networks.
 
     ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
     tensors, in a ring of ``trace_records`` (None: enough for one run).
+
+    Planning memory gives, of constants by their names, ``resident``: pool and address of those that
+    are copied at the start, and ``sections``: the linker's sections of those that do not lie with
+    the others.
     """
 
     module_name: str = "default"
@@ -36,13 +46,12 @@ class Options:
     runtime: str = "host"
     interface_api: str = "packed"
     unpacked_api: bool = False
-    image: str | None = None
-    resident: dict[str, tuple[int, int]] = field(default_factory=dict)
-    sections: dict[str, str] = field(default_factory=dict)
-    shared_weights: dict[tuple, str] | None = None
     profile: bool = False
     record: bool = False
     trace_records: int | None = None
+    image: SharedImage | None = None
+    resident: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def traced(self) -> bool:
@@ -80,7 +89,7 @@ class Sources:
     @property
     def flash_bytes(self) -> int:
         """What the weights take as C arrays, of which each begins at a multiple of 16 bytes."""
-        return sum(-(-b.nbytes // 16) * 16 for b in self.weight_buffers)
+        return sum(round_up(b.nbytes, 16) for b in self.weight_buffers)
 
     def symbol_of(self, buffer: Buffer) -> str:
         """The C array of a constant, where constants are arrays."""

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program
 
-from . import firmware_pools
+from . import pools as pools_file
+from .c.naming import is_word
 from .c_source import print_functions
-from .naming import member
 from .options import Options
 from .target import Target
 
@@ -18,22 +18,18 @@ FLASH = "flash"
 _SECTION = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
-def make_pools(asked: Mapping[str, int | tuple[int, str]], runtime: str) -> list[MemoryPool]:
+def make_pools(asked: Mapping[str, int | tuple[int, str]] | None) -> list[MemoryPool]:
     """The pools of options ``name: bytes`` (lent by the caller) and ``name: (bytes, section)``
     (the image's own), in their order. Raises ValueError for what cannot be."""
     if not asked:
-        return [MemoryPool(firmware_pools.WORKSPACE)]
-    names = ", ".join(asked)
-    if runtime != "crt":
-        raise ValueError(f"memory pools ({names}) are for networks without an operating system; "
-                         "they need runtime crt")  # fmt: skip
+        return [MemoryPool(pools_file.WORKSPACE)]
     if len({name.lower() for name in asked}) < len(asked):
-        raise ValueError(f"memory pools ({names}) differ in case alone; rename one")
+        raise ValueError(f"memory pools ({', '.join(asked)}) differ in case alone; rename one")
     return [_make_pool(name, value) for name, value in asked.items()]
 
 
 def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or member(name) != name or name == FLASH:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or is_word(name) or name == FLASH:
         raise ValueError(
             f"pool name {name!r} is no C identifier, or stands for more; choose another"
         )
@@ -53,7 +49,7 @@ def move_io_into_pools(program: Program) -> None:
 
 def align_bytes(options: Options) -> int:
     """At what multiples buffers lie in pools."""
-    return firmware_pools.ALIGN_BYTES if options.firmware else ALIGN_BYTES
+    return pools_file.ALIGN_BYTES if options.firmware else ALIGN_BYTES
 
 
 class Placement:
@@ -87,23 +83,23 @@ class Placement:
 
     def of_weights(
         self, program: Program, target: Target, options: Options
-    ) -> dict[str, tuple[str, int]]:
-        """Names of the weights that are copied to pools, with the pool and their bytes.
+    ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
+        """Names of the weights that are copied to pools, with the pool and their bytes, and of
+        those that lie elsewhere in flash, with their sections.
 
-        ``options.sections`` gets the sections of those that lie elsewhere in flash. Names and sizes
-        are those of the generated code, so that is printed once for nothing else.
+        Names and sizes are those of the generated code, so that is printed once for nothing else.
         """
         if not self.patterns:
-            return {}
-        found = {}
+            return {}, {}
+        found, sections = {}, {}
         for buffer in print_functions(program, target, options).weight_buffers:
             pool = self.pool_of(buffer.name)
             section = _flash_section(pool)
             if section:
-                options.sections[buffer.name] = section
+                sections[buffer.name] = section
             if _is_pool(pool):
                 found[buffer.name] = (pool, buffer.nbytes)
-        return found
+        return found, sections
 
     def check_used(self) -> None:
         """Raises ValueError for a pattern that matched nothing."""

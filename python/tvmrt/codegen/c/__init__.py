@@ -1,0 +1,1 @@
+"""C as data: declarations, names, literals, functions, printed last; it knows no operator."""

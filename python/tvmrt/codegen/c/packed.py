@@ -1,0 +1,45 @@
+"""Packed functions in generated C: their prototypes, and how they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .text import wrap
+
+PACKED_PARAMETERS = (
+    "TVMValue *args",
+    "int *type_codes",
+    "int num_args",
+    "TVMValue *out_ret_value",
+    "int *out_ret_tcode",
+    "void *resource_handle",
+)
+
+
+def packed_prototype(symbol: str, end: str = ";", result: str = "int32_t") -> list[str]:
+    """Declaration of a packed function, or the head of its definition."""
+    return wrap(f"{result} {symbol}", PACKED_PARAMETERS, end)
+
+
+def exported_head(symbol: str, unused: Sequence[str], result: str = "int32_t") -> list[str]:
+    """Declaration and head of an exported packed function that leaves some parameters unused."""
+    return [
+        *packed_prototype(symbol, result=f"TVM_DLL {result}"),
+        *packed_prototype(symbol, " {", result),
+        *(f"  (void){name};" for name in unused),
+    ]
+
+
+def exported_call_head(
+    symbol: str, count: int, refusal: Sequence[str], result: str = "int32_t"
+) -> list[str]:
+    """The same of one that takes ``count`` tensors and returns nothing but a code."""
+    unused = ["type_codes", "out_ret_value", "out_ret_tcode", "resource_handle"]
+    if not count:
+        unused.append("args")
+    return [
+        *exported_head(symbol, unused, result),
+        f"  if (num_args != {count}) {{",
+        *refusal,
+        "  }",
+    ]

@@ -1,0 +1,164 @@
+"""C as data until it is printed: declarations, initialisers, lines of at most 100 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+LINE = 100  # columns of generated C
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A parameter, a member or a variable: ``const type *restrict name``."""
+
+    type: str
+    name: str
+    pointer: bool = False
+    const: bool = False
+    restrict: bool = False
+
+    def __str__(self) -> str:
+        qualifier = "const " if self.const else ""
+        star = "*restrict " if self.restrict else "*" if self.pointer else ""
+        return f"{qualifier}{self.type} {star}{self.name}"
+
+    def aliased(self) -> Declaration:
+        """The same, that others may point to as well."""
+        return replace(self, restrict=False, pointer=self.pointer or self.restrict)
+
+    def pointee(self) -> Declaration:
+        """What a pointer points to, under its name."""
+        return Declaration(self.type, self.name)
+
+
+def wrap(
+    head: str,
+    parts: Sequence[object],
+    end: str,
+    depth: int = 0,
+    columns: int = LINE,
+    brackets: str = "()",
+) -> list[str]:
+    """``head(part, part)end`` on one line if it fits, else the parts below each other."""
+    margin = "  " * depth
+    texts = [str(part) for part in parts]
+    first, last = brackets
+    text = f"{margin}{head}{first}{', '.join(texts)}{last}{end}"
+    if len(text) <= columns:
+        return [text]
+    lines, line = [f"{margin}{head}{first}"], f"{margin}    "
+    closed = [*(f"{part}, " for part in texts[:-1]), f"{texts[-1]}{last}{end}"]
+    for part in closed:
+        if len(line) + len(part.rstrip()) > columns and line.strip():
+            lines.append(line.rstrip())
+            line = f"{margin}    "
+        line += part
+    return [*lines, line.rstrip()]
+
+
+def members(fields: Mapping[str, object]) -> list[str]:
+    """The members of an initialiser, each by its name."""
+    return [f".{name} = {value}" for name, value in fields.items()]
+
+
+def initializer(fields: Mapping[str, object]) -> str:
+    """An initialiser on one line."""
+    return braces(members(fields))
+
+
+def nested(fields: Mapping[str, object]) -> str:
+    """An initialiser as a member of another, on as many lines as it takes."""
+    lines, line = [], ""
+    for part in (f"{member}, " for member in members(fields)):
+        if len(line) + len(part) > 80:
+            lines.append(line.rstrip())
+            line = ""
+        line += part
+    return "{" + "\n            ".join([*lines, line.rstrip(", ")]) + "}"
+
+
+def print_fields(head: str, fields: Mapping[str, object], depth: int = 0) -> list[str]:
+    """A variable with its initialiser by names: on one line if it fits, else a member a line."""
+    line = f"{head} = {initializer(fields)};"
+    if len(line) <= LINE:
+        return [line]
+    margin = "  " * depth
+    return [f"{head} = {{", *(f"{margin}    {m}," for m in members(fields)), f"{margin}}};"]
+
+
+def rows(head: str, elements: Sequence[Mapping[str, object]]) -> list[str]:
+    """An array of structs whose members go by their names, an element after the other."""
+    lines = [line for each in elements for line in wrap("", members(each), ",", 1, brackets="{}")]
+    return [f"{head} = {{", *lines, "};"]
+
+
+def folded(text: str) -> str:
+    """A file with its long lines broken: after a comma, a sign of assignment, or at any space that
+    is no part of a string. Lines of the preprocessor stay as they are."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if len(line) <= LINE or line.startswith("#") or line.endswith("\\"):
+            lines.append(line)
+        else:
+            lines += _broken(line)
+    return "\n".join(lines)
+
+
+def _broken(line: str) -> list[str]:
+    inside = line.lstrip()
+    margin = line[: len(line) - len(inside)]
+    comment = inside.startswith(("*", "/*"))
+    indent = f"{margin}{' ' * inside.startswith('/')}* " if comment else f"{margin}    "
+    lines = []
+    while len(line) > LINE:
+        at = _break(line, len(indent), comment)
+        if at is None:
+            break
+        lines.append(line[:at].rstrip())
+        line = indent + line[at:].lstrip()
+    return [*lines, line]
+
+
+def _break(line: str, first: int, comment: bool) -> int | None:
+    """Where the line goes on below, behind column ``first``."""
+    places, quoted = [], False
+    for i, character in enumerate(line[:LINE]):
+        if character == '"' and line[i - 1] != "\\" and not comment:
+            quoted = not quoted
+        elif character == " " and i > first and not quoted and line[:i].strip():
+            places.append(i)
+    for ends in ((",", "("), ("=", "&&", "||"), ("",)):
+        fit = [i for i in places if line[:i].endswith(ends) and i > LINE // 2]
+        if fit and not (comment and ends != ("",)):
+            return fit[-1]
+    return places[-1] if places else None
+
+
+def comment_lines(text: str) -> list[str]:
+    """Lines inside a comment."""
+    return textwrap.wrap(
+        text, LINE, initial_indent=" * ", subsequent_indent=" *     ", break_on_hyphens=False
+    )
+
+
+def braces(values: Sequence[object]) -> str:
+    """``{a, b}``."""
+    return "{" + ", ".join(map(str, values)) + "}"
+
+
+def times(name: str, factor: int) -> str:
+    """``name * factor``, without a factor of 1."""
+    return name if factor == 1 else f"{name} * {factor}"
+
+
+def minus(name: str, number: int) -> str:
+    """``name - number`` without two signs in a row, or the name alone."""
+    sign = "-" if number > 0 else "+"
+    return f"{name} {sign} {abs(number)}" if number else name
+
+
+def plus(pointer: str, *terms: str) -> str:
+    """``pointer + terms``, without the terms that are zero."""
+    return " + ".join([pointer, *(t for t in terms if t != "0")])

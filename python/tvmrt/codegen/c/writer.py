@@ -1,0 +1,240 @@
+"""Writing C text: a file's parts, and one function with its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tvmrt.ir import DType, Node, dtype_of
+from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
+from tvmrt.ir.rounding import round_up
+
+from .text import Declaration
+
+
+def literal(value: object, dtype: DType) -> str:
+    """A C literal that reads back as exactly this number."""
+    if dtype.is_float:
+        return _float_literal(float(value), dtype.bits)
+    if dtype.is_half:
+        return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # C keeps their bits
+    number = int(value)
+    if dtype.bits == 64:
+        if number == -(1 << 63):
+            return "INT64_MIN"
+        suffix = "" if abs(number) < 1 << 31 else ("LL" if dtype.is_signed else "ULL")
+        return f"{number}{suffix}"
+    if number == -(1 << 31):
+        return "INT32_MIN"
+    return f"{number}u" if number >= 1 << 31 else str(number)
+
+
+def _float_literal(number: float, bits: int) -> str:
+    if np.isnan(number):
+        return "NAN"
+    if number in (float("inf"), float("-inf")):
+        return "INFINITY" if number > 0 else "-INFINITY"
+    text = str(np.float32(number)) if bits == 32 else repr(number)
+    if "." not in text and "e" not in text:
+        text += ".0"
+    return text + ("f" if bits == 32 else "")
+
+
+def comment_text(text: str) -> str:
+    """A name from the network inside a C comment: nothing may end the comment or the line."""
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    return clean.replace("*/", "*?").replace("/*", "?*").replace("??", "? ?").rstrip("\\")
+
+
+def place_text(node: Node, operand: str) -> str:
+    """A C string that tells people where a run-time fault is: operator, node, operand."""
+    name = comment_text(node.name)
+    short = name if len(name) <= 60 else f"{name[:57]}..."
+    quoted = f"{node.op} '{short}', {operand}".replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isascii() else _octal(c) for c in quoted) + '"'
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "replace"))
+
+
+class Weights:
+    """All constant arrays of a program, equal ones stored once."""
+
+    def __init__(self) -> None:
+        self._by_content: dict[tuple, Buffer] = {}
+
+    def add(self, array: np.ndarray, name: str) -> Buffer:
+        """The buffer of an array's elements in memory order."""
+        data = np.ascontiguousarray(array).reshape(-1)
+        key = (data.dtype.str, data.tobytes())
+        if key not in self._by_content:
+            self._by_content[key] = Buffer(name, dtype_of(data), data.size, CONSTANT, data)
+        return self._by_content[key]
+
+    def buffers(self) -> list[Buffer]:
+        return list(self._by_content.values())
+
+
+@dataclass
+class Parameter:
+    """One parameter of a function and what the caller passes for it."""
+
+    name: str
+    buffer: Buffer
+    offset: int = 0
+    const: bool = True
+    restrict: bool = True
+
+    def declare(self) -> Declaration:
+        return Declaration(self.buffer.dtype.c, self.name, True, self.const, self.restrict)
+
+
+@dataclass
+class Function:
+    """A printed function: its parameters in order and its text."""
+
+    symbol: str
+    step: Step
+    parameters: list[Parameter]
+    text: str
+    definitions: list[str] = field(default_factory=list)
+    includes: set[str] = field(default_factory=set)
+    macros: dict[str, str] = field(default_factory=dict)
+
+
+class FunctionWriter:
+    """Text of one function. ``read(i)`` and ``write(i)`` name the pointers of its operands."""
+
+    def __init__(self, symbol: str, step: Step, weights: Weights, threads: bool) -> None:
+        self.symbol = symbol
+        self.step = step
+        self.weights = weights
+        self.threads = threads
+        self.includes: set[str] = set()
+        self.macros: dict[str, str] = {}
+        self.definitions: list[str] = []
+        self.helpers: list[str] = []
+        self.lines: list[str] = []
+        # set when the body is a task over [begin, end) of this extent, for all threads
+        self.parallel_extent: int | None = None
+        self.kernel_bytes = 0  # of scratch that the body's kernels ask for by themselves
+        self._depth = 1
+        self._constants: dict[Buffer, Parameter] = {}
+        self._names: set[str] = set()
+        self._named_reads: set[int] = set()
+        aliased_reads = {r for r, _ in step.in_place}
+        aliased_writes = {w for _, w in step.in_place}
+        self.reads = self._operands("x", step.reads, True, aliased_reads)
+        self.writes = self._operands("y", step.writes, False, aliased_writes)
+        self.scratch_parameter: Parameter | None = None
+        if step.scratch is not None:
+            self.scratch_parameter = Parameter(self.fresh("scratch"), step.scratch, 0, False)
+
+    def _operands(
+        self, stem: str, accesses: Sequence[Access], const: bool, aliased: set[int]
+    ) -> list[Parameter]:
+        names = [f"{stem}{i}" for i in range(len(accesses))] if len(accesses) > 1 else [stem]
+        return [
+            Parameter(self.fresh(name), a.buffer, a.at.offset, const, i not in aliased)
+            for i, (name, a) in enumerate(zip(names, accesses))
+        ]
+
+    def fresh(self, name: str) -> str:
+        """A name for a parameter or variable that nothing else in the function has."""
+        stem, count = name.rstrip("0123456789"), 1
+        candidate = name
+        while candidate in self._names:
+            count += 1
+            candidate = f"{stem}{count}"
+        self._names.add(candidate)
+        return candidate
+
+    def read(self, index: int) -> str:
+        return self.reads[index].name
+
+    def write(self, index: int = 0) -> str:
+        return self.writes[index].name
+
+    def name_read(self, index: int, name: str) -> str:
+        """Give an operand's pointer the name that its role has in the literature.
+
+        An operand of two roles keeps the first name.
+        """
+        if index not in self._named_reads:
+            self._named_reads.add(index)
+            self.reads[index].name = self.fresh(name)
+        return self.reads[index].name
+
+    def name_write(self, index: int, name: str) -> str:
+        self.writes[index].name = self.fresh(name)
+        return self.writes[index].name
+
+    def scratch(self) -> str:
+        """The pointer to the step's scratch bytes (uint8_t)."""
+        if self.scratch_parameter is None:
+            raise ValueError(f"{self.symbol} asked for no scratch memory")
+        return self.scratch_parameter.name
+
+    def kernel_scratch(self, *blocks: int) -> None:
+        """A call in the body takes blocks of these bytes by tvmrt_scratch_alloc() at a time.
+
+        Code for machines without an operating system takes them from the arena.
+        """
+        self.kernel_bytes = max(self.kernel_bytes, sum(round_up(size, 16) for size in blocks))
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        """The pointer to a constant array, which becomes part of the weights."""
+        buffer = self.weights.add(array, f"{self.step.name}_{name}")
+        if buffer not in self._constants:
+            self._constants[buffer] = Parameter(self.fresh(name), buffer)
+        return self._constants[buffer].name
+
+    def include(self, *headers: str) -> None:
+        """Kernel headers that the file needs, by their name in ``kernels/``; "" is none."""
+        self.includes.update(filter(None, headers))
+
+    def macro(self, name: str, value: str) -> None:
+        """A macro that the file's kernel headers must see; one value a program."""
+        self.macros[name] = value
+
+    def define(self, text: str) -> None:
+        """Text at file scope in front of the function; equal text is printed once a file."""
+        if text not in self.definitions:
+            self.definitions.append(text)
+
+    def helper(self, text: str) -> None:
+        """A static function or type that only this function uses, printed in front of it."""
+        self.helpers.append(text)
+
+    def line(self, text: str = "") -> None:
+        for part in text.split("\n"):
+            self.lines.append(("  " * self._depth + part) if part else "")
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """``head {`` ... ``}`` with the lines between indented."""
+        self.line(f"{head} {{")
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.line("}")
+
+    def parameters(self) -> list[Parameter]:
+        scratch = [self.scratch_parameter] if self.scratch_parameter else []
+        return [*self.reads, *self.writes, *self._constants.values(), *scratch]
+
+
+def access_note(access: Access) -> str:
+    """``float32[1, 8, 6, 6]`` and, where memory is not in that order, the order."""
+    order = access.at.order()
+    shape = ", ".join(map(str, access.shape))
+    text = f"{access.dtype}[{shape}]"
+    if order == tuple(range(len(order))):
+        return text
+    if order == channels_last_order(len(order)) and len(order) > 2:
+        return f"{text}, channels last"
+    return f"{text}, in memory by axes {', '.join(map(str, order))}"

@@ -1,0 +1,1 @@
+"""What calls the operators from outside: arguments, the AOT entry, the graph, metadata, hooks."""

@@ -1,0 +1,138 @@
+"""The main function of an ahead-of-time compiled network, for hosted runtimes.
+
+Its arguments are tensors: inputs, outputs, then one (unused) constant buffer and one workspace
+if the network has an arena; that is what executors of the classic ABI pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
+
+from ..c.packed import exported_call_head
+from ..c.text import LINE, print_fields, wrap
+from ..c.writer import Parameter
+from . import hooks
+from .arguments import call_arguments, weight_inputs
+
+
+def print_main(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """Lines of C: the profile slot, the sequence of calls, the packed main function."""
+    extra = weight_inputs(sources, options)
+    pointers = [*_pointers(program, arguments), *_weight_pointers(extra, arguments)]
+    return [
+        *_profile_slot(program, prefix, sources),
+        *_sequence(program, prefix, sources, pointers, arguments),
+        *_packed_main(program, prefix, pointers, extra, arguments),
+    ]
+
+
+def _pointers(program: Program, arguments) -> list[tuple[str, Buffer]]:
+    return [(arguments.names[b], b) for b in [*program.inputs, *program.outputs]]
+
+
+def _weight_pointers(extra: list[Buffer], arguments) -> list[tuple[str, Buffer]]:
+    return [(arguments.weight(b), b) for b in extra]
+
+
+def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
+    names = [f'  "{step.name}",' for step in program.steps] or ['  "",']
+    return [
+        "static const char *const operator_names[] = {",
+        *names,
+        "};",
+        "",
+        "/* Filled by an executor that profiles; see c_backend_api.h. */",
+        f"TVM_DLL extern tvmrt_profile_slot {prefix}_profile_slot;",
+        *print_fields(
+            f"tvmrt_profile_slot {prefix}_profile_slot",
+            {"op_names": "operator_names", "num_ops": len(program.steps)},
+        ),
+        "",
+    ]
+
+
+def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
+    declared = [
+        f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *{name}" for name, b in pointers
+    ]
+    if uses_arena(program):
+        declared.append("uint8_t *workspace")
+    slot = f"&{prefix}_profile_slot"
+    lines = [
+        f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
+        " workspace. */",
+        *wrap(f"static int32_t {prefix}_network", declared or ["void"], " {"),
+    ]
+    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    lines += [f"  (void){name};" for name, b in pointers if b not in used]
+    for i, function in enumerate(sources.functions):
+        around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
+        lines += guarded_call(program.steps[i], function, arguments, around)
+    return [*lines, "  return 0;", "}", ""]
+
+
+def guarded_call(
+    step, function, arguments, around: tuple[list[str], list[str]] | None = None, depth: int = 1
+) -> list[str]:
+    """Lines of C: the operator's call between others, under its guard where it has one."""
+    margin = "  " * depth
+    depth += step.guard is not None
+    call = checked_call(function.symbol, call_arguments(function, arguments), depth)
+    for first, last in (hooks.around(step), around or ([], [])):
+        before, after = (["  " * depth + line for line in lines] for lines in (first, last))
+        call = [*before, *call, *after]
+    if step.guard is None:
+        return call
+    return [f"{margin}if ({guard_text(step.guard, arguments)}) {{", *call, f"{margin}}}"]
+
+
+def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]:
+    """Lines of C that call a function and end the network where it fails."""
+    call = wrap(f"if ({symbol}", passed, " != 0)", depth)
+    if len(call) == 1 and len(call[0]) + len(" return -1;") <= LINE:
+        return [f"{call[0]} return -1;"]
+    call[-1] += " {"
+    return [*call, "  " * (depth + 1) + "return -1;", "  " * depth + "}"]
+
+
+def guard_text(guard, arguments) -> str:
+    """The C condition under which a guarded step runs."""
+    access, wanted = guard
+    pointer = arguments.expression(Parameter("guard", access.buffer, access.at.offset))
+    return f"*({pointer}) {'!=' if wanted else '=='} 0"
+
+
+def uses_arena(program: Program) -> bool:
+    return program.arena_bytes > 0
+
+
+def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> list[str]:
+    # inputs, weights passed from outside, outputs, then constants and workspace
+    inputs = [p for p in pointers if p[1].kind == INPUT]
+    weights = [(arguments.weight(b), b) for b in extra]
+    outputs = [p for p in pointers if p[1].kind == OUTPUT]
+    order = [*inputs, *weights, *outputs]
+    place = {name: i for i, (name, _) in enumerate(order)}
+    count = len(order) + (2 if uses_arena(program) else 0)
+    symbol = f"{prefix}___tvm_main__"
+    refusal = (
+        f'    TVMAPISetLastError("{symbol}: expected {count} arguments; pass inputs, outputs and'
+        ' workspace as the metadata lists them");'
+    )
+    passed = [
+        f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
+        for name, b in pointers
+    ]
+    if uses_arena(program):
+        passed.append(f"(uint8_t *)tensor_data(args[{count - 1}])")
+    return [
+        *exported_call_head(symbol, count, [refusal, "    return -1;"]),
+        f"  return {prefix}_network({(',' + chr(10) + ' ' * 11).join(passed)});",
+        "}",
+        "",
+    ]
+
+
+__all__ = ["ARENA", "guard_text", "print_main", "uses_arena"]

@@ -1,0 +1,223 @@
+"""Packed entries of the operators, and the graph that a graph executor runs them by.
+
+The arena is one storage of bytes that every operator gets whole, so a graph executor uses
+exactly the planned memory; inputs and outputs are storages of their own. The attribute ``view``
+says where in the arena a node's result lies; debuggers read it. Where there are several memory
+pools, an operator gets those that it touches; a graph has one. Where regions of other devices
+are among the steps, ``device`` names a step's; in a program whose steps may run at the same time,
+``after`` tells a scheduler what each waits for.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
+
+from ..c.packed import exported_call_head
+from ..c.text import wrap
+from ..c.writer import Function
+from ..dependencies import dependencies
+from .aot import guard_text
+from .arguments import call_arguments, weight_inputs
+
+
+def node_buffers(program: Program, function: Function, options) -> tuple[list[int | Buffer], list]:
+    """What an entry takes as tensors: (inputs, outputs); a number stands for a whole pool."""
+    step = function.step
+    inputs: list[int | Buffer] = []
+    outputs: list[int | Buffer] = []
+    parameters = list(function.parameters)
+    for parameter in parameters:
+        buffer = parameter.buffer
+        if buffer.kind == ARENA:
+            target: list = inputs if parameter.const else outputs
+            item: int | Buffer = buffer.pool
+        elif buffer.kind == CONSTANT:
+            if options.params != "file" or not buffer.size:
+                continue  # it has a name of its own, or is passed as NULL
+            target, item = inputs, buffer
+        else:
+            target, item = (inputs if parameter.const else outputs), buffer
+        if item not in target:
+            target.append(item)
+    if step.guard is not None:
+        buffer = step.guard[0].buffer
+        item = buffer.pool if buffer.kind == ARENA else buffer
+        if item not in inputs:
+            inputs.append(item)
+    return inputs, outputs
+
+
+def entry_symbol(function: Function) -> str:
+    return f"{function.symbol}_packed"
+
+
+def print_entries(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+    """One packed function an operator."""
+    lines: list[str] = []
+    for function in sources.functions:
+        lines += _entry(program, function, options, arguments)
+    return lines
+
+
+def _entry(program: Program, function: Function, options, arguments) -> list[str]:
+    operands = [item for part in node_buffers(program, function, options) for item in part]
+    symbol, count = entry_symbol(function), len(operands)
+    # int, as the type of packed functions has it: int32_t is a long on some targets
+    lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
+    pointers = _pointers(program, operands, options, arguments)
+    for name, (ctype, data) in pointers.items():
+        lines.append(f"  {ctype} *{name} = ({ctype} *){data};")
+    if pointers and options.firmware and options.executor == "graph":
+        test = " || ".join(f"{name} == NULL" for name in sorted(pointers))
+        lines.append(f"  if ({test}) return kTvmErrorFunctionCallInvalidArg;")
+    if function.step.guard is not None:
+        condition = guard_text(function.step.guard, arguments)
+        lines.append(f"  if (!({condition})) return 0;")
+    passed = call_arguments(function, arguments)
+    return [*lines, *wrap(f"return {function.symbol}", passed, ";", 1), "}", ""]
+
+
+def _pointers(program: Program, operands, options, arguments) -> dict[str, tuple[str, str]]:
+    """The C type and the text of what an entry's arguments point to, by their local names."""
+    pointers: dict[str, tuple[str, str]] = {}
+    for i, item in reversed(list(enumerate(operands))):
+        # outputs come first, so that memory that is read and written keeps its non-const name
+        if isinstance(item, int):
+            name, ctype = arguments.pools[item], "uint8_t"
+        elif item.kind == CONSTANT:
+            name, ctype = arguments.weight(item), f"const {item.dtype.c}"
+        else:
+            qualifier = "" if item.kind == OUTPUT else "const "
+            name, ctype = arguments.names[item], f"{qualifier}{item.dtype.c}"
+        pointers.setdefault(name, (ctype, _data_text(program, item, i, options)))
+    return pointers
+
+
+def _data_text(program: Program, item, index: int, options) -> str:
+    """Where an argument's elements begin; a graph on firmware also has its size checked."""
+    if not (options.firmware and options.executor == "graph"):
+        return f"tensor_data(args[{index}])"
+    nbytes = program.arena_bytes if isinstance(item, int) else item.nbytes
+    return f"tensor_data(args[{index}], {nbytes})"
+
+
+def _refusal(symbol: str, count: int, options) -> list[str]:
+    if options.firmware:
+        return ["    return kTvmErrorFunctionCallNumArguments;"]
+    return [
+        f'    TVMAPISetLastError("{symbol}: expected {count} arguments");',
+        "    return -1;",
+    ]
+
+
+def graph_json(program: Program, sources, options) -> str:
+    """The graph JSON that a graph executor runs the entries by."""
+    graph = _Graph(program, sources, options).build()
+    if options.firmware:  # it lies in flash
+        return json.dumps(graph, separators=(",", ":"))
+    return json.dumps(graph, indent=2)
+
+
+class _Graph:
+    def __init__(self, program: Program, sources, options) -> None:
+        self.program = program
+        self.sources = sources
+        self.options = options
+        self.nodes: list[dict] = []
+        self.entries: list[tuple[list[int], str, int]] = []  # shape, type, storage
+        self.row_ptr = [0]
+        self.storage: dict[object, int] = {}
+        self.latest: dict[object, list[int]] = {}
+        self.has_regions = False
+        self.waits: list[list[int]] = []  # per step, where steps may run at the same time
+        self.first_operator = 0
+
+    def build(self) -> dict:
+        program = self.program
+        for buffer, type in zip(program.inputs, program.input_types):
+            self._null(buffer, buffer.name, list(type.shape), str(type.dtype))
+        for buffer in weight_inputs(self.sources, self.options):
+            self._null(buffer, buffer.name, [buffer.size], str(buffer.dtype))
+        arg_nodes = list(range(len(self.nodes)))
+        self.first_operator = len(self.nodes)
+        self.has_regions = any(s.group.root.op == "region" for s in program.steps)
+        if self.has_regions and program.concurrent:
+            self.waits = dependencies(program)
+        shapes = {b: t for b, t in zip(program.outputs, program.output_types)}
+        for function in self.sources.functions:
+            self._operator(function, shapes)
+        heads = [self.latest[b] for b in program.outputs]
+        graph = {
+            "nodes": self.nodes,
+            "arg_nodes": arg_nodes,
+            "heads": heads,
+            "attrs": {
+                "dltype": ["list_str", [e[1] for e in self.entries]],
+                "storage_id": ["list_int", [e[2] for e in self.entries]],
+                "shape": ["list_shape", [e[0] for e in self.entries]],
+                "device_index": ["list_int", [1] * len(self.entries)],
+            },
+            "node_row_ptr": self.row_ptr,
+        }
+        named = [self.nodes[head[0]]["name"] for head in heads]
+        if named != program.output_names and not self.options.firmware:
+            # last, where other readers of graphs stop: a node has one name for all its outputs
+            graph["metadata"] = {"output_names": list(program.output_names)}
+        return graph
+
+    def _storage(self, key: object) -> int:
+        return self.storage.setdefault(key, len(self.storage))
+
+    def _null(self, buffer: Buffer, name: str, shape: list[int], dtype: str) -> None:
+        self.latest[buffer] = [len(self.nodes), 0, 0]
+        self.nodes.append({"op": "null", "name": name, "inputs": []})
+        self.entries.append((shape, dtype, self._storage(buffer)))
+        self.row_ptr.append(len(self.entries))
+
+    def _operator(self, function: Function, shapes: dict) -> None:
+        inputs, outputs = node_buffers(self.program, function, self.options)
+        index = len(self.nodes)
+        # an arena that nobody has written yet is read by nobody: such inputs cannot occur
+        edges = [self.latest[item] for item in inputs]
+        step = function.step
+        name = step.name
+        for item in outputs:
+            if isinstance(item, Buffer):
+                name = item.name
+        attrs = {
+            "func_name": entry_symbol(function),
+            "num_inputs": str(len(inputs)),
+            "num_outputs": str(len(outputs)),
+            "flatten_data": "0",
+        }
+        write = step.writes[0]
+        if write.buffer.kind == ARENA and not self.options.firmware:
+            offset = write.buffer.address + write.at.offset * write.dtype.itemsize
+            kind = [write.dtype.code, write.dtype.bits]
+            attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
+        if self.has_regions and not self.options.firmware:
+            attrs.update(self._schedule(step, index))
+        self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
+        for i, item in enumerate(outputs):
+            if isinstance(item, int):
+                entry = ([self.program.arena_bytes], "uint8", self._storage(item))
+            else:
+                entry = (list(shapes[item].shape), str(item.dtype), self._storage(item))
+            self.latest[item] = [index, i, 0]
+            self.entries.append(entry)
+        self.row_ptr.append(len(self.entries))
+
+    def _schedule(self, step: Step, index: int) -> dict[str, str]:
+        """What a scheduler must know: the step's device, and the nodes that it waits for."""
+        root = step.group.root
+        device = root.attrs["region"].device if root.op == "region" else "cpu"
+        if not self.waits:
+            return {"device": device}
+        before = self.waits[index - self.first_operator]
+        after = [self.first_operator + number for number in before]
+        return {"device": device, "after": json.dumps(after)}
+
+
+__all__ = ["INPUT", "graph_json", "print_entries"]

@@ -1,0 +1,1 @@
+"""The files of a firmware network beside its operators: header, entries, steps, checks, traces."""

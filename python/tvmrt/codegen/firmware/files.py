@@ -1,0 +1,67 @@
+"""The C files of a firmware network beside its operators: header, entries, metadata."""
+
+from __future__ import annotations
+
+from tvmrt.ir.program import Program
+
+from ..entries.arguments import Arguments
+from ..entries.metadata import accessor_declarations, print_metadata
+from ..options import Options
+from ..target import Target
+from . import checked, graph, main, pool_calls, seal, step, trace
+from . import header as header_file
+from .names import header_name, own_include
+
+
+def add_firmware_files(
+    program: Program, prefix: str, sources, options: Options, target: Target, head: str
+) -> None:
+    """Add what calls the operators, each file behind the comment ``head``."""
+    arguments = Arguments(program, sources, options)
+    if options.executor == "graph":
+        text = graph.print_file(program, prefix, sources, options, arguments)
+        sources.files[f"{prefix}_lib0.c"] = head + text
+        return
+    sliced = options.interface_api == "c"
+    more = checked.declarations(program, prefix, options)
+    more += accessor_declarations(prefix) if sliced else []
+    more += pool_calls.load_declarations(program, prefix, options, sources)
+    more += step.declarations(program, prefix, options) if sliced else []
+    if options.traced:
+        more += trace.declarations(program, prefix, options)
+        files = trace.print_files(program, prefix, sources, options, target)
+        sources.files.update({name: head + text for name, text in files.items()})
+    body = header_file.print_body(program, prefix, options, sources.flash_bytes, more)
+    parts = [text for _, text in sorted(sources.files.items())]
+    parts += [*body, *arguments.places(), program.name, options.executor]
+    sources.number = seal.identity(sources.weights, *parts)
+    header = header_file.print_header(prefix, options, sources.number, body)
+    sources.files[header_name(prefix)] = head + header
+    entry = main.print_file(program, prefix, sources, options, arguments)
+    sources.files[f"{prefix}_lib0.c"] = head + entry
+    text = checked.print_file(program, prefix, sources.number, options)
+    sources.files[f"{prefix}_checked.c"] = head + text
+    more_files = pool_calls.print_files(program, prefix, sources, options, arguments)
+    sources.files.update({name: head + text for name, text in more_files.items()})
+    if sliced:
+        text = step.print_step_file(program, prefix, sources, options, arguments)
+        sources.files[f"{prefix}_step.c"] = head + text
+    else:
+        text = graph.print_system_library(prefix)
+        sources.files[f"{prefix}_system_lib.c"] = head + text
+    text = _metadata_file(program, prefix, sources, options)
+    sources.files[f"{prefix}_metadata.c"] = head + text
+
+
+def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "#include <tvm/runtime/metadata.h>",
+        "",
+        *([*own_include(prefix), ""] if options.interface_api == "c" else []),
+        *print_metadata(program, prefix, sources, options),
+    ]
+    return "\n".join(lines) + "\n"

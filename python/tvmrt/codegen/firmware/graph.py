@@ -1,0 +1,101 @@
+"""The table of a firmware network's packed functions, by their names.
+
+For the graph executor these are the operators. Who calls them says in each tensor how large it is;
+an operator that gets too small a one, as a damaged graph would have it, returns a code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir.program import Program
+
+from ..entries import graph
+from .names import own_include
+
+
+def module_symbol(prefix: str) -> str:
+    """The TVMModule of a network."""
+    return f"{prefix}_module"
+
+
+def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
+    """Text of the file with the operators' packed entries and their table."""
+    entries = graph.print_entries(program, prefix, sources, options, arguments)
+    lines = [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "#include <tvm/runtime/crt/error_codes.h>",
+        "#include <tvm/runtime/crt/module.h>",
+        "",
+        f'#include "{prefix}_ops.h"',
+        "",
+        *arguments.places(),
+        *(_TENSOR_DATA if any("tensor_data(" in line for line in entries) else []),
+        *entries,
+        *_table(prefix, [graph.entry_symbol(f) for f in sources.functions]),
+    ]
+    return "\n".join(lines)
+
+
+_TENSOR_DATA = [
+    "/* Where a tensor argument's elements begin; NULL if it has fewer bytes than these. */",
+    "static void *tensor_data(TVMValue value, uint32_t num_bytes) {",
+    "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
+    "  uint32_t bytes;",
+    "  if (tensor == NULL || tensor->data == NULL) return NULL;",
+    "  bytes = ((uint32_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;",
+    "  for (int i = 0; i < tensor->ndim; ++i) bytes *= (uint32_t)tensor->shape[i];",
+    "  return bytes < num_bytes ? NULL : (char *)tensor->data + tensor->byte_offset;",
+    "}",
+    "",
+]
+
+
+def print_system_library(prefix: str) -> str:
+    """Text of the file with the table of a network compiled ahead of time: its run function and its
+    metadata. An image has it only if something asks for the table."""
+    names = [f"{prefix}_{name}" for name in ("run", "get_c_metadata", "get_model_metadata")]
+    lines = [
+        "#include <stddef.h>",
+        "",
+        "#include <tvm/runtime/crt/module.h>",
+        "",
+        *own_include(prefix),
+        "",
+        *_table(prefix, names),
+    ]
+    return "\n".join(lines)
+
+
+def _table(prefix: str, names: Sequence[str]) -> list[str]:
+    count = len(names)
+    low, high = (f"\\{byte:03o}" for byte in (count & 255, count >> 8))
+    return [
+        "/* Number of names in the processor's byte order, then the names. */",
+        "static const char function_names[] =",
+        "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__",
+        f'    "{high}{low}"',
+        "#else",
+        f'    "{low}{high}"',
+        "#endif",
+        *(f'    "{name}\\000"' for name in names[:-1]),
+        f'    "{names[-1] if names else ""}";',
+        "",
+        f"static const TVMBackendPackedCFunc functions[{max(count, 1)}] = {{",
+        *(f"    (TVMBackendPackedCFunc){name}," for name in names or ["NULL"]),
+        "};",
+        "static const TVMFuncRegistry registry = {function_names, functions};",
+        f"const TVMModule {module_symbol(prefix)} = {{&registry}};",
+        "",
+        "/* The system library of an image with one network; with several, each has its module. */",
+        "#if defined(__GNUC__)",
+        "__attribute__((weak))",
+        "#endif",
+        "const TVMModule *TVMSystemLibEntryPoint(void) {",
+        f"  return &{module_symbol(prefix)};",
+        "}",
+        "",
+    ]

@@ -1,0 +1,92 @@
+"""The files that networks of one image have in common: their memory, and its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir.program import MemoryPool
+
+from .c_source import LOCAL, PLACEMENT
+from .firmware import seal
+from .firmware.names import header_name
+from .options import prefix_of
+from .pools import ALIGN_BYTES, definition, memory_header, pool_macro, pool_symbol
+
+
+def memory_files(
+    name: str,
+    pools: Sequence[MemoryPool],
+    prefixes: Sequence[str],
+    concurrent: Sequence[Sequence[str]],
+    numbers: Sequence[str],
+) -> dict[str, str]:
+    """Texts by file name: the header, and where pools are the image's own, their files.
+
+    ``concurrent`` lists the networks whose memory is kept apart; ``numbers`` are those of the
+    networks.
+    """
+    prefix = prefix_of(name)
+    number = seal.identity(*prefixes, *numbers)
+    files = {header_name(prefix): _header(prefix, number, pools, prefixes, concurrent)}
+    own = [pool for pool in pools if pool.used_bytes and not pool.lent]
+    if own:
+        files[memory_header(prefix)] = _memory_header(prefix, number, own, prefixes)
+        files[f"{prefix}_memory.c"] = _memory_file(prefix, own, prefixes)
+    return files
+
+
+def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent) -> str:
+    how = "for one network at a time"
+    if concurrent:
+        groups = " or ".join(f"{' and '.join(group)} together" for group in concurrent)
+        how += f", or {groups}"
+    lines = [
+        f"/* Networks compiled together: {', '.join(prefixes)}. */",
+        *seal.guard_lines(prefix, number, *seal.IMAGES),
+        *(f'#include "{header_name(p)}"' for p in prefixes),
+        "",
+        f"/*! \\brief Memory for intermediate values {how}, in bytes. */",
+        f"#define {prefix.upper()}_WORKSPACE_SIZE {sum(p.used_bytes for p in pools)}",
+    ]
+    for pool in pools:
+        if pool.lent:
+            lines += [
+                f"/*! \\brief What the pool {pool.name} must hold, in bytes; aligned to"
+                f" {ALIGN_BYTES} bytes. All networks are given the same one. */",
+                f"#define {pool_macro(prefix, pool)} {pool.used_bytes}",
+            ]
+    return "\n".join([*lines, "", f"#endif /* {prefix.upper()}_H_ */", ""])
+
+
+def _memory_header(prefix: str, number: str, pools, prefixes: Sequence[str]) -> str:
+    guard = f"{prefix.upper()}_MEMORY_H_"
+    lines = [
+        f"/* Memory of the networks {', '.join(prefixes)}; for their own files. */",
+        f"#ifndef {guard}",
+        f"#define {guard}",
+        "",
+        "#include <stdint.h>",
+        "",
+        *LOCAL,
+        "/* Another image of this name would have other memory. */",
+    ]
+    for pool in pools:
+        name = pool_symbol(pool, prefix)
+        lines.append(f"#define {name} {name}_{number}")
+    lines.append("")
+    for pool in pools:
+        name = pool_symbol(pool, prefix)
+        lines.append(f"extern uint8_t TVMGEN_LOCAL {name}[{pool.used_bytes}];")
+    return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
+
+
+def _memory_file(prefix: str, pools, prefixes: Sequence[str]) -> str:
+    lines = [
+        f"/* Memory of the networks {', '.join(prefixes)}. */",
+        f'#include "{memory_header(prefix)}"',
+        "",
+        *PLACEMENT,
+    ]
+    for pool in pools:
+        lines.append(definition(pool_symbol(pool, prefix), pool.used_bytes, pool.section))
+    return "\n".join([*lines, ""])

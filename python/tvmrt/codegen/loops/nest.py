@@ -1,0 +1,255 @@
+"""Loop nests: pointwise work and reductions over strided operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.ir import Strided, Value, dense
+from tvmrt.ir.program import Access, Step
+
+from ..c.text import plus, times
+from ..c.writer import FunctionWriter
+from ..lowering import ANY, Lowering, lowers, same_place
+from .chain import measures_angle, print_chain, scalar_literal
+
+SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
+PARALLEL_ELEMENTS = 1 << 16  # below this, waking a thread costs more than it saves
+ACCUMULATORS = 256  # partial sums kept on the stack at once
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop: its extent and each operand's stride in elements."""
+
+    extent: int
+    strides: tuple[int, ...]
+
+
+def merge_loops(
+    shape: Sequence[int], order: Sequence[int], operands: Sequence[Sequence[int]]
+) -> list[Loop]:
+    """Loops over the axes in ``order``, neighbours joined where every operand allows it.
+
+    ``operands`` holds each operand's strides by axis. Axes of extent 1 vanish.
+    """
+    loops: list[Loop] = []
+    for d in order:
+        if shape[d] == 1:
+            continue
+        strides = tuple(s[d] for s in operands)
+        if loops and all(o == i * shape[d] for o, i in zip(loops[-1].strides, strides)):
+            loops[-1] = Loop(loops[-1].extent * shape[d], strides)
+        else:
+            loops.append(Loop(shape[d], strides))
+    return loops
+
+
+def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
+    """The C index of one operand inside the loops."""
+    terms = []
+    for loop, name in zip(loops, names):
+        stride = loop.strides[operand]
+        if stride:
+            terms.append(name if stride == 1 else f"{name} * {stride}")
+    return " + ".join(terms).replace("+ -", "- ") or "0"
+
+
+class Operands:
+    """The operands of a loop nest: what each is called and how it is strided."""
+
+    def __init__(self, f: FunctionWriter, step: Step, shape: Sequence[int], order) -> None:
+        self.f = f
+        self.shape = tuple(shape)
+        self.order = tuple(order)
+        self.values: list[Value] = []
+        self.names: list[str] = []
+        self.strides: list[tuple[int, ...]] = []
+        self.literals: dict[Value, str] = {}
+        self._by_value = {v: i for i, v in enumerate(step.read_values)}
+        self._step = step
+
+    def add(self, value: Value) -> None:
+        """An operand that the nodes read."""
+        text = scalar_literal(value)
+        if text is not None:
+            self.literals[value] = text
+            return
+        if value.is_constant:
+            name, at = self._constant(value)
+        else:
+            i = self._by_value[value]
+            name, at = self.f.read(i), self._step.reads[i].at
+        self.add_pointer(value, name, at)
+
+    def add_pointer(self, value: Value, name: str, at: Strided) -> None:
+        self.values.append(value)
+        self.names.append(name)
+        self.strides.append(at.expand(self.shape).strides)
+
+    def _constant(self, value: Value) -> tuple[str, Strided]:
+        """A constant, laid out at compile time in the order in which the loops visit it."""
+        lead = len(self.shape) - value.type.rank
+        order = [d - lead for d in self.order if d >= lead]
+        name = self.f.constant("c", np.transpose(value.data, order))
+        return name, dense(value.shape, order)
+
+
+@lowers("pointwise")
+class PointwiseLowering(Lowering):
+    """A chain or tree of pointwise nodes: one loop nest, one load an operand."""
+
+    in_memory = ()
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return ANY
+
+    def operands(self) -> list[Value]:
+        return [v for v in self.group.inputs() if not v.is_constant]
+
+    def result_order(self, index: int, accesses: dict[Value, Access]):
+        return pointwise_order(self.group.outputs[0], accesses)
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        out = step.writes[0]
+        if self._angles:
+            return []  # what they read may be read again
+        return [
+            (i, 0)
+            for i, a in enumerate(step.reads)
+            if same_place(a.at, out.at) and a.dtype.itemsize == out.dtype.itemsize
+        ]
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        out = step.writes[0].at
+        operands = Operands(f, step, out.shape, out.order())
+        for value in self.group.inputs():
+            operands.add(value)
+        strides = [*operands.strides, out.strides]
+        loops = merge_loops(out.shape, out.order(), strides)
+        rows = self._transposed_rows(operands, loops)
+        if rows is not None:
+            emit_transpose(f, operands.names[0], loops, rows)
+            return
+        loops = _inner_last(loops)
+        far = f.fresh("far") if self._angles else None
+        emit_nest(
+            f,
+            loops,
+            lambda names: self._body(f, operands, loops, names, far),
+            sum_size(loops),
+            None if far is None else (far, lambda n: self._body(f, operands, loops, n)),
+        )
+
+    @property
+    def _angles(self) -> bool:
+        """Whether the nodes are printed for near angles, and a second time for all."""
+        return self.target.lanes > 1 and any(map(measures_angle, self.group.nodes))
+
+    def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
+        """The loop along which a plain copy reads neighbours while it writes along the last."""
+        plain = all(n.op == "identity" for n in self.group.nodes) and len(operands.values) == 1
+        if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
+            return None
+        if loops[-1].strides[0] in (0, 1) or loops[-1].extent < SHORTEST_TRANSPOSE:
+            return None
+        for i, loop in enumerate(loops[:-1]):
+            if loop.strides[0] == 1 and loop.extent >= SHORTEST_TRANSPOSE:
+                return i
+        return None
+
+    def _body(self, f: FunctionWriter, operands: Operands, loops, names, far=None) -> None:
+        known = dict(operands.literals)
+        load(f, operands, loops, names, known)
+        print_chain(f, self.group.nodes, known, far)
+        target = index(loops, names, len(operands.values))
+        f.line(f"{f.write()}[{target}] = {known[self.group.outputs[0]]};")
+
+
+def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:
+    """Print a copy by square blocks over the loop ``rows`` and the last, inside the others."""
+    row, column = loops[rows], loops[-1]
+    outer = [loop for i, loop in enumerate(loops[:-1]) if i != rows]
+    f.include("transpose.h")
+    kind = f.writes[0].buffer.dtype.c
+
+    def call(names: Sequence[str], first: str, count: str) -> None:
+        x, y = index(outer, names, 0), index(outer, names, 1)
+        x, y = plus(source, x), plus(f.write(), y)
+        if first != "0":
+            x, y = plus(x, first), plus(y, times(first, row.strides[1]))
+        passed = [x, column.strides[0], y, row.strides[1], count, column.extent]
+        f.line(f"tvmrt_transpose_{kind}({', '.join(map(str, passed))});")
+
+    if f.threads and not outer and row.extent * column.extent >= PARALLEL_ELEMENTS:
+        f.parallel_extent = row.extent
+        call([], "begin", "end - begin")
+        f.line("return 0;")
+        return
+    emit_nest(f, outer, lambda names: call(names, "0", str(row.extent)), sum_size(loops))
+
+
+def _inner_last(loops: list[Loop]) -> list[Loop]:
+    """Put a long loop that every operand walks with stride 0 or 1 innermost, if a short one
+    stands there: vectors need length."""
+    if len(loops) < 2 or loops[-1].extent >= 8:
+        return loops
+    for i in range(len(loops) - 2, -1, -1):
+        if loops[i].extent >= 8 and all(s in (0, 1) for s in loops[i].strides):
+            return [*loops[:i], *loops[i + 1 :], loops[i]]
+    return loops
+
+
+def sum_size(loops: Sequence[Loop]) -> int:
+    return int(np.prod([loop.extent for loop in loops], dtype=np.int64))
+
+
+def pointwise_order(value: Value, accesses: dict[Value, Access]):
+    """The order of the largest operand of full shape: its elements then pass in sequence."""
+    best, best_bytes = None, -1
+    for v, access in accesses.items():
+        if v.shape == value.shape and v.type.nbytes > best_bytes:
+            best, best_bytes = access.at.order(), v.type.nbytes
+    return best
+
+
+def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value, str]) -> None:
+    """Print the loads of all operands into variables."""
+    for i, value in enumerate(operands.values):
+        variable = f.fresh(f"a{i}" if len(operands.values) > 1 else "a")
+        place = index(loops, names, i)
+        f.line(f"const {value.dtype.c} {variable} = {operands.names[i]}[{place}];")
+        known[value] = variable
+
+
+def emit_nest(f: FunctionWriter, loops: Sequence[Loop], body, size: int, again=None) -> None:
+    """Print the loops around ``body(loop variable names)``, split over threads when large.
+
+    ``again``, a C variable and another body: the loops follow a second time, around that one, for
+    when the variable's highest bit has become set in the first.
+    """
+    split = f.threads and size >= PARALLEL_ELEMENTS and bool(loops)
+    if split:
+        f.parallel_extent = loops[0].extent
+    if again is not None:
+        f.line(f"uint32_t {again[0]} = 0;")
+    _nest(f, loops, body, split)
+    if again is not None:
+        with f.block(f"if (TVMRT_UNLIKELY({again[0]} >> 31))"):
+            _nest(f, loops, again[1], split)
+    f.line("return 0;")
+
+
+def _nest(f: FunctionWriter, loops: Sequence[Loop], body, split: bool) -> None:
+    names = [f.fresh(f"i{k}") for k in range(len(loops))]
+    with ExitStack() as stack:
+        for k, (loop, name) in enumerate(zip(loops, names)):
+            first, last = ("begin", "end") if split and k == 0 else ("0", str(loop.extent))
+            stack.enter_context(f.block(f"for (int {name} = {first}; {name} < {last}; ++{name})"))
+        body(names)

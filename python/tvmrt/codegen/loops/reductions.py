@@ -1,0 +1,269 @@
+"""Reductions as loop nests, with the pointwise work before and after in the same function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import numpy as np
+
+from tvmrt.ir import Strided, Value, get_op
+from tvmrt.ir.program import Access, Step
+from tvmrt.ir.reduction import ReduceOp
+
+from ..c.writer import FunctionWriter
+from ..lowering import ANY, Lowering, lowers
+from .chain import print_chain
+from .nest import Loop, Operands, emit_nest, index, load, merge_loops, sum_size
+
+ACCUMULATORS = 256  # partial results kept on the stack at once
+ACCUMULATORS_FIRMWARE = 32  # the same without an operating system, where the stack is small
+LANES = 32  # partial results of one long row
+
+REDUCTIONS = (
+    "reduce_sum",
+    "reduce_mean",
+    "reduce_prod",
+    "reduce_max",
+    "reduce_min",
+    "reduce_sum_square",
+)
+
+
+@lowers(*REDUCTIONS)
+class ReduceLowering(Lowering):
+    """A fold over axes: loops over the kept axes around loops over the folded ones."""
+
+    takes_epilogue = True
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        return True
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return ANY
+
+    @property
+    def axes(self) -> set[int]:
+        return set(self.node.attrs["axes"])
+
+    def walk_order(self, accesses: dict[Value, Access]) -> tuple[int, ...]:
+        """Order in memory of the largest operand that the fold walks."""
+        shape = self.node.inputs[0].shape
+        found = [(v.type.nbytes, a.at.order()) for v, a in accesses.items() if v.shape == shape]
+        return max(found)[1] if found else tuple(range(len(shape)))
+
+    def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...]:
+        order = self.walk_order(accesses)
+        if self.node.attrs["keepdims"]:
+            return order
+        left = [d for d in range(len(order)) if d not in self.axes]
+        return tuple(left.index(d) for d in order if d not in self.axes)
+
+    def spread(self, at: Strided) -> tuple[int, ...]:
+        """Strides by the input's axes of something that has the result's shape."""
+        strides, k = [], 0
+        keep = self.node.attrs["keepdims"]
+        for d in range(self.node.inputs[0].type.rank):
+            folded = d in self.axes
+            strides.append(0 if folded else at.strides[k])
+            k += 0 if folded and not keep else 1
+        return tuple(strides)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        _Printer(self, step, f).emit()
+
+
+class _Printer:
+    """Prints one reduction; holds what its parts share."""
+
+    def __init__(self, lowering: ReduceLowering, step: Step, f: FunctionWriter) -> None:
+        self.f = f
+        self.step = step
+        self.group = lowering.group
+        self.node = lowering.node
+        self.hosted = lowering.target.hosted
+        self.accumulators = ACCUMULATORS if self.hosted else ACCUMULATORS_FIRMWARE
+        self.rule: ReduceOp = get_op(self.node.op)
+        self.dtype = self.node.inputs[0].dtype
+        self.wide = self.rule.accumulator(self.dtype)
+        if self.wide.startswith("tvmrt_mean_"):
+            f.include("mean.h")
+        self.shape = self.node.inputs[0].shape
+        order = lowering.walk_order(dict(zip(step.read_values, step.reads)))
+        self.count = int(np.prod([self.shape[d] for d in lowering.axes], dtype=np.int64))
+
+        self.walked = Operands(f, step, self.shape, order)
+        for value in self._read_by([*self.group.before, self.node]):
+            self.walked.add(value)
+        out = step.writes[0].at
+        self.late = Operands(f, step, out.shape, out.order())
+        for value in self._read_by(self.group.after):
+            self.late.add(value)
+        self.out_operand = len(self.walked.values)
+        strides = [
+            *self.walked.strides,
+            lowering.spread(out),
+            *(lowering.spread(Strided(out.shape, s)) for s in self.late.strides),
+        ]
+        self.kept = merge_loops(self.shape, [d for d in order if d not in lowering.axes], strides)
+        self.folds = merge_loops(self.shape, [d for d in order if d in lowering.axes], strides)
+
+    def _read_by(self, nodes) -> list[Value]:
+        made = {v for n in self.group.nodes for v in n.outputs}
+        return [v for v in dict.fromkeys(v for n in nodes for v in n.inputs) if v not in made]
+
+    def emit(self) -> None:
+        wide = self._kept_axis_is_densest()
+        loops = self.kept[:-1] if wide else self.kept
+        size = sum_size(self.kept) * sum_size(self.folds)
+        emit_nest(self.f, loops, self._wide_body if wide else self._narrow_body, size)
+
+    def _kept_axis_is_densest(self) -> bool:
+        """Whether consecutive elements in memory belong to different results."""
+        if not self.kept or not self.folds or self.kept[-1].extent < 4:
+            return False
+        walked = range(self.out_operand)
+        step = min((abs(self.kept[-1].strides[i]) for i in walked), default=0)
+        fold_step = min((abs(loop.strides[i]) for loop in self.folds for i in walked), default=0)
+        return step == 1 and fold_step != 1
+
+    def _fold(self, names: Sequence[str], accumulator: str, missing: str | None = None) -> None:
+        """Take one element in; with ``missing`` NaN is noted there and not in the accumulator."""
+        known = dict(self.walked.literals)
+        load(self.f, self.walked, [*self.kept, *self.folds], names, known)
+        print_chain(self.f, self.group.before, known)
+        x = known[self.node.inputs[0]]
+        if missing is None:
+            update = self.rule.step_for(self.dtype, accumulator, x, self.count)
+        else:
+            update = self.rule.step.format(acc=accumulator, x=x)
+            self.f.line(f"{missing} |= {x} != {x};")
+        self.f.line(f"{accumulator} = {update};")
+
+    def _narrow_body(self, names: Sequence[str]) -> None:
+        """The folded axes are innermost: one accumulator, or a row of lanes where they are long."""
+        if self._folds_in_lanes():
+            self._lanes_body(names)
+            return
+        f = self.f
+        acc = f.fresh("acc")
+        f.line(f"{self.wide} {acc} = {self.rule.start_for(self.dtype)};")
+        inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+        with ExitStack() as stack:
+            for k, (loop, name) in enumerate(zip(self.folds, inner)):
+                if k == len(self.folds) - 1 and self._may_reorder():
+                    f.include("simd.h")
+                    f.line(f"TVMRT_SIMD_REDUCTION({self.rule.combine}, {acc})")
+                stack.enter_context(self._loop(name, loop))
+            self._fold([*names, *inner], acc)
+        self._finish(names, acc)
+
+    def _may_reorder(self) -> bool:
+        """Whether a pragma makes the fold vector code: it does not know of NaN among extremes,
+        nor of means in two numbers."""
+        if self.rule.combine is None or self.wide.startswith("tvmrt_mean_"):
+            return False
+        return not (self.dtype.is_float and self.rule.picks)
+
+    def _folds_in_lanes(self) -> bool:
+        """On boards a comparison waits for none before it, and lanes only cost memory."""
+        walked = range(self.out_operand)
+        return (
+            self.dtype.is_float
+            and (self.hosted or not self.rule.picks)
+            and self.rule.combine is not None
+            and bool(self.folds)
+            and self.folds[-1].extent >= 2 * LANES
+            and all(self.folds[-1].strides[i] in (0, 1) for i in walked)
+        )
+
+    def _lanes_body(self, names: Sequence[str]) -> None:
+        """Partial results side by side, so that no addition waits for the one before.
+
+        Whether there was a NaN is noted beside them: that keeps each extreme one instruction.
+        """
+        f, last = self.f, self.folds[-1]
+        acc, lane = f.fresh("acc"), f.fresh("lane")
+        row = f"for (int {lane} = 0; {lane} < {LANES}; ++{lane})"
+        f.line(f"{self.dtype.c} {acc}[{LANES}];")
+        f.line(f"{row} {acc}[{lane}] = {self.rule.start_for(self.dtype)};")
+        missing = f.fresh("missing") if self.rule.picks else None
+        at_lane = f"{missing}[{lane}]" if missing else None
+        if missing:
+            f.line(f"int {missing}[{LANES}] = {{0}};")
+        outer = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+        inner, rest = outer.pop(), last.extent % LANES
+        whole = last.extent - rest
+        with ExitStack() as stack:
+            for loop, name in zip(self.folds, outer):
+                stack.enter_context(self._loop(name, loop))
+            head = f"for (int {inner} = 0; {inner} < {whole}; {inner} += {LANES})"
+            with f.block(head), f.block(row):
+                self._fold([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]", at_lane)
+            if rest:
+                with f.block(f"for (int {lane} = 0; {lane} < {rest}; ++{lane})"):
+                    self._fold([*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]", at_lane)
+        half = f.fresh("half")
+        with (
+            f.block(f"for (int {half} = {LANES // 2}; {half} > 0; {half} /= 2)"),
+            f.block(f"for (int {lane} = 0; {lane} < {half}; ++{lane})"),
+        ):
+            f.line(self._join(f"{acc}[{lane}]", f"{acc}[{lane} + {half}]"))
+            if missing:
+                f.line(f"{missing}[{lane}] |= {missing}[{lane} + {half}];")
+        self._finish(names, f"({missing}[0] ? NAN : {acc}[0])" if missing else f"{acc}[0]")
+
+    def _join(self, a: str, b: str) -> str:
+        """The statement that takes partial result ``b`` into ``a``."""
+        if self.rule.picks:
+            return f"{a} = {b} {'>' if self.rule.combine == 'max' else '<'} {a} ? {b} : {a};"
+        return f"{a} = {a} {self.rule.combine} {b};"
+
+    def _wide_body(self, names: Sequence[str]) -> None:
+        """A kept axis is densest: a row of accumulators, the folded axes around it."""
+        f = self.f
+        last = self.kept[-1]
+        block = min(last.extent, self.accumulators)
+        acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(block)
+        with ExitStack() as stack:
+            if last.extent > block:
+                first, width = f.fresh("first"), f.fresh("width")
+                head = f"for (int {first} = 0; {first} < {last.extent}; {first} += {block})"
+                stack.enter_context(f.block(head))
+                rest = f"{last.extent} - {first}"
+                f.line(f"const int {width} = {rest} < {block} ? {rest} : {block};")
+            place = c if first == "0" else f"({first} + {c})"
+            row = f"for (int {c} = 0; {c} < {width}; ++{c})"
+            f.line(f"{self.wide} {acc}[{block}];")
+            with f.block(row):
+                f.line(f"{acc}[{c}] = {self.rule.start_for(self.dtype)};")
+            inner = [f.fresh(f"r{k}") for k in range(len(self.folds))]
+            with ExitStack() as folds:
+                for loop, name in zip(self.folds, inner):
+                    folds.enter_context(self._loop(name, loop))
+                folds.enter_context(f.block(row))
+                self._fold([*names, place, *inner], f"{acc}[{c}]")
+            with f.block(row):
+                self._finish([*names, place], f"{acc}[{c}]")
+
+    def _loop(self, name: str, loop: Loop):
+        return self.f.block(f"for (int {name} = 0; {name} < {loop.extent}; ++{name})")
+
+    def _finish(self, names: Sequence[str], acc: str) -> None:
+        """The fold's result, the nodes after it, the store."""
+        f = self.f
+        total = f.fresh("result")
+        finished = self.rule.finish_for(self.dtype, acc, self.count)
+        f.line(f"const {self.dtype.c} {total} = {finished};")
+        known: dict[Value, str] = {self.node.output: total, **self.late.literals}
+        for i, value in enumerate(self.late.values):
+            variable = f.fresh("b")
+            place = index(self.kept, names, self.out_operand + 1 + i)
+            f.line(f"const {value.dtype.c} {variable} = {self.late.names[i]}[{place}];")
+            known[value] = variable
+        print_chain(f, self.group.after, known)
+        target = index(self.kept, names, self.out_operand)
+        f.line(f"{f.write()}[{target}] = {known[self.group.outputs[0]]};")

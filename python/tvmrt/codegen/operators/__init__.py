@@ -1,0 +1,21 @@
+"""Lowerings of operators with kernels of their own, one module a family."""
+
+from importlib import import_module
+
+FAMILIES = (
+    "custom",
+    "normalization",
+    "quantized_elements",
+    "recurrent",
+    "region",
+    "resize",
+    "softmax",
+    "vision",
+    "indexing",
+    "scatter",
+    "pad",
+    "rows",
+)
+
+for _family in FAMILIES:
+    import_module(f"{__name__}.{_family}")

@@ -1,0 +1,102 @@
+"""Normalisation of rows and of channels-last images in float32."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.ir.program import Step, pixel_stride
+
+from ..c.initializers import number, print_struct
+from ..c.writer import FunctionWriter
+from ..lowering import ImageLowering, Lowering, lowers, same_place
+
+
+class _NormLowering(Lowering):
+    """Scale and shift may be missing, constant or computed; the result may replace the operand."""
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        if not step.read_values or step.read_values[0] is not self.node.inputs[0]:
+            return []
+        return [(0, 0)] if same_place(step.reads[0].at, step.writes[0].at) else []
+
+
+@lowers("layer_norm")
+class LayerNormLowering(_NormLowering):
+    """Rows without gaps."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape, axis = self.node.output.shape, self.node.attrs["axis"]
+        width = prod(shape[axis:])
+        f.include("norm.h")
+        print_struct(
+            f,
+            "static const tvmrt_layer_norm_f32_layer layer",
+            {
+                "rows": prod(shape[:axis]),
+                "n": width,
+                "x_stride": width,
+                "y_stride": width,
+                "epsilon": number(self.node.attrs["epsilon"]),
+                "centre": int(self.node.attrs["centre"]),
+            },
+        )
+        scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
+        f.line(f"return tvmrt_layer_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
+
+
+class _ImageNormLowering(_NormLowering, ImageLowering):
+    """Channels innermost."""
+
+    def strides(self, step: Step) -> dict[str, int | None]:
+        return {
+            "x_stride": pixel_stride(step.reads[0].at),
+            "y_stride": pixel_stride(step.writes[0].at),
+        }
+
+
+@lowers("group_norm")
+class GroupNormLowering(_ImageNormLowering):
+    """Instance norm too."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape = self.node.output.shape
+        f.include("norm.h")
+        f.kernel_scratch(3 * shape[1] * 4)
+        print_struct(
+            f,
+            "static const tvmrt_group_norm_f32_layer layer",
+            {
+                "batch": shape[0],
+                "pixels": prod(shape[2:]),
+                "channels": shape[1],
+                "groups": self.node.attrs["groups"],
+                **self.strides(step),
+                "epsilon": number(self.node.attrs["epsilon"]),
+            },
+        )
+        scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
+        f.line(f"return tvmrt_group_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
+
+
+@lowers("lrn")
+class LocalResponseNormLowering(_ImageNormLowering):
+    """Across neighbouring channels of a pixel."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        shape, attrs = self.node.output.shape, self.node.attrs
+        f.include("norm.h")
+        f.kernel_scratch((2 * shape[1] + attrs["size"]) * 4)
+        print_struct(
+            f,
+            "static const tvmrt_lrn_f32_layer layer",
+            {
+                "pixels": shape[0] * prod(shape[2:]),
+                "channels": shape[1],
+                **self.strides(step),
+                "size": attrs["size"],
+                "alpha": number(attrs["alpha"]),
+                "beta": number(attrs["beta"]),
+                "bias": number(attrs["bias"]),
+            },
+        )
+        f.line(f"return tvmrt_lrn_f32(&layer, {f.read(0)}, {f.write()});")

@@ -1,0 +1,199 @@
+"""Element-wise work and pooling on bytes."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import Step, pixel_stride
+
+from ..c.initializers import number, print_struct, range_initializer, triple
+from ..c.text import braces, plus
+from ..c.writer import FunctionWriter
+from ..loops.chain import pair_expression
+from ..loops.nest import Loop, index, merge_loops, pointwise_order
+from ..lowering import ANY, ImageLowering, Lowering, lowers, same_place
+from ..window.pool import pool_window
+from ..window.tiles_i8 import name_format
+
+PARALLEL_ELEMENTS = 1 << 18  # bytes that are worth waking a second thread
+
+
+class Bytewise(Lowering):
+    """One element of the result from the elements at the same place, a row at a time."""
+
+    def demand(self, value: Value) -> str:
+        return ANY
+
+    def result_demand(self, index: int) -> str:
+        return ANY
+
+    def result_order(self, index: int, accesses):
+        return pointwise_order(self.node.output, accesses)
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        out = step.writes[0].at
+        return [(i, 0) for i, a in enumerate(step.reads) if same_place(a.at, out)]
+
+    def threads(self, size: int) -> int:
+        return 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
+
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
+        """Print what stands in front of the loops."""
+        raise NotImplementedError
+
+    def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
+        """The C call for n neighbours; ``whole``: it is the only call and may use all threads."""
+        raise NotImplementedError
+
+    def element(self, x: list[str]) -> str:
+        """The C expression of one element of the result."""
+        raise NotImplementedError
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        out = step.writes[0].at
+        places = [step.read_values.index(v) for v in self.node.inputs if not v.is_constant]
+        strides = [*(step.reads[i].at.strides for i in places), out.strides]
+        loops = merge_loops(out.shape, out.order(), strides)
+        together = bool(loops) and all(s == 1 for s in loops[-1].strides)
+        inner = loops[-1] if together else Loop(1, (0,) * len(strides))
+        outer = loops[:-1] if together else loops
+        self.prepare(f, together or not loops)
+        with ExitStack() as stack:
+            names = [f.fresh(f"i{k}") for k in range(len(outer))]
+            for loop, name in zip(outer, names):
+                head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
+                stack.enter_context(f.block(head))
+            at = [index(outer, names, k) for k in range(len(strides))]
+            if together or not loops:
+                x = [plus(f.read(i), at[k]) for k, i in enumerate(places)]
+                self._print_row(f, plus(f.write(), at[-1]), x, inner.extent, not outer)
+            else:
+                x = [f"{f.read(i)}[{at[k]}]" for k, i in enumerate(places)]
+                f.line(f"{f.write()}[{at[-1]}] = {self.element(x)};")
+        if outer:
+            f.line("return 0;")
+
+    def _print_row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> None:
+        call = self.row(f, y, x, n, whole)
+        f.line(f"return {call};" if whole else f"if ({call} != 0) return -1;")
+
+
+@lowers("table")
+class TableLowering(Bytewise):
+    """A look-up."""
+
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
+        self.table = f.constant("table", self.node.inputs[1].data)
+        if by_rows:
+            f.include("eltwise_i8.h")
+            name_format(f, self.target)
+
+    def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
+        threads = self.threads(n) if whole else 1
+        return f"tvmrt_table_i8_run({self.table}, {y}, {x[0]}, {n}, {threads})"
+
+    def element(self, x: list[str]) -> str:
+        return f"({self.node.output.dtype.c}){self.table}[(uint8_t){x[0]}]"
+
+
+@lowers("qadd", "qmul")
+class PairLowering(Bytewise):
+    """A sum or a product."""
+
+    in_memory = (0, 1)
+
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
+        if not by_rows:
+            f.include("scalar_quant.h")
+            return
+        node, attrs = self.node, self.node.attrs
+        a, b = (v.dtype for v in node.inputs)
+        factor = ", .factor = 1.0f" if node.op == "qmul" else ""
+        f.include("eltwise_i8.h")
+        name_format(f, self.target)
+        print_struct(
+            f,
+            f"static const {self.kernel} factors",
+            [
+                f".fa = {number(attrs['a_scale'])}, .fb = {number(attrs['b_scale'])}{factor}",
+                f".divisor = {number(attrs['y_scale'])}",
+                f".a_zero = {attrs['a_zero']}, .a_signed = {int(a.is_signed)}",
+                f".b_zero = {attrs['b_zero']}, .b_signed = {int(b.is_signed)}",
+                f".range = {range_initializer(attrs)}",
+            ],
+        )
+
+    @property
+    def kernel(self) -> str:
+        return "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
+
+    def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
+        threads = self.threads(n) if whole else 1
+        return f"{self.kernel}_run(&factors, {y}, {x[0]}, {x[-1]}, {n}, {threads})"
+
+    def element(self, x: list[str]) -> str:
+        return f"({self.node.output.dtype.c}){pair_expression(self.node, x[0], x[-1])}"
+
+
+@lowers("qmax_pool", "qavg_pool")
+class QPoolLowering(ImageLowering):
+    """Pooling over channels-last bytes."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        node, attrs = self.node, self.node.attrs
+        x, y = pixel_stride(step.reads[0].at), pixel_stride(step.writes[0].at)
+        f.include("pool_i8.h")
+        name_format(f, self.target)
+        if node.op == "qavg_pool":
+            f.line(f"static const tvmrt_i8_range range = {range_initializer(attrs)};")
+            if self._whole_image() and y == node.output.shape[1]:
+                self._emit_whole(f, x)
+                return
+        self._emit_shape(f, x, y)
+        if node.op == "qmax_pool":
+            f.line(f"return tvmrt_max_pool_i8(&shape, {f.read(0)}, {f.write()});")
+            return
+        average = [
+            f".x_scale = {number(attrs['x_scale'])}, .x_zero = {attrs['x_zero']}",
+            f".y_scale = {number(attrs['y_scale'])}, .range = range",
+        ]
+        print_struct(f, "const tvmrt_average_i8 average", average)
+        f.line(f"return tvmrt_average_pool_i8(&shape, &average, {f.read(0)}, {f.write()});")
+
+    def _whole_image(self) -> bool:
+        attrs, spatial = self.node.attrs, self.node.inputs[0].shape[2:]
+        return tuple(attrs["kernel"]) == spatial and not any(
+            (*attrs["pads_before"], *attrs["pads_after"])
+        )
+
+    def _emit_whole(self, f: FunctionWriter, x_stride: int) -> None:
+        value, attrs = self.node.inputs[0], self.node.attrs
+        pixels = prod(value.shape[2:])
+        scale = np.float64(attrs["x_scale"]) / (np.float64(attrs["y_scale"]) * pixels)
+        f.line(
+            f"tvmrt_global_average_pool_i8({value.shape[0]}, {pixels}, {value.shape[1]}, "
+            f"{f.read(0)}, {x_stride}, {attrs['x_zero']}, {int(value.dtype.is_signed)},"
+        )
+        f.line(f"    {number(scale)}, &range, {f.write()});")
+        f.line("return 0;")
+
+    def _emit_shape(self, f: FunctionWriter, x_stride: int, y_stride: int) -> None:
+        node = self.node
+        size = node.output.type.size * prod(node.attrs["kernel"])
+        threads = 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
+        print_struct(
+            f,
+            "static const tvmrt_pool_i8 shape",
+            {
+                **pool_window(node, node.output.shape[0], x_stride, y_stride),
+                "channels": node.output.shape[1],
+                "pad_end": braces(triple(node.attrs["pads_after"], 0)),
+                "is_signed": int(node.inputs[0].dtype.is_signed),
+                "count_pad": int(bool(node.attrs.get("count_pads", 0))),
+                "threads": threads,
+            },
+        )

@@ -1,0 +1,213 @@
+"""Recurrent cells in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import DENSE, ROWS, Step
+
+from ..c.initializers import number, print_struct, print_tiles
+from ..c.writer import FunctionWriter
+from ..lowering import Lowering, lowers
+from ..window import packing_f32 as packing
+
+# C expressions of x, alpha, beta; sigmoid and tanh are functions of the math header
+_EXPRESSIONS = {
+    "affine": "{alpha} * x + {beta}",
+    "elu": "x >= 0.0f ? x : {alpha} * (tvmrt_exp_f32(x) - 1.0f)",
+    "hardsigmoid": "tvmrt_max_f32(0.0f, tvmrt_min_f32(1.0f, {alpha} * x + {beta}))",
+    "leakyrelu": "x >= 0.0f ? x : {alpha} * x",
+    "relu": "tvmrt_max_f32(x, 0.0f)",
+    "scaledtanh": "{alpha} * tvmrt_tanh_f32({beta} * x)",
+    "softplus": "tvmrt_max_f32(x, 0.0f) + tvmrt_log_f32(1.0f + tvmrt_exp_f32(-tvmrt_abs_f32(x)))",
+    "softsign": "x / (1.0f + tvmrt_abs_f32(x))",
+    "thresholdedrelu": "x >= {alpha} ? x : 0.0f",
+}
+
+
+class RecurrentLowering(Lowering):
+    """What the cells share: packed weights, states, the instance of the kernel."""
+
+    gates = 1
+    scratch_rows = 1  # floats of scratch by batch row and hidden unit
+
+    def demand(self, value: Value) -> str:
+        return ROWS if value is self.node.inputs[0] else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return ROWS if index == 0 else DENSE
+
+    @property
+    def batch(self) -> int:
+        return self.node.inputs[0].shape[1]
+
+    @property
+    def hidden(self) -> int:
+        return self.node.inputs[1].shape[1]
+
+    def macs(self) -> int:
+        steps = self.node.inputs[0].shape[0]
+        return steps * self.batch * self.gates * self.hidden * self.hidden
+
+    def scratch_bytes(self) -> int:
+        return self.batch * self.scratch_rows * self.hidden * 4
+
+    def tiles(self) -> packing.Tiles:
+        return packing.choose_tiles(self.batch, self.gates * self.hidden, self.hidden, self.target)
+
+    def functions(self, f: FunctionWriter) -> list[str]:
+        """Names of the activations, those with parameters defined in front of the function."""
+        names = []
+        for name, alpha, beta in self.node.attrs["activations"]:
+            if name in ("sigmoid", "tanh"):
+                names.append(f"tvmrt_{name}_f32")
+                continue
+            text = _EXPRESSIONS[name].format(alpha=_number(alpha), beta=_number(beta))
+            parts = [name, *(_word(v) for v in (alpha, beta) if v is not None)]
+            symbol = "_".join(["recurrent", *parts])
+            f.define(f"static inline float {symbol}(float x) {{ return {text}; }}")
+            names.append(symbol)
+        return names
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        tiles = self.tiles()
+        f.include("scalar_math.h", "recurrent.h")
+        functions = self.functions(f)
+        macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
+        short = [name.replace("tvmrt_", "").replace("_f32", "") for name in functions]
+        kernel = "_".join([self.node.op, *short, *self.variant])
+        f.define(f"{macro}({', '.join([kernel, *functions, *self.macro_arguments()])})")
+        job = self.job(step, f, tiles)
+        self._print_layer(step, f)
+        print_tiles(f, tiles)
+        print_struct(f, "const tvmrt_recurrent_f32_job job", job)
+        f.line(f"return {kernel}({', '.join(['&layer', '&tiles', '&job', *self.extra()])});")
+
+    @property
+    def variant(self) -> list[str]:
+        """Words that tell this instance from others with the same activations."""
+        return []
+
+    def macro_arguments(self) -> list[str]:
+        """Arguments of the defining macro behind the activations."""
+        return []
+
+    def extra(self) -> list[str]:
+        """Arguments of the kernel behind the job."""
+        return []
+
+    def job(self, step: Step, f: FunctionWriter, tiles: packing.Tiles) -> dict[str, str]:
+        """Members of the job that are not NULL."""
+        x = step.read_values.index(self.node.inputs[0])
+        return {
+            "x": f.name_read(x, "x"),
+            "h0": self.pointer(step, f, 2, "h0"),
+            "y": f.write(0),
+            "h": f.name_write(1, "last"),
+            "sums": f"(float *){f.scratch()}",
+        }
+
+    def _print_layer(self, step: Step, f: FunctionWriter) -> None:
+        x = step.reads[step.read_values.index(self.node.inputs[0])].at
+        y = step.writes[0].at
+        print_struct(
+            f,
+            "static const tvmrt_recurrent_f32_layer layer",
+            {
+                "steps": x.shape[0],
+                "batch": self.batch,
+                "hidden": self.hidden,
+                "reverse": int(self.node.attrs["reverse"]),
+                "x_step": x.strides[0],
+                "x_row": x.strides[1],
+                "y_step": y.strides[0],
+                "y_row": y.strides[1],
+                "clip": _number(self.node.attrs["clip"]),
+            },
+        )
+
+    def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
+        """The recurrence weights of some gates, side by side."""
+        r = self.node.inputs[1].data.reshape(self.gates, self.hidden, self.hidden)
+        matrix = r[list(gates)].reshape(-1, self.hidden).T
+        return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
+
+
+@lowers("lstm")
+class LstmLowering(RecurrentLowering):
+    """Gates i, o, f, c in one product a step."""
+
+    gates = scratch_rows = 4
+
+    @property
+    def variant(self) -> list[str]:
+        return ["peephole"] if self.node.inputs[4] is not None else []
+
+    def macro_arguments(self) -> list[str]:
+        return [str(len(self.variant))]
+
+    def job(self, step, f, tiles):
+        return {
+            **super().job(step, f, tiles),
+            "r": self.packed(f, tiles, [0, 1, 2, 3]),
+            "c0": self.pointer(step, f, 3, "c0"),
+            "peephole": self.pointer(step, f, 4, "peephole"),
+            "lengths": self.pointer(step, f, 5, "lengths"),
+            "c": f.name_write(2, "last_cell"),
+        }
+
+    def extra(self) -> list[str]:
+        return [str(int(self.node.attrs["input_forget"]))]
+
+
+@lowers("gru")
+class GruLowering(RecurrentLowering):
+    """Gates z, r, h; two products a step where the reset comes before the hidden gate's."""
+
+    gates = 3
+    scratch_rows = 4
+
+    def job(self, step, f, tiles):
+        job = {**super().job(step, f, tiles), "lengths": self.pointer(step, f, 4, "lengths")}
+        if not self.node.attrs["linear_before_reset"]:
+            return {
+                **job,
+                "r": self.packed(f, tiles, [0, 1]),
+                "r_hidden": self.packed(f, tiles, [2]),
+            }
+        job["r"] = self.packed(f, tiles, [0, 1, 2])
+        bias = self.node.inputs[3] if len(self.node.inputs) > 3 else None
+        if bias is not None:
+            row = np.concatenate([np.zeros(2 * self.hidden, np.float32), bias.data])
+            job["bias"] = f.constant("bias", packing.pad_channels(row, tiles.block))
+        return job
+
+    def operands(self) -> list[Value]:
+        bias = self.node.inputs[3] if len(self.node.inputs) > 3 else None
+        if bias is not None and not bias.is_constant:
+            raise ValueError(f"{self.node.name}: the recurrence bias is computed at run time")
+        return super().operands()
+
+
+@lowers("rnn")
+class RnnLowering(RecurrentLowering):
+    """One gate."""
+
+    def job(self, step, f, tiles):
+        return {
+            **super().job(step, f, tiles),
+            "r": self.packed(f, tiles, [0]),
+            "lengths": self.pointer(step, f, 3, "lengths"),
+        }
+
+
+def _number(value: float | None) -> str:
+    return "0.0f" if value is None else number(value)
+
+
+def _word(value: float) -> str:
+    """A number as part of a C identifier."""
+    return number(value).translate(str.maketrans(".-+", "_mp"))

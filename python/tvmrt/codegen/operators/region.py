@@ -1,0 +1,120 @@
+"""Regions of other devices: a call of the device's C function, or of its module's function."""
+
+from __future__ import annotations
+
+from tvmrt.ir import KERNEL, CSource, Region, Value, get_op
+from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
+from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
+
+from ..c.packed import PACKED_PARAMETERS
+from ..c.text import wrap
+from ..c.writer import FunctionWriter, Parameter
+from ..lowering import Lowering, has_lowering, lowering_for, lowers
+
+
+@lowers("region")
+class RegionLowering(Lowering):
+    """Operands dense, or with channels innermost where the device's module wants that."""
+
+    in_memory = ()
+
+    @property
+    def region(self) -> Region:
+        return self.node.attrs["region"]
+
+    def _demand(self, rank: int) -> str:
+        strided = self.region.layout == CHANNELS_LAST_LAYOUT and not self._is_source()
+        return CHANNELS_LAST if strided and rank > 2 else DENSE
+
+    def _is_source(self) -> bool:
+        return isinstance(self.region.code, CSource)
+
+    def demand(self, value: Value) -> str:
+        return self._demand(value.type.rank)
+
+    def result_demand(self, index: int) -> str:
+        return self._demand(self.node.outputs[index].type.rank)
+
+    def result_order(self, index: int, accesses: dict[Value, Access]) -> tuple[int, ...] | None:
+        rank = self.node.outputs[index].type.rank
+        return channels_last_order(rank) if self._demand(rank) == CHANNELS_LAST else None
+
+    def macs(self) -> int:
+        heavy = [n for n in self.region.nodes if get_op(n.op).kind == KERNEL and has_lowering(n.op)]
+        groups = [Group(node) for node in heavy]
+        return sum(lowering_for(g.root.op)(g, self.target).macs() for g in groups)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        flag = f.writes[-1] if self.region.reports_failure else None
+        results = f.writes[: len(self.region.outputs)]
+        accesses = [*step.reads, *step.writes[: len(results)]]
+        operands = [*f.reads, *results]
+        code = self.region.code
+        if not self._is_source():
+            call = self._module_call(f, operands, accesses)
+        elif code.entry == PACKED:
+            call = self._packed_call(f, operands, accesses)
+        else:
+            call = self._plain_call(f, operands)
+        if flag is None:
+            f.line(f"return {call};")
+        else:
+            f.line(f"*{flag.name} = {call} != 0;")
+            f.line("return 0;")
+
+    def _plain_call(self, f: FunctionWriter, operands: list[Parameter]) -> str:
+        symbol = self.region.symbol
+        declared = [p.declare().aliased() for p in operands]
+        f.define("\n".join(wrap(f"int32_t {symbol}", declared or ["void"], ";")))
+        return f"{symbol}({', '.join(p.name for p in operands)})"
+
+    def _packed_call(self, f: FunctionWriter, operands, accesses) -> str:
+        symbol = self.region.symbol
+        f.define("\n".join(["TVM_DLL", *wrap(f"int32_t {symbol}", PACKED_PARAMETERS, ";")]))
+        _arguments(f, operands, accesses)
+        return f"{symbol}(args, type_codes, {len(operands)}, &result, &result_code, NULL)"
+
+    def _module_call(self, f: FunctionWriter, operands, accesses) -> str:
+        f.define("TVM_DLL extern void *__tvm_module_ctx;")
+        _arguments(f, operands, accesses)
+        f.line("TVMFunctionHandle run;")
+        found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{self.region.symbol}", &run)'
+        f.line(f"int32_t rc = {found};")
+        count = len(operands)
+        f.line(
+            f"if (rc == 0) rc = TVMFuncCall(run, args, type_codes, {count}, &result, &result_code);"
+        )
+        return "rc"
+
+
+def _arguments(f: FunctionWriter, operands: list[Parameter], accesses: list[Access]) -> None:
+    """Tensors on the stack and the arguments of a packed function over them."""
+    rows = [_tensor(f, parameter, access) for parameter, access in zip(operands, accesses)]
+    count = len(rows)
+    f.line("DLTensor tensors[] = {")
+    for row in rows:
+        f.line(f"    {row},")
+    f.line("};")
+    f.line(f"TVMValue args[{count}];")
+    f.line(f"int type_codes[{count}];")
+    f.line("TVMValue result;")
+    f.line("int result_code;")
+    with f.block(f"for (int i = 0; i < {count}; ++i)"):
+        f.line("args[i].v_handle = &tensors[i];")
+        f.line("type_codes[i] = kTVMDLTensorHandle;")
+
+
+def _tensor(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
+    """The initialiser of a DLTensor; its shape, and strides where it is not dense, go before."""
+    dtype, at = access.dtype, access.at
+    shape = strides = "NULL"
+    if at.shape:
+        shape = f.fresh(f"{parameter.name}_shape")
+        f.line(f"int64_t {shape}[] = {{{', '.join(map(str, at.shape))}}};")
+    if not at.is_dense():
+        strides = f.fresh(f"{parameter.name}_strides")
+        f.line(f"int64_t {strides}[] = {{{', '.join(map(str, at.strides))}}};")
+    # a DLTensor's data is not const; the device does not write to inputs
+    data = f"(void *)(uintptr_t){parameter.name}" if parameter.const else parameter.name
+    kind = f"{{{dtype.code}, {dtype.bits}, 1}}"
+    return f"{{{data}, {{kDLCPU, 0}}, {len(at.shape)}, {kind}, {shape}, {strides}, 0}}"

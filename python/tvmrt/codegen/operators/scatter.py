@@ -1,0 +1,161 @@
+"""Writing by index: a copy of the data, then the updates."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import Step
+
+from ..c.text import plus, times
+from ..c.writer import FunctionWriter, place_text
+from ..loops.nest import index, merge_loops
+from ..lowering import ANY, DENSE, Lowering, lowers, same_place
+from .indexing import Tuples, checked_index, dense_strides, index_pointer, indices_place
+from .places import Block, Places, loops_around
+
+
+class ScatterLowering(Lowering):
+    """What scatters share: the result is row-major and may take over the data's memory."""
+
+    in_memory = ()
+
+    def demand(self, value: Value) -> str:
+        return DENSE
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        data = self.node.inputs[0]
+        if data.is_constant or data in self.node.inputs[1:]:
+            return []
+        i = step.read_values.index(data)
+        return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
+
+    def copy_data(self, f: FunctionWriter, x: str, y: str, count: int, ctype: str) -> None:
+        copy = f"memcpy({y}, {x}, {count} * sizeof({ctype}));"
+        f.line(f"if ({y} != {x}) {copy}" if self.in_place(f.step) else copy)
+
+
+@lowers("scatter_elements")
+class ScatterElementsLowering(ScatterLowering):
+    """One element for each index."""
+
+    def demand(self, value: Value) -> str:
+        return DENSE if value is self.node.inputs[0] else ANY
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        data, indices, updates = self.node.inputs
+        axis = self.node.attrs["axis"]
+        places = Places(step, f)
+        x, y = places.pointer(data, "data"), f.write()
+        ids, new = index_pointer(f, places, indices), places.pointer(updates, "updates")
+        out = step.writes[0].at
+        moving = [0 if d == axis else s for d, s in enumerate(out.strides)]
+        operands = [moving, places.at(indices).strides, places.at(updates).strides]
+        loops = merge_loops(indices.shape, range(indices.type.rank), operands)
+        element = Block((), (), (), data.dtype)
+        self.copy_data(f, x, y, data.type.size, data.dtype.c)
+        names = [f.fresh(f"i{k}") for k in range(len(loops))]
+        with loops_around(f, loops, names):
+            k = checked_index(
+                f, f"{ids}[{index(loops, names, 1)}]", data.shape[axis], indices_place(self.node)
+            )
+            target = plus(y, index(loops, names, 0), times(k, out.strides[axis]))
+            source = plus(new, index(loops, names, 2))
+            element.join(f, target, source, self.node.attrs["reduction"])
+        f.line("return 0;")
+
+
+@lowers("scatter_nd")
+class ScatterNdLowering(ScatterLowering):
+    """A block for each tuple of indices."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        data, indices, updates = self.node.inputs
+        depth = indices.shape[-1]
+        block = prod(data.shape[depth:])
+        places = Places(step, f)
+        x, y = places.pointer(data, "data"), f.write()
+        strides = dense_strides(data.shape)[:depth]
+        tuples = Tuples(self.node, data.shape[:depth], strides, block)
+        ids, new = tuples.pointer(f, places), places.pointer(updates, "updates")
+        count = prod(indices.shape[:-1]) // tuples.run
+        block *= tuples.run
+        width = 1 if tuples.offsets is not None else depth
+        loops = merge_loops((count,), (0,), [(width,), (block,)])
+        written = Block((block,), (1,), (1,), data.dtype)
+        self.copy_data(f, x, y, data.type.size, data.dtype.c)
+        names = [f.fresh("i")] if loops else []
+        with loops_around(f, loops, names):
+            offset = tuples.offset(f, ids, index(loops, names, 0))
+            source = plus(new, index(loops, names, 1))
+            written.join(f, plus(y, offset), source, self.node.attrs["reduction"])
+        f.line("return 0;")
+
+
+@lowers("tensor_scatter")
+class TensorScatterLowering(ScatterLowering):
+    """A block for each step of each row; every sample starts at a place of its own."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        cache, update, start = self.node.inputs
+        axis = self.node.attrs["axis"]
+        places = Places(step, f)
+        x, y = places.pointer(cache, "cache"), f.write()
+        new, begin = places.pointer(update, "update"), places.pointer(start, "start")
+        extent, steps, block = cache.shape[axis], update.shape[axis], prod(cache.shape[axis + 1 :])
+        rows = prod(cache.shape[1:axis])
+        self.copy_data(f, x, y, cache.type.size, cache.dtype.c)
+        b, r, s, first = f.fresh("b"), f.fresh("r"), f.fresh("s"), f.fresh("first")
+        written = Block((block,), (1,), (1,), cache.dtype)
+        circular = self.node.attrs["circular"]
+        with ExitStack() as stack:
+            stack.enter_context(f.block(f"for (int {b} = 0; {b} < {cache.shape[0]}; ++{b})"))
+            if circular:
+                f.include("scalar_int.h")
+                f.line(f"const int64_t {first} = tvmrt_floor_mod_int64({begin}[{b}], {extent});")
+            else:
+                where, places_left = place_text(self.node, "write_indices"), extent - steps + 1
+                f.include("indexing.h")
+                f.line(f"const int64_t {first} = {begin}[{b}];")
+                with f.block(f"if ({first} < 0 || {first} >= {places_left})"):
+                    f.line(f"return tvmrt_index_error({first}, {places_left}, {where});")
+            stack.enter_context(f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"))
+            stack.enter_context(f.block(f"for (int {s} = 0; {s} < {steps}; ++{s})"))
+            row = f"({b} * {rows} + {r})"
+            k = f"(({first} + {s}) % {extent})" if circular else f"({first} + {s})"
+            written.copy(
+                f,
+                plus(y, f"({row} * {extent} + {k}) * {block}"),
+                plus(new, f"({row} * {steps} + {s}) * {block}"),
+            )
+        f.line("return 0;")
+
+
+@lowers("sum_into")
+class SumIntoLowering(Lowering):
+    """Each row's elements are added at places known beforehand."""
+
+    in_memory = ()
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        x, table = self.node.inputs
+        rows, count = x.shape
+        size = self.node.attrs["size"]
+        kept = np.flatnonzero(table.data >= 0)
+        places = Places(step, f)
+        source, y = places.pointer(x, "x"), f.write()
+        to = f.constant("to", table.data[kept].astype(np.int32))
+        of = f.constant("of", kept.astype(np.int32))
+        r, i = f.fresh("r"), f.fresh("i")
+        f.line(f"memset({y}, 0, {rows * size} * sizeof({x.dtype.c}));")
+        element = Block((), (), (), x.dtype)
+        with (
+            f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"),
+            f.block(f"for (int {i} = 0; {i} < {len(kept)}; ++{i})"),
+        ):
+            target = plus(y, times(r, size), f"{to}[{i}]")
+            element.join(f, target, plus(source, times(r, count), f"{of}[{i}]"), "add")
+        f.line("return 0;")

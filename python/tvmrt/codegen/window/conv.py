@@ -1,0 +1,233 @@
+"""Convolution in float32, dense and depthwise."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
+
+from ..c.initializers import print_struct, print_tiles, triple
+from ..c.writer import FunctionWriter
+from ..lowering import ANY, ImageLowering, lowers, same_place
+from . import packing_f32 as packing
+from . import packing_micro_f32 as micro
+from .epilogue import emit_row_epilogue, fits_rows, residual_fits, sort_epilogue
+from .layer_f32 import LayerF32
+from .micro_shape import MicroShape, flat_shape
+from .plan import Window
+
+
+class ChannelsLastLowering(ImageLowering):
+    """What convolutions and pooling share: residual, bounds, row epilogue."""
+
+    takes_epilogue = True
+
+    @property
+    def epilogue(self):
+        return sort_epilogue(self.node.output, self.group.after)
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        last = self.group.after[-1].output
+        if last.dtype != self.node.output.dtype:
+            return False
+        epilogue = self.epilogue
+        shape = self.node.output.shape
+        return residual_fits(epilogue.residual, accesses) and fits_rows(
+            epilogue.rest, shape, channels_last_order(len(shape)), accesses
+        )
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else ANY
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        residual = self.epilogue.residual
+        if residual is None or residual is self.node.inputs[0]:
+            return []
+        i = step.read_values.index(residual)
+        same = same_place(step.reads[i].at, step.writes[0].at)
+        return [(i, 0)] if same else []
+
+    def residual_parts(self, step: Step, f: FunctionWriter, epilogue) -> tuple[str, int]:
+        """Pointer and pixel stride of the residual."""
+        if epilogue.residual is None:
+            return "NULL", 0
+        i = step.read_values.index(epilogue.residual)
+        return f.name_read(i, "residual"), pixel_stride(step.reads[i].at)
+
+
+class ConvolutionLowering(ChannelsLastLowering):
+    """Weights and bias are constant."""
+
+    def operands(self) -> list[Value]:
+        for value, what in zip(self.node.inputs[1:], ("weights", "bias")):
+            if value is not None and not value.is_constant:
+                raise ValueError(f"the convolution's {what} are computed at run time")
+        return super().operands()
+
+    def window(self, step: Step) -> Window:
+        """The layer's window; extents without their kernel's axes are 1."""
+        x, w, y, attrs = self.node.inputs[0], self.node.inputs[1], self.node.output, self.node.attrs
+        return Window(
+            x.shape[0],
+            triple(x.shape[2:], 1),
+            triple(y.shape[2:], 1),
+            pixel_stride(step.reads[step.read_values.index(x)].at),
+            pixel_stride(step.writes[0].at),
+            triple(w.shape[2:], 1),
+            triple(attrs["strides"], 1),
+            triple(attrs["dilations"], 1),
+            triple(attrs["pads_before"], 0),
+        )
+
+    def bias(self) -> np.ndarray:
+        """One number a channel of the result."""
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
+        if bias is None:
+            return np.zeros(self.node.output.shape[1], np.float32)
+        return bias.data
+
+    def emit_layer(
+        self,
+        step: Step,
+        f: FunctionWriter,
+        kernel: str,
+        layer: LayerF32,
+        tiles: packing.Tiles | packing.DepthwiseTile,
+        weights: np.ndarray,
+        bias: np.ndarray,
+    ) -> None:
+        """Print the call of a kernel by register tiles; weights and bias are packed for them."""
+        epilogue, shape = self.epilogue, self.node.output.shape
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual, residual_stride = self.residual_parts(step, f, epilogue)
+        order = channels_last_order(len(shape))
+        fields = {
+            "x": x,
+            "w": f.constant("weights", weights),
+            "bias": f.constant("bias", bias),
+            "residual": residual,
+            "y": f.write(),
+        }
+        row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
+        f.include(f"{kernel}.h")
+        if layer.scratch_bytes:
+            f.kernel_scratch(layer.scratch_bytes)
+        members = layer.members(residual_stride, *epilogue.bounds())
+        print_struct(f, "static const tvmrt_layer_f32 layer", members)
+        print_tiles(f, tiles)
+        print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
+        f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
+
+
+def print_data_f32(f: FunctionWriter, fields: dict[str, str]) -> None:
+    """The tensors of a call, without those that are NULL."""
+    given = {name: text for name, text in fields.items() if text != "NULL"}
+    print_struct(f, "const tvmrt_data_f32 data", given)
+
+
+def emit_micro(
+    f: FunctionWriter,
+    step: Step,
+    epilogue,
+    small: micro.MicroLayer,
+    order,
+    operands: dict[str, str],
+    residual_stride: int,
+) -> None:
+    """Print the call of a microcontrollers' kernel.
+
+    ``order``: the result's axes with the channels last; ``operands``: members of the call's
+    ``tvmrt_micro_data_f32``.
+    """
+    y_stride, shape = small.shape.y_stride, step.lowering.node.output.shape
+    row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
+    f.include(small.header)
+    layer = small.initializer(residual_stride, *epilogue.bounds())
+    print_struct(f, "static const tvmrt_micro_conv_f32 layer", layer)
+    if small.scratch_bytes:
+        f.kernel_scratch(small.scratch_bytes)
+    optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
+    fields = {**operands, "y": f.write(), **optional}
+    given = {name: text for name, text in fields.items() if text != "NULL"}
+    print_struct(f, "const tvmrt_micro_data_f32 data", given)
+    f.line(f"return {small.function}(&layer, &data);")
+
+
+@lowers("conv")
+class ConvLowering(ConvolutionLowering):
+    """Direct convolution by register tiles; depthwise layers have a kernel of their own."""
+
+    def macs(self) -> int:
+        w = self.node.inputs[1]
+        return self.node.output.type.size * prod(w.shape[1:])
+
+    @property
+    def depthwise(self) -> bool:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
+
+    def micro(self, step: Step) -> micro.MicroLayer | None:
+        """The layer for the kernels of microcontrollers, where those are to be used."""
+        x, y, groups = self.node.inputs[0], self.node.output, self.node.attrs["groups"]
+        if not self.target.micro_f32 or not (self.depthwise or groups == 1):
+            return None
+        window = self.window(step)
+        flat = flat_shape(window)
+        if flat is None:
+            return None
+        channels = (x.shape[1], y.shape[1], window.x_stride, window.y_stride)
+        shape = MicroShape(window.batch, *flat, *channels, self.depthwise)
+        return micro.MicroLayer(shape, shape.in_place) if shape.fits else None
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        pairs, small = super().in_place(step), self.micro(step)
+        i = step.read_values.index(self.node.inputs[0])
+        if small is not None and small.shape.in_place:
+            if same_place(step.reads[i].at, step.writes[0].at):
+                pairs.append((i, 0))
+        return pairs
+
+    def _emit_micro(self, step: Step, f: FunctionWriter, small: micro.MicroLayer) -> None:
+        w = self.node.inputs[1]
+        weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
+        residual, residual_stride = self.residual_parts(step, f, self.epilogue)
+        shape = self.node.output.shape
+        emit_micro(
+            f, step, self.epilogue, small, channels_last_order(len(shape)),
+            {
+                "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
+                "weights": f.constant("weights", small.pack(weights)),
+                "bias": f.constant("bias", small.pad_channels(self.bias())),
+                "residual": residual,
+            },
+            residual_stride,
+        )  # fmt: skip
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        small = self.micro(step)
+        if small is not None:
+            self._emit_micro(step, f, small)
+        elif self.depthwise:
+            self._emit_depthwise(step, f)
+        else:
+            self._emit_dense(step, f)
+
+    def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        layer = LayerF32.conv(self.window(step), w.shape[1] * groups, w.shape[0], groups)
+        row, outs = layer.window.out[2], layer.out_channels
+        tiles = packing.choose_tiles(row, outs, layer.weights, self.target)
+        packed = packing.pack_conv(w.data, tiles, groups)
+        bias = packing.pack_bias(self.bias(), tiles, groups)
+        self.emit_layer(step, f, "conv_f32", layer, tiles, packed, bias)
+
+    def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
+        w = self.node.inputs[1]
+        layer = LayerF32.depthwise(self.window(step), w.shape[0])
+        tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
+        packed = packing.pack_depthwise(w.data, tile.lanes)
+        bias = packing.pad_channels(self.bias(), tile.lanes)
+        self.emit_layer(step, f, "depthwise_f32", layer, tile, packed, bias)

@@ -1,0 +1,32 @@
+"""Transposed convolution in float32."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvmrt.ir.program import Step
+
+from ..c.writer import FunctionWriter
+from ..lowering import lowers
+from . import packing_f32 as packing
+from .conv import ConvolutionLowering
+from .layer_f32 import LayerF32
+
+
+@lowers("conv_transpose")
+class ConvTransposeLowering(ConvolutionLowering):
+    """Each phase of a row is a plain convolution by the register tile."""
+
+    def macs(self) -> int:
+        w = self.node.inputs[1]
+        return self.node.inputs[0].type.size * prod(w.shape[1:])
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        outs = w.shape[1] * groups
+        layer = LayerF32.transposed(self.window(step), w.shape[0], outs, groups)
+        rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
+        tiles = packing.choose_tiles(rows, layer.out_channels, layer.weights, self.target)
+        packed = packing.pack_conv_transpose(w.data, tiles, groups)
+        bias = packing.pack_bias(self.bias(), tiles, groups)
+        self.emit_layer(step, f, "conv_transpose_f32", layer, tiles, packed, bias)

@@ -1,0 +1,88 @@
+"""A float layer with windows (``kernels/layer_f32.h``): its plan, its scratch, its C text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ..c.text import nested
+from .plan import Window, WindowPlan, plan_transposed, plan_window
+
+SEGMENT_BYTES = 16  # tvmrt_segment_f32
+SEGMENTS_ON_STACK = 9  # TVMRT_SEGMENTS_F32
+FLOAT = 4
+
+
+@dataclass(frozen=True)
+class LayerF32:
+    """A layer; ``tvmrt_layer_f32`` in C.
+
+    ``in_channels`` and ``out_channels`` are those of a group; ``work`` is what the threads of the
+    runtime are started by, in multiply-adds.
+    """
+
+    plan: WindowPlan
+    groups: int
+    in_channels: int
+    out_channels: int
+    work: int
+
+    @classmethod
+    def conv(cls, window: Window, in_channels: int, out_channels: int, groups: int) -> LayerF32:
+        """A convolution; the channels are those of all groups together."""
+        ins, outs = in_channels // groups, out_channels // groups
+        plan = plan_window(window.in_rows(), ins, element=FLOAT)
+        return cls(plan, groups, ins, outs, window.pixels * out_channels * window.taps * ins)
+
+    @classmethod
+    def depthwise(cls, window: Window, channels: int) -> LayerF32:
+        """A window for each channel, whose tile knows the columns that are padding."""
+        window = window.in_rows()
+        plan = WindowPlan(window, FLOAT, channels, channels, channels, window.kernel[2])
+        # a multiply-add takes about twice the time of one of a dense layer
+        return cls(plan, 1, 1, channels, 2 * window.pixels * channels * window.taps)
+
+    @classmethod
+    def transposed(
+        cls, window: Window, in_channels: int, out_channels: int, groups: int
+    ) -> LayerF32:
+        """A transposed convolution; ``pad`` is what is cut off the full output."""
+        ins, outs = in_channels // groups, out_channels // groups
+        plan = plan_transposed(window, ins, element=FLOAT)
+        inputs = window.batch * prod(window.in_)
+        return cls(plan, groups, ins, outs, inputs * window.taps * in_channels * outs)
+
+    @property
+    def window(self) -> Window:
+        return self.plan.window
+
+    @property
+    def weights(self) -> int:
+        """Weights of an output channel."""
+        return self.window.taps * self.in_channels
+
+    @property
+    def _segments(self) -> int:
+        """Bytes of the segments that do not lie on the stack."""
+        count = self.plan.segments
+        return count * SEGMENT_BYTES if count > SEGMENTS_ON_STACK else 0
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What a task asks of ``tvmrt_scratch_alloc``."""
+        return self.plan.scratch_of_rows(self._segments)[2]
+
+    def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
+        """The members of the ``tvmrt_layer_f32``; bounds of the result as C text."""
+        return {
+            "window": nested(self.window.members()),
+            "rows": nested(self.plan.members(self._segments, self.scratch_bytes)),
+            "groups": self.groups,
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "weights": self.weights,
+            "residual_stride": residual_stride,
+            "lo": low,
+            "hi": high,
+            "work": self.work,
+        }

@@ -1,0 +1,371 @@
+"""A layer of the integer kernels (``kernels/conv_i8.h``): its plan, its tiles, its C text.
+
+Describe a convolution or a matrix product by :class:`ConvI8`, ``fit`` it to its weights, print its
+``definitions()`` once a file and its ``initializer()`` once a layer; ``packing_i8`` lays out its
+weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir.rounding import ceil_div, round_up
+
+from ..c.text import braces, initializer, nested
+from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
+from .tiles_i8 import Format, choose_depthwise_tile, choose_tile
+
+# Bytes of input or of int32 sums that a sweep over the channels reuses from the first-level cache.
+CHUNK_BYTES = 16 * 1024
+# Bytes of packed weights that are kept in the second-level cache while the image passes by.
+WEIGHTS_IN_CACHE = 512 * 1024
+LINE = 64  # bytes of which parts of scratch memory are multiples
+STACK_BYTES = 64  # of scratch that lie on the stack of a task: a few segments
+
+
+@dataclass(frozen=True)
+class ConvI8:
+    """A convolution of 8-bit tensors, channels last; ``tvmrt_conv_i8`` in C.
+
+    ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
+    ``extra`` come from :meth:`fit`.
+    """
+
+    fmt: Format
+    window: Window
+    in_c: int
+    out_c: int
+    groups: int = 1
+    x_signed: bool = False
+    x_zero: int = 0
+    threads: int = 0
+    parts: int = 1
+    spare_row: int = -1
+    extra: tuple[tuple[int, int], ...] = ()
+    tile: tuple[int, int] | None = None
+
+    @classmethod
+    def matmul(
+        cls,
+        fmt: Format,
+        m: int,
+        k: int,
+        n: int,
+        *,
+        lda: int | None = None,
+        ldc: int | None = None,
+        **more: object,
+    ) -> ConvI8:
+        """y[m, n] = x[m, k] * w[k, n]: a 1 x 1 convolution; pack the weights as [n, k]."""
+        strides = (k if lda is None else lda, n if ldc is None else ldc)
+        return cls(fmt, Window(1, (1, 1, m), (1, 1, m), *strides), k, n, **more)  # type: ignore[arg-type]
+
+    def fit(self, weights: np.ndarray, w_zero: np.ndarray | int = 0) -> ConvI8:
+        """This layer in long rows, prepared for these weights.
+
+        It differs where some do not fit into int8 once their zero point is taken off. To be called
+        before anything is printed or packed.
+        """
+        layer = replace(self, window=self.window.in_rows())
+        if layer.fmt.wide:
+            return layer
+        return layer._with_room(centred_weights(layer, weights, w_zero))
+
+    def _with_room(self, centred: np.ndarray) -> ConvI8:
+        """This layer with a place for what weights exceed int8 by."""
+        excess = centred - np.clip(centred, -128, 127)
+        if not excess.any():
+            return self
+        far = excess > 127  # a weight of 255 is the sum of no fewer than three numbers of int8
+        if not self.depthwise:
+            extra = [*self._quads_with(excess != 0), *self._quads_with(far)]
+            enough = min(max(2, quads_of_run(self) * self.plan.segments // 8), 16)
+            return replace(self, extra=self.quad_places(extra)) if len(extra) <= enough else self
+        if not self.fmt.interleaves:
+            return replace(self, parts=2)
+        if far.any():
+            return replace(self, parts=3)
+        rows = np.argwhere(excess.reshape(self.out_c, *self.depthwise_taps).any(axis=(0, 2)))[:, 0]
+        if len(rows) == 1 and self.depthwise_taps[0] % 4:
+            return replace(self, spare_row=int(rows[0]))
+        return replace(self, parts=2)
+
+    def _quads_with(self, chosen: np.ndarray) -> np.ndarray:
+        """Which quads hold a chosen weight of any channel."""
+        quads = quads_of(runs_of(self, chosen.astype(np.int64)), self.plan.gathers)
+        return np.flatnonzero(quads.any(axis=(0, 2)))
+
+    def quad_places(self, quads: np.ndarray | list) -> tuple[tuple[int, int], ...]:
+        """(segment, first byte) of quads that are counted over all segments."""
+        per_run = quads_of_run(self)
+        last = max(0, self.plan.run - 4)
+        return tuple((int(q) // per_run, min(int(q) % per_run * 4, last)) for q in quads)
+
+    @cached_property
+    def plan(self) -> WindowPlan:
+        """How the windows are read."""
+        window, fill = self.window, self.x_zero
+        if not self.depthwise:
+            return plan_window(
+                window, self.in_c // self.groups, element=1, copied=self.in_c, least_run=4,
+                touching=True, unit=LINE, fill=fill,
+            )  # fmt: skip
+        taps = window.kernel[2] if window.kernel[0] * window.kernel[1] == 1 else 1
+        ring = ring_of(window) if window.overhangs(2) else None
+        return plan_rows(
+            window, 1, 1, copied=self.in_c, run=4, taps=taps, ring=ring, unit=LINE, fill=fill
+        )
+
+    @cached_property
+    def depthwise(self) -> bool:
+        """Whether every channel has a kernel of its own, so that ``depthwise_i8.h`` serves."""
+        return self.groups > 1 and self.groups == self.in_c == self.out_c
+
+    @cached_property
+    def depthwise_block(self) -> int:
+        """Channels in a block of a depthwise convolution."""
+        return min(self.fmt.depthwise, self.block_width(self.out_c))
+
+    def block_width(self, channels: int) -> int:
+        """Channels in the vectors that hold ``channels`` of the last block."""
+        if not self.fmt.interleaves:
+            return self.fmt.depthwise
+        return 64 if channels > 32 else 32 if channels > 16 else 16
+
+    @cached_property
+    def depthwise_taps(self) -> tuple[int, int]:
+        """(rows, columns) of a depthwise kernel; the taps of a single row count as rows."""
+        kernel = self.window.kernel
+        rows, columns = kernel[0] * kernel[1], kernel[2]
+        return (columns, 1) if rows == 1 else (rows, columns)
+
+    @cached_property
+    def depthwise_rows(self) -> int:
+        """Rows that a depthwise tile reads: those of the kernel and the spare one."""
+        return self.depthwise_taps[0] + (self.spare_row >= 0)
+
+    @cached_property
+    def offset(self) -> int:
+        """What the kernel adds to every activation before it multiplies."""
+        if self.depthwise and not self.fmt.interleaves:
+            return 0
+        return self.fmt.offset(self.x_signed)
+
+    @cached_property
+    def vectors(self) -> int:
+        """Vectors of output channels in a group."""
+        return ceil_div(self.out_c // self.groups, self.fmt.lanes)
+
+    @cached_property
+    def tiling(self) -> tuple[int, int]:
+        """(ob, wt): vectors of channels and pixels in a tile; ob is 1 for depthwise ones."""
+        if self.tile is not None:
+            return self.tile
+        if self.depthwise:
+            return 1, choose_depthwise_tile(self.fmt, self)
+        return choose_tile(self.fmt, self.vectors, self.window.out[2])
+
+    @cached_property
+    def block(self) -> int:
+        """Output channels of a block."""
+        return self.depthwise_block if self.depthwise else self.tiling[0] * self.fmt.lanes
+
+    @cached_property
+    def padded(self) -> int:
+        """Output channels of a group with those that fill up its last vector or block."""
+        if self.depthwise:
+            return round_up(self.out_c, self.depthwise_block)
+        return self.vectors * self.fmt.lanes
+
+    @cached_property
+    def tile_sizes(self) -> list[list[tuple[int, int]]]:
+        """The sizes of the four tile functions, one of them 0 where a tile does not occur.
+
+        (ob, wt), or (channels, wt) for depthwise ones.
+        """
+        (ob, wt), width = self.tiling, self.window.out[2]
+        blocks = (ob if self.vectors >= ob else 0, self.vectors % ob)
+        if self.depthwise:
+            block = self.depthwise_block
+            blocks = (block if self.out_c >= block else 0, self.out_c % block)
+        widths = (wt if width >= wt else 0, width % wt)
+        return [[(block, width) for width in widths] for block in blocks]
+
+    def _tile_name(self, size: tuple[int, int]) -> str:
+        kind = "s8" if self.x_signed else "u8"
+        if not self.depthwise:
+            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}"
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
+        steps = f"s{self.window.stride[2]}d{self.window.dilation[2]}"
+        parts = ("", "_wide", "_wider")[self.parts - 1]
+        return f"tvmrt_depthwise_i8_{rows}x{columns}{steps}_{size[0]}x{size[1]}_{kind}{parts}"
+
+    def _definition(self, size: tuple[int, int]) -> str:
+        name, signed = self._tile_name(size), int(self.x_signed)
+        if not self.depthwise:
+            return f"TVMRT_DEFINE_TILE_I8({name}, {size[0]}, {size[1]}, {signed})"
+        shape = (self.depthwise_rows, self.depthwise_taps[1])
+        steps = (self.window.stride[2], self.window.dilation[2])
+        numbers = (*shape, *steps, size[1], size[0], self.parts)
+        return f"TVMRT_DEFINE_DEPTHWISE_I8({name}, {', '.join(map(str, numbers))}, {signed})"
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile functions; a file holds each line once."""
+        sizes = [size for row in self.tile_sizes for size in row if all(size)]
+        return [self._definition(size) for size in sizes]
+
+    def members(self, *, shifted: bool, epilogue: bool) -> dict[str, object]:
+        """The members of the layer's ``tvmrt_conv_i8`` as C text; see :meth:`scratch`."""
+        scratch = self.scratch(shifted=shifted, epilogue=epilogue)
+        tiles = [
+            braces([self._tile_name(size) if all(size) else "NULL" for size in row])
+            for row in self.tile_sizes
+        ]
+        groups = 1 if self.depthwise else self.groups
+        of_group, width = self.out_c // groups, self.window.out[2]
+        return {
+            "window": nested(self.window.members()),
+            "rows": nested(self.plan.members(scratch.rows, scratch.total)),
+            "groups": groups,
+            "in_c": self.in_c // groups,
+            "out_c": of_group,
+            "padded": self.padded,
+            "x_signed": int(self.x_signed),
+            "x_zero": self.x_zero,
+            "depthwise": int(self.depthwise),
+            "spare_row": self.spare_row,
+            "extra": braces([braces(quad) for quad in self.extra or ((0, 0),)]),
+            "extras": len(self.extra),
+            "block": self.block,
+            "blocks": ceil_div(self.padded, self.block),
+            "whole_blocks": (of_group if self.depthwise else self.padded) // self.block,
+            "blocks_at_once": max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block)),
+            "channel_bytes": self.channel_bytes,
+            "wt": self.tiling[1],
+            "chunk": scratch.chunk,
+            "chunks": ceil_div(width, scratch.chunk),
+            "tile": braces(tiles),
+            "at_none": scratch.none,
+            "at_patches": scratch.patches,
+            "at_sums": scratch.sums,
+            "at_acc": scratch.acc,
+            "work": self._work,
+            "by_blocks": int(self._by_blocks),
+            "threads": self.threads,
+        }
+
+    def initializer(self, *, shifted: bool, epilogue: bool) -> str:
+        """The C initialiser of the layer's ``tvmrt_conv_i8``."""
+        return initializer(self.members(shifted=shifted, epilogue=epilogue))
+
+    def scratch(self, *, shifted: bool, epilogue: bool) -> ScratchI8:
+        """What one task of the kernel asks of ``TVMBackendAllocWorkspace``.
+
+        Parameters
+        ----------
+        shifted
+            Whether :func:`pack_conv` returned a shift.
+        epilogue
+            Whether the sums go to an epilogue.
+        """
+        plan, window, chunk = self.plan, self.window, self._chunk(epilogue)
+        rows = round_up((plan.segments + (self.spare_row >= 0)) * 8, LINE)
+        none = plan.scratch_of_rows(rows)[2] if plan.ring else rows
+        outside = not plan.gathers and (window.overhangs(0) or window.overhangs(1))
+        row = plan.pitch if plan.ring else window.in_[2] * window.x_stride
+        patches = none + (round_up(row, LINE) if outside else 0)
+        sums = patches + (round_up(chunk * plan.run, LINE) if plan.gathers else 0)
+        acc = sums + (round_up(chunk * 4, LINE) if shifted else 0)
+        total = acc + (chunk * self._acc_stride * 4 if epilogue else 0)
+        rest = 0 if total <= STACK_BYTES else total
+        return ScratchI8(chunk, rows, none, patches, sums, acc, rest)
+
+    @property
+    def _acc_stride(self) -> int:
+        return self.padded * (1 if self.depthwise else self.groups)
+
+    def _chunk(self, epilogue: bool) -> int:
+        """Pixels that the kernel finishes for all channels before it goes on."""
+        window, wt = self.window, self.tiling[1]
+        wide = window.kernel[0] * window.kernel[1] * window.stride[2] * self.in_c
+        wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
+        wide = max(wide, self._acc_stride * 4) if epilogue else wide
+        return min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), window.out[2])
+
+    @property
+    def _work(self) -> int:
+        """The layer's work in multiply-adds of floats, four of bytes taking the time of one."""
+        of_group = self.in_c // self.groups
+        return self.window.pixels * self.out_c * self.window.taps * of_group // 4
+
+    @property
+    def _by_blocks(self) -> bool:
+        """Whether threads share the blocks of channels rather than the pixels.
+
+        Each reads what is not shared out in full: better the smaller of image and weights.
+        """
+        window = self.window
+        blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
+        few_rows = window.rows < 4 and window.out[2] < 16 * self.tiling[1]
+        weights = window.taps * self.in_c // self.groups * self.out_c
+        image = window.batch * prod(window.in_) * self.in_c
+        return blocks >= 4 and (weights > image or few_rows)
+
+    @cached_property
+    def channel_bytes(self) -> int:
+        """Bytes of the packed weights of an output channel."""
+        size = 1 + self.fmt.wide
+        if not self.depthwise:
+            return (self.plan.segments * quads_of_run(self) + len(self.extra)) * 4 * size
+        rows, columns = self.depthwise_rows, self.depthwise_taps[1]
+        rows = round_up(rows, 4) * size if self.fmt.interleaves else rows
+        return rows * columns * self.parts
+
+
+@dataclass(frozen=True)
+class ScratchI8:
+    """The scratch of one task: pixels of a chunk, where each part begins, bytes of all of it.
+
+    Segments, the ring's rows, a row of padding, gathered windows, sums of windows, int32 sums.
+    """
+
+    chunk: int
+    rows: int
+    none: int
+    patches: int
+    sums: int
+    acc: int
+    total: int
+
+
+def centred_weights(layer: ConvI8, weights: np.ndarray, w_zero: np.ndarray | int) -> np.ndarray:
+    """w - w_zero as int64 [out_c, in_c / groups, kd, kh, kw]."""
+    values = weights.reshape(layer.out_c, -1, *layer.window.kernel).astype(np.int64)
+    return values - np.asarray(w_zero, np.int64).reshape(-1, 1, 1, 1, 1)
+
+
+def runs_of(layer: ConvI8, centred: np.ndarray) -> np.ndarray:
+    """[out_c, segment, byte of the run] of weights [out_c, in_c / groups, kd, kh, kw]."""
+    last = np.transpose(centred, (0, 2, 3, 4, 1))
+    return last.reshape(layer.out_c, layer.plan.segments, -1)
+
+
+def quads_of(runs: np.ndarray, gathered: bool) -> np.ndarray:
+    """[out_c, quads, 4]; a run that is no multiple of 4 ends with a quad that ends with the run.
+
+    Gathered windows are padded to whole quads instead.
+    """
+    rest = runs.shape[2] % 4
+    if rest:
+        whole, last = runs[:, :, :-rest], runs[:, :, -rest:]
+        zeros = np.zeros((*runs.shape[:2], 4 - rest), runs.dtype)
+        runs = np.concatenate([whole, last, zeros] if gathered else [whole, zeros, last], axis=2)
+    return runs.reshape(runs.shape[0], -1, 4)
+
+
+def quads_of_run(layer: ConvI8) -> int:
+    return ceil_div(layer.plan.run, 4)

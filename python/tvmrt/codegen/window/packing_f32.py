@@ -1,0 +1,281 @@
+"""Weights and register tiles as the float kernels (``include/tvm/runtime/kernels``) expect them.
+
+Everything here is numpy in, numpy out: pick the tiles of a layer with :func:`choose_tiles`, pack
+its weights and bias for them, print ``Tiles.definitions`` once a file and ``Tiles.initializer``
+once a layer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tvmrt.ir.rounding import ceil_div, round_up
+
+if TYPE_CHECKING:
+    from tvmrt.codegen.window.plan import Window
+
+
+class VectorMachine(Protocol):
+    """What the choice of tiles has to know; ``tvmrt.codegen.target.Target`` has it."""
+
+    @property
+    def lanes(self) -> int:
+        """Floats in a vector register; 1 for plain C."""
+
+    @property
+    def registers(self) -> int:
+        """Vector registers; scalar float registers if ``lanes`` is 1."""
+
+    @property
+    def l2_bytes(self) -> int:
+        """Bytes of cache that one core has for itself; 0 for none."""
+
+
+@lru_cache(maxsize=1)
+def splits_wide_vectors() -> bool:
+    """Whether this very machine has AVX-512 whose instructions take both halves in turn."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return False
+    return "AuthenticAMD" in text and re.search(r"^cpu family\s*: 25$", text, re.M) is not None
+
+
+def splits_wide(machine: VectorMachine) -> bool:
+    """Whether full vectors take twice the time of half ones.
+
+    As the machine says; one named ``native`` that says nothing is this very machine.
+    """
+    said = getattr(machine, "splits_wide", None)
+    if said is None:
+        return getattr(machine, "name", "") == "native" and splits_wide_vectors()
+    return bool(said)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The register tiles of one layer.
+
+    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels.
+    """
+
+    lanes: int
+    vectors: int
+    widths: tuple[int, ...]
+    blocks_per_group: int = 1
+    c_type = "tvmrt_tiles_f32"
+
+    @property
+    def block(self) -> int:
+        """Output channels of a tile."""
+        return self.lanes * self.vectors
+
+    def names(self) -> list[str]:
+        """The tile functions, widest first."""
+        return [f"tvmrt_tile_f32_{self.lanes}x{self.vectors}x{width}" for width in self.widths]
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile functions; a file holds each line once."""
+        return [
+            f"TVMRT_DEFINE_TILE_F32({self.lanes}, {self.vectors}, {width})" for width in self.widths
+        ]
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_tiles_f32``."""
+        widths = ", ".join(str(width) for width in self.widths)
+        names = ", ".join(self.names())
+        return f"{{{self.block}, {self.blocks_per_group}, {{{widths}}}, {{{names}}}}}"
+
+
+def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of each of ``pixels`` exactly, widest first and greedily."""
+    widths = {width} if any(row >= width for row in pixels) else set()
+    return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
+
+
+def _tile_cycles(lanes: int, vectors: int, width: int, window: int, fma: float) -> float:
+    """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
+
+    ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
+    """
+    multiply = vectors * width * fma
+    load = vectors * fma + width * 0.5
+    issue = (vectors * width + vectors + width) / 5.0
+    slow = max(multiply, load, issue)
+    return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
+
+
+def choose_tiles(
+    row_pixels: int | tuple[int, ...],
+    out_channels: int,
+    window: int,
+    machine: VectorMachine,
+    x_stride: int = 0,
+) -> Tiles:
+    """Picks the register tile of a convolution or matrix product.
+
+    Parameters
+    ----------
+    row_pixels
+        Output pixels of a row: the output width, or all pixels of all images for a 1x1 convolution
+        with stride 1 and no padding and for a matrix product (its rows). Several lengths where rows
+        differ (:func:`phase_pixels` of a transposed convolution); three at most.
+    out_channels
+        Output channels of one group; columns of a matrix product.
+    window
+        Multiply-adds of one output: kernel volume times input channels of a group; K of a product.
+    x_stride
+        Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
+        pixels at a distance of a large power of two would push one another out of the first-level
+        cache.
+    """
+    rows = (row_pixels,) if isinstance(row_pixels, int) else tuple(row_pixels)
+    # a network without rows or columns is compiled as if it had one
+    rows = tuple(max(row, 1) for row in rows)
+    out_channels, window = max(out_channels, 1), max(window, 1)
+    aliases = (x_stride or window) * 4 % 4096 == 0
+    wide = 7 if aliases else 14
+    lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
+    best: tuple[float, Tiles] | None = None
+    for lanes in lanes_choices:
+        fma = 1.0 if lanes == machine.lanes and splits_wide(machine) else 0.5
+        for vectors in range(1, min(8, ceil_div(out_channels, lanes)) + 1):
+            block_bytes = window * lanes * vectors * 4
+            blocks = ceil_div(out_channels, lanes * vectors)
+            per_group = max(1, machine.l2_bytes // 2 // block_bytes) if machine.l2_bytes else blocks
+            thrashing = 1.3 if machine.l2_bytes and block_bytes > 0.7 * machine.l2_bytes else 1.0
+            for width in range(1, min(wide, max(rows)) + 1):
+                if vectors * width + vectors + 1 > machine.registers:
+                    break
+                widths = _cover(rows, width)
+                cycles = 0.0
+                for row in rows:
+                    cycles += row // width * _tile_cycles(lanes, vectors, width, window, fma)
+                    if row % width:
+                        cycles += _tile_cycles(lanes, vectors, row % width, window, fma)
+                cycles *= blocks * thrashing
+                if best is None or cycles < best[0] * 0.999:
+                    best = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))
+    if best is None:
+        raise ValueError(f"no tile of floats fits into {machine.registers} registers")
+    return best[1]
+
+
+def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Packs convolution weights ``[OC, IC / groups, *kernel]``.
+
+    The order is ``[group][block][*kernel][ic][tiles.block]``.
+
+    Missing channels of the last block of each group are zeros. The result is one-dimensional
+    float32.
+    """
+    weight = np.asarray(weight, np.float32)
+    out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
+    blocks = ceil_div(out_channels, tiles.block)
+    packed = np.zeros(
+        (groups, blocks * tiles.block, in_channels, int(np.prod(weight.shape[2:]))), np.float32
+    )
+    packed[:, :out_channels] = weight.reshape(groups, out_channels, in_channels, -1)
+    packed = packed.reshape(groups, blocks, tiles.block, in_channels, -1)
+    return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
+
+
+def phase_pixels(out_width: int, stride: int) -> tuple[int, ...]:
+    """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
+    return tuple({ceil_div(out_width, stride), max(1, out_width // stride)})
+
+
+def pack_conv_transpose(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Packs weights ``[IC, OC / groups, *kernel]`` to the order of :func:`pack_conv`."""
+    weight = np.asarray(weight, np.float32)
+    per_group = weight.reshape(groups, weight.shape[0] // groups, *weight.shape[1:]).swapaxes(1, 2)
+    return pack_conv(per_group.reshape(-1, *per_group.shape[2:]), tiles, groups)
+
+
+def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
+    """Fills the bias of each group up with zeros to whole blocks, flat."""
+    bias = np.asarray(bias, np.float32).reshape(groups, -1)
+    packed = np.zeros((groups, round_up(bias.shape[1], tiles.block)), np.float32)
+    packed[:, : bias.shape[1]] = bias
+    return packed.reshape(-1)
+
+
+def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
+    """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.block]``, flat."""
+    b = np.asarray(b, np.float32)
+    k, n = b.shape[-2:]
+    blocks = ceil_div(n, tiles.block)
+    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.block), np.float32)
+    packed[:, :, :n] = b.reshape(-1, k, n)
+    packed = packed.reshape(-1, k, blocks, tiles.block)
+    return np.ascontiguousarray(packed.transpose(0, 2, 1, 3)).reshape(-1)
+
+
+@dataclass(frozen=True)
+class DepthwiseTile:
+    """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
+
+    ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
+    without dilation), 0 if it takes any.
+    """
+
+    lanes: int
+    width: int
+    columns: int = 0
+    stride: int = 0
+    c_type = "tvmrt_depthwise_f32_tile"
+
+    def name(self) -> str:
+        """The tile function."""
+        fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
+        return f"tvmrt_depthwise_f32_{self.lanes}{fixed}x{self.width}"
+
+    def definitions(self) -> list[str]:
+        """Lines of C that define the tile function; a file holds each line once."""
+        if not self.columns:
+            return [f"TVMRT_DEFINE_DEPTHWISE_ANY_F32({self.lanes}, {self.width})"]
+        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}"
+        return [f"TVMRT_DEFINE_DEPTHWISE_F32({sizes})"]
+
+    def initializer(self) -> str:
+        """The C initialiser of a ``tvmrt_depthwise_f32_tile``."""
+        return f"{{{self.lanes}, {self.width}, {self.name()}}}"
+
+
+def choose_depthwise(window: Window, channels: int, machine: VectorMachine) -> DepthwiseTile:
+    """Picks the register tile of a depthwise convolution, in rows as long as can be."""
+    columns, stride, out_width = window.kernel[2], window.stride[2], window.out[2]
+    lanes = machine.lanes
+    while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
+        lanes //= 2
+    fixed = window.dilation[2] == 1 and columns <= 7 and stride <= 2
+    limit = 8
+    if fixed:
+        while limit > 1 and (limit - 1) * stride + columns + limit + 1 > machine.registers:
+            limit -= 1
+    width = min(
+        range(1, min(limit, out_width) + 1),
+        key=lambda w: (ceil_div(out_width, w) * (w + 0.5 + (columns - 1) / 3), -w),
+    )
+    return DepthwiseTile(lanes, width, columns if fixed else 0, stride if fixed else 0)
+
+
+def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:
+    """Packs ``[C, 1, *kernel]`` to ``[C / lanes, rounded up][*kernel][lanes]``, flat."""
+    weight = np.asarray(weight, np.float32)
+    channels, taps = weight.shape[0], int(np.prod(weight.shape[2:]))
+    packed = np.zeros((round_up(channels, lanes), taps), np.float32)
+    packed[:channels] = weight.reshape(channels, taps)
+    return np.ascontiguousarray(packed.reshape(-1, lanes, taps).transpose(0, 2, 1)).reshape(-1)
+
+
+def pad_channels(values: np.ndarray, unit: int) -> np.ndarray:
+    """One float a channel, filled up with zeros to a multiple of ``unit``."""
+    values = np.asarray(values, np.float32).reshape(-1)
+    return np.concatenate([values, np.zeros(-values.size % unit, np.float32)])

@@ -1,0 +1,293 @@
+"""How a layer's windows are read: all that follows from its shape, computed here and nowhere else.
+
+:class:`Window` is the shape, :class:`WindowPlan` how the rows under it are read; ``members()`` of
+both are what kernels find in ``tvmrt_window`` and ``tvmrt_rows`` (``kernels/window.h``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvmrt.ir.rounding import ceil_div, round_up
+
+from ..c.text import braces
+
+Triple = tuple[int, int, int]
+ONES, ZEROS = (1, 1, 1), (0, 0, 0)
+MOST_PIXELS = (1 << 31) - 1  # of a row
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window and the images that it moves over, channels last.
+
+    Triples are (depth, height, width). ``pad`` is the padding at the start, negative where it
+    crops; the end follows from ``out``. ``x_stride`` and ``y_stride`` are the elements from one
+    pixel to the next.
+    """
+
+    batch: int
+    in_: Triple
+    out: Triple
+    x_stride: int
+    y_stride: int
+    kernel: Triple = ONES
+    stride: Triple = ONES
+    dilation: Triple = ONES
+    pad: Triple = ZEROS
+
+    @property
+    def taps(self) -> int:
+        return prod(self.kernel)
+
+    @property
+    def rows(self) -> int:
+        """Output rows of all images."""
+        return self.batch * self.out[0] * self.out[1]
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of all images."""
+        return self.rows * self.out[2]
+
+    def span(self, dim: int) -> int:
+        """Input extent under a window."""
+        return (self.kernel[dim] - 1) * self.dilation[dim] + 1
+
+    def reach(self, dim: int) -> int:
+        """Input extent under all windows of an image, with its padding."""
+        return (self.out[dim] - 1) * self.stride[dim] + self.span(dim)
+
+    def overhangs(self, dim: int) -> bool:
+        """Whether some window lies in padding along an axis."""
+        return self.pad[dim] > 0 or self.reach(dim) - self.pad[dim] > self.in_[dim]
+
+    def in_rows(self) -> Window:
+        """The same windows over the same memory in rows that are as long as can be.
+
+        All pixels of all images are one row where a window is a pixel at its own place; where
+        nothing lies along the last axis, as in an image of one column, it is put first.
+        """
+        still = self.in_ == self.out and self.pad == ZEROS
+        if still and self.kernel == self.stride == ONES and self.pixels <= MOST_PIXELS:
+            row = (1, 1, self.pixels)
+            return replace(self, batch=1, in_=row, out=row)
+        window = self
+        for _ in range(2):
+            last = (window.in_[2], window.out[2], window.kernel[2], window.pad[2])
+            if last == (1, 1, 1, 0):
+                window = window._rotated()
+        return window
+
+    def _rotated(self) -> Window:
+        names = ("in_", "out", "kernel", "stride", "dilation", "pad")
+        turned = {name: getattr(self, name) for name in names}
+        return replace(self, **{name: (v[2], v[0], v[1]) for name, v in turned.items()})
+
+    def members(self) -> dict[str, object]:
+        """The members of the ``tvmrt_window``."""
+        return {
+            "batch": self.batch,
+            "in": braces(self.in_),
+            "out": braces(self.out),
+            "kernel": braces(self.kernel),
+            "stride": braces(self.stride),
+            "dilation": braces(self.dilation),
+            "pad": braces(self.pad),
+            "x_stride": self.x_stride,
+            "y_stride": self.y_stride,
+        }
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Padded copies of input rows: ``slots`` of planes and rows, ``columns`` of them copied.
+
+    ``left`` columns of padding lie in front of those, ``width`` is all of a row.
+    """
+
+    slots: tuple[int, int]
+    left: int
+    columns: int
+    width: int
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """How the rows under a window are read.
+
+    Parameters
+    ----------
+    element
+        Bytes of an element.
+    channels
+        Elements of a pixel that belong to a window: the channels of a group.
+    copied
+        Elements of a pixel that are copied where rows are.
+    run
+        Elements of a segment.
+    taps
+        Segments of a kernel row: 1 where its columns touch.
+    ring
+        Where rows are copied, else None.
+    gathers
+        Whether windows are copied whole, each a single segment.
+    unit
+        Bytes of which a row in the ring, and where it begins, is a multiple.
+    fill
+        The byte of padding.
+    skip
+        First column of the input that is read.
+    stride
+        Pixels from one window of a row to the next.
+    """
+
+    window: Window
+    element: int
+    channels: int
+    copied: int
+    run: int
+    taps: int
+    ring: Ring | None = None
+    gathers: bool = False
+    unit: int = 4
+    fill: int = 0
+    skip: int = 0
+    stride: int = 1
+
+    @property
+    def source(self) -> str:
+        kind = "RING" if self.ring else "GATHER" if self.gathers else "DIRECT"
+        return f"TVMRT_SOURCE_{kind}"
+
+    @property
+    def segments(self) -> int:
+        rows = self.window.kernel[0] * self.window.kernel[1]
+        return 1 if self.gathers else rows * self.taps
+
+    @property
+    def x_pixel(self) -> int:
+        return self.copied if self.ring else self.window.x_stride
+
+    @property
+    def x_step(self) -> int:
+        return self.run if self.gathers else self.stride * self.x_pixel
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of a row in the ring."""
+        return round_up(self.ring.width * self.copied * self.element, self.unit) if self.ring else 0
+
+    @property
+    def slots(self) -> int:
+        return prod(self.ring.slots) if self.ring else 0
+
+    def scratch_of_rows(self, begin: int) -> tuple[int, int, int]:
+        """(where the ring's numbers begin, where its rows begin, where both end) behind ``begin``
+        bytes of scratch.
+        """
+        rows = round_up(begin + 4 * self.slots, self.unit)
+        return begin, rows, rows + self.slots * self.pitch
+
+    def members(self, begin: int, scratch: int) -> dict[str, object]:
+        """The members of the ``tvmrt_rows``.
+
+        ``begin``: bytes of scratch in front of the ring; ``scratch``: all that a task takes.
+        """
+        first = {
+            "source": self.source,
+            "element": self.element,
+            "run": self.run,
+            "segments": self.segments,
+            "taps": self.taps,
+            "x_pixel": self.x_pixel,
+            "x_step": self.x_step,
+        }
+        more: dict[str, object] = {"skip": self.skip}
+        if self.ring:
+            held, rows, _ = self.scratch_of_rows(begin)
+            more |= {
+                "slots": braces(self.ring.slots),
+                "pitch": self.pitch,
+                "left": self.ring.left,
+                "columns": self.ring.columns,
+                "copied": self.copied,
+                "fill": self.fill,
+                "at_held": held,
+                "at_ring": rows,
+            }
+        more["scratch"] = scratch
+        return first | {name: value for name, value in more.items() if value != 0}
+
+
+def plan_window(
+    window: Window,
+    channels: int,
+    *,
+    element: int,
+    copied: int | None = None,
+    least_run: int = 0,
+    touching: bool = False,
+    unit: int = 4,
+    fill: int = 0,
+) -> WindowPlan:
+    """The plan of a dense layer.
+
+    Parameters
+    ----------
+    channels
+        Input channels of a group.
+    copied
+        Channels that are copied where rows are; those of a group by default.
+    least_run
+        Windows with shorter segments are gathered, to a multiple of it.
+    touching
+        Whether rows are copied too where that makes columns touch.
+    """
+    copied = channels if copied is None else copied
+    columns = window.kernel[2]
+    joinable = columns == 1 or (window.dilation[2] == 1 and copied == channels)
+    if (columns if joinable else 1) * channels < least_run:
+        run = round_up(window.taps * channels, least_run)
+        return WindowPlan(window, element, channels, copied, run, 1, gathers=True, unit=unit)
+    apart = columns > 1 and joinable and window.x_stride != channels
+    ring = ring_of(window) if window.overhangs(2) or (touching and apart) else None
+    joined = joinable and (ring is not None or not apart)
+    run, taps = (columns * channels, 1) if joined else (channels, columns)
+    return plan_rows(
+        window,
+        channels,
+        element,
+        copied=copied,
+        run=run,
+        taps=taps,
+        ring=ring,
+        unit=unit,
+        fill=fill,
+    )
+
+
+def plan_rows(window: Window, channels: int, element: int, **more: object) -> WindowPlan:
+    """The plan of windows that begin with the first column that is not cropped."""
+    skip = max(0, -window.pad[2])
+    return WindowPlan(window, element, channels, skip=skip, stride=window.stride[2], **more)  # type: ignore[arg-type]
+
+
+def ring_of(window: Window) -> Ring:
+    """The rows that a window needs at a time."""
+    width, skip = window.reach(2), max(0, -window.pad[2])
+    left = min(max(0, window.pad[2]), width)
+    columns = max(0, min(window.in_[2] - skip, width - left))
+    return Ring((window.span(0), window.span(1)), left, columns, width)
+
+
+def plan_transposed(window: Window, channels: int, *, element: int) -> WindowPlan:
+    """The plan of a transposed layer, every phase of whose rows is a window of stride 1."""
+    stride, in_ = window.stride, window.in_
+    reach = (window.kernel[2] - 1) * window.dilation[2] - window.pad[2]
+    left = max(0, ceil_div(reach, stride[2]))
+    right = max(0, (window.out[2] - 1 + window.pad[2]) // stride[2] - in_[2] + 1)
+    rows, columns = ((window.span(d) - 1) // stride[d] + 1 for d in (0, 1))
+    ring = Ring((rows, columns), left, in_[2], left + in_[2] + right) if left or right else None
+    return WindowPlan(window, element, channels, channels, channels, window.kernel[2], ring)

@@ -1,0 +1,391 @@
+"""Integer convolution and matrix product."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.program import (
+    CHANNELS_LAST,
+    MATRIX,
+    ROWS,
+    Access,
+    Step,
+    channels_last_order,
+    pixel_stride,
+)
+from tvmrt.ir.quantized import storage_range
+from tvmrt.ir.rounding import round_up
+
+from ..c.initializers import print_struct, range_initializer, triple
+from ..c.text import plus
+from ..c.writer import FunctionWriter
+from ..loops.nest import index, merge_loops
+from ..lowering import ANY, DENSE, Lowering, lowers, same_place
+from . import packing_i8 as packing
+from . import packing_micro_i8 as micro
+from .epilogue import fits_rows
+from .layer_i8 import ConvI8
+from .plan import Window
+from .quantized_epilogue import emit_rows
+from .tiles_i8 import FORMATS, Format, name_format
+
+# Fewer multiply-adds than this are done before a second thread has woken up.
+PARALLEL_MACS = 1 << 20
+
+
+class IntegerProduct(Lowering):
+    """What integer convolutions and matrix products share: packing, bounds, row epilogue.
+
+    Subclasses say where the channels are (``order``), how memory must look (``demand``), and
+    describe the layer (``layer``) with weights as [output channels, ...].
+    """
+
+    takes_epilogue = True
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def layer(self, step: Step) -> ConvI8:
+        raise NotImplementedError
+
+    def weights(self) -> np.ndarray:
+        raise NotImplementedError
+
+    def macs(self) -> int:
+        weights = self.weights()
+        return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
+
+    @property
+    def format(self) -> Format:
+        return FORMATS[self.target.int8]
+
+    @property
+    def threads(self) -> int:
+        """As the kernels count: 1 for the caller alone, 0 for all."""
+        return 0 if self.target.threads and self.macs() >= PARALLEL_MACS else 1
+
+    @property
+    def w_zero(self) -> np.ndarray:
+        zero = self.node.inputs[4]
+        return np.zeros(1, np.int32) if zero is None else zero.data
+
+    def common(self) -> dict:
+        """Fields of the layer that do not depend on its shape."""
+        x = self.node.inputs[0]
+        return {
+            "x_signed": x.dtype.is_signed,
+            "x_zero": self.node.attrs["x_zero"],
+            "threads": self.threads,
+        }
+
+    def accepts_epilogue(self, accesses: dict[Value, Access]) -> bool:
+        return fits_rows(self.group.after, self.node.output.shape, self.order, accesses)
+
+    def result_order(self, index: int, accesses) -> tuple[int, ...]:
+        return self.order
+
+    def in_place(self, step: Step) -> list[tuple[int, int]]:
+        out = step.writes[0]
+        small = self.micro(step)
+        over_input = small is not None and small.shape.in_place
+        return [
+            (i, 0)
+            for i, access in enumerate(step.reads)
+            if (over_input or step.read_values[i] is not self.node.inputs[0])
+            and access.dtype.itemsize == out.dtype.itemsize
+            and same_place(access.at, out.at)
+        ]
+
+    def read_at(self, step: Step, value: Value):
+        return step.reads[step.read_values.index(value)].at
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Multipliers of the sums, one per output channel."""
+        return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (len(self.weights()),))
+
+    @property
+    def bias(self) -> np.ndarray | None:
+        return None if self.node.inputs[3] is None else self.node.inputs[3].data
+
+    @property
+    def direct(self) -> bool:
+        """Whether the kernel itself makes the bytes of the result."""
+        return self.node.attrs["to"] in ("int8", "uint8") and not self.group.after
+
+    def micro(self, step: Step) -> micro.MicroLayer | None:
+        """The layer for the kernels of microcontrollers, where those are to be used."""
+        if not self.target.micro_int8:
+            return None
+        scale = self.scale if self.direct else None
+        return micro.micro_layer(self.layer(step), self.target.micro_int8, scale)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        small = self.micro(step)
+        if small is None:
+            self._emit_tiles(step, f)
+        else:
+            self._emit_micro(step, f, small)
+
+    def _emit_micro(self, step: Step, f: FunctionWriter, small: micro.MicroLayer) -> None:
+        f.macro("TVMRT_MICRO_FORMAT", small.macro)
+        name_format(f, self.target)
+        f.include(small.header)
+        packed = small.pack(self.weights(), self.w_zero, self.bias)
+        fields = {
+            "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
+            "weights": f.constant("weights", packed.weights),
+        }
+        y, bounds = f.write(), (0, 0, 0, True)
+        if packed.bias is not None:
+            fields["bias"] = f.constant("bias", packed.bias)
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        if self.direct:
+            bounds = (self.node.attrs["y_zero"], *self._bounds())
+            fields["factors"] = f.constant("factors", small.factors(self.scale, *bounds[:3]))
+        members = small.initializer(step.writes[0].dtype.itemsize, *bounds)
+        print_struct(f, "static const tvmrt_micro_conv_i8 layer", members)
+        if not self.direct:
+            f.include("requantize.h")
+            fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
+        if small.scratch_bytes:
+            f.kernel_scratch(small.scratch_bytes)
+        print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
+        f.line(f"return {small.function(packed)}(&layer, &data);")
+
+    def _bounds(self) -> tuple[int, int, bool]:
+        """(least, most, whether signed) of the result's bytes."""
+        attrs, dtype = self.node.attrs, self.node.output.dtype
+        low, high = storage_range(dtype)
+        return attrs.get("low", low), attrs.get("high", high), dtype.is_signed
+
+    def _emit_tiles(self, step: Step, f: FunctionWriter) -> None:
+        node = self.node
+        weights, bias = self.weights(), self.bias
+        layer = self.layer(step).fit(weights, self.w_zero)
+        packed = packing.pack_conv(layer, weights, self.w_zero, bias)
+        x = f.name_read(step.read_values.index(node.inputs[0]), "in")
+        fields = {
+            "x": x,
+            "weights": f.constant("weights", packed.weights),
+            "bias": f.constant("bias", packed.bias),
+            "y": f.write(),
+            "y_bytes": step.writes[0].dtype.itemsize,
+        }
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        name_format(f, self.target)
+        f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "requantize.h")
+        scale = self.scale
+        if self.direct and packing.sums_fit(layer, packed, scale, weights):
+            fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
+            fields["range"] = "&range"
+            f.line(f"static const tvmrt_i8_range range = {self._range()};")
+        else:
+            fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
+        f.kernel_scratch(
+            _print_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
+        )
+        print_struct(f, "const tvmrt_conv_i8_data data", fields)
+        f.line("return tvmrt_conv_i8_run(&layer, &data);")
+
+    def _range(self) -> str:
+        low, high, signed = self._bounds()
+        zero = self.node.attrs["y_zero"]
+        return f"{{.zero = {zero}, .lo = {low}, .hi = {high}, .is_signed = {int(signed)}}}"
+
+    def _epilogue(self, step: Step, f: FunctionWriter, scale: np.ndarray) -> tuple[str, str]:
+        """The row function and its context, as C expressions."""
+        to = self.node.attrs["to"]
+        if not self.group.after and to == "int32":
+            return "tvmrt_i8_rows_int32", "NULL"
+        if not self.group.after and to == "float32":
+            return "tvmrt_i8_rows_float", f.constant("scale", scale)
+        return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
+
+
+def _print_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> int:
+    """Print the layer; its bytes of scratch."""
+    for line in layer.definitions():
+        f.define(line)
+    uses = {"shifted": shifted, "epilogue": epilogue}
+    print_struct(f, "static const tvmrt_conv_i8 layer", layer.members(**uses))
+    return layer.scratch(**uses).total
+
+
+@lowers("qconv")
+class QConvLowering(IntegerProduct):
+    """Direct convolution by register tiles, dense, grouped or depthwise; channels last."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return channels_last_order(self.node.output.type.rank)
+
+    def demand(self, value: Value) -> str:
+        return CHANNELS_LAST if value is self.node.inputs[0] else ANY
+
+    def result_demand(self, index: int) -> str:
+        return CHANNELS_LAST
+
+    def weights(self) -> np.ndarray:
+        return self.node.inputs[1].data
+
+    def layer(self, step: Step) -> ConvI8:
+        x, y, attrs = self.node.inputs[0], self.node.output, self.node.attrs
+        window = Window(
+            x.shape[0],
+            triple(x.shape[2:], 1),
+            triple(y.shape[2:], 1),
+            pixel_stride(self.read_at(step, x)),
+            pixel_stride(step.writes[0].at),
+            triple(self.weights().shape[2:], 1),
+            triple(attrs["strides"], 1),
+            triple(attrs["dilations"], 1),
+            triple(attrs["pads_before"], 0),
+        )
+        groups = attrs["groups"]
+        return ConvI8(self.format, window, x.shape[1], y.shape[1], groups, **self.common())
+
+
+@lowers("qmatmul")
+class QMatMulLowering(IntegerProduct):
+    """A matrix product is a 1 x 1 convolution whose pixels are the rows."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(range(self.node.output.type.rank))
+
+    def demand(self, value: Value) -> str:
+        if value is not self.node.inputs[0]:
+            return ANY
+        return ROWS if value.type.rank == 2 else DENSE
+
+    def result_demand(self, index: int) -> str:
+        return ROWS if self.node.output.type.rank == 2 else DENSE
+
+    def weights(self) -> np.ndarray:
+        return self.node.inputs[1].data.T
+
+    def layer(self, step: Step) -> ConvI8:
+        x, y = self.node.inputs[0], self.node.output
+        rows, depth, columns = prod(x.shape[:-1]), x.shape[-1], y.shape[-1]
+        return ConvI8.matmul(
+            self.format,
+            rows,
+            depth,
+            columns,
+            lda=_row_step(self.read_at(step, x), depth),
+            ldc=_row_step(step.writes[0].at, columns),
+            **self.common(),
+        )
+
+
+def _row_step(at, extent: int) -> int:
+    """Elements from one row of a matrix, or of all of a dense batch, to the next."""
+    return at.strides[-2] if at.shape[-2] > 1 else extent
+
+
+def packing_bytes(layer: ConvI8) -> tuple[int, int]:
+    """Scratch for a right factor that is packed at run time: (for a number per column, for it)."""
+    return round_up(layer.padded * 4, 64), round_up(layer.padded * layer.channel_bytes, 64)
+
+
+@lowers("qmatmul_computed")
+class QMatMulComputedLowering(Lowering):
+    """Both factors at run time: the right one is packed for each product of a batch."""
+
+    in_memory = (0, 1)
+
+    def demand(self, value: Value) -> str:
+        return MATRIX if value is self.node.inputs[1] else ROWS
+
+    def result_demand(self, index: int) -> str:
+        return ROWS
+
+    def macs(self) -> int:
+        return self.node.output.type.size * self.node.inputs[0].shape[-1]
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        a, b = (step.reads[step.read_values.index(v)].at for v in self.node.inputs[:2])
+        y = step.writes[0].at
+        batch = y.shape[:-2]
+        a, b = a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
+        rank = len(batch)
+        strides = [at.strides[:rank] for at in (a, b, y)]
+        loops = merge_loops(batch, range(rank), strides)
+        layer = self._layer(a, y)
+        name_format(f, self.target)
+        f.include("matmul_i8.h", "requantize.h")
+        finish = self._finish(f, layer)
+        table, packed = packing_bytes(layer)
+        f.kernel_scratch(
+            2 * table + packed,
+            _print_layer(f, layer, shifted=True, epilogue="epilogue" in finish),
+        )
+        names = [f.fresh(f"i{k}") for k in range(len(loops))]
+        with ExitStack() as stack:
+            for loop, name in zip(loops, names):
+                head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
+                stack.enter_context(f.block(head))
+            at = [index(loops, names, k) for k in range(3)]
+            self._print_product(step, f, b, at, finish, f".table = {table}, .packed = {packed}")
+        f.line("return 0;")
+
+    def _layer(self, a, y) -> ConvI8:
+        (rows, depth), columns = a.shape[-2:], y.shape[-1]
+        threads = 0 if self.target.threads and rows * depth * columns >= PARALLEL_MACS else 1
+        return ConvI8.matmul(
+            FORMATS[self.target.int8],
+            rows,
+            depth,
+            columns,
+            lda=_row_step(a, depth),
+            ldc=_row_step(y, columns),
+            x_signed=self.node.inputs[0].dtype.is_signed,
+            x_zero=self.node.attrs["x_zero"],
+            threads=threads,
+        )
+
+    def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
+        """What becomes of the sums, as members of the call's data."""
+        attrs, to = self.node.attrs, self.node.attrs["to"]
+        scale = np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
+        if to == "float32":
+            return {
+                "epilogue": "tvmrt_i8_rows_float",
+                "ctx": f.constant("scale", scale),
+                "y_bytes": "4",
+            }
+        text = range_initializer(attrs)
+        largest = layer.in_c * 255.0 * 255.0 * float(scale.max())
+        if largest >= 2.0**31:
+            f.line(
+                f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
+            )
+            return {"epilogue": "tvmrt_i8_rows_requantize", "ctx": "&finish", "y_bytes": "1"}
+        f.line(f"static const tvmrt_i8_range range = {text};")
+        padded = f.constant("scale", packing.pad_channels(layer, scale))
+        return {"scale": padded, "range": "&range", "y_bytes": "1"}
+
+    def _print_product(
+        self, step: Step, f: FunctionWriter, b, at, finish: dict[str, str], scratch: str
+    ) -> None:
+        node = self.node
+        x, w = (f.read(step.read_values.index(v)) for v in node.inputs[:2])
+        right = [
+            f".b = {plus(w, at[1])}",
+            f".k_stride = {b.strides[-2]}, .n_stride = {b.strides[-1]}",
+            f".b_signed = {int(node.inputs[1].dtype.is_signed)}, .b_zero = {node.attrs['w_zero']}",
+            scratch,
+        ]
+        data = {"x": plus(x, at[0]), "y": plus(f.write(), at[2]), **finish}
+        print_struct(f, "const tvmrt_matmul_i8_b right", right)
+        print_struct(f, "const tvmrt_conv_i8_data data", data)
+        call = f"tvmrt_matmul_i8_dynamic(&layer, &data, &right, {node.attrs['x_zero']})"
+        f.line(f"if ({call} != 0) return -1;")

@@ -1,0 +1,269 @@
+"""What follows the int32 sums of an integer product in its own function, row by row.
+
+The kernels hand over finished sums of neighbouring pixels (``tvmrt_i8_rows``). Printed here are
+a function of one sum, which rescales it and goes on with the group's pointwise nodes, and one of
+rows that calls it, a vector of channels at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvmrt.ir import DTYPES, DType, Node, Value
+from tvmrt.ir.program import Step
+from tvmrt.ir.quantized import storage_range
+
+from ..c.writer import FunctionWriter
+from ..loops.chain import expression, pair_expression, scalar_literal
+from .epilogue import _operand as place_operand
+from .epilogue import row_strides
+
+
+def register_type(dtype: DType) -> str:
+    """The C type in which elements are computed: narrow integers would widen the loop."""
+    return "int32_t" if not dtype.is_float and dtype.bits < 32 else dtype.c
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array that the function reads.
+
+    ``name``: of its elements in the function of one sum; ``member``: of its pointer in the
+    context; ``pointer``: what the caller puts there; ``pixel``, ``channel``: its strides.
+    """
+
+    dtype: DType
+    name: str
+    member: str
+    pointer: str
+    pixel: int
+    channel: int
+
+    def declaration(self) -> str:
+        """The pointer to the call's first channel, of one pixel if it has its own."""
+        terms = [f"operands->{self.member}"]
+        if self.pixel:
+            terms.append("pixel" + (f" * {self.pixel}" if self.pixel != 1 else ""))
+        if self.channel:
+            terms.append("channel" + (f" * {self.channel}" if self.channel != 1 else ""))
+        return f"const {self.dtype.c} *{self.member} = {' + '.join(terms)};"
+
+    def element(self, c: str) -> str:
+        """The element of channel c of the call."""
+        if not self.channel:
+            return f"{self.member}[0]"
+        return (
+            f"{self.member}[{c}]" if self.channel == 1 else f"{self.member}[({c}) * {self.channel}]"
+        )
+
+    @property
+    def widened(self) -> bool:
+        """Whether a vector of its elements is widened before the loop."""
+        return self.channel == 1 and self.dtype.name in ("int8", "uint8")
+
+
+def emit_rows(
+    f: FunctionWriter,
+    step: Step,
+    product: Node,
+    after: Sequence[Node],
+    order: Sequence[int],
+    lanes: int,
+) -> tuple[str, str]:
+    """Print the functions at file scope; the C expressions for the rows' one and its context.
+
+    ``order``: the result's axes with the channels last. ``lanes``: float lanes of the target.
+    """
+    name = f"{f.symbol}_rows"
+    known: dict[Value, str] = {}
+    operands = _operands(f, step, product, after, order, known)
+    f.include("scalar_quant.h")
+    f.define(_one(f, name, product, after, operands, known))
+    f.define(_rows(f, name, product, after, operands, lanes, bool(step.in_place)))
+    if not operands:
+        return name, "NULL"
+    pointers = ", ".join(o.pointer for o in operands)
+    f.line(f"const {name}_operands operands = {{{pointers}}};")
+    return name, "&operands"
+
+
+def _operands(f, step, product, after, order, known) -> list[Operand]:
+    """The arrays, and in ``known`` how nodes call what they read."""
+    found = []
+    scale, shape = product.inputs[2], product.output.shape
+    if product.attrs["to"] != "int32" and scalar_literal(scale) is None:
+        pointer = f.constant("scale", scale.data.reshape(-1))
+        found.append(Operand(DTYPES["float32"], "scale", "scale", pointer, 0, 1))
+    made = {product.output, *(n.output for n in after)}
+    for value in dict.fromkeys(v for n in after for v in n.inputs):
+        if value in made:
+            continue
+        known[value] = scalar_literal(value)
+        if known[value] is None:
+            pointer, at = place_operand(f, step, value, order)
+            pixel, channel = row_strides(at, shape, order)
+            known[value] = f"b{len(found)}"
+            member = f"operand{len(found)}"
+            found.append(Operand(value.dtype, known[value], member, pointer, pixel, channel))
+    return found
+
+
+def _result(product: Node, after: Sequence[Node]) -> Value:
+    return after[-1].output if after else product.output
+
+
+# The function of one sum.
+
+
+def _one(f, name, product, after, operands, known) -> str:
+    inner = _writer(f, name, ["acc", "sum", "q", *(o.name for o in operands)])
+    known[product.output] = _rescale(inner, product)
+    for node in after:
+        _print_node(inner, node, known)
+    result = _result(product, after)
+    inner.line(f"return {known[result]};")
+    f.include(*inner.includes)
+    parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
+    kind = f"static inline {register_type(result.dtype)}"
+    head = _signature(kind, f"{name}_one", parameters)
+    return "\n".join([*head, *inner.lines, "}", ""])
+
+
+def _signature(kind: str, name: str, parameters: Sequence[str]) -> list[str]:
+    """The first lines of a function, within 100 columns where names allow it."""
+    text = f"{kind} {name}({', '.join(parameters)}) {{"
+    if len(text) <= 100:
+        return [text]
+    lines, line = [f"{kind} {name}("], "    "
+    for i, part in enumerate(parameters):
+        word = part + (", " if i + 1 < len(parameters) else ") {")
+        if len(line) + len(word) > 100:
+            lines.append(line.rstrip())
+            line = "    "
+        line += word
+    return [*lines, line.rstrip()]
+
+
+def _writer(f: FunctionWriter, name: str, taken: Sequence[str]) -> FunctionWriter:
+    inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
+    for word in taken:
+        inner.fresh(word)
+    return inner
+
+
+def _rescale(inner: FunctionWriter, product: Node) -> str:
+    """Print the product's own result for one sum; the name that holds it."""
+    to = product.attrs["to"]
+    if to == "int32":
+        return "acc"
+    inner.line(f"const float sum = (float)acc * {scalar_literal(product.inputs[2]) or 'scale'};")
+    if to == "float32":
+        return "sum"
+    bounds = ", ".join(str(product.attrs[k]) for k in ("y_zero", "low", "high"))
+    inner.line(f"const int32_t q = tvmrt_round_number(sum, {bounds});")
+    return "q"
+
+
+def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> None:
+    for value in node.inputs:
+        if value not in known:
+            known[value] = scalar_literal(value)
+    if node.op == "quantize":
+        x, scale, zero = (known[v] for v in node.inputs)
+        low, high = storage_range(node.output.dtype)
+        text = f"tvmrt_quantize_between({x}, {scale}, {zero}, {low}, {high})"
+    elif node.op in ("qadd", "qmul"):
+        text = pair_expression(node, *(known[v] for v in node.inputs))
+    else:
+        text, header = expression(node, known)
+        inner.include(header)
+    variable = inner.fresh(f"{node.op}_1")
+    inner.line(f"const {register_type(node.output.dtype)} {variable} = {text};")
+    known[node.output] = variable
+
+
+# The function of rows.
+
+
+def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
+    result = _result(product, after)
+    taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
+    inner = _writer(f, name, [*taken, *(o.member for o in operands)])
+    if operands:
+        inner.line(f"const {name}_operands *operands =")
+        inner.line(f"    (const {name}_operands *)ctx;")
+    else:
+        inner.line("(void)ctx;")
+    inner.line("const int channels = rows->channels;")
+    if any(o.channel for o in operands):
+        inner.line("const int channel = rows->channel;")
+    for operand in operands:
+        if not operand.pixel:
+            inner.line(operand.declaration())
+    with inner.block("for (int p = 0; p < rows->pixels; ++p)"):
+        inner.line("const int32_t *acc = rows->acc + p * rows->acc_stride;")
+        # an operand in the result's own place is read before the element is written
+        row = "*row" if in_place else "*restrict row"
+        place = f"({result.dtype.c} *)rows->y + p * rows->y_stride"
+        inner.line(f"{result.dtype.c} {row} = {place};")
+        if any(o.pixel for o in operands):
+            inner.line("const int64_t pixel = rows->pixel + p;")
+        for operand in operands:
+            if operand.pixel:
+                inner.line(operand.declaration())
+        _print_channels(inner, name, operands, result, lanes)
+    f.include(*inner.includes)
+    head = _signature("static void", name, ["const tvmrt_i8_rows *rows", "const void *ctx"])
+    return "\n".join([*_context(name, operands), *head, *inner.lines, "}", ""])
+
+
+def _context(name: str, operands: Sequence[Operand]) -> list[str]:
+    if not operands:
+        return []
+    members = [f"  const {o.dtype.c} *{o.member};" for o in operands]
+    return ["typedef struct {", *members, f"}} {name}_operands;", ""]
+
+
+def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
+    """The loops over channels: whole vectors, then what is left."""
+    cast = "" if register_type(result.dtype) == result.dtype.c else f"({result.dtype.c})"
+    vectors = lanes >= 4 and result.dtype.bits != 64
+    if vectors:
+        inner.line("int c = 0;")
+        _print_vectors(inner, name, operands, result, lanes)
+    start = "" if vectors else "int c = 0"
+    with inner.block(f"for ({start}; c < channels; ++c)"):
+        arguments = ["acc[c]", *(o.element("c") for o in operands)]
+        _print_call(inner, f"row[c] = {cast}{name}_one", arguments)
+
+
+def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
+    """Bytes are widened in front of the loop and narrowed behind it."""
+    narrow = result.dtype.bits == 8
+    cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
+    widened = [o for o in operands if o.widened]
+    if narrow or widened:
+        inner.include("quant_lanes.h")
+    with inner.block(f"for (; c + {lanes} <= channels; c += {lanes})"):
+        for operand in widened:
+            inner.line(f"int32_t {operand.name}[{lanes}];")
+            widen = f"tvmrt_widen_{operand.dtype.name}_{lanes}"
+            inner.line(f"{widen}({operand.name}, {operand.member} + c);")
+        if narrow:
+            inner.line(f"int32_t v[{lanes}];")
+        elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
+        with inner.block(f"for (int i = 0; i < {lanes}; ++i)"):
+            target = "v[i]" if narrow else "row[c + i]"
+            _print_call(inner, f"{target} = {cast}{name}_one", ["acc[c + i]", *elements])
+        if narrow:
+            inner.line(f"tvmrt_narrow_{lanes}(row + c, v);")
+
+
+def _print_call(inner: FunctionWriter, head: str, arguments: Sequence[str]) -> None:
+    text = f"{head}({', '.join(arguments)});"
+    if len(text) <= 90:
+        inner.line(text)
+        return
+    inner.line(f"{head}(")
+    inner.line(f"    {', '.join(arguments)});")

@@ -1,0 +1,143 @@
+"""Formats of the integer kernels (``kernels/simd_i8.h``), and which register tiles are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tvmrt.ir.rounding import ceil_div
+
+if TYPE_CHECKING:
+    from ..c.writer import FunctionWriter
+    from ..target import Target
+    from .layer_i8 import ConvI8
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the weights of one instruction set lie in memory (the table in ``simd_i8.h``).
+
+    Parameters
+    ----------
+    name
+        As targets call it.
+    macro
+        Value of ``TVMRT_I8_FORMAT`` for the C file.
+    lanes
+        Output channels in a vector.
+    registers
+        Vector registers that a tile may fill with sums, weights and inputs.
+    wide
+        Whether weights are int16, so that none needs a shift.
+    signed
+        The activations that the instruction multiplies: True int8, False uint8, None either.
+    depthwise
+        Most channels in a block of a depthwise layer.
+    dot_cycles, least_cycles
+        Cycles of one product of a quad with a vector, and of a chain of such products.
+    interleaves
+        Whether the depthwise tile multiplies quads of four kernel rows (``depthwise_i8.h``).
+    halves
+        The two pairs of a quad whose weights lie apart; None where quads lie whole.
+    """
+
+    name: str
+    macro: str
+    lanes: int
+    registers: int
+    wide: bool
+    signed: bool | None
+    depthwise: int
+    dot_cycles: float
+    least_cycles: float
+    interleaves: bool = False
+    halves: tuple[tuple[int, int], tuple[int, int]] | None = None
+
+    def offset(self, x_signed: bool) -> int:
+        """What the kernel adds to every activation before it multiplies."""
+        if self.signed is None or self.signed == x_signed:
+            return 0
+        return -128 if self.signed else 128
+
+
+_FORMATS = (
+    Format("plain", "TVMRT_I8_PLAIN", 1, 8, False, None, 4, 4.0, 1.0),
+    Format("vnni512", "TVMRT_I8_X86_VNNI", 16, 32, False, False, 64, 1.0, 4.0, True),
+    Format("avx2", "TVMRT_I8_X86_AVX2", 8, 16, True, False, 32, 2.0, 4.0, True, ((0, 2), (1, 3))),
+    Format("neon", "TVMRT_I8_NEON", 4, 32, False, True, 16, 2.0, 4.0, False, ((0, 1), (2, 3))),
+    Format("neon_dot", "TVMRT_I8_NEON_DOT", 4, 32, False, True, 16, 0.5, 3.0),
+)
+FORMATS = {each.name: each for each in _FORMATS}
+
+
+def choose_tile(fmt: Format, vectors: int, width: int) -> tuple[int, int]:
+    """(ob, wt) with the fewest estimated cycles.
+
+    Parameters
+    ----------
+    vectors
+        Vectors of output channels in a group.
+    width
+        Pixels in a row.
+    """
+    if fmt.lanes == 1:
+        return min(2, vectors), min(2, width)
+    best, best_cost = (1, 1), float("inf")
+    for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
+        for wt in range(1, min(16, width) + 1):
+            others = 2 * ob + 3 if fmt.wide else ob + 1  # weights, inputs, a product
+            if ob * wt + others > fmt.registers:
+                break
+            cost = _tile_cost(fmt, vectors, width, ob, wt)
+            if cost < best_cost - 1e-9:
+                best, best_cost = (ob, wt), cost
+    return best
+
+
+def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float:
+    """Estimated cycles per quad of all tiles of one row."""
+
+    def tile(o: int, t: int) -> float:
+        if not o or not t:
+            return 0.0
+        loads = o * (2 if fmt.wide else 1) + t
+        return max(o * t * fmt.dot_cycles, fmt.least_cycles, loads) + 0.5
+
+    def column(o: int) -> float:
+        return (width // wt) * tile(o, wt) + tile(o, width % wt)
+
+    return (vectors // ob) * column(ob) + column(vectors % ob)
+
+
+def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
+    """The number of output pixels of a depthwise tile with the fewest estimated operations."""
+    rows, columns = layer.depthwise_taps
+    width, stride, dilation = (
+        layer.window.out[2],
+        layer.window.stride[2],
+        layer.window.dilation[2],
+    )
+    if not fmt.interleaves:
+        return min(width, 1 if fmt.lanes == 1 else 2)
+    quads = ceil_div(rows, 4)
+    dot = 4 * layer.parts * (4 if fmt.wide else 1)
+    split = 8 if fmt.wide else 0
+
+    def cost(wt: int) -> float:
+        if not wt:
+            return 0.0
+        hits = {t * stride + k * dilation for t in range(wt) for k in range(columns)}
+        return len(hits) * quads * (11 + split) + wt * quads * columns * dot + 25 * wt + 6
+
+    def row(wt: int) -> float:
+        return (width // wt) * cost(wt) + cost(width % wt)
+
+    most = 2 if fmt.wide else 5
+    if columns * quads * most > 128:  # such kernels would fill the instruction cache
+        most = 1
+    return min(range(1, min(most, width) + 1), key=row)
+
+
+def name_format(f: FunctionWriter, target: Target) -> None:
+    """Tell the kernels the format for which the file's weights are packed."""
+    f.macro("TVMRT_I8_FORMAT", FORMATS[target.int8].macro)
