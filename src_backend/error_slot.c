@@ -12,6 +12,7 @@ static char error_text[TVMRT_ERROR_TEXT_BYTES];
 void tvmrt__store_error(const char* text) {
   size_t i = 0;
   if (text != NULL) {
+    /* lint: a text that is shorter ends the loop */
     for (; i < sizeof(error_text) - 1 && text[i] != '\0'; ++i) error_text[i] = text[i];
   }
   error_text[i] = '\0';

@@ -103,7 +103,12 @@ int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_bl
 }
 
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
-  return tvmrt__graph_run((tvmrt_graph_executor*)executor->module);
+  tvmrt_graph_executor* g = (tvmrt_graph_executor*)executor->module;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->is_taken, "TVMGraphExecutor_Run"));
+  rc = tvmrt__graph_run(g);
+  tvmrt__end_call(&g->is_taken);
+  return rc;
 }
 
 int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
@@ -120,7 +125,7 @@ static int show(aot_handle* h, const DLDevice device) {
   size_t count = e->num_inputs + e->num_outputs;
   size_t i;
   h->shown.metadata = e->metadata;
-  h->shown.module_handle = e->library;
+  h->shown.module_handle = e->base.library;
   h->shown.device = device;
   h->shown.args = tvmrt__calloc(count, sizeof(*h->shown.args));
   if (h->shown.args == NULL) return -1;
@@ -186,6 +191,10 @@ int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char*
 }
 
 tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor) {
-  int rc = tvmrt__aot_run((tvmrt_aot_executor*)((aot_handle*)executor)->module);
+  tvmrt_aot_executor* e = (tvmrt_aot_executor*)((aot_handle*)executor)->module;
+  int rc = tvmrt__begin_call(&e->is_taken, "TVMAotExecutor_Run");
+  if (rc != 0) return kTvmErrorFunctionCallInvalidArg;
+  rc = tvmrt__aot_run(e);
+  tvmrt__end_call(&e->is_taken);
   return rc == 0 ? kTvmErrorNoError : kTvmErrorFunctionCallInvalidArg;
 }

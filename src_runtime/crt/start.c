@@ -3,9 +3,9 @@
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
 
+#include "../core/function.h"
 #include "../firmware/packed_func.h"
-#include "../function.h"
-#include "../tensor.h"
+#include "../tensors/tensor.h"
 
 tvm_crt_error_t TVMInitializeRuntime(void) {
   tvmrt_func* f;

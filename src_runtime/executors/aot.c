@@ -16,7 +16,6 @@ static void aot_destroy(tvmrt_module* self) {
   free(e->args);
   free(e->codes);
   if (e->main_function != NULL) tvmrt__release(&e->main_function->base);
-  tvmrt__module_release((tvmrt_object*)e->library);
 }
 
 static const tvmrt_module_type aot_type = {
@@ -31,9 +30,9 @@ static int find_metadata(tvmrt_aot_executor* e, const char* name) {
   tvmrt_buf symbol = {NULL, 0, 0};
   void* found = NULL;
   int rc = tvmrt__buf_printf(&symbol, "tvmgen_%s_get_c_metadata", name);
-  if (rc == 0) rc = tvmrt__module_call_pointer(e->library, symbol.data, &found);
+  if (rc == 0) rc = tvmrt__module_call_pointer(e->base.library, symbol.data, &found);
   if (rc == 0 && found == NULL) {
-    rc = tvmrt__module_call_pointer(e->library, "get_c_metadata", &found);
+    rc = tvmrt__module_call_pointer(e->base.library, "get_c_metadata", &found);
   }
   tvmrt__buf_free(&symbol);
   if (rc != 0) return rc;
@@ -51,9 +50,10 @@ static int find_info(tvmrt_aot_executor* e) {
   const TVMMetadata* m = e->metadata;
   const TVMModelMetadata* model;
   void* found;
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(e->library, "get_model_metadata", &found));
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(e->base.library, "get_model_metadata", &found));
   model = found;
-  if (model == NULL || model->num_functions < 1 || model->functions[0].function_name == NULL) {
+  if (model == NULL || model->num_functions < 1 || model->functions[0].function_name == NULL ||
+      model->functions[0].params == NULL) {
     return 0;
   }
   if (strncmp(model->functions[0].function_name, m->mod_name, strlen(m->mod_name)) != 0 ||
@@ -68,7 +68,7 @@ static int find_info(tvmrt_aot_executor* e) {
 static int find_main(tvmrt_aot_executor* e) {
   tvmrt_buf symbol = {NULL, 0, 0};
   int rc = tvmrt__buf_printf(&symbol, "%s___tvm_main__", e->metadata->mod_name);
-  if (rc == 0) rc = tvmrt__module_get(e->library, symbol.data, true, &e->main_function);
+  if (rc == 0) rc = tvmrt__module_get(e->base.library, symbol.data, true, &e->main_function);
   if (rc == 0 && e->main_function == NULL) {
     rc = tvmrt__fail_value("the library has metadata but no main function '%s'.", symbol.data);
   }
@@ -174,6 +174,92 @@ static void update_args(tvmrt_aot_executor* e) {
   for (i = 0; i < e->num_pools; ++i) set_arg(e, e->num_inputs + e->num_outputs + i, e->pools[i]);
 }
 
+/* What one side of a network is called: by its author, and in generated code. */
+typedef struct names {
+  const char* kind;
+  tvmrt_port* ports;
+  size_t count;
+  const TVMTensorInfo* infos;
+  const TVMParameterInfo* params; /* NULL if the library tells no names of the author */
+} names;
+
+static names input_names(const tvmrt_aot_executor* e) {
+  const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params;
+  const names n = {"inputs", e->inputs, e->num_inputs, e->metadata->inputs, params};
+  return n;
+}
+
+static names output_names(const tvmrt_aot_executor* e) {
+  const TVMParameterInfo* params = e->info == NULL ? NULL : e->info->params + e->num_inputs;
+  const names n = {"outputs", e->outputs, e->num_outputs, e->metadata->outputs, params};
+  return n;
+}
+
+/* Ports go by the author's names, where the library has them. */
+static int name_ports(const names* n) {
+  size_t i;
+  for (i = 0; n->params != NULL && i < n->count; ++i) {
+    const char* hint = n->params[i].relay_name_hint;
+    if (hint != NULL && hint[0] != '\0') n->ports[i].name = hint;
+  }
+  return tvmrt__ports_distinguish(n->ports, n->count);
+}
+
+static bool is_spelled(const names* n, size_t i, const char* name, const char* clean) {
+  const char* spelled = n->infos[i].name;
+  const char* hint = n->params == NULL ? NULL : n->params[i].tir_name_hint;
+  if (spelled != NULL && (strcmp(spelled, name) == 0 || strcmp(spelled, clean) == 0)) return true;
+  return hint != NULL && strcmp(hint, clean) == 0;
+}
+
+/* The only port whose name in generated code is that of `name`. */
+static int find_spelled(const names* n, const char* name, const char* clean, tvmrt_port** out) {
+  size_t i;
+  for (i = 0; i < n->count; ++i) {
+    if (!is_spelled(n, i, name, clean)) continue;
+    if (*out != NULL) {
+      return tvmrt__fail_value(
+          "'%.60s' may be one of several %s, '%.60s' and '%.60s', whose names in C are the same; "
+          "give the name as the network has it, or the number.",
+          name, n->kind, (*out)->name, n->ports[i].name);
+    }
+    *out = &n->ports[i];
+  }
+  return 0;
+}
+
+static int find_named(const names* n, const char* name, tvmrt_port** out) {
+  char* clean;
+  size_t i;
+  int rc;
+  *out = NULL;
+  for (i = 0; i < n->count && *out == NULL; ++i) {
+    if (strcmp(n->ports[i].name, name) == 0) *out = &n->ports[i];
+  }
+  if (*out != NULL) return 0;
+  clean = tvmrt__sanitise_name(name);
+  rc = clean == NULL ? -1 : find_spelled(n, name, clean, out);
+  free(clean);
+  return rc;
+}
+
+int tvmrt__aot_input_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out) {
+  const names n = input_names(e);
+  return find_named(&n, name, out);
+}
+
+int tvmrt__aot_output_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out) {
+  const names n = output_names(e);
+  return find_named(&n, name, out);
+}
+
+static int name_all(const tvmrt_aot_executor* e) {
+  const names inputs = input_names(e);
+  const names outputs = output_names(e);
+  TVMRT_RETURN_IF_ERROR(name_ports(&inputs));
+  return name_ports(&outputs);
+}
+
 static int make_args(tvmrt_aot_executor* e) {
   size_t count = e->num_inputs + e->num_outputs + e->num_pools;
   e->args = tvmrt__calloc(count, sizeof(*e->args));
@@ -196,22 +282,18 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   clear_inputs(e);
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->outputs, &e->num_outputs));
+  TVMRT_RETURN_IF_ERROR(name_all(e));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   return make_args(e);
 }
 
 int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params) {
   size_t i;
-  size_t k;
   for (i = 0; i < params->count; ++i) {
-    char* name = tvmrt__sanitise_name(params->names[i]);
-    int rc = name == NULL ? -1 : 0;
-    for (k = 0; rc == 0 && k < e->num_inputs; ++k) {
-      if (strcmp(e->inputs[k].name, name) != 0) continue;
-      rc = tvmrt__port_share(&e->inputs[k], "parameter", params->tensors[i]);
-    }
-    free(name);
-    if (rc != 0) return rc;
+    tvmrt_port* port;
+    TVMRT_RETURN_IF_ERROR(tvmrt__aot_input_named(e, params->names[i], &port));
+    if (port == NULL) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt__port_share(port, "parameter", params->tensors[i]));
   }
   update_args(e);
   return 0;
@@ -224,7 +306,7 @@ int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice de
   *out = NULL;
   if (e == NULL) return -1;
   tvmrt__retain(&library->base);
-  e->library = library;
+  e->base.library = library;
   rc = build(e, name, dev);
   if (rc == 0 && params != NULL) rc = tvmrt__aot_set_params(e, params);
   if (rc == 0) {
@@ -235,7 +317,7 @@ int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice de
   return rc;
 }
 
-int tvmrt__aot_run(tvmrt_aot_executor* e) {
+static int call_main(tvmrt_aot_executor* e) {
   const tvmrt_func* f = e->main_function;
   TVMValue ret;
   int code = kTVMNullptr;
@@ -245,4 +327,14 @@ int tvmrt__aot_run(tvmrt_aot_executor* e) {
   TVMRT_RETURN_IF_ERROR(TVMFuncCall(e->main_function, e->args, e->codes, e->num_args, &ret, &code));
   tvmrt__release(tvmrt__value_object(&ret, code));
   return 0;
+}
+
+int tvmrt__aot_run(tvmrt_aot_executor* e) {
+  int rc;
+  tvmrt__forget_error(); /* of an earlier call */
+  rc = call_main(e);
+  if (rc != 0 && TVMGetLastError()[0] == '\0') {
+    tvmrt__set_error("network '%.80s' failed and gave no reason.", e->metadata->mod_name);
+  }
+  return rc;
 }

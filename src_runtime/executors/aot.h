@@ -4,12 +4,11 @@
 
 #include <tvm/runtime/metadata.h>
 
-#include "../params.h"
+#include "../tensors/params.h"
 #include "port.h"
 
 typedef struct tvmrt_aot_executor {
   tvmrt_module base;
-  tvmrt_module* library;       /* retained */
   const TVMMetadata* metadata; /* the library's */
   const TVMFunctionInfo* info; /* main's, with the author's names; NULL if the library has none */
   tvmrt_func* main_function;   /* retained */
@@ -22,12 +21,18 @@ typedef struct tvmrt_aot_executor {
   TVMValue* args; /* each the address of a DLTensor in use */
   int* codes;
   int num_args;
+  atomic_bool is_taken;
 } tvmrt_aot_executor;
 
 /* An executor of the network `name` ("" for the library's only one); `params` may be NULL. *out is
  * owned. */
 int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice dev,
                             const tvmrt_params* params, tvmrt_module** out);
+
+/* The port of a name: as the network's author wrote it, else as the compiler spelled it in C, where
+ * that means one port. *out is NULL if there is none. */
+int tvmrt__aot_input_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out);
+int tvmrt__aot_output_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out);
 
 /* Set the inputs that have a name in params, by sharing. */
 int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params);

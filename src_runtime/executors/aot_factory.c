@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
 #include "aot.h"
 #include "factory.h"
 
@@ -87,7 +86,7 @@ static aot_factory* new_factory(const char* name) {
   return NULL;
 }
 
-int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out) {
+static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   aot_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
   int rc = f == NULL ? -1 : tvmrt__params_read(in, true, &f->params);
   if (rc == 0) rc = tvmrt__read_string(in, &f->name);
@@ -95,6 +94,8 @@ int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out) {
   if (rc != 0) tvmrt__module_release((tvmrt_object*)f);
   return rc;
 }
+
+TVMRT_LOADER(load, read_factory)
 
 /* (module, name, name0, NDArray0, ...) */
 TVMRT_NATIVE(create_factory) {
@@ -115,5 +116,7 @@ TVMRT_NATIVE(create_factory) {
   return rc;
 }
 
-#define FUNCTIONS(X) X("tvm.aot_executor_factory.create", create_factory)
+#define FUNCTIONS(X)                                   \
+  X("tvm.aot_executor_factory.create", create_factory) \
+  X(TVMRT_LOADER_PREFIX "AotExecutorFactory", load)
 const tvmrt_builtins tvmrt__aot_factory_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -2,103 +2,104 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
 #include "aot.h"
 
-/* Names are compared as they are first, then sanitised as the compiler wrote them. */
-static int find_by_sanitised(tvmrt_port* ports, size_t count, const char* kind,
-                             const tvmrt_args* in, tvmrt_port** port) {
+/* A function of the executor's module, called alone. */
+typedef int (*aot_method)(tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out,
+                          int* out_code);
+
+static int call_alone(aot_method method, tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out,
+                      int* out_code) {
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&e->is_taken, in->who));
+  rc = method(e, in, out, out_code);
+  tvmrt__end_call(&e->is_taken);
+  return rc;
+}
+
+/* The head of such a function. */
+#define AOT_METHOD(fn, name)                                                                     \
+  static int fn##_of(tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out, int* out_code); \
+  TVMRT_NATIVE(fn) {                                                                             \
+    TVMRT_ARGS(name);                                                                            \
+    return call_alone(fn##_of, resource_handle, &in, out, out_code);                             \
+  }                                                                                              \
+  static int fn##_of(tvmrt_aot_executor* e, const tvmrt_args* in, TVMValue* out, int* out_code)
+
+#define UNUSED_RESULT ((void)out, (void)out_code)
+
+static int find_input_or_none(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
   const char* name;
-  char* clean;
-  size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(ports, count, kind, in, 0, port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(e->inputs, e->num_inputs, "input", in, 0, port));
   if (*port != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
-  clean = tvmrt__sanitise_name(name);
-  if (clean == NULL) return -1;
-  for (i = 0; i < count && *port == NULL; ++i) {
-    if (strcmp(ports[i].name, clean) == 0) *port = &ports[i];
-  }
-  free(clean);
-  return 0;
+  return tvmrt__aot_input_named(e, name, port);
 }
 
-static int find_port(tvmrt_port* ports, size_t count, const char* kind, const tvmrt_args* in,
-                     tvmrt_port** port) {
-  TVMRT_RETURN_IF_ERROR(find_by_sanitised(ports, count, kind, in, port));
-  return *port != NULL ? 0 : tvmrt__port_unknown(ports, count, kind, in, 0);
+static int find_input(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
+  TVMRT_RETURN_IF_ERROR(find_input_or_none(e, in, port));
+  return *port != NULL ? 0 : tvmrt__port_unknown(e->inputs, e->num_inputs, "input", in, 0);
 }
 
-/* Outputs go by "output<i>", or by the names that the network's author gave them. */
+static int find_output_or_none(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
+  const char* name;
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(e->outputs, e->num_outputs, "output", in, 0, port));
+  if (*port != NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
+  return tvmrt__aot_output_named(e, name, port);
+}
+
 static int find_output(tvmrt_aot_executor* e, const tvmrt_args* in, tvmrt_port** port) {
-  const char* name;
-  size_t i;
-  TVMRT_RETURN_IF_ERROR(find_by_sanitised(e->outputs, e->num_outputs, "output", in, port));
-  if (*port != NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
-  for (i = 0; e->info != NULL && i < e->num_outputs; ++i) {
-    const char* hint = e->info->params[e->num_inputs + i].relay_name_hint;
-    if (hint != NULL && strcmp(hint, name) == 0) {
-      *port = &e->outputs[i];
-      return 0;
-    }
-  }
-  return tvmrt__port_unknown(e->outputs, e->num_outputs, "output", in, 0);
+  TVMRT_RETURN_IF_ERROR(find_output_or_none(e, in, port));
+  return *port != NULL ? 0 : tvmrt__port_unknown(e->outputs, e->num_outputs, "output", in, 0);
 }
 
-TVMRT_NATIVE(set_input) {
-  tvmrt_aot_executor* e = resource_handle;
+AOT_METHOD(set_input, "set_input") {
   tvmrt_port* port;
   DLTensor* from;
-  TVMRT_ARGS("set_input");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(find_port(e->inputs, e->num_inputs, "input", &in, &port));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 1, &from));
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find_input(e, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &from));
   TVMRT_RETURN_IF_ERROR(tvmrt__port_copy_in(port, "input", from));
   e->args[port - e->inputs].v_handle = &port->bound->dl;
   return 0;
 }
 
-TVMRT_NATIVE(set_input_zero_copy) {
-  tvmrt_aot_executor* e = resource_handle;
+AOT_METHOD(set_input_zero_copy, "set_input_zero_copy") {
   tvmrt_port* port;
-  TVMRT_ARGS("set_input_zero_copy");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(find_port(e->inputs, e->num_inputs, "input", &in, &port));
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "input", &in, 1));
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find_input(e, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "input", in, 1));
   e->args[port - e->inputs].v_handle = &port->bound->dl;
   return 0;
 }
 
-TVMRT_NATIVE(set_output_zero_copy) {
-  tvmrt_aot_executor* e = resource_handle;
+AOT_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   tvmrt_port* port;
-  TVMRT_ARGS("set_output_zero_copy");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(find_output(e, &in, &port));
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "output", &in, 1));
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(find_output(e, in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_bind(port, "output", in, 1));
   e->args[e->num_inputs + (size_t)(port - e->outputs)].v_handle = &port->bound->dl;
   return 0;
 }
 
-TVMRT_NATIVE(get_output) {
-  tvmrt_aot_executor* e = resource_handle;
+AOT_METHOD(get_output, "get_output") {
   tvmrt_port* port;
-  TVMRT_ARGS("get_output");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
-  TVMRT_RETURN_IF_ERROR(find_output(e, &in, &port));
-  return tvmrt__port_give(port, &in, out, out_code);
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(find_output(e, in, &port));
+  return tvmrt__port_give(port, in, out, out_code);
 }
 
-TVMRT_NATIVE(get_input) {
-  tvmrt_aot_executor* e = resource_handle;
+AOT_METHOD(get_input, "get_input") {
   tvmrt_port* port;
-  TVMRT_ARGS("get_input");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
-  TVMRT_RETURN_IF_ERROR(find_port(e->inputs, e->num_inputs, "input", &in, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(find_input(e, in, &port));
   TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
   e->args[port - e->inputs].v_handle = &port->bound->dl;
-  return tvmrt__port_give(port, &in, out, out_code);
+  return tvmrt__port_give(port, in, out, out_code);
 }
 
 TVMRT_NATIVE(get_num_inputs) {
@@ -118,8 +119,17 @@ TVMRT_NATIVE(get_input_index) {
   tvmrt_port* port;
   TVMRT_ARGS("get_input_index");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(find_port(e->inputs, e->num_inputs, "input", &in, &port));
+  TVMRT_RETURN_IF_ERROR(find_input(e, &in, &port));
   return tvmrt__ret_int(out, out_code, port - e->inputs);
+}
+
+TVMRT_NATIVE(get_output_index) {
+  tvmrt_aot_executor* e = resource_handle;
+  tvmrt_port* port;
+  TVMRT_ARGS("get_output_index");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(find_output_or_none(e, &in, &port));
+  return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - e->outputs);
 }
 
 TVMRT_NATIVE(get_input_name) {
@@ -134,42 +144,45 @@ TVMRT_NATIVE(get_output_name) {
   return tvmrt__port_give_name(e->outputs, e->num_outputs, "output", &in, out, out_code);
 }
 
-TVMRT_NATIVE(get_input_info) {
-  const tvmrt_aot_executor* e = resource_handle;
-  TVMRT_ARGS("get_input_info");
+AOT_METHOD(get_input_info, "get_input_info") {
+  (void)in;
   return tvmrt__port_info(e->inputs, e->num_inputs, NULL, out, out_code);
 }
 
-TVMRT_NATIVE(get_output_info) {
-  const tvmrt_aot_executor* e = resource_handle;
-  TVMRT_ARGS("get_output_info");
+AOT_METHOD(get_output_info, "get_output_info") {
+  (void)in;
   return tvmrt__port_info(e->outputs, e->num_outputs, NULL, out, out_code);
 }
 
-TVMRT_NATIVE(run) {
-  TVMRT_ARGS("run");
-  return tvmrt__aot_run(resource_handle);
+TVMRT_NATIVE(run) { /* the one that is called often: without a call in between */
+  tvmrt_aot_executor* e = resource_handle;
+  int rc = tvmrt__begin_call(&e->is_taken, "run");
+  (void)args, (void)type_codes, (void)num_args, (void)out, (void)out_code;
+  if (rc != 0) return rc;
+  rc = tvmrt__aot_run(e);
+  tvmrt__end_call(&e->is_taken);
+  return rc;
 }
 
 /* (bytes of a params file): inputs that have a name in it stand on its tensors. */
-TVMRT_NATIVE(load_params) {
+AOT_METHOD(load_params, "load_params") {
   TVMByteArray bytes;
   tvmrt_params params;
   int rc;
-  TVMRT_ARGS("load_params");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &bytes));
+  UNUSED_RESULT;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &bytes));
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
-  rc = tvmrt__aot_set_params(resource_handle, &params);
+  rc = tvmrt__aot_set_params(e, &params);
   tvmrt__params_free(&params);
   return rc;
 }
 
-TVMRT_NATIVE(profile) {
+AOT_METHOD(profile, "profile") {
   tvmrt_buf text = {NULL, 0, 0};
   int rc;
-  TVMRT_ARGS("profile");
-  rc = tvmrt__aot_profile(resource_handle, &text);
+  (void)in;
+  rc = tvmrt__aot_profile(e, &text);
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
   tvmrt__buf_free(&text);
   return rc;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 
-#include "../clock.h"
+#include "../base/clock.h"
 #include "aot.h"
 #include "profile.h"
 
@@ -40,7 +40,7 @@ static int find_slot(tvmrt_aot_executor* e, tvmrt_profile_slot** out) {
   tvmrt_func* f = NULL;
   int rc = tvmrt__buf_printf(&symbol, "%s_profile_slot", e->metadata->mod_name);
   *out = NULL;
-  if (rc == 0) rc = tvmrt__module_get(e->library, symbol.data, true, &f);
+  if (rc == 0) rc = tvmrt__module_get(e->base.library, symbol.data, true, &f);
   if (rc == 0 && f != NULL && f->kind == TVMRT_FUNC_LIBRARY) memcpy(out, &f->fn, sizeof(*out));
   if (f != NULL) tvmrt__release(&f->base);
   tvmrt__buf_free(&symbol);

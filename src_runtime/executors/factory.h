@@ -2,9 +2,8 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_FACTORY_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_FACTORY_H_
 
-#include "../builtins.h"
 #include "../modules/module.h"
-#include "../params.h"
+#include "../tensors/params.h"
 
 /* Arguments from `first` on as pairs of a name and an NDArray. */
 int tvmrt__factory_add_params(tvmrt_params* params, const tvmrt_args* in, int first);

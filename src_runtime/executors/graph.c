@@ -39,7 +39,6 @@ static void graph_destroy(tvmrt_module* self) {
   free(g->is_param);
   free(g->copy_out);
   tvmrt__graph_free(&g->graph);
-  tvmrt__module_release((tvmrt_object*)g->library);
 }
 
 static const tvmrt_module_type graph_type = {
@@ -93,15 +92,10 @@ static int fill_entries(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* Join two rings of entries into one. */
-static void join(size_t* ring, size_t a, size_t b) {
-  size_t i;
-  size_t next = ring[a];
-  for (i = ring[a]; i != a; i = ring[i]) {
-    if (i == b) return; /* one ring already: joining again would split it */
-  }
-  ring[a] = ring[b];
-  ring[b] = next;
+/* Put an entry that is alone into the ring of another. */
+static void join(size_t* ring, size_t other, size_t alone) {
+  ring[alone] = ring[other];
+  ring[other] = alone;
 }
 
 static bool is_nop(const tvmrt_graph_node* node) {
@@ -125,7 +119,7 @@ static int join_nops(tvmrt_graph_executor* g) {
         return tvmrt__fail_value("node '%.60s' reshapes %" PRIu64 " bytes to %" PRIu64 ".", n->name,
                                  g->graph.entries[from].bytes, g->graph.entries[to].bytes);
       }
-      join(g->alias, from, to);
+      join(g->alias, from, to); /* alone so far: nodes read earlier ones only */
     }
   }
   return 0;
@@ -279,7 +273,9 @@ static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
 static int name_output(tvmrt_graph_executor* g, size_t i) {
   tvmrt_buf name = {NULL, 0, 0};
   size_t node = tvmrt__graph_node_of(&g->graph, g->graph.heads[i]);
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s:%zu", g->graph.nodes[node].name, i));
+  const char* stem =
+      g->graph.num_head_names != 0 ? g->graph.head_names[i] : g->graph.nodes[node].name;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s:%zu", stem, i));
   g->output_names[i] = name.data;
   g->outputs[i].name = name.data;
   return 0;
@@ -340,7 +336,7 @@ static void* flatten(tvmrt_graph_executor* g, size_t entry) {
 }
 
 static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->library, node->func_name, true, out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->base.library, node->func_name, true, out));
   if (*out != NULL) return 0;
   return tvmrt__fail(
       "Cannot find function '%.80s' in the library, which node '%.60s' of the graph "
@@ -413,18 +409,19 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   TVMRT_RETURN_IF_ERROR(fill_entries(g));
   TVMRT_RETURN_IF_ERROR(join_nops(g));
   if (lookup == NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->library, "_lookup_linked_param", true, &lookup));
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__module_get(g->base.library, "_lookup_linked_param", true, &lookup));
   }
   rc = make_storages(g, params, lookup);
   if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
+  if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = make_output(g, i);
   return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }
 
 static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t count) {
-  if (count == 0) return tvmrt__fail_value("an executor needs at least one device.");
   if (MAKE(g->devices, count) == NULL) return -1;
   memcpy(g->devices, devices, count * sizeof(*devices));
   g->num_devices = count;
@@ -439,7 +436,7 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
   *out = NULL;
   if (g == NULL) return -1;
   tvmrt__retain(&library->base);
-  g->library = library;
+  g->base.library = library;
   rc = copy_devices(g, devices, num_devices);
   if (rc == 0) rc = tvmrt__graph_parse(json, json_size, &g->graph);
   if (rc == 0) rc = build(g, params, linked);
@@ -462,8 +459,7 @@ static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op, TVMValu
   return 0;
 }
 
-int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
-  const tvmrt_graph_op* op = &g->ops[op_index];
+static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   const tvmrt_func* f = op->function;
   TVMValue ret;
   int code = kTVMNullptr;
@@ -474,9 +470,30 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
   return call_front(g, op, &ret, &code);
 }
 
+int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op_index) {
+  const tvmrt_graph_op* op = &g->ops[op_index];
+  const tvmrt_graph_node* node = &g->graph.nodes[op->node];
+  int rc = call_op(g, op);
+  if (rc != 0 && TVMGetLastError()[0] == '\0') {
+    tvmrt__set_error("node '%.80s': function '%.80s' failed and gave no reason.", node->name,
+                     node->func_name);
+  }
+  return rc;
+}
+
 int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who) {
   if (g->schedule == NULL || !g->schedule->is_running) return 0;
   return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", who);
+}
+
+int tvmrt__graph_call(tvmrt_graph_method method, tvmrt_graph_executor* g, const tvmrt_args* in,
+                      TVMValue* out, int* out_code) {
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->is_taken, in->who));
+  rc = tvmrt__graph_check_idle(g, in->who);
+  if (rc == 0) rc = method(g, in, out, out_code);
+  tvmrt__end_call(&g->is_taken);
+  return rc;
 }
 
 static int run_by_scheduler(tvmrt_schedule* schedule) {
@@ -500,6 +517,7 @@ int tvmrt__graph_run(tvmrt_graph_executor* g) {
   if (g->schedule != NULL) {
     TVMRT_RETURN_IF_ERROR(run_by_scheduler(g->schedule));
   } else {
+    tvmrt__forget_error(); /* of an earlier call */
     for (i = 0; i < g->num_ops; ++i) TVMRT_RETURN_IF_ERROR(tvmrt__graph_run_op(g, i));
   }
   return tvmrt__graph_copy_outputs(g);

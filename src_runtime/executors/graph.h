@@ -2,7 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_H_
 
-#include "../params.h"
+#include "../tensors/params.h"
 #include "graph_json.h"
 #include "port.h"
 
@@ -24,7 +24,6 @@ typedef struct tvmrt_graph_flat {
 
 typedef struct tvmrt_graph_executor {
   tvmrt_module base;
-  tvmrt_module* library; /* retained; functions come from here */
   tvmrt_graph graph;
   DLDevice* devices;
   size_t num_devices;
@@ -42,9 +41,10 @@ typedef struct tvmrt_graph_executor {
   tvmrt_port* inputs;              /* per arg_node */
   bool* is_param;                  /* inputs that were set as parameters */
   tvmrt_port* outputs;             /* per head */
-  char** output_names;             /* "<node>:<i>" */
+  char** output_names;             /* "<the network's name, or the node's>:<i>" */
   struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
   bool* copy_out; /* outputs whose memory cannot be replaced: they are copied after a run */
+  atomic_bool is_taken;
 } tvmrt_graph_executor;
 
 /* An executor of `json` over the functions of `library`. `params` may be NULL; its tensors are
@@ -62,6 +62,21 @@ int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
 /* Fails if a run is under way; `who` names the function that was called. */
 int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who);
 
+/* A function of the executor's module, called alone and while no run is under way. */
+typedef int (*tvmrt_graph_method)(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out,
+                                  int* out_code);
+int tvmrt__graph_call(tvmrt_graph_method method, tvmrt_graph_executor* g, const tvmrt_args* in,
+                      TVMValue* out, int* out_code);
+
+/* The head of such a function. */
+#define TVMRT_GRAPH_METHOD(fn, name)                                                               \
+  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code); \
+  TVMRT_NATIVE(fn) {                                                                               \
+    TVMRT_ARGS(name);                                                                              \
+    return tvmrt__graph_call(fn##_of, resource_handle, &in, out, out_code);                        \
+  }                                                                                                \
+  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code)
+
 /* Point operators at a port's tensor after it was bound. */
 void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input);
 void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output);
@@ -70,10 +85,6 @@ void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output);
 int tvmrt__graph_find(tvmrt_module* self, const char* name, tvmrt_found* out);
 /* Functions for looking inside. */
 extern const tvmrt_builtins tvmrt__graph_debug_functions;
-
-/* Global function: (json, module, name, name0, NDArray0, ...) -> factory. */
-int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
-                                int* out_code, void* resource_handle);
 
 /* Devices from (device type, device id) pairs or Device values, from argument `first` on; owned. */
 int tvmrt__devices_of_args(const tvmrt_args* in, int first, DLDevice** out, size_t* out_count);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../clock.h"
+#include "../base/clock.h"
 #include "graph.h"
 #include "graph_view.h"
 #include "profile.h"
@@ -13,7 +13,6 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
   const char* name;
   int64_t index;
   size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in->who));
   if (in->codes[0] == kTVMArgInt) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &index));
     if (index < 0 || (uint64_t)index >= g->graph.num_nodes) {
@@ -43,13 +42,12 @@ static int run_until(tvmrt_graph_executor* g, size_t node) {
 }
 
 /* (node) runs one node alone. */
-TVMRT_NATIVE(execute_node) {
-  tvmrt_graph_executor* g = resource_handle;
+TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   size_t node;
   size_t i;
-  TVMRT_ARGS("execute_node");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
+  (void)out, (void)out_code;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
   for (i = 0; i < g->num_ops; ++i) {
     if (g->ops[i].node == node) return tvmrt__graph_run_op(g, i);
   }
@@ -66,17 +64,15 @@ static tvmrt_tensor* copy_entry(const DLTensor* t) {
 }
 
 /* (node [, output]) -> NDArray */
-TVMRT_NATIVE(get_node_output) {
-  tvmrt_graph_executor* g = resource_handle;
+TVMRT_GRAPH_METHOD(get_node_output, "get_node_output") {
   int64_t output = 0;
   size_t node;
   const DLTensor* entry;
   tvmrt_graph_view view;
   tvmrt_tensor* copy;
-  TVMRT_ARGS("get_node_output");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
-  TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
-  if (num_args == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &output));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
+  TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
+  if (in->count == 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 1, &output));
   if (output < 0 || (uint64_t)output >= g->graph.nodes[node].num_outputs) {
     return tvmrt__fail("IndexError: node '%.60s' has %zu outputs, there is no output %" PRId64 ".",
                        g->graph.nodes[node].name, g->graph.nodes[node].num_outputs, output);
@@ -89,15 +85,14 @@ TVMRT_NATIVE(get_node_output) {
 }
 
 /* (node, tensor) runs up to the node and copies its first output. */
-TVMRT_NATIVE(debug_get_output) {
-  tvmrt_graph_executor* g = resource_handle;
+TVMRT_GRAPH_METHOD(debug_get_output, "debug_get_output") {
   DLTensor* to;
   size_t node;
   tvmrt_graph_view view;
-  TVMRT_ARGS("debug_get_output");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
-  TVMRT_RETURN_IF_ERROR(read_node(g, &in, &node));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 1, &to));
+  (void)out, (void)out_code;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 1, &to));
   TVMRT_RETURN_IF_ERROR(run_until(g, node));
   if (g->graph.nodes[node].num_outputs == 0) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__graph_view(&g->graph.nodes[node],
@@ -168,30 +163,28 @@ static int time_nodes(tvmrt_graph_executor* g, const timing* t, tvmrt_buf* resul
 }
 
 /* (number, repeat, min_repeat_ms, ...) -> bytes: i64 number of nodes, then `repeat` doubles each. */
-TVMRT_NATIVE(run_individual) {
+TVMRT_GRAPH_METHOD(run_individual, "run_individual") {
   tvmrt_buf results = {NULL, 0, 0};
   timing t;
   int rc;
-  TVMRT_ARGS("run_individual");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 6));
-  TVMRT_RETURN_IF_ERROR(read_timing(&in, 0, &t));
-  rc = time_nodes(resource_handle, &t, &results);
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 3, 6));
+  TVMRT_RETURN_IF_ERROR(read_timing(in, 0, &t));
+  rc = time_nodes(g, &t, &results);
   if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
   tvmrt__buf_free(&results);
   return rc;
 }
 
 /* (node, number, repeat, min_repeat_ms, ...) -> bytes: `repeat` doubles. */
-TVMRT_NATIVE(run_individual_node) {
+TVMRT_GRAPH_METHOD(run_individual_node, "run_individual_node") {
   tvmrt_buf results = {NULL, 0, 0};
   timing t;
   size_t node;
   int rc;
-  TVMRT_ARGS("run_individual_node");
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 4, 7));
-  TVMRT_RETURN_IF_ERROR(read_node(resource_handle, &in, &node));
-  TVMRT_RETURN_IF_ERROR(read_timing(&in, 1, &t));
-  rc = time_node(resource_handle, node, &t, &results);
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 4, 7));
+  TVMRT_RETURN_IF_ERROR(read_node(g, in, &node));
+  TVMRT_RETURN_IF_ERROR(read_timing(in, 1, &t));
+  rc = time_node(g, node, &t, &results);
   if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
   tvmrt__buf_free(&results);
   return rc;
@@ -217,12 +210,11 @@ static int profile_ops(tvmrt_graph_executor* g, tvmrt_op_time* times, tvmrt_buf*
 }
 
 /* (...) -> JSON text, see port.h. Collectors given as arguments are not used. */
-TVMRT_NATIVE(profile) {
-  tvmrt_graph_executor* g = resource_handle;
+TVMRT_GRAPH_METHOD(profile, "profile") {
   tvmrt_buf text = {NULL, 0, 0};
   tvmrt_op_time* times = tvmrt__calloc(g->num_ops, sizeof(*times));
   int rc;
-  TVMRT_ARGS("profile");
+  (void)in;
   rc = times == NULL ? -1 : profile_ops(g, times, &text);
   if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
   tvmrt__buf_free(&text);

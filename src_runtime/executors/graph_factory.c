@@ -117,7 +117,7 @@ static graph_factory* new_factory(const char* json, const char* name) {
   return NULL;
 }
 
-int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out) {
+static int read_factory(tvmrt_reader* in, tvmrt_module** out) {
   graph_factory* f = tvmrt__module_new(&factory_type, sizeof(*f));
   int rc = f == NULL ? -1 : tvmrt__read_string(in, &f->json);
   if (rc == 0) rc = tvmrt__params_read(in, true, &f->params);
@@ -127,14 +127,16 @@ int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out) {
   return rc;
 }
 
-int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
-                                int* out_code, void* resource_handle) {
+TVMRT_LOADER(load, read_factory)
+
+/* (graph, module, name, name0, NDArray0, ...) */
+TVMRT_NATIVE(create_factory) {
   const char* json;
   const char* name;
   tvmrt_module* library;
   graph_factory* f;
   int rc;
-  TVMRT_ARGS("tvm.graph_executor_factory.create");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, -1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 1, &library));
@@ -147,3 +149,9 @@ int tvmrt__graph_factory_create(TVMValue* args, int* type_codes, int num_args, T
   tvmrt__module_release(f);
   return rc;
 }
+
+#define FUNCTIONS(X)                                     \
+  X("tvm.graph_executor_factory.create", create_factory) \
+  X(TVMRT_LOADER_PREFIX "GraphExecutorFactory", load)    \
+  X(TVMRT_LOADER_PREFIX "GraphRuntimeFactory", load) /* the name before 0.7 */
+const tvmrt_builtins tvmrt__graph_factory_builtins = TVMRT_BUILTINS(FUNCTIONS);

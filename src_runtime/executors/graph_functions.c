@@ -3,19 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
 #include "graph.h"
 #include "schedule.h"
-
-/* The head of a function of the executor. */
-#define GRAPH_FUNCTION(fn, name)                                                                   \
-  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code); \
-  TVMRT_NATIVE(fn) {                                                                               \
-    TVMRT_ARGS(name);                                                                              \
-    TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(resource_handle, name));                         \
-    return fn##_of(resource_handle, &in, out, out_code);                                           \
-  }                                                                                                \
-  static int fn##_of(tvmrt_graph_executor* g, const tvmrt_args* in, TVMValue* out, int* out_code)
 
 #define UNUSED_RESULT ((void)out, (void)out_code)
 
@@ -26,20 +15,28 @@ static int find_input(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port*
   return tvmrt__port_unknown(g->inputs, g->graph.num_arg_nodes, "input", in, 0);
 }
 
-/* Outputs go by "<node>:<i>", or by the node's name as releases before 0.10 had it. */
-static int find_output_or_none(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port** port) {
+/* Whether an output is called "<name>:<i>". */
+static bool has_stem(const char* output, const char* name) {
+  const char* last = strrchr(output, ':');
+  return strlen(name) == (size_t)(last - output) && strncmp(output, name, strlen(name)) == 0;
+}
+
+/* Outputs go by "<name>:<i>", or by the name alone where one output has it. */
+static int find_output_or_none(const tvmrt_graph_executor* g, const tvmrt_args* in,
+                               tvmrt_port** port) {
   const char* name;
   size_t i;
   TVMRT_RETURN_IF_ERROR(tvmrt__port_of_arg(g->outputs, g->graph.num_heads, "output", in, 0, port));
   if (*port != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
-  for (i = 0; i < g->graph.num_heads && *port == NULL; ++i) {
-    size_t length = strlen(name);
-    if (strncmp(g->output_names[i], name, length) == 0 &&
-        strchr(g->output_names[i] + length, ':') == strrchr(g->output_names[i], ':') &&
-        g->output_names[i][length] == ':') {
-      *port = &g->outputs[i];
+  for (i = 0; i < g->graph.num_heads; ++i) {
+    if (!has_stem(g->output_names[i], name)) continue;
+    if (*port != NULL) {
+      return tvmrt__fail_value(
+          "%s: several outputs are called '%.60s'; ask for '%.60s', '%.60s' or a number.", in->who,
+          name, (*port)->name, g->output_names[i]);
     }
+    *port = &g->outputs[i];
   }
   return 0;
 }
@@ -49,7 +46,7 @@ static int find_output(tvmrt_graph_executor* g, const tvmrt_args* in, tvmrt_port
   return *port != NULL ? 0 : tvmrt__port_unknown(g->outputs, g->graph.num_heads, "output", in, 0);
 }
 
-GRAPH_FUNCTION(set_input, "set_input") {
+TVMRT_GRAPH_METHOD(set_input, "set_input") {
   tvmrt_port* port;
   DLTensor* from;
   UNUSED_RESULT;
@@ -61,7 +58,7 @@ GRAPH_FUNCTION(set_input, "set_input") {
   return 0;
 }
 
-GRAPH_FUNCTION(set_input_zero_copy, "set_input_zero_copy") {
+TVMRT_GRAPH_METHOD(set_input_zero_copy, "set_input_zero_copy") {
   tvmrt_port* port;
   UNUSED_RESULT;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
@@ -71,7 +68,7 @@ GRAPH_FUNCTION(set_input_zero_copy, "set_input_zero_copy") {
   return 0;
 }
 
-GRAPH_FUNCTION(set_output_zero_copy, "set_output_zero_copy") {
+TVMRT_GRAPH_METHOD(set_output_zero_copy, "set_output_zero_copy") {
   tvmrt_port* port;
   UNUSED_RESULT;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
@@ -81,14 +78,14 @@ GRAPH_FUNCTION(set_output_zero_copy, "set_output_zero_copy") {
   return 0;
 }
 
-GRAPH_FUNCTION(get_output, "get_output") {
+TVMRT_GRAPH_METHOD(get_output, "get_output") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find_output(g, in, &port));
   return tvmrt__port_give(port, in, out, out_code);
 }
 
-GRAPH_FUNCTION(get_input, "get_input") {
+TVMRT_GRAPH_METHOD(get_input, "get_input") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(
@@ -99,46 +96,69 @@ GRAPH_FUNCTION(get_input, "get_input") {
   return tvmrt__port_give(port, in, out, out_code);
 }
 
-GRAPH_FUNCTION(get_num_inputs, "get_num_inputs") {
-  (void)in;
+/* What never changes may be asked for at any time. */
+TVMRT_NATIVE(get_num_inputs) {
+  const tvmrt_graph_executor* g = resource_handle;
+  TVMRT_ARGS("get_num_inputs");
   return tvmrt__ret_int(out, out_code, (int64_t)g->graph.num_arg_nodes);
 }
 
-GRAPH_FUNCTION(get_num_outputs, "get_num_outputs") {
-  (void)in;
+TVMRT_NATIVE(get_num_outputs) {
+  const tvmrt_graph_executor* g = resource_handle;
+  TVMRT_ARGS("get_num_outputs");
   return tvmrt__ret_int(out, out_code, (int64_t)g->graph.num_heads);
 }
 
-GRAPH_FUNCTION(get_input_index, "get_input_index") {
+TVMRT_NATIVE(get_input_index) {
+  const tvmrt_graph_executor* g = resource_handle;
   tvmrt_port* port;
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_ARGS("get_input_index");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(
-      tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, &port));
+      tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", &in, 0, &port));
   return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - g->inputs);
 }
 
-GRAPH_FUNCTION(get_input_name, "get_input_name") {
-  return tvmrt__port_give_name(g->inputs, g->graph.num_arg_nodes, "input", in, out, out_code);
+TVMRT_NATIVE(get_output_index) {
+  const tvmrt_graph_executor* g = resource_handle;
+  tvmrt_port* port;
+  TVMRT_ARGS("get_output_index");
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(find_output_or_none(g, &in, &port));
+  return tvmrt__ret_int(out, out_code, port == NULL ? -1 : port - g->outputs);
 }
 
-GRAPH_FUNCTION(get_output_name, "get_output_name") {
-  return tvmrt__port_give_name(g->outputs, g->graph.num_heads, "output", in, out, out_code);
+TVMRT_NATIVE(get_input_name) {
+  const tvmrt_graph_executor* g = resource_handle;
+  TVMRT_ARGS("get_input_name");
+  return tvmrt__port_give_name(g->inputs, g->graph.num_arg_nodes, "input", &in, out, out_code);
 }
 
-GRAPH_FUNCTION(get_input_info, "get_input_info") {
+TVMRT_NATIVE(get_output_name) {
+  const tvmrt_graph_executor* g = resource_handle;
+  TVMRT_ARGS("get_output_name");
+  return tvmrt__port_give_name(g->outputs, g->graph.num_heads, "output", &in, out, out_code);
+}
+
+TVMRT_GRAPH_METHOD(get_input_info, "get_input_info") {
   (void)in;
   return tvmrt__port_info(g->inputs, g->graph.num_arg_nodes, g->is_param, out, out_code);
 }
 
-GRAPH_FUNCTION(get_output_info, "get_output_info") {
+TVMRT_GRAPH_METHOD(get_output_info, "get_output_info") {
   (void)in;
   return tvmrt__port_info(g->outputs, g->graph.num_heads, NULL, out, out_code);
 }
 
-GRAPH_FUNCTION(run, "run") {
-  (void)in;
-  UNUSED_RESULT;
-  return tvmrt__graph_run(g);
+TVMRT_NATIVE(run) { /* the one that is called often: without a call in between */
+  tvmrt_graph_executor* g = resource_handle;
+  int rc = tvmrt__begin_call(&g->is_taken, "run");
+  (void)args, (void)type_codes, (void)num_args, (void)out, (void)out_code;
+  if (rc != 0) return rc;
+  rc = g->schedule == NULL ? 0 : tvmrt__graph_check_idle(g, "run");
+  if (rc == 0) rc = tvmrt__graph_run(g);
+  tvmrt__end_call(&g->is_taken);
+  return rc;
 }
 
 static size_t input_named(const tvmrt_graph_executor* g, const char* name) {
@@ -157,7 +177,7 @@ static int set_param(tvmrt_graph_executor* g, size_t input, tvmrt_tensor* t, boo
 }
 
 /* (bytes of a params file): names that are no inputs are left out. */
-GRAPH_FUNCTION(load_params, "load_params") {
+TVMRT_GRAPH_METHOD(load_params, "load_params") {
   TVMByteArray bytes;
   tvmrt_params params;
   size_t i;
@@ -174,14 +194,26 @@ GRAPH_FUNCTION(load_params, "load_params") {
   return rc;
 }
 
-/* (other graph executor, bytes of a params file): use the other's tensors for the names in it. */
-GRAPH_FUNCTION(share_params, "share_params") {
-  tvmrt_module* mod;
-  const tvmrt_graph_executor* other;
-  TVMByteArray bytes;
-  tvmrt_params params;
+static int share_named(tvmrt_graph_executor* g, const tvmrt_graph_executor* other,
+                       const tvmrt_params* params) {
   size_t i;
-  int rc = 0;
+  for (i = 0; i < params->count; ++i) {
+    size_t mine = input_named(g, params->names[i]);
+    size_t theirs = input_named(other, params->names[i]);
+    if (mine < g->graph.num_arg_nodes && theirs < other->graph.num_arg_nodes) {
+      TVMRT_RETURN_IF_ERROR(set_param(g, mine, other->inputs[theirs].bound, true));
+    }
+  }
+  return 0;
+}
+
+/* (other graph executor, bytes of a params file): use the other's tensors for the names in it. */
+TVMRT_GRAPH_METHOD(share_params, "share_params") {
+  tvmrt_module* mod;
+  TVMByteArray bytes;
+  tvmrt_graph_executor* other;
+  tvmrt_params params;
+  int rc;
   UNUSED_RESULT;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 0, &mod));
@@ -192,14 +224,13 @@ GRAPH_FUNCTION(share_params, "share_params") {
         "of kind '%s'.",
         mod->type->key);
   }
-  other = (const void*)mod;
+  other = (void*)mod;
+  if (other == g) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
-  for (i = 0; rc == 0 && i < params.count; ++i) {
-    size_t mine = input_named(g, params.names[i]);
-    size_t theirs = input_named(other, params.names[i]);
-    if (mine < g->graph.num_arg_nodes && theirs < other->graph.num_arg_nodes) {
-      rc = set_param(g, mine, other->inputs[theirs].bound, true);
-    }
+  rc = tvmrt__begin_call(&other->is_taken, in->who);
+  if (rc == 0) {
+    rc = share_named(g, other, &params);
+    tvmrt__end_call(&other->is_taken);
   }
   tvmrt__params_free(&params);
   return rc;
@@ -224,7 +255,7 @@ static tvmrt_object* copy_output(const tvmrt_port* port, DLDevice host) {
 }
 
 /* (host device type, host device id, name, tensor, ...) -> Array of copies of all outputs. */
-GRAPH_FUNCTION(run_from_inputs, "run_from_inputs") {
+TVMRT_GRAPH_METHOD(run_from_inputs, "run_from_inputs") {
   tvmrt_array* array;
   DLDevice host;
   int64_t type;
@@ -328,8 +359,7 @@ TVMRT_NATIVE(create) {
   return create_of(&in, out, out_code);
 }
 
-#define FUNCTIONS(X)                           \
-  X("tvm.graph_executor.create", create)       \
-  X("tvm.graph_executor_debug.create", create) \
-  X("tvm.graph_executor_factory.create", tvmrt__graph_factory_create)
+#define FUNCTIONS(X)                     \
+  X("tvm.graph_executor.create", create) \
+  X("tvm.graph_executor_debug.create", create)
 const tvmrt_builtins tvmrt__graph_builtins = TVMRT_BUILTINS(FUNCTIONS);

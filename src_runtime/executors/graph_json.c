@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../json.h"
+#include "../base/json.h"
 
 /* A list of numbers as it stands in the text. */
 typedef struct numbers {
@@ -320,6 +320,31 @@ static int read_object(tvmrt_json* in, draft* d,
   return rc;
 }
 
+static int read_names(tvmrt_json* in, draft* d) {
+  tvmrt_graph* g = d->graph;
+  tvmrt_json_list list;
+  bool more;
+  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  for (;;) {
+    void* names = g->head_names;
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&names, g->num_head_names, sizeof(*g->head_names)));
+    g->head_names = names;
+    g->head_names[g->num_head_names] = NULL;
+    TVMRT_RETURN_IF_ERROR(read_text(in, d, &g->head_names[g->num_head_names]));
+    ++g->num_head_names;
+  }
+}
+
+/* A node has one name, its outputs may be several of the network's: these are told here, where other
+ * readers look for nothing. */
+static int read_metadata(tvmrt_json* in, draft* d, const char* key) {
+  if (strcmp(key, "output_names") != 0) return tvmrt__json_skip(in);
+  if (d->graph->num_head_names == 0) return read_names(in, d);
+  return tvmrt__json_fail(in, "there are two lists of output_names");
+}
+
 static int read_top(tvmrt_json* in, draft* d, const char* key) {
   if (strcmp(key, "nodes") == 0) {
     d->seen |= SEEN_NODES;
@@ -343,6 +368,9 @@ static int read_top(tvmrt_json* in, draft* d, const char* key) {
     return tvmrt__json_fail(in, "unknown key '%.40s'", key);
   }
   d->past_metadata = true; /* where other readers stop, so that anything may follow */
+  if (strcmp(key, "metadata") == 0 && tvmrt__json_peek(in) == '{') {
+    return read_object(in, d, read_metadata);
+  }
   return tvmrt__json_skip(in);
 }
 
@@ -362,6 +390,7 @@ static int bad_graph(const char* what) {
 static int check_rows(draft* d) {
   tvmrt_graph* g = d->graph;
   size_t i;
+  /* lint: count is at least 1 where items is looked at, and then there are items */
   if (d->row_ptr.count != g->num_nodes + 1 || d->row_ptr.items[0] != 0) {
     return bad_graph(
         "node_row_ptr must start with 0 and have one number more than there are nodes");
@@ -427,6 +456,9 @@ static int check_links(draft* d) {
       return bad_graph("arg_nodes must list nodes whose op is null");
     }
     g->arg_nodes[i] = (size_t)node;
+  }
+  if (g->num_head_names != 0 && g->num_head_names != g->num_heads) {
+    return bad_graph("metadata.output_names must have one name for each of the heads");
   }
   return resolve(g, d->head_pairs.items, g->num_heads, g->num_nodes, g->heads);
 }
@@ -506,6 +538,7 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
   free(graph->inputs);
   free(graph->arg_nodes);
   free(graph->heads);
+  tvmrt__free_strings(graph->head_names, graph->num_head_names);
   free(graph->entries);
   free(graph->dims);
   memset(graph, 0, sizeof(*graph));

@@ -2,7 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_JSON_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_GRAPH_JSON_H_
 
-#include "../tensor.h"
+#include "../tensors/tensor.h"
 
 typedef struct tvmrt_graph_node {
   char* name;
@@ -38,6 +38,8 @@ typedef struct tvmrt_graph {
   size_t num_arg_nodes;
   size_t* heads; /* entry numbers */
   size_t num_heads;
+  char** head_names; /* the network's names of its outputs; NULL: the text has none */
+  size_t num_head_names;
   tvmrt_graph_entry* entries;
   size_t num_entries;
   int64_t* dims;

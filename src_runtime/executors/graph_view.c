@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "../error.h"
-#include "../json.h"
+#include "../base/error.h"
+#include "../base/json.h"
 
 enum { HEAD_NUMBERS = 3, MAX_NUMBERS = HEAD_NUMBERS + 2 * TVMRT_VIEW_MAX_NDIM };
 
@@ -40,6 +40,7 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
     int64_t steps = view->shape[d] - 1;
     if (steps == 0 || stride == 0) continue;
     if (stride > size || stride < -size || steps > size / item) return false;
+    /* lint: a stride of 0 was passed over */
     if (steps > size / item / (stride < 0 ? -stride : stride)) return false;
     if (stride < 0) {
       low += steps * stride * item;

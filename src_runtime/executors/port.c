@@ -9,8 +9,48 @@
 void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
   tvmrt__tensor_release(port->bound);
+  free(port->own_name);
   port->own = NULL;
   port->bound = NULL;
+  port->own_name = NULL;
+}
+
+/* A name that no port has. */
+static int rename_port(tvmrt_port* port, size_t number, tvmrt_strmap* taken) {
+  tvmrt_buf name = {NULL, 0, 0};
+  int rc = tvmrt__buf_puts(&name, port->name);
+  do {
+    if (rc == 0) rc = tvmrt__buf_printf(&name, ":%zu", number);
+  } while (rc == 0 && tvmrt__strmap_find(taken, name.data) != NULL);
+  if (rc == 0 && tvmrt__strmap_insert(taken, name.data) == NULL) rc = -1;
+  port->own_name = name.data;
+  if (rc == 0) port->name = name.data;
+  return rc;
+}
+
+int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count) {
+  tvmrt_strmap taken = {NULL, 0, 0};
+  size_t i;
+  int rc = 0;
+  for (i = 0; rc == 0 && i < count; ++i) {
+    tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&taken, ports[i].name);
+    if (slot == NULL) rc = -1;
+    if (slot != NULL && slot->value == NULL) slot->value = &ports[i]; /* the first of its name */
+  }
+  for (i = 0; rc == 0 && i < count; ++i) {
+    if (tvmrt__strmap_find(&taken, ports[i].name)->value == &ports[i]) continue;
+    rc = rename_port(&ports[i], i, &taken);
+  }
+  tvmrt__strmap_free(&taken);
+  return rc;
+}
+
+int tvmrt__fail_taken(const char* who) {
+  return tvmrt__fail(
+      "RuntimeError: %s: another call of this executor has not ended; an executor serves one "
+      "thread "
+      "at a time: make one for each thread, they share the weights, or guard it by a lock.",
+      who);
 }
 
 static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {

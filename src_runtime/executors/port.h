@@ -2,17 +2,21 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
 
-#include "../container.h"
+#include "../core/container.h"
 #include "../modules/module.h"
-#include "../tensor.h"
+#include "../tensors/tensor.h"
 
 typedef struct tvmrt_port {
-  const char* name;    /* borrowed from the executor */
+  const char* name;    /* borrowed from the executor, or `own_name` */
+  char* own_name;      /* where another port has the name that it should have; else NULL */
   tvmrt_tensor* own;   /* NULL while the port stands on a tensor that others share */
   tvmrt_tensor* bound; /* the tensor in use, retained; may be `own` */
 } tvmrt_port;
 
 void tvmrt__port_free(tvmrt_port* port);
+
+/* Let each name mean one port: where an earlier one has it, ":<number of the port>" is appended. */
+int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count);
 
 /* Copy a tensor of the same shape and type in; the port goes back to its own memory first, which is
  * made if there is none yet. `kind` is "input" or "output", for messages. */
@@ -50,6 +54,17 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
 int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
                      int* out_code);
 
+/* An executor has one set of inputs, outputs and workspaces, so it serves one call at a time: `who`
+ * fails where another thread, or the call that led to this one, has not ended. */
+int tvmrt__fail_taken(const char* who);
+static inline int tvmrt__begin_call(atomic_bool* is_taken, const char* who) {
+  if (!atomic_exchange_explicit(is_taken, true, memory_order_acquire)) return 0;
+  return tvmrt__fail_taken(who);
+}
+static inline void tvmrt__end_call(atomic_bool* is_taken) {
+  atomic_store_explicit(is_taken, false, memory_order_release);
+}
+
 /* The methods of every executor, each a function of its name. */
 #define TVMRT_EXECUTOR_METHODS(X)                 \
   X("set_input", set_input)                       \
@@ -60,6 +75,7 @@ int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TV
   X("get_num_inputs", get_num_inputs)             \
   X("get_num_outputs", get_num_outputs)           \
   X("get_input_index", get_input_index)           \
+  X("get_output_index", get_output_index)         \
   X("get_input_name", get_input_name)             \
   X("get_output_name", get_output_name)           \
   X("get_input_info", get_input_info)             \

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "../json.h"
+#include "../base/json.h"
 
 static int write_call(tvmrt_buf* out, const tvmrt_op_time* op, double total_seconds) {
   double percent = total_seconds > 0 ? 100.0 * op->seconds / total_seconds : 0.0;

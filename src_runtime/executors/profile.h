@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "../error.h"
+#include "../base/error.h"
 
 /*
  * Time per operator, as the JSON text that runtime.profiling.AsJSON gives:

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../clock.h"
-#include "../json.h"
+#include "../base/clock.h"
+#include "../base/json.h"
 
 /* What is needed while the steps are made. */
 typedef struct draft {
@@ -162,10 +162,12 @@ static int make_steps(tvmrt_schedule* s, draft* d) {
   memset(&d->after, 0, sizeof(d->after));
   for (i = 0; i < count; ++i) {
     const tvmrt_graph_node* n = node_of(d->g, i);
+    /* lint: ends has as many numbers as there are steps */
     const size_t begin = i == 0 ? 0 : d->ends[i - 1];
     s->steps[i].name = n->name;
     s->steps[i].device = n->device == NULL ? "cpu" : n->device;
     s->steps[i].after = s->after == NULL ? NULL : s->after + begin;
+    /* lint: ends has as many numbers as there are steps */
     s->steps[i].num_after = (int32_t)(d->ends[i] - begin);
     s->device[i] = number_device(s, (int32_t)i);
   }
@@ -190,6 +192,7 @@ static int run_step(tvmrt_plan* plan, int32_t step) {
   s->times[step].begin = begin;
   s->times[step].position = s->ended[s->device[step]]++;
   (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__forget_error(); /* of an earlier step on this thread */
   rc = tvmrt__graph_run_op(g, (size_t)step);
   (void)pthread_mutex_lock(&s->lock);
   s->times[step].end = tvmrt__seconds();
@@ -247,11 +250,12 @@ static void set_cancelled(tvmrt_schedule* s, bool value) {
 }
 
 static void leave_scheduler(tvmrt_schedule* s) {
-  bool ended;
   if (!s->is_chosen) return;
   if (s->is_running) {
     set_cancelled(s, true);
-    (void)tvmrt__schedule_wait(s, -1, &ended);
+    /* the thread's error stays that of whoever gives the executor up */
+    if (s->scheduler.wait != NULL) (void)s->scheduler.wait(&s->scheduler, &s->plan, -1);
+    s->is_running = false;
   }
   if (s->scheduler.post_run != NULL) s->scheduler.post_run(&s->scheduler, &s->plan);
   s->is_chosen = false;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../json.h"
+#include "../base/json.h"
 #include "schedule.h"
 
 static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
@@ -83,37 +83,41 @@ int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
 }
 
 /* (name) */
-TVMRT_NATIVE(set_scheduler) {
-  tvmrt_graph_executor* g = resource_handle;
+TVMRT_GRAPH_METHOD(set_scheduler, "set_scheduler") {
   const char* name;
-  TVMRT_ARGS("set_scheduler");
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  (void)out, (void)out_code;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &name));
   return tvmrt__graph_set_scheduler(g, name);
 }
 
 /* Start a run and return: inputs must stay as they are until wait() says that it has ended. */
-TVMRT_NATIVE(run_async) {
-  tvmrt_graph_executor* g = resource_handle;
-  TVMRT_ARGS("run_async");
+TVMRT_GRAPH_METHOD(run_async, "run_async") {
+  (void)in, (void)out, (void)out_code;
   if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
   return tvmrt__schedule_start(g->schedule);
+}
+
+static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended) {
+  *ended = true;
+  if (g->schedule == NULL || !g->schedule->is_running) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__schedule_wait(g->schedule, timeout_ms, ended));
+  return *ended ? tvmrt__graph_copy_outputs(g) : 0;
 }
 
 /* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way */
 TVMRT_NATIVE(wait) {
   tvmrt_graph_executor* g = resource_handle;
   int64_t timeout_ms = -1;
-  bool ended = true;
+  bool ended;
+  int rc;
   TVMRT_ARGS("wait");
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
   if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &timeout_ms));
-  if (g->schedule != NULL && g->schedule->is_running) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__schedule_wait(g->schedule, timeout_ms, &ended));
-    if (ended) TVMRT_RETURN_IF_ERROR(tvmrt__graph_copy_outputs(g));
-  }
-  return tvmrt__ret_int(out, out_code, ended);
+  TVMRT_RETURN_IF_ERROR(tvmrt__begin_call(&g->is_taken, in.who));
+  rc = wait_for_run(g, timeout_ms, &ended);
+  tvmrt__end_call(&g->is_taken);
+  return rc != 0 ? rc : tvmrt__ret_int(out, out_code, ended);
 }
 
 /* Let no further step begin; wait() then fails with CancelledError. From any thread. */
@@ -154,17 +158,14 @@ static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt
 /* ([with times]) -> JSON: scheduler and steps of the last run. Each step has its device and its
  * position among that device's steps, -1 if it did not run. Without times the same network gives
  * the same text every time. */
-TVMRT_NATIVE(get_trace) {
-  tvmrt_graph_executor* g = resource_handle;
+TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   const tvmrt_schedule* s = g->schedule;
   tvmrt_buf text = {NULL, 0, 0};
   int64_t with_times = 0;
   int32_t i;
   int rc;
-  TVMRT_ARGS("get_trace");
-  TVMRT_RETURN_IF_ERROR(tvmrt__graph_check_idle(g, in.who));
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 1));
-  if (num_args == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &with_times));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 0, 1));
+  if (in->count == 1) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 0, &with_times));
   if (s == NULL) return tvmrt__fail_value("get_trace: choose a scheduler by set_scheduler.");
   rc = tvmrt__buf_puts(&text, "{\"scheduler\": ");
   if (rc == 0) rc = tvmrt__json_write_string(&text, s->scheduler.name);

@@ -2,6 +2,7 @@
 #include "json.h"
 
 #include "../../src_backend/bytes.h"
+#include "json_text.h"
 
 static void fail(tvmrt_json* in) {
   in->damaged = 1;
@@ -115,53 +116,6 @@ int tvmrt__json_is(const char* text, const char* key) {
   return *text == '"';
 }
 
-/* Four hexadecimal digits; 0, which no text has, if there are others. */
-static uint32_t read_hex(const char** text) {
-  uint32_t value = 0;
-  int i;
-  for (i = 0; i < 4; ++i) {
-    unsigned char c = (unsigned char)**text;
-    if (c >= '0' && c <= '9') {
-      value = value * 16 + (c - '0');
-    } else if ((c | 32) >= 'a' && (c | 32) <= 'f') {
-      value = value * 16 + ((c | 32) - 'a') + 10;
-    } else {
-      return 0;
-    }
-    ++*text;
-  }
-  return value;
-}
-
-/* The character behind a backslash; 0 if it is none. */
-static uint32_t read_escape(const char** text) {
-  static const char from[] = "\"\\/bfnrt";
-  static const char to[] = "\"\\/\b\f\n\r\t";
-  char c = *(*text)++;
-  uint32_t value;
-  size_t i;
-  if (c != 'u') {
-    for (i = 0; from[i] != '\0' && from[i] != c; ++i) {
-    }
-    return (uint32_t)to[i];
-  }
-  value = read_hex(text);
-  if (value >= 0xd800 && value < 0xdc00 && (*text)[0] == '\\' && (*text)[1] == 'u') {
-    *text += 2;
-    value = 0x10000 + ((value - 0xd800) << 10) + ((read_hex(text) - 0xdc00) & 0x3ff);
-  }
-  return value;
-}
-
-/* UTF-8 of a character. Returns the number of bytes. */
-static size_t encode(uint32_t c, char* out) {
-  size_t more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  size_t i;
-  for (i = more; i > 0; --i, c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
-  out[0] = (char)(more == 0 ? c : ((0xf0u << (3 - more)) & 0xf0) | c);
-  return more + 1;
-}
-
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   const char* end = bytes + num_bytes;
   for (; *text != '"'; ++bytes) {
@@ -172,7 +126,7 @@ int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
       continue;
     }
     ++text;
-    size = encode(read_escape(&text), utf8);
+    size = tvmrt__json_utf8(tvmrt__json_escape(&text), utf8);
     if (utf8[0] == '\0' || (size_t)(end - bytes) < size) return 0;
     if (memcmp(utf8, bytes, size) != 0) return 0;
     bytes += size - 1;

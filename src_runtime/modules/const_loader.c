@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
-#include "../params.h"
+#include "../tensors/params.h"
 #include "module.h"
 
 /* One symbol of an import that wants constants. */
@@ -20,6 +19,7 @@ typedef struct const_loader {
   client* clients;
   size_t num_clients;
   pthread_mutex_t init_lock; /* one initialisation at a time */
+  bool has_lock;
 } const_loader;
 
 static void const_loader_destroy(tvmrt_module* self) {
@@ -31,7 +31,7 @@ static void const_loader_destroy(tvmrt_module* self) {
   }
   free(loader->clients);
   tvmrt__params_free(&loader->consts);
-  (void)pthread_mutex_destroy(&loader->init_lock);
+  if (loader->has_lock) (void)pthread_mutex_destroy(&loader->init_lock);
 }
 
 static tvmrt_tensor* find_const(const const_loader* loader, const char* name) {
@@ -161,11 +161,12 @@ static const tvmrt_module_type const_loader_type = {
     .destroy = const_loader_destroy,
 };
 
+/* *out is to be released also where there is no lock; NULL without memory. */
 static int new_loader(const_loader** out) {
   *out = tvmrt__module_new(&const_loader_type, sizeof(**out));
   if (*out == NULL) return -1;
-  if (pthread_mutex_init(&(*out)->init_lock, NULL) == 0) return 0;
-  return tvmrt__fail("A mutex could not be made.");
+  (*out)->has_lock = pthread_mutex_init(&(*out)->init_lock, NULL) == 0;
+  return (*out)->has_lock ? 0 : tvmrt__fail_memory(sizeof((*out)->init_lock));
 }
 
 /* Take a list of symbols over; its texts move into the clients. */
@@ -199,12 +200,12 @@ static int read_clients(tvmrt_reader* in, const_loader* loader) {
   return 0;
 }
 
-int tvmrt__const_loader_read(tvmrt_reader* in, tvmrt_module** out) {
+static int read_const_loader(tvmrt_reader* in, tvmrt_module** out) {
   const_loader* loader;
   int rc;
   *out = NULL;
-  TVMRT_RETURN_IF_ERROR(new_loader(&loader));
-  rc = tvmrt__params_read(in, false, &loader->consts);
+  rc = new_loader(&loader);
+  if (rc == 0) rc = tvmrt__params_read(in, false, &loader->consts);
   if (rc == 0) rc = read_clients(in, loader);
   if (rc == 0) {
     *out = &loader->base;
@@ -213,6 +214,8 @@ int tvmrt__const_loader_read(tvmrt_reader* in, tvmrt_module** out) {
   }
   return rc;
 }
+
+TVMRT_LOADER(load, read_const_loader)
 
 /* Python: (map var -> NDArray, map symbol -> Array of var names). */
 static int set_clients(const_loader* loader, const tvmrt_map* map) {
@@ -261,5 +264,8 @@ TVMRT_NATIVE(create) {
   return rc;
 }
 
-#define FUNCTIONS(X) X("runtime.ConstLoaderModuleCreate", create)
+#define FUNCTIONS(X)                           \
+  X("runtime.ConstLoaderModuleCreate", create) \
+  X(TVMRT_LOADER_PREFIX "const_loader", load)  \
+  X(TVMRT_LOADER_PREFIX "metadata", load) /* the name in 0.8 */
 const tvmrt_builtins tvmrt__const_loader_builtins = TVMRT_BUILTINS(FUNCTIONS);

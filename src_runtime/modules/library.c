@@ -23,22 +23,13 @@ static const char context_name[] = "__tvm_module_ctx";
 static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 static library_module* live;
 
-/* The node of a mapping, retained; NULL if there is none. */
+/* The node of a mapping, retained; NULL if there is none. Under the lock. */
 static library_module* find_live(const void* mapping) {
   library_module* lib;
-  (void)pthread_mutex_lock(&live_lock);
   for (lib = live; lib != NULL; lib = lib->next) {
     if (lib->source.ctx == mapping && tvmrt__try_retain(&lib->base.base)) break;
   }
-  (void)pthread_mutex_unlock(&live_lock);
   return lib;
-}
-
-static void add_live(library_module* lib) {
-  (void)pthread_mutex_lock(&live_lock);
-  lib->next = live;
-  live = lib;
-  (void)pthread_mutex_unlock(&live_lock);
 }
 
 static void remove_live(const library_module* lib) {
@@ -50,6 +41,16 @@ static void remove_live(const library_module* lib) {
     break;
   }
   (void)pthread_mutex_unlock(&live_lock);
+}
+
+bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out) {
+  const library_module* lib;
+  (void)pthread_mutex_lock(&live_lock);
+  for (lib = live; lib != NULL && lib->source.ctx != handle; lib = lib->next) {
+  }
+  if (lib != NULL) *out = lib->source.file;
+  (void)pthread_mutex_unlock(&live_lock);
+  return lib != NULL;
 }
 
 /* ISO C keeps function and object pointers apart; dlsym does not. */
@@ -97,60 +98,83 @@ const tvmrt_module_type tvmrt__library_type = {
 };
 
 /* Generated code that was not linked with the runtime calls it through these variables. */
-static void fill_context(const library_module* lib) {
-  const struct {
-    const char* name;
-    void (*function)(void);
-  } slots[] = {
-      {"__TVMFuncCall", (void (*)(void))TVMFuncCall},
-      {"__TVMAPISetLastError", (void (*)(void))TVMAPISetLastError},
-      {"__TVMBackendGetFuncFromEnv", (void (*)(void))TVMBackendGetFuncFromEnv},
-      {"__TVMBackendAllocWorkspace", (void (*)(void))TVMBackendAllocWorkspace},
-      {"__TVMBackendFreeWorkspace", (void (*)(void))TVMBackendFreeWorkspace},
-      {"__TVMBackendParallelLaunch", (void (*)(void))TVMBackendParallelLaunch},
-      {"__TVMBackendParallelBarrier", (void (*)(void))TVMBackendParallelBarrier},
-  };
-  size_t i;
-  for (i = 0; i < sizeof(slots) / sizeof(slots[0]); ++i) {
-    void* slot = symbol_of(lib, slots[i].name, NULL);
-    if (slot != NULL) memcpy(slot, &slots[i].function, sizeof(slots[i].function));
+static const struct {
+  const char* name;
+  void (*function)(void);
+} kSlots[] = {
+    {"__TVMFuncCall", (void (*)(void))TVMFuncCall},
+    {"__TVMAPISetLastError", (void (*)(void))TVMAPISetLastError},
+    {"__TVMBackendGetFuncFromEnv", (void (*)(void))TVMBackendGetFuncFromEnv},
+    {"__TVMBackendAllocWorkspace", (void (*)(void))TVMBackendAllocWorkspace},
+    {"__TVMBackendFreeWorkspace", (void (*)(void))TVMBackendFreeWorkspace},
+    {"__TVMBackendParallelLaunch", (void (*)(void))TVMBackendParallelLaunch},
+    {"__TVMBackendParallelBarrier", (void (*)(void))TVMBackendParallelBarrier},
+};
+enum { kNumSlots = sizeof(kSlots) / sizeof(kSlots[0]) };
+
+/* What a library has of its variables; NULL where it has none. */
+typedef struct code_variables {
+  void** context;
+  void* slots[kNumSlots];
+} code_variables;
+
+/* Not under the lock: who looks symbols up may wait for the system's loader, and that for a
+ * constructor which loads a module. */
+static code_variables find_variables(const tvmrt_library_source* source) {
+  code_variables found;
+  size_t ignored;
+  found.context = source->symbol(source->ctx, context_name, &ignored);
+  for (size_t i = 0; i < kNumSlots; ++i) {
+    found.slots[i] = source->symbol(source->ctx, kSlots[i].name, &ignored);
+  }
+  return found;
+}
+
+static void fill_variables(const code_variables* variables, library_module* lib) {
+  if (variables->context != NULL) *variables->context = lib;
+  for (size_t i = 0; i < kNumSlots; ++i) {
+    void* slot = variables->slots[i];
+    /* Where a mapping is loaded again, its code may be running. */
+    if (slot != NULL && memcmp(slot, &kSlots[i].function, sizeof(kSlots[i].function)) != 0) {
+      memcpy(slot, &kSlots[i].function, sizeof(kSlots[i].function));
+    }
   }
 }
 
 static int restore(library_module* lib, tvmrt_module** out) {
   size_t size = 0;
   const uint8_t* blob = symbol_of(lib, "__tvm_dev_mblob", &size);
-  void** context;
-  fill_context(lib);
-  if (blob != NULL) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__mblob_restore(blob, size, &lib->base, out));
-  } else {
-    tvmrt__retain(&lib->base.base);
-    *out = &lib->base;
-  }
-  context = symbol_of(lib, context_name, NULL);
-  if (context != NULL) *context = lib;
+  if (blob != NULL) return tvmrt__mblob_restore(blob, size, &lib->base, out);
+  tvmrt__retain(&lib->base.base);
+  *out = &lib->base;
   return 0;
 }
 
+/* A node for the source, in the table and with its code's variables filled. Under the lock. */
+static library_module* add_live(const tvmrt_library_source* source,
+                                const code_variables* variables) {
+  library_module* lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
+  if (lib == NULL) return NULL;
+  lib->source = *source;
+  lib->next = live;
+  live = lib;
+  fill_variables(variables, lib);
+  return lib;
+}
+
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
-  size_t ignored;
-  const bool has_context = source->symbol(source->ctx, context_name, &ignored) != NULL;
-  library_module* lib = has_context ? find_live(source->ctx) : NULL;
-  int rc;
+  const code_variables variables = find_variables(source);
+  library_module* shared;
+  library_module* lib;
+  int rc = -1;
   *out = NULL;
-  if (lib != NULL) {
-    if (source->close != NULL) source->close(source->ctx); /* one count of the mapping is enough */
-  } else {
-    lib = tvmrt__module_new(&tvmrt__library_type, sizeof(*lib));
-    if (lib == NULL) {
-      if (source->close != NULL) source->close(source->ctx);
-      return -1;
-    }
-    lib->source = *source;
-    add_live(lib);
-  }
-  rc = restore(lib, out);
+  (void)pthread_mutex_lock(&live_lock);
+  shared = variables.context != NULL ? find_live(source->ctx) : NULL;
+  lib = shared != NULL ? shared : add_live(source, &variables);
+  (void)pthread_mutex_unlock(&live_lock);
+  /* one count of the mapping is enough */
+  if ((shared != NULL || lib == NULL) && source->close != NULL) source->close(source->ctx);
+  if (lib != NULL) rc = restore(lib, out);
   tvmrt__module_release(lib); /* the tree holds it, or nobody */
   return rc;
 }
@@ -203,17 +227,8 @@ static void* dl_symbol(void* ctx, const char* name, size_t* out_size) {
 static void dl_close(void* ctx) { (void)dlclose(ctx); }
 
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
-  tvmrt_library_source source = {dl_symbol, is_function, dl_close, NULL};
-  tvmrt_buf name = {NULL, 0, 0};
+  tvmrt_library_source source = {dl_symbol, is_function, dl_close, NULL, {0}};
   *out = NULL;
-  /* A name without a slash would be searched for in the system's folders: a file is meant. */
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&name, strchr(path, '/') == NULL ? "./" : ""));
-  if (tvmrt__buf_puts(&name, path) == 0) source.ctx = dlopen(name.data, RTLD_LAZY | RTLD_LOCAL);
-  tvmrt__buf_free(&name);
-  if (source.ctx == NULL) {
-    const char* why = dlerror();
-    return tvmrt__fail("OSError: Failed to load dynamic shared library %s: %s.", path,
-                       why == NULL ? "unknown reason" : why);
-  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(path, &source.ctx, &source.file));
   return tvmrt__library_load(&source, out);
 }

@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
-#include "../regions/registry.h"
+#include "../core/hooks.h"
 #include "module.h"
 
 /* Kinds come from files and become part of a path: no other characters. */
@@ -15,7 +14,7 @@ int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
   bool found = false;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, out));
   if (*out != NULL || !is_kind_name(kind)) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__plugin_find(kind, &found));
+  TVMRT_RETURN_IF_ERROR(tvmrt__hooks.load_plugin(kind, &found));
   return found ? tvmrt__global_get(loader, out) : 0;
 }
 

@@ -41,79 +41,6 @@ static int read_numbers(tvmrt_reader* in, uint64_t** out, size_t* out_count) {
   return 0;
 }
 
-typedef struct known_kind {
-  const char* key;
-  int (*read)(tvmrt_reader* in, tvmrt_module** out);
-} known_kind;
-
-static int read_metadata_module(tvmrt_reader* in, tvmrt_module** out) {
-  (void)in; /* its payload is empty */
-  return tvmrt__metadata_module_new(out);
-}
-
-static const known_kind known_kinds[] = {
-    {"GraphExecutorFactory", tvmrt__graph_factory_read},
-    {"GraphRuntimeFactory", tvmrt__graph_factory_read}, /* the key before 0.7 */
-    {"AotExecutorFactory", tvmrt__aot_factory_read},
-    {"const_loader", tvmrt__const_loader_read},
-    {"metadata", tvmrt__const_loader_read}, /* the key in 0.8 */
-    {"metadata_module", read_metadata_module},
-    {"c", tvmrt__source_read},
-    {"static_library", tvmrt__static_library_read},
-    {"device_region", tvmrt__device_region_read},
-};
-
-static const char loader_prefix[] = "runtime.module.loadbinary_";
-
-static int append_kind(void* ctx, const char* name) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(ctx, ", "));
-  return tvmrt__buf_puts(ctx, name + strlen(loader_prefix));
-}
-
-static int unknown_kind(const char* key) {
-  tvmrt_buf known = {NULL, 0, 0};
-  size_t i;
-  int rc = tvmrt__buf_puts(&known, lib_key);
-  for (i = 0; rc == 0 && i < sizeof(known_kinds) / sizeof(known_kinds[0]); ++i) {
-    rc = tvmrt__buf_printf(&known, ", %s", known_kinds[i].key);
-  }
-  if (rc == 0) rc = tvmrt__global_each(loader_prefix, append_kind, &known);
-  if (rc == 0) {
-    rc = tvmrt__fail(
-        "The library contains a module of kind '%.60s', which this runtime cannot load; register "
-        "%s%.60s for it. It can load: %s.",
-        key, loader_prefix, key, known.data);
-  }
-  tvmrt__buf_free(&known);
-  return -1;
-}
-
-/* A plug-in reads its payload through the stream's functions in module_plugin.h. */
-static int read_by_plugin(tvmrt_reader* in, const char* key, tvmrt_module** out) {
-  tvmrt_buf loader = {NULL, 0, 0};
-  tvmrt_func* f = NULL;
-  TVMValue arg;
-  int code = kTVMOpaqueHandle;
-  int rc = tvmrt__buf_printf(&loader, "%s%s", loader_prefix, key);
-  if (rc == 0) rc = tvmrt__find_loader(loader.data, key, &f);
-  if (rc == 0 && f == NULL) rc = unknown_kind(key);
-  if (rc == 0) {
-    arg.v_handle = in;
-    rc = tvmrt__call_loader(f, loader.data, &arg, &code, 1, out);
-  }
-  tvmrt__buf_free(&loader);
-  return rc;
-}
-
-static int read_module(tvmrt_reader* in, const char* key, tvmrt_module** out) {
-  size_t i;
-  *out = NULL;
-  for (i = 0; i < sizeof(known_kinds) / sizeof(known_kinds[0]); ++i) {
-    if (strcmp(known_kinds[i].key, key) == 0) return known_kinds[i].read(in, out);
-  }
-  return read_by_plugin(in, key, out);
-}
-
 static int add_module(tree* t, tvmrt_module* owned) {
   void* modules = t->modules;
   if (tvmrt__grow(&modules, t->num_modules, sizeof(*t->modules)) != 0) {
@@ -137,7 +64,7 @@ static int read_entry(tvmrt_reader* in, const char* key, tvmrt_module* library, 
     tvmrt__retain(&library->base);
     return add_module(t, library);
   }
-  TVMRT_RETURN_IF_ERROR(read_module(in, key, &mod));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_kind(in, key, &mod));
   return add_module(t, mod);
 }
 

@@ -3,8 +3,7 @@
 #include <string.h>
 #include <tvm/runtime/metadata.h>
 
-#include "../builtins.h"
-#include "../tensor.h"
+#include "../tensors/tensor.h"
 #include "module.h"
 
 typedef struct metadata_module {
@@ -191,18 +190,24 @@ static const tvmrt_module_type metadata_type = {
     .destroy = metadata_destroy,
 };
 
-int tvmrt__metadata_module_new(tvmrt_module** out) {
+/* Its payload is empty. */
+static int read_metadata_module(tvmrt_reader* in, tvmrt_module** out) {
+  (void)in;
   *out = tvmrt__module_new(&metadata_type, sizeof(metadata_module));
   return *out == NULL ? -1 : 0;
 }
+
+TVMRT_LOADER(load, read_metadata_module)
 
 TVMRT_NATIVE(create) {
   tvmrt_module* mod;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
-  TVMRT_RETURN_IF_ERROR(tvmrt__metadata_module_new(&mod));
+  TVMRT_RETURN_IF_ERROR(read_metadata_module(NULL, &mod));
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-#define FUNCTIONS(X) X("runtime.MetadataModuleCreate", create)
+#define FUNCTIONS(X)                        \
+  X("runtime.MetadataModuleCreate", create) \
+  X(TVMRT_LOADER_PREFIX "metadata_module", load)
 const tvmrt_builtins tvmrt__metadata_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -27,19 +27,23 @@ static void free_one(tvmrt_module* mod) {
   free(mod);
 }
 
-/* Imports that nobody else holds wait in a list: a tree from a file may be deep. */
+static void drop_one(tvmrt_module* mod, tvmrt_module** waiting) {
+  if (mod == NULL || !tvmrt__drop(&mod->base)) return;
+  mod->next_to_free = *waiting;
+  *waiting = mod;
+}
+
+/* Modules that nobody else holds wait in a list: a tree from a file may be deep. */
 static void free_module(tvmrt_object* obj) {
   tvmrt_module* waiting = (tvmrt_module*)obj;
   while (waiting != NULL) {
     tvmrt_module* mod = waiting;
+    tvmrt_module* library = mod->library;
     size_t i;
     waiting = mod->next_to_free;
-    for (i = 0; i < mod->num_imports; ++i) {
-      if (!tvmrt__drop(&mod->imports[i]->base)) continue;
-      mod->imports[i]->next_to_free = waiting;
-      waiting = mod->imports[i];
-    }
+    for (i = 0; i < mod->num_imports; ++i) drop_one(mod->imports[i], &waiting);
     free_one(mod);
+    drop_one(library, &waiting); /* last: the functions that were released are the library's */
   }
 }
 
@@ -47,8 +51,8 @@ void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
   tvmrt_module* mod = tvmrt__calloc(1, bytes);
   if (mod == NULL) return NULL;
   if (pthread_mutex_init(&mod->lock, NULL) != 0) {
+    (void)tvmrt__fail_memory(sizeof(mod->lock));
     free(mod);
-    (void)tvmrt__fail("A mutex could not be made.");
     return NULL;
   }
   tvmrt__object_init(&mod->base, TVMRT_TYPE_MODULE, free_module);
@@ -154,7 +158,7 @@ static tvmrt_func* wrap(tvmrt_module* mod, const tvmrt_found* found) {
   f = tvmrt__func_new(found->fn, resource, NULL);
   if (f == NULL) return NULL;
   f->kind = found->kind;
-  f->owner = mod;
+  f->owner = &mod->base;
   atomic_store_explicit(&f->base.refs, 0, memory_order_relaxed);
   return f;
 }
@@ -163,7 +167,7 @@ static tvmrt_func* wrap(tvmrt_module* mod, const tvmrt_found* found) {
 static tvmrt_func* hand_out(tvmrt_func* f) {
   if (f == NULL) return NULL;
   if (atomic_fetch_add_explicit(&f->base.refs, 1, memory_order_relaxed) == 0) {
-    tvmrt__retain(&f->owner->base);
+    tvmrt__retain(f->owner);
   }
   return f;
 }

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <tvm/runtime/module_plugin.h>
 
-#include "../function.h"
-#include "../stream.h"
+#include "../base/stream.h"
+#include "../core/function.h"
 
 typedef struct tvmrt_module tvmrt_module;
 
@@ -36,6 +36,7 @@ struct tvmrt_module {
   const tvmrt_module_type* type;
   tvmrt_module** imports; /* retained */
   size_t num_imports;
+  tvmrt_module* library;      /* retained; where an executor's functions come from; or NULL */
   tvmrt_module* next_to_free; /* while it waits in free_module() */
   pthread_mutex_t lock;       /* of the two tables */
   tvmrt_strmap functions; /* name -> tvmrt_func* with owner == this; NULL for "no such function" */
@@ -69,16 +70,43 @@ int tvmrt__call_loader(tvmrt_func* f, const char* loader, TVMValue* args, int* c
 
 /* Makers; *out is owned. */
 int tvmrt__library_open(const char* path, tvmrt_module** out);
-int tvmrt__const_loader_read(tvmrt_reader* in, tvmrt_module** out);
-int tvmrt__metadata_module_new(tvmrt_module** out);
 /* 0 if counts, ranks and pointers of a library's metadata can be relied on. */
 struct TVMMetadata;
 int tvmrt__metadata_check(const struct TVMMetadata* metadata);
-int tvmrt__graph_factory_read(tvmrt_reader* in, tvmrt_module** out);
-int tvmrt__aot_factory_read(tvmrt_reader* in, tvmrt_module** out);
-int tvmrt__source_read(tvmrt_reader* in, tvmrt_module** out);
-int tvmrt__static_library_read(tvmrt_reader* in, tvmrt_module** out);
-int tvmrt__device_region_read(tvmrt_reader* in, tvmrt_module** out);
+
+/*
+ * Kinds of modules that libraries carry. A kind is a global function, TVMRT_LOADER_PREFIX and its
+ * name, which gets a stream and returns the module, whether the file that has the kind is part of this
+ * library, of a plug-in or of a front end.
+ */
+#define TVMRT_LOADER_PREFIX "runtime.module.loadbinary_"
+typedef int tvmrt_module_reader(tvmrt_reader* in, tvmrt_module** out);
+
+/* Such a function over a reader of this library, which returns 0, or -1 with the error text set. */
+#define TVMRT_LOADER(fn, read)                                           \
+  TVMRT_NATIVE(fn) {                                                     \
+    const tvmrt_args in = {resource_handle, args, type_codes, num_args}; \
+    return tvmrt__load_payload(&in, read, out, out_code);                \
+  }
+int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValue* out,
+                        int* out_code);
+
+/* Read a module of a kind by its loader; the error names the kinds that there are. *out is owned. */
+int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out);
+
+/* Which file a library was loaded from, and how old it was. All zero: not from a file. */
+typedef struct tvmrt_file_id {
+  uint64_t device;
+  uint64_t inode;
+  uint64_t size;
+  int64_t changed_s;
+  int64_t changed_ns;
+} tvmrt_file_id;
+
+/* dlopen() the file that lies at `path`, also where an older file of that path is loaded. */
+int tvmrt__map_library(const char* path, void** out_handle, tvmrt_file_id* out_id);
+/* The file that a library in use was loaded from; false if no module is of this handle. */
+bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out);
 
 /*
  * Library modules: symbols found by a function, with context pointers and embedded modules restored.
@@ -89,6 +117,7 @@ typedef struct tvmrt_library_source {
   bool (*is_function)(void* ctx, void* symbol); /* tells code from data */
   void (*close)(void* ctx);                     /* may be NULL */
   void* ctx;
+  tvmrt_file_id file;
 } tvmrt_library_source;
 
 /* Takes `source` over, also on failure. *out is the root of the restored tree. */

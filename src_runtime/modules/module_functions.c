@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
-#include "../stream.h"
+#include "../base/stream.h"
 #include "module.h"
 
 static int read_module(const tvmrt_args* in, int least, int most, tvmrt_module** out) {

@@ -2,7 +2,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "../builtins.h"
 #include "module.h"
 
 static int pack(const tvmrt_args* in, int most, tvmrt_buf* blob) {

@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../builtins.h"
-#include "../container.h"
+#include "../core/container.h"
 #include "module.h"
 
 /* Kind "c" holds text, kind "static_library" the bytes of an object file. */
@@ -65,25 +64,11 @@ static int source_text(tvmrt_module* self, const char* format, tvmrt_buf* out) {
   return tvmrt__buf_append(out, m->code.data, m->code.size);
 }
 
-static int source_save(tvmrt_module* self, tvmrt_buf* out) {
-  const source_module* m = (const source_module*)self;
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, m->code.data, m->code.size));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_string(out, m->format));
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_strings(out, m->functions, m->num_functions));
-  return tvmrt__write_strings(out, m->consts, m->num_consts);
-}
-
-static int object_save(tvmrt_module* self, tvmrt_buf* out) {
-  const source_module* m = (const source_module*)self;
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, m->code.data, m->code.size));
-  return tvmrt__write_strings(out, m->functions, m->num_functions);
-}
-
+/* Without `save`: what is exportable becomes code of a library, and files get the text. */
 static const tvmrt_module_type source_type = {
     .key = "c",
     .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_EXPORTABLE,
     .find = source_find,
-    .save = source_save,
     .source = source_text,
     .destroy = source_destroy,
 };
@@ -92,7 +77,6 @@ static const tvmrt_module_type object_type = {
     .key = "static_library",
     .properties = TVMRT_MODULE_SERIALIZABLE | TVMRT_MODULE_EXPORTABLE,
     .find = source_find,
-    .save = object_save,
     .source = source_text,
     .destroy = source_destroy,
 };
@@ -110,7 +94,7 @@ static int finish(int rc, source_module* m, tvmrt_module** out) {
   return rc;
 }
 
-int tvmrt__source_read(tvmrt_reader* in, tvmrt_module** out) {
+static int read_source(tvmrt_reader* in, tvmrt_module** out) {
   source_module* m = tvmrt__module_new(&source_type, sizeof(*m));
   int rc = m == NULL ? -1 : read_code(in, &m->code);
   if (rc == 0) rc = tvmrt__read_string(in, &m->format);
@@ -119,12 +103,15 @@ int tvmrt__source_read(tvmrt_reader* in, tvmrt_module** out) {
   return finish(rc, m, out);
 }
 
-int tvmrt__static_library_read(tvmrt_reader* in, tvmrt_module** out) {
+static int read_static_library(tvmrt_reader* in, tvmrt_module** out) {
   source_module* m = tvmrt__module_new(&object_type, sizeof(*m));
   int rc = m == NULL ? -1 : read_code(in, &m->code);
   if (rc == 0) rc = tvmrt__read_strings(in, &m->functions, &m->num_functions);
   return finish(rc, m, out);
 }
+
+TVMRT_LOADER(load_source, read_source)
+TVMRT_LOADER(load_object, read_static_library)
 
 /* An Array of str as C strings; *out is owned. */
 static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_count) {
@@ -186,8 +173,10 @@ TVMRT_NATIVE(load_static_library) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
-#define FUNCTIONS(X)                               \
-  X("runtime.CSourceModuleCreate", create_source)  \
-  X("module.csource_module_create", create_source) \
-  X("runtime.ModuleLoadStaticLibrary", load_static_library)
+#define FUNCTIONS(X)                                        \
+  X("runtime.CSourceModuleCreate", create_source)           \
+  X("module.csource_module_create", create_source)          \
+  X("runtime.ModuleLoadStaticLibrary", load_static_library) \
+  X(TVMRT_LOADER_PREFIX "c", load_source)                   \
+  X(TVMRT_LOADER_PREFIX "static_library", load_object)
 const tvmrt_builtins tvmrt__source_builtins = TVMRT_BUILTINS(FUNCTIONS);

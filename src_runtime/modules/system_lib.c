@@ -5,7 +5,6 @@
 #include <string.h>
 #include <tvm/runtime/crt/module.h>
 
-#include "../builtins.h"
 #include "module.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,7 +75,7 @@ static bool is_function(void* ctx, void* symbol) {
 }
 
 static int load_system_lib(const char* prefix, tvmrt_module** out) {
-  tvmrt_library_source source = {prefixed_symbol, is_function, free, NULL};
+  tvmrt_library_source source = {prefixed_symbol, is_function, free, NULL, {0}};
   source.ctx = tvmrt__strdup(prefix);
   if (source.ctx == NULL) return -1;
   return tvmrt__library_load(&source, out);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../error.h"
+#include "../base/error.h"
 
 #define ALIGN_BYTES 16
 #define CHUNK_BYTES 4080 /* with its head, what allocators hand out whole */

@@ -1,9 +1,8 @@
 /* Global functions about devices: tvmrt.device.*, and device.<name>.* of devices written in C. */
 #include <stdlib.h>
 
-#include "../builtins.h"
-#include "../container.h"
-#include "../json.h"
+#include "../base/json.h"
+#include "../core/container.h"
 #include "loaded_region.h"
 
 /* () -> Array of str */
@@ -109,14 +108,13 @@ TVMRT_NATIVE(reshape_region) {
   return rc;
 }
 
-#define FUNCTIONS(X)                                        \
-  X("tvmrt.device.list", list_devices)                      \
-  X("tvmrt.device.list_plugins", list_plugins)              \
-  X("tvmrt.device.load_plugin", load_plugin)                \
-  X("tvmrt.device.find", find_device)                       \
-  X("tvmrt.device.unregister", unregister_device)           \
-  X("tvmrt.device.set_options", set_options)                \
-  X("tvmrt.device.load_regions", tvmrt__load_region_module) \
+#define FUNCTIONS(X)                              \
+  X("tvmrt.device.list", list_devices)            \
+  X("tvmrt.device.list_plugins", list_plugins)    \
+  X("tvmrt.device.load_plugin", load_plugin)      \
+  X("tvmrt.device.find", find_device)             \
+  X("tvmrt.device.unregister", unregister_device) \
+  X("tvmrt.device.set_options", set_options)      \
   X("tvmrt.device.reshape", reshape_region)
 const tvmrt_builtins tvmrt__region_builtins = TVMRT_BUILTINS(FUNCTIONS);
 
@@ -226,7 +224,7 @@ static int ask_evaluation(question* q, const tvmrt_region* region) {
 /* (JSON, constants) -> "" if the device takes the region, else the reason */
 TVMRT_NATIVE(evaluation) {
   question q;
-  const tvmrt_region* region;
+  const tvmrt_region* region = NULL;
   tvmrt_args in = {"device evaluation", args, type_codes, num_args};
   int rc = begin_question(&q, resource_handle);
   if (rc == 0) rc = read_question(&q, &in, &region);
@@ -237,7 +235,7 @@ TVMRT_NATIVE(evaluation) {
 /* (JSON of the graph as a region) -> JSON list: a group per node, -1 for the CPU */
 TVMRT_NATIVE(split_graph) {
   question q;
-  const tvmrt_region* graph;
+  const tvmrt_region* graph = NULL;
   tvmrt_args in = {"device split_graph", args, type_codes, num_args};
   int rc = begin_question(&q, resource_handle);
   if (rc == 0) rc = read_question(&q, &in, &graph);
@@ -267,7 +265,7 @@ static int ask_precision(question* q, const tvmrt_args* in, const tvmrt_region* 
 /* (JSON, constants, precision) -> JSON list: 1 for the nodes that compute in that precision */
 TVMRT_NATIVE(optimize_graph) {
   question q;
-  const tvmrt_region* region;
+  const tvmrt_region* region = NULL;
   tvmrt_args in = {"device optimize_graph", args, type_codes, num_args};
   int rc = begin_question(&q, resource_handle);
   if (rc == 0) rc = read_question(&q, &in, &region);

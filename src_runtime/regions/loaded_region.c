@@ -4,11 +4,16 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../clock.h"
-#include "../json.h"
-#include "../tensor.h"
+#include "../base/clock.h"
+#include "../base/json.h"
+#include "../tensors/tensor.h"
 
 typedef tvmrt_loaded_region loaded;
+
+/* The failure of a region where there was no memory for the text of the real one. */
+static char unknown_failure[] =
+    "MemoryError: the region could not be prepared for its shapes, and there was no memory to keep "
+    "the reason; reshape it again.";
 
 static tvmrt_loaded_region* loaded_of(const tvmrt_region* region) { return region->runtime; }
 
@@ -131,6 +136,11 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   return prepare(self);
 }
 
+static void forget_failure(loaded* self) {
+  if (self->failure != unknown_failure) free(self->failure);
+  self->failure = NULL;
+}
+
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   if (self->device != NULL) {
     const tvmrt_device_allocator* allocator = self->device->allocator;
@@ -142,7 +152,7 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   }
   if (self->has_lock) (void)pthread_mutex_destroy(&self->lock);
   free(self->options);
-  free(self->failure);
+  forget_failure(self);
 }
 
 static int wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
@@ -278,8 +288,10 @@ static void set_shapes(const tvmrt_region* region, const tvmrt_region_shape* sha
 
 /* Keep the error as the answer to every call. */
 static void keep_failure(loaded* self, int rc) {
-  free(self->failure);
-  self->failure = rc == 0 ? NULL : tvmrt__strdup(TVMGetLastError());
+  forget_failure(self);
+  if (rc == 0) return;
+  self->failure = tvmrt__strdup(TVMGetLastError());
+  if (self->failure == NULL) self->failure = unknown_failure;
 }
 
 int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
@@ -288,6 +300,7 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
   int rc;
   (void)pthread_mutex_lock(&self->lock);
   rc = check_shapes(region, shapes, num_shapes);
+  if (rc == 0) rc = tvmrt__check_reshape(region, shapes, num_shapes);
   if (rc == 0 && self->device == NULL) {
     TVMPackedFuncSetLastError(self->failure);
     rc = -1;

@@ -30,12 +30,14 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
                               tvmrt_device* device, const char* options, tvmrt_arena* arena);
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self);
 
+/* 0 if the shapes of every node's tensors belong together once these have changed. Tensor numbers and
+ * ranks were checked. What operators make of which shapes is known for pointwise ones, products and
+ * convolutions; the tensors of others must stay as they are. */
+int tvmrt__check_reshape(const tvmrt_region* region, const tvmrt_region_shape* shapes,
+                         int32_t num_shapes);
+
 /* The packed function: (inputs..., outputs...); its resource is the region. */
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource);
-
-/* Global function: (JSON of regions, constants) -> module. */
-int tvmrt__load_region_module(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
-                              int* out_code, void* resource_handle);
 
 #endif

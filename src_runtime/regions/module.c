@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "../builtins.h"
 #include "loaded_region.h"
 
 typedef struct region_module {
@@ -159,7 +158,7 @@ static int make_module(const void* json, size_t json_size, const void* constants
   return rc;
 }
 
-int tvmrt__device_region_read(tvmrt_reader* in, tvmrt_module** out) {
+static int read_regions(tvmrt_reader* in, tvmrt_module** out) {
   const char* json;
   const char* constants;
   size_t json_size;
@@ -169,6 +168,8 @@ int tvmrt__device_region_read(tvmrt_reader* in, tvmrt_module** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__read_view(in, &constants, &constants_size));
   return make_module(json, json_size, constants, constants_size, out);
 }
+
+TVMRT_LOADER(load, read_regions)
 
 int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region** out_region) {
   tvmrt_func* f;
@@ -183,15 +184,19 @@ int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region**
 }
 
 /* (JSON of regions, constants) -> module */
-int tvmrt__load_region_module(TVMValue* args, int* type_codes, int num_args, TVMValue* out,
-                              int* out_code, void* resource_handle) {
+TVMRT_NATIVE(load_module) {
   TVMByteArray json;
   TVMByteArray constants;
   tvmrt_module* mod;
-  TVMRT_ARGS("tvmrt.device.load_regions");
+  TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 0, &json));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 1, &constants));
   TVMRT_RETURN_IF_ERROR(make_module(json.data, json.size, constants.data, constants.size, &mod));
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
+
+#define FUNCTIONS(X)                          \
+  X("tvmrt.device.load_regions", load_module) \
+  X(TVMRT_LOADER_PREFIX "device_region", load)
+const tvmrt_builtins tvmrt__region_module_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -4,8 +4,8 @@
 #include <locale.h>
 #include <stdlib.h>
 
-#include "../json.h"
-#include "../tensor.h"
+#include "../base/json.h"
+#include "../tensors/tensor.h"
 
 typedef struct reader {
   tvmrt_json in;
@@ -98,11 +98,12 @@ static int read_number(reader* r, number* out) {
   size_t size = 0;
   char* end;
   char* point;
-  char c = tvmrt__json_peek(&r->in);
-  const char* begin = r->in.at;
+  const char* begin;
+  (void)tvmrt__json_peek(&r->in); /* what stands before it is passed over */
+  begin = r->in.at;
   out->is_int = true;
   while (r->in.at + size < r->in.end && size + 1 < sizeof(text)) {
-    c = begin[size];
+    const char c = begin[size];
     if (c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r') break;
     if ((c < '0' || c > '9') && c != '-') out->is_int = false;
     text[size++] = c;

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <tvm/runtime/device.h>
 
-#include "../function.h"
+#include "../core/function.h"
 
 /* A device that is part of this library. The build writes the table, which ends with a NULL name,
  * from the folders below src_runtime/devices. */
@@ -33,8 +33,6 @@ int tvmrt__device_set_options(const char* name, const char* options);
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out);
 int tvmrt__device_evaluate(tvmrt_device* device, const tvmrt_region* region);
 
-/* Forget the thread's error text, so that a slot which fails without one shows no older one. */
-static inline void tvmrt__forget_error(void) { TVMPackedFuncSetLastError(""); }
 /* Put device, slot, region (may be NULL) and node before the thread's error text. Returns -1. */
 int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt_region* region);
 

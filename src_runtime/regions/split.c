@@ -1,7 +1,7 @@
 /* The default split of a graph: what a device describes goes to it in groups that can run whole. */
 #include <stdlib.h>
 
-#include "../tensor.h"
+#include "../tensors/tensor.h"
 #include "registry.h"
 
 /* Nodes are joined to groups; a group is known by one of its nodes. A group may grow only as long

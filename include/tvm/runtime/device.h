@@ -315,9 +315,12 @@ TVM_DLL int tvmrt_region_find(TVMModuleHandle module, const char* symbol,
  *
  * \param region [in] From tvmrt_region_find().
  * \param shapes [in] num_shapes tensors that change: inputs, outputs and what lies between.
- *               Constants cannot change.
- * Errors:  -1: a tensor or an extent is out of range (nothing changed), or a slot failed; then the
- *          region fails at each call, with that text, until it is reshaped again.
+ *               Constants cannot change, and the shapes of each node's tensors must belong together:
+ *               known is what pointwise operators, softmax, conv and matmul make of which shapes; the
+ *               tensors of all others must stay as they are.
+ * Errors:  -1: a tensor or an extent is out of range, or shapes contradict each other (nothing
+ *          changed), or a slot failed; then the region fails at each call, with that text, until it
+ *          is reshaped again.
  * Threads: waits for a run that is under way.
  */
 TVM_DLL int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,

@@ -83,6 +83,7 @@ dnnl_status_t api_part(api_pool* pool, const layout* from, const dnnl_dim_t* siz
 }
 
 dnnl_status_t api_retype(api_pool* pool, const layout* from, dnnl_data_type_t dtype, layout* out) {
+  /* lint: md_of() gives NULL for no layout only */
   dnnl_memory_desc_t md = *md_of(from);
   md.data_type = dtype;
   return keep(pool, &md, out);
@@ -261,6 +262,7 @@ dnnl_status_t api_concat(int count, const layout* parts, int axis, dnnl_engine_t
   dnnl_status_t status;
   int i;
   if (mds == NULL) return dnnl_out_of_memory;
+  /* lint: md_of() gives NULL for no layout only */
   for (i = 0; i < count; ++i) mds[i] = *md_of(&parts[i]);
   status = dnnl_concat_primitive_desc_create(out, NULL, count, axis, mds, attr, engine);
   free(mds);

@@ -59,6 +59,7 @@ static void read_extents(const plan* p, const tvmrt_region_node* node, window* w
     bool unit = s >= 0 && x->shape[i] == 1 && kernel->shape[i] == 1 && y->shape[i] == 1;
     if (unit && (kept > 2 || left > 0)) continue;
     if (s >= 0) {
+      /* lint: ndims says how many of the extents are set */
       w->strides[kept - 2] = w->strides[s];
       w->dilations[kept - 2] = w->dilations[s];
       w->before[kept - 2] = w->before[s];
@@ -160,6 +161,7 @@ static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts,
 static int choose(plan* p, api_op* op, const fused* f, int num_posts, dnnl_primitive_desc_t* out) {
   const layout *x = op->src, *y = op->dst;
   layout x_last, y_last;
+  /* lint: ndims says how many of the extents are set */
   int rc = layout_channels_last(p, x->ndims, x->dims, x->data_type, &x_last);
   if (rc == 0) rc = layout_channels_last(p, y->ndims, y->dims, y->data_type, &y_last);
   if (rc == 0) {
@@ -200,6 +202,7 @@ static int add_layer(plan* p, const tvmrt_region_node* node, const post* posts, 
 int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   layer l;
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
+  /* lint: ndims says how many of the extents are set */
   PLAN_TRY(read_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
   close_window(&l.w, l.e.x + 2, l.e.y + 2, l.e.kernel + 2);
   return add_layer(p, node, posts, num_posts, API_CONV, "a convolution", &l);
@@ -227,6 +230,7 @@ static int read_transposed_weights(plan* p, int32_t tensor, int64_t groups, cons
 int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   layer l;
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
+  /* lint: ndims says how many of the extents are set */
   PLAN_TRY(read_transposed_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
   close_window(&l.w, l.e.y + 2, l.e.x + 2, l.e.kernel + 2);
   return add_layer(p, node, posts, num_posts, API_DECONV, "a transposed convolution", &l);

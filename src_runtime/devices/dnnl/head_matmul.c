@@ -39,6 +39,19 @@ static int read_extents(plan* p, const tvmrt_region_node* node, extents* out) {
   out->a[1] = a->shape[a->ndim - 1];
   out->b[0] = b->shape[0];
   out->b[1] = out->y[1] = b->shape[1];
+  if (rows_of(y) != out->y[0] || y->shape[y->ndim - 1] != out->y[1]) {
+    return plan_fail(p, "the operands do not fit the result");
+  }
+  return 0;
+}
+
+/* oneDNN divides by the extents of matrices. */
+static int check_extents(plan* p, const extents* e) {
+  int i;
+  /* lint: read_extents() has set ndims, or has failed */
+  for (i = 0; i < e->ndims; ++i) {
+    if (e->a[i] == 0 || e->b[i] == 0) return plan_fail(p, "an operand has no elements");
+  }
   return 0;
 }
 
@@ -78,6 +91,7 @@ static int read_operands(plan* p, const tvmrt_region_node* node, int32_t result,
   bool constant = build_tensor(p, build_input(node, 1))->data != NULL;
   PLAN_TRY(plan_source(p, node->inputs[0], &o->a));
   PLAN_TRY(plan_source(p, node->inputs[1], &o->b));
+  /* lint: ndims says how many of the extents are set */
   PLAN_TRY(layout_reshape(p, &o->a, e->ndims, e->a, &o->a));
   PLAN_TRY(layout_reshape(p, &o->b, e->ndims, e->b, &o->b));
   PLAN_TRY(layout_as_dtype(p, &o->a, dtype, &o->a));
@@ -124,6 +138,7 @@ int build_matmul(plan* p, const tvmrt_region_node* node, const post* posts, int 
   int rc;
   if (build_input(node, 1) < 0) return plan_fail(p, "an operand is missing");
   PLAN_TRY(read_extents(p, node, &e));
+  PLAN_TRY(check_extents(p, &e));
   PLAN_TRY(read_operands(p, node, build_result(node, posts, num_posts), &e, &o));
   PLAN_TRY(settle(p, &o.a));
   o.a_md = o.a.md;

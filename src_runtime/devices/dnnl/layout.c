@@ -205,6 +205,7 @@ int layout_as_dtype(plan* p, const view* v, dnnl_data_type_t dtype, view* out) {
 static int64_t count_elements(int ndims, const dnnl_dims_t dims) {
   int64_t count = 1;
   int i;
+  /* lint: ndims says how many of the extents are set */
   for (i = 0; i < ndims; ++i) count *= dims[i];
   return count;
 }

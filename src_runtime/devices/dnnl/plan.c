@@ -18,7 +18,7 @@ int plan_fail(plan* p, const char* format, ...) {
   char text[512];
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof(text), format, args);
+  (void)vsnprintf(text, sizeof(text), format, args);
   va_end(args);
   TVMPackedFuncSetLastError(text);
   p->region->failed_node = p->node;
@@ -351,6 +351,7 @@ static int leave_output(plan* p, int32_t tensor) {
   view from, to;
   PLAN_TRY(plan_source(p, tensor, &from));
   PLAN_TRY(layout_border(p, tensor, &md));
+  /* lint: layout_border() and plan_source() have filled both */
   if (md.ndims != from.md.ndims) return plan_fail(p, "an output has another rank than computed");
   if (can_write_directly(p, &from, &md)) {
     p->stores[from.store].kind = STORE_BORDER;

@@ -334,7 +334,7 @@ bool fused_is_blockwise(const_dnnl_primitive_desc_t pd) {
 int fused_desc(plan* p, const api_op* op, const fused* f, int num_posts,
                dnnl_primitive_desc_t* out) {
   char what[64];
-  snprintf(what, sizeof(what), "%s of these extents", op->what);
+  (void)snprintf(what, sizeof(what), "%s of these extents", op->what);
   PLAN_TRY(plan_status(p, api_primitive(op, p->engine, f->attr, out), what));
   if (num_posts == 0 || !is_slow(*out)) return 0;
   dnnl_primitive_desc_destroy(*out);

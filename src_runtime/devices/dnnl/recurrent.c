@@ -90,6 +90,7 @@ static int new_constant(plan* p, int ndims, const int64_t* dims, view* out, floa
 
 /* [layers, directions, inputs, gates, hidden] */
 static int layer_weights(plan* p, const cell* c, view* out) {
+  /* lint: what is not in the table of cells was refused before */
   dnnl_dims_t dims = {1, 1, c->inputs, c->row->gates, c->hidden};
   int64_t i, g, o, n = c->row->gates * c->hidden;
   float* data;
@@ -142,6 +143,7 @@ static int read_input(plan* p, const tvmrt_region_node* node, cell* c) {
   const tvmrt_region_node* product = product_of(p, node);
   dnnl_dims_t dims;
   if (p->views[node->inputs[0]].store >= 0 || product == NULL) {
+    /* lint: what is not in the table of cells was refused before */
     c->inputs = c->row->gates * c->hidden;
     PLAN_TRY(plan_source(p, node->inputs[0], &c->x));
   } else {
@@ -172,6 +174,7 @@ static int read_cell(plan* p, const tvmrt_region_node* node, cell* c) {
   c->batch = x->shape[1];
   c->hidden = r->shape[1];
   c->r = r->data;
+  /* lint: what is not in the table of cells was refused before */
   if (x->shape[2] != c->row->gates * c->hidden || r->shape[0] != x->shape[2]) {
     return plan_fail(p, "the gates do not fit the recurrence weights");
   }
@@ -222,6 +225,7 @@ static int fresh(plan* p, int ndims, const dnnl_dims_t dims, int which, int arg,
 
 static int gather(plan* p, const tvmrt_region_node* node, const cell* c, tensors* t) {
   dnnl_dims_t states = {1, 1, c->batch, c->hidden}, all = {c->steps, c->batch, c->hidden};
+  /* lint: what is not in the table of cells was refused before */
   bool lstm = c->row->gates == 4;
   memset(t, 0, sizeof(*t));
   t->args[X] = (plan_arg){DNNL_ARG_SRC_LAYER, c->x};

@@ -46,7 +46,7 @@ static int bind(const examplejson_subgraph* s, const examplejson_tensor* wanted,
       (t->ndim != 0 && memcmp(t->shape, wanted->shape, (size_t)t->ndim * sizeof(int64_t)) != 0)) {
     return fail("ValueError", "a tensor has another shape than the graph's", s->name);
   }
-  *out = (float*)((char*)t->data + t->byte_offset);
+  *out = (float*)(void*)((char*)t->data + t->byte_offset);
   return 0;
 }
 
@@ -95,7 +95,7 @@ static int run_subgraph(TVMValue* args, int* codes, int num_args, TVMValue* ret,
                                        kDLFloat, 32);
   if (arguments == NULL) return fail("MemoryError", "no workspace", s->name);
   rc = bind_all(s, args, codes, arguments);
-  if (rc == 0) run_nodes(s, arguments, (float*)((char*)arguments + pointers));
+  if (rc == 0) run_nodes(s, arguments, (float*)(void*)((char*)arguments + pointers));
   if (TVMBackendFreeWorkspace(kDLCPU, 0, arguments) != 0) return -1;
   return rc;
 }

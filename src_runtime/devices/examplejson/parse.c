@@ -133,7 +133,9 @@ static int add_tensor(Reader* in, examplejson_subgraph* s, int64_t id, examplejs
   all = grown(s->tensors, s->num_tensors, sizeof(*all));
   if (all == NULL) return out_of_memory();
   s->tensors = all;
+  /* lint: the subgraph owns the list */
   *out = &all[s->num_tensors++];
+  /* lint: the subgraph owns the list */
   memset(*out, 0, sizeof(**out));
   return 0;
 }
@@ -144,6 +146,7 @@ static int read_input(Reader* in, examplejson_subgraph* s) {
   if (s->num_nodes != 0)
     return refuse(in, "inputs come before operators in", s->name, strlen(s->name));
   if (read_number(in, &id) != 0 || add_tensor(in, s, id, &tensor) != 0) return -1;
+  /* lint: add_tensor() has set it where it gives 0 */
   tensor->is_input = 1;
   tensor->place = s->num_inputs++;
   return read_shape(in, tensor);
@@ -204,7 +207,9 @@ static int add_operator(Reader* in, examplejson_subgraph* s, const char* word, s
     all = grown(s->nodes, s->num_nodes, sizeof(*all));
     if (all == NULL) return out_of_memory();
     s->nodes = all;
+    /* lint: the subgraph owns the list */
     all[s->num_nodes].run = operators[i].run;
+    /* lint: the subgraph owns the list */
     return read_operator(in, s, &all[s->num_nodes++]);
   }
   return refuse(in, "unknown operator; add, sub and mul are known, not", word, size);

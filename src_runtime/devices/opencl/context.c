@@ -15,7 +15,7 @@ int opencl_fail(const char* format, ...) {
   char text[4096];
   va_list args;
   va_start(args, format);
-  vsnprintf(text, sizeof(text), format, args);
+  (void)vsnprintf(text, sizeof(text), format, args);
   va_end(args);
   TVMPackedFuncSetLastError(text);
   return -1;

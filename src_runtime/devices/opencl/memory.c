@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "../../device_api.h"
+#include "../../tensors/memory_device.h"
 #include "opencl.h"
 
 typedef struct block {
@@ -121,12 +121,12 @@ static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   return owner == NULL ? 0 : opencl_check(clFinish(owner->queue), "clFinish");
 }
 
-static const tvmrt_device_api api = {.name = "opencl",
-                                     .exists = exists,
-                                     .alloc = alloc_block,
-                                     .free = release_block,
-                                     .copy = copy,
-                                     .stream_sync = synchronize};
+static const tvmrt_memory_device api = {.name = "opencl",
+                                        .exists = exists,
+                                        .alloc = alloc_block,
+                                        .free = release_block,
+                                        .copy = copy,
+                                        .stream_sync = synchronize};
 
 static int give_api(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
                     void* resource) {

@@ -129,9 +129,20 @@ static size_t read_sizes(const tvmrt_region_node* node, const char* key, size_t*
   return (size_t)count;
 }
 
+/* Of the integer types; halves come as their bits. NaN is within nothing. */
+static int check_scalar(const char* type, size_t length, double value) {
+  double low = INT32_MIN, high = INT32_MAX;
+  if (length == 5 && memcmp(type, "float", 5) == 0) return 0;
+  if (length == 4 && memcmp(type, "half", 4) == 0) low = 0, high = UINT16_MAX;
+  if (length == 4 && memcmp(type, "uint", 4) == 0) low = 0, high = UINT32_MAX;
+  if (value >= low && value <= high) return 0;
+  return opencl_fail("scalar %g of a kernel is none of type %.*s", value, (int)length, type);
+}
+
 static int set_scalar(cl_kernel kernel, cl_uint index, const char* type, size_t length,
                       double value) {
   cl_int status;
+  if (check_scalar(type, length, value) != 0) return -1;
   if (length == 5 && memcmp(type, "float", 5) == 0) {
     cl_float x = (cl_float)value;
     status = clSetKernelArg(kernel, index, sizeof(x), &x);
@@ -224,7 +235,7 @@ static int read_launch(opencl_plan* p, const tvmrt_region_node* node, launch* l)
       return opencl_fail("%s: global_size is no multiple of local_size", who);
     }
   }
-  snprintf(l->name, sizeof(l->name), "%s", function);
+  (void)snprintf(l->name, sizeof(l->name), "%s", function);
   if (opencl_program(p->context, who, source, tvmrt_node_text(node, "build_options", ""),
                      &program) != 0) {
     return -1;
@@ -266,6 +277,10 @@ static int enter_node(opencl_plan* p, int32_t number) {
   if (is_alias(node)) {
     if (node->num_inputs != 1 || node->inputs[0] < 0 || p->place[node->inputs[0]] < 0) {
       return opencl_fail("a reshape has no operand");
+    }
+    if (p->region->tensors[node->inputs[0]].num_bytes !=
+        p->region->tensors[node->outputs[0]].num_bytes) {
+      return opencl_fail("reshape %s has an operand of another size than its result", node->name);
     }
     p->place[node->outputs[0]] = p->place[node->inputs[0]];
     return 0;
@@ -365,18 +380,8 @@ void opencl_plan_free(opencl_plan* p) {
 
 /* Running --------------------------------------------------------------------------------------- */
 
-static bool is_compact(const DLTensor* t) {
-  int64_t stride = 1;
-  int i;
-  if (t->strides == NULL) return true;
-  for (i = t->ndim - 1; i >= 0; --i) {
-    if (t->shape[i] != 1 && t->strides[i] != stride) return false;
-    stride *= t->shape[i];
-  }
-  return true;
-}
-
-/* Between the caller's tensor, on the host or on the device, and the region's buffer. */
+/* Between the caller's tensor, on the host or on the device, and the region's buffer. The runtime has
+ * made sure that the tensor is compact, since this device describes no layout of its own. */
 static int move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
   const DLTensor* t = p->region->data[tensor];
   const buffer* b = &p->buffers[p->place[tensor]];
@@ -385,7 +390,6 @@ static int move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
   cl_mem other;
   cl_int status;
   if (bytes == 0) return 0;
-  if (!is_compact(t)) return opencl_fail("a tensor of the region has strides");
   if (t->device.device_type != kDLOpenCL) {
     status =
         in ? clEnqueueWriteBuffer(p->queue, b->memory, CL_FALSE, 0, bytes, address, 0, NULL, NULL)

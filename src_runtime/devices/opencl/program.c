@@ -63,7 +63,7 @@ static bool file_of(const opencl_context* c, const char* source, const char* opt
   }
   if (n <= 0 || n > MAX_PATH_BYTES - 64 || !make_folder(out)) return false;
   hash = hash_text(hash_text(hash, options), source);
-  snprintf(out + n, (size_t)(MAX_PATH_BYTES - n), "/%016llx.clbin", (unsigned long long)hash);
+  (void)snprintf(out + n, (size_t)(MAX_PATH_BYTES - n), "/%016llx.clbin", (unsigned long long)hash);
   return true;
 }
 
@@ -110,7 +110,7 @@ static cl_program load_program(const opencl_context* c, const char* path, const 
   if (read_same(file, c->identity) && read_same(file, options) && read_same(file, source)) {
     bytes = read_binary(file, &size);
   }
-  fclose(file);
+  (void)fclose(file);
   if (bytes == NULL) return NULL;
   view = bytes;
   program = clCreateProgramWithBinary(c->context, 1, &c->device, &size, &view, &loaded, &status);
@@ -153,7 +153,7 @@ static void save_program(const opencl_context* c, const char* path, const char* 
   char aside[MAX_PATH_BYTES + 32];
   bool done;
   FILE* file;
-  snprintf(aside, sizeof(aside), "%s.%ld", path, (long)getpid());
+  (void)snprintf(aside, sizeof(aside), "%s.%ld", path, (long)getpid());
   file = fopen(aside, "wb");
   if (file == NULL) return;
   done = write_program(c, file, source, options, program);
@@ -172,7 +172,7 @@ static int build_error(const opencl_context* c, const char* who, cl_program prog
   whole = size == 0 ? NULL : calloc(1, size + 1);
   if (whole != NULL) {
     (void)clGetProgramBuildInfo(program, c->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL);
-    snprintf(log, sizeof(log), "%s", whole);
+    (void)snprintf(log, sizeof(log), "%s", whole);
   }
   free(whole);
   return opencl_fail("the OpenCL source of %s does not compile (%d):\n%s", who, (int)status, log);

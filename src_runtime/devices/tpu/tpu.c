@@ -81,6 +81,13 @@ static void read_fault(const char* options, char fault[16]) {
   (void)snprintf(fault, 16, "%.*s", (int)(size < 15 ? size : 15), at == NULL ? "" : at);
 }
 
+static bool make_lock(accelerator* a) {
+  if (pthread_mutex_init(&a->lock, NULL) != 0) return false;
+  if (pthread_cond_init(&a->changed, NULL) == 0) return true;
+  (void)pthread_mutex_destroy(&a->lock);
+  return false;
+}
+
 static int tpu_init(tvmrt_device* device) {
   const char* memory = getenv("TVMRT_TPU_MEMORY_BYTES");
   char fault[16];
@@ -89,7 +96,7 @@ static int tpu_init(tvmrt_device* device) {
   if (strcmp(fault, "init") == 0) return fail("the simulated fault 'init'.");
   a = calloc(1, sizeof(*a));
   if (a == NULL) return fail("MemoryError: no memory for the simulation.");
-  if (pthread_mutex_init(&a->lock, NULL) != 0 || pthread_cond_init(&a->changed, NULL) != 0) {
+  if (!make_lock(a)) {
     free(a);
     return fail("the simulation cannot have a lock.");
   }
@@ -385,6 +392,7 @@ static int tpu_post_run(tvmrt_device* device, tvmrt_region* region) {
   (void)pthread_mutex_lock(&a->lock);
   while (*at != NULL && *at != j) at = &(*at)->next;
   if (*at == j) {
+    /* lint: the loop ends at j or at NULL, and j is no NULL */
     *at = j->next;
     j->state = IDLE;
   }

@@ -213,6 +213,7 @@ static void run_matmul(tpu_program* p, const tvmrt_region_node* node, tpu_precis
     for (k = 0; k < a.t->extent[3]; ++k) {
       add_product(&s, &a, at_a + k * a.t->stride[3], &b, at_b + k * b.t->stride[2]);
     }
+    /* lint: the tensors were laid out before */
     y->words[offset_of(y, w.at)] =
         finish_sum(&s, &a, &b, bias == NULL ? 0.0f : bias->words[offset_of(bias, w.at)], precision);
   }
@@ -301,6 +302,7 @@ static void run_pointwise(tpu_program* p, const tvmrt_region_node* node, tpu_pre
   const pointwise* unit = pointwise_of(node->op);
   const tpu_tensor* y = &p->tensors[node->outputs[0]];
   const tpu_tensor* a = &p->tensors[node->inputs[0]];
+  /* lint: a node without a unit was refused by tpu_refuses() */
   const tpu_tensor* b = unit->operands == 2 ? &p->tensors[node->inputs[1]] : NULL;
   walk w;
   bool more;
@@ -409,6 +411,7 @@ static bool fits_matmul(const tvmrt_region* region, const tvmrt_region_node* nod
 static bool fits_pointwise(const tvmrt_region* region, const tvmrt_region_node* node) {
   const tpu_tensor y = laid_out(region, node->outputs[0]);
   int32_t i;
+  /* lint: this unit's operators are those of the table */
   for (i = 0; i < pointwise_of(node->op)->operands; ++i) {
     const tpu_tensor x = laid_out(region, node->inputs[i]);
     if (!broadcasts(&x, &y)) return false;
@@ -445,6 +448,7 @@ static const unit* unit_of(const char* op) {
 
 /* Number of inputs that a unit cannot do without. */
 static int32_t operands_of(const unit* u) {
+  /* lint: this unit's operators are those of the table */
   if (u->run == run_pointwise) return pointwise_of(u->op)->operands;
   return u->run == run_pool ? 1 : 2;
 }
@@ -464,5 +468,6 @@ const char* tpu_refuses(const tvmrt_region* region, const tvmrt_region_node* nod
 }
 
 void tpu_run_node(tpu_program* program, const tvmrt_region_node* node) {
+  /* lint: a node without a unit was refused by tpu_refuses() */
   unit_of(node->op)->run(program, node, precision_of(program, node));
 }

@@ -23,47 +23,18 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <tvm/runtime/kernels/parallel.h>
-#include <tvm/runtime/kernels/tile_f32.h>
-
-/*!
- * \brief A depthwise layer. Triples are {depth, height, width}; strides of pixels are in floats.
- */
-typedef struct {
-  int32_t batch;
-  int32_t channels;
-  int32_t in[3];
-  int32_t out[3];
-  int32_t kernel[3];
-  int32_t stride[3];
-  int32_t dilation[3];
-  /*!
-   * \brief Zeros before the first depth, row, column; how many follow the last results from the
-   * sizes.
-   */
-  int32_t pad[3];
-  int32_t x_stride;
-  int32_t y_stride;
-  int32_t residual_stride;
-  /*! \brief Bounds of the result, -INFINITY and INFINITY for none. */
-  float lo;
-  float hi;
-} tvmrt_depthwise_f32_layer;
+#include <tvm/runtime/kernels/layer_f32.h>
 
 /*! \brief Input rows that a tile sums at a time; a window of more rows takes several passes. */
 enum { TVMRT_DEPTHWISE_ROWS = 16 };
 
 /*! \brief What a tile function works on: the input rows under one output row. */
 typedef struct {
-  const tvmrt_depthwise_f32_layer* layer;
-  const float* w;
-  /*! \brief Channel 0 of the bias, or NULL. */
-  const float* bias;
+  const tvmrt_layer_f32* layer;
+  const tvmrt_data_f32* data;
   /*! \brief Bounds, infinite unless this is the last pass. */
   float lo;
   float hi;
-  /*! \brief Weights of a channel: the window's size. */
-  int32_t taps;
   /*! \brief Whether the sum continues that of the pass before, which is in out. */
   int32_t continues;
   int32_t row_count;
@@ -197,17 +168,18 @@ typedef struct {
   }                                                                                                \
   TVMRT_NOINLINE void NAME(const tvmrt_depthwise_f32_rows* rows, int64_t column, int pixels,       \
                            const float* residual, float* out) {                                    \
-    const tvmrt_depthwise_f32_layer* layer = rows->layer;                                          \
+    const tvmrt_layer_f32* layer = rows->layer;                                                    \
+    const tvmrt_window* win = &layer->window;                                                      \
     const tvmrt_depthwise_f32_sizes of = {                                                         \
-        layer->x_stride,  layer->y_stride,    layer->residual_stride, layer->kernel[2],            \
-        layer->stride[2], layer->dilation[2], rows->lo,               rows->hi};                   \
-    const float *w = rows->w, *bias = rows->bias;                                                  \
+        win->x_stride,  win->y_stride,    layer->residual_stride, win->kernel[2],                  \
+        win->stride[2], win->dilation[2], rows->lo,               rows->hi};                       \
+    const float *w = rows->data->w, *bias = rows->data->bias;                                      \
     const int64_t columns = (COLUMNS), edge = (EDGE);                                              \
-    const int64_t first = column < 0 ? -column : 0, right = column + columns - layer->in[2];       \
+    const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];        \
     const int64_t last = right > 0 ? columns - right : columns;                                    \
-    const int channels = layer->channels;                                                          \
+    const int channels = layer->out_channels;                                                      \
     const int full = pixels == (WT) ? channels / (V) * (V) : 0;                                    \
-    const intptr_t window = rows->taps;                                                            \
+    const intptr_t window = layer->weights;                                                        \
     int c = 0;                                                                                     \
     if (first == 0 && last == columns) {                                                           \
       for (; c < full; c += (V))                                                                   \
@@ -243,61 +215,57 @@ typedef struct {
 
 /*! \brief What all tasks share. */
 typedef struct {
-  const tvmrt_depthwise_f32_layer* layer;
+  const tvmrt_layer_f32* layer;
   const tvmrt_depthwise_f32_tile* tile;
-  const float* x;
-  const float* w;
-  const float* bias;
-  const float* residual;
-  float* y;
-  tvmrt_epilogue_f32 epilogue;
-  const void* ctx;
+  const tvmrt_data_f32* data;
 } tvmrt_depthwise_f32_job;
 
 /* One output row with the input rows that `rows` holds; finishes: this is the last pass over it. */
 static inline void tvmrt_depthwise_f32_row(const tvmrt_depthwise_f32_job* job,
                                            tvmrt_depthwise_f32_rows* rows, int64_t pixel,
                                            int finishes) {
-  const tvmrt_depthwise_f32_layer* layer = job->layer;
+  const tvmrt_layer_f32* layer = job->layer;
+  const tvmrt_window* window = &layer->window;
+  const tvmrt_data_f32* data = job->data;
   const int width = job->tile->width;
   rows->lo = finishes ? layer->lo : -INFINITY;
   rows->hi = finishes ? layer->hi : INFINITY;
-  for (int t = 0; t < layer->out[2]; t += width) {
-    const int pixels = layer->out[2] - t < width ? layer->out[2] - t : width;
-    const int64_t column = (int64_t)t * layer->stride[2] - layer->pad[2];
-    float* out = job->y + (pixel + t) * layer->y_stride;
+  for (int t = 0; t < window->out[2]; t += width) {
+    const int pixels = window->out[2] - t < width ? window->out[2] - t : width;
+    const int64_t column = (int64_t)t * window->stride[2] - window->pad[2];
+    float* out = data->y + (pixel + t) * window->y_stride;
     const float* residual = NULL;
-    if (job->residual && finishes) residual = job->residual + (pixel + t) * layer->residual_stride;
+    if (data->residual && finishes) {
+      residual = data->residual + (pixel + t) * layer->residual_stride;
+    }
     job->tile->run(rows, column, pixels, residual, out);
-    if (job->epilogue && finishes) {
-      job->epilogue(out, pixel + t, pixels, 0, layer->channels, job->ctx);
+    if (data->epilogue && finishes) {
+      data->epilogue(out, pixel + t, pixels, 0, layer->out_channels, data->ctx);
     }
   }
   rows->row_count = 0;
   rows->continues = 1;
 }
 
-/* Output row (od, oh) of one image: gathers its rows inside the input, a handful at a time. */
+/* An output row: gathers its rows inside the input, a handful at a time. */
 static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job,
-                                              const float* image, int od, int oh, int64_t pixel) {
-  const tvmrt_depthwise_f32_layer* layer = job->layer;
-  const int64_t row_floats = (int64_t)layer->in[2] * layer->x_stride;
+                                              const tvmrt_row_reader* reader, int64_t output_row) {
+  const tvmrt_window* w = &job->layer->window;
+  const tvmrt_place at = tvmrt_find_row(w, output_row);
+  const int64_t pixel = output_row * w->out[2];
   tvmrt_depthwise_f32_rows rows;
-  rows.layer = layer;
-  rows.w = job->w;
-  rows.bias = job->bias;
-  rows.taps = layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
+  rows.layer = job->layer;
+  rows.data = job->data;
   rows.row_count = 0;
   rows.continues = 0;
-  for (int kd = 0; kd < layer->kernel[0]; kd++) {
-    const int d = od * layer->stride[0] - layer->pad[0] + kd * layer->dilation[0];
-    if (d < 0 || d >= layer->in[0]) continue;
-    for (int kh = 0; kh < layer->kernel[1]; kh++) {
-      const int h = oh * layer->stride[1] - layer->pad[1] + kh * layer->dilation[1];
-      if (h < 0 || h >= layer->in[1]) continue;
+  for (int kd = 0; kd < w->kernel[0]; kd++) {
+    for (int kh = 0; kh < w->kernel[1]; kh++) {
+      const float* row = (const float*)(const void*)tvmrt_row(
+          reader, at.image, at.d + kd * w->dilation[0], at.h + kh * w->dilation[1]);
+      if (!row) continue;
       if (rows.row_count == TVMRT_DEPTHWISE_ROWS) tvmrt_depthwise_f32_row(job, &rows, pixel, 0);
-      rows.row[rows.row_count].x = image + ((int64_t)d * layer->in[1] + h) * row_floats;
-      rows.row[rows.row_count++].tap = ((int64_t)kd * layer->kernel[1] + kh) * layer->kernel[2];
+      rows.row[rows.row_count].x = row;
+      rows.row[rows.row_count++].tap = ((int64_t)kd * w->kernel[1] + kh) * w->kernel[2];
     }
   }
   tvmrt_depthwise_f32_row(job, &rows, pixel, 1);
@@ -305,47 +273,32 @@ static inline void tvmrt_depthwise_f32_window(const tvmrt_depthwise_f32_job* job
 
 static inline int tvmrt_depthwise_f32_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_depthwise_f32_job* job = (const tvmrt_depthwise_f32_job*)closure;
-  const tvmrt_depthwise_f32_layer* layer = job->layer;
-  const int64_t image_rows = (int64_t)layer->out[0] * layer->out[1];
-  const int64_t rows = layer->batch * image_rows;
+  const tvmrt_layer_f32* layer = job->layer;
+  const int64_t rows = tvmrt_window_rows(&layer->window);
   const int64_t end = tvmrt_task_begin(rows, 1, task + 1, env->num_task);
+  tvmrt_row_reader reader;
+  tvmrt_row_reader_init(&reader, &layer->window, &layer->rows, job->data->x, NULL);
   for (int64_t r = tvmrt_task_begin(rows, 1, task, env->num_task); r < end; r++) {
-    const int64_t image = r / image_rows;
-    const int64_t image_floats =
-        (int64_t)layer->in[0] * layer->in[1] * layer->in[2] * layer->x_stride;
-    tvmrt_depthwise_f32_window(job, job->x + image * image_floats,
-                               (int)(r % image_rows / layer->out[1]), (int)(r % layer->out[1]),
-                               r * layer->out[2]);
+    tvmrt_depthwise_f32_window(job, &reader, r);
   }
   return 0;
 }
 
 /*!
  * \brief y = clamp(depthwise convolution(x, w) + bias + residual), then the epilogue.
- * \param layer Sizes, strides and bounds.
+ * \param layer The layer; its rows are read where they lie, from column 0 on.
  * \param tile The instance; a fixed one must match the layer's kernel width and stride, with
  *        dilation 1.
- * \param x Input, [batch][in][x_stride].
- * \param w Packed weights, see above.
- * \param bias Padded bias, or NULL for none.
- * \param residual Added before the bounds, [batch][out][residual_stride], or NULL; may be y.
- * \param y Output, [batch][out][y_stride]; must not overlap x.
- * \param epilogue Called on finished pixels of y, or NULL.
- * \param ctx Given to the epilogue.
+ * \param data The tensors; weights and bias are packed as the head of this file says.
  * \return 0; -1 if a thread failed.
  *
  * Needs no scratch memory. The result does not depend on the number of threads.
  */
-static inline int tvmrt_depthwise_f32(const tvmrt_depthwise_f32_layer* layer,
-                                      const tvmrt_depthwise_f32_tile* tile, const float* x,
-                                      const float* w, const float* bias, const float* residual,
-                                      float* y, tvmrt_epilogue_f32 epilogue, const void* ctx) {
-  tvmrt_depthwise_f32_job job = {layer, tile, x, w, bias, residual, y, epilogue, ctx};
-  const int64_t taps = (int64_t)layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
-  const int64_t outputs =
-      (int64_t)layer->batch * layer->out[0] * layer->out[1] * layer->out[2] * layer->channels;
-  /* A multiply-add here costs about twice one of a dense layer. */
-  return tvmrt_launch(tvmrt_depthwise_f32_task, &job, 2 * outputs * taps, TVMRT_PARALLEL_MIN_MACS);
+static inline int tvmrt_depthwise_f32(const tvmrt_layer_f32* layer,
+                                      const tvmrt_depthwise_f32_tile* tile,
+                                      const tvmrt_data_f32* data) {
+  tvmrt_depthwise_f32_job job = {layer, tile, data};
+  return tvmrt_launch(tvmrt_depthwise_f32_task, &job, layer->work, TVMRT_PARALLEL_MIN_MACS);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_DEPTHWISE_F32_H_ */

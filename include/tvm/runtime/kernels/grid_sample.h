@@ -70,17 +70,18 @@ static inline void tvmrt_sample_cubic(float t, float weight[4]) {
   weight[3] = ((a * (u + 1.0f) - 5.0f * a) * (u + 1.0f) + 8.0f * a) * (u + 1.0f) - 4.0f * a;
 }
 
-/* Taps of the place `at`, -1 to 1, along an axis of n elements. */
+/* Taps of the place `at`, -1 to 1, along an axis of n elements; NaN stands for -1. */
 static inline tvmrt_sample_taps tvmrt_sample_taps_at(const tvmrt_grid_sample_f32_layer* layer,
                                                      float at, int n) {
   const float low = layer->align_corners ? 0.0f : -0.5f, high = (float)(n - 1) - low;
   const float far = 1e8f;
   tvmrt_sample_taps taps;
-  float x = layer->align_corners ? (at + 1.0f) * 0.5f * (float)(n - 1)
-                                 : ((at + 1.0f) * (float)n - 1.0f) * 0.5f;
+  const float from_edge = at == at ? at + 1.0f : 0.0f;
+  float x = layer->align_corners ? from_edge * 0.5f * (float)(n - 1)
+                                 : (from_edge * (float)n - 1.0f) * 0.5f;
   float fraction;
   int64_t first;
-  /* NaN and what no integer holds lie outside */
+  /* what no integer holds lies outside */
   x = x > -far ? x : -far;
   x = x < far ? x : far;
   if (layer->mode == TVMRT_SAMPLE_NEAREST) x = nearbyintf(x);

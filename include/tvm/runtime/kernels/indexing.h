@@ -25,37 +25,49 @@ static inline char* tvmrt_index_digits(char* end, int64_t number) {
   return p;
 }
 
-/*! \brief Leaves "IndexError: index I is outside an extent of N" as the last error; returns -1. */
-static inline int64_t tvmrt_index_error(int64_t index, int64_t extent) {
+/* Puts text at p, as much as fits before end, and returns what lies behind it. */
+static inline char* tvmrt_index_put(char* p, const char* end, const char* text, size_t length) {
+  const size_t room = (size_t)(end - p);
+  const size_t count = length < room ? length : room;
+  memcpy(p, text, count);
+  return p + count;
+}
+
+/*!
+ * \brief Leaves "IndexError: WHERE: index I is outside an extent of N" as the last error.
+ * \param where Operator, node and operand.
+ * \return -1
+ */
+static inline int64_t tvmrt_index_error(int64_t index, int64_t extent, const char* where) {
 #ifdef TVMRT_FREESTANDING
   (void)index;
   (void)extent;
+  (void)where;
   return -1;
 #else
-  static const char before[] = "IndexError: index ", between[] = " is outside an extent of ";
-  char text[sizeof(before) + sizeof(between) + 40];
-  char digits[20];
-  char* const end = digits + sizeof(digits);
-  char* p = text;
-  const char* number = tvmrt_index_digits(end, index);
-  memcpy(p, before, sizeof(before) - 1);
-  p += sizeof(before) - 1;
-  memcpy(p, number, (size_t)(end - number));
-  p += end - number;
-  memcpy(p, between, sizeof(between) - 1);
-  p += sizeof(between) - 1;
-  number = tvmrt_index_digits(end, extent);
-  memcpy(p, number, (size_t)(end - number));
-  p[end - number] = '\0';
+  char text[512], digits[20];
+  const char *const end = text + sizeof(text) - 1, *number;
+  char *const digits_end = digits + sizeof(digits), *p = text;
+  p = tvmrt_index_put(p, end, "IndexError: ", 12);
+  p = tvmrt_index_put(p, end, where, strlen(where));
+  p = tvmrt_index_put(p, end, ": index ", 8);
+  number = tvmrt_index_digits(digits_end, index);
+  p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+  p = tvmrt_index_put(p, end, " is outside an extent of ", 25);
+  number = tvmrt_index_digits(digits_end, extent);
+  p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+  *p = '\0';
   TVMAPISetLastError(text);
   return -1;
 #endif
 }
 
 /*! \brief The index counted from the front, or -1 after setting the error text. */
-static inline int64_t tvmrt_index(int64_t index, int64_t extent) {
+static inline int64_t tvmrt_index(int64_t index, int64_t extent, const char* where) {
   const int64_t place = index < 0 ? index + extent : index;
-  if (TVMRT_UNLIKELY((uint64_t)place >= (uint64_t)extent)) return tvmrt_index_error(index, extent);
+  if (TVMRT_UNLIKELY((uint64_t)place >= (uint64_t)extent)) {
+    return tvmrt_index_error(index, extent, where);
+  }
   return place;
 }
 

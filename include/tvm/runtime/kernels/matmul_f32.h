@@ -211,23 +211,34 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
  * weights in cache. */
 static inline int tvmrt_matmul_f32_as_conv(const tvmrt_matmul_f32_job* job) {
   const tvmrt_matmul_f32_layer* layer = job->layer;
-  const tvmrt_conv_f32_layer conv = {.batch = 1,
-                                     .groups = 1,
-                                     .in_channels = layer->k,
-                                     .out_channels = layer->n,
-                                     .in = {1, 1, layer->m},
-                                     .out = {1, 1, layer->m},
-                                     .kernel = {1, 1, 1},
-                                     .stride = {1, 1, 1},
-                                     .dilation = {1, 1, 1},
-                                     .pad = {0, 0, 0},
-                                     .x_stride = layer->a_stride,
-                                     .y_stride = layer->y_stride,
-                                     .residual_stride = layer->residual_stride,
-                                     .lo = layer->lo,
-                                     .hi = layer->hi};
-  return tvmrt_conv_f32(&conv, job->tiles, job->a, job->b, job->bias, job->residual, job->y,
-                        job->epilogue, job->ctx);
+  const int32_t m = layer->m, k = layer->k;
+  const tvmrt_layer_f32 conv = {
+      .window = {.batch = 1,
+                 .in = {1, 1, m},
+                 .out = {1, 1, m},
+                 .kernel = {1, 1, 1},
+                 .stride = {1, 1, 1},
+                 .dilation = {1, 1, 1},
+                 .x_stride = layer->a_stride,
+                 .y_stride = layer->y_stride},
+      .rows = {.element = (int32_t)sizeof(float),
+               .run = k,
+               .segments = 1,
+               .taps = 1,
+               .x_pixel = layer->a_stride,
+               .x_step = layer->a_stride},
+      .groups = 1,
+      .in_channels = k,
+      .out_channels = layer->n,
+      .weights = k,
+      .residual_stride = layer->residual_stride,
+      .lo = layer->lo,
+      .hi = layer->hi,
+      .work = (int64_t)m * layer->n * k,
+  };
+  const tvmrt_data_f32 data = {job->a, job->b,        job->bias, job->residual,
+                               job->y, job->epilogue, job->ctx};
+  return tvmrt_conv_f32(&conv, job->tiles, &data);
 }
 
 /*!

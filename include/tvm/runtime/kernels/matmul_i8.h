@@ -19,6 +19,8 @@ typedef struct tvmrt_matmul_i8_b {
   int64_t n_stride; /*!< Bytes from b[k][n] to b[k][n + 1]. */
   int32_t b_signed; /*!< 1: int8, 0: uint8. */
   int32_t b_zero;   /*!< Zero point. */
+  /*! \brief Bytes of scratch for a number per padded channel, and for the packed operand. */
+  int64_t table, packed;
 } tvmrt_matmul_i8_b;
 
 /*! \brief Writes one weight less the zero point into a quad of LANES channels. */
@@ -82,12 +84,11 @@ TVMRT_INLINE void tvmrt_i8_pack_rows(const tvmrt_matmul_i8_b* b, int64_t k, int3
 /*! \brief Packs all of b for the matrix product `c`; sums has an entry per padded channel. */
 static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8_b* b,
                                    int8_t* packed, int32_t* sums) {
-  const int32_t depth = c->in_c, quads = tvmrt_i8_ceil_div(depth, 4);
-  const int32_t block = c->ob * TVMRT_I8_LANES, padded = tvmrt_conv_i8_padded(c);
+  const int32_t depth = c->in_c, block = c->block, padded = c->padded;
   memset(sums, 0, (size_t)padded * sizeof(*sums));
   for (int32_t first = 0; first < padded; first += block) {
     const int32_t end = first + block < padded ? first + block : padded;
-    for (int32_t q = 0; q < quads; q++) {
+    for (int32_t q = 0; 4 * q < depth; q++) {
       const int64_t k = 4 * q + 4 > depth && depth >= 4 ? depth - 4 : 4 * q;
       const int from = (int)(4 * q - k);
       const int to = depth < 4 ? depth : 4;
@@ -119,10 +120,6 @@ static inline void tvmrt_i8_pack_b(const tvmrt_conv_i8* c, const tvmrt_matmul_i8
  */
 static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_conv_i8_data* data,
                                           const tvmrt_matmul_i8_b* b, int32_t x_zero) {
-  const int32_t padded = tvmrt_conv_i8_padded(c);
-  const int64_t table = tvmrt_i8_round_up_64((int64_t)padded * 4);
-  const int64_t packed =
-      (int64_t)tvmrt_i8_ceil_div(c->in_c, 4) * padded / TVMRT_I8_LANES * TVMRT_I8_QUAD_BYTES;
   const int32_t shift = tvmrt_i8_b_offset(b) - b->b_zero;
   int32_t offset = 0;
   if (TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI || TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2) {
@@ -131,17 +128,17 @@ static inline int tvmrt_matmul_i8_dynamic(const tvmrt_conv_i8* c, const tvmrt_co
     offset = c->x_signed ? 0 : -128;
   }
   tvmrt_conv_i8_data own = *data;
-  uint8_t* scratch = (uint8_t*)tvmrt_scratch_alloc(2 * table + packed);
+  uint8_t* scratch = (uint8_t*)tvmrt_scratch_alloc(2 * b->table + b->packed);
   int rc;
   if (scratch == NULL) return -1;
   int32_t* bias = (int32_t*)(void*)scratch;
-  int32_t* shifts = (int32_t*)(void*)(scratch + table);
-  tvmrt_i8_pack_b(c, b, (int8_t*)scratch + 2 * table, bias);
-  for (int32_t i = 0; i < padded; i++) {
+  int32_t* shifts = (int32_t*)(void*)(scratch + b->table);
+  tvmrt_i8_pack_b(c, b, (int8_t*)scratch + 2 * b->table, bias);
+  for (int32_t i = 0; i < c->padded; i++) {
     bias[i] = shift * c->in_c * offset - (x_zero + offset) * bias[i];
     shifts[i] = shift;
   }
-  own.weights = (const int8_t*)scratch + 2 * table;
+  own.weights = (const int8_t*)scratch + 2 * b->table;
   own.bias = bias;
   own.shift = shift != 0 ? shifts : NULL;
   rc = tvmrt_conv_i8_run(c, &own);

@@ -286,7 +286,6 @@ static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_
         .acc = sums,
         .acc_stride = stride,
         .pixel = pixel,
-        .pixel_step = 1,
         .pixels = pixels,
         .channel = channel,
         .channels = channels,

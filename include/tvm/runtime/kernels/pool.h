@@ -13,6 +13,7 @@
 #include <tvm/runtime/kernels/parallel.h>
 #include <tvm/runtime/kernels/scalar_math.h>
 #include <tvm/runtime/kernels/tile_f32.h>
+#include <tvm/runtime/kernels/window.h>
 
 typedef enum {
   TVMRT_POOL_MAX,
@@ -24,22 +25,13 @@ typedef enum {
   TVMRT_POOL_LP
 } tvmrt_pool_kind;
 
-/*! \brief A pooling layer. Triples are {depth, height, width}; strides of pixels are in floats. */
+/*! \brief A pooling layer; its elements are floats. */
 typedef struct {
   tvmrt_pool_kind kind;
   int32_t p;
-  int32_t batch;
   int32_t channels;
-  int32_t in[3];
-  int32_t out[3];
-  int32_t kernel[3];
-  int32_t stride[3];
-  int32_t dilation[3];
-  /*! \brief Padding before and behind; windows may reach beyond it (ceil_mode). */
-  int32_t pad[3];
-  int32_t pad_end[3];
-  int32_t x_stride;
-  int32_t y_stride;
+  tvmrt_window window; /*!< Windows may reach beyond the padding behind (ceil_mode). */
+  int32_t pad_end[3];  /*!< Padding behind. */
 } tvmrt_pool_f32_layer;
 
 typedef struct {
@@ -77,13 +69,13 @@ static inline int tvmrt_pool_inside(int begin, int kernel, int dilation, int low
  */
 static inline void tvmrt_pool_f32_window_dim(const tvmrt_pool_f32_layer* layer, int dim, int at,
                                              tvmrt_pool_f32_window* window) {
-  const int begin = at * layer->stride[dim] - layer->pad[dim];
-  const int dilation = layer->dilation[dim], kernel = layer->kernel[dim];
+  const int begin = at * layer->window.stride[dim] - layer->window.pad[dim];
+  const int dilation = layer->window.dilation[dim], kernel = layer->window.kernel[dim];
   int32_t first;
   window->count[dim] =
-      tvmrt_pool_inside(begin, kernel, dilation, 0, layer->in[dim], &window->first[dim]);
-  window->padded[dim] = tvmrt_pool_inside(begin, kernel, dilation, -layer->pad[dim],
-                                          layer->in[dim] + layer->pad_end[dim], &first);
+      tvmrt_pool_inside(begin, kernel, dilation, 0, layer->window.in[dim], &window->first[dim]);
+  window->padded[dim] = tvmrt_pool_inside(begin, kernel, dilation, -layer->window.pad[dim],
+                                          layer->window.in[dim] + layer->pad_end[dim], &first);
   window->first[dim] = begin + window->first[dim] * dilation;
 }
 
@@ -93,9 +85,11 @@ static inline tvmrt_pool_f32_window tvmrt_pool_f32_window_row(const tvmrt_pool_f
   tvmrt_pool_f32_window window;
   tvmrt_pool_f32_window_dim(layer, 0, od, &window);
   tvmrt_pool_f32_window_dim(layer, 1, oh, &window);
-  window.step[2] = (intptr_t)layer->x_stride * layer->dilation[2];
-  window.step[1] = (intptr_t)layer->x_stride * layer->in[2] * layer->dilation[1];
-  window.step[0] = (intptr_t)layer->x_stride * layer->in[2] * layer->in[1] * layer->dilation[0];
+  window.step[2] = (intptr_t)layer->window.x_stride * layer->window.dilation[2];
+  window.step[1] =
+      (intptr_t)layer->window.x_stride * layer->window.in[2] * layer->window.dilation[1];
+  window.step[0] = (intptr_t)layer->window.x_stride * layer->window.in[2] * layer->window.in[1] *
+                   layer->window.dilation[0];
   window.divisor = 1.0f;
   return window;
 }
@@ -145,10 +139,70 @@ enum { TVMRT_POOL_VECTORS = 4 };
 #define TVMRT_POOL_F32_ADD_SIZE(each, sum) \
   ((sum) + TVMRT_F32V(max)(each, TVMRT_F32V(splat)(0.0f) - (each)))
 #define TVMRT_POOL_F32_ADD_SQUARE(each, sum) TVMRT_F32V(fma)(each, each, sum)
-TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_max, -INFINITY, TVMRT_F32V(max), TVMRT_F32V(max))
 TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_sum, 0.0f, TVMRT_POOL_F32_ADD, TVMRT_POOL_F32_ADD)
 TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l1, 0.0f, TVMRT_POOL_F32_ADD_SIZE, TVMRT_POOL_F32_ADD)
 TVMRT_POOL_F32_REDUCE(tvmrt_pool_f32_l2, 0.0f, TVMRT_POOL_F32_ADD_SQUARE, TVMRT_POOL_F32_ADD)
+
+/* The maximum of one channel over the window; NaN where there is one. */
+static inline float tvmrt_pool_f32_max_of(const tvmrt_pool_f32_window* window, const float* x) {
+  float best = -INFINITY;
+  for (int d = 0; d < window->count[0]; d++) {
+    for (int h = 0; h < window->count[1]; h++) {
+      const float* from = x + d * window->step[0] + h * window->step[1];
+      for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {
+        if (!(*from <= best) && best == best) best = *from;
+      }
+    }
+  }
+  return best;
+}
+
+#if TVMRT_SIMD_LANES_F32 == 1
+TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x, int count,
+                                     int n, tvmrt_f32v* total) {
+  for (int i = 0; i < count * n; i++) total[i] = tvmrt_pool_f32_max_of(window, x + i);
+}
+#else
+/* The maximum of `count` vectors. The vectors' maximum passes over a NaN on most processors, so
+   products of the elements are added up beside it: a sum that NaN went into is NaN, and so are few
+   others. One multiply-add for two elements is less work than to compare each with itself. */
+TVMRT_INLINE void tvmrt_pool_f32_max(const tvmrt_pool_f32_window* window, const float* x, int count,
+                                     int n, tvmrt_f32v* total) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  tvmrt_f32v each[TVMRT_POOL_VECTORS], sum[TVMRT_POOL_VECTORS];
+  TVMRT_UNROLL(4)
+  for (int i = 0; i < count; i++) {
+    total[i] = TVMRT_F32V(splat)(-INFINITY);
+    sum[i] = TVMRT_F32V(splat)(0.0f);
+  }
+  for (int d = 0; d < window->count[0]; d++) {
+    for (int h = 0; h < window->count[1]; h++) {
+      const float* from = x + d * window->step[0] + h * window->step[1];
+      for (int w = 0; w < window->count[2]; w++, from += window->step[2]) {
+        TVMRT_UNROLL(4)
+        for (int i = 0; i < count; i++) {
+          const float* p = from + i * kLanes;
+          each[i] = n == kLanes ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, n);
+          each[i] = TVMRT_F32V(keep)(each[i]);
+          total[i] = TVMRT_F32V(max)(each[i], total[i]);
+        }
+        TVMRT_UNROLL(4)
+        for (int i = 0; i < count; i += 2) {
+          sum[i] = TVMRT_F32V(fma)(each[i], each[i + 1 < count ? i + 1 : i], sum[i]);
+        }
+      }
+    }
+  }
+  for (int i = 2; i < count; i += 2) sum[0] += sum[i];
+  const float all = TVMRT_F32V(sum)(sum[0]);
+  if (TVMRT_LIKELY(all == all)) return;
+  for (int i = 0; i < count; i++) {
+    float lane[kLanes] = {0};
+    for (int j = 0; j < n; j++) lane[j] = tvmrt_pool_f32_max_of(window, x + i * kLanes + j);
+    total[i] = TVMRT_F32V(load)(lane);
+  }
+}
+#endif
 
 /* Any p, one channel at a time. */
 static inline float tvmrt_pool_f32_lp(const tvmrt_pool_f32_window* window, const float* x, int p) {
@@ -211,9 +265,9 @@ static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
                                         int64_t pixel, int c_begin, int c_end) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   const tvmrt_pool_f32_layer* layer = job->layer;
-  const int64_t row = (int64_t)window->first[0] * layer->in[1] + window->first[1];
-  const float* from = x + (row * layer->in[2] + window->first[2]) * layer->x_stride;
-  float* y = job->y + pixel * layer->y_stride;
+  const int64_t row = (int64_t)window->first[0] * layer->window.in[1] + window->first[1];
+  const float* from = x + (row * layer->window.in[2] + window->first[2]) * layer->window.x_stride;
+  float* y = job->y + pixel * layer->window.y_stride;
   int c = c_begin;
 #ifndef TVMRT_FREESTANDING
   for (; c + TVMRT_POOL_VECTORS * kLanes <= c_end; c += TVMRT_POOL_VECTORS * kLanes) {
@@ -231,15 +285,16 @@ static inline void tvmrt_pool_f32_pixel(const tvmrt_pool_f32_job* job,
 static inline void tvmrt_pool_f32_row(const tvmrt_pool_f32_job* job, int64_t row, int begin,
                                       int end, int c_begin, int c_end) {
   const tvmrt_pool_f32_layer* layer = job->layer;
-  const int64_t image = row / layer->out[1] / layer->out[0];
-  const int64_t image_floats =
-      (int64_t)layer->in[0] * layer->in[1] * layer->in[2] * layer->x_stride;
-  tvmrt_pool_f32_window window = tvmrt_pool_f32_window_row(
-      layer, (int)(row / layer->out[1] % layer->out[0]), (int)(row % layer->out[1]));
+  const int64_t image = row / layer->window.out[1] / layer->window.out[0];
+  const int64_t image_floats = (int64_t)layer->window.in[0] * layer->window.in[1] *
+                               layer->window.in[2] * layer->window.x_stride;
+  tvmrt_pool_f32_window window =
+      tvmrt_pool_f32_window_row(layer, (int)(row / layer->window.out[1] % layer->window.out[0]),
+                                (int)(row % layer->window.out[1]));
   for (int ow = begin; ow < end; ow++) {
     tvmrt_pool_f32_window_column(layer, ow, &window);
-    tvmrt_pool_f32_pixel(job, &window, job->x + image * image_floats, row * layer->out[2] + ow,
-                         c_begin, c_end);
+    tvmrt_pool_f32_pixel(job, &window, job->x + image * image_floats,
+                         row * layer->window.out[2] + ow, c_begin, c_end);
   }
 }
 
@@ -248,7 +303,7 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
   const tvmrt_pool_f32_job* job = (const tvmrt_pool_f32_job*)closure;
   const tvmrt_pool_f32_layer* layer = job->layer;
   const int count = env->num_task, by_channels = job->epilogue == NULL;
-  const int64_t pixels = (int64_t)layer->batch * layer->out[0] * layer->out[1] * layer->out[2];
+  const int64_t pixels = tvmrt_window_rows(&layer->window) * layer->window.out[2];
   int64_t begin = 0, end = pixels, c_begin = 0, c_end = layer->channels;
   if (by_channels && pixels < 4 * (int64_t)count) {
     c_begin = tvmrt_task_begin(layer->channels, TVMRT_SIMD_LANES_F32, task, count);
@@ -258,10 +313,10 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
     end = tvmrt_task_begin(pixels, 1, task + 1, count);
   }
   while (begin < end && c_begin < c_end) {
-    const int64_t row = begin / layer->out[2], row_end = (row + 1) * layer->out[2];
+    const int64_t row = begin / layer->window.out[2], row_end = (row + 1) * layer->window.out[2];
     const int64_t stop = end < row_end ? end : row_end;
-    tvmrt_pool_f32_row(job, row, (int)(begin - row * layer->out[2]),
-                       (int)(stop - row * layer->out[2]), (int)c_begin, (int)c_end);
+    tvmrt_pool_f32_row(job, row, (int)(begin - row * layer->window.out[2]),
+                       (int)(stop - row * layer->window.out[2]), (int)c_begin, (int)c_end);
     begin = stop;
   }
   return 0;
@@ -282,8 +337,12 @@ static inline int tvmrt_pool_f32_task(int task, TVMParallelGroupEnv* env, void* 
 static inline int tvmrt_pool_f32(const tvmrt_pool_f32_layer* layer, const float* x, float* y,
                                  tvmrt_epilogue_f32 epilogue, const void* ctx) {
   tvmrt_pool_f32_job job = {layer, x, y, epilogue, ctx};
-  const int64_t taps = (int64_t)layer->kernel[0] * layer->kernel[1] * layer->kernel[2];
-  const int64_t outputs = (int64_t)layer->batch * layer->out[0] * layer->out[1] * layer->out[2];
+  int64_t taps = 1; /* a window may be far larger than the input */
+  for (int dim = 0; dim < 3; dim++) {
+    taps *= layer->window.kernel[dim] < layer->window.in[dim] ? layer->window.kernel[dim]
+                                                              : layer->window.in[dim];
+  }
+  const int64_t outputs = tvmrt_window_rows(&layer->window) * layer->window.out[2];
   return tvmrt_launch(tvmrt_pool_f32_task, &job, outputs * layer->channels * taps,
                       TVMRT_PARALLEL_MIN_FLOATS);
 }

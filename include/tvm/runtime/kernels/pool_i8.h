@@ -2,7 +2,7 @@
  * \file pool_i8.h
  * \brief Maximum and average pooling of 8-bit tensors, 1-D to 3-D, channels-last.
  *
- * Memory is laid out as for conv_i8.h: [N][D][H][W][C] with a pixel stride; the channels of a pixel
+ * Memory is as window.h says; the channels of a pixel
  * are neighbours and are worked on as vectors.
  */
 #ifndef TVM_RUNTIME_KERNELS_POOL_I8_H_
@@ -12,20 +12,13 @@
 
 #include "parallel.h"
 #include "simd_i8.h"
+#include "window.h"
 
-/*! \brief Shape of a pooling layer. Extents are {depth, height, width}; missing ones are 1. */
+/*! \brief A pooling layer. */
 typedef struct tvmrt_pool_i8 {
-  int32_t batch;
-  int32_t in[3];
-  int32_t out[3];
+  tvmrt_window window; /*!< Its elements are bytes. */
   int32_t channels;
-  int32_t kernel[3];
-  int32_t stride[3];
-  int32_t dilation[3];
-  int32_t pad[3];     /*!< Padding at the start; the end follows from `out`. */
   int32_t pad_end[3]; /*!< Padding at the end; only for counts that include padding. */
-  int64_t x_stride;   /*!< Bytes from one input pixel to the next. */
-  int64_t y_stride;   /*!< Bytes from one output pixel to the next. */
   int32_t is_signed;  /*!< 1: int8, 0: uint8; of the input. */
   int32_t count_pad;  /*!< Average: 1 if padding counts as values of 0. */
   int32_t threads;    /*!< 1: on the caller only; 0: on all workers where the work is worth it. */
@@ -46,15 +39,15 @@ typedef struct tvmrt_pool_i8_axis {
 
 TVMRT_INLINE tvmrt_pool_i8_axis tvmrt_pool_i8_window(const tvmrt_pool_i8* p, int axis, int32_t o) {
   tvmrt_pool_i8_axis w;
-  const int32_t first = o * p->stride[axis] - p->pad[axis];
-  const int32_t padded_end = p->in[axis] + p->pad_end[axis];
-  w.step = p->dilation[axis];
+  const int32_t first = o * p->window.stride[axis] - p->window.pad[axis];
+  const int32_t padded_end = p->window.in[axis] + p->pad_end[axis];
+  w.step = p->window.dilation[axis];
   w.begin = first;
-  w.end = first + (p->kernel[axis] - 1) * w.step + 1;
+  w.end = first + (p->window.kernel[axis] - 1) * w.step + 1;
   w.full = (w.end < padded_end ? w.end : padded_end) - first;
   w.full = (w.full + w.step - 1) / w.step;
   if (w.begin < 0) w.begin += (-w.begin + w.step - 1) / w.step * w.step;
-  if (w.end > p->in[axis]) w.end = p->in[axis];
+  if (w.end > p->window.in[axis]) w.end = p->window.in[axis];
   return w;
 }
 
@@ -82,7 +75,8 @@ typedef struct tvmrt_pool_i8_place {
 TVMRT_INLINE const uint8_t* tvmrt_pool_i8_pixel(const tvmrt_pool_i8* p,
                                                 const tvmrt_pool_i8_place* at, int32_t d, int32_t h,
                                                 int32_t w) {
-  return at->plane + (((int64_t)d * p->in[1] + h) * p->in[2] + w) * p->x_stride;
+  return at->plane +
+         (((int64_t)d * p->window.in[1] + h) * p->window.in[2] + w) * p->window.x_stride;
 }
 
 TVMRT_INLINE void tvmrt_max_pool_i8_pixel(const tvmrt_pool_i8* p, const tvmrt_pool_i8_place* at,
@@ -153,15 +147,16 @@ typedef struct tvmrt_pool_i8_job {
 static inline int tvmrt_pool_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
   const tvmrt_pool_i8_job* job = (const tvmrt_pool_i8_job*)closure;
   const tvmrt_pool_i8* p = job->shape;
-  const int64_t rows = (int64_t)p->batch * p->out[0] * p->out[1];
+  const int64_t rows = tvmrt_window_rows(&p->window);
   const int64_t end = rows * (task + 1) / env->num_task;
   for (int64_t row = rows * task / env->num_task; row < end; row++) {
     tvmrt_pool_i8_place at;
-    uint8_t* y = job->y + row * p->out[2] * p->y_stride;
-    at.plane = job->x + row / p->out[1] / p->out[0] * p->in[0] * p->in[1] * p->in[2] * p->x_stride;
-    at.d = tvmrt_pool_i8_window(p, 0, (int32_t)(row / p->out[1] % p->out[0]));
-    at.h = tvmrt_pool_i8_window(p, 1, (int32_t)(row % p->out[1]));
-    for (int32_t w = 0; w < p->out[2]; w++, y += p->y_stride) {
+    uint8_t* y = job->y + row * p->window.out[2] * p->window.y_stride;
+    at.plane = job->x + row / p->window.out[1] / p->window.out[0] * p->window.in[0] *
+                            p->window.in[1] * p->window.in[2] * p->window.x_stride;
+    at.d = tvmrt_pool_i8_window(p, 0, (int32_t)(row / p->window.out[1] % p->window.out[0]));
+    at.h = tvmrt_pool_i8_window(p, 1, (int32_t)(row % p->window.out[1]));
+    for (int32_t w = 0; w < p->window.out[2]; w++, y += p->window.y_stride) {
       at.w = tvmrt_pool_i8_window(p, 2, w);
       if (job->average != NULL) {
         tvmrt_average_pool_i8_pixel(p, job->average, &at, y);
@@ -178,8 +173,9 @@ TVMRT_INLINE int tvmrt_pool_i8_run(const tvmrt_pool_i8_job* job) {
   TVMParallelGroupEnv alone = {NULL, 1};
   if (job->shape->threads == 1) return tvmrt_pool_i8_task(0, &alone, &copy);
   const tvmrt_pool_i8* p = job->shape;
-  const int64_t bytes = (int64_t)p->batch * p->out[0] * p->out[1] * p->out[2] * p->channels *
-                        p->kernel[0] * p->kernel[1] * p->kernel[2];
+  const int64_t bytes = (int64_t)p->window.batch * p->window.out[0] * p->window.out[1] *
+                        p->window.out[2] * p->channels * p->window.kernel[0] * p->window.kernel[1] *
+                        p->window.kernel[2];
   return tvmrt_launch(tvmrt_pool_i8_task, &copy, bytes / 4, TVMRT_PARALLEL_MIN_FLOATS);
 }
 

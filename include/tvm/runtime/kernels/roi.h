@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <tvm/runtime/kernels/indexing.h>
+#include <tvm/runtime/kernels/scalar_int.h>
 #include <tvm/runtime/kernels/simd.h>
 
 /*! \brief Sizes of a layer; pairs are {rows, columns}, strides are in floats. */
@@ -53,6 +55,9 @@ static inline tvmrt_roi_pair tvmrt_roi_pair_at(float at, int n) {
   return pair;
 }
 
+/* The larger one; NaN where either is. */
+static inline float tvmrt_roi_larger(float a, float b) { return a > b || a != a ? a : b; }
+
 /* One sample into a cell. */
 static inline void tvmrt_roi_sample_f32(const tvmrt_roi_f32_layer* layer, const float* image,
                                         tvmrt_roi_pair row, tvmrt_roi_pair column, int first,
@@ -73,10 +78,10 @@ static inline void tvmrt_roi_sample_f32(const tvmrt_roi_f32_layer* layer, const 
     return;
   }
   for (int i = 0; i < layer->channels; i++) {
-    const float upper = wa * a[i] > wb * b[i] ? wa * a[i] : wb * b[i];
-    const float lower = wc * c[i] > wd * d[i] ? wc * c[i] : wd * d[i];
-    const float best = upper > lower ? upper : lower;
-    y[i] = first || best > y[i] ? best : y[i];
+    const float upper = tvmrt_roi_larger(wa * a[i], wb * b[i]);
+    const float lower = tvmrt_roi_larger(wc * c[i], wd * d[i]);
+    const float best = tvmrt_roi_larger(upper, lower);
+    y[i] = first ? best : tvmrt_roi_larger(best, y[i]);
   }
 }
 
@@ -93,11 +98,12 @@ static inline int tvmrt_roi_samples(const tvmrt_roi_f32_layer* layer, float cell
  * \param regions [regions][4]: x1, y1, x2, y2.
  * \param images The image of each region.
  * \param y Output, [regions][out][y_stride]; must not overlap x.
- * \return 0, or -1 where there is no such image.
+ * \param where Operator, node and operand, for the message.
+ * \return 0, or -1 with a message where there is no such image.
  */
 static inline int tvmrt_roi_align_f32(const tvmrt_roi_f32_layer* layer, const float* x,
-                                      const float* regions, const int64_t* images, float* y,
-                                      int64_t begin, int64_t end) {
+                                      const float* regions, const int64_t* images,
+                                      const char* where, float* y, int64_t begin, int64_t end) {
   const float offset = layer->half_pixel ? 0.5f : 0.0f, least = layer->half_pixel ? 0.0f : 1.0f;
   const int64_t pixels = (int64_t)layer->in[0] * layer->in[1];
   const int64_t cells = (int64_t)layer->out[0] * layer->out[1];
@@ -106,7 +112,9 @@ static inline int tvmrt_roi_align_f32(const tvmrt_roi_f32_layer* layer, const fl
     const float left = region[0] * layer->scale - offset, top = region[1] * layer->scale - offset;
     float width = region[2] * layer->scale - offset - left;
     float height = region[3] * layer->scale - offset - top;
-    if (images[r] < 0 || images[r] >= layer->images) return -1;
+    if (images[r] < 0 || images[r] >= layer->images) {
+      return (int)tvmrt_index_error(images[r], layer->images, where);
+    }
     if (!layer->half_pixel && !(width > least)) width = least;
     if (!layer->half_pixel && !(height > least)) height = least;
     const float cell_h = height / (float)layer->out[0], cell_w = width / (float)layer->out[1];
@@ -150,8 +158,8 @@ static inline void tvmrt_roi_span(float start, float length, int cell, int cells
  * regions is [regions][5]: image, x1, y1, x2, y2; the rest is as for tvmrt_roi_align_f32().
  */
 static inline int tvmrt_max_roi_pool_f32(const tvmrt_roi_f32_layer* layer, const float* x,
-                                         const float* regions, float* y, int64_t begin,
-                                         int64_t end) {
+                                         const float* regions, const char* where, float* y,
+                                         int64_t begin, int64_t end) {
   const int64_t pixels = (int64_t)layer->in[0] * layer->in[1];
   for (int64_t r = begin; r < end; r++) {
     const float* region = regions + r * 5;
@@ -160,7 +168,9 @@ static inline int tvmrt_max_roi_pool_f32(const tvmrt_roi_f32_layer* layer, const
     const float bottom = roundf(region[4] * layer->scale);
     const float width = right - left + 1.0f > 1.0f ? right - left + 1.0f : 1.0f;
     const float height = bottom - top + 1.0f > 1.0f ? bottom - top + 1.0f : 1.0f;
-    if (!(region[0] >= 0.0f && region[0] < (float)layer->images)) return -1;
+    if (!(region[0] >= 0.0f && region[0] < (float)layer->images)) {
+      return (int)tvmrt_index_error(tvmrt_f32_to_int64(region[0]), layer->images, where);
+    }
     const float* image = x + (int64_t)region[0] * pixels * layer->x_stride;
     for (int h = 0; h < layer->out[0]; h++) {
       int h_first, h_last;
@@ -175,7 +185,7 @@ static inline int tvmrt_max_roi_pool_f32(const tvmrt_roi_f32_layer* layer, const
         for (int i = h_first; i < h_last; i++) {
           for (int j = w_first; j < w_last; j++) {
             const float* in = image + ((int64_t)i * layer->in[1] + j) * layer->x_stride;
-            for (int c = 0; c < layer->channels; c++) out[c] = in[c] > out[c] ? in[c] : out[c];
+            for (int c = 0; c < layer->channels; c++) out[c] = tvmrt_roi_larger(in[c], out[c]);
           }
         }
       }

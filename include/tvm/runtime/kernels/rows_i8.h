@@ -12,8 +12,6 @@ typedef struct tvmrt_i8_rows {
   const int32_t* acc; /*!< Sums of the first pixel, first channel of this call; bias is added. */
   int64_t acc_stride; /*!< Elements from one pixel's sums to the next one's. */
   int64_t pixel;      /*!< Index of the first pixel in the output, counted from data->y. */
-  int64_t pixel_step; /*!< Distance of two neighbouring pixels in that count; 1 but for transposed
-                         convolution. */
   int32_t pixels;     /*!< Number of pixels. */
   int32_t channel;    /*!< First channel of this call. */
   int32_t channels; /*!< Channels in this call; the sums of a pixel are padded to whole vectors. */

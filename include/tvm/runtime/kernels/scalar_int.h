@@ -45,31 +45,20 @@ TVMRT_DEFINE_UNSIGNED(uint16, uint16_t)
 TVMRT_DEFINE_UNSIGNED(uint32, uint32_t)
 TVMRT_DEFINE_UNSIGNED(uint64, uint64_t)
 
-/* Powers wrap around; a negative exponent gives 0, except for the bases 1 and -1. */
-#define TVMRT_DEFINE_POW(NAME, TYPE)                              \
-  static inline TYPE tvmrt_pow_##NAME(TYPE base, TYPE exponent) { \
-    uint64_t power = 1, factor = (uint64_t)base;                  \
-    const int64_t sign = (int64_t)exponent;                       \
-    uint64_t rest = (uint64_t)exponent;                           \
-    if ((TYPE)-1 < (TYPE)1 && sign < 0) {                         \
-      if (base != (TYPE)1 && base != (TYPE)-1) return 0;          \
-      return base == (TYPE)1 || (rest & 1) == 0 ? (TYPE)1 : base; \
-    }                                                             \
-    for (; rest != 0; rest >>= 1) {                               \
-      if (rest & 1) power *= factor;                              \
-      factor *= factor;                                           \
-    }                                                             \
-    return (TYPE)power;                                           \
+/*!
+ * \brief base to the exponent, wrapping around; narrower types take the low bits.
+ *
+ * A negative exponent (`negative` tells) gives 0, except for the bases 1 and -1.
+ */
+static inline uint64_t tvmrt_pow_int64(uint64_t base, uint64_t exponent, int negative) {
+  uint64_t power = 1;
+  if (negative && base != 1u && base + 1u != 0u) return 0;
+  for (; exponent != 0; exponent >>= 1) {
+    if (exponent & 1u) power *= base;
+    base *= base;
   }
-
-TVMRT_DEFINE_POW(int8, int8_t)
-TVMRT_DEFINE_POW(int16, int16_t)
-TVMRT_DEFINE_POW(int32, int32_t)
-TVMRT_DEFINE_POW(int64, int64_t)
-TVMRT_DEFINE_POW(uint8, uint8_t)
-TVMRT_DEFINE_POW(uint16, uint16_t)
-TVMRT_DEFINE_POW(uint32, uint32_t)
-TVMRT_DEFINE_POW(uint64, uint64_t)
+  return power;
+}
 
 /* The bits of a number under another type of the same size. */
 #define TVMRT_DEFINE_BITS(FROM, FROM_TYPE, TO, TO_TYPE)            \

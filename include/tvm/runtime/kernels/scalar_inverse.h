@@ -32,8 +32,11 @@ static inline double tvmrt_floor_mod_f64(double a, double b) {
   return rest != 0.0 && (rest < 0.0) != (b < 0.0) ? rest + b : rest;
 }
 
-/*! \brief Tangent of an angle in radians. */
-static inline float tvmrt_tan_f32(float x) { return tvmrt_sin_f32(x) / tvmrt_cos_f32(x); }
+/*! \brief x to a whole y, of which `odd` tells whether it is odd: y may be too large for that. */
+static inline double tvmrt_pow_whole_f64(double x, double y, int odd) {
+  const double size = pow(fabs(x), y);
+  return odd ? copysign(size, x) : size;
+}
 
 /*! \brief Arc tangent; within 3 units in the last place. */
 static inline float tvmrt_atan_f32(float x) {
@@ -103,7 +106,7 @@ static inline float tvmrt_acosh_f32(float x) {
   const float t = x - 1.0f;
   const float near = tvmrt_log1p_f32(t + sqrtf(2.0f * t + t * t));
   const float far = tvmrt_log_f32(x) + 0.693147180559945f;
-  return x > 1e9f ? far : near;
+  return x > 1e9f ? far : x >= 1.0f ? near : NAN;
 }
 
 /*! \brief Inverse hyperbolic tangent, NaN outside [-1, 1]. */

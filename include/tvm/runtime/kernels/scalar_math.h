@@ -63,18 +63,13 @@ TVMRT_INLINE float tvmrt_round_f32(float x) {
 /*! \brief -1, 0 or 1 by the sign of x; NaN stays. */
 TVMRT_INLINE float tvmrt_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
 
-/*!
- * \brief e to the x.
- *
- * x = n ln 2 + r; a polynomial in r, and 2^n in two factors so that denormals come out right.
- */
-TVMRT_INLINE float tvmrt_exp_f32(float x) {
+/* x = n ln 2 + r: e^r - 1 as a polynomial in r. The low bits of `shifted_bits` are those of n. */
+TVMRT_INLINE float tvmrt_exp_rest_f32(float x, uint32_t* shifted_bits) {
   /* Adding 1.5 * 2^23 leaves the nearest integer in the low bits. */
   const float shift = 12582912.0f;
-  const float clamped = tvmrt_clamp_f32(x, -104.0f, 89.0f);
-  const float shifted = TVMRT_FMAF(clamped, 1.44269504088896341f, shift);
+  const float shifted = TVMRT_FMAF(x, 1.44269504088896341f, shift);
   const float n = shifted - shift;
-  float r = TVMRT_FMAF(n, -0.693359375f, clamped);
+  float r = TVMRT_FMAF(n, -0.693359375f, x);
   r = TVMRT_FMAF(n, 2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
   p = TVMRT_FMAF(p, r, 1.3981999507e-3f);
@@ -82,8 +77,19 @@ TVMRT_INLINE float tvmrt_exp_f32(float x) {
   p = TVMRT_FMAF(p, r, 4.1665795894e-2f);
   p = TVMRT_FMAF(p, r, 1.6666665459e-1f);
   p = TVMRT_FMAF(p, r, 5.0000001201e-1f);
-  p = TVMRT_FMAF(p, r * r, r) + 1.0f;
-  const int32_t power = (int32_t)(tvmrt_bits_f32(shifted) - 0x4b400000u);
+  *shifted_bits = tvmrt_bits_f32(shifted);
+  return TVMRT_FMAF(p, r * r, r);
+}
+
+/*!
+ * \brief e to the x.
+ *
+ * x = n ln 2 + r; a polynomial in r, and 2^n in two factors so that denormals come out right.
+ */
+TVMRT_INLINE float tvmrt_exp_f32(float x) {
+  uint32_t shifted;
+  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -104.0f, 89.0f), &shifted) + 1.0f;
+  const int32_t power = (int32_t)(shifted - 0x4b400000u);
   const int32_t half = power >> 1;
   const float first = tvmrt_from_bits_f32((uint32_t)(half + 127) << 23);
   const float second = tvmrt_from_bits_f32((uint32_t)(power - half + 127) << 23);
@@ -142,16 +148,16 @@ TVMRT_INLINE float tvmrt_log_f32(float x) {
   return x < 0.0f || x != x ? NAN : y;
 }
 
-/*! \brief e^x - 1 without loss near 0. */
+/*!
+ * \brief e^x - 1 without loss near 0.
+ *
+ * As tvmrt_exp_f32(): 2^n (1 + p) - 1 is 2^n p + (2^n - 1), here by halves, since 2^128 is no float.
+ */
 TVMRT_INLINE float tvmrt_expm1_f32(float x) {
-  float p = 1.98412698e-4f;
-  p = TVMRT_FMAF(p, x, 1.38888889e-3f);
-  p = TVMRT_FMAF(p, x, 8.33333333e-3f);
-  p = TVMRT_FMAF(p, x, 4.16666667e-2f);
-  p = TVMRT_FMAF(p, x, 1.66666667e-1f);
-  p = TVMRT_FMAF(p, x, 0.5f);
-  const float near = TVMRT_FMAF(p, x * x, x);
-  return tvmrt_abs_f32(x) < 0.35f ? near : tvmrt_exp_f32(x) - 1.0f;
+  uint32_t shifted;
+  const float p = tvmrt_exp_rest_f32(tvmrt_clamp_f32(x, -26.0f, 89.0f), &shifted);
+  const float half = tvmrt_from_bits_f32((shifted + 126u) << 23);
+  return 2.0f * TVMRT_FMAF(half, p, half - 0.5f);
 }
 
 /*! \brief log(1 + x) without loss near 0. */
@@ -173,7 +179,7 @@ TVMRT_INLINE float tvmrt_tanh_f32(float x) {
   const float near = TVMRT_FMAF(p * z, x, x);
   const float e = tvmrt_exp_nonpositive_f32(-2.0f * size);
   const float far = (1.0f - e) / (1.0f + e);
-  return size < 0.625f ? near : tvmrt_copysign_f32(far, x);
+  return tvmrt_copysign_f32(size < 0.625f ? near : far, x);
 }
 
 /*! \brief 1 / (1 + e^-x), exact in relative terms on both sides; 0 instead of a denormal. */
@@ -198,7 +204,7 @@ TVMRT_INLINE float tvmrt_erf_f32(float x) {
   near = TVMRT_FMAF(near, s, -3.76125336e-1f);
   near = TVMRT_FMAF(near, s, 1.28379166e-1f);
   near = TVMRT_FMAF(near, size, size);
-  return tvmrt_copysign_f32(size > 0.927734375f ? far : near, x) + (x != x ? x : 0.0f);
+  return x != x ? x : tvmrt_copysign_f32(size > 0.927734375f ? far : near, x);
 }
 
 /*! \brief x times the normal distribution's integral up to x. */
@@ -244,32 +250,101 @@ TVMRT_INLINE float tvmrt_quadrant_f32(float r, int32_t quadrant) {
   c = TVMRT_FMAF(c, z, 4.166664568298827e-2f);
   c = TVMRT_FMAF(c * z, z, TVMRT_FMAF(z, -0.5f, 1.0f));
   const float y = quadrant & 1 ? c : s;
-  return quadrant & 2 ? -y : y;
+  return tvmrt_from_bits_f32(tvmrt_bits_f32(y) ^ ((uint32_t)quadrant << 30 & 0x80000000u));
 }
 
-/* The remainder of x by pi/2, and the quadrant; in double, good to |x| = 10^9. */
-TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
+/*! \brief Beyond this size tvmrt_near_sin_f32() and its kin are without meaning. */
+#define TVMRT_NEAR_ANGLE 1048576.0f
+
+/* The remainder of x by pi/2, and the quadrant, for |x| <= TVMRT_NEAR_ANGLE.
+   In double: the first part of pi/2 has 33 bits, so that its product and the difference are exact,
+   with fused products or without. */
+TVMRT_INLINE float tvmrt_near_reduce_f32(float x, int32_t* quadrant) {
   const double shift = 6755399441055744.0; /* 1.5 * 2^52 */
   const double shifted = (double)x * 0.63661977236758134308 + shift;
   const double n = shifted - shift;
   uint64_t bits;
   memcpy(&bits, &shifted, sizeof(bits));
-  *quadrant = (int32_t)(bits & 3u);
-  return (float)(((double)x - n * 1.57079632679489655800) - n * 6.12323399573676603587e-17);
+  *quadrant = (int32_t)(uint32_t)bits; /* the lowest two bits count */
+  return (float)(((double)x - n * 1.57079632673412561417) - n * 6.07710050650619224932e-11);
 }
 
-/*! \brief Sine; within 2 units up to |x| = 10^9, beyond that without meaning; NaN at infinity. */
-TVMRT_INLINE float tvmrt_sin_f32(float x) {
-  int32_t quadrant;
-  const float r = tvmrt_reduce_f32(x, &quadrant);
-  return x == 0.0f ? x : tvmrt_quadrant_f32(r, quadrant);
+/* The same for every finite x, by integers: exact but for 2^-60. One element at a time.
+
+   x is m * 2^k with 24 bits in m. Of 2/pi only the bits count that make less than four quadrants of
+   m * 2^k: 96 of them, from place k - 1 behind the point on, leave two bits of quadrant and 94 of
+   fraction in the low 96 bits of the product. */
+TVMRT_NOINLINE float tvmrt_whole_reduce_f32(float x, int32_t* quadrant) {
+  /* 26 zeros, then the bits of 2/pi behind the point */
+  static const uint32_t two_over_pi[8] = {0x00000028u, 0xbe60db93u, 0x91054a7fu, 0x09d5f47du,
+                                          0x4d377036u, 0xd8a5664fu, 0x10e4107fu, 0x9458eaf7u};
+  const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
+  *quadrant = 0;
+  if (bits <= 0x3f490fdau) return x; /* pi/4 */
+  if (bits >= 0x7f800000u) return NAN;
+  const uint32_t place = (bits >> 23) - 126u;
+  const uint32_t* word = two_over_pi + (place >> 5);
+  const uint32_t by = place & 31u;
+  const uint64_t high = (uint64_t)word[0] << 32 | word[1], low = (uint64_t)word[2] << 32 | word[3];
+  const uint64_t first = by ? high << by | low >> (64u - by) : high;
+  const uint32_t second = (uint32_t)(low << by >> 32);
+  const uint32_t m = (bits & 0x007fffffu) | 0x00800000u;
+  const uint64_t turns = m * first + ((uint64_t)m * second >> 32);
+  const uint32_t q = (uint32_t)((turns + 0x2000000000000000u) >> 62);
+  const uint64_t rest = turns - ((uint64_t)q << 62); /* of a quadrant, in units of 2^-62 */
+  const int below = rest >> 63 != 0;
+  const uint64_t size = below ? 0 - rest : rest;
+  /* times pi/2, also in units of 2^-62, without the lowest part */
+  const uint32_t a = (uint32_t)(size >> 32), b = (uint32_t)size;
+  const uint64_t middle = ((uint64_t)a * 0x5110b461u >> 32) + ((uint64_t)b * 0x6487ed51u >> 32);
+  const uint64_t angle = (uint64_t)a * 0x6487ed51u + middle;
+  const float r = (float)(int64_t)angle * 8.673617379884035e-19f; /* 2^-60 */
+  const int negative = tvmrt_bits_f32(x) >> 31 != 0;
+  *quadrant = (int32_t)(negative ? 0u - q : q);
+  return negative != below ? -r : r;
 }
 
-/*! \brief Cosine; as tvmrt_sin_f32(). */
-TVMRT_INLINE float tvmrt_cos_f32(float x) {
-  int32_t quadrant;
-  const float r = tvmrt_reduce_f32(x, &quadrant);
-  return tvmrt_quadrant_f32(r, quadrant + 1);
+/* The reduction that suits a single element. */
+TVMRT_INLINE float tvmrt_reduce_f32(float x, int32_t* quadrant) {
+#if (defined(__arm__) && !(defined(__ARM_FP) && (__ARM_FP & 8))) || \
+    (defined(__riscv) && !defined(__riscv_flen))
+  return tvmrt_whole_reduce_f32(x, quadrant); /* no double in hardware */
+#else
+  return tvmrt_abs_f32(x) <= TVMRT_NEAR_ANGLE ? tvmrt_near_reduce_f32(x, quadrant)
+                                              : tvmrt_whole_reduce_f32(x, quadrant);
+#endif
+}
+
+/* NAME: of the three functions below; REDUCE: which reduction. */
+#define TVMRT_DEFINE_ANGLES(NAME, REDUCE)                                                  \
+  TVMRT_INLINE float tvmrt_##NAME##sin_f32(float x) {                                      \
+    int32_t quadrant;                                                                      \
+    const float r = REDUCE(x, &quadrant);                                                  \
+    return x == 0.0f ? x : tvmrt_quadrant_f32(r, quadrant);                                \
+  }                                                                                        \
+  TVMRT_INLINE float tvmrt_##NAME##cos_f32(float x) {                                      \
+    int32_t quadrant;                                                                      \
+    const float r = REDUCE(x, &quadrant);                                                  \
+    return tvmrt_quadrant_f32(r, quadrant + 1);                                            \
+  }                                                                                        \
+  TVMRT_INLINE float tvmrt_##NAME##tan_f32(float x) {                                      \
+    int32_t quadrant;                                                                      \
+    const float r = REDUCE(x, &quadrant);                                                  \
+    const float y = tvmrt_quadrant_f32(r, quadrant) / tvmrt_quadrant_f32(r, quadrant + 1); \
+    return x == 0.0f ? x : y;                                                              \
+  }
+
+/*! \brief tvmrt_sin_f32(), tvmrt_cos_f32(), tvmrt_tan_f32(): right for every angle; NaN at infinity.
+ *
+ * A large angle takes a branch, which keeps loops from becoming vectors. */
+TVMRT_DEFINE_ANGLES(, tvmrt_reduce_f32)
+
+/*! \brief tvmrt_near_sin_f32() and so on: for |x| <= TVMRT_NEAR_ANGLE, without a branch. */
+TVMRT_DEFINE_ANGLES(near_, tvmrt_near_reduce_f32)
+
+/*! \brief A number whose highest bit is set where the near functions are not for x. */
+TVMRT_INLINE uint32_t tvmrt_far_f32(float x) {
+  return (tvmrt_bits_f32(x) & 0x7fffffffu) + (0x7fffffffu - 0x49800000u);
 }
 
 /* Logarithm to base 2 of a positive normal or denormal float, in double, to about 2^-40. */
@@ -318,23 +393,35 @@ TVMRT_INLINE double tvmrt_exp2_wide(double x) {
   return p * scale;
 }
 
+/* size to the y, neither of them negative zero or NaN, y finite. */
+TVMRT_INLINE float tvmrt_raised_f32(float size, double y) {
+  double power = y * tvmrt_log2_wide(size);
+  power = power > 500.0 ? 500.0 : power;
+  power = power < -500.0 ? -500.0 : power;
+  float result = (float)tvmrt_exp2_wide(power);
+  result = size == 0.0f ? (y > 0.0 ? 0.0f : INFINITY) : result;
+  return size == INFINITY ? (y > 0.0 ? INFINITY : 0.0f) : result;
+}
+
 /*! \brief x to the y with the special cases of pow() of C; within 1 unit. */
 TVMRT_INLINE float tvmrt_pow_f32(float x, float y) {
   const float size = tvmrt_abs_f32(x);
   const int whole = y == floorf(y);
   const int odd = whole && tvmrt_abs_f32(y) < 16777216.0f && floorf(y * 0.5f) * 2.0f != y;
-  double power = (double)y * tvmrt_log2_wide(size);
-  power = power > 500.0 ? 500.0 : power;
-  power = power < -500.0 ? -500.0 : power;
-  float result = (float)tvmrt_exp2_wide(power);
   const int grows = (size > 1.0f) == (y > 0.0f);
-  result = size == 0.0f ? (y > 0.0f ? 0.0f : INFINITY) : result;
-  result = size == INFINITY ? (y > 0.0f ? INFINITY : 0.0f) : result;
+  float result = tvmrt_raised_f32(size, (double)y);
   result = tvmrt_abs_f32(y) == INFINITY ? (size == 1.0f ? 1.0f : grows ? INFINITY : 0.0f) : result;
   result = tvmrt_bits_f32(x) >> 31 && odd ? -result : result;
   result = x < 0.0f && x != -INFINITY && !whole ? NAN : result;
   result = x != x || y != y ? NAN : result;
   return y == 0.0f || x == 1.0f ? 1.0f : result;
+}
+
+/*! \brief x to a whole y, of which `odd` tells whether it is odd: y may be too large for that. */
+TVMRT_INLINE float tvmrt_pow_whole_f32(float x, double y, int odd) {
+  const float size = tvmrt_raised_f32(tvmrt_abs_f32(x), y);
+  const float result = tvmrt_bits_f32(x) >> 31 && odd ? -size : size;
+  return y == 0.0 ? 1.0f : x != x ? NAN : result;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_SCALAR_MATH_H_ */

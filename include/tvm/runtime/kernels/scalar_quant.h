@@ -24,21 +24,24 @@
  * \brief steps * scale: DequantizeLinear of an element less its zero point.
  *
  * Rounded by itself: where products and sums are fused, a sum of dequantised numbers would be
- * rounded once instead of twice, and fall to the other side of a tie. The bound stands between
- * the two and changes no number that a scale of use can give.
+ * rounded once instead of twice, and fall to the other side of a tie. A comparison of the product
+ * stands between the two: with a bound that a literal scale does not reach, with itself for any
+ * other scale, so that infinities and NaN stay.
  */
 static inline float tvmrt_dequantize(int32_t steps, float scale) {
-#if TVMRT_ROUNDS_IN_FPU
   float product = (float)steps * scale;
+#if TVMRT_ROUNDS_IN_FPU
   __asm("" : "+t"(product));
   return product;
-#else
-  const float product = (float)steps * scale;
-#if defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
-  return product < 3.0e38f ? product : 3.0e38f;
+#elif defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#if defined(__GNUC__)
+  if (__builtin_constant_p(scale) && scale > -1e28f && scale < 1e28f) {
+    return product < 3.0e38f ? product : 3.0e38f;
+  }
+#endif
+  return product == product ? product : product - product;
 #else
   return product;
-#endif
 #endif
 }
 

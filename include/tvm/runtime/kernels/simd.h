@@ -219,9 +219,9 @@ TVMRT_DEFINE_VECTOR(4)
 TVMRT_DEFINE_VECTOR(8)
 TVMRT_DEFINE_VECTOR(16)
 
-/* With AVX-512 gcc folds a broadcast into every instruction that uses it, and then loads are short.
- */
-#if defined(__AVX512VL__) && !defined(__clang__)
+/* With AVX gcc folds a load, with AVX-512 a broadcast too, into every instruction that uses it, and
+   then loads are short. */
+#if defined(__AVX__) && !defined(__clang__)
 #define TVMRT_DEFINE_KEEP(L)                                         \
   TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { \
     __asm__("" : "+v"(v));                                           \

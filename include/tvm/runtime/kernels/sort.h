@@ -12,7 +12,8 @@
  *
  * x[0], x[stride], ... are count elements, 0 <= k <= count <= INT32_MAX. The chosen ones go to
  * values[0], values[value_stride], ... and their places to indices likewise, best first; of equals
- * the one with the lower index comes first. heap is scratch for k numbers.
+ * the one with the lower index comes first. NaN is larger than every number. heap is scratch for k
+ * numbers.
  *
  * The heap holds the best k indices so far with the worst of them on top, so most elements of a
  * long row cost one comparison. Sorting it in place then gives the order.
@@ -21,8 +22,9 @@
   static inline int tvmrt_topk_worse_##NAME(const TYPE* x, int64_t stride, int32_t a, int32_t b, \
                                             int largest) {                                       \
     const TYPE va = x[a * stride], vb = x[b * stride];                                           \
-    if (va == vb) return a > b;                                                                  \
-    return largest ? va < vb : va > vb;                                                          \
+    if (va < vb || (vb != vb && va == va)) return largest;                                       \
+    if (va > vb || (va != va && vb == vb)) return !largest;                                      \
+    return a > b;                                                                                \
   }                                                                                              \
   static inline void tvmrt_topk_sink_##NAME(const TYPE* x, int64_t stride, int32_t* heap,        \
                                             int32_t size, int32_t root, int largest) {           \

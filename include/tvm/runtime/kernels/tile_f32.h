@@ -26,7 +26,7 @@
  *   block 1: w200 0,    w210 0,    w201 0,    w211 0
  *
  * The bias is filled up with zeros likewise: 3 channels take 4 floats.
- * tvmrt.codegen.packing_f32 writes both.
+ * tvmrt.codegen.window.packing_f32 writes both.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_F32_H_
 #define TVM_RUNTIME_KERNELS_TILE_F32_H_
@@ -108,7 +108,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
       kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
       kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)),                                                \
       kPointers = ((WT) + 3) / 4,                                                                  \
-      kKeep = (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS                                            \
+      kKeep = TVMRT_SIMD_REGISTERS == 32 && (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS \
     };                                                                                             \
     const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
     const intptr_t run = (intptr_t)tile->run;                                                      \
@@ -192,8 +192,8 @@ typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int ch
 enum { TVMRT_TILE_WIDTHS = 4 };
 
 /*!
- * \brief The tiles with which a layer covers its rows. tvmrt.codegen.packing_f32.choose_tile picks
- * them.
+ * \brief The tiles with which a layer covers its rows, picked by
+ * tvmrt.codegen.window.packing_f32.choose_tile.
  */
 typedef struct {
   /*! \brief Output channels of a tile: OB * V, the same for all widths. */

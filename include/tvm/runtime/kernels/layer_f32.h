@@ -1,0 +1,110 @@
+/*!
+ * \file layer_f32.h
+ * \brief What float layers with windows have in common: their struct, their tensors, their rows.
+ *
+ * Windows and the reading of their rows are as window.h says, with floats as elements. Rows outside
+ * the input are left out of the sums. Packed weights are [group][block][kd][kh][kw][ic][OB * V],
+ * see tile_f32.h; the bias is [group][channels of a group, rounded up to whole blocks].
+ */
+#ifndef TVM_RUNTIME_KERNELS_LAYER_F32_H_
+#define TVM_RUNTIME_KERNELS_LAYER_F32_H_
+
+#include <tvm/runtime/kernels/parallel.h>
+#include <tvm/runtime/kernels/tile_f32.h>
+#include <tvm/runtime/kernels/window.h>
+
+/*! \brief A layer, all of it computed by the compiler (tvmrt.codegen.window.conv). */
+typedef struct tvmrt_layer_f32 {
+  tvmrt_window window;
+  tvmrt_rows rows;
+  int32_t groups;
+  int32_t in_channels;     /*!< Of a group. */
+  int32_t out_channels;    /*!< Of a group. */
+  int32_t weights;         /*!< Weights of an output channel. */
+  int32_t residual_stride; /*!< Floats from one pixel of the residual to the next. */
+  float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
+  float hi;
+  int64_t work; /*!< As tvmrt_launch() counts it. */
+} tvmrt_layer_f32;
+
+/*! \brief The tensors of one call; borrowed. */
+typedef struct tvmrt_data_f32 {
+  const float* x;
+  const float* w;              /*!< Packed weights. */
+  const float* bias;           /*!< Padded bias, or NULL for none. */
+  const float* residual;       /*!< Added before the bounds, laid out like y, or NULL; may be y. */
+  float* y;                    /*!< Must not overlap x. */
+  tvmrt_epilogue_f32 epilogue; /*!< Called on finished parts of y, or NULL. */
+  const void* ctx;             /*!< For the epilogue. */
+} tvmrt_data_f32;
+
+/*! \brief What all tasks of a layer by register tiles share. */
+typedef struct {
+  const tvmrt_layer_f32* layer;
+  const tvmrt_tiles_f32* tiles;
+  const tvmrt_data_f32* data;
+} tvmrt_job_f32;
+
+/*! \brief So many segments lie on a task's stack; the compiler plans scratch for more. */
+enum { TVMRT_SEGMENTS_F32 = 9 };
+
+/*! \brief The rows that a task reads, and the segments of the row that it is at. */
+typedef struct {
+  tvmrt_row_reader reader;
+  tvmrt_segment_f32* segments;
+  void* scratch;
+  tvmrt_segment_f32 few[TVMRT_SEGMENTS_F32];
+} tvmrt_rows_f32;
+
+/*! \brief \return 0, or -1 with the text of tvmrt_scratch_alloc(). */
+static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* job) {
+  const tvmrt_rows* rows = &job->layer->rows;
+  r->scratch = NULL;
+  if (rows->scratch > 0) {
+    r->scratch = tvmrt_scratch_alloc(rows->scratch);
+    if (!r->scratch) return -1;
+  }
+  r->segments = rows->segments > TVMRT_SEGMENTS_F32 ? (tvmrt_segment_f32*)r->scratch : r->few;
+  tvmrt_row_reader_init(&r->reader, &job->layer->window, rows, job->data->x, r->scratch);
+  return 0;
+}
+
+/*! \brief The arguments that all rows of a group have in common; the tile's x_stride is a row's. */
+static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* r, int group,
+                                      tvmrt_tile_row_f32_args* row) {
+  const tvmrt_layer_f32* layer = job->layer;
+  const int block = job->tiles->block;
+  const int64_t blocks = (layer->out_channels + block - 1) / block;
+  memset(row, 0, sizeof(*row));
+  row->tiles = job->tiles;
+  row->tile.segments = r->segments;
+  row->tile.run = layer->rows.run;
+  row->tile.x_stride = layer->rows.x_step;
+  row->tile.w_stride = block;
+  row->tile.out_stride = layer->window.y_stride;
+  row->tile.residual_stride = layer->residual_stride;
+  row->tile.lo = layer->lo;
+  row->tile.hi = layer->hi;
+  row->w_block = (int64_t)layer->weights * block;
+  row->w = job->data->w + group * blocks * row->w_block;
+  row->bias = job->data->bias ? job->data->bias + group * blocks * block : NULL;
+  row->channel = group * layer->out_channels;
+  row->epilogue = job->data->epilogue;
+  row->ctx = job->data->ctx;
+}
+
+/*! \brief Moves to pixel `pixel` of the output. */
+static inline void tvmrt_row_f32_place(const tvmrt_job_f32* job, int64_t pixel,
+                                       tvmrt_tile_row_f32_args* row) {
+  const float* residual = job->data->residual;
+  row->pixel = pixel;
+  row->out = job->data->y + pixel * job->layer->window.y_stride + row->channel;
+  row->residual = residual ? residual + pixel * job->layer->residual_stride + row->channel : NULL;
+}
+
+/*! \brief Channels whose weights stay in the cache while the pixels pass by. */
+static inline int tvmrt_channels_at_once(const tvmrt_tiles_f32* tiles) {
+  return tiles->block * (tiles->blocks_per_group > 0 ? tiles->blocks_per_group : 1);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_LAYER_F32_H_ */

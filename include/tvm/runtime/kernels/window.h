@@ -1,0 +1,165 @@
+/*!
+ * \file window.h
+ * \brief Windows that move over channels-last images, and how the rows under them are read.
+ *
+ * Images are [batch][depth][height][width] pixels; 1-D and 2-D layers have the missing extents 1.
+ * Everything that follows from a layer's shape is computed once by the compiler
+ * (tvmrt.codegen.window.plan) and printed as constants of tvmrt_window and tvmrt_rows: kernels
+ * derive nothing of it again.
+ *
+ * A window is read as segments, runs of neighbouring elements:
+ *
+ *     source  when                                    segments       run in elements
+ *     direct  no horizontal padding, columns touch    KD * KH        KW * channels
+ *             columns apart (dilated, wide pixels)    KD * KH * KW   channels
+ *     ring    horizontal padding                      as direct, on padded copies of the rows
+ *     gather  the run would be too short              1              KD * KH * KW * channels,
+ *                                                                    rounded up
+ *
+ * The ring keeps the last rows that a task has met, so that each is copied once. Example: 3 x 3,
+ * 64 floats a pixel, 56 columns, padding 1: 3 rows of 58 * 64 floats, whose first and last column
+ * are written once and stay.
+ */
+#ifndef TVM_RUNTIME_KERNELS_WINDOW_H_
+#define TVM_RUNTIME_KERNELS_WINDOW_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/*! \brief A window and the images that it moves over. Triples are {depth, height, width}. */
+typedef struct tvmrt_window {
+  int32_t batch;
+  int32_t in[3];
+  int32_t out[3];
+  int32_t kernel[3];
+  int32_t stride[3];
+  int32_t dilation[3];
+  int32_t pad[3];   /*!< At the start; negative crops. The end follows from `out`. */
+  int32_t x_stride; /*!< Elements from one input pixel to the next. */
+  int32_t y_stride; /*!< Elements from one output pixel to the next. */
+} tvmrt_window;
+
+typedef enum tvmrt_source {
+  TVMRT_SOURCE_DIRECT,
+  TVMRT_SOURCE_RING,
+  TVMRT_SOURCE_GATHER
+} tvmrt_source;
+
+/*! \brief How the rows of input under a window are read. Members of the ring are 0 without one. */
+typedef struct tvmrt_rows {
+  tvmrt_source source;
+  int32_t element;  /*!< Bytes of an element. */
+  int32_t run;      /*!< Elements of a segment. */
+  int32_t segments; /*!< Most segments of a window. */
+  int32_t taps;     /*!< Segments of a kernel row: 1 where its columns touch. */
+  int64_t x_pixel;  /*!< Elements from one pixel to the next where the rows are read. */
+  int64_t x_step;   /*!< Elements from the window of an output pixel to that of the next. */
+  int32_t skip;     /*!< First column of the input that is read. */
+  int32_t slots[2]; /*!< Ring: rows of a plane are kept in slots[1], planes in slots[0] of those. */
+  int32_t pitch;    /*!< Ring: bytes of a row. */
+  int32_t left;     /*!< Ring: columns of padding in front of the first of the input. */
+  int32_t columns;  /*!< Ring: columns of the input that are copied. */
+  int32_t copied;   /*!< Ring: elements of a pixel that are copied. */
+  int32_t fill;     /*!< Ring: byte of padding. */
+  int64_t at_held;  /*!< Bytes of the scratch in front of the numbers of the rows in the ring. */
+  int64_t at_ring;  /*!< And in front of the rows themselves. */
+  int64_t scratch;  /*!< Bytes of scratch that each task takes; 0 where its stack is enough. */
+} tvmrt_rows;
+
+/*! \brief The rows that a task reads. */
+typedef struct tvmrt_row_reader {
+  const tvmrt_window* window;
+  const tvmrt_rows* rows;
+  const uint8_t* x; /* pixel 0 of image 0 */
+  int32_t* held;    /* number of the row in each slot, or -1 */
+  uint8_t* ring;
+} tvmrt_row_reader;
+
+/*! \brief Lays the ring out in the task's scratch; what is padding in its rows stays. */
+static inline void tvmrt_row_reader_init(tvmrt_row_reader* r, const tvmrt_window* window,
+                                         const tvmrt_rows* rows, const void* x, void* scratch) {
+  const int32_t pixel = rows->copied * rows->element;
+  const int32_t left = rows->left * pixel, right = left + rows->columns * pixel;
+  r->window = window;
+  r->rows = rows;
+  r->x = (const uint8_t*)x;
+  r->held = NULL;
+  r->ring = NULL;
+  if (rows->source != TVMRT_SOURCE_RING) return;
+  r->held = (int32_t*)(void*)((uint8_t*)scratch + rows->at_held);
+  r->ring = (uint8_t*)scratch + rows->at_ring;
+  for (int32_t slot = 0; slot < rows->slots[0] * rows->slots[1]; slot++) {
+    uint8_t* row = r->ring + (int64_t)slot * rows->pitch;
+    r->held[slot] = -1;
+    memset(row, rows->fill, (size_t)left);
+    memset(row + right, rows->fill, (size_t)(rows->pitch - right));
+  }
+}
+
+/*! \brief Moves to another part of the channels, `x` being its pixel 0: what is held is not it. */
+static inline void tvmrt_row_reader_move(tvmrt_row_reader* r, const void* x) {
+  r->x = (const uint8_t*)x;
+  if (r->held == NULL) return;
+  memset(r->held, -1, (size_t)(r->rows->slots[0] * r->rows->slots[1]) * sizeof(*r->held));
+}
+
+/*! \brief Where input row (d, h) of an image begins, which exists. */
+static inline const uint8_t* tvmrt_input_row(const tvmrt_row_reader* r, int32_t image, int32_t d,
+                                             int32_t h) {
+  const tvmrt_window* w = r->window;
+  const int64_t row = ((int64_t)image * w->in[0] + d) * w->in[1] + h;
+  return r->x + (row * w->in[2] + r->rows->skip) * w->x_stride * r->rows->element;
+}
+
+static inline void tvmrt_copy_pixels(const tvmrt_row_reader* r, uint8_t* to, const uint8_t* from) {
+  const size_t pixel = (size_t)r->rows->copied * (size_t)r->rows->element;
+  const int64_t step = (int64_t)r->window->x_stride * r->rows->element;
+  if ((int64_t)pixel == step) {
+    memcpy(to, from, (size_t)r->rows->columns * pixel);
+    return;
+  }
+  for (int32_t i = 0; i < r->rows->columns; i++, to += pixel, from += step) memcpy(to, from, pixel);
+}
+
+/*!
+ * \brief Input row (d, h) of an image from the first column on that a window reads, its padding
+ * included; NULL where all of it is padding.
+ */
+static inline const uint8_t* tvmrt_row(const tvmrt_row_reader* r, int32_t image, int32_t d,
+                                       int32_t h) {
+  const tvmrt_window* w = r->window;
+  const tvmrt_rows* rows = r->rows;
+  if (d < 0 || d >= w->in[0] || h < 0 || h >= w->in[1]) return NULL;
+  const uint8_t* from = tvmrt_input_row(r, image, d, h);
+  if (rows->source != TVMRT_SOURCE_RING) return from;
+  const int32_t slot = d % rows->slots[0] * rows->slots[1] + h % rows->slots[1];
+  const int32_t row = (image * w->in[0] + d) * w->in[1] + h;
+  uint8_t* to = r->ring + (int64_t)slot * rows->pitch;
+  if (r->held[slot] != row) {
+    r->held[slot] = row;
+    tvmrt_copy_pixels(r, to + (int64_t)rows->left * rows->copied * rows->element, from);
+  }
+  return to;
+}
+
+/*! \brief The place of an output row, where rows are counted over images and planes. */
+typedef struct tvmrt_place {
+  int32_t image;
+  int32_t d, h; /* input row under the window's first row; may be padding */
+} tvmrt_place;
+
+static inline tvmrt_place tvmrt_find_row(const tvmrt_window* w, int64_t row) {
+  const int64_t plane = row / w->out[1];
+  tvmrt_place at;
+  at.image = (int32_t)(plane / w->out[0]);
+  at.d = (int32_t)(plane % w->out[0]) * w->stride[0] - w->pad[0];
+  at.h = (int32_t)(row % w->out[1]) * w->stride[1] - w->pad[1];
+  return at;
+}
+
+static inline int64_t tvmrt_window_rows(const tvmrt_window* w) {
+  return (int64_t)w->batch * w->out[0] * w->out[1];
+}
+
+#endif /* TVM_RUNTIME_KERNELS_WINDOW_H_ */

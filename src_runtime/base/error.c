@@ -1,0 +1,176 @@
+/* The error slot and per-thread state, with the interpreter hooks that go with errors. */
+#include "error.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+#if defined(__GNUC__)
+/* One pointer fits the space that every loader keeps free, and is then read without a call. */
+#define TVMRT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define TVMRT_THREAD_LOCAL _Thread_local
+#endif
+
+static TVMRT_THREAD_LOCAL tvmrt_thread* current_thread;
+static TVMRT_THREAD_LOCAL bool is_error_lost; /* there was no memory for its text */
+static pthread_key_t thread_key;
+static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
+
+/* Interpreter functions; set once by the front end before other threads exist. */
+static void (*py_inc_ref)(void*);
+static void (*py_dec_ref)(void*);
+static int (*py_gil_ensure)(void);
+static void (*py_gil_release)(int);
+
+static void with_gil(void (*f)(void*), void* obj) {
+  int state = 0;
+  if (f == NULL || obj == NULL) return;
+  if (py_gil_ensure != NULL) state = py_gil_ensure();
+  f(obj);
+  if (py_gil_release != NULL) py_gil_release(state);
+}
+
+static void drop_py_error(tvmrt_thread* thread) {
+  void* old = thread->py_error;
+  thread->py_error = NULL;
+  with_gil(py_dec_ref, old);
+}
+
+static void free_thread(void* ptr) {
+  tvmrt_thread* thread = ptr;
+  current_thread = NULL;
+  if (thread->free_workspace != NULL) thread->free_workspace(thread);
+  tvmrt__buf_free(&thread->error);
+  tvmrt__buf_free(&thread->ret_text);
+  tvmrt__buf_free(&thread->names);
+  free(thread); /* an exception object left behind belongs to an interpreter that may be gone */
+}
+
+static void make_thread_key(void) { (void)pthread_key_create(&thread_key, free_thread); }
+
+#if defined(__GNUC__)
+/* The thread that ends the process runs no key destructor. */
+__attribute__((destructor)) static void free_last_thread(void) {
+  if (current_thread == NULL) return;
+  (void)pthread_setspecific(thread_key, NULL);
+  free_thread(current_thread);
+}
+#endif
+
+static tvmrt_thread* make_thread(void) {
+  tvmrt_thread* thread = calloc(1, sizeof(*thread));
+  if (thread == NULL) {
+    is_error_lost = true; /* who gets NULL fails without a text of its own */
+    return NULL;
+  }
+  (void)pthread_once(&thread_key_once, make_thread_key);
+  if (pthread_setspecific(thread_key, thread) != 0) {
+    free(thread);
+    return NULL;
+  }
+  current_thread = thread;
+  return thread;
+}
+
+tvmrt_thread* tvmrt__thread(void) {
+  return current_thread != NULL ? current_thread : make_thread();
+}
+
+static void set_error_text(const char* text, size_t size) {
+  tvmrt_thread* thread = tvmrt__thread();
+  size_t wanted = size + 1;
+  if (thread == NULL) return;
+  is_error_lost = false;
+  if (thread->error.data == NULL || thread->error.capacity < wanted) {
+    char* grown = realloc(thread->error.data, wanted < 256 ? 256 : wanted);
+    if (grown == NULL) {
+      is_error_lost = true;
+      return;
+    }
+    thread->error.data = grown;
+    thread->error.capacity = wanted < 256 ? 256 : wanted;
+  }
+  memmove(thread->error.data, text, size);
+  thread->error.data[size] = '\0';
+  thread->error.size = size;
+}
+
+void TVMPackedFuncSetLastError(const char* msg) {
+  set_error_text(msg == NULL ? "" : msg, msg == NULL ? 0 : strlen(msg));
+}
+
+void TVMAPISetLastError(const char* msg) { TVMPackedFuncSetLastError(msg); }
+
+const char* TVMGetLastError(void) {
+  const tvmrt_thread* thread = current_thread;
+  if (is_error_lost) return "Out of memory while an error was reported.";
+  return thread == NULL || thread->error.data == NULL ? "" : thread->error.data;
+}
+
+static void set_error(const char* type, const char* fmt, va_list args) {
+  char text[512];
+  size_t begin = strlen(type);
+  int size;
+  /* lint: the text goes on, and vsnprintf() ends it */
+  memcpy(text, type, begin);
+  size = vsnprintf(text + begin, sizeof(text) - begin, fmt, args);
+  /* cut: names may be any length */
+  if (size >= (int)(sizeof(text) - begin)) size = (int)(sizeof(text) - begin) - 1;
+  set_error_text(text, begin + (size < 0 ? 0 : (size_t)size));
+}
+
+#define SET_ERROR(type)       \
+  va_list args;               \
+  va_start(args, fmt);        \
+  set_error(type, fmt, args); \
+  va_end(args)
+
+void tvmrt__set_error(const char* fmt, ...) { SET_ERROR(""); }
+void tvmrt__set_value_error(const char* fmt, ...) { SET_ERROR("ValueError: "); }
+void tvmrt__set_type_error(const char* fmt, ...) { SET_ERROR("TypeError: "); }
+
+int tvmrt__fail_memory(size_t bytes) {
+  return tvmrt__fail("MemoryError: no memory for %zu bytes.", bytes);
+}
+
+void TVMAPISetLastPythonError(void* py_object) {
+  tvmrt_thread* thread = tvmrt__thread();
+  if (thread == NULL) return;
+  with_gil(py_inc_ref, py_object);
+  drop_py_error(thread);
+  thread->py_error = py_object;
+}
+
+void* TVMGetLastPythonError(void) {
+  return current_thread == NULL ? NULL : current_thread->py_error;
+}
+
+const char* TVMGetLastBacktrace(void) { return TVMGetLastError(); }
+
+void TVMDropLastPythonError(void) {
+  if (current_thread != NULL) drop_py_error(current_thread);
+}
+
+/* ISO C has no conversion from a data pointer to a function pointer; every host here has. */
+#define STORE_FUNCTION(slot, ptr) memcpy(&(slot), &(ptr), sizeof(slot))
+
+int TVMBackendRegisterEnvCAPI(const char* name, void* ptr) {
+  if (name == NULL) return tvmrt__fail("TVMBackendRegisterEnvCAPI: the name is NULL.");
+  if (strcmp(name, "Py_IncRef") == 0) {
+    STORE_FUNCTION(py_inc_ref, ptr);
+  } else if (strcmp(name, "Py_DecRef") == 0) {
+    STORE_FUNCTION(py_dec_ref, ptr);
+  } else if (strcmp(name, "PyGILState_Ensure") == 0) {
+    STORE_FUNCTION(py_gil_ensure, ptr);
+  } else if (strcmp(name, "PyGILState_Release") == 0) {
+    STORE_FUNCTION(py_gil_release, ptr);
+  } else if (strcmp(name, "PyErr_CheckSignals") != 0) { /* nothing here runs long enough to poll */
+    return tvmrt__fail("TVMBackendRegisterEnvCAPI: unknown function '%s'.", name);
+  }
+  return 0;
+}

@@ -1,0 +1,74 @@
+/* The error slot and what else belongs to one thread. */
+#ifndef TVMRT_SRC_RUNTIME_BASE_ERROR_H_
+#define TVMRT_SRC_RUNTIME_BASE_ERROR_H_
+
+#include <stddef.h>
+#include <tvm/runtime/c_packed_func.h>
+
+#if defined(__GNUC__)
+#define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define TVMRT_PRINTF(fmt, first)
+#endif
+
+/* Leave the calling function with its error if `expr` fails; for places that hold no resource. */
+#define TVMRT_RETURN_IF_ERROR(expr)       \
+  do {                                    \
+    int tvmrt_rc_ = (expr);               \
+    if (tvmrt_rc_ != 0) return tvmrt_rc_; \
+  } while (0)
+
+/* Bytes that grow. Zero-initialised is empty. A NUL, not counted in size, always follows the bytes. */
+typedef struct tvmrt_buf {
+  char* data;
+  size_t size;
+  size_t capacity;
+} tvmrt_buf;
+
+/* 0, or -1 with the error text set. On failure the contents stay. */
+int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more);
+int tvmrt__buf_append(tvmrt_buf* buf, const void* data, size_t size);
+int tvmrt__buf_puts(tvmrt_buf* buf, const char* text);
+int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) TVMRT_PRINTF(2, 3);
+void tvmrt__buf_free(tvmrt_buf* buf);
+
+/* State of one thread; freed when the thread ends. */
+typedef struct tvmrt_thread {
+  tvmrt_buf error;                         /* text of the last error */
+  void* py_error;                          /* the front end's exception object */
+  tvmrt_buf ret_text;                      /* text or bytes that the last call returned */
+  TVMByteArray ret_bytes;                  /* view of ret_text for kTVMBytes */
+  tvmrt_buf names;                         /* TVMFuncListGlobalNames: texts, then pointers */
+  struct tvmrt_workspace_block* workspace; /* blocks of this thread */
+  /* Gives the blocks back when the thread ends; set by who makes the first of them. */
+  void (*free_workspace)(struct tvmrt_thread* self);
+} tvmrt_thread;
+
+/* State of the calling thread; NULL if there is no memory for it. */
+tvmrt_thread* tvmrt__thread(void);
+
+/* Set the error text. `tvmrt__fail` is -1 besides: a macro, so that compilers see that it is. */
+void tvmrt__set_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+#define tvmrt__fail(...) (tvmrt__set_error(__VA_ARGS__), -1)
+/* The same with "ValueError: " or "TypeError: " in front, which front ends raise by that name. */
+void tvmrt__set_value_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+void tvmrt__set_type_error(const char* fmt, ...) TVMRT_PRINTF(1, 2);
+#define tvmrt__fail_value(...) (tvmrt__set_value_error(__VA_ARGS__), -1)
+#define tvmrt__fail_type(...) (tvmrt__set_type_error(__VA_ARGS__), -1)
+/* The same for an allocation of `bytes` that failed. */
+int tvmrt__fail_memory(size_t bytes);
+
+/* Forget the thread's error text, so that what fails without one shows no older one. */
+static inline void tvmrt__forget_error(void) {
+  if (TVMGetLastError()[0] != '\0') TVMPackedFuncSetLastError("");
+}
+
+/* malloc, calloc and strdup that set the error text. Released by free(). */
+void* tvmrt__alloc(size_t bytes);
+void* tvmrt__calloc(size_t count, size_t bytes);
+char* tvmrt__strdup(const char* text);
+
+/* Grow an array that holds `count` items of `item_bytes`; *items moves. Doubles at powers of two. */
+int tvmrt__grow(void** items, size_t count, size_t item_bytes);
+
+#endif

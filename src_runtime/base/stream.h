@@ -1,0 +1,47 @@
+/* Little-endian byte streams: a reader that cannot leave its bytes, and writers into a buffer. */
+#ifndef TVMRT_SRC_RUNTIME_BASE_STREAM_H_
+#define TVMRT_SRC_RUNTIME_BASE_STREAM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+/* Every read returns 0, or -1 with "<what>: ... at byte <n>". */
+typedef struct tvmrt_reader {
+  const char* what; /* name of the bytes, for messages */
+  const uint8_t* begin;
+  const uint8_t* at;
+  const uint8_t* end;
+} tvmrt_reader;
+
+void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size);
+static inline size_t tvmrt__reader_left(const tvmrt_reader* in) {
+  return (size_t)(in->end - in->at);
+}
+int tvmrt__reader_fail(const tvmrt_reader* in, const char* why);
+
+int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out); /* borrowed */
+int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */
+/* A count of things that take at least `least_bytes` each: more than fit in the rest is an error, so
+ * that it may be used to allocate. */
+int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out);
+/* u64 length and bytes. *out is owned (free()) and NUL-terminated; a NUL inside is an error. */
+int tvmrt__read_string(tvmrt_reader* in, char** out);
+/* The same without a copy. */
+int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size);
+/* u64 count and strings. *out is owned; free by tvmrt__free_strings(). */
+int tvmrt__read_strings(tvmrt_reader* in, char*** out, size_t* out_count);
+void tvmrt__free_strings(char** strings, size_t count);
+
+int tvmrt__write_uint(tvmrt_buf* out, int bytes, uint64_t value);
+int tvmrt__write_string(tvmrt_buf* out, const char* text);
+int tvmrt__write_data(tvmrt_buf* out, const void* data, size_t size); /* u64 length and bytes */
+int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
+
+/* The whole of a file; *out is filled. */
+int tvmrt__read_file(const char* path, tvmrt_buf* out);
+/* Writes aside and renames, so that an older file stays whole on failure. */
+int tvmrt__write_file(const char* path, const void* data, size_t size);
+
+#endif

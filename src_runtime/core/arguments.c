@@ -1,0 +1,143 @@
+/* Reading the arguments of native packed functions, with errors that say what came. */
+#include <string.h>
+
+#include "container.h"
+#include "dtype.h"
+#include "function.h"
+
+const char* tvmrt__code_name(int code) {
+  static const char names[][16] = {
+      [kTVMArgInt] = "an int",
+      [1] = "an unsigned int",
+      [kTVMArgFloat] = "a float",
+      [kTVMOpaqueHandle] = "a raw pointer",
+      [kTVMNullptr] = "None",
+      [kTVMDataType] = "a DataType",
+      [kDLDevice] = "a Device",
+      [kTVMDLTensorHandle] = "a tensor view",
+      [kTVMObjectHandle] = "an object",
+      [kTVMModuleHandle] = "a Module",
+      [kTVMPackedFuncHandle] = "a function",
+      [kTVMStr] = "a str",
+      [kTVMBytes] = "bytes",
+      [kTVMNDArrayHandle] = "an NDArray",
+      [kTVMObjectRValueRefArg] = "a moved object",
+      [kTVMArgBool] = "a bool",
+  };
+  if (code < 0 || code >= (int)(sizeof(names) / sizeof(names[0]))) return "a value of unknown type";
+  return names[code];
+}
+
+static int wrong_type(const tvmrt_args* in, int i, const char* expected) {
+  const char* got = tvmrt__code_name(in->codes[i]);
+  const tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
+  if (in->codes[i] == kTVMObjectHandle && obj != NULL && tvmrt__type_key(obj->type_index) != NULL) {
+    got = tvmrt__type_key(obj->type_index);
+  }
+  return tvmrt__fail_type("%s: argument %d must be %s, got %s (type code %d).", in->who, i,
+                          expected, got, in->codes[i]);
+}
+
+int tvmrt__arg_count(const tvmrt_args* in, int least, int most) {
+  if (in->count >= least && (most < 0 || in->count <= most)) return 0;
+  if (least == most) {
+    return tvmrt__fail_type("%s takes %d argument%s, got %d.", in->who, least,
+                            least == 1 ? "" : "s", in->count);
+  }
+  if (most < 0) {
+    return tvmrt__fail_type("%s takes at least %d arguments, got %d.", in->who, least, in->count);
+  }
+  return tvmrt__fail_type("%s takes %d to %d arguments, got %d.", in->who, least, most, in->count);
+}
+
+/* The boxed number behind an object argument, or NULL. */
+static const tvmrt_box* boxed(const tvmrt_args* in, int i, tvmrt_type type) {
+  const tvmrt_object* obj = in->values[i].v_handle;
+  if (in->codes[i] != kTVMObjectHandle || obj == NULL) return NULL;
+  return obj->type_index == (uint32_t)type ? (const tvmrt_box*)(const void*)obj : NULL;
+}
+
+int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
+  const tvmrt_box* box = boxed(in, i, TVMRT_TYPE_BOX_INT);
+  if (box == NULL) box = boxed(in, i, TVMRT_TYPE_BOX_BOOL);
+  if (box != NULL) {
+    *out = box->as.integer;
+  } else if (in->codes[i] == kTVMArgInt || in->codes[i] == kTVMArgBool) {
+    *out = in->values[i].v_int64;
+  } else {
+    return wrong_type(in, i, "an int");
+  }
+  return 0;
+}
+
+int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
+  const tvmrt_object* obj = in->values[i].v_handle;
+  if (in->codes[i] == kTVMStr && in->values[i].v_str != NULL) {
+    out->data = in->values[i].v_str;
+    out->size = strlen(out->data);
+  } else if (in->codes[i] == kTVMBytes && in->values[i].v_handle != NULL) {
+    *out = *(const TVMByteArray*)in->values[i].v_handle;
+  } else if (in->codes[i] == kTVMObjectHandle && obj != NULL &&
+             obj->type_index == TVMRT_TYPE_STRING) {
+    out->data = ((const tvmrt_string*)(const void*)obj)->data;
+    out->size = ((const tvmrt_string*)(const void*)obj)->size;
+  } else {
+    return wrong_type(in, i, "bytes");
+  }
+  return 0;
+}
+
+int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out) {
+  TVMByteArray bytes = {NULL, 0};
+  if (in->codes[i] == kTVMBytes || tvmrt__arg_bytes(in, i, &bytes) != 0) {
+    return wrong_type(in, i, "a str");
+  }
+  *out = bytes.data;
+  return 0;
+}
+
+int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out) {
+  if (in->codes[i] != kDLDevice) return wrong_type(in, i, "a Device");
+  *out = in->values[i].v_device;
+  return 0;
+}
+
+int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out) {
+  const char* text = NULL;
+  if (in->codes[i] == kTVMDataType) {
+    *out = in->values[i].v_type;
+    return 0;
+  }
+  if (tvmrt__arg_str(in, i, &text) != 0) return wrong_type(in, i, "a DataType");
+  return tvmrt__dtype_from_text(text, out);
+}
+
+int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out) {
+  int code = in->codes[i];
+  if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) || in->values[i].v_handle == NULL) {
+    return wrong_type(in, i, "a tensor");
+  }
+  *out = in->values[i].v_handle;
+  return 0;
+}
+
+int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object) {
+  tvmrt_object* obj = tvmrt__value_object(&in->values[i], in->codes[i]);
+  if (in->codes[i] == kTVMObjectRValueRefArg && in->values[i].v_handle != NULL) {
+    obj = *(tvmrt_object**)in->values[i].v_handle; /* read only: the caller still releases it */
+  }
+  if (obj == NULL || obj->type_index != (uint32_t)type) {
+    return wrong_type(in, i, tvmrt__type_key((uint32_t)type));
+  }
+  memcpy(out_object, &obj, sizeof(obj));
+  return 0;
+}
+
+int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out) {
+  return tvmrt__arg_object(in, i, TVMRT_TYPE_MODULE, out);
+}
+
+int tvmrt__arg_is_null(const tvmrt_args* in, int i) {
+  return in->codes[i] == kTVMNullptr ||
+         (in->codes[i] == kTVMOpaqueHandle && in->values[i].v_handle == NULL);
+}

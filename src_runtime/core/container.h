@@ -1,0 +1,67 @@
+/* Containers that cross the ABI: text, arrays, maps, shapes, tagged tuples, boxed numbers. */
+#ifndef TVMRT_SRC_RUNTIME_CORE_CONTAINER_H_
+#define TVMRT_SRC_RUNTIME_CORE_CONTAINER_H_
+
+#include "function.h"
+
+typedef struct tvmrt_string {
+  tvmrt_object base;
+  size_t size;
+  char data[]; /* size bytes and a NUL */
+} tvmrt_string;
+
+/* What arrays, ADTs and maps start with. */
+typedef struct tvmrt_container {
+  tvmrt_object base;
+  struct tvmrt_container* next_to_free; /* while it waits in free_container() */
+} tvmrt_container;
+
+/* Array and ADT. */
+typedef struct tvmrt_array {
+  tvmrt_object base;
+  tvmrt_container* next_to_free;
+  int64_t tag; /* ADT only */
+  size_t size;
+  tvmrt_object* items[]; /* retained; NULL is None */
+} tvmrt_array;
+
+typedef struct tvmrt_map_entry {
+  tvmrt_object* key;
+  tvmrt_object* value;
+} tvmrt_map_entry;
+
+/* Keeps the order in which keys were added; keys are equal by text, by number or by identity. */
+typedef struct tvmrt_map {
+  tvmrt_object base;
+  tvmrt_container* next_to_free;
+  tvmrt_map_entry* entries;
+  size_t size;
+  tvmrt_strmap by_text; /* text key -> entry number + 1 */
+} tvmrt_map;
+
+typedef struct tvmrt_shape {
+  tvmrt_object base;
+  size_t size;
+  int64_t data[];
+} tvmrt_shape;
+
+typedef struct tvmrt_box {
+  tvmrt_object base;
+  union {
+    int64_t integer;
+    double real;
+  } as;
+} tvmrt_box;
+
+/* Makers return an owned object, or NULL with the error text set. */
+tvmrt_string* tvmrt__string_new(const char* data, size_t size);
+tvmrt_array* tvmrt__array_new(size_t size); /* all items NULL */
+tvmrt_array* tvmrt__array_of_texts(const char* const* texts, size_t count);
+tvmrt_map* tvmrt__map_new(void);
+/* data NULL: the extents are left for the caller to fill. */
+tvmrt_shape* tvmrt__shape_new(const int64_t* data, size_t size);
+
+/* Add or replace; takes the value over, also on failure. A NULL value fails. */
+int tvmrt__map_set_text(tvmrt_map* map, const char* key, tvmrt_object* value);
+
+#endif

@@ -1,0 +1,336 @@
+/* Packed functions: calling them, returning from them, making them of C functions. */
+#include "function.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dtype.h"
+
+#if defined(__GNUC__)
+/* Keeps the frames of other paths out of the commonest one. */
+#define TVMRT_COLD __attribute__((noinline))
+/* The same, with the parameters as they are written: from a caller of the same ones it is a jump. */
+#if defined(__clang__)
+#define TVMRT_JUMP TVMRT_COLD
+#else
+#define TVMRT_JUMP __attribute__((noipa))
+#endif
+/* Also built for size, though this file is built for speed. */
+#define TVMRT_RARE __attribute__((noinline, cold))
+/* A cache line of its own: where it began otherwise would depend on what is linked before it. */
+#define TVMRT_ALIGNED __attribute__((aligned(64)))
+#else
+#define TVMRT_COLD
+#define TVMRT_JUMP
+#define TVMRT_RARE
+#define TVMRT_ALIGNED
+#endif
+
+/* What a TVMRetValueHandle points to. Text stays here until the call is over, because the function may
+ * call others, which use the thread's return slot, after it has set its result. */
+typedef struct tvmrt_return {
+  TVMValue* value;
+  int* code;
+  tvmrt_buf text;
+} tvmrt_return;
+
+static TVMRT_RARE void free_function(tvmrt_object* obj) {
+  tvmrt_func* f = (tvmrt_func*)obj;
+  if (f->owner != NULL) {
+    tvmrt__release(f->owner); /* the module frees the function when it goes itself */
+    return;
+  }
+  if (f->finalize != NULL) f->finalize(f->resource);
+  free(f);
+}
+
+TVMRT_RARE tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource,
+                                       TVMPackedCFuncFinalizer finalize) {
+  tvmrt_func* f = tvmrt__calloc(1, sizeof(*f));
+  if (f == NULL) return NULL;
+  tvmrt__object_init(&f->base, TVMRT_TYPE_FUNCTION, free_function);
+  f->kind = TVMRT_FUNC_NATIVE;
+  f->fn = fn;
+  f->resource = resource;
+  f->finalize = finalize;
+  return f;
+}
+
+/* Give text to the thread's return slot. Text is read back as v_str, bytes as a TVMByteArray. */
+static TVMRT_RARE int publish_text(TVMValue* value, int code, tvmrt_buf* text) {
+  tvmrt_thread* thread = tvmrt__thread();
+  if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
+  if (&thread->ret_text != text) {
+    tvmrt__buf_free(&thread->ret_text);
+    thread->ret_text = *text;
+    memset(text, 0, sizeof(*text));
+  }
+  if (code == kTVMStr) {
+    value->v_str = thread->ret_text.data;
+    return 0;
+  }
+  thread->ret_bytes.data = thread->ret_text.data;
+  thread->ret_bytes.size = thread->ret_text.size;
+  value->v_handle = &thread->ret_bytes;
+  return 0;
+}
+
+static void clear_return(TVMValue* value, int* code) {
+  value->v_int64 = 0;
+  *code = kTVMNullptr;
+}
+
+/* After a front end's function that failed or returned text. */
+static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
+  const int code = *result->code;
+  if (rc == 0 && (code == kTVMStr || code == kTVMBytes)) {
+    rc = publish_text(result->value, code, &result->text);
+  }
+  if (rc != 0) {
+    tvmrt__release(tvmrt__value_object(result->value, *result->code));
+    clear_return(result->value, result->code);
+  }
+  tvmrt__buf_free(&result->text);
+  return rc;
+}
+
+/* After a library's function that failed, or that returned what it may not. */
+static TVMRT_RARE int end_badly(int rc, int* ret_code) {
+  int code = *ret_code;
+  *ret_code = kTVMNullptr;
+  if (rc != 0) return rc;
+  return tvmrt__fail_type(
+      "a function of a library returned %s (type code %d): nobody would own it. Return "
+      "a "
+      "number or a handle, or write to an argument.",
+      tvmrt__code_name(code), code);
+}
+
+/* Type codes that a library's function may return: everything but text, bytes and moved objects. */
+static inline bool may_return(int code) {
+  const unsigned allowed = 0x7ffu | 1u << kTVMNDArrayHandle | 1u << kTVMArgBool;
+  return (unsigned)code < 32 && (allowed >> code & 1) != 0;
+}
+
+static inline bool is_function(const tvmrt_func* f) {
+  return f != NULL && f->base.type_index == TVMRT_TYPE_FUNCTION;
+}
+
+static TVMRT_COLD int call_front(const tvmrt_func* f, TVMValue* args, int* codes, int num_args,
+                                 TVMValue* ret, int* ret_code) {
+  tvmrt_return result = {ret, ret_code, {NULL, 0, 0}};
+  const int rc = f->front(args, codes, num_args, &result, f->resource);
+  if (rc == 0 && result.text.data == NULL) return 0;
+  return end_front(&result, rc);
+}
+
+static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* codes, int num_args,
+                                 TVMValue* ret, int* ret_code) {
+  const tvmrt_func* f = func;
+  int rc;
+  if (!is_function(f)) return tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncCall");
+  if (f->kind == TVMRT_FUNC_FRONT) return call_front(f, args, codes, num_args, ret, ret_code);
+  rc = f->fn(args, codes, num_args, ret, ret_code, f->resource);
+  if (rc != 0) clear_return(ret, ret_code);
+  return rc;
+}
+
+/* The path of a library's function keeps one register over the call; every other is a jump away. */
+TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
+                              int num_args, TVMValue* ret_val, int* ret_type_code) {
+  const tvmrt_func* f = func;
+  int rc;
+  clear_return(ret_val, ret_type_code);
+  if (!is_function(f) || f->kind != TVMRT_FUNC_LIBRARY) {
+    return call_other(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
+  }
+  rc = f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
+  if (rc == 0 && may_return(*ret_type_code)) return 0;
+  return end_badly(rc, ret_type_code);
+}
+
+int TVMFuncFree(TVMFunctionHandle func) {
+  if (func == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncFree"));
+  tvmrt__release(func);
+  return 0;
+}
+
+TVMRT_RARE int TVMByteArrayFree(TVMByteArray* arr) {
+  tvmrt_thread* thread = tvmrt__thread();
+  if (arr == NULL || (thread != NULL && arr == &thread->ret_bytes)) return 0;
+  return tvmrt__fail(
+      "TVMByteArrayFree: these bytes are not this thread's return value; the runtime hands out no "
+      "others.");
+}
+
+TVMRT_RARE int TVMFuncCreateFromCFunc(TVMRuntimeCPackedFunc func, void* resource_handle,
+                                      TVMPackedCFuncFinalizer fin, TVMFunctionHandle* out) {
+  tvmrt_func* f;
+  *out = NULL;
+  if (func == NULL) return tvmrt__fail("TVMFuncCreateFromCFunc: the function is NULL.");
+  f = tvmrt__func_new(NULL, resource_handle, fin);
+  if (f == NULL) return -1;
+  f->kind = TVMRT_FUNC_FRONT;
+  f->front = func;
+  *out = f;
+  return 0;
+}
+
+TVMRT_RARE int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFuncFinalizer fin,
+                                 TVMFunctionHandle* out) {
+  *out = NULL;
+  if (func == NULL) return tvmrt__fail("tvmrt_func_create: the function is NULL.");
+  *out = tvmrt__func_new(func, resource, fin);
+  return *out == NULL ? -1 : 0;
+}
+
+static TVMRT_RARE int return_text(tvmrt_return* ret, const void* data, size_t size, int code) {
+  tvmrt_thread* thread = tvmrt__thread();
+  if (ret->text.data == NULL && thread != NULL) { /* reuse the slot's memory */
+    const char* old = thread->ret_text.data;
+    if (old == NULL || (const char*)data < old || (const char*)data > old + thread->ret_text.size) {
+      ret->text = thread->ret_text;
+      memset(&thread->ret_text, 0, sizeof(thread->ret_text));
+    }
+  }
+  ret->text.size = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&ret->text, data, size));
+  *ret->code = code;
+  return 0;
+}
+
+static TVMRT_RARE int return_bytes(tvmrt_return* ret, const TVMByteArray* bytes) {
+  if (bytes == NULL) return tvmrt__fail("TVMCFuncSetReturn: the byte array is NULL.");
+  return return_text(ret, bytes->data, bytes->size, kTVMBytes);
+}
+
+static TVMRT_RARE int return_dtype(tvmrt_return* ret, DLDataType dtype) {
+  char text[TVMRT_DTYPE_TEXT_BYTES];
+  tvmrt__dtype_to_text(dtype, text);
+  return return_text(ret, text, strlen(text), kTVMStr);
+}
+
+/* Type codes of values that are returned as they are, and whose owner is nobody. */
+static inline bool is_plain(int code) {
+  const unsigned plain = 1u << kTVMArgInt | 1u << kTVMArgFloat | 1u << kTVMOpaqueHandle |
+                         1u << kTVMNullptr | 1u << kDLDevice | 1u << kTVMArgBool;
+  return (unsigned)code < 32 && (plain >> code & 1) != 0;
+}
+
+static TVMRT_COLD int set_owned_return(tvmrt_return* result, const TVMValue* value, int code) {
+  tvmrt_object* old = tvmrt__value_object(result->value, *result->code);
+  TVMValue copy = *value;
+  clear_return(result->value, result->code);
+  tvmrt__release(old);
+  switch (code) {
+    case kTVMStr:
+      if (copy.v_str == NULL) return tvmrt__fail("TVMCFuncSetReturn: the text is NULL.");
+      return return_text(result, copy.v_str, strlen(copy.v_str), kTVMStr);
+    case kTVMBytes:
+      return return_bytes(result, copy.v_handle);
+    case kTVMDataType:
+      return return_dtype(result, copy.v_type);
+    case kTVMDLTensorHandle:
+      return tvmrt__fail_type(
+          "a tensor view cannot be returned, nobody would own it: return an NDArray.");
+    default:
+      TVMRT_RETURN_IF_ERROR(TVMCbArgToReturn(&copy, &code));
+      *result->value = copy;
+      *result->code = code;
+      return 0;
+  }
+}
+
+int TVMCFuncSetReturn(TVMRetValueHandle ret, TVMValue* value, int* type_code, int num_ret) {
+  tvmrt_return* result = ret;
+  if (result == NULL) return tvmrt__fail("TVMCFuncSetReturn: the return handle is NULL.");
+  if (num_ret != 1) {
+    return tvmrt__fail_value("a packed function returns one value, got %d.", num_ret);
+  }
+  if (!is_plain(*type_code) || !is_plain(*result->code)) {
+    return set_owned_return(result, value, *type_code);
+  }
+  *result->value = *value;
+  *result->code = *type_code;
+  return 0;
+}
+
+int tvmrt_func_return(const TVMValue* value, int type_code, TVMValue* ret_value,
+                      int* ret_type_code) {
+  tvmrt_return result = {ret_value, ret_type_code, {NULL, 0, 0}};
+  return end_front(&result, set_owned_return(&result, value, type_code));
+}
+
+/* Code under which an object of this type travels. */
+static int code_of_type(uint32_t type_index) {
+  if (type_index == TVMRT_TYPE_MODULE) return kTVMModuleHandle;
+  if (type_index == TVMRT_TYPE_FUNCTION) return kTVMPackedFuncHandle;
+  if (type_index == TVMRT_TYPE_NDARRAY) return kTVMNDArrayHandle;
+  return kTVMObjectHandle;
+}
+
+static void store_object(TVMValue* value, int* code, tvmrt_object* obj) {
+  *code = code_of_type(obj->type_index);
+  value->v_handle = *code == kTVMNDArrayHandle ? (void*)&((tvmrt_ndarray*)obj)->dl : (void*)obj;
+}
+
+int TVMCbArgToReturn(TVMValue* value, int* code) {
+  if (*code == kTVMObjectRValueRefArg) {
+    tvmrt_object** source = value->v_handle;
+    tvmrt_object* moved = source == NULL ? NULL : *source;
+    if (moved == NULL) {
+      clear_return(value, code);
+      return 0;
+    }
+    *source = NULL;
+    store_object(value, code, moved);
+    return 0;
+  }
+  if (tvmrt__value_object(value, *code) != NULL) tvmrt__retain(tvmrt__value_object(value, *code));
+  return 0;
+}
+
+tvmrt_object* tvmrt__value_object(const TVMValue* value, int code) {
+  switch (code) {
+    case kTVMObjectHandle:
+    case kTVMModuleHandle:
+    case kTVMPackedFuncHandle:
+      return value->v_handle;
+    case kTVMNDArrayHandle:
+      return value->v_handle == NULL ? NULL : tvmrt__object_of_ndarray(value->v_handle);
+    default:
+      return NULL;
+  }
+}
+
+int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value) {
+  out->v_int64 = value;
+  *out_code = kTVMArgInt;
+  return 0;
+}
+
+static TVMRT_RARE int return_to_slot(TVMValue* out, int* out_code, const void* data, size_t size,
+                                     int code) {
+  tvmrt_buf text = {NULL, 0, 0}; /* data may lie in the slot itself: fill first, then replace */
+  int rc = tvmrt__buf_append(&text, data, size);
+  if (rc == 0) rc = publish_text(out, code, &text);
+  if (rc == 0) *out_code = code;
+  tvmrt__buf_free(&text);
+  return rc;
+}
+
+int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text) {
+  return return_to_slot(out, out_code, text, strlen(text), kTVMStr);
+}
+
+int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size) {
+  return return_to_slot(out, out_code, data, size, kTVMBytes);
+}
+
+int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned) {
+  if (owned == NULL) return -1;
+  store_object(out, out_code, owned);
+  return 0;
+}

@@ -1,0 +1,113 @@
+/* Packed functions as objects, checking of their arguments, and setting of their results. */
+#ifndef TVMRT_SRC_RUNTIME_CORE_FUNCTION_H_
+#define TVMRT_SRC_RUNTIME_CORE_FUNCTION_H_
+
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+#include "../base/strmap.h"
+#include "object.h"
+
+struct tvmrt_module;
+
+typedef enum {
+  TVMRT_FUNC_LIBRARY, /* symbol of a library: no resource, may not return text */
+  TVMRT_FUNC_NATIVE, /* of this runtime, a firmware table or tvmrt_func_create(): gets `resource` */
+  TVMRT_FUNC_FRONT   /* function of a front end: returns by TVMCFuncSetReturn */
+} tvmrt_func_kind;
+
+typedef struct tvmrt_func {
+  tvmrt_object base;
+  tvmrt_func_kind kind;
+  TVMCPackedFunc fn;           /* LIBRARY, NATIVE */
+  TVMRuntimeCPackedFunc front; /* FRONT */
+  void* resource;
+  TVMPackedCFuncFinalizer finalize; /* of resource, may be NULL */
+  /* A function of a module's own table lives as long as the module: it has no references of its own
+   * but holds one to the module while anybody holds it. NULL for other functions. */
+  tvmrt_object* owner;
+} tvmrt_func;
+
+/* A function over a resource; released by tvmrt__release(&f->base). NULL if there is no memory; the
+ * resource then stays the caller's. */
+tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFinalizer finalize);
+
+/* A table of functions by name: the names one after the other, an empty one at the end. Two arrays
+ * instead of one of pairs spare the loader of the library an address a name. */
+typedef struct tvmrt_builtins {
+  const char* names;
+  const TVMCPackedFunc* functions;
+} tvmrt_builtins;
+
+/* At file scope: a table of `list`, a macro that applies its argument to (name, function) pairs. */
+#define TVMRT_BUILTINS(list)                                                              \
+  {                                                                                       \
+    list(TVMRT_BUILTIN_NAME_), (const TVMCPackedFunc[]) { list(TVMRT_BUILTIN_FUNCTION_) } \
+  }
+#define TVMRT_BUILTIN_NAME_(name, fn) name "\0"
+#define TVMRT_BUILTIN_FUNCTION_(name, fn) fn,
+
+/* The name after this one. */
+static inline const char* tvmrt__next_name(const char* name) { return name + strlen(name) + 1; }
+
+/*
+ * Arguments of native functions. `tvmrt_args` gathers what a packed function gets; each reader
+ * returns 0, or -1 with an error that names function, position, what was expected and what came.
+ */
+typedef struct tvmrt_args {
+  const char* who;
+  TVMValue* values;
+  int* codes;
+  int count;
+} tvmrt_args;
+
+#define TVMRT_ARGS(name)                              \
+  tvmrt_args in = {name, args, type_codes, num_args}; \
+  (void)resource_handle;                              \
+  (void)out;                                          \
+  (void)out_code;                                     \
+  (void)in
+
+/* The same in a function of a global table: its resource is the name that it is registered under. */
+#define TVMRT_GLOBAL_ARGS                                        \
+  tvmrt_args in = {resource_handle, args, type_codes, num_args}; \
+  (void)out;                                                     \
+  (void)out_code;                                                \
+  (void)in
+
+/* The head of a native packed function. */
+#define TVMRT_NATIVE(fn)                                                                     \
+  static int fn(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code, \
+                void* resource_handle)
+
+int tvmrt__arg_count(const tvmrt_args* in, int least, int most); /* most < 0: any number */
+int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
+int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out);    /* also a String object */
+int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
+int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);
+int tvmrt__arg_dtype(const tvmrt_args* in, int i, DLDataType* out); /* also text */
+int tvmrt__arg_tensor(const tvmrt_args* in, int i, DLTensor** out);
+int tvmrt__arg_module(const tvmrt_args* in, int i, struct tvmrt_module** out);
+int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_object);
+int tvmrt__arg_is_null(const tvmrt_args* in, int i);
+
+/* Results of native functions; text and bytes go to the thread's return slot. */
+int tvmrt__ret_int(TVMValue* out, int* out_code, int64_t value);
+int tvmrt__ret_str(TVMValue* out, int* out_code, const char* text);
+int tvmrt__ret_bytes(TVMValue* out, int* out_code, const void* data, size_t size);
+/* Returns an object under the code of its type; takes the caller's reference over. NULL fails: the
+ * maker of the object has set the text. */
+int tvmrt__ret_object(TVMValue* out, int* out_code, tvmrt_object* owned);
+
+/* Object behind a value, borrowed; NULL if the code is not that of an object. */
+tvmrt_object* tvmrt__value_object(const TVMValue* value, int code);
+
+/* Text for a type code, for messages. */
+const char* tvmrt__code_name(int code);
+
+/* A global function, retained; *out NULL if there is none. */
+int tvmrt__global_get(const char* name, tvmrt_func** out);
+/* Calls f for each global name that starts with prefix, until it fails. */
+int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx);
+
+#endif

@@ -1,0 +1,86 @@
+/* Objects: types, references, and the C functions over them. */
+#include "object.h"
+
+#include <string.h>
+
+static const char* const type_keys[TVMRT_TYPE_END] = {
+    [TVMRT_TYPE_OBJECT] = "runtime.Object",
+    [TVMRT_TYPE_MODULE] = "runtime.Module",
+    [TVMRT_TYPE_NDARRAY] = "runtime.NDArray",
+    [TVMRT_TYPE_STRING] = "runtime.String",
+    [TVMRT_TYPE_ARRAY] = "Array",
+    [TVMRT_TYPE_MAP] = "Map",
+    [TVMRT_TYPE_SHAPE_TUPLE] = "runtime.ShapeTuple",
+    [TVMRT_TYPE_FUNCTION] = "runtime.PackedFunc",
+    [TVMRT_TYPE_ADT] = "runtime.ADT",
+    [TVMRT_TYPE_BOX_INT] = "runtime.BoxInt",
+    [TVMRT_TYPE_BOX_FLOAT] = "runtime.BoxFloat",
+    [TVMRT_TYPE_BOX_BOOL] = "runtime.BoxBool",
+};
+
+const char* tvmrt__type_key(uint32_t type_index) {
+  return type_index < TVMRT_TYPE_END ? type_keys[type_index] : NULL;
+}
+
+int tvmrt__check_type(const void* handle, tvmrt_type type, const char* who) {
+  const tvmrt_object* obj = handle;
+  const char* got;
+  if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
+  if (obj->type_index == (uint32_t)type) return 0;
+  got = tvmrt__type_key(obj->type_index);
+  return tvmrt__fail_type("%s expects a %s, got a %s.", who, type_keys[type],
+                          got == NULL ? "handle of an unknown kind" : got);
+}
+
+static int check_object(TVMObjectHandle obj, const char* who) {
+  if (obj == NULL) return tvmrt__fail("%s: the handle is NULL.", who);
+  if (tvmrt__type_key(((const tvmrt_object*)obj)->type_index) != NULL) return 0;
+  return tvmrt__fail_type("%s expects an object handle.", who);
+}
+
+int TVMObjectGetTypeIndex(TVMObjectHandle obj, unsigned* out_tindex) {
+  *out_tindex = 0;
+  TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectGetTypeIndex"));
+  *out_tindex = ((const tvmrt_object*)obj)->type_index;
+  return 0;
+}
+
+int TVMObjectTypeKey2Index(const char* type_key, unsigned* out_tindex) {
+  unsigned i;
+  *out_tindex = 0;
+  if (type_key == NULL) return tvmrt__fail("TVMObjectTypeKey2Index: the key is NULL.");
+  for (i = 0; i < TVMRT_TYPE_END; ++i) {
+    if (type_keys[i] != NULL && strcmp(type_keys[i], type_key) == 0) {
+      *out_tindex = i;
+      return 0;
+    }
+  }
+  return tvmrt__fail("Cannot find type '%s': no object of this runtime has it.", type_key);
+}
+
+int TVMObjectTypeIndex2Key(unsigned tindex, char** out_type_key) {
+  const char* key = tvmrt__type_key(tindex);
+  *out_type_key = NULL;
+  if (key == NULL) return tvmrt__fail("Unknown type index %u.", tindex);
+  *out_type_key = tvmrt__strdup(key);
+  return *out_type_key == NULL ? -1 : 0;
+}
+
+int TVMObjectRetain(TVMObjectHandle obj) {
+  TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectRetain"));
+  tvmrt__retain(obj);
+  return 0;
+}
+
+int TVMObjectFree(TVMObjectHandle obj) {
+  if (obj == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(check_object(obj, "TVMObjectFree"));
+  tvmrt__release(obj);
+  return 0;
+}
+
+int TVMObjectDerivedFrom(uint32_t child_type_index, uint32_t parent_type_index, int* is_derived) {
+  /* Every type derives from the root and from nothing else. */
+  *is_derived = child_type_index == parent_type_index || parent_type_index == TVMRT_TYPE_OBJECT;
+  return 0;
+}

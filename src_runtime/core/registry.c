@@ -1,0 +1,170 @@
+/* The global registry: names of functions that everybody in the process sees. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hooks.h"
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
+static int builtins_entered;
+
+static int enter_builtin(const char* name, TVMCPackedFunc fn) {
+  tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, name);
+  if (slot == NULL) return -1;
+  if (slot->value != NULL) return 0; /* entered by an attempt that ran out of memory later */
+  slot->value = tvmrt__func_new(fn, (void*)name, NULL);
+  return slot->value == NULL ? -1 : 0;
+}
+
+/* Called with the lock held for writing. Done at the first use instead of in a constructor: other
+ * constructors may register before it would run, and programs that never ask pay nothing. */
+static int enter_builtins(void) {
+  const tvmrt_builtins* const* table_of;
+  for (table_of = tvmrt__builtin_tables; *table_of != NULL; ++table_of) {
+    const TVMCPackedFunc* fn = (*table_of)->functions;
+    const char* name = (*table_of)->names;
+    for (; *name != '\0'; name = tvmrt__next_name(name)) {
+      TVMRT_RETURN_IF_ERROR(enter_builtin(name, *fn++));
+    }
+  }
+  builtins_entered = 1;
+  return 0;
+}
+
+static void lock_for_fork(void) { (void)pthread_rwlock_wrlock(&lock); }
+static void unlock_in_parent(void) { (void)pthread_rwlock_unlock(&lock); }
+/* The child's thread is not the one that took the lock: it starts with a new one. */
+static void renew_in_child(void) { (void)pthread_rwlock_init(&lock, NULL); }
+static void watch_forks(void) {
+  (void)pthread_atfork(lock_for_fork, unlock_in_parent, renew_in_child);
+}
+
+/* Take the lock; on failure it is not held. */
+static int lock_table(int for_writing) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, watch_forks);
+  if (!for_writing) {
+    (void)pthread_rwlock_rdlock(&lock);
+    if (builtins_entered) return 0;
+    (void)pthread_rwlock_unlock(&lock);
+  }
+  (void)pthread_rwlock_wrlock(&lock); /* a reader may hold it so the first time: that is harmless */
+  if (builtins_entered || enter_builtins() == 0) return 0;
+  (void)pthread_rwlock_unlock(&lock);
+  return -1;
+}
+
+static void unlock_table(void) { (void)pthread_rwlock_unlock(&lock); }
+
+int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
+  tvmrt_strmap_slot* slot;
+  tvmrt_func* old = NULL;
+  int rc = 0;
+  if (name == NULL) return tvmrt__fail("TVMFuncRegisterGlobal: the name is NULL.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__check_type(f, TVMRT_TYPE_FUNCTION, "TVMFuncRegisterGlobal"));
+  TVMRT_RETURN_IF_ERROR(lock_table(1));
+  slot = tvmrt__strmap_insert(&table, name);
+  if (slot == NULL) {
+    rc = -1;
+  } else if (slot->value != NULL && !override) {
+    rc = tvmrt__fail_value("Global PackedFunc %s is already registered.", name);
+  } else {
+    old = slot->value;
+    tvmrt__retain(f);
+    slot->value = f;
+  }
+  unlock_table();
+  if (old != NULL) tvmrt__release(&old->base); /* its finaliser may use the registry */
+  return rc;
+}
+
+static int get(const char* name, tvmrt_func** out) {
+  const tvmrt_strmap_slot* slot;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(lock_table(0));
+  slot = tvmrt__strmap_find(&table, name);
+  if (slot != NULL) {
+    *out = slot->value;
+    tvmrt__retain(&(*out)->base);
+  }
+  unlock_table();
+  return 0;
+}
+
+/* Devices that are part of the library are asked when a name is missing: programs that use none start
+ * none. */
+int tvmrt__global_get(const char* name, tvmrt_func** out) {
+  TVMRT_RETURN_IF_ERROR(get(name, out));
+  if (*out != NULL) return 0;
+  tvmrt__hooks.enter_devices();
+  return get(name, out);
+}
+
+int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
+  tvmrt_func* f = NULL;
+  int rc;
+  *out = NULL;
+  if (name == NULL) return tvmrt__fail("TVMFuncGetGlobal: the name is NULL.");
+  rc = tvmrt__global_get(name, &f);
+  *out = f;
+  return rc;
+}
+
+int TVMFuncRemoveGlobal(const char* name) {
+  tvmrt_func* old;
+  if (name == NULL) return tvmrt__fail("TVMFuncRemoveGlobal: the name is NULL.");
+  TVMRT_RETURN_IF_ERROR(lock_table(1));
+  old = tvmrt__strmap_remove(&table, name);
+  unlock_table();
+  if (old != NULL) tvmrt__release(&old->base);
+  return 0;
+}
+
+int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx) {
+  size_t i;
+  int rc = 0;
+  TVMRT_RETURN_IF_ERROR(lock_table(0));
+  for (i = 0; i < table.num_slots && rc == 0; ++i) {
+    const char* name = table.slots[i].key;
+    if (name != NULL && strncmp(name, prefix, strlen(prefix)) == 0) rc = f(ctx, name);
+  }
+  unlock_table();
+  return rc;
+}
+
+static int append_name(void* ctx, const char* name) {
+  return tvmrt__buf_append(ctx, name, strlen(name) + 1);
+}
+
+/* The thread's list is one block: pointers first, then the texts they point to. */
+static int build_list(tvmrt_buf* list, const tvmrt_buf* texts, int* out_size) {
+  size_t count = 0;
+  size_t i;
+  const char** pointers;
+  char* text;
+  for (i = 0; i < texts->size; ++i) count += texts->data[i] == '\0';
+  list->size = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(list, count * sizeof(char*) + texts->size));
+  pointers = (const char**)(void*)list->data;
+  text = list->data + count * sizeof(char*);
+  /* lint: an empty list has room, and then nothing is copied */
+  memcpy(text, texts->data, texts->size);
+  for (i = 0; i < count; ++i, text += strlen(text) + 1) pointers[i] = text;
+  *out_size = (int)count;
+  return 0;
+}
+
+int TVMFuncListGlobalNames(int* out_size, const char*** out_array) {
+  tvmrt_thread* thread = tvmrt__thread();
+  tvmrt_buf texts = {NULL, 0, 0};
+  int rc;
+  *out_size = 0;
+  *out_array = NULL;
+  if (thread == NULL) return tvmrt__fail_memory(sizeof(*thread));
+  rc = tvmrt__global_each("", append_name, &texts);
+  if (rc == 0) rc = build_list(&thread->names, &texts, out_size);
+  if (rc == 0) *out_array = (const char**)(void*)thread->names.data;
+  tvmrt__buf_free(&texts);
+  return rc;
+}

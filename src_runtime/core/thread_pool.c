@@ -1,0 +1,376 @@
+/*
+ * The workers behind TVMBackendParallelLaunch.
+ *
+ * One pool serves the process, one launch at a time; a launch that finds it taken (nested, or from
+ * another thread) runs on its caller alone, which is always right because the work is split by
+ * env->num_task. A worker spins for some microseconds after a task, so that the next one starts at
+ * once, and then sleeps. A task that its worker has not begun by the time the caller is done with its
+ * own is run by the caller, so that a busy machine costs no waiting.
+ *
+ * Environment, read once: TVM_NUM_THREADS or else OMP_NUM_THREADS; TVM_BIND_THREADS=1 gives each worker
+ * a processor of its own (other runtimes do so unasked, which slows programs that share a machine);
+ * TVM_EXCLUDE_WORKER0=0 leaves all tasks to workers, the caller only waits;
+ * TVM_THREAD_POOL_SPIN_COUNT.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_backend_api.h>
+#include <unistd.h>
+
+#include "../base/error.h"
+#include "function.h"
+
+enum {
+  MAX_WORKERS = 256,
+  DEFAULT_SPINS = 2000, /* some 50 microseconds */
+  SPINS_BEFORE_YIELD = 200,
+  ERROR_BYTES = 256,
+  CACHE_LINE = 64
+};
+
+typedef enum { IDLE, POSTED, RUNNING, DONE, QUIT } worker_state;
+
+typedef struct worker {
+  _Alignas(CACHE_LINE) _Atomic int state;
+  _Atomic bool asleep;
+  _Atomic int barrier; /* number of barriers that this slot's task has reached */
+  int task_id;
+  int rc;
+  char error[ERROR_BYTES];
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+} worker;
+
+/* What the tasks of the running launch share; written before they are posted. */
+static struct {
+  FTVMParallelLambda lambda;
+  void* cdata;
+  TVMParallelGroupEnv env;
+} job;
+
+static worker workers[MAX_WORKERS]; /* slot 0 belongs to the caller and has no thread */
+static int num_started = 1;         /* slots with a running thread, and slot 0 */
+static atomic_flag pool_taken = ATOMIC_FLAG_INIT;
+static _Atomic int wanted_workers; /* 0: not yet read from the environment */
+static _Atomic long spin_count = DEFAULT_SPINS;
+static bool caller_works = true; /* set before the first worker starts */
+static bool bind_workers;        /* likewise */
+static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
+
+static inline void cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Wait a little; after a while let others run, who may be what is waited for. */
+static void wait_a_little(int* spins) {
+  if (++*spins < SPINS_BEFORE_YIELD) {
+    cpu_relax();
+  } else {
+    (void)sched_yield();
+  }
+}
+
+static long number_from_env(const char* name, long missing) {
+  const char* text = getenv(name);
+  char* end;
+  long value;
+  if (text == NULL || text[0] == '\0') return missing;
+  value = strtol(text, &end, 10);
+  return *end == '\0' && value > 0 ? value : missing;
+}
+
+static int hardware_threads(void) {
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+#if defined(__linux__)
+  cpu_set_t set; /* a container or taskset may leave fewer to this process */
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
+#endif
+#if defined(__x86_64__)
+  count /= 2; /* two hardware threads share a core's arithmetic units */
+#endif
+  return count < 1 ? 1 : (int)count;
+}
+
+static int clamp_workers(long count) {
+  return count < 1 ? 1 : (count > MAX_WORKERS ? MAX_WORKERS : (int)count);
+}
+
+static int default_workers(void) {
+  long count = number_from_env("TVM_NUM_THREADS", 0);
+  if (count == 0) count = number_from_env("OMP_NUM_THREADS", 0);
+  return clamp_workers(count == 0 ? hardware_threads() : count);
+}
+
+/* Number of tasks that a launch may use now, at least 1. */
+static int num_workers(void) {
+  int count = atomic_load_explicit(&wanted_workers, memory_order_relaxed);
+  if (count != 0) return count;
+  count = default_workers();
+  atomic_store_explicit(&wanted_workers, count, memory_order_relaxed);
+  return count;
+}
+
+/* Use `count` threads from now on; 0 goes back to what the environment says. */
+static void set_num_workers(int64_t count) {
+  int chosen = count <= 0 ? default_workers() : count > MAX_WORKERS ? MAX_WORKERS : (int)count;
+  atomic_store_explicit(&wanted_workers, chosen, memory_order_relaxed);
+}
+
+static void run_task(worker* w) {
+  tvmrt__forget_error(); /* of an earlier task on this thread */
+  w->rc = job.lambda(w->task_id, &job.env, job.cdata);
+  if (w->rc != 0) (void)snprintf(w->error, sizeof(w->error), "%s", TVMGetLastError());
+}
+
+static void sleep_until_posted(worker* w) {
+  (void)pthread_mutex_lock(&w->lock);
+  atomic_store(&w->asleep, true);
+  while (atomic_load(&w->state) != POSTED && atomic_load(&w->state) != QUIT) {
+    (void)pthread_cond_wait(&w->wake, &w->lock);
+  }
+  atomic_store(&w->asleep, false);
+  (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void wait_for_post(worker* w) {
+  long spins = atomic_load_explicit(&spin_count, memory_order_relaxed);
+  for (; spins > 0; --spins) {
+    int state = atomic_load_explicit(&w->state, memory_order_relaxed);
+    if (state == POSTED || state == QUIT) return;
+    cpu_relax();
+  }
+  sleep_until_posted(w);
+}
+
+/* Take a posted task; false if somebody else did, or there is none. */
+static bool claim(worker* w) {
+  int expected = POSTED;
+  return atomic_compare_exchange_strong(&w->state, &expected, RUNNING);
+}
+
+static void* worker_main(void* arg) {
+  worker* w = arg;
+  for (;;) {
+    wait_for_post(w);
+    if (atomic_load(&w->state) == QUIT) return NULL;
+    if (!claim(w)) continue;
+    run_task(w);
+    atomic_store_explicit(&w->state, DONE, memory_order_release);
+  }
+}
+
+static void wake(worker* w) {
+  if (!atomic_load(&w->asleep)) return;
+  (void)pthread_mutex_lock(&w->lock);
+  (void)pthread_cond_signal(&w->wake);
+  (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void stop_workers(void) {
+  int i;
+  if (atomic_flag_test_and_set(&pool_taken)) return; /* the process ends inside of a task */
+  for (i = 1; i < num_started; ++i) {
+    atomic_store(&workers[i].state, QUIT);
+    wake(&workers[i]);
+  }
+  for (i = 1; i < num_started; ++i) {
+    (void)pthread_join(workers[i].thread, NULL);
+    (void)pthread_mutex_destroy(&workers[i].lock);
+    (void)pthread_cond_destroy(&workers[i].wake);
+  }
+  num_started = 1;
+  atomic_flag_clear(&pool_taken);
+}
+
+#if defined(__GNUC__)
+/* Unloading the library must not leave threads in its code. */
+__attribute__((destructor)) static void stop_at_exit(void) { stop_workers(); }
+#endif
+
+/* A child of fork has no workers; it starts its own when it needs them. */
+static void forget_workers(void) {
+  num_started = 1;
+  atomic_flag_clear(&pool_taken);
+}
+
+static bool env_is(const char* name, const char* value) {
+  const char* text = getenv(name);
+  return text != NULL && strcmp(text, value) == 0;
+}
+
+static void set_up_pool(void) {
+  (void)pthread_atfork(NULL, NULL, forget_workers);
+  caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
+  bind_workers = env_is("TVM_BIND_THREADS", "1");
+  atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", DEFAULT_SPINS));
+}
+
+/* Let a worker run on one processor of those that the process may use; worker 1 on the second one. */
+static void bind_worker(const worker* w) {
+#if defined(__linux__)
+  cpu_set_t all;
+  cpu_set_t one;
+  int place = (int)(w - workers);
+  int cpu;
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  place %= CPU_COUNT(&all);
+  for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    /* a system that refuses leaves the worker where it is */
+    (void)pthread_setaffinity_np(w->thread, sizeof(one), &one);
+    return;
+  }
+#else
+  (void)w;
+#endif
+}
+
+static bool start_worker(worker* w) {
+  atomic_store(&w->state, IDLE);
+  atomic_store(&w->asleep, false);
+  if (pthread_mutex_init(&w->lock, NULL) != 0) return false;
+  if (pthread_cond_init(&w->wake, NULL) != 0) {
+    (void)pthread_mutex_destroy(&w->lock);
+    return false;
+  }
+  if (pthread_create(&w->thread, NULL, worker_main, w) == 0) {
+    if (bind_workers) bind_worker(w);
+    return true;
+  }
+  (void)pthread_cond_destroy(&w->wake);
+  (void)pthread_mutex_destroy(&w->lock);
+  return false;
+}
+
+/* Start threads up to `count` slots; fewer if the system gives no more. */
+static int start_workers(int count) {
+  if (count > MAX_WORKERS) count = MAX_WORKERS;
+  while (num_started < count && start_worker(&workers[num_started])) ++num_started;
+  return num_started < count ? num_started : count;
+}
+
+static int run_alone(FTVMParallelLambda flambda, void* cdata) {
+  _Atomic int barrier = 0;
+  TVMParallelGroupEnv env;
+  env.sync_handle = &barrier;
+  env.num_task = 1;
+  return flambda(0, &env, cdata) == 0 ? 0 : -1;
+}
+
+/* Tasks go to `count` slots from `first` on, task i to the i-th of them. */
+static void post_tasks(int first, int count) {
+  int i;
+  for (i = 0; i < count; ++i) {
+    workers[first + i].task_id = i;
+    workers[first + i].rc = 0;
+    atomic_store_explicit(&workers[first + i].barrier, 0, memory_order_relaxed);
+  }
+  for (i = first == 0 ? 1 : first; i < first + count; ++i) {
+    atomic_store(&workers[i].state, POSTED); /* ordered before the look at `asleep` */
+    wake(&workers[i]);
+  }
+}
+
+static void finish_tasks(int first, int count) {
+  int i;
+  for (i = first + count - 1; i > 0; --i) { /* the last to be woken is the likeliest to be late */
+    int spins = 0;
+    if (first == 0 && claim(&workers[i])) {
+      run_task(&workers[i]);
+    } else {
+      while (atomic_load_explicit(&workers[i].state, memory_order_acquire) != DONE) {
+        wait_a_little(&spins);
+      }
+    }
+    atomic_store_explicit(&workers[i].state, IDLE, memory_order_relaxed);
+  }
+}
+
+/* The error is that of the first task that failed: what one thread alone would have met first, with
+ * its kind, however many threads there are. */
+static int collect_errors(int first, int count) {
+  int i;
+  for (i = first; i < first + count; ++i) {
+    if (workers[i].rc == 0) continue;
+    TVMPackedFuncSetLastError(workers[i].error);
+    return -1;
+  }
+  return 0;
+}
+
+/* Slot 0 is the caller's; without it, the tasks begin at the first worker. */
+static int run_in_pool(FTVMParallelLambda flambda, void* cdata, int count) {
+  int first = caller_works ? 0 : 1;
+  count = start_workers(first + count) - first;
+  if (count == 0) return run_alone(flambda, cdata);
+  job.lambda = flambda;
+  job.cdata = cdata;
+  job.env.num_task = count;
+  job.env.sync_handle = &workers[first];
+  post_tasks(first, count);
+  if (caller_works) run_task(&workers[0]);
+  finish_tasks(first, count);
+  return collect_errors(first, count);
+}
+
+int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_task) {
+  int count = num_workers();
+  int rc;
+  if (num_task > 0 && num_task < count) count = num_task;
+  if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
+    return run_alone(flambda, cdata);
+  }
+  (void)pthread_once(&pool_once, set_up_pool);
+  rc = run_in_pool(flambda, cdata, count);
+  atomic_flag_clear_explicit(&pool_taken, memory_order_release);
+  return rc;
+}
+
+int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv* penv) {
+  worker* group = penv->sync_handle;
+  int round;
+  int i;
+  if (penv->num_task == 1) return 0;
+  round = 1 + atomic_fetch_add_explicit(&group[task_id].barrier, 1, memory_order_acq_rel);
+  for (i = 0; i < penv->num_task; ++i) {
+    int spins = 0;
+    while (atomic_load_explicit(&group[i].barrier, memory_order_acquire) < round) {
+      wait_a_little(&spins);
+    }
+  }
+  return 0;
+}
+
+TVMRT_NATIVE(num_threads) {
+  TVMRT_GLOBAL_ARGS;
+  return tvmrt__ret_int(out, out_code, num_workers());
+}
+
+/* (mode, number of threads [, lists of CPUs]): where threads run is left to the system. */
+TVMRT_NATIVE(config_threadpool) {
+  int64_t count;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &count));
+  if (count == 0 && num_args > 2) count = num_args - 2;
+  set_num_workers(count);
+  return 0;
+}
+
+#define FUNCTIONS(X)                   \
+  X("runtime.NumThreads", num_threads) \
+  X("runtime.config_threadpool", config_threadpool)
+const tvmrt_builtins tvmrt__thread_builtins = TVMRT_BUILTINS(FUNCTIONS);

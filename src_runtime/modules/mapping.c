@@ -1,0 +1,164 @@
+/* Opening a file as a shared library, so that what is loaded is the file that lies at the path.
+ *
+ * dlopen() compares the path before the file: where an older library of that path is still in use it
+ * gives that one. So the file's identity is kept beside each handle, and another spelling of the path
+ * is tried where the handle turns out to be of another file: dlopen() then looks at the file itself,
+ * and shares what is loaded of it. A spelling is a path like any other: debuggers, profilers and
+ * $ORIGIN find what they look for.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "module.h"
+
+#if defined(__linux__)
+#include <link.h>
+#endif
+
+/* Older libraries of one path that may be in use at once, give or take those that others loaded. */
+enum { MAX_SPELLINGS = 4096 };
+
+/* "/a/b.so", "/a/./b.so", "/a//./b.so", ...: number in binary, with "/" for 0 and "./" for 1. */
+static int spell(const char* path, unsigned number, tvmrt_buf* out) {
+  const char* slash = strrchr(path, '/');
+  const char* name = slash == NULL ? path : slash + 1;
+  out->size = 0;
+  /* A name without a slash would be searched for in the system's folders: a file is meant. */
+  TVMRT_RETURN_IF_ERROR(slash == NULL ? tvmrt__buf_puts(out, "./")
+                                      : tvmrt__buf_append(out, path, (size_t)(name - path)));
+  for (; number != 0; number >>= 1) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, (number & 1) != 0 ? "./" : "/"));
+  }
+  return tvmrt__buf_puts(out, name);
+}
+
+static bool same_file(const tvmrt_file_id* a, const tvmrt_file_id* b) {
+  return a->device == b->device && a->inode == b->inode;
+}
+
+static bool same_bytes(const tvmrt_file_id* a, const tvmrt_file_id* b) {
+  return a->size == b->size && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
+}
+
+#if defined(__linux__)
+/* Reading what is mapped beyond the end of a file is a signal, not an error of dlopen(). */
+static int check_whole(int fd, uint64_t size, const char* path) {
+  ElfW(Ehdr) head;
+  ElfW(Phdr) part;
+  unsigned i;
+  if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head)) return 0; /* dlopen() tells */
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(part)) return 0;
+  for (i = 0; i < head.e_phnum; ++i) {
+    const uint64_t at = head.e_phoff + (uint64_t)i * sizeof(part);
+    if (at > INT64_MAX || pread(fd, &part, sizeof(part), (off_t)at) != (ssize_t)sizeof(part)) break;
+    if (part.p_type != PT_LOAD || (part.p_offset <= size && part.p_filesz <= size - part.p_offset))
+      continue;
+    return tvmrt__fail("OSError: Failed to load dynamic shared library %s: it is cut off: %" PRIu64
+                       " bytes belong to it, the file has %" PRIu64 "; export or copy it again.",
+                       path, (uint64_t)(part.p_offset + part.p_filesz), size);
+  }
+  return 0;
+}
+#else
+static int check_whole(int fd, uint64_t size, const char* path) {
+  (void)fd;
+  (void)size;
+  (void)path;
+  return 0;
+}
+#endif
+
+/* The file that lies at a path now; all zero if it cannot be read, which dlopen() tells better. */
+static int identify(const char* path, tvmrt_file_id* out) {
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int rc = 0;
+  memset(out, 0, sizeof(*out));
+  if (fd < 0) return 0;
+  if (fstat(fd, &info) == 0) {
+    out->device = (uint64_t)info.st_dev;
+    out->inode = (uint64_t)info.st_ino;
+    out->size = (uint64_t)info.st_size;
+    out->changed_s = (int64_t)info.st_mtime;
+#if defined(__linux__)
+    out->changed_ns = (int64_t)info.st_mtim.tv_nsec;
+#endif
+    rc = check_whole(fd, out->size, path);
+  }
+  (void)close(fd);
+  return rc;
+}
+
+/* Whether somebody loaded a library under this spelling of its path. */
+static bool is_taken(const char* spelling) {
+  void* handle = dlopen(spelling, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  if (handle == NULL) return false;
+  (void)dlclose(handle);
+  return true;
+}
+
+/* Whether `handle` is of the file `now`. Of a library that others loaded nobody knows what it is of,
+ * unless dlopen() found it by the file, which it does for a spelling that nobody used before. */
+static int check_handle(void* handle, bool was_taken, const tvmrt_file_id* now, const char* path,
+                        bool* out_right) {
+  tvmrt_file_id known;
+  *out_right = !was_taken;
+  if (!tvmrt__library_file_of(handle, &known)) return 0;
+  *out_right = same_file(&known, now) && same_bytes(&known, now);
+  if (!same_file(&known, now) || *out_right) return 0;
+  return tvmrt__fail(
+      "OSError: %s was written over while it was loaded, so that neither the old nor the new "
+      "library can be used; release what was loaded from it and load it again, and write libraries "
+      "aside and rename them into place, as export_library does.",
+      path);
+}
+
+/* Open the path in one spelling; *out_handle is NULL if that gives another file. */
+static int try_spelling(const char* spelling, const char* path, bool is_first, void** out_handle,
+                        tvmrt_file_id* out_id) {
+  tvmrt_file_id after;
+  bool was_taken;
+  bool right = false;
+  void* handle;
+  int rc;
+  *out_handle = NULL;
+  TVMRT_RETURN_IF_ERROR(identify(spelling, out_id));
+  was_taken = is_first && is_taken(spelling);
+  handle = dlopen(spelling, RTLD_LAZY | RTLD_LOCAL);
+  if (handle == NULL) {
+    const char* why = dlerror();
+    return tvmrt__fail("OSError: Failed to load dynamic shared library %s: %s.", path,
+                       why == NULL ? "unknown reason" : why);
+  }
+  rc = identify(spelling, &after);
+  if (rc == 0) rc = check_handle(handle, was_taken, out_id, path, &right);
+  if (rc == 0 && right && same_file(&after, out_id) && same_bytes(&after, out_id)) {
+    *out_handle = handle;
+    return 0;
+  }
+  (void)dlclose(handle);
+  return rc;
+}
+
+int tvmrt__map_library(const char* path, void** out_handle, tvmrt_file_id* out_id) {
+  tvmrt_buf spelling = {NULL, 0, 0};
+  unsigned i;
+  int rc = 0;
+  *out_handle = NULL;
+  for (i = 0; rc == 0 && *out_handle == NULL && i < MAX_SPELLINGS; ++i) {
+    rc = spell(path, i, &spelling);
+    if (rc == 0) rc = try_spelling(spelling.data, path, i == 0, out_handle, out_id);
+  }
+  tvmrt__buf_free(&spelling);
+  if (rc == 0 && *out_handle == NULL) {
+    rc = tvmrt__fail(
+        "OSError: Failed to load dynamic shared library %s: %d older libraries of that "
+        "path are in use, or it is replaced all the time.",
+        path, MAX_SPELLINGS);
+  }
+  return rc;
+}

@@ -1,0 +1,171 @@
+/* The time evaluator: a function that times another one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/clock.h"
+#include "module.h"
+
+typedef struct evaluator {
+  tvmrt_func* function;
+  tvmrt_func* prepare; /* called before each repeat; may be NULL */
+  int64_t number;      /* calls per measurement */
+  int64_t repeat;      /* measurements */
+  int64_t min_repeat_ms;
+  int64_t limit_zero_time_iterations;
+  int64_t cooldown_interval_ms;
+  int64_t repeats_to_cooldown;
+  int64_t cache_flush_bytes;
+} evaluator;
+
+static void free_evaluator(void* resource) {
+  evaluator* e = resource;
+  if (e->function != NULL) tvmrt__release(&e->function->base);
+  if (e->prepare != NULL) tvmrt__release(&e->prepare->base);
+  free(e);
+}
+
+static int call_once(tvmrt_func* f, const tvmrt_args* in) {
+  TVMValue ret;
+  int code;
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, in->values, in->codes, in->count, &ret, &code));
+  tvmrt__release(tvmrt__value_object(&ret, code));
+  return 0;
+}
+
+static int time_calls(const evaluator* e, int64_t number, const tvmrt_args* in, double* seconds) {
+  double start = tvmrt__seconds();
+  int64_t i;
+  for (i = 0; i < number; ++i) TVMRT_RETURN_IF_ERROR(call_once(e->function, in));
+  *seconds = tvmrt__seconds() - start;
+  return 0;
+}
+
+static void cool_down(int64_t ms) {
+  struct timespec pause;
+  pause.tv_sec = (time_t)(ms / 1000);
+  pause.tv_nsec = (long)(ms % 1000) * 1000000;
+  (void)nanosleep(&pause, NULL);
+}
+
+static int flush_caches(int64_t bytes) {
+  volatile char* memory;
+  int64_t i;
+  if (bytes <= 0) return 0;
+  memory = tvmrt__calloc((size_t)bytes, 1);
+  if (memory == NULL) return -1;
+  for (i = 0; i < bytes; i += 64) memory[i] = (char)i;
+  free((void*)(uintptr_t)memory);
+  return 0;
+}
+
+/* One measurement; *number grows until it takes min_repeat_ms. */
+static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, double* seconds) {
+  double wanted = (double)e->min_repeat_ms / 1000.0;
+  int64_t zero_times = 0;
+  if (e->prepare != NULL) TVMRT_RETURN_IF_ERROR(call_once(e->prepare, in));
+  TVMRT_RETURN_IF_ERROR(flush_caches(e->cache_flush_bytes));
+  TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
+  while (*seconds < wanted && zero_times < e->limit_zero_time_iterations) {
+    double golden = (double)*number * 1.618;
+    double needed = *seconds > 0 ? wanted / (*seconds / (double)*number) + 1 : golden;
+    if (*seconds <= 0) ++zero_times;
+    *number = (int64_t)(needed > golden ? needed : golden);
+    TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));
+  }
+  return 0;
+}
+
+static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* results) {
+  int64_t number = e->number;
+  int64_t i;
+  TVMRT_RETURN_IF_ERROR(call_once(e->function, in)); /* first use loads code and touches memory */
+  for (i = 0; i < e->repeat; ++i) {
+    double seconds;
+    double mean;
+    TVMRT_RETURN_IF_ERROR(measure(e, in, &number, &seconds));
+    mean = seconds / (double)number;
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &mean, sizeof(mean)));
+    if (e->cooldown_interval_ms > 0 && e->repeats_to_cooldown > 0 &&
+        (i + 1) % e->repeats_to_cooldown == 0) {
+      cool_down(e->cooldown_interval_ms);
+    }
+  }
+  return 0;
+}
+
+TVMRT_NATIVE(evaluate) {
+  const evaluator* e = resource_handle;
+  tvmrt_buf results = {NULL, 0, 0};
+  int rc;
+  TVMRT_ARGS("time_evaluator");
+  rc = evaluate_all(e, &in, &results);
+  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, results.data, results.size);
+  tvmrt__buf_free(&results);
+  return rc;
+}
+
+static int read_function(const tvmrt_args* in, tvmrt_func** out) {
+  const char* name;
+  tvmrt_module* mod;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 1, &name));
+  if (tvmrt__arg_is_null(in, 0)) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, out));
+  } else {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(in, 0, &mod));
+    TVMRT_RETURN_IF_ERROR(tvmrt__module_get(mod, name, true, out));
+  }
+  if (*out != NULL) return 0;
+  return tvmrt__fail_value("%s: there is no function '%s' to time.", in->who, name);
+}
+
+/* The argument lists of the releases, between min_repeat_ms (6) and the last one, f_preproc:
+ * 8: nothing; 10: cooldown, repeats; 11: limit, cooldown, repeats; 12: the same and flush bytes. */
+static int read_options(const tvmrt_args* in, evaluator* e) {
+  int at = 7;
+  const char* prepare = "";
+  e->limit_zero_time_iterations = 100;
+  if (in->count != 8 && in->count != 10 && in->count != 11 && in->count != 12) {
+    return tvmrt__fail_type("%s takes 8, 10, 11 or 12 arguments, got %d.", in->who, in->count);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 4, &e->number));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 5, &e->repeat));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 6, &e->min_repeat_ms));
+  if (in->count >= 11) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, at++, &e->limit_zero_time_iterations));
+  }
+  if (in->count >= 10) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, at++, &e->cooldown_interval_ms));
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, at++, &e->repeats_to_cooldown));
+  }
+  if (in->count == 12) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, at++, &e->cache_flush_bytes));
+  if (!tvmrt__arg_is_null(in, at)) TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, at, &prepare));
+  if (e->number < 1 || e->repeat < 1) {
+    return tvmrt__fail_value("%s: number and repeat must be at least 1.", in->who);
+  }
+  if (prepare[0] == '\0') return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(prepare, &e->prepare));
+  if (e->prepare != NULL) return 0;
+  return tvmrt__fail_value("%s: there is no global function '%s' to prepare with.", in->who,
+                           prepare);
+}
+
+TVMRT_NATIVE(time_evaluator) {
+  evaluator* e;
+  tvmrt_func* f = NULL;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
+  e = tvmrt__calloc(1, sizeof(*e));
+  if (e == NULL) return -1;
+  rc = read_options(&in, e);
+  if (rc == 0) rc = read_function(&in, &e->function);
+  if (rc == 0) f = tvmrt__func_new(evaluate, e, free_evaluator);
+  if (f == NULL) {
+    free_evaluator(e);
+    return -1;
+  }
+  return tvmrt__ret_object(out, out_code, &f->base);
+}
+
+#define FUNCTIONS(X) X("runtime.RPCTimeEvaluator", time_evaluator)
+const tvmrt_builtins tvmrt__time_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -1,0 +1,99 @@
+/* Exchange of tensors by DLPack, both ways, without copying. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tensor.h"
+
+static void release_imported(tvmrt_tensor* t) { TVMDLManagedTensorCallDeleter(t->owner); }
+
+static int check_import(const DLManagedTensor* from) {
+  const DLTensor* t;
+  char text[TVMRT_TENSOR_TEXT_BYTES];
+  uint64_t bytes;
+  if (from == NULL) return tvmrt__fail("TVMArrayFromDLPack: the tensor is NULL.");
+  t = &from->dl_tensor;
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+  if (!tvmrt__is_compact(t)) {
+    return tvmrt__fail_value(
+        "DLPack tensor %s has strides that are not compact: make a "
+        "contiguous copy first.",
+        tvmrt__tensor_text(t, text));
+  }
+  if ((uintptr_t)tvmrt__tensor_data(t) % TVMRT_FOREIGN_ALIGN_BYTES != 0 && bytes != 0) {
+    return tvmrt__fail_value(
+        "DLPack tensor %s is not aligned to %d bytes: copy it into an "
+        "aligned one first.",
+        tvmrt__tensor_text(t, text), TVMRT_FOREIGN_ALIGN_BYTES);
+  }
+  return 0;
+}
+
+static void delete_exported(DLManagedTensor* self) {
+  tvmrt__tensor_release(self->manager_ctx);
+  free(self);
+}
+
+/* Whether a tensor went out by TVMArrayToDLPack and comes back as it was. */
+static bool is_ours(const DLManagedTensor* from) {
+  const tvmrt_tensor* t = from->manager_ctx;
+  return from->deleter == delete_exported && from->dl_tensor.data == t->dl.data &&
+         from->dl_tensor.shape == t->dl.shape && from->dl_tensor.ndim == t->dl.ndim;
+}
+
+/* A view of the tensor that went out: it holds that one, however often it went back and forth. */
+static tvmrt_tensor* take_back(DLManagedTensor* from) {
+  tvmrt_tensor* base = from->manager_ctx;
+  tvmrt_tensor* t =
+      tvmrt__tensor_view(base, base->dl.shape, base->dl.ndim, from->dl_tensor.dtype, 0);
+  if (t == NULL) return NULL;
+  t->dl.data = tvmrt__tensor_data(&t->dl);
+  t->dl.byte_offset = 0;
+  delete_exported(from);
+  return t;
+}
+
+static tvmrt_tensor* take_over(DLManagedTensor* from) {
+  tvmrt_tensor* t = tvmrt__tensor_borrow(&from->dl_tensor);
+  if (t == NULL) return NULL;
+  t->release = release_imported;
+  t->owner = from;
+  return t;
+}
+
+int TVMArrayFromDLPack(DLManagedTensor* from, TVMArrayHandle* out) {
+  tvmrt_tensor* t;
+  *out = NULL;
+  TVMRT_RETURN_IF_ERROR(check_import(from));
+  t = is_ours(from) ? take_back(from) : take_over(from);
+  if (t == NULL) return -1;
+  if (t->dl.dtype.code == kDLBool && t->dl.dtype.bits == 8) {
+    t->dl.dtype.code = kDLUInt; /* a byte each in both */
+    t->dl.dtype.bits = 1;
+  }
+  *out = &t->dl;
+  return 0;
+}
+
+int TVMArrayToDLPack(TVMArrayHandle from, DLManagedTensor** out) {
+  DLManagedTensor* managed;
+  *out = NULL;
+  if (from == NULL) return tvmrt__fail("TVMArrayToDLPack: the tensor is NULL.");
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__check_type(tvmrt__tensor_of(from), TVMRT_TYPE_NDARRAY, "TVMArrayToDLPack"));
+  managed = tvmrt__calloc(1, sizeof(*managed));
+  if (managed == NULL) return -1;
+  managed->dl_tensor = *from;
+  if (from->dtype.code == kDLUInt && from->dtype.bits == 1) {
+    managed->dl_tensor.dtype.code = kDLBool;
+    managed->dl_tensor.dtype.bits = 8;
+  }
+  managed->manager_ctx = tvmrt__tensor_of(from);
+  managed->deleter = delete_exported;
+  tvmrt__retain(managed->manager_ctx);
+  *out = managed;
+  return 0;
+}
+
+void TVMDLManagedTensorCallDeleter(DLManagedTensor* dltensor) {
+  if (dltensor != NULL && dltensor->deleter != NULL) dltensor->deleter(dltensor);
+}

@@ -1,0 +1,214 @@
+/* Memory devices: the CPU, and the C functions for memory and streams. */
+#include "memory_device.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/hooks.h"
+
+static int cpu_exists(int device_id) { return device_id >= 0; }
+
+static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
+  (void)dev;
+  *out = NULL;
+  if (align < sizeof(void*)) align = sizeof(void*);
+  /* Small blocks from the heap, whose padding is known to be unused. */
+  if (posix_memalign(out, align, bytes == 0 ? 1 : bytes) == 0) return 0;
+  *out = NULL;
+  return tvmrt__fail_memory(bytes);
+}
+
+static int cpu_free(DLDevice dev, void* ptr) {
+  (void)dev;
+  free(ptr);
+  return 0;
+}
+
+static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
+                    TVMStreamHandle stream) {
+  (void)from_dev;
+  (void)to_dev;
+  (void)stream;
+  if (bytes != 0 && from != to) memmove(to, from, bytes);
+  return 0;
+}
+
+static const tvmrt_memory_device cpu_api = {
+    "cpu", cpu_exists, cpu_alloc, cpu_free, cpu_copy, NULL, NULL, NULL, NULL,
+};
+
+const char* tvmrt__memory_device_name(int device_type) {
+  static const char* const names[TVMDeviceExtType_End] = {
+      [kDLCPU] = "cpu",
+      [kDLCUDA] = "cuda",
+      [kDLCUDAHost] = "cuda_host",
+      [kDLOpenCL] = "opencl",
+      [kDLVulkan] = "vulkan",
+      [kDLMetal] = "metal",
+      [kDLVPI] = "vpi",
+      [kDLROCM] = "rocm",
+      [kDLROCMHost] = "rocm_host",
+      [kDLExtDev] = "ext_dev",
+      [kDLCUDAManaged] = "cuda_managed",
+      [kDLOneAPI] = "oneapi",
+      [kDLWebGPU] = "webgpu",
+      [kDLHexagon] = "hexagon",
+      [kDLAOCL] = "aocl",
+      [kDLSDAccel] = "sdaccel",
+      [kOpenGL] = "opengl",
+      [kDLMicroDev] = "microdev",
+  };
+  if (device_type < 0 || device_type >= TVMDeviceExtType_End || names[device_type] == NULL) {
+    return "unknown";
+  }
+  return names[device_type];
+}
+
+/* Devices of other types come with plug-ins, which register "device_api.<name>" as TVM's do. */
+static const tvmrt_memory_device* find_api(int device_type) {
+  const char* name = tvmrt__memory_device_name(device_type);
+  TVMFunctionHandle function = NULL;
+  TVMValue found;
+  char key[64];
+  int code = kTVMNullptr;
+  (void)snprintf(key, sizeof(key), "device_api.%s", name);
+  if (TVMFuncGetGlobal(key, &function) != 0 || function == NULL) {
+    if (!tvmrt__hooks.start_device(name)) return NULL;
+    if (TVMFuncGetGlobal(key, &function) != 0 || function == NULL) return NULL;
+  }
+  if (TVMFuncCall(function, NULL, NULL, 0, &found, &code) != 0) code = kTVMNullptr;
+  (void)TVMFuncFree(function);
+  return code == kTVMOpaqueHandle ? found.v_handle : NULL;
+}
+
+const tvmrt_memory_device* tvmrt__memory_device(int device_type) {
+  const tvmrt_memory_device* api;
+  if (device_type == kDLCPU) return &cpu_api;
+  api = find_api(device_type);
+  if (api != NULL) return api;
+  (void)tvmrt__fail_value("this runtime has no device of type %s (%d); it has: cpu (1).",
+                          tvmrt__memory_device_name(device_type), device_type);
+  return NULL;
+}
+
+static DLDevice make_device(int device_type, int device_id) {
+  DLDevice dev;
+  dev.device_type = (DLDeviceType)device_type;
+  dev.device_id = device_id;
+  return dev;
+}
+
+int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
+  const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
+  *out = NULL;
+  if (api == NULL) return -1;
+  if (api->stream_create == NULL) return 0;
+  return api->stream_create(make_device(device_type, device_id), out);
+}
+
+int TVMStreamFree(int device_type, int device_id, TVMStreamHandle stream) {
+  const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
+  if (api == NULL) return -1;
+  if (api->stream_free == NULL) return 0;
+  return api->stream_free(make_device(device_type, device_id), stream);
+}
+
+int TVMSetStream(int device_type, int device_id, TVMStreamHandle stream) {
+  (void)device_id;
+  (void)stream; /* every call that depends on a stream gets it as an argument */
+  return tvmrt__memory_device(device_type) == NULL ? -1 : 0;
+}
+
+int TVMSynchronize(int device_type, int device_id, TVMStreamHandle stream) {
+  const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
+  if (api == NULL) return -1;
+  if (api->stream_sync == NULL) return 0;
+  return api->stream_sync(make_device(device_type, device_id), stream);
+}
+
+int TVMStreamStreamSynchronize(int device_type, int device_id, TVMStreamHandle src,
+                               TVMStreamHandle dst) {
+  const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
+  if (api == NULL) return -1;
+  if (api->stream_wait == NULL) return 0;
+  return api->stream_wait(make_device(device_type, device_id), src, dst);
+}
+
+int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
+                            void** out_data) {
+  const tvmrt_memory_device* api = tvmrt__memory_device(dev.device_type);
+  (void)type_hint;
+  *out_data = NULL;
+  if (api == NULL) return -1;
+  if (alignment == 0) alignment = TVMRT_ALLOC_ALIGN_BYTES;
+  if ((alignment & (alignment - 1)) != 0) {
+    return tvmrt__fail_value("the alignment %zu is not a power of two.", alignment);
+  }
+  return api->alloc(dev, nbytes, alignment, out_data);
+}
+
+int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
+  const tvmrt_memory_device* api = tvmrt__memory_device(dev.device_type);
+  if (api == NULL) return -1;
+  return ptr == NULL ? 0 : api->free(dev, ptr);
+}
+
+TVMRT_NATIVE(get_device_attr) {
+  DLDevice dev;
+  int64_t type;
+  int64_t id;
+  int64_t kind;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
+  if (kind != 0) return 0; /* only "exists" is known of a CPU */
+  dev = make_device((int)type, (int)id);
+  return tvmrt__ret_int(out, out_code, dev.device_type == kDLCPU && cpu_api.exists(dev.device_id));
+}
+
+TVMRT_NATIVE(set_stream) {
+  int64_t type;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
+  return TVMSetStream((int)type, 0, args[2].v_handle);
+}
+
+TVMRT_NATIVE(set_device) {
+  int64_t type;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
+  return tvmrt__memory_device((int)type) == NULL ? -1 : 0;
+}
+
+TVMRT_NATIVE(cpu_handle) {
+  TVMRT_GLOBAL_ARGS;
+  out->v_handle = (void*)(uintptr_t)&cpu_api;
+  *out_code = kTVMOpaqueHandle;
+  return 0;
+}
+
+TVMRT_NATIVE(runtime_enabled) {
+  static const char* const enabled[] = {"cpu", "c", "llvm"}; /* what their libraries need is here */
+  const char* name;
+  size_t i;
+  int64_t found = 0;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  for (i = 0; i < sizeof(enabled) / sizeof(enabled[0]); ++i) found |= !strcmp(name, enabled[i]);
+  return tvmrt__ret_int(out, out_code, found);
+}
+
+#define FUNCTIONS(X)                          \
+  X("runtime.GetDeviceAttr", get_device_attr) \
+  X("runtime.TVMSetStream", set_stream)       \
+  X("__tvm_set_device", set_device)           \
+  X("device_api.cpu", cpu_handle)             \
+  X("runtime.RuntimeEnabled", runtime_enabled)
+const tvmrt_builtins tvmrt__memory_device_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -1,0 +1,55 @@
+/* Small functions that operators and tools call by name: filling a tensor with random numbers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/function.h"
+#include "tensor.h"
+
+/* SplitMix64: one multiplication chain per number, any seed is good. */
+static uint64_t next_random(uint64_t* state) {
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+/* Floats from 0 to 10, as callers expect who divide by them; other types get random small numbers. */
+static void fill(const DLTensor* t, uint64_t bytes) {
+  static _Thread_local uint64_t state = 1;
+  char* data = tvmrt__tensor_data(t);
+  uint64_t i;
+  if (t->dtype.code == kDLFloat && t->dtype.bits == 32) {
+    for (i = 0; i + 4 <= bytes; i += 4) {
+      float value = (float)(next_random(&state) >> 40) * (10.0f / 16777216.0f);
+      memcpy(data + i, &value, sizeof(value));
+    }
+  } else if (t->dtype.code == kDLFloat && t->dtype.bits == 64) {
+    for (i = 0; i + 8 <= bytes; i += 8) {
+      double value = (double)(next_random(&state) >> 11) * (10.0 / 9007199254740992.0);
+      memcpy(data + i, &value, sizeof(value));
+    }
+  } else {
+    memset(data, 0, (size_t)bytes);
+    for (i = 0; i < bytes; i += (t->dtype.bits + 7u) / 8u)
+      data[i] = (char)(next_random(&state) & 1);
+  }
+}
+
+TVMRT_NATIVE(random_fill) {
+  DLTensor* t;
+  uint64_t bytes;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &t));
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+  if (t->device.device_type != kDLCPU || !tvmrt__is_compact(t)) {
+    return tvmrt__fail_value("%s fills compact CPU tensors only.", in.who);
+  }
+  fill(t, bytes);
+  return 0;
+}
+
+#define FUNCTIONS(X)                               \
+  X("tvm.contrib.random.random_fill", random_fill) \
+  X("tvm.contrib.random.random_fill_for_measure", random_fill)
+const tvmrt_builtins tvmrt__contrib_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -1,0 +1,382 @@
+/* Counted tensors: making, viewing, comparing, copying. */
+#include "tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/container.h"
+#include "../core/function.h"
+#include "memory_device.h"
+
+static void free_tensor(tvmrt_object* obj) {
+  tvmrt_tensor* t = (tvmrt_tensor*)obj;
+  if (t->release != NULL) t->release(t);
+  free(t);
+}
+
+static void release_memory(tvmrt_tensor* t) {
+  (void)TVMDeviceFreeDataSpace(t->dl.device, t->dl.data);
+}
+
+static void release_base(tvmrt_tensor* t) { tvmrt__tensor_release(t->owner); }
+
+/* A tensor without memory; the shape was checked. */
+static tvmrt_tensor* new_tensor(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev) {
+  size_t shape_bytes = (size_t)ndim * sizeof(int64_t);
+  tvmrt_tensor* t = tvmrt__calloc(1, sizeof(*t) + shape_bytes);
+  if (t == NULL) return NULL;
+  tvmrt__object_init(&t->base, TVMRT_TYPE_NDARRAY, free_tensor);
+  if (ndim != 0) memcpy(t->shape, shape, shape_bytes);
+  t->dl.device = dev;
+  t->dl.ndim = ndim;
+  t->dl.dtype = dtype;
+  t->dl.shape = t->shape;
+  return t;
+}
+
+static size_t alignment_of(DLDataType dtype) {
+  size_t bytes = ((size_t)dtype.bits * dtype.lanes + 7) / 8;
+  size_t align = TVMRT_ALLOC_ALIGN_BYTES;
+  while (align < bytes && align < 4096) align *= 2; /* vector types may ask for more */
+  return align;
+}
+
+tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev) {
+  uint64_t bytes;
+  tvmrt_tensor* t;
+  if (tvmrt__shape_bytes(shape, ndim, dtype, &bytes) != 0) return NULL;
+  t = new_tensor(shape, ndim, dtype, dev);
+  if (t == NULL) return NULL;
+  if (TVMDeviceAllocDataSpace(dev, (size_t)bytes, alignment_of(dtype), dtype, &t->dl.data) != 0) {
+    free(t);
+    return NULL;
+  }
+  t->release = release_memory;
+  return t;
+}
+
+tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
+                                 DLDataType dtype, uint64_t byte_offset) {
+  uint64_t bytes;
+  uint64_t base_bytes;
+  tvmrt_tensor* t;
+  if (tvmrt__shape_bytes(shape, ndim, dtype, &bytes) != 0) return NULL;
+  if (tvmrt__tensor_bytes(&base->dl, &base_bytes) != 0) return NULL;
+  if (byte_offset > base_bytes || bytes > base_bytes - byte_offset) {
+    (void)tvmrt__fail_value("a view of %" PRIu64 " bytes at byte %" PRIu64
+                            " does not fit in a tensor of %" PRIu64 " bytes.",
+                            bytes, byte_offset, base_bytes);
+    return NULL;
+  }
+  t = new_tensor(shape, ndim, dtype, base->dl.device);
+  if (t == NULL) return NULL;
+  t->dl.data = base->dl.data;
+  t->dl.byte_offset = base->dl.byte_offset + byte_offset;
+  t->release = release_base;
+  /* a view of a view holds what that one holds: no chain grows with each */
+  t->owner = base->release == release_base ? base->owner : base;
+  tvmrt__retain(t->owner);
+  return t;
+}
+
+tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
+  uint64_t bytes;
+  tvmrt_tensor* t;
+  if (tvmrt__tensor_bytes(source, &bytes) != 0) return NULL;
+  t = new_tensor(source->shape, source->ndim, source->dtype, source->device);
+  if (t == NULL) return NULL;
+  t->dl.data = tvmrt__tensor_data(source); /* an offset of 0 is what generated code expects */
+  return t;
+}
+
+int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes) {
+  uint64_t bytes = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
+  int i;
+  *out_bytes = 0;
+  if (ndim < 0 || ndim > TVMRT_MAX_NDIM) {
+    return tvmrt__fail_value("a tensor has 0 to %d dimensions, got %d.", TVMRT_MAX_NDIM, ndim);
+  }
+  if (ndim != 0 && shape == NULL) return tvmrt__fail_value("the shape of a tensor is NULL.");
+  for (i = 0; i < ndim; ++i) {
+    if (shape[i] < 0) {
+      return tvmrt__fail_value("dimension %d of a shape is negative: %" PRId64 ".", i, shape[i]);
+    }
+  }
+  for (i = 0; i < ndim; ++i) {
+    if (shape[i] == 0) return 0;
+    if (bytes > (uint64_t)(PTRDIFF_MAX / shape[i])) {
+      return tvmrt__fail_value("a shape asks for more memory than can be addressed.");
+    }
+    bytes *= (uint64_t)shape[i];
+  }
+  *out_bytes = bytes;
+  return 0;
+}
+
+int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes) {
+  return tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, out_bytes);
+}
+
+bool tvmrt__is_compact(const DLTensor* t) {
+  int64_t expected = 1;
+  int i;
+  if (t->strides == NULL) return true;
+  for (i = t->ndim - 1; i >= 0; --i) {
+    if (t->shape[i] == 0) return true;
+    if (t->shape[i] != 1 && t->strides[i] != expected) return false;
+    expected *= t->shape[i];
+  }
+  return true;
+}
+
+bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b) {
+  size_t bytes = (size_t)a->ndim * sizeof(int64_t);
+  return a->ndim == b->ndim && (bytes == 0 || memcmp(a->shape, b->shape, bytes) == 0);
+}
+
+/* bool is uint1 here, code 6 in DLPack; older code also passes it as 8-bit integers. */
+static bool is_bool(DLDataType t) {
+  return t.lanes == 1 && ((t.code == kDLUInt && t.bits == 1) || (t.code == kDLBool && t.bits == 8));
+}
+
+bool tvmrt__same_dtype(DLDataType a, DLDataType b) {
+  if (a.code == b.code && a.bits == b.bits && a.lanes == b.lanes) return true;
+  return is_bool(a) && is_bool(b);
+}
+
+const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BYTES]) {
+  size_t used;
+  int i;
+  tvmrt__dtype_to_text(t->dtype, text);
+  used = strlen(text);
+  for (i = 0; i < t->ndim && used < TVMRT_TENSOR_TEXT_BYTES - 28; ++i) {
+    used += (size_t)snprintf(text + used, TVMRT_TENSOR_TEXT_BYTES - used, "%s%" PRId64,
+                             i == 0 ? " (" : ", ", t->shape[i]);
+  }
+  (void)snprintf(text + used, TVMRT_TENSOR_TEXT_BYTES - used, "%s",
+                 t->ndim == 0 ? " ()" : (i < t->ndim ? ", ...)" : ")"));
+  return text;
+}
+
+/* Copy rows of the innermost dimension, counting the outer ones like an odometer. */
+static void copy_strided(const DLTensor* from, char* to) {
+  size_t item = ((size_t)from->dtype.bits * from->dtype.lanes + 7) / 8;
+  int64_t index[TVMRT_MAX_NDIM] = {0};
+  int last = from->ndim - 1;
+  for (;;) {
+    const char* row = tvmrt__tensor_data(from);
+    int64_t k;
+    int d;
+    for (d = 0; d < last; ++d) row += index[d] * from->strides[d] * (int64_t)item;
+    for (k = 0; k < from->shape[last]; ++k, to += item) {
+      memcpy(to, row + k * from->strides[last] * (int64_t)item, item);
+    }
+    for (d = last - 1; d >= 0 && ++index[d] == from->shape[d]; --d) index[d] = 0;
+    if (d < 0) return;
+  }
+}
+
+static bool is_host(DLDevice dev) { return dev.device_type == kDLCPU; }
+
+int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle stream) {
+  const tvmrt_memory_device* api;
+  uint64_t bytes;
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(to, &bytes));
+  if (bytes == 0) return 0;
+  if (!tvmrt__is_compact(to)) {
+    return tvmrt__fail_value("the target of a copy must be compact, without strides.");
+  }
+  if (!tvmrt__is_compact(from)) {
+    if (!is_host(from->device) || !is_host(to->device)) {
+      return tvmrt__fail_value("a tensor with strides is copied on the CPU only.");
+    }
+    copy_strided(from, tvmrt__tensor_data(to));
+    return 0;
+  }
+  api = tvmrt__memory_device(is_host(from->device) ? to->device.device_type
+                                                   : from->device.device_type);
+  if (api == NULL) return -1;
+  return api->copy(from->device, tvmrt__tensor_data(from), to->device, tvmrt__tensor_data(to),
+                   (size_t)bytes, stream);
+}
+
+static int check_tensor(TVMArrayHandle handle, const char* who) {
+  if (handle == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);
+  return tvmrt__check_type(tvmrt__tensor_of(handle), TVMRT_TYPE_NDARRAY, who);
+}
+
+int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_bits,
+                  int dtype_lanes, int device_type, int device_id, TVMArrayHandle* out) {
+  DLDataType dtype;
+  DLDevice dev;
+  tvmrt_tensor* t;
+  *out = NULL;
+  if (dtype_code < 0 || dtype_code > 255 || dtype_bits < 1 || dtype_bits > 255 || dtype_lanes < 1 ||
+      dtype_lanes > 65535) {
+    return tvmrt__fail_value("no data type has code %d, %d bits and %d lanes.", dtype_code,
+                             dtype_bits, dtype_lanes);
+  }
+  dtype.code = (uint8_t)dtype_code;
+  dtype.bits = (uint8_t)dtype_bits;
+  dtype.lanes = (uint16_t)dtype_lanes;
+  dev.device_type = (DLDeviceType)device_type;
+  dev.device_id = device_id;
+  t = tvmrt__tensor_alloc(shape, ndim, dtype, dev);
+  if (t == NULL) return -1;
+  *out = &t->dl;
+  return 0;
+}
+
+int TVMArrayFree(TVMArrayHandle handle) {
+  if (handle == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(check_tensor(handle, "TVMArrayFree"));
+  tvmrt__tensor_release(tvmrt__tensor_of(handle));
+  return 0;
+}
+
+int TVMArrayGetTypeIndex(TVMArrayHandle handle, unsigned* out_tindex) {
+  *out_tindex = 0;
+  TVMRT_RETURN_IF_ERROR(check_tensor(handle, "TVMArrayGetTypeIndex"));
+  *out_tindex = tvmrt__tensor_of(handle)->base.type_index;
+  return 0;
+}
+
+/* A host view of nbytes raw bytes, of the tensor's own size and type. */
+static int bytes_view(const DLTensor* t, void* data, size_t nbytes, const char* who,
+                      DLTensor* out) {
+  uint64_t bytes;
+  if (t == NULL) return tvmrt__fail("%s: the tensor is NULL.", who);
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+  if (bytes != nbytes || (data == NULL && nbytes != 0)) {
+    char text[TVMRT_TENSOR_TEXT_BYTES];
+    return tvmrt__fail_value("%s: %s takes %" PRIu64 " bytes, got %zu.", who,
+                             tvmrt__tensor_text(t, text), bytes, nbytes);
+  }
+  if (!tvmrt__is_compact(t)) return tvmrt__fail_value("%s: the tensor has strides.", who);
+  *out = *t;
+  out->data = data;
+  out->byte_offset = 0;
+  out->strides = NULL;
+  out->device.device_type = kDLCPU;
+  out->device.device_id = 0;
+  return 0;
+}
+
+int TVMArrayCopyFromBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
+  DLTensor host;
+  TVMRT_RETURN_IF_ERROR(bytes_view(handle, data, nbytes, "TVMArrayCopyFromBytes", &host));
+  return tvmrt__tensor_copy(&host, handle, NULL);
+}
+
+int TVMArrayCopyToBytes(TVMArrayHandle handle, void* data, size_t nbytes) {
+  DLTensor host;
+  TVMRT_RETURN_IF_ERROR(bytes_view(handle, data, nbytes, "TVMArrayCopyToBytes", &host));
+  return tvmrt__tensor_copy(handle, &host, NULL);
+}
+
+int TVMDeviceAllocDataSpaceWithScope(DLDevice dev, int ndim, const int64_t* shape, DLDataType dtype,
+                                     const char* mem_scope, void** out_data) {
+  uint64_t bytes;
+  *out_data = NULL;
+  if (mem_scope != NULL && mem_scope[0] != '\0' && strcmp(mem_scope, "global") != 0) {
+    return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
+                             tvmrt__memory_device_name(dev.device_type), mem_scope);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, ndim, dtype, &bytes));
+  return TVMDeviceAllocDataSpace(dev, (size_t)bytes, 0, dtype, out_data);
+}
+
+static int check_copy(const DLTensor* from, const DLTensor* to) {
+  uint64_t from_bytes;
+  uint64_t to_bytes;
+  if (from == NULL || to == NULL) return tvmrt__fail_type("copy of a tensor that is NULL.");
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(from, &from_bytes));
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(to, &to_bytes));
+  if (from_bytes != to_bytes) {
+    char a[TVMRT_TENSOR_TEXT_BYTES];
+    char b[TVMRT_TENSOR_TEXT_BYTES];
+    return tvmrt__fail_value("cannot copy %s to %s: the sizes differ.", tvmrt__tensor_text(from, a),
+                             tvmrt__tensor_text(to, b));
+  }
+  return 0;
+}
+
+int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {
+  TVMRT_RETURN_IF_ERROR(check_copy(from, to));
+  return tvmrt__tensor_copy(from, to, stream);
+}
+
+int TVMArrayCopyFromTo(TVMArrayHandle from, TVMArrayHandle to, TVMStreamHandle stream) {
+  return TVMDeviceCopyDataFromTo(from, to, stream);
+}
+
+static int return_tensor(TVMValue* out, int* out_code, tvmrt_tensor* t) {
+  return tvmrt__ret_object(out, out_code, t == NULL ? NULL : &t->base);
+}
+
+/* (ShapeTuple, dtype, device, scope | None); 0.8 had (int64_t* shape, ndim, dtype, device, scope). */
+TVMRT_NATIVE(alloc_with_scope) {
+  tvmrt_shape* tuple;
+  const int64_t* shape;
+  int64_t ndim;
+  DLDataType dtype;
+  DLDevice dev;
+  int next = 1;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 4, 5));
+  if (num_args == 5) {
+    if (type_codes[0] != kTVMOpaqueHandle) {
+      return tvmrt__fail_type("%s: argument 0 must be a raw pointer, got %s.", in.who,
+                              tvmrt__code_name(type_codes[0]));
+    }
+    shape = args[0].v_handle;
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, next++, &ndim));
+  } else {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_SHAPE_TUPLE, &tuple));
+    shape = tuple->data;
+    ndim = (int64_t)tuple->size;
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_dtype(&in, next++, &dtype));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_device(&in, next++, &dev));
+  if (!tvmrt__arg_is_null(&in, next)) {
+    const char* scope;
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, next, &scope));
+    if (scope[0] != '\0' && strcmp(scope, "global") != 0) {
+      return tvmrt__fail_value("device %s has no memory scope '%s'; it has: global.",
+                               tvmrt__memory_device_name(dev.device_type), scope);
+    }
+  }
+  if (ndim < 0 || ndim > TVMRT_MAX_NDIM) ndim = TVMRT_MAX_NDIM + 1; /* refused with its own text */
+  return return_tensor(out, out_code, tvmrt__tensor_alloc(shape, (int)ndim, dtype, dev));
+}
+
+/* (array, ShapeTuple [, dtype, byte_offset]) */
+TVMRT_NATIVE(create_view) {
+  DLTensor* base;
+  tvmrt_shape* shape;
+  DLDataType dtype;
+  int64_t offset = 0;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 4));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(&in, 0, &base));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_SHAPE_TUPLE, &shape));
+  if (type_codes[0] != kTVMNDArrayHandle) {
+    return tvmrt__fail_type("%s: argument 0 must be an NDArray, got a view.", in.who);
+  }
+  dtype = base->dtype;
+  if (num_args > 2) TVMRT_RETURN_IF_ERROR(tvmrt__arg_dtype(&in, 2, &dtype));
+  if (num_args > 3) TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 3, &offset));
+  if (offset < 0 || shape->size > TVMRT_MAX_NDIM) {
+    return tvmrt__fail_value("%s: the offset is negative or the shape is too long.", in.who);
+  }
+  return return_tensor(out, out_code,
+                       tvmrt__tensor_view(tvmrt__tensor_of(base), shape->data, (int)shape->size,
+                                          dtype, (uint64_t)offset));
+}
+
+#define FUNCTIONS(X)                                    \
+  X("runtime.TVMArrayAllocWithScope", alloc_with_scope) \
+  X("runtime.TVMArrayCreateView", create_view)
+const tvmrt_builtins tvmrt__tensor_builtins = TVMRT_BUILTINS(FUNCTIONS);

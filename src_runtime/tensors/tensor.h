@@ -1,0 +1,65 @@
+/* Counted tensors, and tensors as bytes. */
+#ifndef TVMRT_SRC_RUNTIME_TENSORS_TENSOR_H_
+#define TVMRT_SRC_RUNTIME_TENSORS_TENSOR_H_
+
+#include "../base/stream.h"
+#include "../core/dtype.h"
+#include "../core/object.h"
+
+/* Alignment that foreign memory must have to be used without a copy. */
+#define TVMRT_FOREIGN_ALIGN_BYTES 64
+/* More dimensions than this are refused; nothing real has them, damaged files do. */
+#define TVMRT_MAX_NDIM 64
+
+typedef struct tvmrt_tensor {
+  tvmrt_object base;
+  DLTensor dl; /* TVMArrayHandle points here; shape is the array below, strides NULL */
+  void (*release)(struct tvmrt_tensor* self); /* gives the memory back; NULL if borrowed */
+  void* owner;                                /* for release: another tensor, a DLManagedTensor */
+  int64_t shape[];
+} tvmrt_tensor;
+
+_Static_assert(offsetof(tvmrt_tensor, dl) == offsetof(tvmrt_ndarray, dl), "a tensor's head");
+
+static inline tvmrt_tensor* tvmrt__tensor_of(void* array_handle) {
+  return (tvmrt_tensor*)(void*)tvmrt__object_of_ndarray(array_handle);
+}
+
+/* All makers return an owned tensor, or NULL with the error text set. */
+tvmrt_tensor* tvmrt__tensor_alloc(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev);
+/* The same memory with another shape and type, at a byte offset; retains base. */
+tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int ndim,
+                                 DLDataType dtype, uint64_t byte_offset);
+/* A view of foreign memory, which the caller keeps alive. */
+tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source);
+
+static inline void tvmrt__tensor_release(tvmrt_tensor* t) {
+  if (t != NULL) tvmrt__release(&t->base);
+}
+
+/* Bytes of a compact tensor; -1 for a negative extent, too many dimensions or overflow. */
+int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes);
+int tvmrt__tensor_bytes(const DLTensor* t, uint64_t* out_bytes);
+/* strides NULL, or those of a compact tensor (any value where the extent is 1). */
+bool tvmrt__is_compact(const DLTensor* t);
+/* In integers, because C has no sum of NULL and an offset, not even of 0. */
+static inline char* tvmrt__tensor_data(const DLTensor* t) {
+  return (char*)((uintptr_t)t->data + (uintptr_t)t->byte_offset);
+}
+
+bool tvmrt__same_shape(const DLTensor* a, const DLTensor* b);
+/* Equal, counting every kind of 1-byte bool as one type. */
+bool tvmrt__same_dtype(DLDataType a, DLDataType b);
+
+/* Copy the elements of a host or device tensor, strided or not, to a compact one of the same size. */
+int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle stream);
+
+/* Text of shape and type for messages: "float32 (1, 3, 8)". Returns `text`. */
+#define TVMRT_TENSOR_TEXT_BYTES 160
+const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BYTES]);
+
+/* One serialised tensor: magic, reserved, device, ndim, dtype, shape, byte size, data. */
+int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t);
+tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in);
+
+#endif

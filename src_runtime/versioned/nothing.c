@@ -1,0 +1,2 @@
+/* A library needs a source. */
+typedef int tvmrt_nothing;
