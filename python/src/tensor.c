@@ -102,7 +102,7 @@ static const char* dtype_base(DLDataType dtype) {
 PyObject* dtype_to_text(DLDataType dtype) {
   const char* base = dtype_base(dtype);
   char lanes[8] = "";
-  if (dtype.lanes > 1) snprintf(lanes, sizeof(lanes), "x%u", (unsigned)dtype.lanes);
+  if (dtype.lanes > 1) (void)snprintf(lanes, sizeof(lanes), "x%u", (unsigned)dtype.lanes);
   if (base == NULL) {
     return PyUnicode_FromFormat("custom[%u]%u%s", (unsigned)dtype.code, (unsigned)dtype.bits,
                                 lanes);

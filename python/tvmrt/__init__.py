@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.error import TVMError
     from tvmrt.pipeline import compile, compile_together
+    from tvmrt.request import Request
     from tvmrt.runtime import (
         DataType,
         DataTypeCode,
@@ -61,6 +62,7 @@ __all__ = [
     "Module",
     "NDArray",
     "PackedFunc",
+    "Request",
     "cpu",
     "cuda",
     "device",
@@ -85,6 +87,7 @@ _MODULES = ("_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "r
 _OTHER_HOMES = {
     "compile": "tvmrt.pipeline",
     "compile_together": "tvmrt.pipeline",
+    "Request": "tvmrt.request",
     "TVMError": "tvmrt.error",
     "register_extension": "tvmrt._ffi",
 }

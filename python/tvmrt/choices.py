@@ -1,74 +1,118 @@
-"""Which options of ``tvmrt.compile`` go together.
-
-Each function raises ValueError, or UnsupportedError, with a sentence that names what to choose.
-"""
+"""Which options of ``tvmrt.compile`` go together: a row for each combination that cannot be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from tvmrt.devices import Device
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Region
+from tvmrt.request import Request, rows
 
-EXECUTORS = ("graph", "aot")
-PARAMS = ("embed", "file", "flash")
-
-
-def check_interface(
-    executor: str, interface_api: str, unpacked_api: bool, runtime: str, params: str
-) -> None:
-    """Who runs the network, and how it is called."""
-    for value, what, known in (
-        (executor, "executor", EXECUTORS),
-        (params, "params", PARAMS),
-        (runtime, "runtime", ("host", "crt")),
-        (interface_api, "interface-api", ("packed", "c")),
-    ):
-        if value not in known:
-            raise ValueError(f"{what} {value} is not known; choose {' or '.join(known)}")
-    if runtime == "host" and (interface_api != "packed" or unpacked_api):
-        raise ValueError(
-            "the host runtime calls networks by packed functions only; "
-            "choose runtime crt for interface-api c or unpacked-api"
-        )
-    if runtime == "crt" and interface_api == "c" and not unpacked_api:
-        raise ValueError("interface-api c passes raw pointers; it needs unpacked-api")
-    if runtime == "crt" and executor == "graph" and (interface_api != "packed" or unpacked_api):
-        raise ValueError(
-            "the graph executor calls operators by packed functions; "
-            "choose executor aot for interface-api c or unpacked-api"
-        )
-    if runtime == "crt" and executor == "aot" and params == "file":
-        raise UnsupportedError(
-            "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
-            "choose params flash, or executor graph"
-        )
+if TYPE_CHECKING:
+    from tvmrt.devices import Device
+    from tvmrt.ir import Region
 
 
-def check_hooks(regions: Sequence[Region], interface_api: str) -> None:
-    """Hooks of devices."""
-    for region in regions:
-        if region.hooks and interface_api != "c":
-            raise UnsupportedError(
-                f"device {region.device} has hooks, whose pointers are members of a C struct; "
-                "choose interface-api c with unpacked-api"
-            )
+@dataclass(frozen=True)
+class Rule:
+    """``refused``: whether a request, its defaults chosen, is one of these; ``sentence`` says what
+    to choose instead and may name options in braces."""
+
+    sentence: str
+    refused: Callable[[Request], Any]
+    error: type[Exception] = ValueError
 
 
-def check_schedule(schedule: str, executor: str, runtime: str) -> None:
-    """Whether steps may run at the same time."""
-    if schedule not in ("sync", "async"):
-        raise ValueError(f"schedule {schedule} is not known; choose sync or async")
-    if schedule == "async" and (executor != "graph" or runtime != "host"):
-        raise ValueError(
-            "schedule async is the graph executor's on a host; choose executor graph, runtime host"
-        )
+RULES = (
+    Rule(
+        "the host runtime calls networks by packed functions only; "
+        "choose runtime crt for interface-api c or unpacked-api",
+        lambda r: r.runtime == "host" and (r.interface_api != "packed" or r.unpacked_api),
+    ),
+    Rule(
+        "interface-api c passes raw pointers; it needs unpacked-api",
+        lambda r: r.runtime == "crt" and r.interface_api == "c" and not r.unpacked_api,
+    ),
+    Rule(
+        "the graph executor calls operators by packed functions; "
+        "choose executor aot for interface-api c or unpacked-api",
+        lambda r: _graph_of_board(r) and (r.interface_api != "packed" or r.unpacked_api),
+    ),
+    Rule(
+        "ahead-of-time networks of the crt runtime read weights in place, not from a file; "
+        "choose params flash, or executor graph",
+        lambda r: r.runtime == "crt" and r.executor == "aot" and r.params == "file",
+        UnsupportedError,
+    ),
+    Rule(
+        "schedule async is the graph executor's on a host; choose executor graph, runtime host",
+        lambda r: r.schedule == "async" and (r.executor != "graph" or r.runtime != "host"),
+    ),
+    Rule(
+        "trace-records counts what profile or record note; choose one of them",
+        lambda r: r.trace_records is not None and not (r.profile or r.record),
+    ),
+    Rule(
+        "profile and record are for networks of the crt runtime; "
+        "on this machine, tvmrt run --profile times operators and tvmrt verify checks them",
+        lambda r: (r.profile or r.record) and r.runtime != "crt",
+    ),
+    Rule(
+        "profile and record note what plain calls are passed; use unpacked-api",
+        lambda r: (r.profile or r.record) and not r.unpacked_api,
+    ),
+    Rule(
+        "trace-records is {trace_records}; choose 1 to 16777216",
+        lambda r: r.trace_records is not None and not 1 <= r.trace_records <= 1 << 24,
+    ),
+    Rule(
+        "the graph executor has one memory, which the program gives it; "
+        "choose executor aot for pools",
+        lambda r: _graph_of_board(r) and (r.pools or r.place),
+        UnsupportedError,
+    ),
+    Rule(
+        "memory pools are for networks without an operating system; they need runtime crt",
+        lambda r: r.pools and r.runtime != "crt",
+    ),
+    Rule(
+        "place chooses among memories of a board; it needs runtime crt",
+        lambda r: r.place and r.runtime != "crt",
+    ),
+    Rule(
+        "workspace-io maps inputs and outputs to C structs; it needs runtime crt and "
+        "interface-api c",
+        lambda r: r.workspace_io and (r.runtime != "crt" or r.interface_api != "c"),
+    ),
+    Rule(
+        "max-error and calibration are for mixed-precision; choose one",
+        lambda r: r.mixed_precision is None and (r.max_error is not None or r.calibration),
+    ),
+)
+
+
+def _graph_of_board(request: Request) -> bool:
+    return request.runtime == "crt" and request.executor == "graph"
+
+
+def check(request: Request) -> None:
+    """Raise ValueError, or UnsupportedError, with a sentence that names what to choose.
+
+    What the request leaves open must have been chosen.
+    """
+    for name, (_, row) in rows().items():
+        value = getattr(request, name)
+        if row.values and value is not None and value not in row.values:
+            known = " or ".join(row.values)
+            raise ValueError(f"{name.replace('_', '-')} {value} is not known; choose {known}")
+    for rule in RULES:
+        if rule.refused(request):
+            raise rule.error(rule.sentence.format(**vars(request)))
 
 
 def check_required(rules: Sequence[str], devices: Sequence[Device]) -> None:
-    """Rules of what devices must take."""
+    """Hold rules of what devices must take against the devices that there are."""
     known = {"cpu", *(device.name for device in devices)}
     for rule in rules:
         name = rule.partition(":")[0]
@@ -79,44 +123,11 @@ def check_required(rules: Sequence[str], devices: Sequence[Device]) -> None:
             )
 
 
-def check_trace(
-    profile: bool, record: bool, trace_records: int | None, runtime: str, unpacked_api: bool
-) -> None:
-    """What a board notes while the network runs."""
-    if not (profile or record):
-        if trace_records is not None:
-            raise ValueError("trace-records counts what profile or record note; choose one of them")
-        return
-    if runtime != "crt":
-        raise ValueError(
-            "profile and record are for networks of the crt runtime; "
-            "on this machine, tvmrt run --profile times operators and tvmrt verify checks them"
-        )
-    if not unpacked_api:
-        raise ValueError("profile and record note what plain calls are passed; use unpacked-api")
-    if trace_records is not None and not 1 <= trace_records <= 1 << 24:
-        raise ValueError(f"trace-records is {trace_records}; choose 1 to {1 << 24}")
-
-
-def check_pools(pools: Any, place: Any, executor: str, runtime: str) -> None:
-    """Several memories."""
-    if runtime == "crt" and executor == "graph" and (pools or place):
-        raise UnsupportedError(
-            "the graph executor has one memory, which the program gives it; "
-            "choose executor aot for pools"
-        )
-
-
-def check_place(place: Any, runtime: str) -> None:
-    """Which tensor lies in which memory."""
-    if place and runtime != "crt":
-        raise ValueError("place chooses among memories of a board; it needs runtime crt")
-
-
-def check_workspace_io(workspace_io: bool, runtime: str, interface_api: str) -> None:
-    """Inputs and outputs in the pools."""
-    if workspace_io and (runtime != "crt" or interface_api != "c"):
-        raise ValueError(
-            "workspace-io maps inputs and outputs to C structs; it needs runtime crt and "
-            "interface-api c"
-        )
+def check_hooks(regions: Sequence[Region], interface_api: str) -> None:
+    """Hold hooks of devices against the interface."""
+    for region in regions:
+        if region.hooks and interface_api != "c":
+            raise UnsupportedError(
+                f"device {region.device} has hooks, whose pointers are members of a C struct; "
+                "choose interface-api c with unpacked-api"
+            )

@@ -70,8 +70,8 @@ class Result:
 @options.compile_here
 @console.json_option
 def command(
-    models: tuple, against: tuple, inputs_file: Path | None, seconds: float, shapes: tuple,
-    devices: tuple, threads: int, as_json: bool, **choices: Any,
+    models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
+    as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each ONNX network MODEL, alone or side by side with other runtimes."""
     rivals = options.parse_names(against)
@@ -82,7 +82,6 @@ def command(
         raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
         files.check_file(model)
-    choices.update(shapes=options.parse_shapes(shapes), devices=options.parse_names(devices))
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):

@@ -25,100 +25,15 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     type=options.PATH,
     help="OUT.so (shared library), OUT.tar (Model Library Format) or a folder (C sources).",
 )
-@click.option(
-    "--executor",
-    type=click.Choice(["graph", "aot"]),
-    help="Run by the runtime from a graph, or by one generated function (ahead of time). "
-    "Default: graph; aot for a board.",
-)
-@click.option(
-    "--interface-api",
-    type=click.Choice(["packed", "c"]),
-    default="packed",
-    show_default=True,
-    help="How a program calls the network: by packed functions, or by a plain C function.",
-)
-@click.option("--unpacked-api", is_flag=True, help="Call operators with plain pointers.")
-@click.option(
-    "--runtime",
-    type=click.Choice(["host", "crt"]),
-    help="Runtime on the target: with an operating system (host) or without (crt). "
-    "Default: host; crt for a board.",
-)
-@options.target
-@options.device
-@click.option(
-    "--require-device",
-    multiple=True,
-    metavar="NAME[:OPERATOR][,...]",
-    help="Fail where this device takes nothing, or not every ONNX node of the operator: dnnl:Conv.",
-)
-@click.option(
-    "--device-fallback",
-    is_flag=True,
-    help="Let the CPU compute what a device fails to: its code for each region goes in, too.",
-)
-@click.option(
-    "--schedule",
-    type=click.Choice(["sync", "async"]),
-    default="sync",
-    show_default=True,
-    help="Whether regions on different devices may run at the same time, which takes more memory.",
-)
-@click.option(
-    "--mixed-precision",
-    type=click.Choice(["bf16", "fp16", "int8"]),
-    help="Let devices that can compute in it; inputs and outputs keep their types.",
-)
-@click.option(
-    "--max-error",
-    type=float,
-    metavar="X",
-    help="How far results of a region may then be off, in parts of its largest value.",
-)
-@click.option(
-    "--calibration",
-    type=options.PATH,
-    multiple=True,
-    metavar="IN.npz",
-    help="Inputs of the network on which that is measured; may be given several times.",
-)
-@click.option(
-    "--device-option",
-    "device_options",
-    multiple=True,
-    metavar="NAME:KEY=VALUE",
-    help="An option for a device; see the device's own page.",
-)
-@options.operators
-@options.shape
-@click.option(
-    "--params",
-    type=click.Choice(["embed", "file", "flash"]),
-    help="Where the weights go: into the library, a file beside it, or C arrays. "
-    "Default: embed; flash for a board.",
-)
-@click.option(
-    "--pool",
-    "pools",
-    multiple=True,
-    metavar="NAME=BYTES[@SECTION]",
-    help="A memory for intermediate values; the first is preferred. The program lends it, or with "
-    "a section of the linker the image has it.",
-)
-@click.option(
-    "--workspace-io", is_flag=True, help="Place inputs and outputs in these memories, too."
-)
-@click.option(
-    "--place",
-    multiple=True,
-    metavar="PATTERN=POOL",
-    help="Tensors or weights by name into one of them; weights are copied there at the start. "
-    "POOL flash: read where they are; flash@SECTION: there, in that section of the linker.",
-)
-@click.option(
-    "--module-name",
+@options.request_options(
+    "executor", "interface_api", "unpacked_api", "runtime", "target", "devices", "require_device",
+    "device_fallback", "schedule", "mixed_precision", "max_error", "calibration", "device_options",
+    "operators", "shapes", "params", "pools", "workspace_io", "place", "max_memory",
+)  # fmt: skip
+@options.request_option(
+    "module_name",
     metavar="NAME[,NAME...]",
+    default=None,
     help="Name of the network in the library, and part of its C names. "
     "Default: default; for several networks those of the files.",
 )
@@ -135,24 +50,7 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
     show_default=True,
     help="Several networks: name of what they share.",
 )
-@click.option(
-    "--profile", is_flag=True, help="Let a board's network count the cycles of its operators."
-)
-@click.option(
-    "--record",
-    is_flag=True,
-    help="Let a board's network note digests of all tensors, for tvmrt replay.",
-)
-@click.option(
-    "--trace-records",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many records of these two are kept. Default: those of one run.",
-)
-@options.c_compiler
-@click.option(
-    "--dump", type=options.PATH, metavar="DIR", help="Write the graph after every step here."
-)
+@options.request_options("profile", "record", "trace_records", "cc", "dump_dir")
 @click.option(
     "--explain",
     is_flag=True,
@@ -169,21 +67,14 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 def command(
     models: tuple,
     output: Path,
-    shapes: tuple,
-    pools: tuple,
-    place: tuple,
     module_name: str | None,
     concurrent: tuple,
     image_name: str,
-    devices: tuple,
-    require_device: tuple,
-    device_options: tuple,
     calibration: tuple,
-    dump: Path | None,
     memory_plan: Path | None,
     explain: bool,
     as_json: bool,
-    **choices: Any,
+    **asked: Any,
 ) -> None:
     """Compile the ONNX network MODEL; several of them into one image for a board."""
     for model in models:
@@ -198,17 +89,9 @@ def command(
         compiled = _compile(
             network_names(models, module_name),
             together,
-            shapes=options.parse_shapes(shapes),
-            pools=options.parse_pools(pools),
-            place=options.parse_places(place),
-            devices=options.parse_names(devices),
-            require_device=options.parse_names(require_device),
-            device_options=options.parse_device_options(device_options),
             calibration=[files.load_inputs(path) for path in calibration],
-            dump_dir=str(dump) if dump else None,
-            explain=explain,
             progress=report,
-            **choices,
+            **asked,
         )
         with files.writing(output):
             compiled.export(str(output))
@@ -218,14 +101,14 @@ def command(
         from tvmrt.cli import memory_picture
 
         files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
-    costs = _measure(compiled, choices["cc"]) if libraries[0].options.firmware else None
+    costs = _measure(compiled, asked["cc"]) if libraries[0].options.firmware else None
     if as_json:
         console.print_json(_as_json(compiled, output, seconds, costs))
         return
     for library in libraries:
         if explain:
             _print_operators(library.summary)
-        if explain and devices:
+        if explain and asked["devices"]:
             partition_tables.print_partition(library.summary)
     if explain and costs is not None:
         _print_costs(compiled, costs)
@@ -257,7 +140,7 @@ def several(compiled: Any) -> bool:
     return hasattr(compiled, "libraries")
 
 
-def _compile(networks: dict[str, Path], together: dict[str, Any], **choices: Any) -> Any:
+def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) -> Any:
     """One library, or an image of several."""
     from tvmrt.pipeline import compile, compile_together
 
@@ -265,10 +148,10 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **choices: Any
         if together["concurrent"]:
             raise click.UsageError("--concurrent keeps several networks apart; there is one")
         ((name, model),) = networks.items()
-        return compile(str(model), module_name=name, **choices)
-    shapes = options.shapes_by_network(choices.pop("shapes"), list(networks))
+        return compile(str(model), module_name=name, **asked)
+    shapes = options.shapes_by_network(asked.pop("shapes"), list(networks))
     paths = {name: str(model) for name, model in networks.items()}
-    return compile_together(paths, shapes=shapes, **together, **choices)
+    return compile_together(paths, shapes=shapes, **together, **asked)
 
 
 def _measure(compiled: Any, cc: str | None) -> Any:

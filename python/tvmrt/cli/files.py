@@ -78,7 +78,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
             raise ValueError("it holds one array without a name")
         with data:
             return {name: data[name] for name in data.files}
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # numpy lets through whatever zlib and its parser of heads raise
         raise ValueError(
             f"{path} is not an .npz archive of arrays ({error}); "
             "write one with numpy.savez(path, name=array)"
@@ -94,10 +94,15 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write arrays by name as an ``.npz``; on failure an old file stays as it was."""
     import numpy as np
 
-    archive = io.BytesIO()  # numpy's own writing to a full disk ends in noise at exit
+    # not by numpy.savez: it takes some names for its own parameters, and on a full disk it ends in
+    # noise at exit
+    memory = io.BytesIO()
     with writing(path), atomic.replacing(path) as aside:
-        np.savez(archive, **arrays)
-        aside.write_bytes(archive.getvalue())  # a view would be alive when the archive ends
+        with zipfile.ZipFile(memory, "w") as archive:
+            for name, value in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asanyarray(value), allow_pickle=False)
+        aside.write_bytes(memory.getvalue())
 
 
 def save_text(path: Path, text: str) -> None:

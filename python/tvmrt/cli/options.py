@@ -8,6 +8,8 @@ from typing import Any, Callable
 
 import click
 
+from tvmrt import request
+
 PATH = click.Path(path_type=Path)
 
 
@@ -106,28 +108,52 @@ def load_operators(paths: Iterable[Path]) -> Any:
     return gather(paths)
 
 
-executor = click.option(
-    "--executor", type=click.Choice(["graph", "aot"]), default="graph", show_default=True,
-    help="Run by the runtime from a graph, or by one generated function (ahead of time).",
-)  # fmt: skip
-device = click.option(
-    "--device", "devices", multiple=True, metavar="NAME[,NAME...]",
-    help="Devices that may take parts of the network, in order of preference.",
-)  # fmt: skip
-operators = click.option(
-    "--operators", multiple=True, type=PATH, metavar="FILE",
-    help="A Python file or shared library with operators of one's own.",
-)  # fmt: skip
-shape = click.option(
-    "--shape", "shapes", multiple=True, metavar="INPUT=DIM,...",
-    help="Shape of an input whose dimensions the file leaves open.",
-)  # fmt: skip
-target = click.option(
-    "--target", default="native", show_default=True,
-    help="native (this machine), host (any of its kind), or a board: cortex-m4, cortex-m55, "
-    "riscv32.",
-)  # fmt: skip
-c_compiler = click.option("--cc", help="C compiler to use instead of the one found.")
+# What the command makes of the forms of an option's values, by the option's name.
+PARSERS: dict[str, Callable[[Any], Any]] = {
+    "devices": parse_names,
+    "require_device": parse_names,
+    "device_options": parse_device_options,
+    "shapes": parse_shapes,
+    "pools": parse_pools,
+    "place": parse_places,
+}
+
+
+def request_option(name: str, **changes: Any) -> Callable:
+    """The command's form of an option of ``tvmrt.compile``; what it is passed as is what
+    ``tvmrt.compile`` takes. ``changes`` are arguments of ``click.option``."""
+    default, row = request.rows()[name]
+    arguments: dict[str, Any] = {"help": row.text.replace("``", ""), "default": default}
+    if row.kind == "bool":
+        arguments["is_flag"] = True
+    else:
+        arguments.update(type=_type_of(row), metavar=row.form or None, multiple=row.repeated)
+        arguments["default"] = () if row.repeated else default
+        arguments["show_default"] = bool(arguments["default"])
+    if name in PARSERS:
+        arguments["callback"] = lambda _context, _option, texts: PARSERS[name](texts)
+    return click.option(row.flag, name, **{**arguments, **changes})
+
+
+def _type_of(row: request.Row) -> Any:
+    if row.values:
+        return click.Choice(row.values)
+    if row.least is not None:
+        return click.IntRange(min=row.least)
+    return {"path": PATH, "float": float, "str": str}[row.kind]
+
+
+def request_options(*names: str) -> Callable:
+    """Decorator: these options of ``tvmrt.compile``, in this order."""
+
+    def add(function: Callable) -> Callable:
+        for name in reversed(names):
+            function = request_option(name)(function)
+        return function
+
+    return add
+
+
 threads = click.option(
     "--threads", type=click.IntRange(min=1), default=1, show_default=True,
     help="How many threads may run one operator.",
@@ -136,6 +162,6 @@ threads = click.option(
 
 def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
-    for option in (threads, c_compiler, target, shape, operators, device, executor):
-        function = option(function)
-    return function
+    function = threads(function)
+    function = request_options("devices", "operators", "shapes", "target", "cc")(function)
+    return request_option("executor", default="graph", show_default=True)(function)

@@ -58,14 +58,11 @@ class Row:
     metavar="N",
     help="Which run of the dump, 1 the oldest. Default: the latest.",
 )
-@options.shape
-@options.device
-@options.operators
-@options.c_compiler
+@options.request_options("shapes", "devices", "operators", "cc")
 @console.json_option
 def command(
-    model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: tuple,
-    devices: tuple, operators: tuple, cc: str | None, as_json: bool,
+    model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: dict,
+    devices: list, operators: tuple, cc: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Read the DUMP of a board that ran the ONNX network MODEL.
 
@@ -77,12 +74,12 @@ def command(
     noted = trace_dump.load(dump)
     number, records = _pick(noted, run_number, str(dump))
     library = _compile(
-        model, noted, shapes=options.parse_shapes(shapes), devices=options.parse_names(devices),
-        operators=options.load_operators(operators), cc=cc,
+        model, noted, shapes=shapes, devices=devices, operators=options.load_operators(operators),
+        cc=cc,
     )  # fmt: skip
     host = None
     if inputs_file is not None:
-        host = _host_run(model, library, noted, inputs_file, options.parse_shapes(shapes), cc)
+        host = _host_run(model, library, noted, inputs_file, shapes, cc)
     rows = _rows(library, noted, records, host)
     text, wrong = _finding(rows, host is not None)
     if as_json:
@@ -98,7 +95,7 @@ def command(
 def _compile(model: Path, noted: Dump, **choices: Any):
     """The network as the board has it, but recording. Raises ValueError if it is another one."""
     from tvmrt.cli.replay_host import NAME
-    from tvmrt.codegen.firmware_trace import network_hash
+    from tvmrt.codegen.firmware.trace import network_hash
     from tvmrt.pipeline import compile as compile_network
 
     library = compile_network(
@@ -137,7 +134,7 @@ def _host_run(
 
 def _rows(library, noted: Dump, records: list[Record], host: list[Record] | None) -> list[Row]:
     """The board's records and, where the host has run, those that only the host has, in order."""
-    from tvmrt.codegen.firmware_trace import traced_tensors
+    from tvmrt.codegen.firmware.trace import traced_tensors
 
     tensors = {(t.op, t.result): t for t in traced_tensors(library.program, True)}
     ours = {r.key: r for r in records}

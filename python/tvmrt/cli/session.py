@@ -52,17 +52,28 @@ class Session:
         return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in shapes]
 
     def _output_names(self) -> list[str]:
-        """Return what the executor calls its outputs; graph executors say ``name:position``."""
-        shapes, _dtypes = self.executor.get_output_info()
-        named = [re.fullmatch(r"(.*):(\d+)", name) for name in shapes]
-        if not all(named):
-            return list(shapes)
-        return [match[1] for match in sorted(named, key=lambda match: int(match[2]))]
+        """Return the names of the outputs in their order, each different from the others.
+
+        Graph executors say ``name:position``; the position is left out where the name alone tells.
+        """
+        from tvmrt.contrib.graph_executor import GraphModule
+
+        count = self.executor.get_num_outputs()
+        full = [str(self.executor.module["get_output_name"](i)) for i in range(count)]
+        if not isinstance(self.executor, GraphModule):
+            return full
+        short = [name.removesuffix(f":{i}") for i, name in enumerate(full)]
+        names = [s if short.count(s) == 1 else f for s, f in zip(short, full)]
+        return names if len(set(names)) == count else full
 
     def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
         """Return checked inputs by the library's names, which may be the C spelling of these."""
-        spelled = {c_spelling(info.name): info.name for info in self.inputs}
-        renamed = {spelled.get(c_spelling(name), name): value for name, value in arrays.items()}
+        names = [info.name for info in self.inputs]
+        spelled = {c_spelling(name): name for name in names}
+        renamed = {
+            name if name in names else spelled.get(c_spelling(name), name): value
+            for name, value in arrays.items()
+        }
         networks.check_inputs(renamed, self.inputs, where)
         return renamed
 

@@ -46,8 +46,8 @@ class Row:
 @click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
 @console.json_option
 def command(
-    model: Path, inputs_file: Path | None, shapes: tuple, devices: tuple, threads: int,
-    outputs_only: bool, show_all: bool, as_json: bool, **choices: Any,
+    model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
+    as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Check every node of the ONNX network MODEL against onnxruntime.
 
@@ -61,9 +61,7 @@ def command(
     if model.suffix in verify_operators.SUFFIXES:
         return verify_operators.check(model, as_json)
     network = networks.load_model(model)
-    bound = options.parse_shapes(shapes)
-    inputs = networks.inputs_for(network, bound, inputs_file)
-    choices.update(shapes=bound, devices=options.parse_names(devices))
+    inputs = networks.inputs_for(network, choices["shapes"], inputs_file)
     choices["operators"] = options.load_operators(choices["operators"])
     with console.progress(not as_json) as report:
         compiling = {**choices, "progress": report}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.ir import CSource, Node, Region, Value
+from tvmrt.ir.rounding import round_up
 
 from .base import Context, Device
 from .expr_visitor import ExprVisitor
@@ -93,7 +94,7 @@ class CodegenCBase:
         """Buffers of all intermediate values in one block, the calls, the copies of the results."""
         parameters = [f"const float *{a}" for a in args]
         parameters += [f"float *out{i}" for i in range(len(out))]
-        offsets = np.cumsum([0, *(-(-b.size // 16) * 16 for b in buf_decl)])
+        offsets = np.cumsum([0, *(round_up(b.size, 16) for b in buf_decl)])
         buffers = [f"  float *{b.name} = buf + {at};" for b, at in zip(buf_decl, offsets)]
         copies = [
             f"  memcpy(out{i}, {o.name}, {o.size} * sizeof(float));" for i, o in enumerate(out)

@@ -256,6 +256,8 @@ class Dnnl(Device):
         for value in [*(v for v in node.inputs if v is not None), *node.outputs]:
             if value.type.rank > MAX_RANK:
                 return f"a tensor of rank {value.type.rank} is too large for oneDNN"
+            if value.type.size == 0:
+                return "there is nothing to compute"
         return check(node)
 
     def evaluate(self, region: Region) -> str | None:

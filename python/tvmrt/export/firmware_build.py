@@ -11,6 +11,16 @@ from tvmrt.libinfo import find_firmware_path, find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"\w+")
+_DEFINITION = re.compile(r"^(?!static\b|typedef\b)\w[\w *]*?\b(\w+)\([^;{}]*\)\s*{", re.MULTILINE)
+
+# Through which functions a program runs a network of an executor that it does not call by itself.
+EXECUTORS = {
+    "aot": ("TVMAotExecutor_Create", "TVMAotExecutorModule_Register"),
+    "graph": ("TVMGraphExecutor_Create", "TVMGraphExecutorModule_Register"),
+}
+
 # The compiler's command and the archiver's.
 TOOLS = {
     "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
@@ -39,12 +49,41 @@ def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def runtime_sources() -> dict[str, str]:
-    """The C files of the firmware libraries and their private headers, by their path."""
+def runtime_sources(executors: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
+    """The C files of the firmware libraries that a network can call, by their path.
+
+    That is what its C ``texts`` call, what its executors offer to programs, see ``EXECUTORS``, and
+    what these call in turn, with the private headers of all of them.
+    """
     root = Path(find_firmware_path())
     rooms = (root / "src_backend", root / "src_runtime" / "firmware")
-    paths = sorted(path for room in rooms for path in room.glob("*.[ch]"))
-    return {path.relative_to(root).as_posix(): path.read_text() for path in paths}
+    files = {path: path.read_text() for room in rooms for path in sorted(room.glob("*.[ch]"))}
+    code = {path: _COMMENT.sub("", text) for path, text in files.items()}
+    home = {
+        name: path for path, text in code.items() if path.suffix == ".c" for name in _defined(text)
+    }
+    found: dict[Path, str] = {}
+    waiting = [home[name] for executor in executors for name in EXECUTORS[executor]]
+    waiting += [home[word] for text in texts for word in _words(text) if word in home]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found[path] = files[path]
+        if path.suffix == ".c":
+            waiting += [home[word] for word in _words(code[path]) if word in home]
+        inner = ((path.parent / name).resolve() for name in _INCLUDE.findall(files[path]))
+        waiting += [header for header in inner if header in files]
+    return {path.relative_to(root).as_posix(): text for path, text in sorted(found.items())}
+
+
+def _defined(text: str) -> set[str]:
+    """What other files can call of a C file."""
+    return {match[1] for match in _DEFINITION.finditer(text)}
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(_COMMENT.sub("", text)))
 
 
 def tools_of(target: str) -> tuple[str, str]:
@@ -55,10 +94,14 @@ def tools_of(target: str) -> tuple[str, str]:
     return "cc", "ar"
 
 
-def makefile(name: str, target: Target, file_flags: Mapping[str, Sequence[str]]) -> str:
+def makefile(
+    name: str, target: Target, file_flags: Mapping[str, Sequence[str]], content: str
+) -> str:
     """Makes ``lib<name>.a`` of the archive's sources, for the target that it was compiled for.
 
-    ``file_flags`` are further options of single C files, by their names.
+    ``file_flags`` are further options of single C files, by their names. ``content`` differs
+    where the sources do: the files of all archives have one date, by which make could not tell
+    that an archive was unpacked over an older one.
     """
     compiler, archiver = tools_of(target.name)
     flags = " ".join(target.flags)
@@ -88,16 +131,22 @@ sources := $(wildcard codegen/host/src/*.c $(runtime:=/*.c))
 objects := $(sources:.c=.o)
 compiled := $(wildcard codegen/host/lib/*.o)
 headers := $(wildcard codegen/host/include/*.h)
+# Made anew where these files took the place of others, whose date is the same.
+content := content-{content}.stamp
 
 lib{name}.a: $(objects) $(compiled)
 \trm -f $@
 \t$(AR) rcs $@ $^
 
-%.o: %.c $(headers)
+$(content):
+\trm -f content-*.stamp
+\ttouch $@
+
+%.o: %.c $(headers) $(content)
 \t$(CC) -std=c99 $(TARGET_FLAGS) $(CFLAGS) -Icodegen/host/include -Iruntime/include -c $< -o $@
 
 {more}clean:
-\trm -f lib{name}.a $(objects)
+\trm -f lib{name}.a $(objects) $(content)
 
 .PHONY: clean
 """

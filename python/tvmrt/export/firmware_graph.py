@@ -14,10 +14,11 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.codegen import firmware_seal
-from tvmrt.codegen.firmware_graph import module_symbol
-from tvmrt.codegen.firmware_names import (
-    check_names,
+from tvmrt.codegen.c.text import wrap
+from tvmrt.codegen.c.writer import comment_text
+from tvmrt.codegen.firmware import seal
+from tvmrt.codegen.firmware.graph import module_symbol
+from tvmrt.codegen.firmware.names import (
     header_name,
     input_tensors,
     output_tensors,
@@ -25,9 +26,9 @@ from tvmrt.codegen.firmware_names import (
     size_macro,
 )
 from tvmrt.codegen.options import Sources
-from tvmrt.codegen.writer import comment_text, wrap
 from tvmrt.ir import DTYPES
 from tvmrt.ir.program import Program
+from tvmrt.ir.rounding import round_up
 
 from . import blob
 
@@ -54,7 +55,7 @@ def print_files(
     prefix = sources.prefix
     params = place_params(arrays) if arrays else None
     texts = [text for _, text in sorted(sources.files.items())]
-    sources.number = firmware_seal.identity(sources.weights, graph_json, *texts)
+    sources.number = seal.identity(sources.weights, graph_json, *texts)
     return {
         header_name(prefix): _header(program, sources, json.loads(graph_json), params),
         f"{prefix}_graph.c": _source(sources, graph_json, params),
@@ -70,13 +71,12 @@ def place_params(arrays: Mapping[str, np.ndarray]) -> Params:
         place += len(tensor)
         align = max(array.dtype.itemsize, LEAST_PARAM_ALIGN_BYTES)
         rows.append((place - array.nbytes, align, array.nbytes))
-    costs = [sum(_round_up(n) for at, align, n in rows if (at + pad) % align) for pad in range(16)]
+    costs = [
+        sum(round_up(n, ALIGN_BYTES) for at, align, n in rows if (at + pad) % align)
+        for pad in range(16)
+    ]
     pad = int(np.argmin(costs))
     return Params(data, pad, costs[pad])
-
-
-def _round_up(nbytes: int) -> int:
-    return -(-nbytes // ALIGN_BYTES) * ALIGN_BYTES
 
 
 def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
@@ -96,7 +96,7 @@ def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
     return [
         len(graph["nodes"]), len(inputs), len(graph["heads"]), rows[-1],
         sum(max(len(shape), 1) for shape in shapes), sum(edges), max(arguments, default=0),
-        sum(map(_round_up, sizes.values())) + copied_bytes,
+        sum(round_up(n, ALIGN_BYTES) for n in sizes.values()) + copied_bytes,
     ]  # fmt: skip
 
 
@@ -108,13 +108,12 @@ def arena_bytes(graph_json: str, arrays: Mapping[str, np.ndarray]) -> int:
     # the executor, then tensors, extents, arguments, operators, inputs, and indices of 2 bytes
     tables = 24 * 4 + 40 * entries + 8 * extents + 8 * (edges + entries - inputs)
     tables += 12 * (nodes - inputs) + 8 * inputs + 2 * (nodes + 1 + entries + heads)
-    return _round_up(tables) + _round_up(4 * arguments) + tensors
+    return round_up(tables, ALIGN_BYTES) + round_up(4 * arguments, ALIGN_BYTES) + tensors
 
 
 def _header(program: Program, sources: Sources, graph: dict, params: Params | None) -> str:
     prefix = sources.prefix
     inputs, outputs = input_tensors(program), output_tensors(program)
-    check_names(prefix, inputs, outputs, [])
     macro = f"{prefix.upper()}_GRAPH_ARENA_SIZE"
     numbers = _arena_numbers(graph, params.copied_bytes if params else 0)
     declarations = []
@@ -141,14 +140,18 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         f" * \\param arena       [in] {macro} bytes, aligned to 16; borrowed until release.",
         " * \\param executor    [out] Released by TVMGraphExecutor_Release(). NULL on failure.",
         " */",
-        *wrap(f"tvm_crt_error_t {prefix}_graph_create", _CREATE_PARAMETERS, ";"),
+        *wrap(
+            f"tvm_crt_error_t {prefix}_graph_create",
+            _CREATE_PARAMETERS,
+            seal.linked(prefix, "graph_create"),
+        ),
         "",
     ]
     lines = [
-        *firmware_seal.guard_lines(prefix, sources.number, *firmware_seal.NETWORKS),
+        *seal.guard_lines(prefix, sources.number, *seal.NETWORKS),
         "#include <tvm/runtime/crt/graph_arena.h>",
         "",
-        *firmware_seal.declaration_lines(prefix, sources.number, ["graph_create"], declarations),
+        *seal.declaration_lines(prefix, sources.number, declarations),
     ]
     return "\n".join(lines)
 
@@ -194,7 +197,7 @@ def _source(sources: Sources, graph_json: str, params: Params | None) -> str:
             "  if (rc != kTvmErrorNoError) *executor = NULL;",
         ]
     create = f"{prefix}_graph_create"
-    twin = firmware_seal.definition(create, sources.number, _CREATE_PARAMETERS, "tvm_crt_error_t")
+    twin = seal.definition(create, sources.number, _CREATE_PARAMETERS, "tvm_crt_error_t")
     return "\n".join([*lines, "  return rc;", "}", "", *twin])
 
 

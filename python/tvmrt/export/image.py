@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvmrt.codegen.firmware_image import memory_files
-from tvmrt.codegen.naming import check_module_name
+from tvmrt.codegen.c.naming import check_module_name
+from tvmrt.codegen.image import memory_files
 from tvmrt.ir.program import MemoryPool
 
 from .atomic import filling, replacing

@@ -7,6 +7,7 @@ compiler builds the archive.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -28,6 +29,7 @@ from .summary import summary_of_pool
 
 VERSION = 7
 CPU = 1  # DLDeviceType
+DATE = 946684800  # 2000-01-01; tar warns of much older ones
 
 
 def write_archive(
@@ -37,8 +39,8 @@ def write_archive(
 ) -> None:
     """Write the archive of CompiledLibrary objects, a module each.
 
-    ``image`` is the CompiledImage of networks that were compiled together. Equal networks give
-    equal files but for the date, and the same bytes where SOURCE_DATE_EPOCH gives that.
+    ``image`` is the CompiledImage of networks that were compiled together. Equal networks give the
+    same bytes, wherever and whenever they are compiled.
     """
     with tarfile.open(path, "w") as tar:
         firmware = any(library.options.firmware for library in libraries)
@@ -62,17 +64,34 @@ def write_archive(
             _add_folder(tar, "templates")
             for template, text in templates().items():
                 _add(tar, f"templates/{template}", text.encode())
-            sources = runtime_sources()
+            # C functions are called without a module, the others by an executor
+            executors = {lib.options.executor for lib in libraries if not _called_plainly(lib)}
+            sources = runtime_sources(executors, files.values())
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
             texts = [*files.values(), *sources.values(), *templates().values()]
-            for header, text in sorted(runtime_headers(texts).items()):
+            headers = sorted(runtime_headers(texts).items())
+            for header, text in headers:
                 _add(tar, f"runtime/include/{header}", text.encode())
             flags = {k: v for library in libraries for k, v in library.sources.flags.items()}
             name = libraries[0].module_name if image is None else image.name
-            _add(tar, "Makefile", makefile(name or "network", libraries[0].target, flags).encode())
+            content = _digest([*texts, *(text for _, text in headers)], objects)
+            text = makefile(name or "network", libraries[0].target, flags, content)
+            _add(tar, "Makefile", text.encode())
         text = json.dumps(metadata(libraries, image), indent=2, sort_keys=True)
         _add(tar, "metadata.json", text.encode())
+
+
+def _called_plainly(library) -> bool:
+    return library.options.interface_api == "c"
+
+
+def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:
+    """A name for what is compiled: other content, another name."""
+    digest = hashlib.sha256()
+    for data in [*(text.encode() for text in texts), *(data for _, data in objects)]:
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:16]
 
 
 def _add_network(tar: tarfile.TarFile, library) -> None:
@@ -141,7 +160,7 @@ def _module(library) -> dict:
     summary = library.summary
     module = {
         "model_name": library.module_name,
-        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_made_at())),
+        "export_datetime": time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(_date())),
         "target": [f"c -keys=cpu -device={library.target.name}"],
         "executors": [library.options.executor],
         "style": "full-model",
@@ -240,11 +259,11 @@ def _add_folder(tar: tarfile.TarFile, name: str) -> None:
 def _own(info: tarfile.TarInfo) -> None:
     info.uid = info.gid = 0
     info.uname = info.gname = "root"
-    info.mtime = _made_at()  # so that make sees what an archive over an older one has replaced
+    info.mtime = _date()
 
 
-def _made_at() -> int:
-    """When an archive is made, in seconds since 1970: now, or what SOURCE_DATE_EPOCH says, for
-    archives that are to be equal to the byte."""
+def _date() -> int:
+    """The date of an archive in seconds since 1970: what SOURCE_DATE_EPOCH says, else always the
+    same one, so that equal networks give equal archives."""
     given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return int(given) if given.isdecimal() else int(time.time())
+    return int(given) if given.isdecimal() else DATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tvmrt.codegen.writer import Function
+from tvmrt.codegen.c.writer import Function
 from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.program import ARENA, MemoryPool, Program, Step

@@ -142,7 +142,7 @@ def _accepted(device: Device, candidate: _Candidate, reducer, result: Partition)
             reducer.choose(device, region, candidate.reads, candidate.writes)
         if reason is None:
             region = optimized(device, region)
-            verify(region.graph, f"{device.name}.optimize")
+            verify(region.graph, f"{device.name}.optimize", open=True)
     except REFUSALS as problem:
         reason = _text(problem)
     after = [v.type for v in region.inputs], [v.type for v in region.outputs]

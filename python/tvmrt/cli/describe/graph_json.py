@@ -40,6 +40,17 @@ def _tensor_rows(graph: dict[str, Any], entries: list[tuple[int, int]]) -> list[
     return rows
 
 
+def _output_names(graph: dict[str, Any], rows: list[tuple]) -> list[str]:
+    """Return what the network calls its outputs; where the graph does not tell, nodes' names."""
+    metadata = graph.get("metadata")
+    names = metadata.get("output_names") if isinstance(metadata, dict) else None
+    if names is None:
+        return [row[0] for row in rows]
+    if len(names) != len(rows):
+        raise ValueError(f"there are {len(rows)} heads and {len(names)} output_names")
+    return [str(name) for name in names]
+
+
 def describe_text(text: str, what: str) -> Description:
     """Describe the text of a graph; ``what`` names it in errors."""
     try:
@@ -47,9 +58,12 @@ def describe_text(text: str, what: str) -> Description:
         nodes = graph["nodes"]
         kernels = [node for node in nodes if node["op"] != "null"]
         functions = Counter(node["attrs"]["func_name"] for node in kernels)
+        calls = sorted(functions.items())  # names are texts, or cannot be sorted
         storage = _storage(graph["attrs"])
+        storage_bytes = sum(storage.values())
         inputs = _tensor_rows(graph, [(node, 0) for node in graph["arg_nodes"]])
         outputs = _tensor_rows(graph, [(entry[0], entry[1]) for entry in graph["heads"]])
+        outputs = [(name, *row[1:]) for name, row in zip(_output_names(graph, outputs), outputs)]
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, AttributeError) as error:
         raise ValueError(
             f"{what} is not the JSON of a graph executor ({type(error).__name__}: {error}); "
@@ -59,13 +73,13 @@ def describe_text(text: str, what: str) -> Description:
         "format": "graph JSON",
         "operators": len(kernels),
         "storage_pieces": len(storage),
-        "storage_bytes": sum(storage.values()),
+        "storage_bytes": storage_bytes,
     }
     columns, words = ("name", "dtype", "shape"), ("name", "dtype", "shape")
     tables = {
         "inputs": Table(columns, inputs, words),
         "outputs": Table(columns, outputs, words),
-        "functions": Table(("function", "calls"), sorted(functions.items()), ("function",)),
+        "functions": Table(("function", "calls"), calls, ("function",)),
     }
     return Description(facts, tables)
 

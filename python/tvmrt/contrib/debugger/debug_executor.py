@@ -82,10 +82,12 @@ class GraphModuleDebug(GraphModule):
     def _dump(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "_tvmdbg_graph_dump.json").write_text(self._graph_text)
-        tensors = {
-            f"{node['name']}____{index}": self._node_output(index)
-            for index, node in enumerate(self._nodes)
-        }
+        tensors = {}
+        for index, node in enumerate(self._nodes):
+            name = f"{node['name']}____{index}"
+            tensors[name] = self._node_output(index)
+            for output in range(1, self._row[index + 1] - self._row[index]):
+                tensors[f"{name}:{output}"] = self.module["get_node_output"](index, output)
         save_param_dict_to_file(tensors, folder / "output_tensors.params")
 
     def _node_output(self, index: int) -> NDArray:

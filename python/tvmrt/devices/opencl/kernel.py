@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.dtype import DType
+from tvmrt.ir.rounding import round_up
 from tvmrt.ir.strided import Strided
 
 LOCAL_SIZE = 64
@@ -123,7 +124,7 @@ class Kernel:
         if self.count > MAX_ELEMENTS:
             raise UnsupportedError(f"a tensor of {self.count} elements is too large")
         scalars = [self.count, *self.ints]
-        items = -(-self.count // LOCAL_SIZE) * LOCAL_SIZE
+        items = round_up(self.count, LOCAL_SIZE)
         return {
             "operator": self.name,
             "source": self.source(),

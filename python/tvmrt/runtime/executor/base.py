@@ -16,7 +16,7 @@ from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.runtime import _core
 from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import BenchmarkResult, Module
-from tvmrt.runtime.ndarray import NDArray, convert_elements, from_dlpack
+from tvmrt.runtime.ndarray import NDArray, array, convert_elements, from_dlpack
 from tvmrt.runtime.packed_func import PackedFunc
 
 __all__ = ["Executor"]
@@ -24,6 +24,10 @@ __all__ = ["Executor"]
 
 class Executor:
     """A network that is ready to run; one thread at a time may use it.
+
+    It has one set of inputs, outputs and workspaces. A call from another thread while one is under
+    way raises RuntimeError; that each thread finds its own inputs still set when it runs is for a
+    lock to see to, or for an executor for each thread: they share the weights.
 
     Parameters
     ----------
@@ -88,7 +92,8 @@ class Executor:
             converted = convert_elements(value, target.shape, target.dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {key!r}: {error}") from None
-        self._set_input(key, converted)
+        # numpy knows no name for the elements of other packages' types
+        self._set_input(key, array(converted) if converted.dtype.kind == "V" else converted)
 
     def _check_input(self, key: str | int) -> None:
         """Raise unless there is an input of a name or index."""
@@ -131,7 +136,7 @@ class Executor:
         """
         for name, given in _pairs(key, value, params):
             self._check_input(name)
-            tensor = _as_tensor(given)
+            tensor = _as_tensor(given, f"input {name!r}")
             self._bind("set_input_zero_copy", name, tensor)
             self._kept["input", self._index(name) if isinstance(name, str) else name] = tensor
 
@@ -154,6 +159,13 @@ class Executor:
     def get_input_index(self, name: str) -> int:
         """Return the index of an input, -1 if there is none of that name."""
         return self._index(name)
+
+    def get_output_index(self, name: str) -> int:
+        """Return the index of an output, -1 if there is none of that name.
+
+        The graph executor calls outputs ``<name>:<index>``; the name alone does where one has it.
+        """
+        return self.module["get_output_index"](name)
 
     def _info(self, name: str) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         info = self.module[name]()
@@ -193,7 +205,7 @@ class Executor:
         value
             An NDArray, or anything with ``__dlpack__``.
         """
-        tensor = _as_tensor(value)
+        tensor = _as_tensor(value, f"output {key!r}")
         self._bind("set_output_zero_copy", key, tensor)
         self._kept["output", key] = tensor
 
@@ -327,5 +339,10 @@ def _pairs(key: str | int | None, value: Any, params: dict[str, Any]) -> list[tu
     return [*first, *params.items()]
 
 
-def _as_tensor(value: Any) -> NDArray:
-    return value if isinstance(value, _core.Tensor) else from_dlpack(value)
+def _as_tensor(value: Any, where: str) -> NDArray:
+    if isinstance(value, _core.Tensor):
+        return value
+    try:
+        return from_dlpack(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None

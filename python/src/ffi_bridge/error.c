@@ -1,10 +1,12 @@
 /* Errors: the classic side has one text, "Kind: message", the other side a kind and a message. */
+#include "error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffi_bridge.h"
+#include "abi.h"
 
 enum { MAX_KIND_BYTES = 128 };
 

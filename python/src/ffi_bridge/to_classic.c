@@ -1,7 +1,10 @@
 /* Functions of the other side for classic callers: their arguments, the call, their result. */
 #include <stdlib.h>
 
-#include "ffi_bridge.h"
+#include "convert.h"
+#include "error.h"
+#include "link.h"
+#include "tensor.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
 
@@ -108,6 +111,7 @@ static int call_from_classic(const Callee* callee, const TVMValue* values, const
   if (callee->function != NULL) {
     rc = ffi.function_call(callee->function, args.values, count, &result->any);
   } else {
+    /* lint: there is a function or an address */
     rc = callee->address(callee->self, args.values, count, &result->any);
   }
   if (rc != 0) {

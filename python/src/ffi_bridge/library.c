@@ -1,11 +1,13 @@
 /* Finding libtvm_ffi, which another package has loaded. */
+#include "library.h"
+
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "ffi_bridge.h"
+#include "error.h"
 
-/* The releases of 0.1 agree in all that is declared in ffi_bridge.h. */
+/* The releases of 0.1 agree in all that is declared in abi.h. */
 enum { KNOWN_MAJOR = 0, KNOWN_MINOR = 1 };
 
 FfiApi ffi;

@@ -1,9 +1,9 @@
 /* Which function shows which: a table of the live ones, by the address of what was made. */
+#include "link.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include "ffi_bridge.h"
 
 enum { NUM_BUCKETS = 1024 };
 

@@ -1,8 +1,10 @@
 /* The extension module: it opens libtvm_ffi, and tells the addresses that C may call. */
 #define PY_SSIZE_T_CLEAN
-#include "ffi_bridge.h"
-
 #include <Python.h>
+
+#include "convert.h"
+#include "library.h"
+#include "register.h"
 
 /* Raise the error text as an ImportError: without the library there is nothing to import. */
 static PyObject* raise_import_error(void) {

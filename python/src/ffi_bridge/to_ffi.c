@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffi_bridge.h"
+#include "convert.h"
+#include "error.h"
+#include "link.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
 
@@ -62,6 +64,7 @@ static int call_callee(const Callee* callee, Args* args, int count, TVMValue* va
   }
   value->v_int64 = 0;
   *code = kTVMNullptr;
+  /* lint: there is a handle or an address */
   return callee->address(args->values, args->codes, count, value, code, callee->resource);
 }
 
@@ -184,5 +187,6 @@ int bridge_symbol_to_ffi(TVMCPackedFunc address, void* resource, FfiObject* owne
     return bridge_catch();
   }
   *out = made;
+  /* lint: what was made owns the symbol */
   return 0;
 }

@@ -1,7 +1,9 @@
 /* Tensors and element types, both ways; the memory is shared by DLPack. */
+#include "tensor.h"
+
 #include <stdlib.h>
 
-#include "ffi_bridge.h"
+#include "error.h"
 
 enum {
   ARRAY_ALIGN_BYTES = 64, /* of the memory of an NDArray */

@@ -1,7 +1,10 @@
 /* The makers of functions, as global functions of both sides: Python and C reach them alike. */
+#include "register.h"
+
 #include <string.h>
 
-#include "ffi_bridge.h"
+#include "convert.h"
+#include "error.h"
 
 enum { MAX_MAKER_ARGS = 3 };
 

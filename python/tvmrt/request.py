@@ -1,0 +1,289 @@
+"""What can be asked of the compiler: every option once, with its default, values and words.
+
+The command line, the docstring of ``tvmrt.compile``, the reference pages and the checks are made of
+these rows; what goes together is in ``choices.py``. Nothing is imported here that a command's help
+would have to wait for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.codegen.target import FIRMWARE
+
+if TYPE_CHECKING:
+    import os
+
+    from tvmrt.devices import Device
+
+
+# ruff: noqa: RUF009
+# _option() makes a field, and is called for each option alone
+
+INDENT = "    "
+OPTIONS = "{options}"  # where a docstring of ``documented`` lists them
+
+
+@dataclass(frozen=True)
+class Row:
+    """An option in words.
+
+    Parameters
+    ----------
+    text
+        What it does, for the command's help and for the docstring alike.
+    python
+        What its value looks like in Python, where that does not go without saying.
+    values
+        Those that it may have, if they can be listed.
+    flag
+        The command's name for it; empty where the command has none.
+    form
+        What stands for the value in the command's help.
+    repeated
+        Whether the command takes it several times.
+    kind
+        What the command makes of the text: ``str``, ``int``, ``float``, ``bool`` or ``path``.
+    least
+        The least value of an ``int``.
+    """
+
+    text: str
+    python: str = ""
+    values: tuple[str, ...] = ()
+    flag: str = ""
+    form: str = ""
+    repeated: bool = False
+    kind: str = "str"
+    least: int | None = None
+
+
+def _option(default: Any, text: str, **row: Any) -> Any:
+    return field(default=default, metadata={"row": Row(text, **row)})
+
+
+# fmt: off
+@dataclass(frozen=True)
+class Request:
+    """The options of ``tvmrt.compile`` as one record, in the order in which people meet them.
+
+    What each of them means is told there.
+    """
+
+    executor: str | None = _option(
+        None,
+        "How the network runs: ``graph``, operator by operator as a graph JSON says, or ``aot``, "
+        "by one generated function, ahead of time. Default: graph; aot for a board.",
+        values=("graph", "aot"), flag="--executor",
+    )
+    interface_api: str = _option(
+        "packed",
+        "How a program calls the network of a board: by ``packed`` functions of tensors, or by a "
+        "plain ``c`` function with structs of pointers and a header.",
+        values=("packed", "c"), flag="--interface-api",
+    )
+    unpacked_api: bool | None = _option(
+        None,
+        "Whether the network calls its operators with plain pointers, not by packed functions. "
+        "Default: so it does on a board, if it is compiled ahead of time.",
+        flag="--unpacked-api/--no-unpacked-api", kind="bool",
+    )
+    runtime: str | None = _option(
+        None,
+        "Runtime on the target: ``host``, with an operating system, or ``crt``, without one: no "
+        "heap, no threads. Default: host; crt for a board.",
+        values=("host", "crt"), flag="--runtime",
+    )
+    target: str = _option(
+        "native",
+        "``native`` (this machine), ``host`` (any of its kind), or a board: "
+        f"{', '.join(FIRMWARE)}.",
+        flag="--target", form="NAME",
+    )
+    devices: Sequence[str | Device] = _option(
+        (),
+        "Devices that may take parts of the network, in order of preference. What none takes stays "
+        "on the CPU.",
+        python="Names or ``tvmrt.devices.Device``; the summary's ``nodes`` tell why none took one.",
+        flag="--device", form="NAME[,NAME...]", repeated=True,
+    )
+    require_device: Sequence[str] = _option(
+        (),
+        "Fail where this device takes nothing, or not every ONNX node of the operator: dnnl:Conv.",
+        flag="--require-device", form="NAME[:OPERATOR][,...]", repeated=True,
+    )
+    device_fallback: bool = _option(
+        False,
+        "Let the CPU compute what a device fails to: its code for each region goes in, too.",
+        flag="--device-fallback", kind="bool",
+    )
+    schedule: str = _option(
+        "sync",
+        "Whether regions on different devices may run at the same time (``async``, by the graph "
+        "executor's scheduler), which takes more memory.",
+        values=("sync", "async"), flag="--schedule",
+    )
+    mixed_precision: str | None = _option(
+        None,
+        "Let devices that can compute in it; the network's own inputs and outputs keep their "
+        "types.",
+        values=("bf16", "fp16", "int8"), flag="--mixed-precision",
+    )
+    max_error: float | None = _option(
+        None,
+        "How far results of a region may then be off, in parts of its largest value. Of a region "
+        "that is off further, fewer nodes are reduced.",
+        python="If none can be, UnsupportedError is raised.",
+        flag="--max-error", form="X", kind="float",
+    )
+    calibration: Sequence[Mapping[str, Any]] = _option(
+        (),
+        "Inputs of the network on which that is measured; one or several.",
+        python="Arrays by name, one mapping a sample.",
+        flag="--calibration", form="IN.npz", kind="path", repeated=True,
+    )
+    device_options: Mapping[str, Mapping[str, Any]] | None = _option(
+        None,
+        "Options for devices; see the device's own page.",
+        python="Mappings by the device's name.",
+        flag="--device-option", form="NAME:KEY=VALUE", repeated=True,
+    )
+    operators: Sequence[Any] = _option(
+        (),
+        "A Python file or shared library with operators of one's own. Those of installed wheels "
+        "are known anyway.",
+        python="``tvmrt.custom`` operators and paths.",
+        flag="--operators", form="FILE", kind="path", repeated=True,
+    )
+    shapes: Mapping[str, Sequence[int]] | None = _option(
+        None,
+        "Shape of an input whose dimensions the file leaves open.",
+        python="Extents by the input's name.",
+        flag="--shape", form="INPUT=DIM,...", repeated=True,
+    )
+    params: str | None = _option(
+        None,
+        "Where the weights go: ``embed``, into the library; ``file``, beside it, as params to "
+        "load; ``flash``, into C arrays. Default: embed; flash for a board.",
+        values=("embed", "file", "flash"), flag="--params",
+    )
+    pools: Mapping[str, int | tuple[int, str]] | None = _option(
+        None,
+        "A memory for intermediate values; the first is preferred. The program lends it, or with a "
+        "section of the linker the image has it. Default: one of the network's own.",
+        python="``{name: bytes}``, or ``{name: (bytes, section)}``.",
+        flag="--pool", form="NAME=BYTES[@SECTION]", repeated=True,
+    )
+    workspace_io: bool = _option(
+        False,
+        "Place inputs and outputs in these memories, too.",
+        flag="--workspace-io", kind="bool",
+    )
+    place: Mapping[str, str] | None = _option(
+        None,
+        "Tensors or weights by name into one of them; weights are copied there at the start. POOL "
+        "flash: read where they are; flash@SECTION: there, in that section of the linker.",
+        python="``{pattern: pool}``; ``tvmgen_<name>_load()`` copies.",
+        flag="--place", form="PATTERN=POOL", repeated=True,
+    )
+    max_memory: int | None = _option(
+        None,
+        "The most bytes that the network's weights, inputs, outputs and intermediate values may "
+        "take; what needs more is refused. Default: 4294967296.",
+        flag="--max-memory", form="BYTES", kind="int", least=1,
+    )
+    module_name: str = _option(
+        "default",
+        "Name of the network in the library, and part of its C names.",
+        python="C names begin with ``tvmgen_<name>_``.",
+        flag="--module-name", form="NAME",
+    )
+    profile: bool = _option(
+        False,
+        "Let a board's network count the cycles of its operators.",
+        python="The board has ``tvmrt_platform_cycles()``.",
+        flag="--profile", kind="bool",
+    )
+    record: bool = _option(
+        False,
+        "Let a board's network note hash, smallest and largest element of all tensors, for tvmrt "
+        "replay.",
+        flag="--record", kind="bool",
+    )
+    trace_records: int | None = _option(
+        None,
+        "How many records of these two are kept. Default: those of one run.",
+        flag="--trace-records", form="N", kind="int", least=1,
+    )
+    cc: str | None = _option(
+        None,
+        "C compiler to use instead of the one found.",
+        flag="--cc", form="COMMAND",
+    )
+    dump_dir: str | os.PathLike | None = _option(
+        None,
+        "Write the graph after every step here.",
+        flag="--dump", form="DIR", kind="path",
+    )
+    progress: Callable[[str, int, int], None] | None = _option(
+        None, "Called with (stage, steps done, steps in all)."
+    )
+
+    # fmt: on
+    def with_defaults(self, hosted: bool) -> Request:
+        """The request with what it leaves open chosen for a host or for a board."""
+        executor = self.executor or ("graph" if hosted else "aot")
+        runtime = self.runtime or ("host" if hosted else "crt")
+        params = self.params or ("embed" if hosted and runtime == "host" else "flash")
+        plain = self.unpacked_api
+        if plain is None:
+            plain = runtime == "crt" and executor == "aot"
+        return replace(self, executor=executor, runtime=runtime, params=params, unpacked_api=plain)
+
+
+def rows() -> dict[str, tuple[Any, Row]]:
+    """Default and words of every option, by its name."""
+    return {option.name: (option.default, option.metadata["row"]) for option in fields(Request)}
+
+
+def make(options: Mapping[str, Any]) -> Request:
+    """A request of these options. Raises TypeError naming one that there is not."""
+    known = [option.name for option in fields(Request)]
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
+            raise TypeError(f"there is no option {name!r} of compile{hint}")
+    return Request(**options)
+
+
+def documented(function: Callable) -> Callable:
+    """Decorator: fill ``OPTIONS`` in a docstring, and show each option in the signature."""
+    own = inspect.signature(function)
+    kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            option.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=option.type,
+        )
+        for option in fields(Request)
+    ]
+    function.__signature__ = own.replace(parameters=[*kept, *options])
+    function.__doc__ = inspect.cleandoc(function.__doc__).replace(OPTIONS, entries())
+    return function
+
+
+def entries() -> str:
+    """The options as entries of a docstring's section of parameters."""
+    lines = []
+    for name, (_, row) in rows().items():
+        text = " ".join(filter(None, (row.text, row.python)))
+        lines += [name, textwrap.fill(text, 96, initial_indent=INDENT, subsequent_indent=INDENT)]
+    return "\n".join(lines)
