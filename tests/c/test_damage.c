@@ -86,6 +86,9 @@ static void test_inconsistent_graphs_are_named(void** state) {
       {"\"heads\"", "\"tails\"", "unknown key 'tails'"},
       {"\"num_inputs\": \"1\"", "\"num_inputs\": \"2\"", "says it has 2"},
       {"\"num_outputs\": \"1\"", "\"num_outputs\": \"x\"", "'x' is no number"},
+      {"\"inputs\": []}", "\"inputs\": [[0, 0, 0]]}", "has inputs itself"},
+      {"\"arg_nodes\"", "\"nodes\": [], \"arg_nodes\"", "two lists of nodes"},
+      {"\"tvm_op\"", "\"tvm_op", "damaged"},
       {"\"x\"", "\"\\ud800\\u0000\"", "graph JSON"},
   };
   (void)state;
@@ -122,19 +125,98 @@ static void test_copy_of_another_size_is_refused(void** state) {
   assert_fails(create(library, json), "copies 8 bytes to 4096");
 }
 
-static void test_negative_view_is_refused(void** state) {
+/* What get_node_output says of a view: offset, type, bits, extents, strides, over 8 bytes. */
+static int get_view(const char* view, call* get) {
   char json[1024];
   call c = {0};
-  call get = {0};
-  (void)state;
-  (void)snprintf(json, sizeof(json), bytes_json, "__nop", "[0, 2, 32, 0, -5, 1, 1]", "0", "[8]");
+  int rc;
+  (void)snprintf(json, sizeof(json), bytes_json, "__nop", view, "0", "[8]");
   arg_str(&c, json);
   arg_handle(&c, kTVMModuleHandle, library);
   arg_int(&c, kDLCPU);
   arg_int(&c, 0);
   assert_ok(call_global(&c, "tvm.graph_executor.create"));
-  arg_int(&get, 1);
-  assert_fails(call_module(&get, c.ret.v_handle, "get_node_output"), "outside of its storage");
+  arg_int(get, 1);
+  rc = call_module(get, c.ret.v_handle, "get_node_output");
+  TVMModFree(c.ret.v_handle);
+  return rc;
+}
+
+static void test_views_outside_of_their_storage_are_refused(void** state) {
+  static const char* const outside[] = {
+      "[0, 2, 32, 0, -5, 1, 1]",
+      "[9, 1, 8, 1, 1]",
+      "[-1, 1, 8, 1, 1]",
+      "[0, 1, 8, 9, 1]",
+      "[0, 1, 8, 2, 9]",
+      "[0, 1, 8, 2, -1]",
+      "[0, 2, 32, 3, 1]",
+      "[0, 1, 8, 3, 9223372036854775807]",
+      "[0, 1, 8, 9223372036854775807, 3]",
+      "[4, 2, 32, 2, 1]",
+  };
+  static const char* const damaged[] = {"[0, 2]", "[0, 2, 32, 1]", "[0, 300, 8]", "[0, 1, 0]"};
+  (void)state;
+  for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); ++i) {
+    call get = {0};
+    assert_fails(get_view(outside[i], &get), "outside of its storage");
+  }
+  for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); ++i) {
+    call get = {0};
+    assert_fails(get_view(damaged[i], &get), "not offset, type, bits");
+  }
+}
+
+static void test_views_within_their_storage_are_read(void** state) {
+  static const struct {
+    const char* view;
+    int64_t elements;
+  } kCases[] = {
+      {"[0, 1, 8, 8, 1]", 8},        {"[7, 1, 8, 8, -1]", 8}, {"[0, 2, 32, 2, 1]", 2},
+      {"[3, 1, 8, 5, 0]", 5},        {"[0, 1, 8, 0, 5]", 0},  {"[8, 1, 8, 0, 1]", 0},
+      {"[0, 1, 16, 2, 2, 2, 1]", 4}, {"[4, 2, 32]", 1},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof(kCases) / sizeof(kCases[0]); ++i) {
+    call get = {0};
+    const DLTensor* t;
+    int64_t elements = 1;
+    assert_ok(get_view(kCases[i].view, &get));
+    t = get.ret.v_handle;
+    for (int32_t d = 0; d < t->ndim; ++d) elements *= t->shape[d];
+    assert_int_equal(elements, kCases[i].elements);
+    TVMArrayFree(get.ret.v_handle);
+  }
+}
+
+static void test_nodes_that_are_not_there_are_told(void** state) {
+  static const struct {
+    const char* function;
+    const char* node; /* NULL: number 9 */
+    int64_t output;
+    const char* text;
+  } kCases[] = {
+      {"get_node_output", NULL, 0, "there is no node 9"},
+      {"get_node_output", "none", 0, "has no node 'none'"},
+      {"get_node_output", "n", 4, "there is no output 4"},
+      {"execute_node", "none", -1, "has no node 'none'"},
+  };
+  call c = {0}, of_input = {0};
+  (void)state;
+  arg_str(&c, graph_json);
+  arg_handle(&c, kTVMModuleHandle, library);
+  arg_int(&c, kDLCPU);
+  arg_int(&c, 0);
+  assert_ok(call_global(&c, "tvm.graph_executor.create"));
+  for (size_t i = 0; i < sizeof(kCases) / sizeof(kCases[0]); ++i) {
+    call get = {0};
+    if (kCases[i].node == NULL) arg_int(&get, 9);
+    if (kCases[i].node != NULL) arg_str(&get, kCases[i].node);
+    if (kCases[i].output >= 0) arg_int(&get, kCases[i].output);
+    assert_fails(call_module(&get, c.ret.v_handle, kCases[i].function), kCases[i].text);
+  }
+  arg_str(&of_input, "x"); /* inputs do nothing */
+  assert_ok(call_module(&of_input, c.ret.v_handle, "execute_node"));
   TVMModFree(c.ret.v_handle);
 }
 
@@ -259,7 +341,9 @@ int main(void) {
       cmocka_unit_test(test_changed_graph_does_not_crash),
       cmocka_unit_test(test_inconsistent_graphs_are_named),
       cmocka_unit_test(test_copy_of_another_size_is_refused),
-      cmocka_unit_test(test_negative_view_is_refused),
+      cmocka_unit_test(test_views_outside_of_their_storage_are_refused),
+      cmocka_unit_test(test_views_within_their_storage_are_read),
+      cmocka_unit_test(test_nodes_that_are_not_there_are_told),
       cmocka_unit_test(test_parameter_that_is_no_argument_has_memory),
       cmocka_unit_test(test_deep_json_needs_no_stack),
       cmocka_unit_test_prestate(test_truncated_tree_is_refused, (char[]){"FIXTURE_GRAPH"}),

@@ -294,17 +294,24 @@ static void test_attributes_have_their_kinds(void** unused) {
 static void test_reshape_prepares_again(void** unused) {
   TVMModuleHandle mod;
   tvmrt_region* region;
+  const int64_t one = 1;
+  const int64_t two = 2;
   const int64_t three = 3;
   const int64_t bad = -3;
   tvmrt_region_shape shapes[2] = {{0, &three}, {2, &three}};
   (void)unused;
-  assert_ok(load_with(plain, "neither", &mod));
+  assert_ok(load_with(plain, "add", &mod));
   assert_ok(tvmrt_region_find(mod, "r0", &region));
+  assert_fails(tvmrt_region_reshape(region, shapes, 2),
+               "node 'sum1' (add) would get do not belong");
+  assert_int_equal(state.calls[POST_RUN], 0);
+  shapes[0].shape = &one; /* which broadcasts */
+  shapes[1].shape = &two;
   assert_ok(tvmrt_region_reshape(region, shapes, 2));
   assert_int_equal(state.calls[POST_RUN], 1);
   assert_int_equal(state.calls[PRE_RUN], 2);
-  assert_int_equal(state.extent, 3);
-  assert_int_equal(region->tensors[0].num_bytes, 12);
+  assert_int_equal(state.extent, 1);
+  assert_int_equal(region->tensors[0].num_bytes, 4);
   assert_fails(run_region(mod, 2), "another shape");
   shapes[0].tensor = 1;
   assert_fails(tvmrt_region_reshape(region, shapes, 1), "constant");
@@ -315,9 +322,9 @@ static void test_reshape_prepares_again(void** unused) {
   assert_fails(tvmrt_region_reshape(region, shapes, 1), "negative");
   assert_int_equal(state.calls[PRE_RUN], 2);
   state.fails = PRE_RUN;
-  shapes[0].shape = &three;
+  shapes[0].shape = &two;
   assert_fails(tvmrt_region_reshape(region, shapes, 1), "the wires are cut");
-  assert_fails(run_region(mod, 3), "pre_run of region 'r0' failed: the wires are cut");
+  assert_fails(run_region(mod, 2), "pre_run of region 'r0' failed: the wires are cut");
   TVMModFree(mod);
   assert_int_equal(state.calls[GRAPH], 1);
 }

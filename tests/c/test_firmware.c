@@ -1,10 +1,11 @@
 /* The firmware library alone: functions by name, and networks compiled ahead of time. */
+#include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/crt/aot_executor.h>
 #include <tvm/runtime/crt/aot_executor_module.h>
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/crt/packed_func.h>
 
-#include "firmware_image.h"
+#include "firmware_net.h"
 
 const TVMModule* TVMSystemLibEntryPoint(void) { return &wide_module; }
 
@@ -95,6 +96,17 @@ static void test_the_system_library_is_a_global(void** state) {
   assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), kTvmErrorFunctionCallWrongArgType);
 }
 
+static void test_generated_code_calls_by_name_and_tells_errors(void** state) {
+  TVMFunctionHandle f;
+  (void)state;
+  assert_int_equal(TVMBackendGetFuncFromEnv(NULL, "answer", &f), 0);
+  assert_non_null(f);
+  assert_int_equal(TVMBackendGetFuncFromEnv(NULL, "no answer", &f), -1);
+  assert_null(f);
+  TVMAPISetLastError("text of generated code");
+  assert_string_equal(TVMGetLastError(), "text of generated code");
+}
+
 static void test_packed_function_in_a_struct(void** state) {
   TVMValue value;
   uint32_t code = kTVMArgInt;
@@ -178,50 +190,8 @@ static void test_raw_memory_and_copies(void** state) {
   assert_int_equal(TVMStreamFree(kDLCPU, 0, stream), 0);
 }
 
-/* ---- networks compiled ahead of time: (x + w) * 2 with w = 1 ---- */
+/* ---- networks compiled ahead of time ---- */
 
-static const int64_t six[] = {6};
-static const int64_t pool_bytes[] = {24};
-static const TVMTensorInfo inputs[] = {{"image_0", six, 1, {kDLFloat, 32, 1}}};
-static const TVMTensorInfo outputs[] = {{"output0", six, 1, {kDLFloat, 32, 1}}};
-static const TVMTensorInfo pools[] = {{"global_workspace", pool_bytes, 1, {kDLUInt, 8, 1}}};
-static const TVMConstantInfo constants[1];
-static TVMMetadata metadata = {1, inputs, 1, outputs, 1, pools, 1, constants, 0, "tvmgen_net"};
-
-static int net_metadata(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                        void* resource) {
-  (void)args, (void)codes, (void)num_args, (void)resource;
-  out->v_handle = &metadata;
-  *out_code = kTVMOpaqueHandle;
-  return 0;
-}
-
-static int net_run(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                   void* resource) {
-  (void)out, (void)out_code, (void)resource;
-  if (check(args, codes, num_args, 2) != 0) return kTvmErrorFunctionCallNumArguments;
-  for (int i = 0; i < 6; ++i) floats(args[1])[i] = 2 * (floats(args[0])[i] + 1);
-  return 0;
-}
-
-/* As older releases have it: with its pool as a further tensor. */
-static int net_main(TVMValue* args, int* codes, int num_args, TVMValue* out, int* out_code,
-                    void* resource) {
-  (void)out, (void)out_code, (void)resource;
-  if (check(args, codes, num_args, 3) != 0) return kTvmErrorFunctionCallNumArguments;
-  for (int i = 0; i < 6; ++i) floats(args[2])[i] = floats(args[0])[i] + 1;
-  for (int i = 0; i < 6; ++i) floats(args[1])[i] = 2 * floats(args[2])[i];
-  return 0;
-}
-
-static const TVMCPackedFunc run_functions[] = {net_metadata, net_run};
-static const TVMFuncRegistry run_table = {"\002tvmgen_net_get_c_metadata\0tvmgen_net_run",
-                                          run_functions};
-static const TVMModule run_module = {&run_table};
-static const TVMCPackedFunc main_functions[] = {net_metadata, net_main};
-static const TVMFuncRegistry main_table = {"\002tvmgen_net_get_c_metadata\0tvmgen_net___tvm_main__",
-                                           main_functions};
-static const TVMModule main_module = {&main_table};
 static const DLDevice cpu = {kDLCPU, 0};
 
 static void test_network_compiled_ahead(void** state) {
@@ -246,6 +216,11 @@ static void test_network_compiled_ahead(void** state) {
     assert_int_equal(TVMAotExecutor_GetInputIndex(ex, "image"), -1);
     assert_int_equal(TVMAotExecutor_GetInputName(ex, 0, &name), 0);
     assert_string_equal(name, "image_0");
+    for (int index = -1; index <= 1; index += 2) {
+      assert_int_equal(TVMAotExecutor_GetInputName(ex, index, &name),
+                       kTvmErrorExecutorModuleNoSuchInput);
+      assert_null(name);
+    }
     memcpy(ex->args[0].dl_tensor.data, x, sizeof(x));
     assert_int_equal(TVMAotExecutor_Run(ex), 0);
     assert_float_equal(((float*)ex->args[1].dl_tensor.data)[5], 14, 0);
@@ -301,6 +276,9 @@ static void test_network_compiled_ahead_as_a_module(void** state) {
   args[1].v_device = cpu;
   args[2].v_str = "net";
   assert_int_equal(TVMFuncCall(f, args, codes, 2, &ret, &code), kTvmErrorFunctionCallNumArguments);
+  codes[2] = kTVMBytes;
+  assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), kTvmErrorFunctionCallWrongArgType);
+  codes[2] = kTVMStr;
   assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code), 0);
   mod = ret.v_handle;
   assert_int_equal(TVMFuncCall(f, args, codes, 3, &ret, &code),
@@ -313,6 +291,16 @@ static void test_network_compiled_ahead_as_a_module(void** state) {
   assert_string_equal(ret.v_str, "image_0");
   assert_int_equal(call_of(mod, "get_num_inputs", NULL, NULL, 0, &ret), 0);
   assert_int_equal(ret.v_int64, 1);
+  assert_int_equal(call_of(mod, "get_num_outputs", NULL, NULL, 0, &ret), 0);
+  assert_int_equal(ret.v_int64, 1);
+  args[1].v_str = "image_0";
+  codes[1] = kTVMStr;
+  assert_int_equal(call_of(mod, "get_input_index", &args[1], &codes[1], 1, &ret), 0);
+  assert_int_equal(ret.v_int64, 0);
+  assert_int_equal(call_of(mod, "get_input_index", args, codes, 1, &ret),
+                   kTvmErrorFunctionCallWrongArgType);
+  assert_int_equal(call_of(mod, "get_input_index", args, codes, 0, &ret),
+                   kTvmErrorFunctionCallNumArguments);
   assert_int_equal(call_of(mod, "run", NULL, NULL, 0, &ret), 0);
   assert_int_equal(call_of(mod, "get_output", args, codes, 1, &ret), 0);
   assert_float_equal(((float*)((DLTensor*)ret.v_handle)->data)[0], 4, 0);
@@ -329,6 +317,7 @@ int main(void) {
       cmocka_unit_test(test_bad_handles_get_a_code),
       cmocka_unit_test(test_globals_need_memory_only_when_added),
       cmocka_unit_test(test_the_system_library_is_a_global),
+      cmocka_unit_test(test_generated_code_calls_by_name_and_tells_errors),
       cmocka_unit_test(test_packed_function_in_a_struct),
       cmocka_unit_test(test_tensors_are_one_block),
       cmocka_unit_test(test_raw_memory_and_copies),

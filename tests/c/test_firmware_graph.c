@@ -1,73 +1,10 @@
 /* The firmware library's graph executor, in given memory and over the board's allocator. */
 #include <tvm/runtime/crt/crt.h>
-#include <tvm/runtime/crt/graph_arena.h>
 #include <tvm/runtime/crt/graph_executor_module.h>
 
-#include "firmware_image.h"
-
-/* ---- a graph: (x + w) * 2, its result in another shape, and the sum ---- */
-
-#define NODES(second)                                                                      \
-  "\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},\n"                     \
-  " {\"op\": \"null\", \"name\": \"w\\u00e4\", \"inputs\": []},\n"                         \
-  " {\"op\": \"tvm_op\", \"name\": \"sum\", \"inputs\": [[0, 0, 0], " second               \
-  "],\n"                                                                                   \
-  "  \"attrs\": {\"func_name\": \"add\", \"num_inputs\": \"2\", \"hash\": \"[{\"}},\n"     \
-  " {\"op\": \"tvm_op\", \"inputs\": [[2, 0, 0]], \"name\": \"twice\",\n"                  \
-  "  \"attrs\": {\"func_name\": \"double\", \"flatten_data\": \"0\"}},\n"                  \
-  " {\"op\": \"tvm_op\", \"name\": \"reshape_nop\", \"attrs\": {\"func_name\": \"__nop\"}" \
-  ",\n  \"inputs\": [[3, 0, 0]]}]"
-#define ARGS ", \"arg_nodes\": [0, 1], \"heads\": [[2, 0, 0], [4, 0]]"
-#define ATTRS(ids, shape)                                                      \
-  ", \"attrs\": {\"dltype\": [\"list_str\", [\"float32\", \"float32\", "       \
-  "\"float32\", \"float32\", \"float32\"]], \"device_index\": [\"list_int\", " \
-  "[1, 1, 1, 1, 1]], \"storage_id\": [\"list_int\", " ids                      \
-  "], \"shape\": "                                                             \
-  "[\"list_shape\", [[2, 3], " shape ", [2, 3], [2, 3], [6]]]}, \"metadata\": {\"a\": [1.5e-3]}"
-#define ROWS ", \"node_row_ptr\": [0, 1, 2, 3, 4, 5]"
-#define JSON(second, ids, shape, rows) \
-  "{" NODES(second) ARGS ATTRS(ids, shape) ", \"node_row_ptr\": " rows "}"
-
-static const char json[] = JSON("[1, 0, 0]", "[0, 1, 2, 3, 3]", "[2, 3]", "[0, 1, 2, 3, 4, 5]");
-
-enum {
-  TENSOR_BYTES = 2 * TVMRT_GRAPH_ROUND_UP(24),
-  ARENA_BYTES = TVMRT_GRAPH_ARENA_BYTES(5, 2, 2, 5, 9, 4, 3, TENSOR_BYTES)
-};
+#include "firmware_graph.h"
 
 static _Alignas(16) uint8_t arena[ARENA_BYTES + 16];
-
-static DLTensor tensor_of(float* data) {
-  static int64_t extents[] = {6};
-  DLTensor t = {data, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, extents, NULL, 0};
-  return t;
-}
-
-/* A params blob with float32 arrays of 6 elements, each with the given name. Returns its size. */
-static uint32_t write_params(uint8_t* out, const char* const* names, uint64_t count) {
-  static const float w[6] = {10, 20, 30, 40, 50, 60};
-  const uint64_t magic[2] = {0xf7e58d4f05049cb7, 0};
-  const uint64_t array[3] = {0xdd5e40f096b4a13f, 0, 1};
-  const uint8_t head[] = {2, 0, 0, 0, 2, 32, 1, 0, 2,  0, 0, 0, 0, 0, 0, 0,
-                          3, 0, 0, 0, 0, 0,  0, 0, 24, 0, 0, 0, 0, 0, 0, 0};
-  uint8_t* at = out;
-#define PUT(data, size) (memcpy(at, data, size), at += (size))
-  PUT(magic, 16);
-  PUT(&count, 8);
-  for (uint64_t i = 0; i < count; ++i) {
-    uint64_t size = strlen(names[i]);
-    PUT(&size, 8);
-    PUT(names[i], size);
-  }
-  PUT(&count, 8);
-  for (uint64_t i = 0; i < count; ++i) {
-    PUT(array, 24);
-    PUT(head, sizeof(head));
-    PUT(w, sizeof(w));
-  }
-#undef PUT
-  return (uint32_t)(at - out);
-}
 
 static TVMGraphExecutor* create(void) {
   TVMGraphExecutor* ex;
@@ -149,6 +86,7 @@ static void test_bad_memory_and_modules_get_a_code(void** state) {
 static void test_bad_tensors_get_a_code(void** state) {
   int64_t five[] = {5};
   int64_t strides[] = {2};
+  int64_t compact[] = {1};
   TVMGraphExecutor* ex = create();
   DLTensor t = tensor_of(x);
   (void)state;
@@ -159,6 +97,8 @@ static void test_bad_tensors_get_a_code(void** state) {
   t.byte_offset = 0;
   t.strides = strides;
   assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorGraphTensorMismatch);
+  t.strides = compact;
+  assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), 0);
   t.strides = NULL;
   t.dtype.code = kDLInt;
   assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &t), kTvmErrorGraphTensorMismatch);
@@ -227,6 +167,79 @@ static void test_inputs_are_not_written(void** state) {
   assert_int_equal(TVMGraphExecutor_Run(ex), 0);
   assert_float_equal(w[5], 1, 0);
   assert_float_equal(((float*)tvmrt_graph_output(ex, 1)->data)[5], 14, 0);
+}
+
+static void test_names_may_have_every_letter(void** state) {
+  static const char* const kNames[][2] = {
+      {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t"},
+      {"\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80"},
+      {"\"\\u20AC\"", "\xe2\x82\xac"},
+  };
+  const char* at = strstr(json, "\"x\"");
+  (void)state;
+  assert_non_null(at);
+  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); ++i) {
+    static _Alignas(16) uint8_t memory[4096];
+    char text[4096];
+    TVMGraphExecutor* ex;
+    (void)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - json), json, kNames[i][0], at + 3);
+    assert_int_equal(
+        tvmrt_graph_create(text, strlen(text), &wide_module, memory, sizeof(memory), &ex, NULL), 0);
+    assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, kNames[i][1]), 0);
+    assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, "x"), -1);
+  }
+}
+
+/* The graph with one part of its text replaced; the executor is NULL where it is refused. */
+static int create_with(const char* from, const char* to, TVMGraphExecutor** out) {
+  static _Alignas(16) uint8_t memory[4096];
+  static char text[4096]; /* names stay in it */
+  const char* at = strstr(json, from);
+  assert_non_null(at);
+  (void)snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - json), json, to, at + strlen(from));
+  return tvmrt_graph_create(text, strlen(text), &wide_module, memory, sizeof(memory), out, NULL);
+}
+
+static void test_nodes_may_say_more(void** state) {
+  static const char* const kParts[][2] = {
+      {"\"num_inputs\": \"2\"", "\"num_outputs\": \"1\""},
+      {"\"name\": \"sum\"", "\"name\": \"sum\", \"control_deps\": [0, {\"a\": [1]}]"},
+  };
+  static float ones[6] = {1, 1, 1, 1, 1, 1};
+  DLTensor in = tensor_of(x);
+  DLTensor w = tensor_of(ones);
+  (void)state;
+  for (size_t i = 0; i < sizeof(kParts) / sizeof(kParts[0]); ++i) {
+    TVMGraphExecutor* ex;
+    assert_int_equal(create_with(kParts[i][0], kParts[i][1], &ex), 0);
+    assert_int_equal(TVMGraphExecutor_SetInput(ex, "x", &in), 0);
+    assert_int_equal(TVMGraphExecutor_SetInput(ex, "w\xc3\xa4", &w), 0);
+    assert_int_equal(TVMGraphExecutor_Run(ex), 0);
+    assert_float_equal(((float*)tvmrt_graph_output(ex, 1)->data)[5], 14, 0);
+  }
+}
+
+static void test_nodes_that_contradict_the_graph_get_a_code(void** state) {
+  static const char* const kParts[][2] = {
+      {"\"num_inputs\": \"2\"", "\"num_outputs\": \"2\""},
+      {"\"arg_nodes\": [0, 1]", "\"arg_nodes\": [0]"},
+      {"\"arg_nodes\": [0, 1]", "\"arg_nodes\": [0, 0]"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof(kParts) / sizeof(kParts[0]); ++i) {
+    TVMGraphExecutor* ex;
+    assert_int_equal(create_with(kParts[i][0], kParts[i][1], &ex), kTvmErrorGraphInconsistent);
+    assert_null(ex);
+  }
+}
+
+static void test_escape_without_its_digits_is_no_name(void** state) {
+  TVMGraphExecutor* ex;
+  (void)state;
+  assert_int_equal(create_with("\"x\"", "\"\\u00g0\"", &ex), 0);
+  assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, "\\u00g0"), -1);
+  assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, ""), -1);
+  assert_int_equal(TVMGraphExecutor_GetInputIndex(ex, "w\xc3\xa4"), 1);
 }
 
 static void test_bad_graphs_get_a_code(void** state) {
@@ -355,8 +368,17 @@ static void test_executor_as_a_module(void** state) {
   args[3].v_int64 = 0;
   assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code), kTvmErrorExecutorModuleBadContext);
   args[2].v_int64 = kDLCPU;
+  codes[3] = kTVMStr;
+  assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code), kTvmErrorFunctionCallWrongArgType);
+  codes[3] = kTVMArgInt;
   assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code), 0);
   mod = ret.v_handle;
+  assert_int_equal(call_of(mod, "get_num_outputs", NULL, NULL, 0, &ret), 0);
+  assert_int_equal(ret.v_int64, 2);
+  assert_int_equal(call_of(mod, "get_input", args, codes, 0, &ret),
+                   kTvmErrorFunctionCallNumArguments);
+  assert_int_equal(call_of(mod, "get_input", &args[3], &codes[3], 1, &ret), 0);
+  assert_int_equal(((DLTensor*)ret.v_handle)->ndim, 2);
   assert_int_equal(TVMFuncCall(f, args, codes, 4, &ret, &code),
                    kTvmErrorExecutorModuleAlreadyCreated);
   assert_int_equal(call_of(mod, "get_num_inputs", NULL, NULL, 0, &ret), 0);
@@ -395,6 +417,10 @@ int main(void) {
       cmocka_unit_test(test_bad_memory_and_modules_get_a_code),
       cmocka_unit_test(test_bad_tensors_get_a_code),
       cmocka_unit_test(test_inputs_are_not_written),
+      cmocka_unit_test(test_names_may_have_every_letter),
+      cmocka_unit_test(test_nodes_may_say_more),
+      cmocka_unit_test(test_nodes_that_contradict_the_graph_get_a_code),
+      cmocka_unit_test(test_escape_without_its_digits_is_no_name),
       cmocka_unit_test(test_bad_graphs_get_a_code),
       cmocka_unit_test(test_no_part_of_a_graph_is_a_graph),
       cmocka_unit_test(test_damaged_params_get_a_code),

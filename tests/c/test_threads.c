@@ -80,11 +80,45 @@ static int fail_second(int task_id, TVMParallelGroupEnv* env, void* cdata) {
   return -1;
 }
 
-static void test_failed_tasks_are_named(void** state) {
+static void test_a_failed_task_tells_its_error(void** state) {
   (void)state;
   use_workers(3);
-  assert_fails(TVMBackendParallelLaunch(fail_second, NULL, 0), "Task 1 error: the second one");
+  assert_fails(TVMBackendParallelLaunch(fail_second, NULL, 0), "the second one");
   assert_ok(TVMBackendParallelLaunch(fail_second, NULL, 1));
+}
+
+static int fail_with_number(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  char text[32];
+  (void)env;
+  if (task_id < *(int*)cdata) return 0;
+  (void)snprintf(text, sizeof(text), "IndexError: task %d", task_id);
+  TVMAPISetLastError(text);
+  return -1;
+}
+
+/* Several fail: the first one speaks, with its kind in front, as it does on one thread. */
+static void test_of_failed_tasks_the_first_is_told(void** state) {
+  static const char* const expected[] = {"IndexError: task 0", "IndexError: task 1",
+                                         "IndexError: task 2"};
+  (void)state;
+  use_workers(3);
+  for (int first = 0; first < 3; ++first) {
+    assert_int_equal(TVMBackendParallelLaunch(fail_with_number, &first, 0), -1);
+    assert_string_equal(TVMGetLastError(), expected[first]);
+  }
+}
+
+static int fail_silently(int task_id, TVMParallelGroupEnv* env, void* cdata) {
+  (void)env, (void)cdata;
+  return task_id == 1 ? -1 : 0;
+}
+
+static void test_a_task_without_a_reason_has_no_older_one(void** state) {
+  (void)state;
+  use_workers(2);
+  assert_fails(TVMBackendParallelLaunch(fail_second, NULL, 0), "the second one");
+  assert_int_equal(TVMBackendParallelLaunch(fail_silently, NULL, 0), -1);
+  assert_string_equal(TVMGetLastError(), "");
 }
 
 static int launch_inside(int task_id, TVMParallelGroupEnv* env, void* cdata) {
@@ -182,7 +216,9 @@ int main(void) {
       cmocka_unit_test(test_every_task_runs_once),
       cmocka_unit_test(test_fewer_or_too_many_tasks_wanted),
       cmocka_unit_test(test_barrier_waits_for_all),
-      cmocka_unit_test(test_failed_tasks_are_named),
+      cmocka_unit_test(test_a_failed_task_tells_its_error),
+      cmocka_unit_test(test_of_failed_tasks_the_first_is_told),
+      cmocka_unit_test(test_a_task_without_a_reason_has_no_older_one),
       cmocka_unit_test(test_nested_launch_runs_on_its_caller),
       cmocka_unit_test(test_threads_may_launch_at_once),
       cmocka_unit_test(test_forked_child_has_workers_of_its_own),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tarfile
 from pathlib import Path
 
+import archives
 import numpy as np
 import pytest
 from artefacts import firmware, network, toolchain
@@ -29,8 +29,7 @@ CASES = [
 
 def unpack(path: Path, folder: Path) -> tuple[list[Path], Path]:
     """Return the sources of an archive and its folder of headers."""
-    with tarfile.open(path) as tar:
-        tar.extractall(folder, filter="data")
+    archives.unpack(path, folder)
     host = folder / "codegen" / "host"
     return sorted((host / "src").glob("*.c")), host / "include"
 

@@ -1,6 +1,6 @@
 /* Names of element types: what is read is written as a name that reads as the same type. */
 #include "fuzz.h"
-#include "tensor.h"
+#include "tensors/tensor.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   char* text = fuzz_text(data, size);

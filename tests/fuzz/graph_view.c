@@ -2,7 +2,7 @@
 #include "executors/graph_view.h"
 
 #include "fuzz.h"
-#include "tensor.h"
+#include "tensors/tensor.h"
 
 enum { MOST_ELEMENTS = 4096 };
 

@@ -2,11 +2,8 @@
 #include "fuzz.h"
 #include "modules/module.h"
 
-typedef int (*reader)(tvmrt_reader* in, tvmrt_module** out);
-
-static const reader readers[] = {
-    tvmrt__graph_factory_read, tvmrt__aot_factory_read,    tvmrt__const_loader_read,
-    tvmrt__source_read,        tvmrt__static_library_read,
+static const char* const kinds[] = {
+    "GraphExecutorFactory", "AotExecutorFactory", "const_loader", "c", "static_library",
 };
 
 /* Ask for what these kinds offer, in a tree where nothing else answers. */
@@ -20,15 +17,16 @@ static void look_up(tvmrt_module* mod) {
   }
 }
 
-/* Tensors of vector types are read but not written. */
-static void check_round_trip(reader read, tvmrt_module* mod) {
+/* Tensors of vector types are read but not written, neither are modules that become part of a library. */
+static void check_round_trip(const char* kind, tvmrt_module* mod) {
   tvmrt_buf first = {NULL, 0, 0};
   tvmrt_buf second = {NULL, 0, 0};
   tvmrt_module* again = NULL;
   tvmrt_reader in;
+  if (mod->type->save == NULL) return;
   if (fuzz_succeeded(mod->type->save(mod, &first))) {
     tvmrt__reader_init(&in, "the saved module", first.data, first.size);
-    FUZZ_REQUIRE(read(&in, &again) == 0);
+    FUZZ_REQUIRE(tvmrt__read_kind(&in, kind, &again) == 0);
     FUZZ_REQUIRE(in.at == in.end);
     FUZZ_REQUIRE(again->type->save(again, &second) == 0);
     FUZZ_REQUIRE(first.size == second.size && memcmp(first.data, second.data, first.size) == 0);
@@ -42,13 +40,13 @@ static void check_round_trip(reader read, tvmrt_module* mod) {
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tvmrt_module* mod = NULL;
   tvmrt_reader in;
-  reader read;
+  const char* kind;
   if (size == 0) return 0;
-  read = readers[data[0] % (sizeof(readers) / sizeof(readers[0]))];
+  kind = kinds[data[0] % (sizeof(kinds) / sizeof(kinds[0]))];
   tvmrt__reader_init(&in, "the payload", data + 1, size - 1);
-  if (!fuzz_succeeded(read(&in, &mod))) return 0;
+  if (!fuzz_succeeded(tvmrt__read_kind(&in, kind, &mod))) return 0;
   look_up(mod);
-  check_round_trip(read, mod);
+  check_round_trip(kind, mod);
   tvmrt__module_release(mod);
   return 0;
 }

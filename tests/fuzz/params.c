@@ -1,5 +1,5 @@
 /* Params files: what is read is written as bytes that read the same again. */
-#include "params.h"
+#include "tensors/params.h"
 
 #include "fuzz.h"
 

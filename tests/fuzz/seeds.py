@@ -1,7 +1,8 @@
 """Write the inputs that fuzzing starts from, from the formats' descriptions alone.
 
-Usage: seeds.py TARGET FOLDER LIST: the seeds of TARGET become files in FOLDER, their paths the one
-line of LIST, with commas between them, as libFuzzer's -seed_inputs=@LIST takes them.
+Usage: seeds.py TARGET FOLDER LIST: the seeds of TARGET and the inputs kept in corpus/TARGET.zip
+become files in FOLDER, their paths the one line of LIST, with commas between them, as libFuzzer's
+-seed_inputs=@LIST takes them.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "c"))
@@ -74,7 +76,12 @@ AOT_FACTORY = u64(1) + texts(["w"]) + WEIGHT + text("default")
 
 
 def regions(
-    op: str, shapes: list[list[int]], constants: list[int], attrs: str = "{}", head: str = ""
+    op: str,
+    shapes: list[list[int]],
+    constants: list[int],
+    attrs: str = "{}",
+    head: str = "",
+    device: str = "tpu",
 ) -> bytes:
     """The text of one region of one node; the last shape is the output's."""
     tensors, offset = [], 0
@@ -88,7 +95,7 @@ def regions(
     last = len(shapes) - 1
     given = [i for i in range(last) if i not in constants]
     return (
-        f'{{"format": "tvmrt-regions", "version": 1, "device": "tpu", {head}"regions": '
+        f'{{"format": "tvmrt-regions", "version": 1, "device": "{device}", {head}"regions": '
         f'[{{"symbol": "r", "tensors": [{", ".join(tensors)}], "nodes": [{{"op": "{op}", "name": '
         f'"n", "inputs": {list(range(last))}, "outputs": [{last}], "attrs": {attrs}}}], '
         f'"inputs": {given}, "outputs": [{last}]}}]}}'
@@ -98,7 +105,55 @@ def regions(
 CONV = '{"strides": [1, 1], "dilations": [1, 1], "pads_before": [1, 1], "groups": 2}'
 POOL = '{"kernel": [2, 2], "strides": [2, 2], "count_pads": 1, "precision": "float16"}'
 
+BORDERS = '{"borders": "dense"}'
+CONV_DNNL = (
+    '{"borders": "dense", "dilations": [1, 1], "groups": 1, "pads_after": [0, 0], '
+    '"pads_before": [0, 0], "strides": [1, 1]}'
+)
+POOL_DNNL = (
+    '{"borders": "dense", "kernel": [2, 2], "dilations": [1, 1], "strides": [2, 2], '
+    '"pads_before": [0, 0], "pads_after": [0, 0], "count_pads": 1}'
+)
+
+
+def kernel(scalars: int, local: str = "[64]") -> str:
+    """A node of OpenCL: a kernel of three buffers and some numbers."""
+    names = ", ".join(f"const int a{i}" for i in range(scalars))
+    types = " ".join(["int", "float", "half", "uint"][:scalars])
+    source = (
+        "__kernel void f(__global const float *x, __global const float *y, __global float *z, "
+        f"{names}) {{ z[0] = x[0]; }}"
+    )
+    return (
+        f'{{"build_options": "-DA=1", "function": "f", "global_size": [64], "local_size": {local}, '
+        f'"operator": "f", "scalar_types": "{types}", '
+        f'"scalars": {[1.0] * scalars}, "source": "{source}", "types": "float32:2x2"}}'
+    )
+
+
 SEEDS: dict[str, list[bytes]] = {
+    "regions_dnnl": [
+        regions(
+            "conv",
+            [[1, 2, 3, 3], [2, 2, 1, 1], [2], [1, 2, 3, 3]],
+            [1, 2],
+            CONV_DNNL,
+            device="dnnl",
+        ),
+        regions("matmul", [[2, 3], [3, 2], [2, 2]], [1], BORDERS, device="dnnl"),
+        regions("max_pool", [[1, 2, 4, 4], [1, 2, 2, 2]], [], POOL_DNNL, device="dnnl"),
+        regions("avg_pool", [[1, 2, 4, 4], [1, 2, 2, 2]], [], POOL_DNNL, device="dnnl"),
+        regions("softmax", [[2, 3], [2, 3]], [], '{"axis": 1}', device="dnnl"),
+        regions("add", [[2, 3], [3], [2, 3]], [1], BORDERS, device="dnnl"),
+        regions("relu", [[2, 3], [2, 3]], [], BORDERS, device="dnnl"),
+    ],
+    "regions_opencl": [
+        regions("custom_opencl", [[2, 2], [2, 2], [2, 2]], [1], kernel(4), device="opencl"),
+        regions("custom_opencl", [[2, 2], [2, 2], [2, 2]], [], kernel(2, "[]"), device="opencl"),
+        regions("reshape", [[2, 3], [3, 2]], [], device="opencl"),
+        regions("reshape", [[3], [3, 2]], [], device="opencl"),  # of another size: refused
+        regions("identity", [[2, 3], [2, 3]], [], device="opencl"),
+    ],
     "regions": [
         regions("conv", [[1, 4, 3, 3], [2, 2, 2, 2], [2], [1, 2, 4, 4]], [1, 2], CONV),
         regions("matmul", [[2, 3], [3, 2], [2, 2]], [1], '{"precision": "int8"}'),
@@ -163,11 +218,21 @@ SEEDS: dict[str, list[bytes]] = {
 }
 
 
+def kept(target: str) -> list[bytes]:
+    """The inputs that were found before and reach the most; see keep.py."""
+    path = Path(__file__).resolve().parent / f"corpus/{target}.zip"
+    if not path.exists():
+        return []
+    with zipfile.ZipFile(path) as archive:
+        return [archive.read(name) for name in archive.namelist()]
+
+
 def main() -> None:
     target, folder, listing = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{i}" for i in range(len(SEEDS[target]))]
-    for path, data in zip(paths, SEEDS[target]):
+    inputs = [*SEEDS[target], *kept(target)]
+    paths = [folder / f"{i}" for i in range(len(inputs))]
+    for path, data in zip(paths, inputs):
         path.write_bytes(data)
     listing.write_text(",".join(str(path.resolve()) for path in paths))
 

@@ -1,5 +1,5 @@
 /* One serialised tensor: it is written as the very bytes that were read. */
-#include "tensor.h"
+#include "tensors/tensor.h"
 
 #include "fuzz.h"
 

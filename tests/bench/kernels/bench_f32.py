@@ -27,6 +27,10 @@ from onnx import TensorProto, helper, numpy_helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "kernels"))
 import kernel_build as kb
 
+from tvmrt.codegen.c.text import initializer
+from tvmrt.codegen.window.layer_f32 import LayerF32
+from tvmrt.codegen.window.plan import Window
+
 packing = kb.packing
 
 
@@ -127,37 +131,25 @@ def conv_model(layers: list[Layer], weights: list[tuple[np.ndarray, np.ndarray]]
 def layer_code(i: int, layer: Layer, machine: kb.Machine) -> tuple[str, object]:
     """One static function and its tiles."""
     head = f"static int layer{i}(const float* x, const float* w, const float* b, float* y) {{\n"
-    sizes = f"""
-      .in = {{1, {layer.size[0]}, {layer.size[1]}}}, .out = {{1, {layer.out[0]}, {layer.out[1]}}},
-      .kernel = {{1, {layer.kernel[0]}, {layer.kernel[1]}}}, .stride = {{1, {layer.stride},
-          {layer.stride}}},
-      .dilation = {{1, 1, 1}}, .pad = {{0, {layer.pads[0]}, {layer.pads[1]}}},
-      .x_stride = {layer.in_channels}, .y_stride = {layer.out_channels}, .lo = 0.0f, .hi =
-          INFINITY}};"""
+    window = Window(
+        1, (1, *layer.size), (1, *layer.out), layer.in_channels, layer.out_channels,
+        (1, *layer.kernel), (1, layer.stride, layer.stride), pad=(0, *layer.pads),
+    )  # fmt: skip
     if layer.depthwise:
-        tile = packing.choose_depthwise(
-            layer.in_channels, layer.out[1], layer.kernel[1], layer.stride, 1, machine
-        )
-        return (
-            f"""{head}
-  static const tvmrt_depthwise_f32_tile tile = {tile.initializer()};
-  static const tvmrt_depthwise_f32_layer layer = {{.batch = 1, .channels = {layer.in_channels},
-      {sizes}
-  return tvmrt_depthwise_f32(&layer, &tile, x, w, b, NULL, y, NULL, NULL);
-}}""",
-            tile,
-        )
-    joined = layer.kernel == (1, 1) and layer.stride == 1
-    row = layer.out[0] * layer.out[1] if joined else layer.out[1]
-    tiles = packing.choose_tiles(
-        row, layer.out_channels, layer.window, machine, layer.in_channels * layer.stride
-    )
+        kernel, planned = "depthwise_f32", LayerF32.depthwise(window, layer.in_channels)
+        tiles = packing.choose_depthwise(planned.window, layer.in_channels, machine)
+    else:
+        kernel = "conv_f32"
+        planned = LayerF32.conv(window, layer.in_channels, layer.out_channels, 1)
+        step = layer.in_channels * layer.stride
+        row = planned.window.out[2]
+        tiles = packing.choose_tiles(row, layer.out_channels, layer.window, machine, step)
+    members = initializer(planned.members(0, "0.0f", "INFINITY"))
     return (
         f"""{head}
-  static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
-  static const tvmrt_conv_f32_layer layer = {{.batch = 1, .groups = 1,
-      .in_channels = {layer.in_channels}, .out_channels = {layer.out_channels}, {sizes}
-  return tvmrt_conv_f32(&layer, &tiles, x, w, b, NULL, y, NULL, NULL);
+  static const {tiles.c_type} tiles = {tiles.initializer()};
+  static const tvmrt_layer_f32 layer = {members};
+  return tvmrt_{kernel}(&layer, &tiles, &(const tvmrt_data_f32){{x, w, b, NULL, y, NULL, NULL}});
 }}""",
         tiles,
     )
@@ -338,17 +330,16 @@ int op(const float* x, const float* w, float* y);
 int op(const float* x, const float* w, float* y) { (void)w; %s }"""
     one = "{1, 1, 1}"
     maxpool = pool % (
-        ".kind = TVMRT_POOL_MAX, .batch = 1, .channels = 64, "
+        ".kind = TVMRT_POOL_MAX, .channels = 64, .window = {.batch = 1, "
         ".in = {1, 112, 112}, .out = {1, 56, 56}, "
         f".kernel = {{1, 3, 3}}, .stride = {{1, 2, 2}}, .dilation = {one}, "
-        ".pad = {0, 1, 1}, .pad_end = {0, 1, 1}, "
-        ".x_stride = 64, .y_stride = 64"
+        ".pad = {0, 1, 1}, .x_stride = 64, .y_stride = 64}, .pad_end = {0, 1, 1}"
     )
     average = pool % (
-        ".kind = TVMRT_POOL_AVERAGE, .batch = 1, .channels = 2048, "
+        ".kind = TVMRT_POOL_AVERAGE, .channels = 2048, .window = {.batch = 1, "
         f".in = {{1, 7, 7}}, .out = {one}, "
         f".kernel = {{1, 7, 7}}, .stride = {one}, .dilation = {one}, "
-        ".x_stride = 2048, .y_stride = 2048"
+        ".x_stride = 2048, .y_stride = 2048}"
     )
     lrn = rows % (
         "static const tvmrt_lrn_f32_layer layer = {.pixels = 729, .channels = 256,"

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "kernels"))
 from i8_case import FLAGS, Shape, int8_range, layer, random_bytes, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.codegen.packing_i8 import pack_conv, pad_channels
-from tvmrt.codegen.tiles_i8 import FORMATS
+from tvmrt.codegen.window.packing_i8 import pack_conv, pad_channels
+from tvmrt.codegen.window.tiles_i8 import FORMATS
 
 ONE, TWO, NONE = (1, 1), (2, 2), ((0, 0), (0, 0))
 
@@ -114,7 +114,8 @@ def network(
 def chain_source(layers: list) -> str:
     definitions = dict.fromkeys(line for conv in layers for line in conv.definitions())
     structs = "\n".join(
-        f"static const tvmrt_conv_i8 conv{i} = {c.initializer()};" for i, c in enumerate(layers)
+        f"static const tvmrt_conv_i8 conv{i} = {c.initializer(shifted=True, epilogue=False)};"
+        for i, c in enumerate(layers)
     )
     calls = "\n".join(
         f"  {{ const tvmrt_conv_i8_data d = {{b[{i % 2}], w[{i}], bias[{i}], scale[{i}], "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -234,6 +236,42 @@ def test_wrong_inputs(complaint, library, digits, tmp_path, arrays, words):
     for arguments in (["run", library], ["verify", digits / "digits_f32.onnx"]):
         sentence = complaint(*arguments, "--inputs", path)
         assert [word for word in [*words, "in.npz"] if word not in sentence] == []
+
+
+def _npz(name: str, member: bytes) -> bytes:
+    """An archive of one compressed member, whose check sum is right."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, member)
+    return out.getvalue()
+
+
+def _npy(head: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(64)
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        pytest.param(
+            _npz("image.npy", _npy(b"{'descr': '<f4', 'shape': (")), id="head-without-end"
+        ),
+        pytest.param(
+            _npz(
+                "image.npy", _npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1 << 40,)}")
+            ),
+            id="head-with-arithmetic",
+        ),
+        pytest.param(
+            _npz("image.npy", bytes(300)).replace(b"image.npyc", b"image.npy\xff"),
+            id="packed-bytes-damaged",
+        ),
+    ],
+)
+def test_inputs_of_a_damaged_archive(complaint, library, tmp_path, archive):
+    path = tmp_path / "in.npz"
+    path.write_bytes(archive)
+    assert "in.npz is not an .npz archive of arrays" in complaint("run", library, "--inputs", path)
 
 
 def test_inputs_that_are_no_archive(complaint, library, tmp_path):

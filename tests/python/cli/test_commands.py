@@ -87,7 +87,7 @@ def test_run_gives_what_onnxruntime_gives(tvmrt, compiled, digits, inputs, image
     session = onnxruntime.InferenceSession(str(digits / f"{network}.onnx"))
     (right,) = session.run(None, {"image": images[0]})
     with np.load(answer) as outputs:
-        assert outputs.files == ["probabilities" if executor == "graph" else "output0"]
+        assert outputs.files == ["probabilities"]
         (value,) = (outputs[name] for name in outputs.files)
         np.testing.assert_allclose(value, right, rtol=1e-3, atol=1e-4)
 

@@ -177,6 +177,16 @@ def test_onnx_counts_operators_of_the_file(digits):
     assert described["opset"] == "ai.onnx 17"
 
 
+def test_functions_of_a_graph_without_a_name(tmp_path, complaint):
+    """One whose name is a number, beside those that have texts."""
+    graph = json.loads(json.dumps(GRAPH))
+    kernel = next(node for node in graph["nodes"] if node["op"] != "null")
+    graph["nodes"].append({**kernel, "attrs": {**kernel["attrs"], "func_name": 7}})
+    path = tmp_path / "net.json"
+    path.write_text(json.dumps(graph))
+    assert "net.json is not the JSON of a graph executor" in complaint("inspect", path)
+
+
 @pytest.mark.parametrize("kind", ["params", "json", "tar", "so"])
 def test_every_truncation_is_a_value_error(tmp_path, kind, request):
     path = tmp_path / f"net.{kind}"

@@ -44,3 +44,20 @@ def test_network_without_elements_runs(network, tmp_path):
     executor = graph_executor.GraphModule(factory["default"](tvmrt.cpu()))
     executor.run(x=np.zeros(shape, np.float32))
     np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_weights_in_a_file_may_be_empty(executor, tmp_path):
+    """Such a weight is not in the file, and its layer runs."""
+    nodes = [helper.make_node("Concat", ["none", "x"], ["y"], axis=0)]
+    nodes += [helper.make_node("Identity", ["none"], ["z"])]
+    x = np.arange(3, dtype=np.float32)
+    network = model(nodes, {"x": x}, ["y", "z"], {"none": np.zeros(0, np.float32)})
+    library = tvmrt.compile(network, executor=executor, params="file")
+    library.export_library(tmp_path / "empty.so")
+    made = tvmrt.runtime.load_module(tmp_path / "empty.so")["default"](tvmrt.cpu())
+    kind = graph_executor.GraphModule if executor == "graph" else tvmrt.runtime.executor.AotModule
+    runner = kind(made)
+    runner.run(x=x)
+    np.testing.assert_array_equal(runner.get_output(0).numpy(), x)
+    assert runner.get_output(1).numpy().shape == (0,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 
@@ -106,3 +107,31 @@ def test_a_constant_too_large_to_unfold_is_read_where_it_lies():
     plan_program(program)
     sources = generate(program, target, Options(executor="aot"))
     assert len(sources.weights) == program.arena_bytes == 1 << 14
+
+
+def wide_names():
+    """Layers with long names, of which only the first words differ."""
+    graph = Graph("names")
+    b = Builder(graph)
+    graph.inputs.append(Value("x", TensorType((2, 3), DTYPES["float32"])))
+    y = graph.inputs[0]
+    for block in ("first", "second"):
+        name = f"the/{block}/block/of/a/network/with/layers/of/unusual/names/and/more/words/Relu"
+        y = b.emit("reduce_sum", [y], f"{name}/Sum", axes=(0,), keepdims=True)
+    graph.outputs = [y]
+    graph.output_names = ["y"]
+    return graph
+
+
+def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):
+    target, options = get_target("cortex-m4"), Options(module_name="default", params="flash")
+    program = build_program(wide_names(), target)
+    plan_program(program)
+    files = generate(program, target, options).files
+    text = "\n".join(files.values())
+    assert max(map(len, text.split("\n"))) <= 100
+    words = set(re.findall(r"tvmgen_default_\w+_Sum\w*", text))
+    assert len(words) == 4, words  # two operators, their packed functions
+    assert max(len(word.removesuffix("_packed")) for word in words) <= 40
+    for block in ("first", "second"):
+        assert f"reduce_sum: the/{block}/block/of" in text

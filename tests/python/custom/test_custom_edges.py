@@ -328,7 +328,7 @@ def test_constants_of_a_node_that_the_override_declines():
     ("statement", "sentence"),
     [
         ('TVMAPISetLastError("no luck today");', "^no luck today$"),
-        ("", "^a function failed and gave no reason$"),
+        ("", r"^(node|network) '.*' failed and gave no reason\.$"),
     ],
     ids=["with-a-reason", "without"],
 )

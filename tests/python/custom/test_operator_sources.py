@@ -179,7 +179,7 @@ GRAPH_MISTAKES = [
     (
         "two outputs",
         'g->add(g, "Relu", i, 1, 0, 0, o, 2);',
-        "Relu: 2 outputs are asked for, it has",
+        "(Relu): 2 outputs, expected 1: Y",
     ),
     ("no data", 'o[0] = g->constant(g, "float32", 0, 0, 0);', "constant: data of shape [] is NULL"),
     ("no element type", "o[0] = g->constant(g, 0, s, s, 1);", "constant: dtype is NULL"),

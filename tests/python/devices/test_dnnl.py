@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_graph import model
 from sample_devices import run_library
 
 import tvmrt
@@ -15,6 +16,7 @@ from tvmrt import devices, processor
 from tvmrt.conformance import operators
 from tvmrt.devices.dnnl import Dnnl, nearest_places
 from tvmrt.devices.region_json import region_text
+from tvmrt.error import TVMError
 from tvmrt.frontend.onnx import import_model
 
 ort = pytest.importorskip("onnxruntime")
@@ -170,6 +172,67 @@ def test_chains_are_one_region_and_right(tmp_path, chain, executor):
     np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
 
 
+ALONE = {
+    "slopes-of-channels": (
+        (1, 8, 7, 5),
+        [("Conv", ["x", "w"], "c", {}), ("PRelu", ["c", "slope"], "y", {})],
+        {"w": normal(16, 8, 3, 3), "slope": normal(16, 1, 1)},
+    ),
+    "slope-of-all": (
+        (1, 8, 7, 5),
+        [("Conv", ["x", "w"], "c", {}), ("PRelu", ["c", "slope"], "y", {})],
+        {"w": normal(16, 8, 3, 3), "slope": normal(1)},
+    ),
+    "slopes-of-rows": ((2, 3, 4), [("PRelu", ["x", "slope"], "y", {})], {"slope": normal(3, 1)}),
+    "divided-by-what-flows": (
+        (3, 4),
+        [("Exp", ["x"], "e", {}), ("Div", ["two", "e"], "y", {})],
+        {"two": np.float32([2])},
+    ),
+    "swish": ((3, 4), [("Sigmoid", ["x"], "s", {}), ("Mul", ["x", "s"], "y", {})], {}),
+    "channels-normalised": (
+        (1, 7, 4, 5),
+        [("LRN", ["x"], "y", {"size": 3, "alpha": 0.02, "beta": 0.6, "bias": 1.5})],
+        {},
+    ),
+    "product-of-batches-then-columns": (
+        (2, 3, 4),
+        [
+            ("MatMul", ["x", "w"], "p", {}),
+            ("Mul", ["p", "column"], "q", {}),
+            ("Add", ["q", "whole"], "y", {}),
+        ],
+        {"w": normal(4, 5), "column": normal(5), "whole": normal(2, 3, 5)},
+    ),
+    "broadcast-first-operand": (
+        (1, 4),
+        [("Mul", ["x", "w"], "y", {})],
+        {"w": normal(3, 4)},
+    ),
+    "blocks-cut": (
+        (1, 32, 6, 6),
+        [
+            ("Conv", ["x", "w"], "c", {}),
+            ("Split", ["c"], ["a", "b"], {"axis": 1}),
+            ("Conv", ["a", "v"], "d", {}),
+            ("Conv", ["b", "v"], "e", {}),
+            ("Add", ["d", "e"], "y", {}),
+        ],
+        {"w": normal(64, 32, 3, 3), "v": normal(32, 32, 3, 3)},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALONE)
+def test_operators_with_operands_of_every_form(tmp_path, case):
+    shape, nodes, weights = ALONE[case]
+    feeds = {"x": normal(*shape)}
+    model = network(nodes, feeds, weights, {"y": "float32"})
+    library, (found,) = run(model, feeds, tmp_path)
+    assert len(library.partition.regions) == 1
+    np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-4)
+
+
 def test_network_alone_on_the_device_has_no_copies_at_its_borders(tmp_path):
     feeds = {"x": normal(1, 6, 7, 5)}
     model = network(CHAINS["conv-relu"], feeds, {"w": normal(6, 6, 1, 1)}, {"y": "float32"})
@@ -248,6 +311,30 @@ def test_integer_products_are_exact(tmp_path, op, kind):
     model, feeds = integer_product(op, kind)
     library, (found,) = run(model, feeds, tmp_path)
     assert region_ops(library) == [["qmatmul" if op == "matmul" else "qconv"]]
+    np.testing.assert_array_equal(found, judge(model, feeds)[0])
+
+
+@pytest.mark.parametrize(
+    ("zero", "regions"), [(128, [["qconv"]]), (127, [])], ids=["in the middle", "beside it"]
+)
+def test_unsigned_weights_are_moved_to_signed_ones(tmp_path, zero, regions):
+    if processor.machine() == "x86_64" and not processor.flags() & {"avx512_vnni", "avx_vnni"}:
+        pytest.skip("needs a processor with VNNI")
+    feeds = {"x": RNG.integers(0, 256, (1, 8, 9, 7)).astype(np.uint8)}
+    weights = {
+        "xs": np.float32(0.02),
+        "xz": np.uint8(120),
+        "w": RNG.integers(0, 256, (12, 8, 3, 3)).astype(np.uint8),
+        "ws": np.float32(0.01),
+        "wz": np.uint8(zero),
+        "ys": np.float32(0.15),
+        "yz": np.uint8(110),
+    }
+    names = ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"]
+    weights = {k: np.asarray(v) for k, v in weights.items()}
+    model = network([("QLinearConv", names, "y", {})], feeds, weights, {"y": "uint8"})
+    library, (found,) = run(model, feeds, tmp_path)
+    assert region_ops(library) == regions
     np.testing.assert_array_equal(found, judge(model, feeds)[0])
 
 
@@ -389,3 +476,32 @@ def digits_of(x: np.ndarray, model: onnx.ModelProto) -> np.ndarray:
         helper.make_tensor_value_info("x", TensorProto.FLOAT, list(x.shape))
     )
     return judge(copy, {"x": x})[0]
+
+
+@pytest.mark.parametrize("name", ["kernel", "strides", "dilations", "pads_before"])
+def test_a_window_outside_32_bits_is_refused(name):
+    """As a damaged library may have it: what oneDNN is told of it would overflow."""
+    attrs = {"kernel": [2, 2], "strides": [2, 2], "dilations": [1, 1], "pads_before": [0, 0]}
+    attrs[name] = [2, 2**63 - 1]
+    shapes = {"x": [1, 2, 4, 4], "y": [1, 2, 2, 2]}
+    tensors = [{"name": k, "dtype": "float32", "shape": v} for k, v in shapes.items()]
+    node = {"op": "max_pool", "name": "n", "inputs": [0], "outputs": [1], "attrs": attrs}
+    region = {"symbol": "r", "tensors": tensors, "nodes": [node], "inputs": [0], "outputs": [1]}
+    head = {"format": "tvmrt-regions", "version": 1, "device": "dnnl", "regions": [region]}
+    with pytest.raises(TVMError, match="a number of a window is outside 32 bits"):
+        tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray())
+
+
+def test_products_of_nothing_stay_on_the_cpu(tmp_path):
+    """oneDNN divides by the extents of matrices."""
+    network = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        {"x": np.zeros((0, 3), np.float32)},
+        ["y"],
+        {"w": np.ones((3, 2), np.float32)},
+    )
+    tvmrt.compile(network, devices=["dnnl"]).export_library(tmp_path / "net.so")
+    factory = tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0))
+    run = tvmrt.contrib.graph_executor.GraphModule(factory)
+    run.run()
+    assert run.get_output(0).numpy().shape == (0, 2)

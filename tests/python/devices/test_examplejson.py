@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 
 import numpy as np
@@ -117,3 +118,52 @@ def test_wrong_arguments_are_refused(create, arguments, message):
     x = tvmrt.nd.empty((10, 10))
     with pytest.raises((TypeError, ValueError), match=message):
         create(GUIDE)["subgraph_0"](*arguments(x))
+
+
+def test_text_may_come_as_bytes(create):
+    a, b, c, d = np.random.default_rng(2).standard_normal((4, 10, 10), np.float32)
+    made = create(bytearray(GUIDE.encode()))
+    np.testing.assert_array_equal(run(made["subgraph_0"], a, b, c, d), (a + b - c) * d)
+
+
+def test_module_is_saved_into_a_library_and_read_back(create, tmp_path):
+    library = tvmrt.get_global_func("runtime.CSourceModuleCreate")("int unused;", "c", [])
+    library.import_module(create(TWO))
+    packed = tvmrt.get_global_func("runtime.ModulePackImportsToC")(library, False)
+    (tmp_path / "lib.c").write_text(str(packed))
+    command = ["cc", "-shared", "-fPIC", tmp_path / "lib.c", "-o", tmp_path / "lib.so"]
+    subprocess.run(command, check=True)
+    modules = [tvmrt.runtime.load_module(tmp_path / "lib.so")]
+    while modules[-1].imported_modules:
+        modules.append(modules[-1].imported_modules[0])
+    assert modules[-1].get_source() == TWO
+    np.testing.assert_array_equal(run(modules[-1]["my_subgraph_1"], [1, 2, 3]), [1, 4, 9])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("module.examplejson_module_create", "the text of a graph"),
+        ("module.loadbinary_examplejson", "a stream"),
+        ("module.loadfile_examplejson", "the path of a file"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [(), (7,)], ids=["none", "number"])
+def test_makers_refuse_other_arguments(create, name, text, arguments):
+    with pytest.raises(TypeError, match=text):
+        tvmrt.get_global_func(name)(*arguments)
+
+
+def test_a_file_that_is_not_there_is_named(create, tmp_path):
+    with pytest.raises(OSError, match="cannot be opened"):
+        tvmrt.get_global_func("module.loadfile_examplejson")(str(tmp_path / "absent"))
+
+
+def test_tensors_of_another_device_are_refused(create):
+    try:
+        there = tvmrt.nd.empty((10, 10), device=tvmrt.opencl(0))
+    except (TVMError, ValueError) as problem:
+        pytest.skip(f"no other device with memory runs here: {problem}")
+    x = tvmrt.nd.empty((10, 10))
+    with pytest.raises(ValueError, match="lies on the CPU without gaps"):
+        create(GUIDE)["subgraph_0"](there, x, x, x, x)

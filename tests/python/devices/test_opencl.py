@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -282,5 +283,66 @@ def test_kernels_are_not_run_at_extents_that_they_were_not_made_for(tmp_path):
     module = tvmrt.runtime.load_module(small(tmp_path))
     reshape = tvmrt.get_global_func("tvmrt.device.reshape")
     shape = tvmrt.runtime.ShapeTuple((4, 3))
-    with pytest.raises(TVMError, match=r"made for other extents than tensor .* has; compile again"):
+    with pytest.raises(ValueError, match=r"\(custom_opencl\) would get .* compile the network"):
         reshape(module, "tvmgen_default_opencl_main_0", 0, shape, 1, shape)
+
+
+def _load_region(shapes: list[list[int]], node: dict) -> None:
+    """A library's region of one node, whose last tensor is the result."""
+    tensors = [
+        {"name": f"t{i}", "dtype": "float32", "shape": shape} for i, shape in enumerate(shapes)
+    ]
+    last = len(shapes) - 1
+    node = {"name": "n", "inputs": list(range(last)), "outputs": [last], **node}
+    region = {"symbol": "r", "tensors": tensors, "nodes": [node], "inputs": [0], "outputs": [last]}
+    head = {"format": "tvmrt-regions", "version": 1, "device": "opencl", "regions": [region]}
+    tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray())
+
+
+def test_a_reshape_to_another_size_is_refused():
+    """As a damaged library may ask for it: the result would be read past its buffer."""
+    with pytest.raises(TVMError, match="reshape n has an operand of another size"):
+        _load_region([[3], [3, 2]], {"op": "reshape", "attrs": {}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("int", 2.0**31), ("int", -1e300), ("uint", -1.0), ("uint", 2.0**32)]
+)
+def test_a_scalar_that_its_type_does_not_have_is_refused(kind, number):
+    source = f"__kernel void f(__global const float *x, __global float *y, {kind} a) {{ }}"
+    attrs = {"function": "f", "operator": "f", "global_size": [1], "source": source}
+    attrs |= {"scalars": [number], "scalar_types": kind, "types": "float32:2"}
+    with pytest.raises(TVMError, match=f"of a kernel is none of type {kind}"):
+        _load_region([[2], [2]], {"op": "custom_opencl", "attrs": attrs})
+
+
+def test_memory_is_refused_where_there_is_no_device():
+    with pytest.raises((TVMError, ValueError), match="no OpenCL device 1"):
+        tvmrt.nd.empty((2,), device=tvmrt.opencl(1))
+
+
+def test_waiting_for_the_device_ends():
+    tvmrt.opencl(0).sync()
+
+
+def test_programs_are_kept_in_the_users_cache(tmp_path):
+    path = small(tmp_path)
+    done = run_in_process(path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "cache/tvmrt/opencl").glob("*.clbin"))) == 1
+
+
+def test_programs_need_no_cache(tmp_path):
+    path = small(tmp_path)
+    folder = tmp_path / "file"
+    folder.write_text("no folder")
+    done = run_in_process(path, TVMRT_OPENCL_CACHE=str(folder))
+    assert done.returncode == 0, done.stderr
+
+
+def test_programs_need_no_home(tmp_path):
+    path = small(tmp_path)
+    before = run_in_process(path, TVMRT_OPENCL_CACHE=str(tmp_path / "cache"))
+    done = run_in_process(path, HOME="", XDG_CACHE_HOME="")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == before.stdout

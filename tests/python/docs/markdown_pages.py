@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def blocks(page: Path) -> list[Block]:
             excused = NOT_RUN.search(before) is not None
             needs = tuple(name for text in NEEDS.findall(before) for name in text.split())
         else:
-            text = "\n".join(lines[start:number]) + "\n"
+            text = textwrap.dedent("\n".join(lines[start:number])) + "\n"  # lists indent
             found.append(Block(language, text, start + 1, not excused, needs))
             start = None
     return found

@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 
 import pytest
+from archives import unpack
 from small_network import small_network
 
 import tvmrt
@@ -17,8 +18,7 @@ from tvmrt.libinfo import find_include_path
 def archive(request, tmp_path):
     library = tvmrt.compile(small_network(), executor=request.param, module_name="net")
     library.export(tmp_path / "net.tar")
-    with tarfile.open(tmp_path / "net.tar") as tar:
-        tar.extractall(tmp_path / "net", filter="data")
+    unpack(tmp_path / "net.tar", tmp_path / "net")
     return library, tmp_path / "net"
 
 
@@ -57,9 +57,7 @@ BOARD = {"target": "cortex-m4", "module_name": "net"}
 
 def unpacked(library, folder):
     library.export(folder / "net.tar")
-    with tarfile.open(folder / "net.tar") as tar:
-        tar.extractall(folder / "net", filter="data")
-    return folder / "net"
+    return unpack(folder / "net.tar", folder / "net")
 
 
 def test_a_firmware_archive_has_what_project_generators_look_for(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import tarfile
 
 import numpy as np
 import pytest
+from archives import unpack
 from firmware_program import DIGITS, build, program_text, run
 
 import tvmrt
@@ -21,8 +21,8 @@ INTERFACES = [
 ]
 
 
-def export(path, folder, name="digits", target="cortex-m4", **options):
-    library = tvmrt.compile(path, target=target, runtime="crt", executor="aot",
+def export(path, folder, name="digits", target="cortex-m4", executor="aot", **options):
+    library = tvmrt.compile(path, target=target, runtime="crt", executor=executor,
                             module_name=name, **options)  # fmt: skip
     library.export(folder)
     return library
@@ -52,16 +52,34 @@ def test_two_networks_live_in_one_program(images, golden, tmp_path, interface):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
 
 
-def test_the_archive_makes_a_library(digits, images, golden, tmp_path):
-    export(digits, tmp_path / "net.tar", interface_api="c", unpacked_api=True, target="host")
-    with tarfile.open(tmp_path / "net.tar") as tar:
-        tar.extractall(tmp_path / "net", filter="data")
-    subprocess.run(["make", "-s", "CC=cc", "AR=ar"], cwd=tmp_path / "net", check=True)
-    (tmp_path / "main.c").write_text(program_text(["digits"], "c"))
+@pytest.mark.parametrize("interface", ["c", "packed"])
+def test_the_archive_makes_a_library(digits, images, golden, tmp_path, interface):
+    """Of its own files alone; it has those of the runtime that the network's interface needs."""
+    options = {"interface_api": interface, "unpacked_api": interface == "c", "target": "host"}
+    export(digits, tmp_path / "net.tar", **options)
+    unpack(tmp_path / "net.tar", tmp_path / "net")
+    command = ["make", "-s", "CC=cc", "AR=ar", "CFLAGS="]
+    subprocess.run(command, cwd=tmp_path / "net", check=True)
+    runtime = {path.name for path in (tmp_path / "net/runtime").rglob("*.c")}
+    assert ("aot_executor.c" in runtime) == (interface == "packed")
+    assert not runtime & {"graph_read.c", "graph_params.c", "page_allocator.c"}
+    (tmp_path / "main.c").write_text(program_text(["digits"], interface))
     library = tmp_path / "net" / "libdigits.a"
     includes = [tmp_path / "net/codegen/host/include", tmp_path / "net/runtime/include"]
     program = build(tmp_path, [tmp_path / "main.c", library], includes)
     np.testing.assert_allclose(run(program, images, 10), golden(digits), rtol=2e-4, atol=1e-6)
+
+
+def test_what_an_archive_has_of_the_runtime_needs_no_more(digits, tmp_path):
+    """Whatever a program takes from it, by any executor, is linked."""
+    for executor in ("aot", "graph"):
+        folder = tmp_path / executor
+        export(digits, tmp_path / f"{executor}.tar", executor=executor, target="host")
+        unpack(tmp_path / f"{executor}.tar", folder)
+        subprocess.run(["make", "-s", "CC=cc", "AR=ar"], cwd=folder, check=True)
+        (folder / "main.c").write_text("int main(void) { return 0; }\n")
+        whole = ["-Wl,--whole-archive", "libdigits.a", "-Wl,--no-whole-archive", "-lm"]
+        subprocess.run(["cc", "main.c", *whole, "-o", "main"], cwd=folder, check=True)
 
 
 SANITIZERS = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

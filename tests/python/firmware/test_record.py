@@ -17,7 +17,7 @@ from onnx_graph import model
 
 import tvmrt
 from tvmrt.cli import main, trace_dump
-from tvmrt.codegen.firmware_trace import merged_axes
+from tvmrt.codegen.firmware.trace import merged_axes
 from tvmrt.ir.strided import Strided
 
 C = {"target": "cortex-m4", "interface_api": "c", "unpacked_api": True, "module_name": "net"}
@@ -307,7 +307,11 @@ def test_nothing_is_generated_unless_asked_for(tmp_path):
     "options, match",
     [
         pytest.param({"target": "native", "record": True}, "of the crt runtime", id="host"),
-        pytest.param({"target": "cortex-m4", "profile": True}, "use unpacked-api", id="packed"),
+        pytest.param(
+            {"target": "cortex-m4", "profile": True, "unpacked_api": False},
+            "use unpacked-api",
+            id="packed",
+        ),
         pytest.param({**C, "trace_records": 5}, "choose one of them", id="nothing"),
         pytest.param({**C, "record": True, "trace_records": 0}, "choose 1 to", id="no-records"),
     ],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import tarfile
 
 import boards
 import numpy as np
 import pytest
+from archives import unpack
 from firmware_call import Memory, Network, build_shared
 from firmware_program import DIGITS, build, program_text, run
 
@@ -127,8 +127,7 @@ def test_the_archive_has_a_module_a_network_and_makes_one_library(images, golden
     options = {**PLAIN, "target": "host", "runtime": "crt", "executor": "aot"}
     image = tvmrt.compile_together({"a": F32, "b": INT8}, image_name="both", **options)
     image.export(tmp_path / "both.tar")
-    with tarfile.open(tmp_path / "both.tar") as tar:
-        tar.extractall(tmp_path / "net", filter="data")
+    unpack(tmp_path / "both.tar", tmp_path / "net")
     metadata = json.loads((tmp_path / "net/metadata.json").read_text())
     assert list(metadata["modules"]) == ["a", "b"]
     subprocess.run(["make", "-s", "CC=cc", "AR=ar"], cwd=tmp_path / "net", check=True)

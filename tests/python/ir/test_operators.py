@@ -2,95 +2,118 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
+from contract_samples import BY_RECORD, TABLED, mutants, sample
 
-from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, get_op
+from tvmrt.ir import DTYPES, Builder, Graph, get_op
+from tvmrt.ir.contract import LIMIT, Contract
 from tvmrt.ir.op import OPS, POINTWISE
 from tvmrt.ir.pointwise import PointwiseOp
 
-F32, I64, BOOL = (DTYPES[n] for n in ("float32", "int64", "bool"))
+
+@pytest.mark.parametrize("op", TABLED)
+def test_an_application_that_keeps_the_contract_has_types(op):
+    right = sample(op)
+    types = OPS[op].infer(right.types, right.attrs, right.data)
+    arrays = [None if t is None else np.ones(t.shape, t.dtype.numpy) for t in right.types]
+    arrays = [a if d is None else d for a, d in zip(arrays, right.data)]
+    with np.errstate(all="ignore"):
+        values = OPS[op].evaluate(arrays, right.attrs)
+    if values is not None:
+        assert [v.shape for v in values] == [t.shape for t in types]
 
 
-def tensor(*shape, dtype=F32):
-    return TensorType(shape, dtype)
+@pytest.mark.parametrize("op", TABLED)
+def test_whatever_breaks_the_contract_is_a_sentence(op):
+    """It names the operand or attribute, whichever of its lines is broken."""
+    for mutant in mutants(op):
+        wrong = mutant.application
+        with pytest.raises(ValueError) as caught:
+            OPS[op].infer(wrong.types, wrong.attrs, wrong.data)
+        assert mutant.names in str(caught.value), f"{op}: {mutant.id}"
+
+
+@pytest.mark.parametrize("op", sorted(OPS))
+def test_every_operator_has_a_contract(op):
+    contract = OPS[op].contract
+    assert isinstance(contract, Contract)
+    assert contract.results or op in BY_RECORD
 
 
 MISFITS = {
-    "add-types": ("add", [tensor(2), tensor(2, dtype=I64)], {}, "different element types"),
-    "add-shapes": ("add", [tensor(2), tensor(3)], {}, "do not broadcast"),
-    "exp-of-integers": ("exp", [tensor(2, dtype=I64)], {}, "not defined for int64"),
-    "and-of-floats": ("logical_and", [tensor(2), tensor(2)], {}, "not defined for float32"),
-    "bit-cast": ("bit_cast", [tensor(2)], {"to": "int64"}, "do not make up"),
-    "concat": ("concat", [tensor(2, 3), tensor(2, 4)], {"axis": 0}, "cannot be joined"),
-    "gather-axis": ("gather", [tensor(2), tensor(1, dtype=I64)], {"axis": 1}, "axis 1"),
-    "gather-floats": ("gather", [tensor(2), tensor(1)], {"axis": 0}, "int32 or int64"),
-    "elements": (
-        "gather_elements",
-        [tensor(2, 3), tensor(2, 4, dtype=I64)],
-        {"axis": 0},
-        "do not fit into",
-    ),
+    "broadcast": ("add", {"A": (2,), "B": (3,)}, {}, "do not broadcast"),
+    "bit-cast": ("bit_cast", {}, {"to": "int64"}, "same size; found E = float32, to = int64"),
+    "half": ("cast", {"E": "float16"}, {"to": "int8"}, "from and to float32 only"),
+    "concat": ("concat", {"parts": [(2, 3), (2, 4)]}, {"axis": 0}, "same extents but along axis"),
+    "elements": ("gather_elements", {"D": (2, 3), "I": (2, 4)}, {"axis": 0}, "no longer than data"),
     "tuples": (
         "gather_nd",
-        [tensor(2, 3), tensor(4, 3, dtype=I64)],
+        {"D": (2, 3), "J": (4,), "K": 3},
         {"batch": 0},
-        "tuples of 3 indices",
+        "axes of data behind the batch; found D = [2, 3], K = 3, batch = 0",
     ),
     "batches": (
         "gather_nd",
-        [tensor(2, 3), tensor(4, 1, dtype=I64)],
+        {"D": (2, 3), "J": (4,), "K": 1},
         {"batch": 1},
-        "do not share 1 batch axes",
+        "batch axes of data and indices are the same",
     ),
     "updates": (
         "scatter_nd",
-        [tensor(2, 3), tensor(4, 1, dtype=I64), tensor(4, 2)],
-        {"reduction": "none"},
-        "updates .* do not fit",
+        {"D": (2, 3), "J": (4,), "K": 1, "U": (4, 2)},
+        {},
+        "updates have the extents J, then what is left of D; found U = [4, 2], J = [4]",
     ),
-    "reduction": (
-        "scatter_nd",
-        [tensor(2, 3), tensor(4, 1, dtype=I64), tensor(4, 3)],
-        {"reduction": "mean"},
-        "is not one of",
+    "add-bools": ("scatter_nd", {"E": "bool"}, {"reduction": "add"}, "defined for the elements"),
+    "cache": ("tensor_scatter", {"D": (8, 4), "U": (9, 4)}, {}, "or fewer along axis"),
+    "places": ("sum_into", {"places_data": 3}, {"size": 3}, "places are from -1 to size - 1"),
+    "picked-places": ("pick", {"places_data": 9}, {}, "places lie inside their axes of x"),
+    "resampled-places": ("resample", {"places_data": -1}, {}, "places lie inside axis of x"),
+    "topk": ("topk", {"S": (2, 3)}, {"k": 4, "axis": 1}, "axis has k elements"),
+    "argmax": ("argmax", {"S": (2, 0)}, {"axis": 1}, "axis has an element"),
+    "lengths": ("reverse_sequence", {"L": 4}, {}, "one length for each sample"),
+    "reshape": ("reshape", {"S": (2, 3)}, {"shape": (4, 2)}, "as many elements as x"),
+    "expand": ("expand", {"S": (2, 3)}, {"shape": (4, 3)}, "broadcast"),
+    "slice": ("slice", {}, {"starts": (2, 0), "steps": (1, 1), "sizes": (3, 5)}, "lie inside S"),
+    "pad-nothing": (
+        "pad",
+        {"S": (0,)},
+        {"before": (1,), "after": (0,), "mode": "edge"},
+        "padded by a constant",
     ),
-    "cache": (
-        "tensor_scatter",
-        [tensor(2, 8, 4), tensor(2, 9, 4), tensor(2, dtype=I64)],
-        {"axis": 1, "circular": False},
-        "does not fit",
+    "pad-by-many": ("pad", {"value": (3,)}, {}, "value is one number"),
+    "groups": ("conv", {"OC": 5, "C": 4}, {"groups": 2}, "output channels fall into groups"),
+    "window": ("conv", {"K": (7, 3)}, {}, "the window fits into x with its padding"),
+    "no-window": ("conv", {"K": (0, 3)}, {}, "the window has a place"),
+    "reach": ("conv", {}, {"dilations": (LIMIT, 1)}, "add up to at most 2147483647"),
+    "reach-back": ("conv_transpose", {}, {"strides": (LIMIT, 1)}, "add up to at most 2147483647"),
+    "wide-padding": (
+        "max_pool",
+        {},
+        {"pads_before": (3, 0)},
+        "padding is narrower than the window",
     ),
-    "topk": ("topk", [tensor(2, 3)], {"k": 4, "axis": 1, "largest": 1}, "has 3 elements"),
-    "argmax": (
-        "argmax",
-        [tensor(2, 0)],
-        {"axis": 1, "keepdims": 1, "select_last": 0},
-        "empty axis",
-    ),
-    "det": ("det", [tensor(2, 3)], {}, "square matrices"),
-    "running-bool": (
-        "cumulative_sum",
-        [tensor(2, dtype=BOOL)],
-        {"axis": 0, "exclusive": 0, "reverse": 0},
-        "not bool",
-    ),
-    "lengths": (
-        "reverse_sequence",
-        [tensor(4, 3), tensor(2, dtype=I64)],
-        {"batch_axis": 1, "time_axis": 0},
-        "one length for each sample",
-    ),
+    "window-outside": ("max_pool", {}, {"out_spatial": (9, 4)}, "every window begins inside x"),
+    "channels-of-norm": ("group_norm", {"scale": (1,)}, {}, "number for each channel"),
+    "row-of-norm": ("layer_norm", {"scale": (3,)}, {}, "number for each place of a row"),
+    "wide-lrn": ("lrn", {}, {"size": LIMIT}, "C + size is at most 2147483647"),
+    "scales": ("qconv", {"scale": (4,)}, {}, "one for each output channel"),
+    "bounds": ("qmatmul", {}, {"to": "int8"}, "y_zero, low and high"),
+    "turned-bounds": ("qadd", {}, {"low": 3, "high": 2}, "low is not above high"),
+    "volume": ("grid_sample", {"S": (4, 5, 6), "P": 3}, {"mode": "cubic"}, "volumes"),
+    "offsets": ("deform_columns", {"P": 35}, {}, "two offsets for each place"),
+    "mask": ("deform_columns", {"Q": 17}, {}, "the mask has a number for each place"),
+    "activations": ("lstm", {}, {"activations": ()}, "activations has 3 rows"),
 }
 
 
-@pytest.mark.parametrize("name", MISFITS)
-def test_misfit_is_a_sentence(name):
-    op, types, attrs, what = MISFITS[name]
-    with pytest.raises(ValueError, match=what):
-        get_op(op).infer(types, attrs)
+@pytest.mark.parametrize("op, extents, attrs, sentence", MISFITS.values(), ids=MISFITS)
+def test_a_broken_rule_is_a_sentence(op, extents, attrs, sentence):
+    wrong = sample(op, {**extents, **attrs})
+    with pytest.raises(ValueError) as caught:
+        OPS[op].infer(wrong.types, wrong.attrs, wrong.data)
+    assert sentence in str(caught.value)
 
 
 def operand_types():
@@ -104,14 +127,11 @@ def operand_types():
 
 @pytest.mark.parametrize("op, dtype", list(operand_types()))
 def test_value_on_constants_has_the_inferred_type(op, dtype):
-    count = 1 + max(int(n) for text in op.c.values() for n in re.findall(r"{(\d)}", text))
-    attrs = {"positive": 1, "negative": 0} if op.name == "is_inf" else {}
-    ones = np.ones((2, 3), dtype.numpy)
-    arrays = [ones.astype(bool)] * op.data_from + [ones] * (count - op.data_from)
-    types = [TensorType(a.shape, DTYPES[a.dtype.name]) for a in arrays]
-    (inferred,) = op.infer(types, attrs)
+    right = sample(op.name, {"E": dtype})
+    arrays = [np.ones(t.shape, t.dtype.numpy) for t in right.types]
+    (inferred,) = op.infer(right.types, right.attrs)
     with np.errstate(divide="ignore"):
-        (value,) = op.evaluate(arrays, attrs)
+        (value,) = op.evaluate(arrays, right.attrs)
     assert (value.shape, value.dtype) == (inferred.shape, inferred.dtype.numpy)
 
 
@@ -138,9 +158,3 @@ def test_huge_constants_stay_nodes():
 def test_power_of_integers(base, exponent, power):
     (value,) = get_op("pow").evaluate([np.array(base), np.array(exponent)], {})
     assert value == power
-
-
-def test_windows_of_axes_name_the_axis():
-    value = Value("x", tensor(4))
-    with pytest.raises(ValueError, match="outside an extent of 4"):
-        get_op("slice").infer([value.type], {"starts": [2], "steps": [1], "sizes": [3]})

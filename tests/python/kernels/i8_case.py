@@ -11,13 +11,10 @@ from pathlib import Path
 import numpy as np
 from kernel_build import OPTIMISE, build, pointer
 
-from tvmrt.codegen.layer_i8 import ConvI8
-from tvmrt.codegen.packing_i8 import (
-    PackedI8,
-    pack_conv,
-    pad_channels,
-)
-from tvmrt.codegen.tiles_i8 import FORMATS, Format
+from tvmrt.codegen.window.layer_i8 import ConvI8
+from tvmrt.codegen.window.packing_i8 import PackedI8, pack_conv, pad_channels
+from tvmrt.codegen.window.plan import Window
+from tvmrt.codegen.window.tiles_i8 import FORMATS, Format
 
 FLAGS = {
     "vnni512": [*OPTIMISE, "-march=native"],
@@ -84,22 +81,19 @@ def three(values: tuple[int, ...], fill: int) -> tuple[int, int, int]:
 
 
 def layer(fmt: Format, s: Shape, x_signed: bool, x_zero: int, **more: object) -> ConvI8:
-    return ConvI8(
-        fmt,
+    pads = tuple(p[0] for p in s.pad)
+    window = Window(
         s.batch,
         three(s.size, 1),
-        s.in_c,
         three(s.out, 1),
+        s.in_c,
         s.out_c,
         three(s.kernel, 1),
         three(s.stride, 1),
         three(s.dilation, 1),
-        three(tuple(p[0] for p in s.pad), 0),
-        s.groups,
-        x_signed,
-        x_zero,
-        **more,
-    )  # type: ignore[arg-type]
+        three(pads, 0),
+    )
+    return ConvI8(fmt, window, s.in_c, s.out_c, s.groups, x_signed, x_zero, **more)  # type: ignore[arg-type]
 
 
 def random_bytes(rng: np.random.Generator, signed: bool, shape: tuple[int, ...]) -> np.ndarray:
@@ -151,15 +145,6 @@ int {name}({arguments}) {{
       x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
   return tvmrt_conv_i8_run(&conv, &data);
 }}
-int64_t {name}_scratch({arguments});
-int64_t {name}_scratch({arguments}) {{
-  static const tvmrt_conv_i8 conv = {conv};
-  const tvmrt_conv_i8_data data = {{
-      x, weights, bias, scale, shift, y, range, {epilogue}, ctx, {y_bytes}}};
-  tvmrt_conv_i8_walk walk;
-  tvmrt_conv_i8_plan(&walk, &conv, &data);
-  return tvmrt_conv_i8_scratch_bytes(&walk);
-}}
 """
 
 
@@ -170,7 +155,7 @@ def source(layers: dict[str, ConvI8], epilogue: str = "NULL", y_bytes: int = 1) 
         FUNCTION.format(
             name=name,
             arguments=ARGUMENTS,
-            conv=conv.initializer(),
+            conv=conv.initializer(shifted=True, epilogue=epilogue != "NULL"),
             epilogue=epilogue,
             y_bytes=y_bytes,
         )
@@ -322,10 +307,6 @@ class Batch:
         pointers = [pointer(a) for a in (*call.arrays(), y, call.range, None)]
         assert library[run](*pointers) == 0
         np.testing.assert_array_equal(y, call.expected)
-        library[run + "_scratch"].restype = ctypes.c_int64
-        scratch = library[run + "_scratch"](*pointers)
-        shifted = call.packed.shift is not None
-        assert scratch == call.conv.scratch_bytes(shifted=shifted, epilogue=False)
 
     def program(self, fmt: str, types: str) -> str:
         """C of a program that runs all from a file of their inputs, each in a heap block of its

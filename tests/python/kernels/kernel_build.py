@@ -68,7 +68,7 @@ def load_source(path: str) -> ModuleType:
     return sys.modules[name]
 
 
-packing = load_source("python/tvmrt/codegen/packing_f32.py")
+packing = load_source("python/tvmrt/codegen/window/packing_f32.py")
 
 
 @dataclass(frozen=True)

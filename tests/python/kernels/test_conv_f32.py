@@ -10,6 +10,10 @@ import kernel_reference as ref
 import numpy as np
 import pytest
 
+from tvmrt.codegen.c.text import initializer
+from tvmrt.codegen.window.layer_f32 import LayerF32
+from tvmrt.codegen.window.plan import Window
+
 packing = kb.packing
 
 INFINITY = float("inf")
@@ -50,11 +54,14 @@ class Case:
         return int(np.prod(self.kernel)) * self.channels[0] // self.groups
 
     @property
-    def row_pixels(self) -> int:
-        before = [pad[0] for pad in self.pads]
-        return packing.conv_row_pixels(
-            self.batch, self.size, self.out, self.kernel, self.stride, before
-        )
+    def layer(self) -> LayerF32:
+        strides = (self.channels[0] + self.slices[0], self.channels[1] + self.slices[1])
+        before = tuple(pad[0] for pad in self.pads)
+        window = Window(
+            self.batch, self.size, tuple(self.out), *strides, self.kernel, self.stride,
+            self.dilation, before,
+        )  # fmt: skip
+        return LayerF32.conv(window, *self.channels, self.groups)
 
 
 NO_PADS = ((0, 0), (0, 0), (0, 0))
@@ -135,23 +142,16 @@ static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int ch
       out[p * {y_stride} + c] = out[p * {y_stride} + c] * 2.0f +
                                 each[(pixel + p) * {case.channels[1]} + channel + c];
 }}""")
+    members = initializer(case.layer.members(case.channels[1], *map(kb.c_float, case.bounds)))
     lines.append(f"""
 int run_{index}(const float* x, const float* w, const float* bias, const float* residual,
     float* y, const float* ctx);
 int run_{index}(const float* x, const float* w, const float* bias, const float* residual,
     float* y, const float* ctx) {{
   static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
-  static const tvmrt_conv_f32_layer layer = {{
-      .batch = {case.batch}, .groups = {case.groups},
-      .in_channels = {case.channels[0]}, .out_channels = {case.channels[1]},
-      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel =
-      {kb.triple(case.kernel)},
-      .stride = {kb.triple(case.stride)}, .dilation = {kb.triple(case.dilation)},
-      .pad = {kb.triple(p[0] for p in case.pads)},
-      .x_stride = {case.channels[0] + case.slices[0]}, .y_stride = {y_stride},
-      .residual_stride = {case.channels[1]}, .lo = {kb.c_float(case.bounds[0])}, .hi =
-          {kb.c_float(case.bounds[1])}}};
-  return tvmrt_conv_f32(&layer, &tiles, x, w, bias, residual, y, {epilogue}, ctx);
+  static const tvmrt_layer_f32 layer = {members};
+  const tvmrt_data_f32 data = {{x, w, bias, residual, y, {epilogue}, ctx}};
+  return tvmrt_conv_f32(&layer, &tiles, &data);
 }}
 """)
     return "\n".join(lines)
@@ -159,7 +159,7 @@ int run_{index}(const float* x, const float* w, const float* bias, const float* 
 
 def tiles_of(case: Case, machine: kb.Machine) -> packing.Tiles:
     return packing.choose_tiles(
-        case.row_pixels, case.channels[1] // case.groups, case.window, machine
+        case.layer.window.out[2], case.channels[1] // case.groups, case.window, machine
     )
 
 

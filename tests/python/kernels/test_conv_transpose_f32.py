@@ -10,6 +10,10 @@ import kernel_reference as ref
 import numpy as np
 import pytest
 
+from tvmrt.codegen.c.text import initializer
+from tvmrt.codegen.window.layer_f32 import LayerF32
+from tvmrt.codegen.window.plan import Window
+
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 packing = kb.packing
@@ -118,9 +122,23 @@ def function(index: int, case: Case, tiles: packing.Tiles) -> str:
     )
     y_stride = case.channels[1] + case.wider[1]
 
-    def dims(values: tuple[int, ...], fill: int) -> str:
-        return kb.triple([*[fill] * (3 - case.rank), *values])
+    def dims(values: tuple[int, ...], fill: int) -> tuple[int, ...]:
+        return (*[fill] * (3 - case.rank), *values)
 
+    window = Window(
+        case.batch,
+        dims(case.size, 1),
+        dims(case.out, 1),
+        case.channels[0] + case.wider[0],
+        y_stride,
+        dims(case.kernel, 1),
+        dims(case.strides, 1),
+        dims(case.dilations or (1,) * case.rank, 1),
+        dims(case.pads[: case.rank], 0),
+    )
+    layer = LayerF32.transposed(window, *case.channels, case.group)
+    members = initializer(layer.members(case.channels[1], *map(kb.c_float, case.bounds)))
+    epilogue = f"add_{index}" if case.epilogue else "NULL"
     define = f"""
 static void add_{index}(float* out, int64_t pixel, int pixels, int channel, int channels,
     const void* ctx) {{
@@ -132,17 +150,9 @@ static void add_{index}(float* out, int64_t pixel, int pixels, int channel, int 
 int run_{index}({arguments});
 int run_{index}({arguments}) {{
   static const tvmrt_tiles_f32 tiles = {tiles.initializer()};
-  static const tvmrt_conv_transpose_f32_layer layer = {{
-      .batch = {case.batch}, .groups = {case.group},
-      .in_channels = {case.channels[0]}, .out_channels = {case.channels[1]},
-      .in = {dims(case.size, 1)}, .out = {dims(case.out, 1)}, .kernel = {dims(case.kernel, 1)},
-      .stride = {dims(case.strides, 1)}, .dilation = {dims(case.dilations or (1,) * case.rank, 1)},
-      .pad = {dims(case.pads[: case.rank], 0)},
-      .x_stride = {case.channels[0] + case.wider[0]}, .y_stride = {y_stride},
-      .residual_stride = {case.channels[1]},
-      .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])}}};
-  return tvmrt_conv_transpose_f32(&layer, &tiles, x, w, b, r, y,
-      {f"add_{index}" if case.epilogue else "NULL"}, ctx);
+  static const tvmrt_layer_f32 layer = {members};
+  return tvmrt_conv_transpose_f32(&layer, &tiles,
+      &(const tvmrt_data_f32){{x, w, b, r, y, {epilogue}, ctx}});
 }}
 """
 

@@ -10,6 +10,10 @@ import kernel_reference as ref
 import numpy as np
 import pytest
 
+from tvmrt.codegen.c.text import initializer
+from tvmrt.codegen.window.layer_f32 import LayerF32
+from tvmrt.codegen.window.plan import Window
+
 packing = kb.packing
 INFINITY = float("inf")
 
@@ -41,10 +45,18 @@ class Case:
             for i in range(3)
         ]
 
+    @property
+    def layer(self) -> LayerF32:
+        strides = (self.channels + self.wider[0], self.channels + self.wider[1])
+        before = tuple(pad[0] for pad in self.pads)
+        window = Window(
+            self.batch, self.size, tuple(self.out), *strides, self.kernel, self.stride,
+            self.dilation, before,
+        )  # fmt: skip
+        return LayerF32.depthwise(window, self.channels)
+
     def tile(self, machine: kb.Machine) -> packing.DepthwiseTile:
-        return packing.choose_depthwise(
-            self.channels, self.out[2], self.kernel[2], self.stride[2], self.dilation[2], machine
-        )
+        return packing.choose_depthwise(self.layer.window, self.channels, machine)
 
 
 NO_PADS = ((0, 0), (0, 0), (0, 0))
@@ -103,6 +115,7 @@ def function(index: int, case: Case, tile: packing.DepthwiseTile) -> str:
         "const float* x, const float* w, const float* b, const float* r, float* y, const float* ctx"
     )
     y_stride = case.channels + case.wider[1]
+    members = initializer(case.layer.members(case.channels, *map(kb.c_float, case.bounds)))
     epilogue = f"double_and_add_{index}" if case.epilogue else "NULL"
     define = f"""
 static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int channel, int channels,
@@ -116,16 +129,9 @@ static void double_and_add_{index}(float* out, int64_t pixel, int pixels, int ch
 int run_{index}({arguments});
 int run_{index}({arguments}) {{
   static const tvmrt_depthwise_f32_tile tile = {tile.initializer()};
-  static const tvmrt_depthwise_f32_layer layer = {{
-      .batch = {case.batch}, .channels = {case.channels},
-      .in = {kb.triple(case.size)}, .out = {kb.triple(case.out)}, .kernel =
-      {kb.triple(case.kernel)},
-      .stride = {kb.triple(case.stride)}, .dilation = {kb.triple(case.dilation)},
-      .pad = {kb.triple(p[0] for p in case.pads)},
-      .x_stride = {case.channels + case.wider[0]}, .y_stride = {y_stride},
-      .residual_stride = {case.channels},
-      .lo = {kb.c_float(case.bounds[0])}, .hi = {kb.c_float(case.bounds[1])}}};
-  return tvmrt_depthwise_f32(&layer, &tile, x, w, b, r, y, {epilogue}, ctx);
+  static const tvmrt_layer_f32 layer = {members};
+  const tvmrt_data_f32 data = {{x, w, b, r, y, {epilogue}, ctx}};
+  return tvmrt_depthwise_f32(&layer, &tile, &data);
 }}
 """
 

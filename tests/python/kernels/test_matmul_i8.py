@@ -7,7 +7,8 @@ import pytest
 from i8_case import FLAGS, FORMATS, int8_range, random_bytes, requantise, run_conv, usable_formats
 from kernel_build import build, pointer
 
-from tvmrt.codegen.layer_i8 import ConvI8
+from tvmrt.codegen.window.layer_i8 import ConvI8
+from tvmrt.codegen.window.quantized import packing_bytes
 
 SIZES = {
     "1x64x10": (1, 64, 10),
@@ -44,7 +45,7 @@ int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b
 int run(const void* x, const void* b, void* y, int k_stride, int n_stride, int b_signed,
         int b_zero, int x_zero) {{
   static const tvmrt_conv_i8 product = {conv};
-  const tvmrt_matmul_i8_b right = {{b, k_stride, n_stride, b_signed, b_zero}};
+  const tvmrt_matmul_i8_b right = {{b, k_stride, n_stride, b_signed, b_zero, {scratch}}};
   const tvmrt_conv_i8_data data = {{
       x, NULL, NULL, NULL, NULL, y, NULL, tvmrt_i8_rows_int32, NULL, 4}};
   return tvmrt_matmul_i8_dynamic(&product, &data, &right, x_zero);
@@ -63,7 +64,8 @@ def test_operand_known_at_run_time(tmp_path_factory, fmt, size, b_signed, b_zero
     conv = ConvI8.matmul(FORMATS[fmt], m, k, n, x_signed=x_signed)
     text = SOURCE.format(
         macro=conv.fmt.macro,
-        conv=conv.initializer(),
+        conv=conv.initializer(shifted=True, epilogue=True),
+        scratch="{}, {}".format(*packing_bytes(conv)),
         tiles="\n".join(dict.fromkeys(conv.definitions())),
     )
     library = build(tmp_path_factory.getbasetemp(), text, FLAGS[fmt])

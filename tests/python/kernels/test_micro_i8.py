@@ -24,7 +24,7 @@ from i8_case import (
 )
 from kernel_build import build
 
-from tvmrt.codegen import packing_micro_i8 as micro
+from tvmrt.codegen.window import packing_micro_i8 as micro
 
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """

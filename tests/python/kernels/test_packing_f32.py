@@ -6,6 +6,8 @@ import kernel_build as kb
 import numpy as np
 import pytest
 
+from tvmrt.codegen.window.plan import Window
+
 packing = kb.packing
 
 MACHINES = {
@@ -70,14 +72,20 @@ def test_widths_cover_every_row_within_the_registers(
 
 
 ROWS = {
-    "product": ((2, (1, 5, 6), (1, 5, 6), (1, 1, 1), (1, 1, 1), (0, 0, 0)), 60),
-    "stride": ((2, (1, 9, 9), (1, 5, 5), (1, 1, 1), (1, 2, 2), (0, 0, 0)), 5),
-    "window": ((1, (1, 8, 9), (1, 8, 9), (1, 3, 3), (1, 1, 1), (0, 1, 1)), 9),
-    "one-column": ((1, (1, 40, 1), (1, 38, 1), (1, 3, 1), (1, 1, 1), (0, 0, 0)), 38),
-    "one-dimension": ((1, (57,), (29,), (7,), (2,), (3,)), 29),
+    "product": (Window(2, (1, 5, 6), (1, 5, 6), 1, 1), (1, 1, 60)),
+    "stride": (Window(2, (1, 9, 9), (1, 5, 5), 1, 1, stride=(1, 2, 2)), (1, 5, 5)),
+    "window": (Window(1, (1, 8, 9), (1, 8, 9), 1, 1, (1, 3, 3), pad=(0, 1, 1)), (1, 8, 9)),
+    "one-column": (Window(1, (1, 40, 1), (1, 38, 1), 1, 1, (1, 3, 1)), (1, 1, 38)),
+    "one-depth": (Window(2, (30, 1, 1), (26, 1, 1), 1, 1, (5, 1, 1)), (1, 1, 26)),
+    "one-dimension": (
+        Window(1, (1, 1, 57), (1, 1, 29), 1, 1, (1, 1, 7), (1, 1, 2), pad=(0, 0, 3)),
+        (1, 1, 29),
+    ),
 }
 
 
-@pytest.mark.parametrize(("arguments", "pixels"), ROWS.values(), ids=ROWS)
-def test_row_is_what_the_driver_takes_as_one(arguments: tuple, pixels: int) -> None:
-    assert packing.conv_row_pixels(*arguments) == pixels
+@pytest.mark.parametrize(("window", "out"), ROWS.values(), ids=ROWS)
+def test_rows_are_as_long_as_can_be(window: Window, out: tuple) -> None:
+    rows = window.in_rows()
+    assert rows.out == out
+    assert rows.pixels == window.pixels

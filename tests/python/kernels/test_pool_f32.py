@@ -115,11 +115,13 @@ def function(index: int, case: Case, out: tuple[int, ...]) -> str:
 int run_{index}(const float* x, float* y);
 int run_{index}(const float* x, float* y) {{
   static const tvmrt_pool_f32_layer layer = {{
-      .kind = {kind(case)}, .p = {case.p}, .batch = {case.batch}, .channels = {case.channels},
-      .in = {dims(case.size, 1)}, .out = {dims(out, 1)}, .kernel = {dims(case.kernel, 1)},
+      .kind = {kind(case)}, .p = {case.p}, .channels = {case.channels},
+      .window = {{.batch = {case.batch}, .in = {dims(case.size, 1)}, .out = {dims(out, 1)},
+      .kernel = {dims(case.kernel, 1)},
       .stride = {dims(case.strides, 1)}, .dilation = {dims(case.dilations or (1,) * rank, 1)},
-      .pad = {dims(case.pads[:rank], 0)}, .pad_end = {dims(case.pads[rank:], 0)},
-      .x_stride = {case.channels + case.wider[0]}, .y_stride = {case.channels + case.wider[1]}}};
+      .pad = {dims(case.pads[:rank], 0)},
+      .x_stride = {case.channels + case.wider[0]}, .y_stride = {case.channels + case.wider[1]}}},
+      .pad_end = {dims(case.pads[rank:], 0)}}};
   return tvmrt_pool_f32(&layer, x, y, NULL, NULL);
 }}
 """

@@ -141,21 +141,29 @@ POOLS = {
 }
 
 
-class PoolI8(ctypes.Structure):
-    """tvmrt_pool_i8."""
+class Window(ctypes.Structure):
+    """tvmrt_window."""
 
     _fields_ = [
         ("batch", ctypes.c_int32),
         ("in_", ctypes.c_int32 * 3),
         ("out", ctypes.c_int32 * 3),
-        ("channels", ctypes.c_int32),
         ("kernel", ctypes.c_int32 * 3),
         ("stride", ctypes.c_int32 * 3),
         ("dilation", ctypes.c_int32 * 3),
         ("pad", ctypes.c_int32 * 3),
+        ("x_stride", ctypes.c_int32),
+        ("y_stride", ctypes.c_int32),
+    ]
+
+
+class PoolI8(ctypes.Structure):
+    """tvmrt_pool_i8."""
+
+    _fields_ = [
+        ("window", Window),
+        ("channels", ctypes.c_int32),
         ("pad_end", ctypes.c_int32 * 3),
-        ("x_stride", ctypes.c_int64),
-        ("y_stride", ctypes.c_int64),
         ("is_signed", ctypes.c_int32),
         ("count_pad", ctypes.c_int32),
         ("threads", ctypes.c_int32),
@@ -164,18 +172,21 @@ class PoolI8(ctypes.Structure):
 
 def pool(s: Shape, signed: bool, count_pad: bool = False) -> PoolI8:
     ends = [three(tuple(p[i] for p in s.pad), 0) for i in range(2)]
-    return PoolI8(
+    window = Window(
         s.batch,
         three(s.size, 1),
         three(s.out, 1),
-        s.in_c,
         three(s.kernel, 1),
         three(s.stride, 1),
         three(s.dilation, 1),
         ends[0],
+        s.in_c,
+        s.in_c,
+    )
+    return PoolI8(
+        window,
+        s.in_c,
         ends[1],
-        s.in_c,
-        s.in_c,
         signed,
         count_pad,
         0,

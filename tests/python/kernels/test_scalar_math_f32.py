@@ -44,8 +44,12 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, flo
     "silu": (lambda x: x * sigmoid(x), 85.0, 5.0, 0.0),
     "hard_swish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), 10.0, 4.0, 3e-7),
     "mish": (lambda x: x * np.tanh(softplus(x)), 80.0, 6.0, 0.0),
-    "sin": (np.sin, 1e6, 2.0, 2e-8),
-    "cos": (np.cos, 1e6, 2.0, 2e-8),
+    "sin": (np.sin, 3.4e38, 2.0, 0.0),
+    "cos": (np.cos, 3.4e38, 2.0, 0.0),
+    "tan": (np.tan, 3.4e38, 4.0, 0.0),
+    "near_sin": (np.sin, 1048576.0, 2.0, 0.0),
+    "near_cos": (np.cos, 1048576.0, 2.0, 0.0),
+    "near_tan": (np.tan, 1048576.0, 4.0, 0.0),
     "sqrt": (np.sqrt, 3e38, 0.5, 0.0),
     "round": (round_half_even, 1e8, 0.0, 0.0),
     "floor": (np.floor, 1e8, 0.0, 0.0),
@@ -141,6 +145,7 @@ LIMITS = {
     "softplus": (np.inf, 0.0),
     "sin": (np.nan, np.nan),
     "cos": (np.nan, np.nan),
+    "tan": (np.nan, np.nan),
     "sqrt": (np.inf, np.nan),
     "round": (np.inf, -np.inf),
     "floor": (np.inf, -np.inf),
@@ -157,6 +162,17 @@ def test_infinities_give_limits_and_nan_stays(name: str, build: str, build_folde
         kb.pointer(x), kb.pointer(y), kb.ctypes.c_int64(x.size)
     )
     np.testing.assert_array_equal(y, [*LIMITS[name], np.nan])
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("name", ["sin", "near_sin", "tan", "tanh", "erf", "round", "floor"])
+def test_zero_keeps_its_sign(name: str, build: str, build_folder: Path) -> None:
+    x = np.array([-0.0, 0.0] * 20, np.float32)
+    y = np.ones_like(x)
+    library(build, build_folder)[f"each_{name}"](
+        kb.pointer(x), kb.pointer(y), kb.ctypes.c_int64(x.size)
+    )
+    np.testing.assert_array_equal(np.signbit(y), np.signbit(x))
 
 
 @pytest.mark.parametrize("build", BUILDS)

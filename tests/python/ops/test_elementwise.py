@@ -6,8 +6,10 @@ from math import erf
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from harness import Batch, case
+from nn_case import run_compiled
 
 RNG = np.random.default_rng(11)
 INT_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -59,12 +61,28 @@ def unary_cases():
         # the evaluators know the error function in single precision only
         wanted = [np.vectorize(erf)(x)] if op == "Erf" else None
         yield case("f64", op, [x], rtol=1e-9, atol=1e-9, wanted=wanted)
+    yield case("below-1", "Acosh", [np.array([0.9, -1, -1e19, -1e38, -np.inf], np.float32)])
     for op in EXACT_AT_SPECIAL:
         yield case("special", op, [SPECIAL], rtol=0, atol=0)
     for dtype in ("int8", "int32", "int64"):
         for op in ("Abs", "Neg", "Sign", "Relu"):
             yield case(dtype, op, [ints(dtype, 4, 9, low=-120)], rtol=0)
 
+
+def angle_cases():
+    """Angles of every size; the C library reduces float64 exactly, and float32 is among it."""
+    sizes = 2.0 ** RNG.uniform(-30, 127.9, 2001) * RNG.choice([-1, 1], 2001)
+    near = RNG.uniform(-1e6, 1e6, 67)
+    known = [0.0, -0.0, np.inf, -np.inf, np.nan, 3e15, 1e16, 1e18, 1e30, 3e38, 1048576.0, 1048577.0]
+    for name, numbers in (("any", [*sizes, *known]), ("near", near), ("one-far", [*near, 1e30])):
+        x = np.array(numbers, np.float32)
+        for op, function in (("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan)):
+            with np.errstate(invalid="ignore"):
+                wanted = function(x.astype(np.float64)).astype(np.float32)
+            yield case(name, op, [x], rtol=5e-7, atol=0, wanted=[wanted])
+
+
+ANGLE_BATCH = Batch(17, angle_cases())
 
 UNARY_BATCH = Batch(17, unary_cases())
 
@@ -105,6 +123,39 @@ def binary_cases():
 BINARY_BATCH = Batch(18, binary_cases())
 
 
+def whole_powers():
+    """Exponents that no float32 holds, of every type; integers wrap around as numpy's do."""
+    large = np.array([2**24 + 1, 2**31 - 1, -(2**24) - 1, 2**24 + 2, 0, -1, 3], np.int64)
+    x = np.array([-1, -1, -1, -1, -1, -2, -3], np.float32)
+    signs = np.array([-1, -1, -1, 1, 1, -0.5, -27], np.float32)
+    for dtype in ("int32", "int64"):
+        yield case(f"large-{dtype}", "Pow", [x, large.astype(dtype)], rtol=0, wanted=[signs])
+        exponents = np.abs(large).astype(dtype.replace("int", "uint"))
+        wanted = np.where(exponents % 2 == 1, -np.abs(x), np.abs(x)) ** np.minimum(exponents, 3)
+        wanted = np.where(np.abs(x) == 1, np.where(exponents % 2, -1, 1), wanted)
+        name = f"large-u{dtype}"
+        yield case(name, "Pow", [x, exponents], rtol=0, wanted=[wanted.astype(np.float32)])
+    base, power = np.float32([1.0000001, 0.99999994]), np.array([2**25 + 1] * 2)
+    wanted = (base.astype(np.float64) ** power).astype(np.float32)
+    yield case("close-to-1", "Pow", [base, power], rtol=2e-7, wanted=[wanted])
+    special = [SPECIAL[:, None], np.array([-3, -2, 0, 1, 2, 2**24 + 1])]
+    yield case("special-i64", "Pow", special, rtol=0)
+    yield case("special-f64", "Pow", [special[0].astype(np.float64), special[1]], rtol=0)
+    exact = np.array([-1.0, 3.0]), np.array([2**24 + 1, 1], np.int32)
+    yield case("f64-i32", "Pow", [*exact], rtol=0)
+    yield case("f32-f64", "Pow", [np.float32([-1, 2]), np.array([2**24 + 1, 0.5])], rtol=1e-7)
+    for dtype in ("int32", "int64"):
+        a = ints(dtype, 40)
+        b = ints(dtype, 40, low=0, high=70)
+        yield case(f"wraps-{dtype}", "Pow", [a, b], rtol=0, wanted=[np.power(a, b)])
+    a, b = np.array([3, -3, 2, 0, 1, -1, 7], np.int32), np.array([2**32 + 1, 41, 40, 0, -5, -5, -1])
+    wanted = [
+        pow(int(n), int(p), 2**32) if p >= 0 else int(n) if abs(n) == 1 else 0 for n, p in zip(a, b)
+    ]
+    wanted = np.array(wanted).astype(np.uint32).view(np.int32)
+    yield case("i32-i64", "Pow", [a, b], rtol=0, wanted=[wanted])
+
+
 def number_cases():
     for op in ("Max", "Min", "Sum", "Mean"):
         yield case("three", op, [f32(2, 3), f32(3), f32(2, 1)], rtol=1e-6)
@@ -133,6 +184,7 @@ def number_cases():
         "i32-i32", "Pow", [ints("int32", 9, low=-9, high=9), ints("int32", 9, low=0, high=5)]
     )
     yield case("i64-f32", "Pow", [ints("int64", 9, low=0, high=9), f32(9, low=0)], rtol=0)
+    yield from whole_powers()
     low, high = np.array(-1, np.float32), np.array(2, np.float32)
     yield case("both", "Clip", [f32(40), low, high], [1, 2], rtol=0)
     yield case("low", "Clip", [f32(40), low], [1], rtol=0)
@@ -262,6 +314,28 @@ NEW_BATCH = Batch(
 @pytest.mark.parametrize("part", [*UNARY_BATCH])
 def test_unary(part):
     part.check()
+
+
+@pytest.mark.parametrize("part", [*ANGLE_BATCH])
+def test_angles(part):
+    part.check()
+
+
+@pytest.mark.parametrize("largest", [3.0, 1e12], ids=["near", "far"])
+def test_angles_between_kernels(tmp_path, largest):
+    """Functions of angles behind a product of matrices and in front of a sum."""
+    text = """<ir_version: 10, opset_import: ["": 17]>
+    net (float[6,8] x, float[8,40] w) => (float[6,40] y, float[6] total) <int64[1] axis = {1}> {
+      p = MatMul(x, w)
+      y = Sin(p)
+      c = Cos(y)
+      total = ReduceSum <keepdims = 0> (c, axis)
+    }"""
+    feeds = {"x": f32(6, 8), "w": np.eye(8, 40, dtype=np.float32) * np.float32(largest)}
+    found = run_compiled(onnx.parser.parse_model(text), feeds, tmp_path)
+    y = np.sin((feeds["x"] @ feeds["w"]).astype(np.float64))
+    np.testing.assert_allclose(found["y"], y, 5e-7)
+    np.testing.assert_allclose(found["total"], np.cos(y).sum(axis=1), 1e-6)
 
 
 @pytest.mark.parametrize("part", [*BINARY_BATCH])

@@ -51,6 +51,72 @@ def test_float16_network_agrees_with_onnxruntime(tmp_path, executor):
         np.testing.assert_allclose(found, expected, rtol=4e-3, atol=4e-3)
 
 
+def _subgraph(name, nodes, inputs, outputs):
+    infos = {
+        "f16": lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT16, None),
+        "bool": lambda n: helper.make_tensor_value_info(n, TensorProto.BOOL, []),
+        "int64": lambda n: helper.make_tensor_value_info(n, TensorProto.INT64, []),
+    }
+    return helper.make_graph(
+        nodes, name, [infos[k](n) for n, k in inputs], [infos[k](n) for n, k in outputs]
+    )
+
+
+def _if_nodes():
+    add = _subgraph("then", [helper.make_node("Add", ["h", "one"], ["a"])], [], [("a", "f16")])
+    keep = _subgraph("else", [helper.make_node("Identity", ["h"], ["b"])], [], [("b", "f16")])
+    return [helper.make_node("If", ["c"], ["r"], then_branch=add, else_branch=keep)]
+
+
+def _loop_nodes():
+    nodes = [
+        helper.make_node("Identity", ["go"], ["on"]),
+        helper.make_node("Add", ["v", "one"], ["w"]),
+        helper.make_node("Identity", ["w"], ["s"]),
+    ]
+    inputs = [("i", "int64"), ("go", "bool"), ("v", "f16")]
+    body = _subgraph("body", nodes, inputs, [("on", "bool"), ("w", "f16"), ("s", "f16")])
+    return [helper.make_node("Loop", ["rounds", "", "h"], ["last", "r"], body=body)]
+
+
+def _scan_nodes():
+    nodes = [helper.make_node("Add", ["e", "first"], ["s"])]
+    body = _subgraph("body", nodes, [("e", "f16")], [("s", "f16")])
+    return [
+        helper.make_node("Slice", ["one", "zero", "rounds"], ["first_row"]),
+        helper.make_node("Squeeze", ["first_row"], ["first"]),
+        helper.make_node("Scan", ["h"], ["r"], body=body, num_scan_inputs=1),
+    ]
+
+
+@pytest.mark.parametrize("nodes", [_if_nodes, _loop_nodes, _scan_nodes])
+def test_casts_round_what_comes_out_of_control_flow(tmp_path, nodes):
+    """In half precision 2048 + 1 is 2048, and 1 + 1 is 2."""
+    network = model(
+        [
+            helper.make_node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16),
+            *nodes(),
+            helper.make_node("Cast", ["r"], ["y"], to=TensorProto.FLOAT),
+        ],
+        {"x": np.zeros(2, np.float32), "c": np.zeros((), bool)},
+        ["y"],
+        {
+            "one": np.ones(2, F16),
+            "zero": np.array([0], np.int64),
+            "rounds": np.array([1], np.int64),
+        },
+    )
+    network.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    tvmrt.compile(network).export_library(tmp_path / "net.so")
+    factory = tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0))
+    run = tvmrt.contrib.graph_executor.GraphModule(factory)
+    run.set_input("x", np.array([2048, 1], np.float32))
+    if nodes is _if_nodes:
+        run.set_input("c", np.array(True))
+    run.run()
+    np.testing.assert_array_equal(run.get_output(0).numpy().reshape(-1), [2048, 2])
+
+
 @pytest.fixture(scope="module")
 def half(tmp_path_factory):
     """The conversions as C functions over arrays."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from harness import Batch, case
 from onnx import helper
 from onnx_graph import model as graph_of
 
+import tvmrt
 from tvmrt import pipeline
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.onnx import import_model
@@ -103,6 +106,11 @@ def scatter_cases():
             atol=1e-6,
             reduction=reduction,
         )
+    for kind in ("float64", "int32", "int64", "uint8"):
+        x, new = RNG.integers(1, 9, (4, 3)).astype(kind), RNG.integers(1, 9, (5, 3)).astype(kind)
+        for reduction in ("add", "mul", "max", "min"):
+            ids = places(4, 5, 1)
+            yield exact(f"{reduction}-{kind}", "ScatterND", [x, ids, new], reduction=reduction)
     x = f32(4, 5, 6)
     for depth in (1, 2, 3):
         tuples = unique_tuples(x.shape[:depth], 4)
@@ -244,26 +252,88 @@ def test_versions(part):
 
 
 OUTSIDE = {
-    "gather": ("Gather", [f32(4, 3), i64(4)], {}),
-    "gather-below": ("Gather", [f32(4, 3), i64(-5)], {}),
-    "gather-far": ("Gather", [f32(4, 3), i64(-(2**63))], {}),
-    "elements": ("GatherElements", [f32(4, 3), i64(9).reshape(1, 1)], {}),
-    "nd": ("GatherND", [f32(4, 3), i64(0, 3).reshape(1, 2)], {}),
-    "scatter": ("ScatterElements", [f32(4, 3), i64(9).reshape(1, 1), f32(1, 1)], {}),
-    "scatter-nd": ("ScatterND", [f32(4, 3), i64(-9).reshape(1, 1), f32(1, 3)], {}),
-    "lengths": ("ReverseSequence", [f32(4, 3), i64(1, 2, 5)], {}),
+    "gather": ("Gather", [f32(4, 3), i64(4)], {}, "indices: index 4 is outside an extent of 4"),
+    "gather-below": ("Gather", [f32(4, 3), i64(-5)], {}, "indices: index -5"),
+    "gather-far": ("Gather", [f32(4, 3), i64(-(2**63))], {}, "indices: index -9223372036854775808"),
+    "gather-in-threads": ("Gather", [f32(4, 99), np.arange(-1, 4999)], {}, "indices: index 4"),
+    "elements": ("GatherElements", [f32(4, 3), i64(9).reshape(1, 1)], {}, "indices: index 9"),
+    "nd": ("GatherND", [f32(4, 3), i64(0, 3).reshape(1, 2)], {}, "indices: index 3"),
+    "scatter": (
+        "ScatterElements",
+        [f32(4, 3), i64(9).reshape(1, 1), f32(1, 1)],
+        {},
+        "indices: index 9",
+    ),
+    "scatter-nd": (
+        "ScatterND",
+        [f32(4, 3), i64(-9).reshape(1, 1), f32(1, 3)],
+        {},
+        "indices: index -9 is outside an extent of 4",
+    ),
+    "lengths": ("ReverseSequence", [f32(4, 3), i64(1, 2, 5)], {}, "sequence_lens: index 5"),
+    "lengths-below": ("ReverseSequence", [f32(4, 3), i64(1, 2, -1)], {}, "sequence_lens: index -1"),
+    "cache": (
+        "TensorScatter",
+        [f32(1, 1, 6, 2), f32(1, 1, 3, 2), i64(4)],
+        {},
+        "write_indices: index 4 is outside an extent of 4",
+    ),
+    "cache-below": (
+        "TensorScatter",
+        [f32(1, 1, 6, 2), f32(1, 1, 3, 2), i64(-1)],
+        {},
+        "write_indices: index -1",
+    ),
+    "regions": (
+        "RoiAlign",
+        [f32(1, 1, 4, 4), f32(1, 4), i64(9)],
+        {"output_height": 2, "output_width": 2},
+        "batch_indices: index 9 is outside an extent of 1",
+    ),
+    "pooled-regions": (
+        "MaxRoiPool",
+        [f32(1, 1, 4, 4), np.array([[9, 0, 0, 1, 1]], np.float32)],
+        {"pooled_shape": [2, 2]},
+        "rois: index 9 is outside an extent of 1",
+    ),
+    "unpool": (
+        "MaxUnpool",
+        [f32(1, 1, 2, 2), np.full((1, 1, 2, 2), 99)],
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        "indices: index 99 is outside an extent of 16",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_index_outside_stops_the_run(name, tmp_path):
+    """The message names node, operand, place and bound, whatever the node is called."""
     from nn_case import run_compiled
 
-    op, arrays, attrs = OUTSIDE[name]
+    op, arrays, attrs, text = OUTSIDE[name]
     feeds = {f"x{i}": a for i, a in enumerate(arrays)}
-    network = graph_of([helper.make_node(op, list(feeds), ["y"], **attrs)], feeds, ["y"])
-    with pytest.raises(IndexError, match="is outside an extent of"):
+    called = 'pick "it" \\ ??/ \u00fc'
+    node = helper.make_node(op, list(feeds), ["y"], called, **attrs)
+    opset = 24 if op == "TensorScatter" else 20
+    network = graph_of([node], feeds, ["y"], opset=opset)
+    shown = called.replace("??", "? ?")
+    with pytest.raises(IndexError, match=re.escape(f"'{shown}', {text}")):
         run_compiled(network, feeds, tmp_path)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_tell_the_index_that_one_would_meet_first(threads, tmp_path):
+    from nn_case import run_compiled
+
+    feeds = {"x": f32(4, 99), "at": np.arange(-1, 4999)}
+    network = graph_of([helper.make_node("Gather", ["x", "at"], ["y"])], feeds, ["y"], opset=20)
+    config = tvmrt.get_global_func("runtime.config_threadpool")
+    config(0, threads)
+    try:
+        with pytest.raises(IndexError, match="indices: index 4 is outside"):
+            run_compiled(network, feeds, tmp_path)
+    finally:
+        config(0, 0)
 
 
 def rows_of_each(count, rows):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from nn_case import case, check
 
@@ -49,6 +51,9 @@ def test_gemm(tmp_path):
         case("factors", "Gemm", [a, b, c], [1, 2], alpha=0.5, beta=1.5),
         case("factors, computed", "Gemm", [a, b, c], alpha=0.5, beta=1.5),
         case("beta 0", "Gemm", [a, b, c], beta=0.0),
+        case("infinite factor", "Gemm", [a, b, c], alpha=-math.inf),
+        case("large factor", "Gemm", [a, b * np.float32(1e20), c], [1, 2], alpha=1e20),
+        case("large factor of small ones", "Gemm", [a, b * np.float32(1e-30), c], [1], alpha=1e30),
         case("scalar bias", "Gemm", [a, b, array(1)], [1]),
         case("bias by row", "Gemm", [a, b, array(5, 1)], [1]),
         case("full bias", "Gemm", [a, b, array(5, 9)], [1]),
@@ -95,7 +100,7 @@ def test_einsum(tmp_path):
         ("ii", (4, 4)),
         ("bii->bi", (2, 4, 4)),
         ("iji->j", (4, 3, 4)),
-        ("...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 6)),
+        ("...ij,...jk->...ik", (2, 1, 3, 4), (1, 5, 4, 6)),
         ("...ij->...ji", (2, 3, 4)),
         ("bchw,ck->bkhw", (2, 3, 4, 5), (3, 6)),
         ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from nn_case import case, check
+from onnx import helper
+from onnx_graph import model
+
+import tvmrt
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 OUTPUTS = {"LSTM": 3, "GRU": 2, "RNN": 2}
@@ -113,3 +118,26 @@ def test_rnn(tmp_path):
 def test_batch_first(tmp_path):
     cases = [cell(op, op, layout=1, states=True) for op in GATES]
     check(cases, 14, tmp_path, "reference")
+
+
+def extents(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+WRONG_EXTENTS = {
+    "peepholes-none": (7, extents(1, 0), r"operand p is float32\[1, 0\], .* = \[1, 6\]"),
+    "peepholes-two": (7, extents(1, 2), r"operand p is float32\[1, 2\], .* = \[1, 6\]"),
+    "lengths": (4, np.array([2], np.int32), r".* each sample; found .* lengths = int32\[1\]"),
+    "state": (5, extents(1, 1, 2), r".* each direction and sample; found h0 = float32\[1, 1, 2\]"),
+}
+
+
+@pytest.mark.parametrize("place, array, sentence", WRONG_EXTENTS.values(), ids=WRONG_EXTENTS)
+def test_a_cell_whose_operand_has_other_extents_is_refused(place, array, sentence):
+    given = {"x": extents(3, 4, 5), "w": extents(1, 8, 5), "r": extents(1, 8, 2), "odd": array}
+    names = ["x", "w", "r", *[""] * (place - 3), "odd"]
+    node = helper.make_node("LSTM", names, ["y"], "cell", hidden_size=2)
+    weights = {name: given[name] for name in ("w", "r")}
+    proto = model([node], {n: a for n, a in given.items() if n not in weights}, ["y"], weights)
+    with pytest.raises(ValueError, match=f"node cell .LSTM.: {sentence}"):
+        tvmrt.compile(proto)

@@ -74,6 +74,18 @@ def test_blended(tmp_path, mode):
     check(cases, 13, tmp_path)
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_aligned_corners_are_the_corners(tmp_path, mode):
+    """Where a scale gives no whole extent, as in the onnx suite's
+    resize_downsample_scales_{linear,cubic}_align_corners: onnxruntime divides by the extent that
+    the result has, the suite by the fractional one, by which the corners do not meet."""
+    x = array(1, 1, 2, 4)
+    keywords = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
+    corners = x[:, :, :1, ::3]
+    check([by_scales(mode, x, [1, 1, 0.6, 0.6], wanted=[corners], **keywords)], 13, tmp_path)
+    check([by_scales(mode, x, [1, 1, 0.6, 0.6], **keywords)], 13, tmp_path)
+
+
 def test_regions(tmp_path):
     x = array(1, 2, 7, 6)
     roi = np.array([0, 0, 0.2, 0.1, 1, 1, 0.8, 1.4], np.float32)

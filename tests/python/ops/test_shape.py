@@ -248,7 +248,7 @@ def test_computed_shape_is_refused(op):
 
 
 WRONG = {
-    "reshape": ("Reshape", [f32(4), i64(3)], [1], {}, "do not fit shape"),
+    "reshape": ("Reshape", [f32(4), i64(3)], [1], {}, "as many elements as x"),
     "squeeze": ("Squeeze", [f32(4), i64(0)], [1], {}, "extent 1"),
     "split": ("Split", [f32(4), i64(1, 2)], [1], {}, "do not make up"),
     "zero-step": ("Slice", [f32(4), i64(0), i64(4), i64(0), i64(0)], [1, 2, 3, 4], {}, "is 0"),

@@ -30,6 +30,15 @@ def test_nested_containers():
     assert value["b"]["c"] == "d"
 
 
+def test_a_million_nested_arrays_are_released():
+    array = tvmrt.get_global_func("runtime.Array")
+    nested = array(1)
+    for _ in range(1_000_000):
+        nested = array(nested)
+    assert len(nested) == 1
+    del nested  # as deep a recursion would end the process
+
+
 def test_map_behaves_as_a_dict():
     mapping = Map({"a": 1, "b": tvmrt.nd.array(np.arange(3.0))})
     assert len(mapping) == 2
@@ -110,6 +119,12 @@ def test_params_round_trip_as_bytes(params):
 def test_params_round_trip_as_file(params, tmp_path):
     tvmrt.runtime.save_param_dict_to_file(params, tmp_path / "net.params")
     assert_same(tvmrt.runtime.load_param_dict_from_file(tmp_path / "net.params"), params)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool"])
+def test_params_of_a_single_number(dtype):
+    params = {"w": np.ones((), dtype)}
+    assert_same(tvmrt.load_param_dict(tvmrt.save_param_dict(params)), params)
 
 
 def test_params_bytes_are_the_classic_ones():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -70,6 +71,38 @@ def test_graph_with_dependencies_is_asynchronous_by_itself():
     executor = simulated.executor(simulated.BRANCHES)
     run(executor)
     assert executor.get_trace()["scheduler"] == "async"
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "async"])
+def test_writer_of_a_storage_waits_for_its_readers(scheduler):
+    """A graph that tells no order: c takes the place of a, which b reads, and d that of c."""
+    steps = [("a", "left", [0]), ("b", "right", [1]), ("c", "left", [0]), ("d", "right", [3])]
+    graph = json.loads(simulated.graph(steps))
+    for node in graph["nodes"][1:]:
+        del node["attrs"]["after"]
+    graph["attrs"]["storage_id"][1] = [0, 1, 2, 1, 1]
+    graph["heads"] = [[2, 0, 0], [4, 0, 0]]
+    create = tvmrt.get_global_func("tvm.graph_executor.create")
+    module = create(json.dumps(graph), simulated.library(steps), tvmrt.cpu(0))
+    executor = simulated.GraphModule(module)
+    executor.set_scheduler(scheduler)
+    for value in (3.0, -5.0):
+        assert run(executor, value) == value + 2
+        assert executor.get_output(1).numpy()[0] == value + 2
+    after = {step["name"]: step["after"] for step in executor.get_trace()["steps"]}
+    assert after == {"a": [], "b": [0], "c": [0, 1], "d": [2]}
+
+
+def test_device_of_functions_ends_its_regions():
+    ended = []
+    register_func("device.left.post_run", ended.append)
+    try:
+        module = simulated.load_regions("left", {"first": 1, "second": 2})
+        assert ended == []
+        del module
+        assert ended == ["first", "second"]
+    finally:
+        tvmrt.runtime.remove_global_func("device.left.post_run")
 
 
 def test_trace_with_times_shows_the_overlap():

@@ -206,6 +206,7 @@ def test_average_counts_padding_where_told(rng):
         ("conv", [(1, 2, 3), (2, 2, 1)], (1, 2, 3), {}, "two spatial axes"),
         ("conv", [(1, 4, 3, 3), (4, 2, 1, 1)], (1, 4, 3, 3), {}, "shapes do not fit"),
         ("conv", [(1, 4, 3, 3), (4, 4, 1, 1)], (1, 4, 3, 3), {"groups": 3}, "shapes do not fit"),
+        ("conv", [(1, 2, 3, 3), (2, 2, 1, 1), (3,)], (1, 2, 3, 3), {}, "shapes do not fit"),
         (
             "max_pool",
             [(1, 1, 2, 2)],

@@ -8,6 +8,7 @@ import threading
 
 import libraries
 import numpy as np
+import onnx
 import pytest
 
 import tvmrt
@@ -305,3 +306,24 @@ def test_factory_functions(graph_library):
 def test_library_is_pickled_not_the_executor(graph):
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(graph)
+
+
+@pytest.mark.parametrize("give", ["bfloat16", "float32", "list"])
+def test_bfloat16_input_takes_arrays(tmp_path, give):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    header = '<ir_version: 9, opset_import: ["" : 19]>'
+    body = "g (bfloat16[2,3] x) => (float[2,3] y) { y = Cast<to = 1>(x) }"
+    model = onnx.parser.parse_model(header + body)
+    tvmrt.compile(model).export_library(tmp_path / "n.so")
+    network = GraphModule(tvmrt.runtime.load_module(tmp_path / "n.so")["default"](tvmrt.cpu(0)))
+    x = np.array([[0, 1, 2], [3, 4, 5.5]], ml_dtypes.bfloat16)
+    network.set_input("x", x.astype(np.float32).tolist() if give == "list" else x.astype(give))
+    network.run()
+    np.testing.assert_array_equal(network.get_output(0).numpy(), x.astype(np.float32))
+
+
+@pytest.mark.parametrize("method", ["set_input_zero_copy", "set_output_zero_copy"])
+def test_value_that_is_no_tensor_is_told_with_its_place(graph, method):
+    name = "x" if "input" in method else 0
+    with pytest.raises(TypeError, match=rf"put {name!r}: a str offers no DLPack tensor"):
+        getattr(graph, method)(name, "text")

@@ -108,6 +108,15 @@ def test_loader_in_python(toolbox, tmp_path):
         tvmrt.runtime.remove_global_func("runtime.module.loadfile_shopfmt")
 
 
+@pytest.mark.parametrize("kind", ["GraphExecutorFactory", "const_loader", "device_region", "c"])
+def test_kinds_of_the_runtime_are_found_like_those_of_plugins(kind):
+    load = tvmrt.get_global_func(f"runtime.module.loadbinary_{kind}")
+    with pytest.raises(
+        TypeError, match=f"loadbinary_{kind}: argument 0 must be a stream, got an int"
+    ):
+        load(1)
+
+
 def test_path_with_nul():
     with pytest.raises(ValueError, match=r"NUL|null byte"):
         load_module("a\0b.so")

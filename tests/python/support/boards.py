@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from archives import unpack
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,7 @@ static uint32_t stack_used(void) {
 def build_library(archive: Path, board: Board, folder: Path, cflags: str | None = None) -> Path:
     """Unpack an archive into ``folder`` and run its Makefile there; the path of its library."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(archive, folder)
     command = ["make", "-s"] + ([f"CFLAGS={cflags}"] if cflags else [])
     if board.tool == _ARM:
         command.append(f"CC={board.compiler} --specs=picolibc.specs")  # for math.h

@@ -7,7 +7,6 @@ import pytest
 from onnx import helper
 from onnx_graph import model
 
-from tvmrt.codegen.target import get_target
 from tvmrt.frontend.onnx import import_model
 from tvmrt.transform import optimize
 
@@ -16,7 +15,7 @@ F32 = np.float32
 
 def optimized(network):
     graph = import_model(network)
-    optimize(graph, get_target("host"), lambda name, graph: None)
+    optimize(graph, lambda name, graph: None)
     return graph
 
 

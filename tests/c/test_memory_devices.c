@@ -1,0 +1,232 @@
+/* Memory of devices other than the CPU: tensors, streams and workspaces of one that the test brings. */
+#include <pthread.h>
+#include <tvm/runtime/c_backend_api.h>
+
+#include "../../src_runtime/tensors/memory_device.h"
+#include "support.h"
+
+enum { ID = 3, MOST_CALLS = 16 };
+
+/* The device: host memory, and a list of what it was asked for. */
+static char calls[MOST_CALLS * 16];
+
+static void note(const char* what, int64_t number) {
+  const size_t used = strlen(calls);
+  (void)snprintf(calls + used, sizeof(calls) - used, "%s %d, ", what, (int)number);
+}
+
+static size_t room; /* the largest block that the device has */
+
+static int device_exists(int device_id) { return device_id == ID; }
+
+static int device_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
+  if (bytes > room) {
+    TVMPackedFuncSetLastError("MemoryError: the device is full.");
+    return -1;
+  }
+  note("alloc", dev.device_id);
+  *out = aligned_alloc(align, (bytes + align - 1) / align * align);
+  return *out == NULL ? -1 : 0;
+}
+
+static int device_free(DLDevice dev, void* ptr) {
+  note("free", dev.device_id);
+  free(ptr);
+  return 0;
+}
+
+static int device_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, size_t bytes,
+                       TVMStreamHandle stream) {
+  assert_null(stream);
+  note(from_dev.device_type == kDLHexagon ? "from" : "onto", (int64_t)bytes);
+  assert_true(from_dev.device_type == kDLHexagon || to_dev.device_type == kDLHexagon);
+  memcpy(to, from, bytes);
+  return 0;
+}
+
+static int streams[2];
+
+static int stream_create(DLDevice dev, TVMStreamHandle* out) {
+  note("create", dev.device_id);
+  *out = &streams[1];
+  return 0;
+}
+
+static int stream_free(DLDevice dev, TVMStreamHandle stream) {
+  note("end", dev.device_id);
+  assert_ptr_equal(stream, &streams[1]);
+  return 0;
+}
+
+static int stream_sync(DLDevice dev, TVMStreamHandle stream) {
+  note("sync", dev.device_id);
+  assert_ptr_equal(stream, &streams[1]);
+  return 0;
+}
+
+static int stream_wait(DLDevice dev, TVMStreamHandle src, TVMStreamHandle dst) {
+  note("wait", dev.device_id);
+  assert_ptr_equal(src, &streams[0]);
+  assert_ptr_equal(dst, &streams[1]);
+  return 0;
+}
+
+static const tvmrt_memory_device with_streams = {"hexagon",   device_exists, device_alloc,
+                                                 device_free, device_copy,   stream_create,
+                                                 stream_free, stream_sync,   stream_wait};
+static const tvmrt_memory_device without_streams = {
+    "hexagon", device_exists, device_alloc, device_free, device_copy, NULL, NULL, NULL, NULL};
+
+static int give_device(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                       void* resource) {
+  TVMValue value = {.v_handle = resource};
+  int code = kTVMOpaqueHandle;
+  (void)args, (void)codes, (void)num_args;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+static void register_function(const char* name, TVMPackedCFunc f, const void* resource) {
+  TVMFunctionHandle handle;
+  assert_ok(TVMFuncCreateFromCFunc(f, (void*)(uintptr_t)resource, NULL, &handle));
+  assert_ok(TVMFuncRegisterGlobal(name, handle, 0));
+  assert_ok(TVMFuncFree(handle));
+}
+
+static int enter(void** state) {
+  calls[0] = '\0';
+  room = 1 << 20;
+  register_function("device_api.hexagon", give_device, *state);
+  return 0;
+}
+
+static int leave(void** state) {
+  (void)state;
+  return TVMFuncRemoveGlobal("device_api.hexagon");
+}
+
+static const int64_t shape[] = {2, 2};
+static const float values[] = {1, 2, 3, 4};
+
+static DLTensor* make_there(void) {
+  DLTensor* t = NULL;
+  assert_ok(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLHexagon, ID, &t));
+  return t;
+}
+
+static void test_tensors_go_there_and_back(void** state) {
+  DLTensor* there = make_there();
+  DLTensor* here = make_tensor(2, shape, values);
+  float back[4];
+  (void)state;
+  assert_ok(TVMArrayCopyFromTo(here, there, NULL));
+  assert_ok(TVMArrayCopyToBytes(there, back, sizeof(back)));
+  assert_memory_equal(back, values, sizeof(back));
+  TVMArrayFree(here);
+  TVMArrayFree(there);
+  assert_string_equal(calls, "alloc 3, onto 16, from 16, free 3, ");
+}
+
+static void test_strides_are_the_cpus_alone(void** state) {
+  const int64_t strides[] = {1, 2};
+  const float turned[] = {1, 3, 2, 4};
+  DLTensor* there = make_there();
+  DLTensor* here = make_tensor(2, shape, values);
+  DLTensor* result = make_tensor(2, shape, NULL);
+  DLTensor from = *here;
+  (void)state;
+  from.strides = (int64_t*)(uintptr_t)strides;
+  assert_fails(TVMArrayCopyFromTo(&from, there, NULL),
+               "a tensor with strides is copied on the CPU only.");
+  assert_ok(TVMArrayCopyFromTo(&from, result, NULL));
+  assert_floats(result, 4, turned);
+  TVMArrayFree(result);
+  TVMArrayFree(here);
+  TVMArrayFree(there);
+}
+
+static int use_streams(TVMStreamHandle* out) {
+  return TVMStreamCreate(kDLHexagon, ID, out) != 0 || TVMSynchronize(kDLHexagon, ID, *out) != 0 ||
+         TVMStreamStreamSynchronize(kDLHexagon, ID, &streams[0], *out) != 0 ||
+         TVMStreamFree(kDLHexagon, ID, *out) != 0;
+}
+
+static void test_streams_are_the_devices(void** state) {
+  TVMStreamHandle stream = NULL;
+  (void)state;
+  assert_ok(use_streams(&stream));
+  assert_ptr_equal(stream, &streams[1]);
+  assert_string_equal(calls, "create 3, sync 3, wait 3, end 3, ");
+}
+
+static void test_device_without_streams_has_the_default_one(void** state) {
+  TVMStreamHandle stream = &streams[0];
+  (void)state;
+  assert_ok(use_streams(&stream));
+  assert_null(stream);
+  assert_string_equal(calls, "");
+}
+
+/* Its results, since assertions belong to the test's own thread. */
+typedef struct workspaces {
+  void* blocks[4];
+  char full[64];
+} workspaces;
+
+static void* use_workspaces(void* result) {
+  static const uint64_t kBytes[] = {100, 5000, 4000};
+  workspaces* w = result;
+  for (int i = 0; i < 3; ++i) {
+    w->blocks[i] = TVMBackendAllocWorkspace(kDLHexagon, ID, kBytes[i], kDLFloat, 32);
+    (void)TVMBackendFreeWorkspace(kDLHexagon, ID, w->blocks[i]);
+  }
+  w->blocks[3] = TVMBackendAllocWorkspace(kDLHexagon, ID, room + 1, kDLFloat, 32);
+  (void)snprintf(w->full, sizeof(w->full), "%s", TVMGetLastError());
+  return NULL;
+}
+
+/* A block that a request has outgrown goes, the larger one serves small requests, the thread's end
+ * frees it. */
+static void test_workspaces_grow_and_are_used_again(void** state) {
+  workspaces w;
+  pthread_t thread;
+  (void)state;
+  assert_int_equal(pthread_create(&thread, NULL, use_workspaces, &w), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_non_null(w.blocks[0]);
+  assert_non_null(w.blocks[1]);
+  assert_ptr_equal(w.blocks[2], w.blocks[1]);
+  assert_null(w.blocks[3]);
+  assert_non_null(strstr(w.full, "the device is full."));
+  assert_string_equal(calls, "alloc 3, free 3, alloc 3, free 3, ");
+}
+
+static int run_nothing(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                       void* resource) {
+  (void)args, (void)codes, (void)num_args, (void)ret, (void)resource;
+  return 0;
+}
+
+/* One that computes regions, in memory of the CPU. */
+static void test_device_without_memory_has_no_tensors(void** state) {
+  DLTensor* t = NULL;
+  (void)state;
+  register_function("device.hexagon.run", run_nothing, NULL);
+  assert_fails(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLHexagon, ID, &t),
+               "this runtime has no device of type hexagon (16); it has: cpu (1).");
+  assert_null(t);
+  assert_ok(TVMFuncRemoveGlobal("device.hexagon.run"));
+}
+
+int main(void) {
+#define WITH(device, test) \
+  { #test, test, enter, leave, (void*)(uintptr_t) & (device) }
+  const struct CMUnitTest tests[] = {
+      WITH(with_streams, test_tensors_go_there_and_back),
+      WITH(with_streams, test_strides_are_the_cpus_alone),
+      WITH(with_streams, test_streams_are_the_devices),
+      WITH(without_streams, test_device_without_streams_has_the_default_one),
+      WITH(with_streams, test_workspaces_grow_and_are_used_again),
+      cmocka_unit_test(test_device_without_memory_has_no_tensors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* Every allocation of the device DEVICE fails, from registering it to unloading its regions. Its
+ * sources are part of this program, beside the runtime: an error each time, no crash, no leak, and
+ * the next attempt computes what the first one did. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* setenv */
+#endif
+#include <tvm/runtime/device.h>
+
+#include "failing_allocations.h"
+
+#define JOIN3_(a, b, c) a##b##c
+#define FUNCTION_OF_(verb, device) JOIN3_(verb, device, _device)
+#define TEXT2_(name) #name
+#define TEXT_(name) TEXT2_(name)
+#define NAME TEXT_(DEVICE)
+
+int FUNCTION_OF_(register_, DEVICE)(void);
+int FUNCTION_OF_(unregister_, DEVICE)(void);
+
+/* ---- regions "r", of any shape, and "m" and "n", with constants and what the device is good at ---- */
+
+#define T(shape) "{\"name\": \"t\", \"dtype\": \"float32\", \"shape\": " shape "}"
+#define W(shape, offset, bytes)                                                          \
+  "{\"name\": \"w\", \"dtype\": \"float32\", \"shape\": " shape ", \"offset\": " #offset \
+  ", \"bytes\": " #bytes "}"
+#define NODE(op, inputs, output, attrs)                                                     \
+  "{\"op\": \"" op "\", \"name\": \"" op "\", \"inputs\": " inputs ", \"outputs\": " output \
+  ", \"attrs\": {" attrs "}}"
+#define REGION(symbol, tensors, nodes, inputs, outputs)                         \
+  "{\"symbol\": \"" symbol "\", \"tensors\": [" tensors "], \"nodes\": [" nodes \
+  "], \"inputs\": " inputs ", \"outputs\": " outputs "}"
+
+#define WINDOW \
+  "\"strides\": [1, 1], \"dilations\": [1, 1], \"pads_before\": [0, 0], \"pads_after\": [0, 0]"
+#define DENSE "\"borders\": \"dense\""
+#define KERNEL                                                                                  \
+  "\"build_options\": \"\", \"function\": \"f\", \"global_size\": [64], \"local_size\": [64], " \
+  "\"operator\": \"f\", \"scalar_types\": \"int float\", \"scalars\": [1.0, 2.0], \"source\": " \
+  "\"__kernel void f(__global const float *x, __global const float *w, __global float *y, "     \
+  "const int a, const float b) { y[0] = b; }\", \"types\": \"float32:2x3\""
+
+typedef struct example {
+  const char* device;
+  const char* precision; /* that it computes in */
+  const char* regions;
+} example;
+
+static const example examples[] =
+    {
+        {"tpu", "float16",
+         REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", ""), "[0]",
+                "[1]") ", " REGION("m",
+                                   T("[1, 2, 3, 3]") ", " W("[2, 2, 1, 1]", 0, 16) ", " W(
+                                       "[2]", 64, 8) ", " T("[1, 2, 3, 3]") ", " T("[1, 2, 3, 3]"),
+                                   NODE("conv", "[0, 1, 2]", "[3]",
+                                        "\"precision\": \"int8\", " WINDOW
+                                        ", \"groups\": 1") ", " NODE("tanh", "[3]", "[4]",
+                                                                     "\"precision\": \"float16\""),
+                                   "[0]", "[4]")},
+        {"dnnl", "bfloat16",
+         REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", DENSE), "[0]", "[1]") ", " REGION(
+             "m",
+             T("[1, 2, 3, 3]") ", " W("[2, 2, 1, 1]", 0, 16) ", " W(
+                 "[2]", 64, 8) ", " T("[1, 2, 3, 3]") ", " T("[1, 2, 3, 3]"),
+             NODE("conv", "[0, 1, 2]", "[3]", DENSE ", " WINDOW ", \"groups\": 1") ", " NODE(
+                 "tanh", "[3]", "[4]", DENSE),
+             "[0]",
+             "[4]") ", " REGION("n",
+                                T("[1, 2, 4, 4]") ", " T("[1, 2, 3, 3]") ", " T(
+                                    "[1, 2, 3, 3]") ", " W("[3, 2]", 0, 24) ", " T("[1, 2, 3, 2]"),
+                                NODE(
+                                    "max_pool", "[0]", "[1]",
+                                    DENSE
+                                    ", " WINDOW
+                                    ", \"kernel\": [2, 2]") ", " NODE("softmax", "[1]", "[2]",
+                                                                      "\"axis\": 3") ", " NODE("mat"
+                                                                                               "mu"
+                                                                                               "l",
+                                                                                               "[2,"
+                                                                                               " 3"
+                                                                                               "]",
+                                                                                               "[4"
+                                                                                               "]",
+                                                                                               DENSE),
+                                "[0]", "[4]")},
+        {"opencl", "float16",
+         REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]",
+                "[1]") ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),
+                                   NODE("custom_opencl", "[0, 1]", "[2]", KERNEL), "[0]", "[2]")},
+};
+
+static const example* own_example(void) {
+  const example* found = examples;
+  while (strcmp(found->device, NAME) != 0) ++found;
+  return found;
+}
+
+static const char* text_of_regions(const char* options) {
+  static char text[4096];
+  (void)snprintf(text, sizeof(text),
+                 "{\"format\": \"tvmrt-regions\", \"version\": 1, \"device\": \"" NAME
+                 "\", "
+                 "\"options\": %s, \"regions\": [%s]}",
+                 options, own_example()->regions);
+  return text;
+}
+
+static TVMByteArray constants(void) {
+  static const float values[18] = {1, 0.5f, -1, 2, [16] = 0.25f, -0.5f};
+  TVMByteArray bytes = {(const char*)values, sizeof(values)};
+  return bytes;
+}
+
+static int load_regions(const char* options, TVMModuleHandle* out) {
+  TVMByteArray bytes = constants();
+  call c = {0};
+  int rc;
+  arg_str(&c, text_of_regions(options));
+  arg_handle(&c, kTVMBytes, &bytes);
+  rc = call_global(&c, "tvmrt.device.load_regions");
+  *out = rc == 0 ? c.ret.v_handle : NULL;
+  return rc;
+}
+
+/* ---- running ---- */
+
+static int add_tensor(call* c, const tvmrt_region* region, int32_t tensor) {
+  const tvmrt_region_tensor* t = &region->tensors[tensor];
+  DLTensor* made;
+  int rc = TVMArrayAlloc(t->shape, t->ndim, kDLFloat, 32, 1, kDLCPU, 0, &made);
+  if (rc != 0) return rc;
+  for (int64_t i = 0; i < tvmrt_region_size(region, tensor); ++i)
+    ((float*)made->data)[i] = (float)i;
+  arg_handle(c, kTVMNDArrayHandle, made);
+  return 0;
+}
+
+/* What the output was when no allocation failed. */
+typedef struct result {
+  float values[32];
+  int64_t size;
+} result;
+
+static void compare(const DLTensor* t, result* expected) {
+  int64_t size = 1;
+  for (int i = 0; i < t->ndim; ++i) size *= t->shape[i];
+  if (expected->size == 0) {
+    memcpy(expected->values, t->data, (size_t)size * sizeof(float));
+    expected->size = size;
+  }
+  assert_int_equal(size, expected->size);
+  assert_memory_equal(t->data, expected->values, (size_t)size * sizeof(float));
+}
+
+static int run_region(TVMModuleHandle mod, const char* symbol, result* expected) {
+  tvmrt_region* region;
+  call c = {0};
+  int rc = tvmrt_region_find(mod, symbol, &region);
+  for (int32_t i = 0; rc == 0 && i < region->num_inputs; ++i) {
+    rc = add_tensor(&c, region, region->inputs[i]);
+  }
+  if (rc == 0) rc = add_tensor(&c, region, region->outputs[0]);
+  if (rc == 0) rc = call_module(&c, mod, symbol);
+  if (rc == 0) compare(c.args[c.count - 1].v_handle, expected);
+  while (c.count > 0) (void)TVMArrayFree(c.args[--c.count].v_handle);
+  return rc;
+}
+
+static int reshape_region(TVMModuleHandle mod, const int64_t* extents) {
+  const tvmrt_region_shape shapes[] = {{0, extents}, {1, extents}};
+  tvmrt_region* region;
+  int rc = tvmrt_region_find(mod, "r", &region);
+  return rc == 0 ? tvmrt_region_reshape(region, shapes, 2) : rc;
+}
+
+static int save(TVMModuleHandle mod) {
+  call c = {0};
+  arg_handle(&c, kTVMModuleHandle, mod);
+  return call_global(&c, "tvmrt.ModulePackImports");
+}
+
+/* Prepared, run, prepared for another shape, run, saved. */
+static int use_regions(void) {
+  static const int64_t wide[] = {4, 5};
+  static result before, after, products[2];
+  TVMModuleHandle mod = NULL;
+  int rc = FUNCTION_OF_(register_, DEVICE)();
+  if (rc != 0) return rc;
+  rc = load_regions("{}", &mod);
+  if (rc == 0) rc = run_region(mod, "r", &before);
+  if (rc == 0) rc = run_region(mod, "m", &products[0]);
+  if (rc == 0 && strstr(own_example()->regions, "\"n\"") != NULL) {
+    rc = run_region(mod, "n", &products[1]);
+  }
+  if (rc == 0) rc = reshape_region(mod, wide);
+  if (rc == 0) rc = run_region(mod, "r", &after);
+  if (rc == 0) rc = save(mod);
+  (void)TVMModFree(mod);
+  assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
+  return rc;
+}
+
+/* With memory again: a region whose preparing for the other shape failed fails at each call, until it
+ * gets a shape anew. */
+static void check_failed_shapes(TVMModuleHandle mod) {
+  static const int64_t narrow[] = {2, 3};
+  static result before, unknown;
+  tvmrt_region* region;
+  assert_ok(tvmrt_region_find(mod, "r", &region));
+  for (int i = 0; region->tensors[0].shape[0] == 4 && i < 2; ++i) {
+    TVMAPISetLastError("");
+    assert_fails(run_region(mod, "r", &unknown), "emory");
+  }
+  assert_ok(reshape_region(mod, narrow));
+  assert_ok(run_region(mod, "r", &before));
+}
+
+static int use_failed_shapes(void) {
+  static const int64_t wide[] = {4, 5};
+  TVMModuleHandle mod = NULL;
+  int rc = FUNCTION_OF_(register_, DEVICE)();
+  if (rc != 0) return rc;
+  rc = load_regions("{}", &mod);
+  if (rc == 0) {
+    char text[1024];
+    rc = reshape_region(mod, wide);
+    (void)snprintf(text, sizeof(text), "%s", TVMGetLastError());
+    allowed = -1;
+    if (rc != 0) check_failed_shapes(mod);
+    TVMAPISetLastError(text);
+  }
+  (void)TVMModFree(mod);
+  assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
+  return rc;
+}
+
+/* ---- as a step of a network, started and waited for ---- */
+
+static const char graph[] =
+    "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []}, {\"op\": \"tvm_op\", "
+    "\"name\": "
+    "\"r\", \"inputs\": [[0, 0, 0]], \"attrs\": {\"func_name\": \"r\", \"num_inputs\": \"1\", "
+    "\"num_outputs\": \"1\", \"flatten_data\": \"0\", \"device\": \"" NAME
+    "\", \"after\": \"[]\"}}], "
+    "\"arg_nodes\": [0], \"heads\": [[1, 0, 0]], \"attrs\": {\"dltype\": [\"list_str\", "
+    "[\"float32\", "
+    "\"float32\"]], \"storage_id\": [\"list_int\", [0, 1]], \"shape\": [\"list_shape\", [[2, 3], "
+    "[2, 3]]]}, \"node_row_ptr\": [0, 1, 2]}";
+
+static DLTensor* input;
+
+static int run_async(TVMModuleHandle executor, result* expected) {
+  call set = {0}, run = {0}, wait = {0}, get = {0};
+  int rc;
+  arg_int(&set, 0);
+  arg_handle(&set, kTVMNDArrayHandle, input);
+  rc = call_module(&set, executor, "set_input");
+  if (rc == 0) rc = call_module(&run, executor, "run_async");
+  if (rc == 0) rc = call_module(&wait, executor, "wait");
+  arg_int(&get, 0);
+  if (rc == 0) rc = call_module(&get, executor, "get_output");
+  if (rc == 0) compare(get.ret.v_handle, expected);
+  if (rc == 0) (void)TVMArrayFree(get.ret.v_handle);
+  return rc;
+}
+
+static int use_network(void) {
+  static result expected;
+  TVMModuleHandle mod = NULL;
+  call create = {0};
+  int rc = FUNCTION_OF_(register_, DEVICE)();
+  if (rc != 0) return rc;
+  rc = load_regions("{\"timeout_ms\": 60000, \"profile\": 1}", &mod);
+  arg_str(&create, graph);
+  arg_handle(&create, kTVMModuleHandle, mod);
+  arg_cpu(&create);
+  if (rc == 0) rc = call_global(&create, "tvm.graph_executor.create");
+  (void)TVMModFree(mod);
+  if (rc == 0) {
+    rc = run_async(create.ret.v_handle, &expected);
+    (void)TVMModFree(create.ret.v_handle);
+  }
+  assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
+  return rc;
+}
+
+/* ---- what a compiler asks ---- */
+
+static int ask(const char* function, const char* precision) {
+  TVMByteArray bytes = constants();
+  call c = {0};
+  char name[64];
+  if (strcmp(function, "describe") != 0) arg_str(&c, text_of_regions("{}"));
+  if (strcmp(function, "evaluation") == 0 || precision != NULL) arg_handle(&c, kTVMBytes, &bytes);
+  if (precision != NULL) arg_str(&c, precision);
+  (void)snprintf(name, sizeof(name), "device." NAME ".%s", function);
+  return call_global(&c, name);
+}
+
+static int use_questions(void) {
+  int rc = FUNCTION_OF_(register_, DEVICE)();
+  if (rc != 0) return rc;
+  rc = ask("describe", NULL);
+  if (rc == 0) rc = ask("evaluation", NULL);
+  if (rc == 0) rc = ask("split_graph", NULL);
+  if (rc == 0) rc = ask("optimize_graph", own_example()->precision);
+  assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
+  return rc;
+}
+
+static void test_device_survives_each_failed_allocation(void** state) {
+  static const int64_t shape[] = {2, 3};
+  static const float values[] = {0, 1, 2, 3, 4, 5};
+  (void)state;
+  input = make_tensor(2, shape, values);
+  sweep(NAME ": regions", use_regions, NULL);
+  sweep(NAME ": failed shapes", use_failed_shapes, NULL);
+  sweep(NAME ": network", use_network, NULL);
+  sweep(NAME ": questions", use_questions, NULL);
+  TVMArrayFree(input);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_device_survives_each_failed_allocation),
+  };
+  (void)setenv("TVMRT_DEVICE_PATH", "", 1);
+  (void)setenv("TVMRT_OPENCL_CACHE", "", 1);
+  (void)setenv("OMP_NUM_THREADS", "1", 1);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

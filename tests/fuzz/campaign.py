@@ -1,0 +1,129 @@
+"""Run fuzzing for a time, tell what it did, and what of the readers nothing reached.
+
+    campaign.py BUILD COVERED SECONDS [NAME]
+
+BUILD is a build folder with the fuzz targets, COVERED one whose targets count what they run; either
+may be ``-`` where there is no clang with libFuzzer. Each target, ``mutants``, ``graphs`` and
+``readers`` get SECONDS, or only NAME, as many at once as there are processors. C targets begin with
+the seeds and the kept inputs of tests/fuzz/corpus. Findings lie in a folder that is named at the
+end, or in FUZZ_FINDINGS; then the exit code is 1. FUZZ_SEED asks for the same inputs each time, as
+far as SECONDS go.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import coverage_report
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = ("mutants", "graphs", "readers")
+
+
+def targets(build: str) -> dict[str, Path]:
+    """The C targets of a build folder by name."""
+    folder = Path(build) / "tests/fuzz"
+    found = sorted(path for path in folder.glob("fuzz_*") if path.is_file())
+    return {path.name.removeprefix("fuzz_"): path for path in found}
+
+
+def inputs_of(build: str, name: str) -> list[str]:
+    """The folder of inputs that a target starts from, once write_seeds() has filled it."""
+    folder = Path(build) / f"tests/fuzz/seeds_{name}"
+    return [str(folder)] if folder.is_dir() else []
+
+
+def write_seeds(build: str, name: str) -> None:
+    folder = Path(build) / f"tests/fuzz/seeds_{name}"
+    listing = folder.with_suffix(".listing")
+    subprocess.run([sys.executable, HERE / "seeds.py", name, folder, listing], check=True)
+
+
+def run_target(path: Path, build: str, name: str, seconds: int, folder: Path) -> bool:
+    """One C target. New inputs go to a folder of their own; whether nothing was found."""
+    write_seeds(build, name)
+    grown = folder / f"corpus-{name}"
+    grown.mkdir(parents=True)
+    dictionary = HERE / DICTIONARIES.get(name, f"{name}.dict")
+    command = [
+        str(path), f"-max_total_time={seconds}", "-max_len=4096", "-timeout=10",
+        f"-seed={os.environ.get('FUZZ_SEED', '0')}", "-print_final_stats=1",
+        f"-artifact_prefix={folder}/{name}-",
+        *([f"-dict={dictionary}"] if dictionary.exists() else []), str(grown),
+        *inputs_of(build, name),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    count = re.search(r"number_of_executed_units: *(\d+)", done.stderr)
+    new = len(list(grown.iterdir()))
+    print(f"{name}: {int(count[1]) if count else 0:,} executions, {new} new inputs", flush=True)
+    if done.returncode != 0:
+        kept = [str(each) for each in folder.glob(f"{name}-*")]
+        print(f"FOUND by {name}: {_told(done.stderr)}\n  {path} {' '.join(kept)}", flush=True)
+    return done.returncode == 0
+
+
+DICTIONARIES = {
+    "firmware_graph": "graph_json.dict", "module_payload": "module_tree.dict",
+    "params": "module_tree.dict", "tensor": "module_tree.dict",
+    "regions_dnnl": "regions.dict", "regions_opencl": "regions.dict",
+}  # fmt: skip
+
+
+def _told(log: str) -> str:
+    """What stopped a target."""
+    lines = [line for line in log.splitlines() if "ERROR" in line or "runtime error" in line]
+    required = [line for line in log.splitlines() if re.match(r"\S+\.[ch]:\d+: ", line)]
+    return (required or lines or ["it stopped"])[0]
+
+
+def run_program(name: str, seconds: int, folder: Path) -> bool:
+    """One of the Python programs; whether nothing was found."""
+    command = [sys.executable, str(HERE / f"{name}.py"), "--seconds", str(seconds)]
+    if "FUZZ_SEED" in os.environ:
+        command += ["--first" if name == "graphs" else "--seed", os.environ["FUZZ_SEED"]]
+    command += ["--findings", str(folder / name)]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        check=False,
+    )  # fmt: skip
+    print(done.stdout, end="", flush=True)
+    return done.returncode == 0
+
+
+def main() -> int:
+    build, covered, seconds = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    wanted = sys.argv[4] if len(sys.argv) > 4 else None
+    known = targets(build) if build != "-" else {}
+    if wanted is not None and wanted not in (*known, *PROGRAMS):
+        print(f"there is no {wanted}; there are {', '.join([*known, *PROGRAMS])}", file=sys.stderr)
+        return 2
+    folder = Path(os.environ.get("FUZZ_FINDINGS") or tempfile.mkdtemp(prefix="tvmrt-findings-"))
+    begin = time.monotonic()
+    jobs = [
+        partial(run_program, name, seconds, folder) for name in PROGRAMS if wanted in (None, name)
+    ]
+    jobs += [
+        partial(run_target, path, build, name, seconds, folder)
+        for name, path in known.items()
+        if wanted in (None, name)
+    ]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        right = all([job.result() for job in [pool.submit(job) for job in jobs]])
+    if wanted not in PROGRAMS and covered != "-":
+        coverage_report.report(targets(covered), build, folder, wanted)
+    print(
+        f"{time.monotonic() - begin:.0f} s; {'nothing found' if right else f'findings in {folder}'}"
+    )
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What a campaign found: files in a folder, and a command that repeats each."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+PLACED = ("defect", "accident")  # kinds whose text begins with a place, and a colon
+HERE = Path(__file__).resolve().parent
+
+
+class Findings:
+    """Findings of one program; of those that look alike the first is kept.
+
+    Remarks are kept in the same way, but are no findings: their number is told.
+    """
+
+    def __init__(self, folder: Path | None, program: str) -> None:
+        self.folder, self.program = folder, program
+        self.seen: Counter[str] = Counter()
+        self.count = 0
+
+    def add(
+        self, kind: str, text: str, name: str, model: onnx.ModelProto,
+        feeds: dict[str, np.ndarray] | None = None,
+    ) -> None:  # fmt: skip
+        """A defect of ours."""
+        self.count += 1
+        path = self._keep(kind, text, name, model, feeds)
+        if path is not None:
+            print(f"FOUND {kind}: {text[:400]}\n  python3 {HERE / self.program} {path}", flush=True)
+
+    def remark(self, kind: str, text: str, name: str, model: onnx.ModelProto) -> None:
+        """Something to look at."""
+        self._keep(kind, text, name, model, None)
+
+    def _keep(
+        self, kind: str, text: str, name: str, model: onnx.ModelProto,
+        feeds: dict[str, np.ndarray] | None,
+    ) -> Path | None:  # fmt: skip
+        """Write the network and what is wrong, unless one like it is there. Returns its path."""
+        alike = f"{kind} {stem_of(text.split(': ', maxsplit=1)[0] if kind in PLACED else text)}"
+        self.seen[alike] += 1
+        if self.seen[alike] > 1:
+            return None
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="tvmrt-findings-"))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{kind.replace(' ', '-')}-{name}.onnx"
+        path.write_bytes(model.SerializeToString())
+        path.with_suffix(".txt").write_text(text)
+        if feeds:
+            np.savez(path.with_suffix(".npz"), **{f"feed:{k}": v for k, v in feeds.items()})
+        return path
+
+    def report(self, title: str, counts: Counter[str]) -> None:
+        """Print the figures."""
+        print(f"{title}: " + ", ".join(f"{counts[key]:,} {key}" for key in sorted(counts)))
+        if self.folder is not None and self.folder.exists():
+            print(f"findings: {self.count}, kept in {self.folder}")
+        sys.stdout.flush()
+
+
+def stem_of(text: str) -> str:
+    """A text without what differs from one network to the next: names in quotes and numbers."""
+    if re.search(r"\.py:\d+$", text):
+        return text
+    return re.sub(r"'[^']*'|\"[^\"]*\"|<[^>]*>|0x[0-9a-f]+|[-\d.e+]*\d|\[[^\]]*\]", "_", text)[:160]

@@ -1,0 +1,237 @@
+"""A network that grows node by node: onnxruntime gives each new node's value, or it is dropped."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from worker import run_theirs
+
+import tvmrt
+
+OPSETS = (13, 17, 18, 20, 21)
+LARGEST = 1e4  # of a float; larger ones lose too many digits on the way
+MOST_ELEMENTS = 20_000
+TYPES = ("float32", "float32", "float32", "float32", "float64", "float16", "int8", "uint8", "int32",
+         "int64", "bool")  # fmt: skip
+
+
+class Unfit(Exception):
+    """This node does not fit here."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the network."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def kind(self) -> str:
+        return self.dtype.kind
+
+
+Grower = Callable[["Growing", Tensor], object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Of the table of families: what it makes nodes of, and how often it is chosen."""
+
+    grow: Grower
+    kinds: str
+    ranks: range
+    weight: int
+
+
+TABLE: list[Row] = []
+
+
+def family(
+    kinds: str = "f", least: int = 0, most: int = 6, weight: int = 1
+) -> Callable[[Grower], Grower]:
+    """Decorator: the function adds nodes over a tensor of these kinds of types and ranks."""
+
+    def enter(grow: Grower) -> Grower:
+        TABLE.append(Row(grow, kinds, range(least, most + 1), weight))
+        return grow
+
+    return enter
+
+
+class Growing:
+    """The network so far, with the value of each tensor."""
+
+    def __init__(self, seed: int) -> None:
+        self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
+        self.opset = self.random.choice(OPSETS)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.values: dict[str, np.ndarray] = {}
+        self.inputs: list[str] = []
+        self.refused: list[str] = []  # by our compiler: operators and why
+        self.count = 0
+
+    def tensor(self, name: str) -> Tensor:
+        value = self.values[name]
+        return Tensor(name, value.shape, value.dtype)
+
+    def tensors(self) -> list[Tensor]:
+        return [self.tensor(name) for name in self.values]
+
+    def chance(self, part: float) -> bool:
+        return self.random.random() < part
+
+    def made(self, shape: Sequence[int], dtype: Any, low: int = -5, high: int = 6) -> np.ndarray:
+        """Numbers of a type: floats about 0, integers of a range."""
+        dtype = np.dtype(dtype)
+        if dtype.kind == "f":
+            return self.numbers.standard_normal(shape).astype(dtype)
+        if dtype.kind in ("b", "u"):
+            low, high = 0, 2 if dtype.kind == "b" else high
+        return self.numbers.integers(low, high, shape).astype(dtype)
+
+    def const(self, array: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def like(self, x: Tensor, *shape: int, scale: float = 1) -> str:
+        """A constant of the type of a tensor."""
+        array = self.made(shape, x.dtype)
+        return self.const((array * scale).astype(x.dtype) if x.kind == "f" else array)
+
+    def whole(self, values: Any) -> str:
+        return self.const(np.array(values, np.int64))
+
+    def add(
+        self, op: str, inputs: Sequence[Any], outputs: int = 1, domain: str = "", **attrs: Any
+    ) -> str:
+        """A node over tensors, names of tensors and "" for what is left out; its first output."""
+        names = [each.name if isinstance(each, Tensor) else each for each in inputs]
+        results = [f"t{self.count + i}" for i in range(outputs)]
+        self.count += outputs
+        node = helper.make_node(op, names, results, f"n{self.count}_{op}", domain=domain, **attrs)
+        self.nodes.append(node)
+        return results[0]
+
+    def add_input(self, array: np.ndarray) -> None:
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(name)
+        self.values[name] = array
+
+    def model(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> onnx.ModelProto:
+        """A network of some of the nodes, over the values that they are given."""
+        made = {name for node in nodes for name in node.output}
+        used = {name for node in nodes for name in node.input}
+        inputs = [name for name in self.values if name in used - made]
+        constants = [each for each in self.constants if each.name in used]
+        infos = [self._info(name) for name in inputs]
+        ends = [self._info(n) if n in self.values else helper.make_empty_tensor_value_info(n)
+                for n in outputs]  # fmt: skip
+        graph = helper.make_graph(list(nodes), "random", infos, ends, constants)
+        domains = [("", self.opset), *((d, 1) for d in {n.domain for n in nodes} - {""})]
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid(*d) for d in domains], ir_version=10
+        )
+
+    def _info(self, name: str) -> onnx.ValueInfoProto:
+        value = self.values[name]
+        return helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+
+    def step(self) -> bool:
+        """Add the nodes of one family over some tensor. False, and no trace, if they do not fit."""
+        nodes, constants = len(self.nodes), len(self.constants)
+        known = self.tensors()
+        x = self.random.choice([*known[-4:], *known])
+        rows = [row for row in TABLE if x.kind in row.kinds and x.rank in row.ranks]
+        try:
+            if not rows:
+                raise Unfit
+            row = self.random.choices(rows, [each.weight for each in rows])[0]
+            row.grow(self, x)
+            if len(self.nodes) == nodes:
+                raise Unfit
+            self._evaluate(self.nodes[nodes:])
+        except Exception:  # of onnxruntime, too: whatever it does not take
+            del self.nodes[nodes:], self.constants[constants:]
+            return False
+        return True
+
+    def _evaluate(self, nodes: list[onnx.NodeProto]) -> None:
+        outputs = [name for node in nodes for name in node.output if name]
+        model = self.model(nodes, outputs)
+        feeds = {each.name: self.values[each.name] for each in model.graph.input}
+        found = run_theirs(model, feeds)
+        if not all(is_tame(value) for value in found):
+            raise Unfit
+        try:
+            tvmrt.compile(model)
+        except tvmrt.error.UnsupportedError as problem:
+            self.refused.append(f"{nodes[-1].op_type}: {problem}")
+            raise
+        except Exception:
+            pass  # a defect: it is judged with the whole network
+        self.values.update(zip(outputs, found))
+
+
+def is_tame(value: Any) -> bool:
+    """Whether a value is one to go on with: neither empty nor large nor without end."""
+    if not isinstance(value, np.ndarray) or not 0 < value.size <= MOST_ELEMENTS:
+        return False
+    if value.dtype.kind not in "biuf" or value.ndim > 6:
+        return False
+    finite = value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return finite and (value.dtype.kind != "f" or float(np.abs(value).max()) <= LARGEST)
+
+
+def first_shape(source: random.Random) -> list[int]:
+    rank = source.choice([1, 2, 3, 4, 4, 4, 5])
+    if rank == 4:
+        channels = source.choice([1, 3, 4, 7, 8, 16])
+        return [source.choice([1, 1, 2]), channels, source.randint(3, 13), source.randint(3, 13)]
+    if rank == 3:
+        return [source.choice([1, 2]), source.randint(1, 9), source.randint(2, 17)]
+    return [source.randint(1, 6) for _ in range(rank - 1)] + [
+        source.randint(2, 20 if rank < 5 else 5)
+    ]
+
+
+def grown(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], Growing]:
+    """A network of 4 to 14 steps, and its inputs."""
+    g = Growing(seed)
+    shape = first_shape(g.random)
+    g.add_input(g.made(shape, g.random.choice(TYPES)))
+    if g.chance(0.4):
+        second = [each if g.chance(0.6) else 1 for each in shape][g.random.choice([0, 0, 1]) :]
+        g.add_input(g.made(second, g.random.choice(TYPES)))
+    wanted, tries, done = g.random.randint(4, 14), 0, 0
+    while done < wanted and tries < 100:
+        tries += 1
+        done += g.step()
+    if not g.nodes:
+        return grown(seed + 10**9)
+    model = g.model(g.nodes, _outputs(g))
+    return model, {each.name: g.values[each.name] for each in model.graph.input}, g
+
+
+def _outputs(g: Growing) -> list[str]:
+    """All that nobody reads, and one that somebody does."""
+    used = {name for node in g.nodes for name in node.input}
+    made = [name for node in g.nodes for name in node.output if name]
+    last = [name for name in made if name not in used]
+    inner = [name for name in made if name in used]
+    return last + ([g.random.choice(inner)] if inner else [])

@@ -1,0 +1,57 @@
+"""Keep the inputs by which the fuzz targets reach the most: keep.py BUILD FOLDER.
+
+FOLDER has a folder ``corpus-NAME`` for each target, as the findings of a campaign do. They, the
+seeds and what was kept before are minimised by libFuzzer to the smallest inputs that reach as much,
+and written to corpus/NAME.zip.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from campaign import inputs_of, targets, write_seeds
+
+HERE = Path(__file__).resolve().parent
+LARGEST_BYTES = 1200  # of an input
+MOST_BYTES = 32_000  # of the archive of a target
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that equal inputs make equal archives
+
+
+def keep(path: Path, build: str, name: str, grown: Path) -> None:
+    """Write the archive of one target."""
+    write_seeds(build, name)
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [*inputs_of(build, name), *([str(grown)] if grown.is_dir() else [])]
+        command = [str(path), "-merge=1", f"-max_len={LARGEST_BYTES}", folder, *sources]
+        subprocess.run(command, check=True, capture_output=True)
+        inputs = sorted(Path(folder).iterdir(), key=lambda each: (each.stat().st_size, each.name))
+        kept = write_archive(HERE / f"corpus/{name}.zip", [each.read_bytes() for each in inputs])
+    print(f"{name}: {kept} of {len(inputs)} inputs")
+
+
+def write_archive(path: Path, inputs: list[bytes]) -> int:
+    """As many inputs as there is room for; how many they are."""
+    path.parent.mkdir(exist_ok=True)
+    size = 0
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for i, data in enumerate(inputs):
+            member = zipfile.ZipInfo(f"{i}", LONG_AGO)
+            archive.writestr(member, data, zipfile.ZIP_DEFLATED)
+            size += member.compress_size
+            if size > MOST_BYTES:
+                return i + 1
+    return len(inputs)
+
+
+def main() -> None:
+    build, folder = sys.argv[1], Path(sys.argv[2])
+    for name, path in targets(build).items():
+        keep(path, build, name, folder / f"corpus-{name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Networks that mutants are made of: the onnx package's cases of operators, ours, and real ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST_BYTES = 100_000  # a mutant of a larger one takes longer than it teaches
+
+sys.path.insert(0, str(ROOT / "tests/python/support"))
+
+
+def operator_cases() -> dict[str, bytes]:
+    """The networks of the onnx package's own tests, one for each use of an operator."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    return {case.name: case.model.SerializeToString() for case in cases}
+
+
+def own_networks() -> dict[str, bytes]:
+    """Those of our tests and examples."""
+    from varied_networks import varied_networks
+
+    found = {name: model.SerializeToString() for name, model in varied_networks().items()}
+    paths = [*sorted((ROOT / "examples").rglob("*.onnx")), *real_paths()]
+    return found | {path.stem: path.read_bytes() for path in paths}
+
+
+def real_paths() -> list[Path]:
+    """Those that the variable TVMRT_MODELS names the folder of, the small ones."""
+    folder = os.environ.get("TVMRT_MODELS")
+    return sorted(Path(folder).glob("*.onnx")) if folder else []
+
+
+def sources() -> list[tuple[str, bytes]]:
+    """All of them by name, in an order that does not change."""
+    found = operator_cases() | own_networks()
+    return sorted((name, data) for name, data in found.items() if len(data) <= LARGEST_BYTES)

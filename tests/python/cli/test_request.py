@@ -1,0 +1,103 @@
+"""The options of tvmrt.compile: said once, and the same for Python and for the command."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+
+import click
+import pytest
+
+import tvmrt
+from tvmrt import choices
+from tvmrt.cli import main
+from tvmrt.cli.compile import command
+from tvmrt.request import Request, rows
+
+BOARD = ("--target", "cortex-m4")
+C_INTERFACE = ("--interface-api", "c", "--unpacked-api")
+
+# A command line for each combination that is refused, by words of the sentence that it gets.
+REFUSED = {
+    "the host runtime calls networks by packed functions only": ("--unpacked-api",),
+    "interface-api c passes raw pointers": (
+        *BOARD, "--interface-api", "c", "--no-unpacked-api",
+    ),
+    "the graph executor calls operators by packed functions": (
+        *BOARD, "--executor", "graph", *C_INTERFACE,
+    ),
+    "read weights in place, not from a file": (*BOARD, "--params", "file"),
+    "schedule async is the graph executor's": (*BOARD, "--schedule", "async"),
+    "trace-records counts what profile or record note": (*BOARD, "--trace-records", "3"),
+    "profile and record are for networks of the crt runtime": ("--profile",),
+    "profile and record note what plain calls are passed": (
+        *BOARD, "--record", "--no-unpacked-api",
+    ),
+    "trace-records is 16777217": (
+        *BOARD, *C_INTERFACE, "--record", "--trace-records", "16777217",
+    ),
+    "the graph executor has one memory": (
+        *BOARD, "--executor", "graph", "--pool", "sram=1000",
+    ),
+    "memory pools are for networks without an operating system": ("--pool", "sram=1000"),
+    "place chooses among memories of a board": ("--place", "a=flash"),
+    "workspace-io maps inputs and outputs to C structs": ("--workspace-io",),
+    "max-error and calibration are for mixed-precision": ("--max-error", "0.1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sentence", REFUSED, ids=lambda text: text.replace(" ", "-")[:40])
+def test_combination_that_cannot_be_is_refused_by_the_command(digits, tmp_path, capsys, sentence):
+    out = tmp_path / "out.tar"
+    code = main(["compile", str(digits / "digits_f32.onnx"), "-o", str(out), *REFUSED[sentence]])
+    assert code == 2
+    assert sentence in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_every_rule_has_its_command_line():
+    said = [rule.sentence.split(" {")[0] for rule in choices.RULES]
+    for sentence in said:
+        assert any(words in sentence or sentence in words for words in REFUSED), sentence
+    assert len(said) == len(REFUSED)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, row) in rows().items() if row.flag])
+def test_command_has_the_option_with_the_same_default(name):
+    default, row = rows()[name]
+    (option,) = (p for p in command.params if p.name == name)
+    assert row.flag.split("/")[0] in option.opts
+    if name == "module_name":  # several networks take the names of their files
+        return
+    found = option.get_default(click.Context(command))
+    assert (found or None) == (default or None)
+
+
+def test_signature_and_docstring_name_every_option():
+    documented = inspect.getdoc(tvmrt.compile)
+    parameters = inspect.signature(tvmrt.compile).parameters
+    for option in fields(Request):
+        assert option.name in parameters
+        assert f"\n{option.name}\n    " in documented
+
+
+def test_options_go_in_one_record_too(digits):
+    model = digits / "digits_f32.onnx"
+    record = Request(executor="aot", module_name="net")
+    by_record = tvmrt.compile(model, record)
+    by_name = tvmrt.compile(model, executor="aot", module_name="net")
+    assert by_record.sources.files == by_name.sources.files
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        pytest.param({"exectuor": "aot"}, "did you mean executor", id="misspelt"),
+        pytest.param({"qqq": 1}, "there are executor, ", id="unknown"),
+        pytest.param({"request": Request(), "executor": "aot"}, "in one tvmrt.Request", id="both"),
+        pytest.param({"request": "aot"}, "go by their names", id="no-record"),
+    ],
+)
+def test_options_that_there_are_not(digits, call, words):
+    with pytest.raises(TypeError, match=words):
+        tvmrt.compile(digits / "digits_f32.onnx", **call)

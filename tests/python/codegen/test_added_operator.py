@@ -1,0 +1,53 @@
+"""An operator added as the guide says passes the tests that hold for all, as they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+EVERYDAY = [
+    "tests/python/codegen/test_scalar_headers.py",
+    "tests/python/codegen/test_pointwise_hostile.py",
+    "tests/python/ir/test_operators.py",
+]
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch) -> Path:
+    """The code of the guide's page as a module that pytest loads in front of the tests."""
+    monkeypatch.syspath_prepend(str(ROOT / "tests/python/docs"))
+    from markdown_pages import blocks
+
+    page = ROOT / "docs/how-to/add-an-operator.md"
+    code = [b.text for b in blocks(page) if b.language == "python" and b.line < _third(page)]
+    assert any("define(" in text for text in code)
+    path = tmp_path / "added_operator.py"
+    path.write_text("\n".join(code))
+    return path
+
+
+def _third(page: Path) -> int:
+    """The line of the section on operators with kernels, whose code is only a part."""
+    return page.read_text().splitlines().index("## 3. An operator with a kernel")
+
+
+def test_the_guides_operator_passes_what_holds_for_all(plugin, tmp_path):
+    chosen = ["-k", "squareplus or test_expressions_have_their_header"]
+    files = [ROOT / test for test in EVERYDAY]
+    path = os.pathsep.join([str(plugin.parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", "pytest", "-v", "-p", plugin.stem, "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, f"--rootdir={ROOT}", "-c", ROOT / "pyproject.toml", *chosen, *files],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(f"{file.name}::" in done.stdout for file in files), done.stdout

@@ -1,0 +1,106 @@
+"""Kernels whose operands are constants that nobody folded: a result too large, an odd axis."""
+
+import numpy as np
+import onnx
+import onnx.backend.test.case.node as node_cases
+import pytest
+from onnx import helper, numpy_helper
+
+import tvmrt
+from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.onnx import fallback
+from tvmrt.ir import Builder
+
+
+def cases():
+    """The first two of the ONNX suite's cases for each operator, by its name."""
+    with np.errstate(all="ignore"):
+        found = node_cases.collect_testcases(None)
+    by_operator: dict[str, list] = {}
+    for case in found:
+        nodes, data = case.model.graph.node, case.data_sets
+        if len(nodes) == 1 and all(isinstance(a, np.ndarray) for a in data[0][0]):
+            by_operator.setdefault(nodes[0].op_type, []).append(case)
+    return {name: rows[:2] for name, rows in sorted(by_operator.items())}
+
+
+def with_constants(case, count: int) -> onnx.ModelProto:
+    """The case's model, its first inputs constants."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    infos, arrays = list(model.graph.input), case.data_sets[0][0]
+    del model.graph.input[:]
+    model.graph.input.extend(infos[count:])
+    for info, array in list(zip(infos, arrays))[:count]:
+        model.graph.initializer.append(numpy_helper.from_array(array, info.name))
+    return model
+
+
+@pytest.fixture
+def nothing_folds(monkeypatch):
+    monkeypatch.setattr(Builder, "_fold", lambda *args: None)
+    monkeypatch.setattr(fallback, "evaluate", lambda *args: None)
+
+
+def test_no_operator_stumbles_over_constants(nothing_folds):
+    compiled = 0
+    for rows in cases().values():
+        for case in rows:
+            for count in {1, len(case.model.graph.input)}:
+                try:
+                    tvmrt.compile(with_constants(case, count))
+                    compiled += 1
+                except UnsupportedError:
+                    pass
+                except ValueError as problem:
+                    # a sentence about the node, not about a Python list
+                    assert " is not in " not in str(problem), case.name
+    assert compiled > 250
+
+
+def info(name, *shape):
+    return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+
+
+ADDED = {
+    "CumSum": (dict(c=np.array([[1, 2, 3]], np.float32), n=np.array([1])), {},
+               [[1, 3, 6]]),
+    "ConvTranspose": (dict(c=np.array([[[1, 2]]], np.float32),
+                           n=np.array([[[3, 5]]], np.float32)), dict(strides=[2]),
+                      [[[3, 5, 6, 10]]]),
+    "ReduceSum": (dict(c=np.array([[1, 2, 3]], np.float32), n=np.array([1])), {}, [[6]]),
+    "ArgMax": (dict(c=np.array([[1, 4, 3]], np.float32)), dict(axis=1), [[1]]),
+    "Gather": (dict(c=np.array([5, 6, 7], np.float32), n=np.array([2, 0])), {}, [7, 5]),
+    "TopK": (dict(c=np.array([5, 9, 7], np.float32), n=np.array([2])), {}, [9, 7]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ADDED)
+def test_what_is_not_folded_is_computed_at_run_time(tmp_path, op, nothing_folds):
+    arrays, attributes, wanted = ADDED[op]
+    outputs = ["r", "places"] if op == "TopK" else ["r"]
+    nodes = [
+        helper.make_node(op, list(arrays), outputs, **attributes),
+        helper.make_node("Cast", ["r"], ["f"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "f"], ["y"]),
+    ]
+    ends = [info("x", 1)], [info("y", *np.shape(wanted))]
+    weights = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", *ends, weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    tvmrt.compile(model).export(tmp_path / "net.so")
+    executor = GraphModule(tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0)))
+    executor.run(x=np.array([100], np.float32))
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), np.add(wanted, 100))
+
+
+def test_a_cumulative_sum_along_an_axis_of_one_dimension(tmp_path):
+    """The reference evaluator does not take such an axis, so that nothing folds it."""
+    arrays = dict(c=np.array([[1, 2, 3]], np.float32), n=np.array([1]))
+    nodes = [helper.make_node("CumSum", ["c", "n"], ["s"]),
+             helper.make_node("Add", ["x", "s"], ["y"])]  # fmt: skip
+    weights = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "g", [info("x", 1, 3)], [info("y", 1, 3)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    tvmrt.compile(model)

@@ -1,0 +1,36 @@
+"""The work of compiling grows as the number of nodes, whatever the network looks like."""
+
+import cProfile
+import pstats
+import time
+
+import pytest
+from many_nodes import SHAPES
+
+import tvmrt
+
+
+def calls(model) -> int:
+    """Python calls of a whole compilation: the same on every machine, however busy."""
+    profile = cProfile.Profile()
+    profile.runcall(tvmrt.compile, model, target="host")
+    return pstats.Stats(profile).total_calls
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_four_times_the_nodes_are_about_four_times_the_work(shape):
+    calls(SHAPES[shape](20))  # what is loaded or made once
+    few, many = (calls(SHAPES[shape](n)) for n in (150, 600))
+    assert many < 5.2 * few
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_five_thousand_nodes_take_seconds(shape):
+    seconds = []
+    for count in (1000, 5000):
+        model = SHAPES[shape](count)
+        begin = time.process_time()
+        tvmrt.compile(model, target="host")
+        seconds.append(time.process_time() - begin)
+    assert seconds[1] < 15 * seconds[0]

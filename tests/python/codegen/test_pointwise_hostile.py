@@ -1,0 +1,146 @@
+"""Every pointwise operator on every type, on numbers at the limits.
+
+Nothing in C is undefined, and what is computed is what a folded constant would be.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from contract_samples import sample
+
+from tvmrt.codegen.loops.chain import expression
+from tvmrt.ir import DTYPES, OPS, Node, TensorType, Value
+from tvmrt.ir.pointwise import Cast, PointwiseOp, PowWhole
+from tvmrt.libinfo import find_include_path
+
+HALVES = ("float16", "bfloat16")
+NUMBERS = [name for name in DTYPES if name not in HALVES]
+
+
+def hostile(name: str) -> np.ndarray:
+    """The limits of a type, what lies beside them, and small numbers."""
+    dtype = DTYPES[name]
+    if name == "bool":
+        return np.array([False, True])
+    if dtype.is_int:
+        info = np.iinfo(dtype.numpy)
+        small = [0, 1, 2, 3, 7, 31, 32, 63, 64, info.max, info.max - 1, info.min, info.min + 1]
+        signed = [-1, -2, -31, -32, -64] if dtype.is_signed else [info.max // 2]
+        return np.array(small + signed, dtype.numpy)
+    limits = [2.0**k for k in (7, 8, 15, 16, 31, 32, 63, 64)]
+    parts = [0.0, 0.5, 1.0, 1.5, 1e-45, 1e-38, 3e38, *limits, np.inf, np.nan]
+    both = np.array([s * p for p in parts for s in (1, -1)])
+    with np.errstate(over="ignore"):
+        return both.astype(np.float32).astype(dtype.numpy)
+
+
+def signatures():
+    """Each operator with the types of its operands and its attributes."""
+    for name, rule in OPS.items():
+        if isinstance(rule, Cast):
+            for source, to in itertools.product(DTYPES, DTYPES):
+                half = (source in HALVES, to in HALVES)
+                if not any(half) or "float32" in (source, to):
+                    yield name, [source], {"to": to}
+        elif isinstance(rule, PowWhole):
+            wholes = [n for n in NUMBERS if DTYPES[n].is_int]
+            for pair in itertools.product([n for n in NUMBERS if DTYPES[n].is_signed], wholes):
+                yield name, list(pair), {}
+        elif isinstance(rule, PointwiseOp):
+            for dtype in NUMBERS:
+                if rule.template(DTYPES[dtype]) is not None:
+                    right = sample(name, {"E": dtype})
+                    yield name, [t.dtype.name for t in right.types], right.attrs
+
+
+class Call:
+    """One operator on all combinations of hostile operands."""
+
+    def __init__(self, op: str, types: list[str], attrs: dict) -> None:
+        self.id = "-".join([op, *types, *(v for v in attrs.values() if isinstance(v, str))])
+        grids = np.meshgrid(*(np.arange(hostile(t).size) for t in types), indexing="ij")
+        self.operands = [hostile(t)[g.reshape(-1)] for t, g in zip(types, grids)]
+        shape = self.operands[0].shape
+        values = [Value(f"v{i}", TensorType(shape, DTYPES[t])) for i, t in enumerate(types)]
+        self.node = Node(op, values, attrs, op, ())
+        (made,) = OPS[op].infer([v.type for v in values], attrs)
+        self.node.outputs = [Value("y", made, self.node)]
+        with np.errstate(all="ignore"):
+            self.wanted = OPS[op].evaluate(self.operands, attrs)[0].astype(made.dtype.numpy)
+
+    def c(self, number: int) -> tuple[str, str]:
+        """The C function, and the header that it needs."""
+        names = {v: f"a{i}[i]" for i, v in enumerate(self.node.inputs)}
+        text, header = expression(self.node, names)
+        operands = [f"const {v.dtype.c} *a{i}" for i, v in enumerate(self.node.inputs)]
+        out = self.node.output.dtype.c
+        loads = "".join(f"const {v.dtype.c} x{i} = a{i}[i]; " for i, v in enumerate(names))
+        for i in range(len(operands)):
+            text = text.replace(f"a{i}[i]", f"x{i}")
+        head = f"static void f{number}({', '.join(operands)}, {out} *y, int n)"
+        body = f"for (int i = 0; i < n; i++) {{ {loads}y[i] = {text}; }}"
+        return f"{head} {{ {body} }}", header
+
+    def run(self, number: int) -> str:
+        """The statements that read the operands, compute, and write the result."""
+        arrays = [*(v.dtype.c for v in self.node.inputs), self.node.output.dtype.c]
+        n = self.wanted.size
+        lines = [f"static {kind} b{i}[{n}];" for i, kind in enumerate(arrays)]
+        last = len(arrays) - 1
+        lines += [
+            f"if (fread(b{i}, sizeof *b{i}, {n}, stdin) != {n}) return 1;" for i in range(last)
+        ]
+        names = ", ".join(f"b{i}" for i in range(last + 1))
+        lines += [f"f{number}({names}, {n});", f"fwrite(b{last}, sizeof *b{last}, {n}, stdout);"]
+        return "{ " + " ".join(lines) + " }"
+
+
+CALLS = [Call(*each) for each in signatures()]
+BUILDS = {
+    "sanitised": ["-O1", "-fsanitize=undefined,float-cast-overflow", "-fno-sanitize-recover=all"],
+    "vectors": ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math"],
+}
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def results(request, tmp_path_factory):
+    """All calls in one program."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    folder = tmp_path_factory.mktemp("hostile")
+    functions = [call.c(number) for number, call in enumerate(CALLS)]
+    headers = sorted({header for _, header in functions if header})
+    lines = ["#include <math.h>", "#include <stdio.h>", "#include <stdint.h>"]
+    lines += [f"#include <tvm/runtime/kernels/{h}>" for h in headers]
+    lines += [text for text, _ in functions]
+    lines += ["int main(void) {", *(c.run(i) for i, c in enumerate(CALLS)), "return 0; }"]
+    (folder / "all.c").write_text("\n".join(lines))
+    flags = ["-std=c99", "-D_POSIX_C_SOURCE=200809L", *BUILDS[request.param]]
+    includes = [f"-I{path}" for path in find_include_path()]
+    command = ["gcc", *flags, *includes, "all.c", "-o", "all", "-lm"]
+    subprocess.run(command, cwd=folder, check=True)
+    given = b"".join(a.tobytes() for call in CALLS for a in call.operands)
+    done = subprocess.run([folder / "all"], input=given, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    found, at = {}, 0
+    for call in CALLS:
+        wanted = call.wanted
+        found[call.id] = np.frombuffer(done.stdout, wanted.dtype, wanted.size, at)
+        at += wanted.nbytes
+    assert at == len(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.id)
+def test_limits_are_defined(results, call):
+    got, wanted = results[call.id], call.wanted
+    if wanted.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, wanted)
+        return
+    pair = [a.astype(np.float64) for a in (got, wanted)]
+    np.testing.assert_allclose(*pair, rtol=1e-6 if wanted.itemsize == 4 else 1e-12, atol=1e-37)

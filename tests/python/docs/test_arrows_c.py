@@ -1,0 +1,136 @@
+"""Which folder of C includes which: the arrows of docs/explanation/architecture.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TOPS = ("src_backend", "src_runtime", "python/src")
+# A generated file lies in the build folder: it is found from here.
+GENERATED_FROM = ROOT / "src_runtime"
+QUOTED = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+PUBLIC = re.compile(r"^#include <tvm/runtime/([^>]+)>", re.MULTILINE)
+
+# What a folder may include besides itself; a file goes by its name. All else is public headers.
+MAY_INCLUDE = {
+    "src_backend": set(),
+    "src_runtime/firmware": {"src_backend"},
+    "src_runtime/base": {"firmware/json_text.h"},
+    "src_runtime/core": {"base"},
+    "src_runtime/tensors": {"base", "core"},
+    "src_runtime/modules": {"base", "core", "tensors"},
+    "src_runtime/executors": {"base", "core", "tensors", "modules"},
+    "src_runtime/regions": {"base", "core", "tensors", "modules"},
+    "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
+    # runtime.c gives those below what those above have.
+    "src_runtime": {"core/hooks.h", "regions/registry.h"},
+    "src_runtime/versioned": set(),
+    # The table of devices that are part of the library.
+    "src_runtime/devices": {"regions/registry.h"},
+    # The code of devices is built outside of the tree too.
+    "src_runtime/devices/dnnl": set(),
+    "src_runtime/devices/examplejson": set(),
+    "src_runtime/devices/opencl": {"tensors/memory_device.h"},
+    "src_runtime/devices/tpu": set(),
+    "python/src": set(),
+    "python/src/ffi_bridge": set(),
+}
+# Two files of one folder that share a subject: the first may include the second, which includes it.
+ONE_SUBJECT = [
+    ("src_runtime/executors/graph", "src_runtime/executors/schedule"),
+    ("src_runtime/devices/dnnl/plan", "src_runtime/devices/dnnl/build"),
+]
+# Public headers through which a folder would reach those above it, and who may use them.
+RESERVED = {
+    "device.h": {"executors", "regions", "devices"},
+    "module_plugin.h": {"modules", "executors", "regions", "devices"},
+    "crt/": {"modules", "crt", "firmware", "src_backend"},
+}
+
+
+def _sources() -> list[Path]:
+    files = (file for top in TOPS for file in (ROOT / top).rglob("*"))
+    return sorted(f for f in files if f.name.endswith((".c", ".h", ".c.in")))
+
+
+def _folder(file: Path) -> str:
+    return file.parent.relative_to(ROOT).as_posix()
+
+
+def _included(file: Path) -> list[Path]:
+    """Return the files that a file includes in quotes."""
+    base = GENERATED_FROM if file.suffix == ".in" else file.parent
+    names = QUOTED.findall(file.read_text(encoding="utf-8"))
+    return [(base / name).resolve() for name in names]
+
+
+def _allowed(folder: str) -> set[str]:
+    """Return folders and files below the root that a folder may include."""
+    return {
+        name if (ROOT / name).exists() else f"src_runtime/{name}" for name in MAY_INCLUDE[folder]
+    }
+
+
+@pytest.mark.parametrize("folder", sorted(MAY_INCLUDE))
+def test_folder_includes_only_what_the_arrows_allow(folder):
+    allowed = _allowed(folder) | {folder}
+    wrong = [
+        f"{file.relative_to(ROOT)} includes {target.relative_to(ROOT)}"
+        for file in _sources()
+        if _folder(file) == folder
+        for target in _included(file)
+        if not allowed & {_folder(target), target.relative_to(ROOT).as_posix()}
+    ]
+    assert not wrong
+
+
+def test_every_folder_and_every_included_file_is_known():
+    files = _sources()
+    assert {_folder(file) for file in files} == MAY_INCLUDE.keys()
+    missing = [f"{f}: {target}" for f in files for target in _included(f) if not target.is_file()]
+    assert not missing
+    assert not [
+        name for folder in MAY_INCLUDE for name in _allowed(folder) if not (ROOT / name).exists()
+    ]
+
+
+def _without_circles(arrows: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return what is left after everything that knows only what went before."""
+    left = dict(arrows)
+    while ready := {name for name, known in left.items() if not known & left.keys()}:
+        left = {name: known for name, known in left.items() if name not in ready}
+    return left
+
+
+def test_the_arrows_run_in_one_direction():
+    def folder_of(name: str) -> str:
+        return name if name in MAY_INCLUDE else name.rpartition("/")[0]
+
+    assert not _without_circles({f: {folder_of(n) for n in _allowed(f)} for f in MAY_INCLUDE})
+
+
+def test_no_file_includes_itself_by_way_of_others():
+    """x.c and x.h are one: what either includes, both do."""
+    arrows: dict[str, set[str]] = {}
+    for file in _sources():
+        unit = file.with_suffix("").relative_to(ROOT).as_posix()
+        known = {t.with_suffix("").relative_to(ROOT).as_posix() for t in _included(file)}
+        arrows[unit] = arrows.get(unit, set()) | known - {unit}
+    for one, other in ONE_SUBJECT:
+        arrows[one].discard(other)
+    assert not _without_circles(arrows)
+
+
+@pytest.mark.parametrize("header", sorted(RESERVED))
+def test_nobody_reaches_up_through_public_headers(header):
+    wrong = {
+        f"{file.relative_to(ROOT)} includes {name}"
+        for file in _sources()
+        if not RESERVED[header] & set(file.relative_to(ROOT).parts)
+        for name in PUBLIC.findall(file.read_text(encoding="utf-8"))
+        if name.startswith(header)
+    }
+    assert not wrong

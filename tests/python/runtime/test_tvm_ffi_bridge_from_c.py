@@ -1,0 +1,137 @@
+"""The bridge to apache-tvm-ffi as C meets it: values that Python's packages never make."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+
+import numpy as np
+import pytest
+from test_extension_from_c import DEVICE, DTYPE, HANDLE, NUL, OBJECT, VIEW, C, last_error, tensor_of
+
+import tvmrt
+
+tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+bridge = importlib.import_module("tvmrt.contrib.tvm_ffi")
+FFI = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi())
+MODULE, BYTES = 9, 12
+
+
+class Any(ctypes.Structure):
+    _fields_ = [
+        ("type_index", ctypes.c_int32),
+        ("small_size", ctypes.c_uint32),
+        ("value", ctypes.c_int64),
+    ]
+
+
+class ByteArray(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t)]
+
+
+def from_ffi_side(function, type_index: int, value: int) -> int:
+    """C of the other side calls a classic function with one value; what the call returned."""
+    shown = bridge.to_tvm_ffi(tvmrt.runtime.convert(function))
+    arg, result = Any(type_index, 0, value), Any()
+    handle = ctypes.c_void_p(shown.__chandle__())
+    rc = FFI.TVMFFIFunctionCall(handle, ctypes.byref(arg), 1, ctypes.byref(result))
+    if rc != 0:
+        error = ctypes.c_void_p()
+        FFI.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
+        FFI.TVMFFIObjectDecRef(error)
+    return rc
+
+
+def from_classic_side(function, code: int, value: int) -> int:
+    """Classic C calls a function of tvm-ffi with one value; what the call returned."""
+    shown = bridge.from_tvm_ffi(tvm_ffi.convert(function))
+    values, codes = (ctypes.c_int64 * 1)(value), (ctypes.c_int * 1)(code)
+    result, result_code = ctypes.c_int64(), ctypes.c_int()
+    return C.TVMFuncCall(
+        ctypes.c_void_p(shown.handle),
+        values,
+        codes,
+        1,
+        ctypes.byref(result),
+        ctypes.byref(result_code),
+    )
+
+
+def test_borrowed_texts_bytes_and_tensors_of_the_other_side_are_read():
+    text = ctypes.create_string_buffer(b"borrowed text")
+    content = ByteArray(b"a\0b", 3)
+    array = np.arange(4, dtype=np.float32)
+    lent = tensor_of(array, strides=(1,))
+    found = []
+    assert from_ffi_side(found.append, 8, ctypes.addressof(text)) == 0
+    assert from_ffi_side(found.append, 9, ctypes.addressof(content)) == 0
+    assert from_ffi_side(lambda t: found.append(t.numpy()), 7, ctypes.addressof(lent)) == 0
+    assert found[0] == "borrowed text"
+    assert bytes(found[1]) == b"a\0b"
+    np.testing.assert_array_equal(found[2], array)
+
+
+@pytest.mark.parametrize("type_index", [7, 8, 9, 10])
+def test_null_of_the_other_side_is_none(type_index):
+    found = []
+    assert from_ffi_side(found.append, type_index, 0) == 0
+    assert found == [None]
+
+
+def test_value_of_an_unknown_kind_is_refused():
+    assert from_ffi_side(print, 40, 0) != 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((2, 3), (1, 2)), ((1,) * 65, (1,) * 65)],
+    ids=["strides", "dimensions"],
+)
+def test_tensors_that_classic_functions_cannot_take_are_refused(shape, strides):
+    lent = tensor_of(np.zeros(6, np.float32), shape=shape, strides=strides)
+    found = []
+    assert from_ffi_side(found.append, 7, ctypes.addressof(lent)) != 0
+    assert found == []
+
+
+def test_pointer_type_and_device_reach_the_other_side():
+    found = []
+    assert from_classic_side(found.append, HANDLE, 4096) == 0, last_error()
+    assert from_classic_side(found.append, DTYPE, 2 | 32 << 8 | 4 << 16) == 0, last_error()
+    assert from_classic_side(found.append, DEVICE, 2 | 1 << 32) == 0, last_error()
+    assert found[0].value == 4096
+    assert str(found[1]) == "float32x4"
+    assert str(found[2]) == str(tvm_ffi.device("cuda", 1))
+
+
+@pytest.mark.parametrize("code", [VIEW, OBJECT, BYTES, 10, 13])
+def test_null_of_the_classic_side_is_none(code):
+    found = []
+    assert from_classic_side(found.append, code, 0) == 0, last_error()
+    assert found == [None]
+
+
+def test_tensor_with_strides_reaches_the_other_side_with_them():
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    lent = tensor_of(array, shape=(3, 2), strides=(1, 3))
+    found = []
+    look = lambda t: found.append(np.from_dlpack(t).copy())  # noqa: E731
+    assert from_classic_side(look, VIEW, ctypes.addressof(lent)) == 0, last_error()
+    np.testing.assert_array_equal(found[0], array.T)
+
+
+def test_too_many_dimensions_do_not_reach_the_other_side():
+    lent = tensor_of(np.zeros(1, np.float32), shape=(1,) * 65)
+    assert from_classic_side(print, VIEW, ctypes.addressof(lent)) != 0
+    assert "65 dimensions" in last_error()
+
+
+def test_what_has_no_counterpart_is_refused_by_name():
+    library = tvmrt.get_global_func("runtime.SystemLib")()
+    assert from_classic_side(print, MODULE, library.handle) != 0
+    assert "pass its functions" in last_error()
+    assert from_classic_side(print, NUL, 0) != 0
+    assert "unknown type code 99" in last_error()
+    shape = tvmrt.runtime.ShapeTuple([1])
+    assert from_classic_side(print, OBJECT, shape.handle) != 0
+    assert "runtime.ShapeTuple has no counterpart" in last_error()
