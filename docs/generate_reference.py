@@ -1,7 +1,8 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
 ``docs/reference/command-line.md`` comes from the command's own help, ``docs/reference/python.md``
-from the docstrings. A test fails when a page no longer is what this script writes.
+from the docstrings, ``docs/reference/operators.md`` from the operators' contracts. A test fails
+when a page no longer is what this script writes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import textwrap
 from pathlib import Path
 
 import click
+import operator_reference
 import python_reference
 
 from tvmrt.cli import app
@@ -45,7 +47,8 @@ def _value_name(option: click.Option) -> str:
 
 
 def _option_row(option: click.Option) -> str:
-    name = f"{', '.join(option.opts)} {_value_name(option)}".strip()
+    names = [", ".join(option.opts), *option.secondary_opts]
+    name = f"{' / '.join(names)} {_value_name(option)}".strip()
     text = option.help or ""
     if option.required:
         text += " Required."
@@ -84,7 +87,11 @@ def command_line() -> str:
     return "\n\n".join([HEAD.rstrip(), *(_section(name, c) for name, c in commands)]) + "\n"
 
 
-PAGES = {"command-line.md": command_line, "python.md": python_reference.page}
+PAGES = {
+    "command-line.md": command_line,
+    "operators.md": operator_reference.page,
+    "python.md": python_reference.page,
+}
 
 
 def main() -> None:

@@ -1,4 +1,7 @@
-"""The page of the Python API, made of the docstrings in the sources; nothing is imported."""
+"""The page of the Python API, made of the docstrings in the sources.
+
+Nothing is imported but the options of ``tvmrt.compile``, which fill their place in its docstring.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from tvmrt import choices, request
 
 PACKAGE = Path(__file__).parent.parent / "python" / "tvmrt"
 
@@ -29,6 +34,7 @@ class Entry:
 SECTIONS = {
     "Compile": [
         Entry("tvmrt.compile", "pipeline.py", "compile"),
+        Entry("tvmrt.Request", "request.py", "Request"),
         Entry("tvmrt.compile_together", "pipeline.py", "compile_together"),
         Entry("tvmrt.export.library.CompiledLibrary", "export/library.py", "CompiledLibrary"),
         Entry("tvmrt.export.summary.Summary", "export/summary.py", "Summary"),
@@ -128,10 +134,17 @@ def _find(entry: Entry) -> ast.ClassDef | ast.FunctionDef:
 def _function(name: str, node: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     call = f"{name}({_arguments(node)}){returns}"
-    if len(call) > LINE:
+    if len(call) > LINE or _takes_options(node):
         arguments = "".join(f"    {argument},\n" for argument in _split_arguments(node))
         call = f"{name}(\n{arguments}){returns}"
-    return f"```text\n{call}\n```\n\n{_text(node)}"
+    refused = f"\n\n{_refused()}" if _takes_options(node) else ""
+    return f"```text\n{call}\n```\n\n{_text(node)}{refused}"
+
+
+def _refused() -> str:
+    """What of the options does not go together, by the sentences that say so."""
+    sentences = [re.sub(r"{\w+}", "N", rule.sentence) for rule in choices.RULES]
+    return "\n".join(["**Refused**", "", *(f"- {sentence}" for sentence in sentences)])
 
 
 def _split_arguments(node: ast.FunctionDef) -> list[str]:
@@ -139,10 +152,20 @@ def _split_arguments(node: ast.FunctionDef) -> list[str]:
     arguments = [*node.args.args, *node.args.kwonlyargs]
     plain = len(node.args.args) - len(node.args.defaults)
     defaults = [None] * plain + [*node.args.defaults, *node.args.kw_defaults]
-    return [
+    own = [
         ast.unparse(argument) + (f" = {ast.unparse(default)}" if default else "")
         for argument, default in zip(arguments, defaults)
     ]
+    return [*own, *_options()] if _takes_options(node) else own
+
+
+def _takes_options(node: ast.FunctionDef | ast.ClassDef) -> bool:
+    return request.OPTIONS in (ast.get_docstring(node) or "")
+
+
+def _options() -> list[str]:
+    types = request.Request.__annotations__
+    return [f"{name}: {types[name]} = {default!r}" for name, (default, _) in request.rows().items()]
 
 
 def _arguments(node: ast.FunctionDef) -> str:
@@ -179,7 +202,10 @@ def _member(item: ast.FunctionDef) -> str:
 
 def _text(node: ast.ClassDef | ast.FunctionDef) -> str:
     """Return a docstring as Markdown: sections become bold heads, their entries list items."""
-    lines = inspect.cleandoc(ast.get_docstring(node) or "").replace("``", "`").splitlines()
+    text = inspect.cleandoc(ast.get_docstring(node) or "").replace(
+        request.OPTIONS, request.entries()
+    )
+    lines = text.replace("``", "`").splitlines()
     result: list[str] = []
     section = ""
     for number, line in enumerate(lines):

@@ -1,0 +1,91 @@
+"""The page of the operators of the intermediate representation, made of their contracts."""
+
+from __future__ import annotations
+
+import inspect
+
+from tvmrt.ir import OPS, Op
+from tvmrt.ir.contract import FAMILIES
+from tvmrt.ir.pointwise import PointwiseOp
+from tvmrt.ir.reduction import ArgReduce, ReduceOp
+
+HEAD = """# The operators between ONNX and C
+
+Made by `docs/generate_reference.py` from the contracts in `python/tvmrt/ir/`, by which every node
+is checked when it is made and after each pass. Devices and code generators meet these operators;
+`tvmrt compile --explain` shows which of them a network's nodes become.
+
+How to read a line: `name: types[extents]`. `?` behind a name: may be left out; `+`: one or more;
+`*`: any number; `constant`: the elements are known when compiling.
+
+- Types: names and families, joined by `|`; `E=float` lets the letter stand for the type that is
+  found. A result may have the type that an attribute names.
+- Extents: `H` is the same wherever it stands; `4*H`, `C/groups` (which divides) are formulas;
+  `1|C`: one of them; `_`: any; `*S`: any number of axes, `*S{1..3}` one to three, `*K{S}` as many
+  as S; `*`: any axes.
+- Attributes: `ints[*S] 1..` is one integer from 1 on for each axis of S, `int of x` one that the
+  type of x can hold; `axis of x`, `axes of x` and `order of x` count from the front, axes
+  ascending. Integers, extents and the number of a tensor's elements fit 32 bits with a sign.
+"""
+
+
+def _text(op: Op) -> str:
+    """The docstring of the operator's class behind that of its family."""
+    classes = [c for c in type(op).__mro__ if issubclass(c, Op) and c.__name__.startswith("_")]
+    texts = [inspect.cleandoc(c.__doc__) for c in (*reversed(classes), type(op)) if c.__doc__]
+    return "\n\n".join(texts).replace("``", "`")
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace('|', chr(92) + '|')}`"
+
+
+def _rows(op: Op) -> list[str]:
+    contract = op.contract
+    rows = [("operand", _code(o.line)) for o in contract.operands]
+    rows += [("attribute", _code(a.line)) for a in contract.attributes.values()]
+    for rule in contract.rules:
+        words = rule.words.replace("|", "\\|").replace("*", "\\*")
+        rows.append(("where", f"`{rule.name}` is {words}" if rule.name else words))
+    rows += [("result", _code(r.line)) for r in contract.results]
+    return [f"| {kind} | {text} |" for kind, text in rows]
+
+
+def _section(op: Op) -> str:
+    rows = _rows(op)
+    table = ["\n".join(["| | |", "|---|---|", *rows])] if rows else []
+    return "\n\n".join([f"### {op.name}", _text(op), *table])
+
+
+def _one_line(op: Op) -> str:
+    contract = op.contract
+    parts = [contract.operands, contract.attributes.values(), contract.results]
+    cells = ["<br>".join(_code(line.line) for line in part) for part in parts]
+    return f"| `{op.name}` | {' | '.join(cells)} |"
+
+
+def _table(title: str, text: str, ops: list[Op]) -> str:
+    head = ["| operator | operands | attributes | result |", "|---|---|---|---|"]
+    return "\n\n".join([f"## {title}", text, "\n".join([*head, *map(_one_line, ops)])])
+
+
+def _families() -> str:
+    rows = [f"| `{name}` | {', '.join(types)} |" for name, types in FAMILIES.items()]
+    return "\n".join(["| family | element types |", "|---|---|", *rows])
+
+
+def page() -> str:
+    """The whole page."""
+    ops = list(OPS.values())
+    elements = [op for op in ops if isinstance(op, PointwiseOp)]
+    folds = [op for op in ops if isinstance(op, (ReduceOp, ArgReduce))]
+    others = [op for op in ops if op not in elements and op not in folds]
+    parts = [
+        HEAD.rstrip(),
+        _families(),
+        _table("Element by element", "Operands broadcast by numpy's rules, to `*Y`.", elements),
+        _table("Folds", "`*Y` is `S` without the axes, or with 1 in their places.", folds),
+        "## Others",
+        *map(_section, others),
+    ]
+    return "\n\n".join(parts) + "\n"
