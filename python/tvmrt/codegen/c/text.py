@@ -98,18 +98,20 @@ def folded(text: str) -> str:
     """A file with its long lines broken: after a comma, a sign of assignment, or at any space that
     is no part of a string. Lines of the preprocessor stay as they are."""
     lines: list[str] = []
+    comment = False  # whether the line begins inside one; a statement may begin with * as well
     for line in text.split("\n"):
+        comment = comment or line.lstrip().startswith("/*")
         if len(line) <= LINE or line.startswith("#") or line.endswith("\\"):
             lines.append(line)
         else:
-            lines += _broken(line)
+            lines += _broken(line, comment)
+        comment = comment and "*/" not in line
     return "\n".join(lines)
 
 
-def _broken(line: str) -> list[str]:
+def _broken(line: str, comment: bool) -> list[str]:
     inside = line.lstrip()
     margin = line[: len(line) - len(inside)]
-    comment = inside.startswith(("*", "/*"))
     indent = f"{margin}{' ' * inside.startswith('/')}* " if comment else f"{margin}    "
     lines = []
     while len(line) > LINE:
