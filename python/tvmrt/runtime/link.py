@@ -51,7 +51,7 @@ def _unpack(archive: Path, folder: Path) -> list[Path]:
                     )
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(tar.extractfile(member).read())
-    except tarfile.TarError as error:
+    except (tarfile.TarError, RecursionError) as error:  # a call deeper an extended header
         raise ValueError(f"{archive} is no readable archive: {error}") from None
     inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)
     if not inputs:

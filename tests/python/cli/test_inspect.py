@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from archives import deep_archive
 
 from tvmrt.cli.describe import describe
 
@@ -224,6 +225,16 @@ def test_no_changed_byte_brings_the_reader_down(tmp_path, kind, value, request):
             assert str(path) in str(error)
 
 
+def _linked_archive() -> bytes:
+    """An archive whose metadata is a link to itself."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        member = tarfile.TarInfo("./metadata.json")
+        member.type, member.linkname = tarfile.SYMTYPE, "metadata.json"
+        archive.addfile(member)
+    return out.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
@@ -233,6 +244,10 @@ def test_no_changed_byte_brings_the_reader_down(tmp_path, kind, value, request):
         pytest.param("a.json", b"[1, 2]", "not the JSON of a graph executor", id="other-json"),
         pytest.param("a.json", b"[" * 100_000, "not the JSON of a graph", id="deep-json"),
         pytest.param("a.tar", b"no archive", "not a Model Library Format", id="text-as-archive"),
+        pytest.param(
+            "a.tar", _linked_archive(), "no file metadata.json in it", id="linked-archive"
+        ),
+        pytest.param("a.tar", deep_archive(), "not a Model Library Format", id="deep-archive"),
         pytest.param("a.onnx", b"no network", "is not an ONNX model", id="text-as-onnx"),
         pytest.param("a.onnx", b"", "holds no ONNX graph", id="empty-onnx"),
     ],

@@ -10,6 +10,7 @@ import tarfile
 import libraries
 import numpy as np
 import pytest
+from archives import deep_archive
 
 import tvmrt
 from tvmrt.runtime import BenchmarkResult, load_module
@@ -76,6 +77,7 @@ BAD_FILES = {
     "file.unknown": (b"", "", (tvmrt.TVMError, ValueError)),
     "no_suffix": (b"", "", (tvmrt.TVMError, ValueError)),
     "text.tar": (b"not an archive", "", ValueError),
+    "deep.tar": (deep_archive(), "", ValueError),
 }
 
 

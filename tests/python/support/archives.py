@@ -15,3 +15,10 @@ def unpack(archive: Path, folder: Path) -> Path:
         tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
         tar.extractall(folder)
     return folder
+
+
+def deep_archive() -> bytes:
+    """A chain of extended headers, for each of which the tarfile module goes a call deeper."""
+    header = tarfile.TarInfo("x")
+    header.type = tarfile.XHDTYPE
+    return header.tobuf() * 2000

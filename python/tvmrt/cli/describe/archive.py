@@ -16,11 +16,11 @@ METADATA = "metadata.json"
 def _read_member(archive: tarfile.TarFile, name: str) -> bytes:
     for candidate in (name, f"./{name}"):
         try:
-            stream = archive.extractfile(candidate)
+            member = archive.getmember(candidate)
         except KeyError:
             continue
-        if stream is not None:
-            return stream.read()
+        if member.isfile():  # a link is not followed: two may lead to each other
+            return archive.extractfile(member).read()
     raise ValueError(f"there is no file {name} in it")
 
 
@@ -140,7 +140,8 @@ def describe(path: Path) -> Description:
             description.tables["files"] = Table(("file", "bytes"), files, ("file",))
             return description
     except (
-        tarfile.TarError, ValueError, EOFError, LookupError, TypeError, AttributeError
+        tarfile.TarError, ValueError, EOFError, LookupError, TypeError, AttributeError,
+        RecursionError,  # tarfile goes one call deeper for each extended header before a member
     ) as error:  # fmt: skip
         raise ValueError(
             f"{path} is not a Model Library Format archive ({error}); "
