@@ -25,20 +25,20 @@ def run(program: str, *args: object) -> str:
 
 
 def seconds(program: str) -> float:
-    """Return the processor time of a fresh interpreter; the least of several."""
-    times = []
-    for _ in range(5):
-        child = os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ)
-        _, status, usage = os.wait4(child, 0)
-        assert status == 0
-        times.append(usage.ru_utime + usage.ru_stime)
-    return min(times)
+    """Return the processor time of a fresh interpreter."""
+    child = os.posix_spawn(sys.executable, [sys.executable, "-c", program], os.environ)
+    _, status, usage = os.wait4(child, 0)
+    assert status == 0
+    return usage.ru_utime + usage.ru_stime
 
 
-def test_import_is_quick():
-    bare = seconds("pass")
-    assert seconds("import tvmrt; tvmrt.nd; tvmrt.runtime") - bare < 0.150
-    assert seconds("import tvmrt") - bare < 0.150
+def test_import_takes_little_beside_that_of_numpy():
+    """By numpy's own time, since a machine that does other things is slow at all of them."""
+    programs = ("pass", "import numpy", "import tvmrt", "import tvmrt; tvmrt.nd; tvmrt.runtime")
+    rounds = [[seconds(program) for program in programs] for _ in range(7)]
+    bare, numpy, package, runtime = (min(times) for times in zip(*rounds))
+    assert package - bare < 0.5 * (numpy - bare)
+    assert runtime - numpy < 1.0 * (numpy - bare)
 
 
 def test_runtime_imports_neither_onnx_nor_the_compiler():
