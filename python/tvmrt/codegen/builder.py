@@ -126,8 +126,8 @@ class _ProgramBuilder:
 
     def _follows(self, node: Node, root: Node) -> bool:
         """On microcontrollers the sum of a residual layer is made where the layer's result is."""
-        micro = bool(self.target.micro_int8) and root.op in ("qconv", "qmatmul")
-        return micro and node.op in ("qadd", "qmul")
+        product = self.target.board is not None and root.op in ("qconv", "qmatmul")
+        return product and node.op in ("qadd", "qmul")
 
     def _apart(self, node: Node) -> bool:
         """Loops in vectors over near angles are followed by loops over all, see loops/nest.py."""

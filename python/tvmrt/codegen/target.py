@@ -12,9 +12,9 @@ class Target:
     """One kind of machine.
 
     ``lanes`` is the number of float32 lanes of a vector register (1: none), ``registers`` how
-    many there are. ``int8`` names the integer kernels' instruction set, ``micro_int8`` the format
-    of those for microcontrollers, empty where they are not used, ``micro_f32`` whether the float
-    ones are. ``hosted`` targets have threads, a heap and shared libraries.
+    many there are. ``int8`` names the integer kernels' instruction set. ``board`` names the
+    instructions that kernels for microcontrollers may count on, and is None where those are not
+    used. ``hosted`` targets have threads, a heap and shared libraries.
     """
 
     name: str
@@ -24,8 +24,7 @@ class Target:
     int8: str = "plain"
     l2_bytes: int = 512 << 10
     hosted: bool = True
-    micro_int8: str = ""
-    micro_f32: bool = False
+    board: frozenset[str] | None = None
 
     @property
     def threads(self) -> bool:
@@ -41,8 +40,8 @@ FIRMWARE = {
     "riscv32": ("-march=rv32imc", "-mabi=ilp32"),
 }
 
-# formats of the integer kernels, where they are not "pairs"
-MICRO_INT8 = {"cortex-m4": "joint", "cortex-m7": "joint", "cortex-m55": "mve"}
+# instructions beyond those that every processor has: SIMD in registers, and Helium
+BOARDS = {"cortex-m4": {"dsp"}, "cortex-m7": {"dsp"}, "cortex-m55": {"dsp", "mve"}}
 
 
 def get_target(name: str) -> Target:
@@ -53,10 +52,8 @@ def get_target(name: str) -> Target:
     if name in ("native", "host"):
         return _native() if name == "native" else _portable()
     if name in FIRMWARE:
-        micro = MICRO_INT8.get(name, "pairs")
-        return Target(
-            name, FIRMWARE[name], micro_int8=micro, micro_f32=True, l2_bytes=64 << 10, hosted=False
-        )
+        board = frozenset(BOARDS.get(name, ()))
+        return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
     known = ", ".join(["native", "host", *FIRMWARE])
     raise ValueError(f"target {name} is not known; choose one of {known}")
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from kernel_build import build, pointer
 
-from tvmrt.codegen.window import packing_micro_f32 as micro
-from tvmrt.codegen.window.micro_shape import MicroShape
+from tvmrt.codegen.window.boards import float32 as micro
+from tvmrt.codegen.window.boards.shape import MicroShape
 
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """

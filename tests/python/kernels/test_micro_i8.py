@@ -1,6 +1,6 @@
 """The integer kernels of microcontrollers, compiled for this machine, against numpy.
 
-Both formats and both ways of rounding are written out in C where an instruction set lacks them, so
+All kernels and both ways of rounding are written out in C where an instruction set lacks them, so
 they run here too, with every access checked. On boards they run in tests/python/firmware.
 """
 
@@ -24,17 +24,18 @@ from i8_case import (
 )
 from kernel_build import build
 
-from tvmrt.codegen.window import packing_micro_i8 as micro
+from tvmrt.codegen.target import get_target
+from tvmrt.codegen.window.boards.factors import factors, fixed_factors
+from tvmrt.codegen.window.boards.int8 import KERNELS, choose
+from tvmrt.codegen.window.boards.layer import MicroKernel, MicroLayer, MicroWeights, shape_of
 
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """
 #include <stdlib.h>
 #define TVMRT_FREESTANDING 1
-#define TVMRT_MICRO_FORMAT {macro}
+{format}
 #define TVMRT_MICRO_HAS_FPU {fpu}
-#include <tvm/runtime/kernels/micro_conv_i8.h>
-#include <tvm/runtime/kernels/micro_depthwise_3x3_i8.h>
-#include <tvm/runtime/kernels/micro_depthwise_i8.h>
+#include <tvm/runtime/kernels/{header}>
 #include <tvm/runtime/kernels/requantize.h>
 """
 # scratch from a block that ends where the layer's scratch ends
@@ -54,6 +55,7 @@ int {name}(const void* x, const void* w, const int32_t* bias, const float* scale
   return code;
 }}
 """
+
 ENOUGH = "(layer.shape.scratch + 15) / 16 * 16"
 
 SHAPES = {
@@ -90,30 +92,42 @@ POINT = {"kernel": (1, 1), "pad": ((0, 0), (0, 0))}
 
 @dataclass(frozen=True)
 class Case:
-    """A random layer and numpy's answer, [batch, height, width, channels]."""
+    """A random layer for a kernel and numpy's answer, [batch, height, width, channels]."""
 
-    small: micro.MicroLayer
-    packed: micro.MicroWeights
-    members: list[str]
+    kernel: MicroKernel
+    layer: MicroLayer
+    packed: MicroWeights
+    range: tuple[int, int, int, int, bool]
+    factors: np.ndarray | None
     x: np.ndarray
-    arrays: tuple[np.ndarray | None, ...]
     expected: np.ndarray
+
+    @property
+    def arrays(self) -> tuple[np.ndarray | None, ...]:
+        packed = self.packed
+        return packed.weights, packed.bias, self.factors, packed.shift
 
     def function(self, name: str, epilogue: str = "NULL", lent: str = ENOUGH) -> str:
         """C of the layer's function."""
+        members = self.layer.members(self.kernel, *self.range)
         return FUNCTION.format(
-            name=name, members=", ".join(self.members), function=self.small.function(self.packed),
-            epilogue=epilogue, lent=lent,
+            name=name, members=", ".join(f".{n} = {value}" for n, value in members.items()),
+            function=self.kernel.tile, epilogue=epilogue, lent=lent,
         )  # fmt: skip
 
     def check(self, library, name: str, in_place: bool = False) -> None:
         """Run it from blocks of their own, and compare."""
         x, y = exact(self.x), np.zeros_like(self.expected)
         if in_place:
-            assert self.small.shape.in_place
+            assert self.layer.shape.in_place
             y = x.view(y.dtype)
         assert library[name](*map(pointer, (x, *self.arrays, y))) == 0
         np.testing.assert_array_equal(y, self.expected)
+
+
+def described(shape: Shape, x_signed: bool, x_zero: int, w, *more, scale=None) -> MicroLayer:
+    conv = layer(FORMATS["plain"], shape, x_signed, x_zero)
+    return MicroLayer(shape_of(conv, scale), conv, w, *more)
 
 
 def cropped(x: np.ndarray, w: np.ndarray, shape: Shape):
@@ -125,12 +139,13 @@ def cropped(x: np.ndarray, w: np.ndarray, shape: Shape):
     return x[:, top:bottom, left:right], w, replace(shape, size=size, pad=pad)
 
 
-def case(shape: Shape, types: str, fmt: str, low: int | None = None) -> Case:
+def case(shape: Shape, types: str, kernel: MicroKernel, low: int | None = None) -> Case | None:
+    """The layer for that kernel, None where it does not support it."""
     x_signed, x_zero, w_signed, w_zero, y_signed, y_zero = TYPES[types]
     rng = np.random.default_rng(zlib.crc32(repr((types, shape)).encode()))
     x = random_bytes(rng, x_signed, (shape.batch, *shape.size, shape.in_c))
     w = random_bytes(rng, w_signed, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
-    if fmt == "joint" and w_signed:
+    if w_signed:
         w = np.maximum(w, -127)  # 16 bits do not hold -128 above a negative one
     if w_zero == "channel":
         w_zero = rng.integers(-3, 4, shape.out_c)
@@ -141,90 +156,106 @@ def case(shape: Shape, types: str, fmt: str, low: int | None = None) -> Case:
     least = -128 if y_signed else 0
     low, high = (least, least + 255) if low is None else (low, low + 90)
     expected = requantise(acc, scale, y_zero, low, high).astype(np.int8 if y_signed else np.uint8)
-    small = micro.micro_layer(layer(FORMATS["plain"], shape, x_signed, x_zero), fmt, scale)
-    members = small.initializer(1, y_zero, low, high, y_signed)
-    packed = small.pack(w, w_zero, bias)
-    arrays = (packed.weights, packed.bias, small.factors(scale, y_zero, low, high), packed.shift)
-    return Case(small, packed, members, x, arrays, expected)
+    one = described(shape, x_signed, x_zero, w, w_zero, bias, scale=scale)
+    if not kernel.supports(one):
+        return None
+    numbers = (1, y_zero, low, high, y_signed)
+    multipliers = factors(scale, y_zero, low, high)
+    return Case(kernel, one, kernel.pack(one), numbers, multipliers, x, expected)
 
 
-def library(folder, fmt: str, functions: list[str], fpu: int = 1):
-    head = HEAD.format(macro=micro.FORMATS[fmt].macro, fpu=fpu)
+def library(folder, kernel: MicroKernel, functions: list[str], fpu: int = 1):
+    chosen = f"#define TVMRT_MICRO_FORMAT {kernel.format}" if kernel.format else ""
+    head = HEAD.format(format=chosen, header=kernel.header, fpu=fpu)
     return build(folder, "".join([head, *functions]), CHECKED)
 
 
-@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-u8-outliers", "u8-u8-far-outliers"])
-@pytest.mark.parametrize("fmt", list(micro.FORMATS))
-def test_bytes_are_those_of_exact_sums(fmt, types, tmp_path):
-    cases = {name.replace("-", "_"): case(s, types, fmt) for name, s in SHAPES.items()}
-    functions = [c.function(f"run_{name}") for name, c in cases.items()]
-    built = library(tmp_path, fmt, functions)
-    for name, one in cases.items():
-        one.check(built, f"run_{name}")
+@pytest.mark.parametrize("types", ["s8-s8-s8", "u8-s8-u8", "u8-u8-outliers", "u8-u8-far-outliers"])
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_bytes_are_those_of_exact_sums(name, types, tmp_path):
+    cases = {f"run_{i}": case(s, types, KERNELS[name]) for i, s in enumerate(SHAPES.values())}
+    cases = {function: c for function, c in cases.items() if c is not None}
+    built = library(tmp_path, KERNELS[name], [c.function(run) for run, c in cases.items()])
+    for run, one in cases.items():
+        one.check(built, run)
+    assert cases or "outliers" in types  # of which some fit into no byte
+
+
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
+def test_every_layer_has_a_kernel_on_every_board(target):
+    for shape in SHAPES.values():
+        w = np.full((shape.out_c, shape.in_c // shape.groups, *shape.kernel), 255, np.uint8)
+        one = described(shape, False, 0, w)
+        kernel = choose(one, get_target(target).board)
+        assert kernel.needs <= get_target(target).board
+        assert kernel.supports(one)
 
 
 def test_weights_are_joined_where_no_input_makes_a_sum_too_large():
-    shapes = {n: Shape(in_c=n, out_c=4, size=(1, 1), **POINT) for n in (508, 520)}
     joined = {}
-    for n, shape in shapes.items():
-        w = np.full((4, n, 1, 1), 127, np.int8)
-        small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 0), "joint", None)
-        joined[n] = small.pack(w, 0, None).joint
+    for n in (508, 520):
+        shape = Shape(in_c=n, out_c=4, size=(1, 1), **POINT)
+        one = described(shape, True, 0, np.full((4, n, 1, 1), 127, np.int8))
+        joined[n] = choose(one, frozenset({"dsp"})) is KERNELS["conv_joint"]
     assert joined == {508: True, 520: False}  # 508 * 127 * 128 < 2 ** 23 < 520 * 127 * 128
 
 
 def test_weights_that_16_bits_do_not_hold_are_not_joined():
     shape = Shape(in_c=8, out_c=2, size=(1, 1), **POINT)
-    small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 0), "joint", None)
     w = np.zeros((2, 8, 1, 1), np.int8)
     w[1, 3] = -128
-    assert small.pack(w, 0, None).joint
+    assert KERNELS["conv_joint"].supports(described(shape, True, 0, w))
+    w = w.copy()
     w[0, 3] = -1
-    assert not small.pack(w, 0, None).joint
+    assert not KERNELS["conv_joint"].supports(described(shape, True, 0, w))
 
 
 def test_rounding_by_integers_is_that_of_a_float_unit(tmp_path):
     shape = Shape(in_c=24, out_c=40, size=(17, 12), **POINT)
-    cases = {f"run_{i}": case(shape, types, "pairs") for i, types in enumerate(TYPES)}
-    built = library(tmp_path, "pairs", [c.function(name) for name, c in cases.items()], fpu=0)
+    cases = {f"run_{i}": case(shape, types, KERNELS["conv"]) for i, types in enumerate(TYPES)}
+    built = library(
+        tmp_path, KERNELS["conv"], [c.function(name) for name, c in cases.items()], fpu=0
+    )
     for name, one in cases.items():
         one.check(built, name)
 
 
-@pytest.mark.parametrize("fmt", list(micro.FORMATS))
-def test_the_result_may_lie_in_the_inputs_place(fmt, tmp_path):
-    pointwise = case(Shape(in_c=11, out_c=11, size=(5, 3), **POINT), "s8-s8-s8", fmt)
-    depthwise = case(SHAPES["depthwise-odd"], "s8-s8-s8", fmt)
-    functions = [pointwise.function("pointwise"), depthwise.function("depthwise")]
-    built = library(tmp_path, fmt, functions)
-    pointwise.check(built, "pointwise", in_place=True)
-    depthwise.check(built, "depthwise", in_place=True)
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_the_result_may_lie_in_the_inputs_place(name, tmp_path):
+    pointwise = Shape(in_c=11, out_c=11, size=(5, 3), **POINT)
+    for shape in (pointwise, SHAPES["depthwise-odd"]):
+        one = case(shape, "s8-s8-s8", KERNELS[name])
+        if one is not None:
+            built = library(tmp_path, one.kernel, [one.function("run")])
+            one.check(built, "run", in_place=True)
 
 
 @pytest.mark.parametrize("fpu", [0, 1])
-def test_bounds_narrower_than_the_type(fpu, tmp_path):
-    one = case(SHAPES["3x3"], "u8-s8-u8", "pairs", low=40)
-    one.check(library(tmp_path, "pairs", [one.function("run")], fpu), "run")
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_bounds_narrower_than_the_type(name, fpu, tmp_path):
+    cases = [case(SHAPES[s], "u8-s8-u8", KERNELS[name], low=40) for s in ("3x3", "depthwise")]
+    one = next(c for c in cases if c is not None)
+    one.check(library(tmp_path, one.kernel, [one.function("run")], fpu), "run")
 
 
-@pytest.mark.parametrize("name", ["3x3", "depthwise-odd"])
+@pytest.mark.parametrize("name", list(KERNELS))
 def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
-    shape = SHAPES[name]
     rng = np.random.default_rng(7)
-    x = random_bytes(rng, True, (1, *shape.size, shape.in_c))
-    w = random_bytes(rng, True, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
-    small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 3), "pairs", None)
-    packed = small.pack(w, 0, None)
-    sums = integer_conv(x, w, shape, 3, 0).astype(np.int32)
-    arrays = (packed.weights, packed.bias, None, packed.shift)
-    one = Case(small, packed, small.initializer(4, 0, 0, 0, True), x, arrays, sums)
-    function = one.function("run", "tvmrt_i8_rows_int32")
-    one.check(library(tmp_path, "pairs", [function]), "run")
+    for shape in (SHAPES["3x3"], SHAPES["depthwise-odd"]):
+        x = random_bytes(rng, True, (1, *shape.size, shape.in_c))
+        w = random_bytes(rng, True, (shape.out_c, shape.in_c // shape.groups, *shape.kernel))
+        one, kernel = described(shape, True, 3, np.maximum(w, -127)), KERNELS[name]
+        if kernel.supports(one):
+            sums = integer_conv(x, one.w, shape, 3, 0).astype(np.int32)
+            numbers = (4, 0, 0, 0, True)
+            run = Case(kernel, one, kernel.pack(one), numbers, None, x, sums)
+            built = library(tmp_path, kernel, [run.function("run", "tvmrt_i8_rows_int32")])
+            run.check(built, "run")
 
 
 def test_too_little_scratch_is_an_error(tmp_path):
-    one = case(SHAPES["3x3-whole-rows"], "s8-s8-s8", "pairs")
-    built = library(tmp_path, "pairs", [one.function("run", lent="16")])
+    one = case(SHAPES["3x3-whole-rows"], "s8-s8-s8", KERNELS["conv"])
+    built = library(tmp_path, KERNELS["conv"], [one.function("run", lent="16")])
     y = np.zeros_like(one.expected)
     assert built.run(*map(pointer, (one.x, *one.arrays, y))) == -1
     assert not y.any()
@@ -250,7 +281,7 @@ def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
     rng = np.random.default_rng(3)
     scale = np.exp2(rng.uniform(-14, -2, 400)).astype(np.float32)
     scale[:40] = np.exp2(-rng.integers(4, 12, 40))
-    fixed = micro.fixed_factors(scale, zero, low, high)
+    fixed = fixed_factors(scale, zero, low, high)
     assert 40 < np.count_nonzero(fixed) < len(fixed)
     chosen = np.where(fixed > 0, (-fixed).astype(np.int32).view(np.float32), scale)
     ties = (np.arange(low - zero - 2, high - zero + 3) + 0.5) / scale[:, None].astype(np.float64)
@@ -268,12 +299,10 @@ def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
 
 
 def test_four_channels_have_fixed_factors_or_none():
-    shape = Shape(in_c=8, out_c=6, size=(1, 1), **POINT)
     scale = np.array([0.0112, 0.0123, 0.0134, 0.5, 0.014142, 0.015708], np.float32)
-    small = micro.micro_layer(layer(FORMATS["plain"], shape, True, 0), "pairs", scale)
-    factors = small.factors(scale, 0, -128, 127)
-    assert (factors[:4] == scale[:4]).all()
-    assert (factors.view(np.int32)[4:6] < 0).all()
+    found = factors(scale, 0, -128, 127)
+    assert (found[:4] == scale[:4]).all()
+    assert (found.view(np.int32)[4:6] < 0).all()
 
 
 SCALED = """

@@ -13,10 +13,10 @@ from ..c.initializers import print_struct, print_tiles, triple
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ImageLowering, lowers, same_place
 from . import packing_f32 as packing
-from . import packing_micro_f32 as micro
+from .boards import float32 as micro
+from .boards.shape import MicroShape, flat_shape
 from .epilogue import emit_row_epilogue, fits_rows, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
-from .micro_shape import MicroShape, flat_shape
 from .plan import Window
 
 
@@ -172,7 +172,7 @@ class ConvLowering(ConvolutionLowering):
     def micro(self, step: Step) -> micro.MicroLayer | None:
         """The layer for the kernels of microcontrollers, where those are to be used."""
         x, y, groups = self.node.inputs[0], self.node.output, self.node.attrs["groups"]
-        if not self.target.micro_f32 or not (self.depthwise or groups == 1):
+        if self.target.board is None or not (self.depthwise or groups == 1):
             return None
         window = self.window(step)
         flat = flat_shape(window)

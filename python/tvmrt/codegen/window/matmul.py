@@ -14,10 +14,10 @@ from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
 from . import packing_f32 as packing
-from . import packing_micro_f32 as micro
+from .boards import float32 as micro
+from .boards.shape import MicroShape
 from .conv import emit_micro
 from .epilogue import emit_row_epilogue, fits_rows, sort_epilogue
-from .micro_shape import MicroShape
 
 
 @lowers("matmul")
@@ -139,7 +139,7 @@ class _MatMulPrinter:
             row.strides[self.A], row.strides[self.Y], False,
         )  # fmt: skip
         packed = b.is_constant and b.type.rank == 2 and not batches
-        if not self.target.micro_f32 or not packed or not shape.fits:
+        if self.target.board is None or not packed or not shape.fits:
             return False
         if self._emit_dense(row):
             return True

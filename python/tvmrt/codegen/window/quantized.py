@@ -26,7 +26,10 @@ from ..c.writer import FunctionWriter
 from ..loops.nest import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from . import packing_i8 as packing
-from . import packing_micro_i8 as micro
+from .boards import int8 as boards
+from .boards.factors import factors
+from .boards.layer import MicroLayer, shape_of
+from .boards.shape import MicroShape
 from .epilogue import fits_rows
 from .layer_i8 import ConvI8
 from .plan import Window
@@ -91,8 +94,8 @@ class IntegerProduct(Lowering):
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         out = step.writes[0]
-        small = self.micro(step)
-        over_input = small is not None and small.shape.in_place
+        shape = self.board_shape(step)
+        over_input = shape is not None and shape.in_place
         return [
             (i, 0)
             for i, access in enumerate(step.reads)
@@ -118,25 +121,27 @@ class IntegerProduct(Lowering):
         """Whether the kernel itself makes the bytes of the result."""
         return self.node.attrs["to"] in ("int8", "uint8") and not self.group.after
 
-    def micro(self, step: Step) -> micro.MicroLayer | None:
-        """The layer for the kernels of microcontrollers, where those are to be used."""
-        if not self.target.micro_int8:
+    def board_shape(self, step: Step) -> MicroShape | None:
+        """The layer's shape for the kernels of microcontrollers, where those are to be used."""
+        if self.target.board is None:
             return None
-        scale = self.scale if self.direct else None
-        return micro.micro_layer(self.layer(step), self.target.micro_int8, scale)
+        return shape_of(self.layer(step), self.scale if self.direct else None)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        small = self.micro(step)
-        if small is None:
+        shape = self.board_shape(step)
+        if shape is None:
             self._emit_tiles(step, f)
         else:
-            self._emit_micro(step, f, small)
+            self._emit_board(step, f, shape)
 
-    def _emit_micro(self, step: Step, f: FunctionWriter, small: micro.MicroLayer) -> None:
-        f.macro("TVMRT_MICRO_FORMAT", small.macro)
+    def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
+        layer = MicroLayer(shape, self.layer(step), self.weights(), self.w_zero, self.bias)
+        kernel = boards.choose(layer, self.target.board)
+        if kernel.format:
+            f.macro("TVMRT_MICRO_FORMAT", kernel.format)
         name_format(f, self.target)
-        f.include(small.header)
-        packed = small.pack(self.weights(), self.w_zero, self.bias)
+        f.include(kernel.header)
+        packed = kernel.pack(layer)
         fields = {
             "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
             "weights": f.constant("weights", packed.weights),
@@ -148,16 +153,16 @@ class IntegerProduct(Lowering):
             fields["shift"] = f.constant("shift", packed.shift)
         if self.direct:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
-            fields["factors"] = f.constant("factors", small.factors(self.scale, *bounds[:3]))
-        members = small.initializer(step.writes[0].dtype.itemsize, *bounds)
+            fields["factors"] = f.constant("factors", factors(self.scale, *bounds[:3]))
+        members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
         print_struct(f, "static const tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
             f.include("requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
-        if small.scratch_bytes:
-            f.kernel_scratch(small.scratch_bytes)
+        if scratch := kernel.scratch(shape):
+            f.kernel_scratch(scratch)
         print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
-        f.line(f"return {small.function(packed)}(&layer, &data);")
+        f.line(f"return {kernel.tile}(&layer, &data);")
 
     def _bounds(self) -> tuple[int, int, bool]:
         """(least, most, whether signed) of the result's bytes."""

@@ -7,8 +7,8 @@ from math import prod
 
 from tvmrt.ir.rounding import round_up
 
-from ..c.text import nested
-from .plan import Window
+from ...c.text import nested
+from ..plan import Window
 
 MOST = (1 << 15) - 1  # of an extent
 MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.ir.rounding import round_up
 
-from .micro_shape import MicroShape
+from .shape import MicroShape
 
 STACK_WINDOWS = 128  # bytes, TVMRT_MICRO_F32_STACK_WINDOWS
 PIXELS = 4  # TVMRT_MICRO_F32_PIXELS

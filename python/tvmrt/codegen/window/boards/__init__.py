@@ -1,0 +1,1 @@
+"""What microcontrollers compute layers with: their shapes, and the kernels ``micro_*.h``."""

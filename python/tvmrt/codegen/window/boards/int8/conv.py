@@ -1,0 +1,16 @@
+"""Dense layers by pairs of 16-bit numbers: two at a time by DSP instructions, else one by one."""
+
+from ..layer import MicroKernel, pack_windows, windows_scratch
+
+UNIT, QUAD = 8, 4
+
+KERNEL = MicroKernel(
+    header="micro_conv_i8.h",
+    tile="tvmrt_micro_conv_i8_run",
+    cost=0.97,
+    supports=lambda layer: not layer.shape.depthwise,
+    pack=lambda layer: pack_windows(layer, UNIT, QUAD),
+    scratch=lambda shape: windows_scratch(shape, UNIT, 2),
+    format="TVMRT_MICRO_PAIRS",
+    unit=UNIT,
+)

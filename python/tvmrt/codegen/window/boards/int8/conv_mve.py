@@ -1,0 +1,23 @@
+"""Dense layers by Helium, 16 products of bytes at a time."""
+
+from ..layer import MicroKernel, MicroLayer, MicroWeights, pack_windows, windows_scratch
+
+UNIT = 16
+
+
+def pack(layer: MicroLayer) -> MicroWeights:
+    """Helium multiplies int8 by int8: what is uint8 is moved by 128 when it is copied."""
+    return pack_windows(layer, UNIT, UNIT, 0 if layer.layer.x_signed else -128)
+
+
+KERNEL = MicroKernel(
+    header="micro_conv_i8.h",
+    tile="tvmrt_micro_conv_i8_run",
+    cost=0.19,
+    supports=lambda layer: not layer.shape.depthwise,
+    pack=pack,
+    scratch=lambda shape: windows_scratch(shape, UNIT, 1),
+    needs=frozenset({"mve"}),
+    format="TVMRT_MICRO_MVE",
+    unit=UNIT,
+)

@@ -1,0 +1,24 @@
+"""Depthwise layers of any shape."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..layer import QUAD_ORDER, MicroKernel, MicroLayer, MicroWeights, padded
+
+
+def pack(layer: MicroLayer) -> MicroWeights:
+    """Weights as int16 [quad of channels][row][column][channel in the quad's order]."""
+    full = padded(layer.weights.astype(np.int16), 4)
+    quads = full.reshape(-1, 4, full.shape[1]).transpose(0, 2, 1)[:, :, QUAD_ORDER]
+    return MicroWeights(np.ascontiguousarray(quads).reshape(-1), layer.folded(4))
+
+
+KERNEL = MicroKernel(
+    header="micro_depthwise_i8.h",
+    tile="tvmrt_micro_depthwise_i8_run",
+    cost=3.5,
+    supports=lambda layer: layer.shape.depthwise,
+    pack=pack,
+    scratch=lambda shape: shape.ring_elements * 2,
+)

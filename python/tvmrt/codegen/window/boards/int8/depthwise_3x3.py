@@ -1,0 +1,43 @@
+"""Depthwise layers of 3 x 3, stride 1 or 2, by pairs of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.ir.rounding import round_up
+
+from ..layer import MicroKernel, MicroLayer, MicroWeights, padded
+from ..shape import MicroShape
+
+
+def supports(layer: MicroLayer) -> bool:
+    shape = layer.shape
+    taps = (shape.depthwise, shape.kernel, shape.dilation)
+    return taps == (True, (3, 3), (1, 1)) and shape.stride in ((1, 1), (2, 2))
+
+
+def pack(layer: MicroLayer) -> MicroWeights:
+    """Weights as int16 [channel][10], see ``micro_depthwise_3x3_i8.h``."""
+    full = padded(layer.weights.astype(np.int16), 4)
+    packed = np.zeros((len(full), 10), np.int16)
+    rows = full.reshape(-1, 3, 3)
+    packed[:, :6] = rows[:, :2].transpose(0, 2, 1).reshape(-1, 6)
+    packed[:, [6, 7, 9]] = rows[:, 2]
+    return MicroWeights(packed.reshape(-1), layer.folded(4))
+
+
+def scratch(shape: MicroShape) -> int:
+    """Four rows of int16, and the sums of four channels of two rows."""
+    width = shape.out[1]
+    columns = (width - 1) * shape.stride[1] + 3
+    return columns * 4 * round_up(shape.in_c, 4) * 2 + width * 2 * 4 * 4
+
+
+KERNEL = MicroKernel(
+    header="micro_depthwise_3x3_i8.h",
+    tile="tvmrt_micro_depthwise_3x3_i8_run",
+    cost=1.1,
+    supports=supports,
+    pack=pack,
+    scratch=scratch,
+)

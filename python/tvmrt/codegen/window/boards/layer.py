@@ -1,0 +1,170 @@
+"""Integer layers of microcontrollers: what of a layer their kernels ask, what a kernel tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tvmrt.ir.rounding import round_up
+
+from ..layer_i8 import ConvI8, centred_weights
+from ..packing_i8 import wrap_int32
+from .shape import MicroShape, flat_shape
+
+STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
+# Places of four channels or elements that SXTB16 widens at once.
+QUAD_ORDER = [0, 2, 1, 3]
+# (signed, least, most) of all that bytes can be, as tvmrt_micro_range counts them
+WHOLE = {(True, -128, 127): 1, (False, 0, 255): 2}
+
+
+@dataclass(frozen=True)
+class MicroWeights:
+    """What a layer computes with.
+
+    ``weights``: packed; ``bias``: folded, with what the inputs' zero point gives, for all channels
+    and those that fill them up, or None where it is among the weights; ``shift``: what the weights
+    lack, or None.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray | None
+    shift: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class MicroLayer:
+    """A layer of integers.
+
+    ``w``: [out_c, in_c / groups, *kernel]; ``w_zero``: one, or one a channel; ``bias``: in units of
+    x_scale * w_scale, or None.
+    """
+
+    shape: MicroShape
+    layer: ConvI8
+    w: np.ndarray
+    w_zero: np.ndarray | int = 0
+    bias: np.ndarray | None = None
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """w - w_zero as int64 [out_c, element of the window], channels innermost."""
+        centred = centred_weights(self.layer, self.w, self.w_zero)
+        return centred.transpose(0, 2, 3, 4, 1).reshape(len(centred), -1)
+
+    def folded(self, unit: int, offset: int = 0) -> np.ndarray:
+        """The biases of channels to a multiple of ``unit``, less what the inputs' zero point gives.
+
+        ``offset``: what the kernel adds to activations before it multiplies them.
+        """
+        bias = 0 if self.bias is None else self.bias.astype(np.int64).reshape(-1)
+        sums = self.weights.sum(axis=1)
+        return padded(wrap_int32(bias - (self.layer.x_zero + offset) * sums), unit)
+
+    def windows(self, unit: int) -> tuple[np.ndarray, np.ndarray]:
+        """Weights moved into int8, by pairs of channels and windows to a multiple of ``unit``, and
+        by what each channel's were moved: the least change that makes them fit."""
+        flat = self.weights
+        high = np.maximum(flat.max(axis=1) - 127, 0)
+        shift = np.where(high > 0, high, np.minimum(flat.min(axis=1) + 128, 0))
+        full = np.zeros((round_up(len(flat), 2), round_up(flat.shape[1], unit)), np.int64)
+        full[: len(flat), : flat.shape[1]] = flat - shift[:, None]
+        return full, shift
+
+    def members(
+        self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool
+    ) -> dict[str, object]:
+        """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's."""
+        window = round_up(self.shape.window, kernel.unit)
+        return {
+            "shape": self.shape.initializer(window, kernel.scratch(self.shape)),
+            "x_zero": self.layer.x_zero,
+            "x_signed": int(self.layer.x_signed),
+            "y_bytes": y_bytes,
+            "range": f"{{{zero}, {low}, {high}, {WHOLE.get((signed, low, high), 0)}}}",
+        }
+
+
+@dataclass(frozen=True)
+class MicroKernel:
+    """A kernel for layers of integers: the record that stands beside its header.
+
+    Parameters
+    ----------
+    header
+        Of ``include/tvm/runtime/kernels``.
+    tile
+        The C function, which takes a ``tvmrt_micro_conv_i8`` and a ``tvmrt_micro_data``.
+    cost
+        Instructions for a multiply-add in long loops, on the processor that it is for. Of kernels
+        that support a layer, the cheapest is taken.
+    supports
+        Whether it can compute a layer, weights included.
+    pack
+        A layer's weights in the order in which it reads them.
+    scratch
+        Bytes that it asks of ``tvmrt_scratch_alloc`` for a shape; 0 for none.
+    needs
+        What processors must have, of the names in ``codegen/target.py``.
+    format
+        The value of ``TVMRT_MICRO_FORMAT`` that the header must see, empty where it reads none.
+    unit
+        Of what the length of a copied window is a multiple.
+    """
+
+    header: str
+    tile: str
+    cost: float
+    supports: Callable[[MicroLayer], bool]
+    pack: Callable[[MicroLayer], MicroWeights]
+    scratch: Callable[[MicroShape], int]
+    needs: frozenset[str] = frozenset()
+    format: str = ""
+    unit: int = 1
+
+
+def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
+    """A layer's shape for these kernels; None where they cannot do it.
+
+    ``scale``: the multipliers of the sums, None where an epilogue takes the sums.
+    """
+    window = layer.window
+    flat = flat_shape(window)
+    if flat is None or not (layer.groups == 1 or layer.depthwise):
+        return None
+    if scale is not None and not (scale.min() > 0 and scale.max() < 256):
+        return None
+    channels = (layer.in_c, layer.out_c, window.x_stride, window.y_stride)
+    shape = MicroShape(window.batch, *flat, *channels, layer.depthwise)
+    return shape if shape.fits else None
+
+
+def windows_scratch(shape: MicroShape, unit: int, element: int) -> int:
+    """Bytes for windows of two pixels by elements of so many bytes, and for one of bytes."""
+    window = round_up(shape.window, unit)
+    as_they_lie = shape.pointwise and window == shape.in_c
+    windows = min(2, shape.pixels) * window * element + (0 if as_they_lie else window)
+    return windows if windows > STACK_WINDOWS else 0
+
+
+def pack_windows(layer: MicroLayer, unit: int, group: int, offset: int = 0) -> MicroWeights:
+    """Weights as int8 [pair of channels][group of elements][channel of the pair][element]."""
+    full, shift = layer.windows(unit)
+    pairs = full.astype(np.int8).reshape(len(full) // 2, 2, -1, group)
+    weights = np.ascontiguousarray(pairs.transpose(0, 2, 1, 3)).reshape(-1)
+    return MicroWeights(weights, layer.folded(2, offset), shifts(shift))
+
+
+def shifts(shift: np.ndarray) -> np.ndarray | None:
+    """What weights lack, for pairs of channels; None where they lack nothing."""
+    return padded(shift.astype(np.int32), 2) if shift.any() else None
+
+
+def padded(values: np.ndarray, unit: int) -> np.ndarray:
+    """Values per channel with zeros to a whole unit."""
+    out = np.zeros((round_up(len(values), unit), *values.shape[1:]), values.dtype)
+    out[: len(values)] = values
+    return out
