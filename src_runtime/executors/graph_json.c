@@ -38,50 +38,50 @@ static int add_number(numbers* list, int64_t value) {
   return 0;
 }
 
-static int read_numbers(tvmrt_json* in, numbers* out) {
-  tvmrt_json_list list;
+static int read_numbers(tvmrt_parser* in, numbers* out) {
+  tvmrt_parser_list list;
   bool more;
   int64_t value;
   out->count = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(in, &value));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
     TVMRT_RETURN_IF_ERROR(add_number(out, value));
   }
 }
 
 /* [node, output] or [node, output, version] */
-static int read_pair(tvmrt_json* in, numbers* out) {
-  tvmrt_json_list list;
+static int read_pair(tvmrt_parser* in, numbers* out) {
+  tvmrt_parser_list list;
   bool more;
   int64_t value;
   int count = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;; ++count) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) break;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(in, &value));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
     if (count < 2) TVMRT_RETURN_IF_ERROR(add_number(out, value));
   }
-  return count == 2 || count == 3 ? 0 : tvmrt__json_fail(in, "an entry needs 2 or 3 numbers");
+  return count == 2 || count == 3 ? 0 : tvmrt__parse_fail(in, "an entry needs 2 or 3 numbers");
 }
 
-static int read_pairs(tvmrt_json* in, numbers* out) {
-  tvmrt_json_list list;
+static int read_pairs(tvmrt_parser* in, numbers* out) {
+  tvmrt_parser_list list;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) return 0;
     TVMRT_RETURN_IF_ERROR(read_pair(in, out));
   }
 }
 
-static int read_text(tvmrt_json* in, draft* d, char** out) {
+static int read_text(tvmrt_parser* in, draft* d, char** out) {
   char* copy;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &d->text));
   copy = tvmrt__strdup(d->text.data);
   if (copy == NULL) return -1;
   free(*out); /* a key that comes twice: the last one counts */
@@ -90,23 +90,23 @@ static int read_text(tvmrt_json* in, draft* d, char** out) {
 }
 
 /* A number in a string, as attributes of nodes are written. */
-static int read_text_number(tvmrt_json* in, draft* d, int64_t* out) {
-  tvmrt_json number;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
-  tvmrt__json_init(&number, in->what, d->text.data, d->text.size);
-  if (tvmrt__json_int(&number, out) != 0 || number.at != number.end) {
-    return tvmrt__json_fail(in, "'%.40s' is no number", d->text.data);
+static int read_text_number(tvmrt_parser* in, draft* d, int64_t* out) {
+  tvmrt_parser number;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &d->text));
+  tvmrt__parse_init(&number, in->what, d->text.data, d->text.size);
+  if (tvmrt__parse_int(&number, out) != 0 || number.json.at != number.json.end) {
+    return tvmrt__parse_fail(in, "'%.40s' is no number", d->text.data);
   }
   return 0;
 }
 
-static int read_node_attrs(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key) {
-  tvmrt_json_list list;
+static int read_node_attrs(tvmrt_parser* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key) {
+  tvmrt_parser_list list;
   bool more;
   int64_t value = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(in, &list, key, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(in, &list, key, &more));
     if (!more) return 0;
     if (strcmp(key->data, "func_name") == 0) {
       TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->func_name));
@@ -124,18 +124,18 @@ static int read_node_attrs(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvm
     } else if (strcmp(key->data, "after") == 0) {
       TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->after));
     } else {
-      TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in));
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(in));
     }
   }
 }
 
-static int read_node_keys(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key,
+static int read_node_keys(tvmrt_parser* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key,
                           char** op) {
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(in, &list, key, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(in, &list, key, &more));
     if (!more) return 0;
     if (strcmp(key->data, "op") == 0) {
       TVMRT_RETURN_IF_ERROR(read_text(in, d, op));
@@ -148,35 +148,35 @@ static int read_node_keys(tvmrt_json* in, draft* d, tvmrt_graph_node* node, tvmr
     } else if (strcmp(key->data, "attrs") == 0 || strcmp(key->data, "attr") == 0) {
       TVMRT_RETURN_IF_ERROR(read_node_attrs(in, d, node, key));
     } else if (strcmp(key->data, "control_deps") == 0) {
-      TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in)); /* nodes run in order anyway */
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(in)); /* nodes run in order anyway */
     } else {
-      return tvmrt__json_fail(in, "a node has the unknown key '%.40s'", key->data);
+      return tvmrt__parse_fail(in, "a node has the unknown key '%.40s'", key->data);
     }
   }
 }
 
-static int check_node(const tvmrt_json* in, tvmrt_graph_node* node, const char* op) {
-  if (op == NULL || node->name == NULL) return tvmrt__json_fail(in, "a node lacks 'op' or 'name'");
+static int check_node(const tvmrt_parser* in, tvmrt_graph_node* node, const char* op) {
+  if (op == NULL || node->name == NULL) return tvmrt__parse_fail(in, "a node lacks 'op' or 'name'");
   if (strcmp(op, "null") == 0) {
     free(node->func_name);
     node->func_name = NULL;
     if (node->num_inputs == 0) return 0;
-    return tvmrt__json_fail(in, "input node '%.60s' has inputs itself", node->name);
+    return tvmrt__parse_fail(in, "input node '%.60s' has inputs itself", node->name);
   }
   if (strcmp(op, "tvm_op") != 0) {
-    return tvmrt__json_fail(in, "node '%.60s' has the unknown op '%.40s'", node->name, op);
+    return tvmrt__parse_fail(in, "node '%.60s' has the unknown op '%.40s'", node->name, op);
   }
   if (node->func_name == NULL) {
-    return tvmrt__json_fail(in, "node '%.60s' lacks the attribute 'func_name'", node->name);
+    return tvmrt__parse_fail(in, "node '%.60s' lacks the attribute 'func_name'", node->name);
   }
   if (node->stated_inputs >= 0 && (uint64_t)node->stated_inputs != node->num_inputs) {
-    return tvmrt__json_fail(in, "node '%.60s' has %zu inputs and says it has %lld", node->name,
-                            node->num_inputs, (long long)node->stated_inputs);
+    return tvmrt__parse_fail(in, "node '%.60s' has %zu inputs and says it has %lld", node->name,
+                             node->num_inputs, (long long)node->stated_inputs);
   }
   return 0;
 }
 
-static int read_node(tvmrt_json* in, draft* d, tvmrt_buf* key) {
+static int read_node(tvmrt_parser* in, draft* d, tvmrt_buf* key) {
   tvmrt_graph* g = d->graph;
   tvmrt_graph_node* node;
   void* nodes = g->nodes;
@@ -194,15 +194,15 @@ static int read_node(tvmrt_json* in, draft* d, tvmrt_buf* key) {
   return rc;
 }
 
-static int read_nodes(tvmrt_json* in, draft* d) {
+static int read_nodes(tvmrt_parser* in, draft* d) {
   tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more = true;
-  int rc = tvmrt__json_array(in, &list);
+  int rc = tvmrt__parse_array(in, &list);
   if (rc == 0 && d->graph->num_nodes != 0)
-    rc = tvmrt__json_fail(in, "there are two lists of nodes");
+    rc = tvmrt__parse_fail(in, "there are two lists of nodes");
   while (rc == 0) {
-    rc = tvmrt__json_next(in, &list, &more);
+    rc = tvmrt__parse_next(in, &list, &more);
     if (rc != 0 || !more) break;
     rc = read_node(in, d, &key);
   }
@@ -210,16 +210,16 @@ static int read_nodes(tvmrt_json* in, draft* d) {
   return rc;
 }
 
-static int read_dtypes(tvmrt_json* in, draft* d) {
-  tvmrt_json_list list;
+static int read_dtypes(tvmrt_parser* in, draft* d) {
+  tvmrt_parser_list list;
   bool more;
   d->num_dtypes = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;;) {
     void* items = d->dtypes;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &d->text));
     TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, d->num_dtypes, sizeof(*d->dtypes)));
     d->dtypes = items;
     TVMRT_RETURN_IF_ERROR(tvmrt__dtype_from_text(d->text.data, &d->dtypes[d->num_dtypes]));
@@ -227,30 +227,30 @@ static int read_dtypes(tvmrt_json* in, draft* d) {
   }
 }
 
-static int read_shape(tvmrt_json* in, tvmrt_graph* g) {
-  tvmrt_json_list list;
+static int read_shape(tvmrt_parser* in, tvmrt_graph* g) {
+  tvmrt_parser_list list;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;;) {
     void* dims = g->dims;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) return 0;
     TVMRT_RETURN_IF_ERROR(tvmrt__grow(&dims, g->num_dims, sizeof(*g->dims)));
     g->dims = dims;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(in, &g->dims[g->num_dims]));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &g->dims[g->num_dims]));
     ++g->num_dims;
   }
 }
 
-static int read_shapes(tvmrt_json* in, draft* d) {
-  tvmrt_json_list list;
+static int read_shapes(tvmrt_parser* in, draft* d) {
+  tvmrt_parser_list list;
   bool more;
   d->num_shapes = 0;
   d->graph->num_dims = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;;) {
     void* ends = d->shape_ends;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) return 0;
     TVMRT_RETURN_IF_ERROR(read_shape(in, d->graph));
     TVMRT_RETURN_IF_ERROR(tvmrt__grow(&ends, d->num_shapes, sizeof(*d->shape_ends)));
@@ -260,14 +260,14 @@ static int read_shapes(tvmrt_json* in, draft* d) {
 }
 
 /* ["list_int", [...]]: the tag, up to the value. */
-static int read_tag(tvmrt_json* in, draft* d, const char* key, const char* wanted) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_expect(in, '['));
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(in, &d->text));
+static int read_tag(tvmrt_parser* in, draft* d, const char* key, const char* wanted) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_expect(in, '['));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &d->text));
   if (wanted != NULL && strcmp(d->text.data, wanted) != 0) {
-    return tvmrt__json_fail(in, "attribute '%.40s' is a '%.40s' instead of a '%s'", key,
-                            d->text.data, wanted);
+    return tvmrt__parse_fail(in, "attribute '%.40s' is a '%.40s' instead of a '%s'", key,
+                             d->text.data, wanted);
   }
-  return tvmrt__json_expect(in, ',');
+  return tvmrt__parse_expect(in, ',');
 }
 
 enum {
@@ -281,7 +281,7 @@ enum {
   SEEN_ALL = 127
 };
 
-static int read_attr(tvmrt_json* in, draft* d, const char* key) {
+static int read_attr(tvmrt_parser* in, draft* d, const char* key) {
   if (strcmp(key, "dltype") == 0) {
     d->seen |= SEEN_DTYPES;
     TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_str"));
@@ -299,20 +299,20 @@ static int read_attr(tvmrt_json* in, draft* d, const char* key) {
     TVMRT_RETURN_IF_ERROR(read_numbers(in, &d->device_types));
   } else {
     TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, NULL)); /* storage_scope and what others add */
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(in));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(in));
   }
-  return tvmrt__json_expect(in, ']');
+  return tvmrt__parse_expect(in, ']');
 }
 
 /* An object, whose values `read` reads by their keys. */
-static int read_object(tvmrt_json* in, draft* d,
-                       int (*read)(tvmrt_json* in, draft* d, const char* key)) {
+static int read_object(tvmrt_parser* in, draft* d,
+                       int (*read)(tvmrt_parser* in, draft* d, const char* key)) {
   tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more = true;
-  int rc = tvmrt__json_object(in, &list);
+  int rc = tvmrt__parse_object(in, &list);
   while (rc == 0) {
-    rc = tvmrt__json_next_key(in, &list, &key, &more);
+    rc = tvmrt__parse_next_key(in, &list, &key, &more);
     if (rc != 0 || !more) break;
     rc = read(in, d, key.data);
   }
@@ -320,14 +320,14 @@ static int read_object(tvmrt_json* in, draft* d,
   return rc;
 }
 
-static int read_names(tvmrt_json* in, draft* d) {
+static int read_names(tvmrt_parser* in, draft* d) {
   tvmrt_graph* g = d->graph;
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
   for (;;) {
     void* names = g->head_names;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
     if (!more) return 0;
     TVMRT_RETURN_IF_ERROR(tvmrt__grow(&names, g->num_head_names, sizeof(*g->head_names)));
     g->head_names = names;
@@ -339,13 +339,13 @@ static int read_names(tvmrt_json* in, draft* d) {
 
 /* A node has one name, its outputs may be several of the network's: these are told here, where other
  * readers look for nothing. */
-static int read_metadata(tvmrt_json* in, draft* d, const char* key) {
-  if (strcmp(key, "output_names") != 0) return tvmrt__json_skip(in);
+static int read_metadata(tvmrt_parser* in, draft* d, const char* key) {
+  if (strcmp(key, "output_names") != 0) return tvmrt__parse_skip(in);
   if (d->graph->num_head_names == 0) return read_names(in, d);
-  return tvmrt__json_fail(in, "there are two lists of output_names");
+  return tvmrt__parse_fail(in, "there are two lists of output_names");
 }
 
-static int read_top(tvmrt_json* in, draft* d, const char* key) {
+static int read_top(tvmrt_parser* in, draft* d, const char* key) {
   if (strcmp(key, "nodes") == 0) {
     d->seen |= SEEN_NODES;
     return read_nodes(in, d);
@@ -365,21 +365,21 @@ static int read_top(tvmrt_json* in, draft* d, const char* key) {
   }
   if (strcmp(key, "attrs") == 0) return read_object(in, d, read_attr);
   if (strcmp(key, "metadata") != 0 && !d->past_metadata) {
-    return tvmrt__json_fail(in, "unknown key '%.40s'", key);
+    return tvmrt__parse_fail(in, "unknown key '%.40s'", key);
   }
   d->past_metadata = true; /* where other readers stop, so that anything may follow */
-  if (strcmp(key, "metadata") == 0 && tvmrt__json_peek(in) == '{') {
+  if (strcmp(key, "metadata") == 0 && tvmrt__json_peek(&in->json) == '{') {
     return read_object(in, d, read_metadata);
   }
-  return tvmrt__json_skip(in);
+  return tvmrt__parse_skip(in);
 }
 
-static int read_graph(tvmrt_json* in, draft* d) {
+static int read_graph(tvmrt_parser* in, draft* d) {
   TVMRT_RETURN_IF_ERROR(read_object(in, d, read_top));
   if (d->seen == SEEN_ALL) return 0;
-  return tvmrt__json_fail(in,
-                          "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "
-                          "attrs.storage_id, attrs.shape is missing");
+  return tvmrt__parse_fail(in,
+                           "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "
+                           "attrs.storage_id, attrs.shape is missing");
 }
 
 static int bad_graph(const char* what) {
@@ -510,12 +510,12 @@ static void free_draft(draft* d) {
 }
 
 int tvmrt__graph_parse(const char* json, size_t size, tvmrt_graph* out) {
-  tvmrt_json in;
+  tvmrt_parser in;
   draft d = {0};
   int rc;
   memset(out, 0, sizeof(*out));
   d.graph = out;
-  tvmrt__json_init(&in, "the graph JSON", json, size);
+  tvmrt__parse_init(&in, "the graph JSON", json, size);
   rc = read_graph(&in, &d);
   if (rc == 0) rc = check_rows(&d);
   if (rc == 0) rc = check_links(&d);

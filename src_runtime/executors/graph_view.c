@@ -9,17 +9,17 @@
 enum { HEAD_NUMBERS = 3, MAX_NUMBERS = HEAD_NUMBERS + 2 * TVMRT_VIEW_MAX_NDIM };
 
 static int read_numbers(const tvmrt_graph_node* node, int64_t* numbers, int* out_count) {
-  tvmrt_json in;
-  tvmrt_json_list list;
+  tvmrt_parser in;
+  tvmrt_parser_list list;
   bool more;
   *out_count = 0;
-  tvmrt__json_init(&in, "the attribute 'view' of a node", node->view, strlen(node->view));
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(&in, &list));
+  tvmrt__parse_init(&in, "the attribute 'view' of a node", node->view, strlen(node->view));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(&in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(&in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(&in, &list, &more));
     if (!more) return 0;
-    if (*out_count == MAX_NUMBERS) return tvmrt__json_fail(&in, "it has too many numbers");
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&in, &numbers[(*out_count)++]));
+    if (*out_count == MAX_NUMBERS) return tvmrt__parse_fail(&in, "it has too many numbers");
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&in, &numbers[(*out_count)++]));
   }
 }
 

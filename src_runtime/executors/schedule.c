@@ -36,16 +36,16 @@ static int wait_for(draft* d, size_t begin, int32_t step) {
 
 static int read_after(draft* d, size_t op, size_t begin) {
   const tvmrt_graph_node* node = node_of(d->g, op);
-  tvmrt_json in;
-  tvmrt_json_list list;
+  tvmrt_parser in;
+  tvmrt_parser_list list;
   bool more;
-  tvmrt__json_init(&in, "the attribute 'after' of a node", node->after, strlen(node->after));
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_array(&in, &list));
+  tvmrt__parse_init(&in, "the attribute 'after' of a node", node->after, strlen(node->after));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(&in, &list));
   for (;;) {
     int64_t number;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next(&in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(&in, &list, &more));
     if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&in, &number));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&in, &number));
     if (number < 0 || (uint64_t)number >= d->g->ops[op].node) {
       return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
                                node->name, (long long)number);

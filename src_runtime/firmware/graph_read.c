@@ -40,7 +40,7 @@ typedef void (*read_item)(reader* r, uint32_t entry);
 static void fail(reader* r, tvm_crt_error_t error) {
   if (!r->in.damaged) r->error = error;
   r->in.damaged = 1;
-  r->in.at = r->in.end;
+  r->in.end = r->in.at;
 }
 
 static void require(reader* r, int condition) {

@@ -1,12 +1,11 @@
-/* Firmware runtime: a reader of JSON text that does not recurse. */
+/* A reader of JSON text that does not recurse. */
 #include "json.h"
 
 #include "../../src_backend/bytes.h"
-#include "json_text.h"
 
 static void fail(tvmrt_json* in) {
   in->damaged = 1;
-  in->at = in->end;
+  in->end = in->at;
 }
 
 char tvmrt__json_peek(tvmrt_json* in) {
@@ -30,11 +29,8 @@ int tvmrt__json_more(tvmrt_json* in, char close, uint32_t* count) {
     ++in->at;
     return 0;
   }
-  if (*count != 0) tvmrt__json_expect(in, ',');
-  if (c == '\0' || in->damaged) {
-    fail(in);
-    return 0;
-  }
+  if (*count != 0 || c == '\0') tvmrt__json_expect(in, ',');
+  if (in->damaged) return 0;
   ++*count;
   return 1;
 }
@@ -50,16 +46,17 @@ static const char* text_end(const char* p, const char* last) {
 }
 
 const char* tvmrt__json_text(tvmrt_json* in) {
+  const char* end = NULL;
   const char* first;
-  const char* p = NULL;
-  tvmrt__json_expect(in, '"');
-  first = in->at;
-  if (first <= in->last_quote && !in->damaged) p = text_end(first, in->last_quote);
-  if (p == NULL) {
+  if (tvmrt__json_peek(in) == '"' && in->at < in->last_quote) {
+    end = text_end(in->at + 1, in->last_quote);
+  }
+  if (end == NULL) {
     fail(in);
     return "\"";
   }
-  in->at = p + 1;
+  first = in->at + 1;
+  in->at = end + 1;
   return first;
 }
 
@@ -68,8 +65,10 @@ uint32_t tvmrt__json_number(tvmrt_json* in) {
   const char* first;
   (void)tvmrt__json_peek(in);
   for (first = in->at; in->at < in->end && *in->at >= '0' && *in->at <= '9'; ++in->at) {
-    if (value > (INT32_MAX - 9) / 10) fail(in);
-    if (in->damaged) return 0;
+    if (value > (INT32_MAX - 9) / 10) {
+      fail(in);
+      return 0;
+    }
     value = value * 10 + (uint32_t)(*in->at - '0');
   }
   if (in->at == first) fail(in);
@@ -79,14 +78,13 @@ uint32_t tvmrt__json_number(tvmrt_json* in) {
 /* Counts brackets without telling their kinds apart, and looks at nothing else: what is used is read
  * strictly afterwards. */
 void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out) {
-  const char* end = in->end;
   const char* p;
   uint32_t depth = 0;
   out->lists = 0;
   out->commas = 0;
   (void)tvmrt__json_peek(in);
   p = out->at = in->at;
-  for (; p < end; ++p) {
+  for (; p < in->end; ++p) {
     char c = *p;
     if (c == '"') {
       p = p < in->last_quote ? text_end(p + 1, in->last_quote) : NULL;
@@ -116,6 +114,46 @@ int tvmrt__json_is(const char* text, const char* key) {
   return *text == '"';
 }
 
+/* Four hexadecimal digits; 0, which no text has, if there are others, before the first of which *text
+ * then stops. */
+static uint32_t read_hex(const char** text) {
+  uint32_t value = 0;
+  int i;
+  for (i = 0; i < 4; ++i) {
+    uint32_t digit = (uint32_t)(unsigned char)**text - '0';
+    if (digit > 9) {
+      digit = ((unsigned char)**text | 32u) - 'a';
+      if (digit > 5) return 0;
+      digit += 10;
+    }
+    value = value * 16 + digit;
+    ++*text;
+  }
+  return value;
+}
+
+size_t tvmrt__json_escape(const char** text, char* utf8) {
+  const char* pair = "\"\"\\\\//b\bf\fn\nr\rt\t\0";
+  char c = *(*text)++;
+  uint32_t value;
+  size_t more;
+  size_t i;
+  if (c != 'u') {
+    while (*pair != '\0' && *pair != c) pair += 2;
+    *utf8 = pair[1];
+    return 1;
+  }
+  value = read_hex(text);
+  if (value >= 0xd800 && value < 0xdc00 && (*text)[0] == '\\' && (*text)[1] == 'u') {
+    *text += 2;
+    value = 0x10000 + ((value - 0xd800) << 10) + ((read_hex(text) - 0xdc00) & 0x3ff);
+  }
+  more = value < 0x80 ? 0 : value < 0x800 ? 1 : value < 0x10000 ? 2 : 3;
+  for (i = more; i > 0; --i, value >>= 6) utf8[i] = (char)(0x80 | (value & 0x3f));
+  *utf8 = (char)(more == 0 ? value : ((0xf0u << (3 - more)) & 0xf0) | value);
+  return more + 1;
+}
+
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
   const char* end = bytes + num_bytes;
   for (; *text != '"'; ++bytes) {
@@ -126,7 +164,7 @@ int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes) {
       continue;
     }
     ++text;
-    size = tvmrt__json_utf8(tvmrt__json_escape(&text), utf8);
+    size = tvmrt__json_escape(&text, utf8);
     if (utf8[0] == '\0' || (size_t)(end - bytes) < size) return 0;
     if (memcmp(utf8, bytes, size) != 0) return 0;
     bytes += size - 1;

@@ -1,7 +1,7 @@
-/* Firmware runtime: a reader of JSON text that stores nothing, allocates nothing and does not recurse.
+/* A reader of JSON text that stores nothing, allocates nothing and does not recurse; the host's too.
  *
- * Damage is sticky: after it the reader is at its end, every question is answered with nothing, and
- * loops end, so that callers look at `damaged` once. */
+ * Damage is sticky: the reader's end is then where it was found, every question is answered with
+ * nothing, and loops end, so that callers look at `damaged` once. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_JSON_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_JSON_H_
 
@@ -46,6 +46,11 @@ void tvmrt__json_skip(tvmrt_json* in, tvmrt_json_tally* out);
 
 /* Whether a text of tvmrt__json_text() is a key, written without escapes. */
 int tvmrt__json_is(const char* text, const char* key);
+
+/* The character whose escape begins behind a backslash at *text, which moves past it, as UTF-8: 1 to
+ * 4 bytes, whose number is returned; a NUL, which no text has, if it is none. Before the first of four
+ * hexadecimal digits that is another character, *text stops. */
+size_t tvmrt__json_escape(const char** text, char* utf8);
 
 /* Whether a text of tvmrt__json_text() reads as these bytes, its escapes resolved to UTF-8. */
 int tvmrt__json_same(const char* text, const char* bytes, size_t num_bytes);

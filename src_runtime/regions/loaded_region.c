@@ -32,18 +32,18 @@ static int call_slot(loaded* self, const char* name, int (*slot)(tvmrt_device*, 
 /* The runtime itself knows one option: {"timeout_ms": 100}. */
 static int read_options(loaded* self) {
   tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_json in;
-  tvmrt_json_list list;
+  tvmrt_parser in;
+  tvmrt_parser_list list;
   bool more = true;
   int rc;
-  tvmrt__json_init(&in, "the text of a device's options", self->options, strlen(self->options));
+  tvmrt__parse_init(&in, "the text of a device's options", self->options, strlen(self->options));
   self->timeout_ms = 0;
-  rc = tvmrt__json_object(&in, &list);
+  rc = tvmrt__parse_object(&in, &list);
   while (rc == 0) {
-    rc = tvmrt__json_next_key(&in, &list, &key, &more);
+    rc = tvmrt__parse_next_key(&in, &list, &key, &more);
     if (rc != 0 || !more) break;
-    rc = strcmp(key.data, "timeout_ms") == 0 ? tvmrt__json_int(&in, &self->timeout_ms)
-                                             : tvmrt__json_skip(&in);
+    rc = strcmp(key.data, "timeout_ms") == 0 ? tvmrt__parse_int(&in, &self->timeout_ms)
+                                             : tvmrt__parse_skip(&in);
   }
   tvmrt__buf_free(&key);
   return rc;

@@ -8,7 +8,7 @@
 #include "../tensors/tensor.h"
 
 typedef struct reader {
-  tvmrt_json in;
+  tvmrt_parser in;
   tvmrt_buf key;
   tvmrt_buf text;
   tvmrt_region_set* set;
@@ -16,7 +16,7 @@ typedef struct reader {
   size_t constants_size;
 } reader;
 
-#define FAIL(r, ...) tvmrt__json_fail(&(r)->in, __VA_ARGS__)
+#define FAIL(r, ...) tvmrt__parse_fail(&(r)->in, __VA_ARGS__)
 
 /* The position of a key in a table that ends with NULL; the end for an unknown one. */
 static int key_of(const reader* r, const char* const* keys) {
@@ -26,7 +26,7 @@ static int key_of(const reader* r, const char* const* keys) {
 }
 
 static int read_text(reader* r, const char** out) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_string(&r->in, &r->text));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(&r->in, &r->text));
   *out = tvmrt__arena_text(&r->set->arena, r->text.data, r->text.size);
   return *out == NULL ? -1 : 0;
 }
@@ -34,10 +34,10 @@ static int read_text(reader* r, const char** out) {
 /* An object as it is written. */
 static int read_object_text(reader* r, const char** out) {
   const char* begin;
-  if (tvmrt__json_peek(&r->in) != '{') return FAIL(r, "the options are no object");
-  begin = r->in.at;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(&r->in));
-  *out = tvmrt__arena_text(&r->set->arena, begin, (size_t)(r->in.at - begin));
+  if (tvmrt__json_peek(&r->in.json) != '{') return FAIL(r, "the options are no object");
+  begin = r->in.json.at;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
+  *out = tvmrt__arena_text(&r->set->arena, begin, (size_t)(r->in.json.at - begin));
   return *out == NULL ? -1 : 0;
 }
 
@@ -57,11 +57,11 @@ static int keep(reader* r, tvmrt_buf* items, size_t item_bytes, void* out_items,
 static int read_list(reader* r, int (*item)(reader* r, tvmrt_buf* items), size_t item_bytes,
                      void* out_items, int32_t* out_count) {
   tvmrt_buf items = {NULL, 0, 0};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more = true;
-  int rc = tvmrt__json_array(&r->in, &list);
+  int rc = tvmrt__parse_array(&r->in, &list);
   while (rc == 0) {
-    rc = tvmrt__json_next(&r->in, &list, &more);
+    rc = tvmrt__parse_next(&r->in, &list, &more);
     if (rc != 0 || !more) break;
     rc = item(r, &items);
   }
@@ -72,7 +72,7 @@ static int read_list(reader* r, int (*item)(reader* r, tvmrt_buf* items), size_t
 
 static int add_extent(reader* r, tvmrt_buf* items) {
   int64_t value;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, &value));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &value));
   if (value < 0) return FAIL(r, "an extent is negative");
   return tvmrt__buf_append(items, &value, sizeof(value));
 }
@@ -80,7 +80,7 @@ static int add_extent(reader* r, tvmrt_buf* items) {
 static int add_index(reader* r, tvmrt_buf* items) {
   int64_t value;
   int32_t index;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, &value));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &value));
   if (value < -1 || value > INT32_MAX) return FAIL(r, "a tensor's number is out of range");
   index = (int32_t)value;
   return tvmrt__buf_append(items, &index, sizeof(index));
@@ -99,17 +99,17 @@ static int read_number(reader* r, number* out) {
   char* end;
   char* point;
   const char* begin;
-  (void)tvmrt__json_peek(&r->in); /* what stands before it is passed over */
-  begin = r->in.at;
+  (void)tvmrt__json_peek(&r->in.json); /* what stands before it is passed over */
+  begin = r->in.json.at;
   out->is_int = true;
-  while (r->in.at + size < r->in.end && size + 1 < sizeof(text)) {
+  while (r->in.json.at + size < r->in.json.end && size + 1 < sizeof(text)) {
     const char c = begin[size];
     if (c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r') break;
     if ((c < '0' || c > '9') && c != '-') out->is_int = false;
     text[size++] = c;
   }
   if (out->is_int) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, &out->i));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &out->i));
     out->f = (double)out->i;
     return 0;
   }
@@ -118,7 +118,7 @@ static int read_number(reader* r, number* out) {
   if (point != NULL) *point = localeconv()->decimal_point[0]; /* what strtod goes by */
   out->f = strtod(text, &end);
   if (end != text + size || size == 0) return FAIL(r, "'%.20s' is no number", text);
-  r->in.at += size;
+  r->in.json.at += size;
   return 0;
 }
 
@@ -148,7 +148,7 @@ static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_at
 }
 
 static int read_attr_value(reader* r, tvmrt_attr* attr) {
-  char first = tvmrt__json_peek(&r->in);
+  char first = tvmrt__json_peek(&r->in.json);
   const number* numbers;
   number one = {false, 0, 0.0};
   if (first == '"') {
@@ -168,12 +168,12 @@ static int read_attr_value(reader* r, tvmrt_attr* attr) {
 
 static int read_attrs(reader* r, tvmrt_region_node* node) {
   tvmrt_buf attrs = {NULL, 0, 0};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more = true;
-  int rc = tvmrt__json_object(&r->in, &list);
+  int rc = tvmrt__parse_object(&r->in, &list);
   while (rc == 0) {
     tvmrt_attr attr = {0};
-    rc = tvmrt__json_next_key(&r->in, &list, &r->key, &more);
+    rc = tvmrt__parse_next_key(&r->in, &list, &r->key, &more);
     if (rc != 0 || !more) break;
     attr.key = tvmrt__arena_text(&r->set->arena, r->key.data, r->key.size);
     rc = attr.key == NULL ? -1 : read_attr_value(r, &attr);
@@ -218,30 +218,30 @@ static int finish_tensor(reader* r, tvmrt_region_tensor* t, bool has_dtype, bool
 static int add_tensor(reader* r, tvmrt_buf* items) {
   static const char* const keys[] = {"name", "dtype", "shape", "offset", "bytes", NULL};
   tvmrt_region_tensor t = {0};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   int64_t place[2] = {0, -1}; /* offset and bytes */
   bool has_dtype = false;
   bool is_constant = false;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(&r->in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
   for (;;) {
     int key;
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(&r->in, &list, &r->key, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
     if (!more) break;
     key = key_of(r, keys);
     if (key == 0) {
       TVMRT_RETURN_IF_ERROR(read_text(r, &t.name));
     } else if (key == 1) {
-      TVMRT_RETURN_IF_ERROR(tvmrt__json_string(&r->in, &r->text));
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(&r->in, &r->text));
       TVMRT_RETURN_IF_ERROR(tvmrt__dtype_from_text(r->text.data, &t.dtype));
       has_dtype = true;
     } else if (key == 2) {
       TVMRT_RETURN_IF_ERROR(read_list(r, add_extent, sizeof(int64_t), (void*)&t.shape, &t.ndim));
     } else if (key < 5) {
       is_constant |= key == 3;
-      TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, &place[key - 3]));
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &place[key - 3]));
     } else {
-      TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(&r->in));
+      TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
     }
   }
   TVMRT_RETURN_IF_ERROR(finish_tensor(r, &t, has_dtype, is_constant, place[0], place[1]));
@@ -251,11 +251,11 @@ static int add_tensor(reader* r, tvmrt_buf* items) {
 static int add_node(reader* r, tvmrt_buf* items) {
   static const char* const keys[] = {"op", "name", "inputs", "outputs", "attrs", NULL};
   tvmrt_region_node n = {0};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(&r->in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(&r->in, &list, &r->key, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
     if (!more) break;
     switch (key_of(r, keys)) {
       case 0:
@@ -276,7 +276,7 @@ static int add_node(reader* r, tvmrt_buf* items) {
         TVMRT_RETURN_IF_ERROR(read_attrs(r, &n));
         break;
       default:
-        TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(&r->in));
+        TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
     }
   }
   if (n.op == NULL || n.inputs == NULL || n.outputs == NULL) {
@@ -354,11 +354,11 @@ static int check_region(reader* r, const tvmrt_region* region) {
 static int read_region_keys(reader* r, tvmrt_region* region) {
   static const char* const keys[] = {"symbol", "name",    "tensors", "nodes",
                                      "inputs", "outputs", NULL};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(&r->in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(&r->in, &list, &r->key, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
     if (!more) return 0;
     switch (key_of(r, keys)) {
       case 0:
@@ -384,7 +384,7 @@ static int read_region_keys(reader* r, tvmrt_region* region) {
                                         &region->num_outputs));
         break;
       default:
-        TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(&r->in));
+        TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
     }
   }
 }
@@ -394,10 +394,10 @@ static int add_region(reader* r, tvmrt_buf* items) {
   tvmrt_region* region = &draft.region;
   const tvmrt_region_draft* others = (const void*)items->data;
   size_t i;
-  (void)tvmrt__json_peek(&r->in);
-  draft.text_begin = (size_t)(r->in.at - r->in.begin);
+  (void)tvmrt__json_peek(&r->in.json);
+  draft.text_begin = (size_t)(r->in.json.at - r->in.begin);
   TVMRT_RETURN_IF_ERROR(read_region_keys(r, region));
-  draft.text_size = (size_t)(r->in.at - r->in.begin) - draft.text_begin;
+  draft.text_size = (size_t)(r->in.json.at - r->in.begin) - draft.text_begin;
   if (region->symbol == NULL || region->tensors == NULL || region->nodes == NULL ||
       region->inputs == NULL || region->outputs == NULL) {
     return FAIL(r, "a region lacks 'symbol', 'tensors', 'nodes', 'inputs' or 'outputs'");
@@ -416,32 +416,32 @@ static int add_region(reader* r, tvmrt_buf* items) {
 static int read_top(reader* r, const char** format, int64_t* version) {
   static const char* const keys[] = {"format",  "version",  "device",  "device_version",
                                      "options", "fallback", "regions", NULL};
-  tvmrt_json_list list;
+  tvmrt_parser_list list;
   int64_t value = 0;
   int32_t count = 0;
   bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__json_object(&r->in, &list));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__json_next_key(&r->in, &list, &r->key, &more));
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
     if (!more) return 0;
     switch (key_of(r, keys)) {
       case 0:
         TVMRT_RETURN_IF_ERROR(read_text(r, format));
         break;
       case 1:
-        TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, version));
+        TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, version));
         break;
       case 2:
         TVMRT_RETURN_IF_ERROR(read_text(r, &r->set->device));
         break;
       case 3:
-        TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, &r->set->device_version));
+        TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &r->set->device_version));
         break;
       case 4:
         TVMRT_RETURN_IF_ERROR(read_object_text(r, &r->set->options));
         break;
       case 5:
-        TVMRT_RETURN_IF_ERROR(tvmrt__json_int(&r->in, &value));
+        TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &value));
         r->set->fallback = value != 0;
         break;
       case 6:
@@ -450,7 +450,7 @@ static int read_top(reader* r, const char** format, int64_t* version) {
         r->set->num_regions = (size_t)count;
         break;
       default:
-        TVMRT_RETURN_IF_ERROR(tvmrt__json_skip(&r->in));
+        TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
     }
   }
 }
@@ -459,7 +459,7 @@ static int read_set(reader* r) {
   const char* format = NULL;
   int64_t version = -1;
   TVMRT_RETURN_IF_ERROR(read_top(r, &format, &version));
-  if (tvmrt__json_peek(&r->in) != '\0') return FAIL(r, "something follows");
+  if (tvmrt__json_peek(&r->in.json) != '\0') return FAIL(r, "something follows");
   if (format == NULL || strcmp(format, "tvmrt-regions") != 0) {
     return FAIL(r, "its format is '%.40s' instead of 'tvmrt-regions'", format ? format : "");
   }
@@ -479,7 +479,7 @@ int tvmrt__region_set_read(const char* json, size_t json_size, const void* const
   r.set = out;
   r.constants = constants;
   r.constants_size = constants_size;
-  tvmrt__json_init(&r.in, "the text of a device's regions", json, json_size);
+  tvmrt__parse_init(&r.in, "the text of a device's regions", json, json_size);
   rc = read_set(&r);
   tvmrt__buf_free(&r.key);
   tvmrt__buf_free(&r.text);

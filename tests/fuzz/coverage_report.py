@@ -19,7 +19,7 @@ READERS = (
     "src_runtime/executors/graph_view.c", "src_runtime/executors/graph_factory.c",
     "src_runtime/executors/aot_factory.c", "src_runtime/regions/region_set.c",
     "src_runtime/regions/module.c", "src_runtime/regions/functions.c",
-    "src_runtime/firmware/json.c", "src_runtime/firmware/json_text.h",
+    "src_runtime/firmware/json.c",
     "src_runtime/firmware/graph_read.c",
     "src_runtime/firmware/graph_params.c", "src_runtime/firmware/graph_plan.c",
     "src_runtime/firmware/graph_arena.c", "src_runtime/firmware/dtype.c",

@@ -18,7 +18,7 @@ PUBLIC = re.compile(r"^#include <tvm/runtime/([^>]+)>", re.MULTILINE)
 MAY_INCLUDE = {
     "src_backend": set(),
     "src_runtime/firmware": {"src_backend"},
-    "src_runtime/base": {"firmware/json_text.h"},
+    "src_runtime/base": {"firmware/json.h"},
     "src_runtime/core": {"base"},
     "src_runtime/tensors": {"base", "core"},
     "src_runtime/modules": {"base", "core", "tensors"},
