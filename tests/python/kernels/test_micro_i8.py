@@ -1,7 +1,7 @@
 """The integer kernels of microcontrollers, compiled for this machine, against numpy.
 
 All kernels and both ways of rounding are written out in C where an instruction set lacks them, so
-they run here too, with every access checked. On boards they run in tests/python/firmware.
+they run here too, with every access checked, and on the boards that QEMU plays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from boards import BOARDS, link_image, run_image
 from i8_case import (
     FORMATS,
     TYPES,
@@ -22,7 +23,7 @@ from i8_case import (
     random_bytes,
     requantise,
 )
-from kernel_build import build
+from kernel_build import ROOT, build
 
 from tvmrt.codegen.target import get_target
 from tvmrt.codegen.window.boards.factors import factors, fixed_factors
@@ -32,9 +33,6 @@ from tvmrt.codegen.window.boards.layer import MicroKernel, MicroLayer, MicroWeig
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """
 #include <stdlib.h>
-#define TVMRT_FREESTANDING 1
-{format}
-#define TVMRT_MICRO_HAS_FPU {fpu}
 #include <tvm/runtime/kernels/{header}>
 #include <tvm/runtime/kernels/requantize.h>
 """
@@ -164,10 +162,18 @@ def case(shape: Shape, types: str, kernel: MicroKernel, low: int | None = None) 
     return Case(kernel, one, kernel.pack(one), numbers, multipliers, x, expected)
 
 
+def source(kernel: MicroKernel, functions: list[str], fpu: int | None = None) -> str:
+    """C of the layers; ``fpu``: whether it rounds by floats, if not as the processor can."""
+    defines = ["#define TVMRT_FREESTANDING 1"]
+    if kernel.format:
+        defines.append(f"#define TVMRT_MICRO_FORMAT {kernel.format}")
+    if fpu is not None:
+        defines.append(f"#define TVMRT_MICRO_HAS_FPU {fpu}")
+    return "\n".join([*defines, HEAD.format(header=kernel.header), *functions])
+
+
 def library(folder, kernel: MicroKernel, functions: list[str], fpu: int = 1):
-    chosen = f"#define TVMRT_MICRO_FORMAT {kernel.format}" if kernel.format else ""
-    head = HEAD.format(format=chosen, header=kernel.header, fpu=fpu)
-    return build(folder, "".join([head, *functions]), CHECKED)
+    return build(folder, source(kernel, functions, fpu), CHECKED)
 
 
 @pytest.mark.parametrize("types", ["s8-s8-s8", "u8-s8-u8", "u8-u8-outliers", "u8-u8-far-outliers"])
@@ -179,6 +185,53 @@ def test_bytes_are_those_of_exact_sums(name, types, tmp_path):
     for run, one in cases.items():
         one.check(built, run)
     assert cases or "outliers" in types  # of which some fit into no byte
+
+
+MAIN = """
+#include <stdio.h>
+int main(void) {{
+  int wrong = 0;
+{calls}
+  return wrong;
+}}
+"""
+CALL = """\
+  {{
+    static uint8_t y[sizeof({name}_5)];
+    const int code = {name}({arguments}, y);
+    if (code != 0 || memcmp(y, {name}_5, sizeof(y)) != 0) wrong = 1, puts("{name}");
+  }}
+"""
+
+
+def program(cases: dict[str, Case]) -> str:
+    """C of a program that runs the layers and prints the names of those whose bytes are wrong."""
+    lines, calls = [], []
+    for name, one in cases.items():
+        arguments = []
+        for i, array in enumerate((one.x, *one.arrays, one.expected)):
+            arguments.append("NULL" if array is None else f"(const void*){name}_{i}")
+            if array is not None:
+                data = ", ".join(map(str, array.tobytes()))
+                lines.append(f"static const _Alignas(16) uint8_t {name}_{i}[] = {{{data}}};")
+        calls.append(CALL.format(name=name, arguments=", ".join(arguments[:-1])))
+    return "\n".join([*lines, MAIN.format(calls="".join(calls))])
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_boards_with_its_instructions_give_the_same_bytes(name, tmp_path):
+    kernel = KERNELS[name]
+    board = next(b for t, b in BOARDS.items() if kernel.needs <= get_target(t).board)
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    types = ("u8-s8-u8", "s8-s8-s8")
+    cases = {f"run_{i}": case(s, types[i % 2], kernel) for i, s in enumerate(SHAPES.values())}
+    cases = {run: one for run, one in cases.items() if one is not None}
+    head = source(kernel, [one.function(run) for run, one in cases.items()])
+    (tmp_path / "main.c").write_text(head + program(cases))
+    includes = [ROOT / "include"]
+    image = link_image(board, [tmp_path / "main.c"], [], tmp_path / "image.elf", includes)
+    assert run_image(board, image, tmp_path) == ""
 
 
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55", "riscv32"])
