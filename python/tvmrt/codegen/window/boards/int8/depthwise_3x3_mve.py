@@ -1,0 +1,49 @@
+"""Depthwise layers of 3 x 3, stride 1 or 2, by Helium: a window is one instruction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.ir.rounding import round_up
+
+from ..layer import MicroKernel, MicroLayer, MicroWeights, padded
+from ..shape import MicroShape
+from . import depthwise_3x3
+
+MOST_COLUMNS = 4680  # seven planes of so many are within the 16 bits of a scattered store
+
+
+def columns(shape: MicroShape) -> int:
+    """Columns that are kept of a row: vectors begin at even ones and have four."""
+    return round_up(shape.out[1] * shape.stride[1], 2) + 2
+
+
+def supports(layer: MicroLayer) -> bool:
+    if not depthwise_3x3.supports(layer) or columns(layer.shape) > MOST_COLUMNS:
+        return False
+    return layer.weights.min() >= -128 and layer.weights.max() <= 127
+
+
+def pack(layer: MicroLayer) -> MicroWeights:
+    """Weights as int8 [channel][4 columns][4], see ``micro_depthwise_3x3_mve_i8.h``."""
+    full = padded(layer.weights.astype(np.int8), 4)
+    packed = np.zeros((len(full), 4, 4), np.int8)
+    packed[:, 1:, :3] = full.reshape(-1, 3, 3).transpose(0, 2, 1)
+    offset = 0 if layer.layer.x_signed else -128
+    return MicroWeights(np.append(packed, np.zeros(4, np.int8)), layer.folded(4, offset))
+
+
+def scratch(shape: MicroShape) -> int:
+    """Four rows of bytes, and the sums of four channels of two rows."""
+    return columns(shape) * 4 * round_up(shape.in_c, 4) + round_up(shape.out[1], 2) * 2 * 4 * 4
+
+
+KERNEL = MicroKernel(
+    header="micro_depthwise_3x3_mve_i8.h",
+    tile="tvmrt_micro_depthwise_3x3_mve_i8_run",
+    cost=0.4,
+    supports=supports,
+    pack=pack,
+    scratch=scratch,
+    needs=frozenset({"mve"}),
+)
