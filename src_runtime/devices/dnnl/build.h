@@ -36,7 +36,7 @@ typedef struct {
 typedef int (*head_builder)(plan* p, const tvmrt_region_node* node, const post* posts,
                             int num_posts);
 
-/* All nodes of the region, in order. */
+/* All nodes of the region, in order: a plan_builder. */
 int build_nodes(plan* p);
 
 /* Pointwise nodes (post.c) ---------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
-#include "plan.h"
+#include "build.h"
 
 #ifdef _OPENMP
 #include <omp.h>
@@ -85,7 +85,7 @@ static int make_plan(tvmrt_device* device, tvmrt_region* region, bool from_call,
   plan_options options = {lib->engine, lib->stream, channels_last, from_call, threads};
   plan* fresh = NULL;
   int before = set_threads(threads);
-  int rc = plan_create(region, &options, &fresh);
+  int rc = plan_create(region, &options, build_nodes, &fresh);
   (void)set_threads(before);
   if (rc != 0) return -1;
   plan_free(region->device_graph);

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build.h"
-
 /* A view that was converted, so that a second reader of the same layout needs no second reorder. */
 struct plan_version {
   view from;
@@ -435,7 +433,7 @@ static int bind_steps(plan* p) {
 
 /* Life ------------------------------------------------------------------------------------------ */
 
-static int build(plan* p) {
+static int build(plan* p, plan_builder build_nodes) {
   const tvmrt_region* r = p->region;
   int32_t i;
   for (i = 0; i < r->num_tensors; ++i) p->views[i].store = -1;
@@ -448,7 +446,8 @@ static int build(plan* p) {
   return bind_steps(p);
 }
 
-int plan_create(tvmrt_region* region, const plan_options* options, plan** out) {
+int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,
+                plan** out) {
   size_t n = (size_t)region->num_tensors;
   plan* p = calloc(1, sizeof(*p));
   *out = NULL;
@@ -465,7 +464,8 @@ int plan_create(tvmrt_region* region, const plan_options* options, plan** out) {
   p->node = -1;
   p->views = calloc(n + 1, sizeof(view));
   p->pending = calloc(n + 1, sizeof(int32_t));
-  if ((p->views == NULL || p->pending == NULL ? plan_fail(p, "out of memory") : build(p)) != 0) {
+  if ((p->views == NULL || p->pending == NULL ? plan_fail(p, "out of memory")
+                                              : build(p, build_nodes)) != 0) {
     plan_free(p);
     return -1;
   }

@@ -121,7 +121,11 @@ typedef struct {
   int threads; /* for how many primitives are made; 0: oneDNN's own number */
 } plan_options;
 
-int plan_create(tvmrt_region* region, const plan_options* options, plan** out);
+/* Appends the primitives of all nodes of the region, in order. */
+typedef int (*plan_builder)(plan* p);
+
+int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,
+                plan** out);
 void plan_free(plan* p);
 int plan_run(plan* p);
 /* Whether the tensors of the current call lie in memory as the plan assumes. */

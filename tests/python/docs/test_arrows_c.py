@@ -41,7 +41,6 @@ MAY_INCLUDE = {
 # Two files of one folder that share a subject: the first may include the second, which includes it.
 ONE_SUBJECT = [
     ("src_runtime/executors/graph", "src_runtime/executors/schedule"),
-    ("src_runtime/devices/dnnl/plan", "src_runtime/devices/dnnl/build"),
 ]
 # Public headers through which a folder would reach those above it, and who may use them.
 RESERVED = {
