@@ -306,9 +306,11 @@ def test_an_epilogue_gets_the_exact_sums(name, tmp_path):
             run.check(built, "run")
 
 
-def test_too_little_scratch_is_an_error(tmp_path):
-    one = case(SHAPES["3x3-whole-rows"], "s8-s8-s8", KERNELS["conv"])
-    built = library(tmp_path, KERNELS["conv"], [one.function("run", lent="16")])
+@pytest.mark.parametrize("name", list(KERNELS))
+def test_too_little_scratch_is_an_error(name, tmp_path):
+    shapes = (SHAPES["3x3-whole-rows"], SHAPES["depthwise"])
+    one = next(c for s in shapes if (c := case(s, "s8-s8-s8", KERNELS[name])) is not None)
+    built = library(tmp_path, one.kernel, [one.function("run", lent="16")])
     y = np.zeros_like(one.expected)
     assert built.run(*map(pointer, (one.x, *one.arrays, y))) == -1
     assert not y.any()

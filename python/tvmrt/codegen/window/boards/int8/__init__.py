@@ -1,6 +1,7 @@
 """The integer kernels of microcontrollers: each module describes one by its ``KERNEL``.
 
-A module that is put here is found by itself, and tested with the others.
+A module that is put here is found by itself, and tested with the others; how to write one tells
+``docs/how-to/add-a-board-kernel.md``.
 """
 
 from __future__ import annotations
