@@ -9,7 +9,7 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
 from .c.naming import SYMBOL_LENGTH, Namer
-from .c.text import LINE, comment_lines, folded, plus, print_fields, wrap
+from .c.text import GAP, LINE, comment_lines, laid_out, plus, print_fields, wrap
 from .c.writer import (
     Function,
     FunctionWriter,
@@ -66,7 +66,7 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
         add_firmware_files(program, prefix, sources, options, target, head)
     else:
         sources.files[f"{prefix}_lib0.c"] = head + _entry_file(program, prefix, sources, options)
-    sources.files.update({name: folded(text) for name, text in sources.files.items()})
+    sources.files.update({name: laid_out(text) for name, text in sources.files.items()})
     add_device_files(program, prefix, sources, head)
     add_custom_files(program, sources.files)
     if options.params == "flash":
@@ -136,6 +136,9 @@ def _signature(
     return wrap(f"{result} {symbol}", declared, end)
 
 
+_TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
+
+
 def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: FunctionWriter):
     """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
     extent = f.parallel_extent
@@ -145,8 +148,8 @@ def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: Function
         *(f"  {text};" for text in plain),
         f"}} {symbol}_args;",
         "",
-        f"static int {symbol}_task(int task_id, TVMParallelGroupEnv *env, void *cdata) {{",
-        f"  const {symbol}_args *args = (const {symbol}_args *)cdata;",
+        *wrap(f"static int {symbol}_task", _TASK_PARAMETERS, " {"),
+        f"  const {symbol}_args *args ={GAP}(const {symbol}_args *)cdata;",
         *(f"  {p.declare()} = args->{p.name};" for p in parameters),
         f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
         f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",

@@ -137,7 +137,8 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
         "",
         "/*!",
         " * \\brief Make the network's executor, with its weights; see tvmrt_graph_create().",
-        f" * \\param arena       [in] {macro} bytes, aligned to 16; borrowed until release.",
+        f" * \\param arena       [in] {macro} bytes, aligned to 16;",
+        " *                    borrowed until release.",
         " * \\param executor    [out] Released by TVMGraphExecutor_Release(). NULL on failure.",
         " */",
         *wrap(

@@ -1,35 +1,42 @@
-"""Long lines of generated C are broken where only spaces change."""
+"""Generated C is laid out where its makers left gaps, and nowhere else."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvmrt.codegen.c.text import LINE, folded
+from tvmrt.codegen.c.text import GAP, LINE, call, laid_out, wrap
 
-TERMS = ["*(y + i0 * 140)", "* edge_2[i2] * 5", "= f(a, b)", "&& x", '"a  b"', "z;", "(int8_t) q"]
-STATEMENTS = st.lists(st.sampled_from(TERMS), max_size=30).map(" ".join)
+TERMS = ["*(y + i0 * 140)", "* edge_2[i2] * 5", "= f(a, b)", "&& x", '"a  b"', "z;", "/* q"]
+STATEMENTS = st.lists(st.sampled_from(TERMS), max_size=30).map(GAP.join)
 
 
 @given(st.lists(STATEMENTS, max_size=5), st.integers(0, 4))
 def test_code_keeps_its_tokens(statements, depth):
     text = "\n".join("  " * depth + statement for statement in statements)
-    broken = folded(text)
-    assert "".join(broken.split()) == "".join(text.split())
-    assert all(len(line) <= LINE for line in broken.split("\n"))
+    lines = laid_out(text).split("\n")
+    assert " ".join(line.strip() for line in lines) == " ".join(
+        line.strip() for line in text.replace(GAP, " ").split("\n")
+    )
+    assert all(len(line) <= LINE for line in lines)
 
 
-@given(st.lists(STATEMENTS.filter(bool), min_size=1, max_size=3))
-def test_code_behind_a_comment_is_code(statements):
-    words = " word" * 40
-    broken = folded("\n".join(["/*", f" *{words}", " */", *statements])).split("\n")
-    end = broken.index(" */")
-    assert all(line.startswith(" * ") for line in broken[1:end])
-    assert "".join("".join(broken[end + 1 :]).split()) == "".join("".join(statements).split())
+@given(st.text(alphabet=' \n/*"\\,;(=x', max_size=400))
+def test_text_without_gaps_stays_as_it_is(text):
+    assert laid_out(text) == text
 
 
-def test_a_comment_of_one_line_goes_on_as_a_comment():
-    first, second, third = folded(f"  /* {'word ' * 30}*/\nint x;").split("\n")
-    assert first.startswith("  /* word")
-    assert second.startswith("   * word")
-    assert third == "int x;"
+def test_what_follows_a_gap_goes_on_four_columns_further_in():
+    first, second = laid_out(f"  return {call('f', 'a' * 50, 'b' * 50)};").split("\n")
+    assert first == f"  return f({'a' * 50},"
+    assert second == f"      {'b' * 50});"
+
+
+@pytest.mark.parametrize("end", [";", " {", " != 0) {"])
+@given(parts=st.lists(st.text("ab *&->", min_size=1, max_size=40), min_size=1, max_size=12))
+def test_a_call_fits_with_its_end(parts, end):
+    lines = wrap("return f", parts, end, 3)
+    assert all(len(line) <= LINE for line in lines)
+    text = f"return f({', '.join(parts)}){end}"
+    assert "".join("".join(lines).split()) == "".join(text.split())

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 LINE = 100  # columns of generated C
+GAP = "\x1f"  # a space until the text is laid out: the line may go on below instead
 
 
 @dataclass(frozen=True)
@@ -94,48 +95,39 @@ def rows(head: str, elements: Sequence[Mapping[str, object]]) -> list[str]:
     return [f"{head} = {{", *lines, "};"]
 
 
-def folded(text: str) -> str:
-    """A file with its long lines broken: after a comma, a sign of assignment, or at any space that
-    is no part of a string. Lines of the preprocessor stay as they are."""
-    lines: list[str] = []
-    comment = False  # whether the line begins inside one; a statement may begin with * as well
-    for line in text.split("\n"):
-        comment = comment or line.lstrip().startswith("/*")
-        if len(line) <= LINE or line.startswith("#") or line.endswith("\\"):
-            lines.append(line)
-        else:
-            lines += _broken(line, comment)
-        comment = comment and "*/" not in line
-    return "\n".join(lines)
+def laid_out(text: str) -> str:
+    """A file with its gaps filled: by a space, or in lines that are too long by the next line.
+
+    Nothing else is changed, so that who makes a text says where it may be broken.
+    """
+    return "\n".join(line for each in text.split("\n") for line in _lines(each))
 
 
-def _broken(line: str, comment: bool) -> list[str]:
-    inside = line.lstrip()
-    margin = line[: len(line) - len(inside)]
-    indent = f"{margin}{' ' * inside.startswith('/')}* " if comment else f"{margin}    "
+def _lines(text: str) -> list[str]:
+    if len(text) <= LINE:
+        return [text.replace(GAP, " ")]
+    line, *rest = text.split(GAP)
+    margin = line[: len(line) - len(line.lstrip(" "))] + "    "
     lines = []
-    while len(line) > LINE:
-        at = _break(line, len(indent), comment)
-        if at is None:
-            break
-        lines.append(line[:at].rstrip())
-        line = indent + line[at:].lstrip()
+    for word in rest:
+        if len(line) + 1 + len(word) <= LINE:
+            line = f"{line} {word}"
+        else:
+            lines.append(line)
+            line = margin + word
     return [*lines, line]
 
 
-def _break(line: str, first: int, comment: bool) -> int | None:
-    """Where the line goes on below, behind column ``first``."""
-    places, quoted = [], False
-    for i, character in enumerate(line[:LINE]):
-        if character == '"' and line[i - 1] != "\\" and not comment:
-            quoted = not quoted
-        elif character == " " and i > first and not quoted and line[:i].strip():
-            places.append(i)
-    for ends in ((",", "("), ("=", "&&", "||"), ("",)):
-        fit = [i for i in places if line[:i].endswith(ends) and i > LINE // 2]
-        if fit and not (comment and ends != ("",)):
-            return fit[-1]
-    return places[-1] if places else None
+def refusal(test: str, error: str = "FunctionCallInvalidArg") -> list[str]:
+    """Lines of C in a firmware's function that return an error code where the test holds."""
+    code = f"return kTvmError{error};"
+    line = f"  if ({test}) {code}"
+    return [line] if len(line) <= LINE else [f"  if ({test}) {{", f"    {code}", "  }"]
+
+
+def any_null(pointers: Sequence[str]) -> str:
+    """The C condition that one of the pointers is NULL."""
+    return f"{GAP}|| ".join(f"{name} == NULL" for name in pointers)
 
 
 def comment_lines(text: str) -> list[str]:
@@ -147,7 +139,17 @@ def comment_lines(text: str) -> list[str]:
 
 def braces(values: Sequence[object]) -> str:
     """``{a, b}``."""
-    return "{" + ", ".join(map(str, values)) + "}"
+    return "{" + listed(values) + "}"
+
+
+def listed(values: Sequence[object]) -> str:
+    """``a, b``."""
+    return f",{GAP}".join(map(str, values))
+
+
+def call(function: str, *arguments: object) -> str:
+    """``function(a, b)``."""
+    return f"{function}({listed(arguments)})"
 
 
 def times(name: str, factor: int) -> str:
@@ -163,4 +165,4 @@ def minus(name: str, number: int) -> str:
 
 def plus(pointer: str, *terms: str) -> str:
     """``pointer + terms``, without the terms that are zero."""
-    return " + ".join([pointer, *(t for t in terms if t != "0")])
+    return f"{GAP}+ ".join([pointer, *(t for t in terms if t != "0")])

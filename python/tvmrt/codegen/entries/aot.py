@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
 from ..c.packed import exported_call_head
-from ..c.text import LINE, print_fields, wrap
+from ..c.text import print_fields, wrap
 from ..c.writer import Parameter
 from . import hooks
 from .arguments import call_arguments, weight_inputs
@@ -90,11 +90,14 @@ def guarded_call(
 
 def checked_call(symbol: str, passed: Sequence[object], depth: int) -> list[str]:
     """Lines of C that call a function and end the network where it fails."""
-    call = wrap(f"if ({symbol}", passed, " != 0)", depth)
-    if len(call) == 1 and len(call[0]) + len(" return -1;") <= LINE:
-        return [f"{call[0]} return -1;"]
-    call[-1] += " {"
-    return [*call, "  " * (depth + 1) + "return -1;", "  " * depth + "}"]
+    whole = wrap(f"if ({symbol}", passed, " != 0) return -1;", depth)
+    if len(whole) == 1:
+        return whole
+    return [
+        *wrap(f"if ({symbol}", passed, " != 0) {", depth),
+        "  " * (depth + 1) + "return -1;",
+        "  " * depth + "}",
+    ]
 
 
 def guard_text(guard, arguments) -> str:
@@ -117,10 +120,12 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     place = {name: i for i, (name, _) in enumerate(order)}
     count = len(order) + (2 if uses_arena(program) else 0)
     symbol = f"{prefix}___tvm_main__"
-    refusal = (
-        f'    TVMAPISetLastError("{symbol}: expected {count} arguments; pass inputs, outputs and'
-        ' workspace as the metadata lists them");'
-    )
+    refusal = [
+        "    TVMAPISetLastError(",
+        f'        "{symbol}: expected {count} arguments; "',
+        '        "pass inputs, outputs and workspace as the metadata lists them");',
+        "    return -1;",
+    ]
     passed = [
         f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
         for name, b in pointers
@@ -128,8 +133,8 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     if uses_arena(program):
         passed.append(f"(uint8_t *)tensor_data(args[{count - 1}])")
     return [
-        *exported_call_head(symbol, count, [refusal, "    return -1;"]),
-        f"  return {prefix}_network({(',' + chr(10) + ' ' * 11).join(passed)});",
+        *exported_call_head(symbol, count, refusal),
+        *wrap(f"return {prefix}_network", passed, ";", 1),
         "}",
         "",
     ]

@@ -15,7 +15,7 @@ import json
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from ..c.packed import exported_call_head
-from ..c.text import wrap
+from ..c.text import GAP, any_null, refusal, wrap
 from ..c.writer import Function
 from ..dependencies import dependencies
 from .aot import guard_text
@@ -68,10 +68,9 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
     pointers = _pointers(program, operands, options, arguments)
     for name, (ctype, data) in pointers.items():
-        lines.append(f"  {ctype} *{name} = ({ctype} *){data};")
+        lines.append(f"  {ctype} *{name} ={GAP}({ctype} *){data};")
     if pointers and options.firmware and options.executor == "graph":
-        test = " || ".join(f"{name} == NULL" for name in sorted(pointers))
-        lines.append(f"  if ({test}) return kTvmErrorFunctionCallInvalidArg;")
+        lines += refusal(any_null(sorted(pointers)))
     if function.step.guard is not None:
         condition = guard_text(function.step.guard, arguments)
         lines.append(f"  if (!({condition})) return 0;")

@@ -11,15 +11,16 @@ from tvmrt.ir.program import Program
 
 from .. import pools as pools_file
 from ..c.packed import PACKED_PARAMETERS, packed_prototype
-from ..c.text import Declaration, wrap
+from ..c.text import GAP, Declaration, refusal, wrap
 from . import seal
 from .header import prototype
 from .names import input_tensors, output_tensors, own_include, size_macro
 
 _CODES = [
-    " * \\return As {run}(), and before it: kTvmErrorNetworkTensorMismatch where an input has not",
-    " * just the bytes of its type and shape or an output has fewer, kTvmErrorNetworkPoolTooSmall",
-    " * where a pool is too small. Nothing is written then.",
+    " * \\return As {run}(), and before it:",
+    " * kTvmErrorNetworkTensorMismatch where an input has not just the bytes of its type and shape",
+    " * or an output has fewer, kTvmErrorNetworkPoolTooSmall where a pool is too small. Nothing is",
+    " * written then.",
     " */",
 ]
 
@@ -111,7 +112,7 @@ def _plain(program: Program, prefix: str) -> list[str]:
     ]
     for name, comparison, error in _members(program, prefix):
         if comparison:
-            lines.append(f"  if (sizes->{name} {comparison}) return kTvmError{error};")
+            lines += refusal(f"sizes->{name}{GAP}{comparison}", error)
     passed = [p.name for p in parameters[:-1]]
     return [*lines, *wrap(f"  return {prefix}_run", passed, ";"), "}", ""]
 

@@ -11,7 +11,7 @@ from tvmrt.ir.program import ARENA, OUTPUT, Buffer, Program
 
 from .. import pools as pools_file
 from ..c.packed import PACKED_PARAMETERS, packed_prototype
-from ..c.text import LINE, Declaration, wrap
+from ..c.text import Declaration, any_null, refusal, wrap
 from ..entries import graph, hooks
 from ..entries.aot import checked_call, guarded_call
 from . import pool_calls, proof, seal
@@ -261,7 +261,7 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
     names = [parameter.name for parameter in run_parameters(program, prefix)]
     lines = [f"  (void){name};" for name in names if name not in given]
     if given:
-        lines += refusal(" || ".join(f"{name} == NULL" for name in given))
+        lines += refusal(any_null(given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, prefix, options, _lent_members(program))
     return lines + pool_calls.loaded_checks(program, prefix, options)
@@ -283,13 +283,6 @@ def structs_read(program: Program) -> list[str]:
         "devices": bool(hooks.hooked(program)),
     }
     return [name for name, needed in read.items() if needed]
-
-
-def refusal(test: str, error: str = "FunctionCallInvalidArg") -> list[str]:
-    """Lines of C that return an error code where the test holds."""
-    code = f"return kTvmError{error};"
-    line = f"  if ({test}) {code}"
-    return [line] if len(line) <= LINE else [f"  if ({test}) {{", f"    {code}", "  }"]
 
 
 def _members(program: Program, place: str = "{}->") -> list[str]:

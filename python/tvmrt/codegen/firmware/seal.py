@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from ..c.text import wrap
+from ..c.text import LINE, wrap
 
 _DIGITS = 8
 
@@ -112,6 +112,7 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
     ``parameters`` are declarations.
     """
     twice = f"{function}_is_linked_twice_compile_one_with_another_module_name"
+    long = len(f"extern const uint8_t {twice};") > LINE
     return [
         "/* The symbol by which programs that include the header call it. */",
         f"#if {_HAS_LABELS}",
@@ -120,7 +121,11 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
         "#endif",
         "",
         "/* Two networks of one name in a program: the linker complains of this. */",
-        f"extern const uint8_t {twice};",
+        *(
+            ["extern const uint8_t", f"    {twice};"]
+            if long
+            else [f"extern const uint8_t {twice};"]
+        ),
         f"const uint8_t {twice} = 0;",
         "",
     ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvmrt.ir.program import Program
 
 from .. import pools
-from ..c.text import wrap
+from ..c.text import GAP, refusal, wrap
 from ..entries import hooks
 from ..entries.aot import guarded_call
 from . import main, pool_calls, seal
@@ -124,7 +124,7 @@ def _operator_at(
     ]
     passed = main.main_arguments(program, prefix, options, "state->{}.")
     declared = main.main_parameters(program, arguments)
-    lines += [f"  {parameter} = {text};" for parameter, text in zip(declared, passed)]
+    lines += [f"  {parameter} ={GAP}{text};" for parameter, text in zip(declared, passed)]
     unused = main.unused_tensors(program, sources)
     lines += [f"  (void){arguments.names[b]};" for b in unused]
     lines += tracer.locals()
@@ -147,11 +147,11 @@ def _step(program: Program, prefix: str) -> list[str]:
     head = wrap(f"int32_t {prefix}_step", _step_parameters(prefix), " {")
     if not program.steps:
         test = "state == NULL || max_ops < 1 || state->next != 0"
-        return [*head, *main.refusal(test), "  return 0;", "}", ""]
+        return [*head, *refusal(test), "  return 0;", "}", ""]
     return [
         *head,
-        *main.refusal("state == NULL || max_ops < 1"),
-        *main.refusal(f"state->next < 0 || state->next > {count}"),
+        *refusal("state == NULL || max_ops < 1"),
+        *refusal(f"state->next < 0 || state->next > {count}"),
         f"  for (; max_ops > 0 && state->next < {count}; --max_ops) {{",
         "    const int32_t code = run_next(state);",
         "    if (code != 0) {",

@@ -14,7 +14,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir.program import CONSTANT, Access, Program, whole
 from tvmrt.ir.strided import Strided
 
-from ..c.text import LINE, wrap
+from ..c.text import GAP, LINE, braces, wrap
 from ..c.writer import Parameter, comment_text
 from .names import own_include
 
@@ -226,10 +226,8 @@ def _table(rows: list[Traced]) -> list[str]:
             if axes:
                 numbers = ", ".join(f"{extent}, {stride}" for extent, stride in axes)
                 axes_lines.append(f"static const int32_t {names[axes]}[] = {{{numbers}}};")
-        lines.append(
-            f"  {{{row.op}, {row.result}, TVMRT_TRACE_{kind}, {size}, {len(axes)}, {names[axes]}}},"
-            f" /* {comment_text(row.name)} */"
-        )
+        members = [row.op, row.result, f"TVMRT_TRACE_{kind}", size, len(axes), names[axes]]
+        lines.append(f"  {braces(members)},{GAP}/* {comment_text(row.name)} */")
     lines = lines or ["  {0, 0, TVMRT_TRACE_UNSIGNED, 1, 0, NULL},"]
     about = "/* Extent and stride of each axis, innermost first. */"
     return [

@@ -11,7 +11,7 @@ from tvmrt.ir.op import Expression
 from tvmrt.ir.pointwise import PointwiseOp
 
 from ..c.initializers import number
-from ..c.text import minus
+from ..c.text import GAP, call, minus
 from ..c.writer import FunctionWriter, literal
 
 
@@ -57,7 +57,7 @@ def print_chain(
             f.line(f"{far} |= tvmrt_far_f32({names[node.inputs[0]]});")
         value = expression(node, names, near)
         f.include(value.header)
-        f.line(f"const {out.dtype.c} {variable} = {value.text};")
+        f.line(f"const {out.dtype.c} {variable} ={GAP}{value.text};")
         names[out] = variable
 
 
@@ -83,11 +83,11 @@ def pair_expression(node: Node, a: str, b: str) -> str:
     """The C expression (int32_t) of an element of a sum or a product of bytes."""
     attrs, sign = node.attrs, "+" if node.op == "qadd" else "*"
     terms = [
-        f"tvmrt_dequantize({minus(v, attrs[f'{k}_zero'])}, {number(attrs[f'{k}_scale'])})"
+        call("tvmrt_dequantize", minus(v, attrs[f"{k}_zero"]), number(attrs[f"{k}_scale"]))
         for k, v in (("a", a), ("b", b))
     ]
-    result = f"{terms[0]} {sign} {terms[1]}"
+    result = f"{terms[0]}{GAP}{sign} {terms[1]}"
     if attrs["y_scale"] != 1:
-        result = f"({result}) / {number(attrs['y_scale'])}"
-    bounds = ", ".join(str(attrs[k]) for k in ("y_zero", "low", "high"))
-    return f"tvmrt_round_number({result}, {bounds})"
+        result = f"({result}){GAP}/ {number(attrs['y_scale'])}"
+    bounds = (attrs[k] for k in ("y_zero", "low", "high"))
+    return call("tvmrt_round_number", result, *bounds)

@@ -11,7 +11,7 @@ import numpy as np
 from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.program import Access, Step
 
-from ..c.text import plus, times
+from ..c.text import GAP, call, plus, times
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers, same_place
 from .chain import measures_angle, print_chain, scalar_literal
@@ -55,7 +55,7 @@ def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
         stride = loop.strides[operand]
         if stride:
             terms.append(name if stride == 1 else f"{name} * {stride}")
-    return " + ".join(terms).replace("+ -", "- ") or "0"
+    return f"{GAP}+ ".join(terms).replace("+ -", "- ") or "0"
 
 
 class Operands:
@@ -169,7 +169,7 @@ class PointwiseLowering(Lowering):
         load(f, operands, loops, names, known)
         print_chain(f, self.group.nodes, known, far)
         target = index(loops, names, len(operands.values))
-        f.line(f"{f.write()}[{target}] = {known[self.group.outputs[0]]};")
+        f.line(f"{f.write()}[{target}] ={GAP}{known[self.group.outputs[0]]};")
 
 
 def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:
@@ -179,20 +179,20 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
     f.include("transpose.h")
     kind = f.writes[0].buffer.dtype.c
 
-    def call(names: Sequence[str], first: str, count: str) -> None:
+    def print_call(names: Sequence[str], first: str, count: str) -> None:
         x, y = index(outer, names, 0), index(outer, names, 1)
         x, y = plus(source, x), plus(f.write(), y)
         if first != "0":
             x, y = plus(x, first), plus(y, times(first, row.strides[1]))
         passed = [x, column.strides[0], y, row.strides[1], count, column.extent]
-        f.line(f"tvmrt_transpose_{kind}({', '.join(map(str, passed))});")
+        f.line(f"{call(f'tvmrt_transpose_{kind}', *passed)};")
 
     if f.threads and not outer and row.extent * column.extent >= PARALLEL_ELEMENTS:
         f.parallel_extent = row.extent
-        call([], "begin", "end - begin")
+        print_call([], "begin", "end - begin")
         f.line("return 0;")
         return
-    emit_nest(f, outer, lambda names: call(names, "0", str(row.extent)), sum_size(loops))
+    emit_nest(f, outer, lambda names: print_call(names, "0", str(row.extent)), sum_size(loops))
 
 
 def _inner_last(loops: list[Loop]) -> list[Loop]:
@@ -224,7 +224,7 @@ def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value,
     for i, value in enumerate(operands.values):
         variable = f.fresh(f"a{i}" if len(operands.values) > 1 else "a")
         place = index(loops, names, i)
-        f.line(f"const {value.dtype.c} {variable} = {operands.names[i]}[{place}];")
+        f.line(f"const {value.dtype.c} {variable} ={GAP}{operands.names[i]}[{place}];")
         known[value] = variable
 
 

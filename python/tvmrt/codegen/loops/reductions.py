@@ -11,6 +11,7 @@ from tvmrt.ir import Strided, Value, get_op
 from tvmrt.ir.program import Access, Step
 from tvmrt.ir.reduction import ReduceOp
 
+from ..c.text import GAP
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers
 from .chain import print_chain
@@ -262,8 +263,8 @@ class _Printer:
         for i, value in enumerate(self.late.values):
             variable = f.fresh("b")
             place = index(self.kept, names, self.out_operand + 1 + i)
-            f.line(f"const {value.dtype.c} {variable} = {self.late.names[i]}[{place}];")
+            f.line(f"const {value.dtype.c} {variable} ={GAP}{self.late.names[i]}[{place}];")
             known[value] = variable
         print_chain(f, self.group.after, known)
         target = index(self.kept, names, self.out_operand)
-        f.line(f"{f.write()}[{target}] = {known[self.group.outputs[0]]};")
+        f.line(f"{f.write()}[{target}] ={GAP}{known[self.group.outputs[0]]};")

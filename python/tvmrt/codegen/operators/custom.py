@@ -11,6 +11,7 @@ from tvmrt.ir.layout import Layout, parse_layout
 from tvmrt.ir.program import DENSE, Step
 
 from ..c.naming import local_name
+from ..c.text import call
 from ..c.writer import FunctionWriter, literal
 from ..lowering import Lowering, lowers
 from .custom_files import header_name
@@ -57,12 +58,7 @@ class CustomLowering(Lowering):
         if self.operator.c.scratch is not None:
             arguments.append(f.scratch() if step.scratch is not None else "NULL")
         function = self.operator.c.function_for(call_of(self.node))
-        call = f"return {function}({', '.join(arguments)});"
-        if len(call) < 96:
-            f.line(call)
-        else:
-            f.line(f"return {function}(")
-            f.line(",\n".join(f"    {a}" for a in arguments) + ");")
+        f.line(f"return {call(function, *arguments)};")
 
     def _input(self, step: Step, f: FunctionWriter, i: int, name: str, value: Value | None):
         if value is None:

@@ -7,6 +7,7 @@ from math import prod
 from tvmrt.ir.program import Step, pixel_stride
 
 from ..c.initializers import number, print_struct
+from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..lowering import ImageLowering, Lowering, lowers, same_place
 
@@ -41,7 +42,8 @@ class LayerNormLowering(_NormLowering):
             },
         )
         scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
-        f.line(f"return tvmrt_layer_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
+        passed = ("&layer", f.read(0), scale, shift, f.write())
+        f.line(f"return {call('tvmrt_layer_norm_f32', *passed)};")
 
 
 class _ImageNormLowering(_NormLowering, ImageLowering):
@@ -75,7 +77,8 @@ class GroupNormLowering(_ImageNormLowering):
             },
         )
         scale, shift = self.pointer(step, f, 1, "scale"), self.pointer(step, f, 2, "shift")
-        f.line(f"return tvmrt_group_norm_f32(&layer, {f.read(0)}, {scale}, {shift}, {f.write()});")
+        passed = ("&layer", f.read(0), scale, shift, f.write())
+        f.line(f"return {call('tvmrt_group_norm_f32', *passed)};")
 
 
 @lowers("lrn")

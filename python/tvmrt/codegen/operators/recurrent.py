@@ -10,6 +10,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.program import DENSE, ROWS, Step
 
 from ..c.initializers import number, print_struct, print_tiles
+from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
@@ -79,12 +80,12 @@ class RecurrentLowering(Lowering):
         macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
         short = [name.replace("tvmrt_", "").replace("_f32", "") for name in functions]
         kernel = "_".join([self.node.op, *short, *self.variant])
-        f.define(f"{macro}({', '.join([kernel, *functions, *self.macro_arguments()])})")
+        f.define(call(macro, kernel, *functions, *self.macro_arguments()))
         job = self.job(step, f, tiles)
         self._print_layer(step, f)
         print_tiles(f, tiles)
         print_struct(f, "const tvmrt_recurrent_f32_job job", job)
-        f.line(f"return {kernel}({', '.join(['&layer', '&tiles', '&job', *self.extra()])});")
+        f.line(f"return {call(kernel, '&layer', '&tiles', '&job', *self.extra())};")
 
     @property
     def variant(self) -> list[str]:

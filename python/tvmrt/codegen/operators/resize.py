@@ -10,7 +10,7 @@ import numpy as np
 from tvmrt.ir import Value
 from tvmrt.ir.program import ANY, Access, Step
 
-from ..c.text import plus
+from ..c.text import GAP, plus
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, emit_nest, index, merge_loops, sum_size
 from ..lowering import Lowering, lowers
@@ -113,9 +113,9 @@ class ResampleLowering(TableLowering):
             names = [f.fresh(f"c{k}") for k in range(len(inner))]
             source, target = index(inner, names, 0), index(inner, names, 1)
             part = terms[first : first + UNROLLED_TAPS]
-            total = " + ".join(f"{factor} * {pointer}[{source}]" for factor, pointer in part)
+            total = f"{GAP}+ ".join(f"{factor} * {pointer}[{source}]" for factor, pointer in part)
             with ExitStack() as stack:
                 for loop, name in zip(inner, names):
                     head = f"for (int {name} = 0; {name} < {loop.extent}; ++{name})"
                     stack.enter_context(f.block(head))
-                f.line(f"{result}[{target}] {'=' if first == 0 else '+='} {total};")
+                f.line(f"{result}[{target}] {'=' if first == 0 else '+='}{GAP}{total};")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from tvmrt.ir import Value
 from tvmrt.ir.program import CHANNELS_LAST, Step, pixel_stride
 
 from ..c.initializers import number, print_struct, triple
-from ..c.text import braces
+from ..c.text import braces, call
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import PARALLEL_ELEMENTS
 from ..lowering import ImageLowering, lowers
@@ -27,13 +28,14 @@ class SamplingLowering(ImageLowering):
             return value.shape[1]
         return pixel_stride(step.reads[step.read_values.index(value)].at)
 
-    def finish(self, f: FunctionWriter, call: str, extent: int) -> None:
-        """The call over all of ``extent``, or over a task's part of it where that pays."""
+    def finish(self, f: FunctionWriter, called: Sequence[object], extent: int) -> None:
+        """The call over all of ``extent``, or over a task's part of it where that pays; ``called``
+        are the function and its first arguments."""
         begin, end = "0", str(extent)
         if f.threads and extent > 1 and self.macs() >= PARALLEL_ELEMENTS:
             f.parallel_extent = extent
             begin, end = "begin", "end"
-        f.line(f"return {call}, {f.write()}, {begin}, {end});")
+        f.line(f"return {call(*called, f.write(), begin, end)};")
 
 
 @lowers("grid_sample")
@@ -64,8 +66,8 @@ class GridSampleLowering(SamplingLowering):
             },
         )
         places = [self.pointer(step, f, i, name) for i, name in enumerate(("in", "grid"))]
-        call = f"tvmrt_grid_sample_f32(&layer, {', '.join(places)}"
-        self.finish(f, call, shape[0] * prod(shape[2:]))
+        called = ("tvmrt_grid_sample_f32", "&layer", *places)
+        self.finish(f, called, shape[0] * prod(shape[2:]))
 
 
 @lowers("roi_align", "max_roi_pool")
@@ -98,8 +100,8 @@ class RegionLowering(SamplingLowering):
         pointers = [self.pointer(step, f, i, name) for i, name in enumerate(names)]
         operand = "batch_indices" if "images" in names else "rois"
         where = place_text(self.node, operand)
-        call = f"tvmrt_{self.node.op}_f32(&layer, {', '.join(pointers)}, {where}"
-        self.finish(f, call, self.node.output.shape[0])
+        called = (f"tvmrt_{self.node.op}_f32", "&layer", *pointers, where)
+        self.finish(f, called, self.node.output.shape[0])
 
 
 @lowers("deform_columns")
@@ -137,5 +139,5 @@ class DeformColumnsLowering(SamplingLowering):
         )
         names = ("in", "offset", "mask")
         pointers = [self.pointer(step, f, i, name) for i, name in enumerate(names)]
-        call = f"tvmrt_deform_columns_f32(&layer, {', '.join(pointers)}"
-        self.finish(f, call, shape[0] * prod(shape[2:]))
+        called = ("tvmrt_deform_columns_f32", "&layer", *pointers)
+        self.finish(f, called, shape[0] * prod(shape[2:]))

@@ -15,7 +15,7 @@ import numpy as np
 from tvmrt.ir import DTYPES, Node, Strided, Value, dense
 from tvmrt.ir.program import Access, Step, pixel_stride
 
-from ..c.text import times, wrap
+from ..c.text import GAP, braces, times, wrap
 from ..c.writer import FunctionWriter, literal
 from ..loops.chain import print_chain, scalar_literal
 
@@ -161,7 +161,7 @@ def emit_row_epilogue(
     f.helper(_row_function(f, name, epilogue, y_stride, members, loads, known))
     if not members:
         return name, "NULL"
-    f.line(f"const {name}_operands operands = {{{', '.join(p for _, _, p in members)}}};")
+    f.line(f"const {name}_operands operands ={GAP}{braces([p for _, _, p in members])};")
     return name, "&operands"
 
 
@@ -197,8 +197,7 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
     lines += ["", *wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")]
     if members:
-        inner.line(f"const {name}_operands *operands =")
-        inner.line(f"    (const {name}_operands *)ctx;")
+        inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
         for ctype, member, _ in members:
             inner.fresh(member)
             inner.line(f"const {ctype} *restrict {member} = operands->{member};")

@@ -9,7 +9,7 @@ from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisf
 from tvmrt.ir.rounding import round_up
 
 from ..c.initializers import print_struct, print_tiles
-from ..c.text import braces
+from ..c.text import braces, call
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
@@ -268,12 +268,11 @@ class _MatMulPrinter:
                 ]
                 return f"{names[key]} + {index(scaled, variables, operand)}"
 
-            call = (
-                f"tvmrt_matmul_f32(&layer, &tiles, {place('a', self.A)}, "
-                f"{place('b', self.B, self.scale)}, {names['bias']}, "
-                f"{place('residual', self.RESIDUAL)}, {place('y', self.Y)}, "
-                f"{row_function}, {context})"
-            )
+            product = call(
+                "tvmrt_matmul_f32", "&layer", "&tiles", place("a", self.A),
+                place("b", self.B, self.scale), names["bias"],
+                place("residual", self.RESIDUAL), place("y", self.Y), row_function, context,
+            )  # fmt: skip
             if outer:
-                f.line(f"if ({call} != 0) return -1;")
-        f.line("return 0;" if outer else f"return {call};")
+                f.line(f"if ({product} != 0) return -1;")
+        f.line("return 0;" if outer else f"return {product};")

@@ -17,6 +17,8 @@ import numpy as np
 
 from tvmrt.ir.rounding import ceil_div, round_up
 
+from ..c.text import braces
+
 if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
 
@@ -88,9 +90,8 @@ class Tiles:
 
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
-        widths = ", ".join(str(width) for width in self.widths)
-        names = ", ".join(self.names())
-        return f"{{{self.block}, {self.blocks_per_group}, {{{widths}}}, {{{names}}}}}"
+        tables = (braces(self.widths), braces(self.names()))
+        return braces([self.block, self.blocks_per_group, *tables])
 
 
 def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.program import ANY, CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
 
 from ..c.initializers import print_struct, triple
-from ..c.text import braces, nested
+from ..c.text import braces, call, nested
 from ..c.writer import FunctionWriter, place_text
 from ..lowering import Lowering, lowers
 from .conv import ChannelsLastLowering
@@ -65,7 +65,8 @@ class PoolLowering(ChannelsLastLowering):
                 "pad_end": braces(triple(self.node.attrs["pads_after"], 0)),
             },
         )
-        f.line(f"return tvmrt_pool_f32(&layer, {f.read(x)}, {f.write()}, {row}, {context});")
+        passed = ("&layer", f.read(x), f.write(), row, context)
+        f.line(f"return {call('tvmrt_pool_f32', *passed)};")
 
     def _kind(self) -> str:
         if self.node.op == "avg_pool":

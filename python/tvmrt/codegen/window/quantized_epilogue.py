@@ -14,6 +14,7 @@ from tvmrt.ir import DTYPES, DType, Node, Value
 from tvmrt.ir.program import Step
 from tvmrt.ir.quantized import storage_range
 
+from ..c.text import GAP, braces, call, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
 from .epilogue import _operand as place_operand
@@ -83,8 +84,8 @@ def emit_rows(
     f.define(_rows(f, name, product, after, operands, lanes, bool(step.in_place)))
     if not operands:
         return name, "NULL"
-    pointers = ", ".join(o.pointer for o in operands)
-    f.line(f"const {name}_operands operands = {{{pointers}}};")
+    pointers = braces([o.pointer for o in operands])
+    f.line(f"const {name}_operands operands ={GAP}{pointers};")
     return name, "&operands"
 
 
@@ -126,23 +127,8 @@ def _one(f, name, product, after, operands, known) -> str:
     f.include(*inner.includes)
     parameters = ["int32_t acc", *(f"{register_type(o.dtype)} {o.name}" for o in operands)]
     kind = f"static inline {register_type(result.dtype)}"
-    head = _signature(kind, f"{name}_one", parameters)
+    head = wrap(f"{kind} {name}_one", parameters, " {")
     return "\n".join([*head, *inner.lines, "}", ""])
-
-
-def _signature(kind: str, name: str, parameters: Sequence[str]) -> list[str]:
-    """The first lines of a function, within 100 columns where names allow it."""
-    text = f"{kind} {name}({', '.join(parameters)}) {{"
-    if len(text) <= 100:
-        return [text]
-    lines, line = [f"{kind} {name}("], "    "
-    for i, part in enumerate(parameters):
-        word = part + (", " if i + 1 < len(parameters) else ") {")
-        if len(line) + len(word) > 100:
-            lines.append(line.rstrip())
-            line = "    "
-        line += word
-    return [*lines, line.rstrip()]
 
 
 def _writer(f: FunctionWriter, name: str, taken: Sequence[str]) -> FunctionWriter:
@@ -179,7 +165,7 @@ def _print_node(inner: FunctionWriter, node: Node, known: dict[Value, str]) -> N
         text, header = expression(node, known)
         inner.include(header)
     variable = inner.fresh(f"{node.op}_1")
-    inner.line(f"const {register_type(node.output.dtype)} {variable} = {text};")
+    inner.line(f"const {register_type(node.output.dtype)} {variable} ={GAP}{text};")
     known[node.output] = variable
 
 
@@ -214,7 +200,8 @@ def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
                 inner.line(operand.declaration())
         _print_channels(inner, name, operands, result, lanes)
     f.include(*inner.includes)
-    head = _signature("static void", name, ["const tvmrt_i8_rows *rows", "const void *ctx"])
+    parameters = ["const tvmrt_i8_rows *rows", "const void *ctx"]
+    head = wrap(f"static void {name}", parameters, " {")
     return "\n".join([*_context(name, operands), *head, *inner.lines, "}", ""])
 
 
@@ -235,7 +222,7 @@ def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, l
     start = "" if vectors else "int c = 0"
     with inner.block(f"for ({start}; c < channels; ++c)"):
         arguments = ["acc[c]", *(o.element("c") for o in operands)]
-        _print_call(inner, f"row[c] = {cast}{name}_one", arguments)
+        inner.line(f"row[c] ={GAP}{cast}{call(f'{name}_one', *arguments)};")
 
 
 def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
@@ -255,15 +242,7 @@ def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, la
         elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
         with inner.block(f"for (int i = 0; i < {lanes}; ++i)"):
             target = "v[i]" if narrow else "row[c + i]"
-            _print_call(inner, f"{target} = {cast}{name}_one", ["acc[c + i]", *elements])
+            one = call(f"{name}_one", "acc[c + i]", *elements)
+            inner.line(f"{target} ={GAP}{cast}{one};")
         if narrow:
             inner.line(f"tvmrt_narrow_{lanes}(row + c, v);")
-
-
-def _print_call(inner: FunctionWriter, head: str, arguments: Sequence[str]) -> None:
-    text = f"{head}({', '.join(arguments)});"
-    if len(text) <= 90:
-        inner.line(text)
-        return
-    inner.line(f"{head}(")
-    inner.line(f"    {', '.join(arguments)});")
