@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph.h"
-#include "schedule.h"
+#include "graph_steps.h"
 
 #define UNUSED_RESULT ((void)out, (void)out_code)
 

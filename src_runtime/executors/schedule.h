@@ -1,11 +1,14 @@
-/* How a graph executor runs its operators when somebody chose a scheduler for it. */
+/* Steps that a scheduler runs: the operators of a graph executor, when somebody chose one for it. */
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULE_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULE_H_
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <tvm/runtime/device.h>
 
-#include "graph.h"
+#include "../base/error.h"
+
+struct tvmrt_graph_executor;
 
 /* When a step ran last. */
 typedef struct tvmrt_step_time {
@@ -14,8 +17,13 @@ typedef struct tvmrt_step_time {
   int32_t position; /* among the steps of its device in that run */
 } tvmrt_step_time;
 
+/* Runs one operator. */
+typedef int (*tvmrt_run_op)(struct tvmrt_graph_executor* graph, size_t op);
+
 typedef struct tvmrt_schedule {
-  tvmrt_plan plan; /* its `runtime` is the executor */
+  tvmrt_plan plan; /* its `runtime` is the schedule */
+  struct tvmrt_graph_executor* graph;
+  tvmrt_run_op run_op;
   tvmrt_step* steps;
   int32_t* after;  /* what the steps' lists point into */
   int32_t* device; /* per step: number of its device, in the order of first use */
@@ -33,14 +41,16 @@ typedef struct tvmrt_schedule {
   int32_t* ended; /* per device: steps that began */
 } tvmrt_schedule;
 
+/* A schedule of steps that the caller fills in, each an operator of `graph`; *out is owned. */
+int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op, int32_t num_steps,
+                        tvmrt_schedule** out);
 /* Waits for a run that is under way. NULL does nothing. */
 void tvmrt__schedule_free(tvmrt_schedule* schedule);
 
-/* Choose by name: "sync", "async", or a registered one. */
-int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name);
-/* What the network and its devices ask for: "async" for graphs with "after", the scheduler of a
- * device that has one, else none. */
-int tvmrt__graph_default_scheduler(tvmrt_graph_executor* g);
+/* Leave the scheduler for another. */
+int tvmrt__schedule_choose(tvmrt_schedule* schedule, const tvmrt_scheduler* scheduler);
+/* Fails if a run is under way; `who` names the function that was called. NULL has none. */
+int tvmrt__schedule_check_idle(const tvmrt_schedule* schedule, const char* who);
 
 /* Start a run; wait for it: *out_ended is false after timeout_ms milliseconds (negative: never). */
 int tvmrt__schedule_start(tvmrt_schedule* schedule);
@@ -49,8 +59,5 @@ int tvmrt__schedule_wait(tvmrt_schedule* schedule, int64_t timeout_ms, bool* out
 /* The schedulers; *out is a copy. */
 int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out);
 extern const tvmrt_scheduler tvmrt__async_scheduler;
-
-/* Functions of the executor's module. */
-extern const tvmrt_builtins tvmrt__graph_schedule_functions;
 
 #endif

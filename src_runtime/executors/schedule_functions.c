@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../base/json.h"
-#include "schedule.h"
+#include "graph_steps.h"
 
 static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int32_t i;

@@ -1,0 +1,425 @@
+/* Building an instance of the graph executor. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph_steps.h"
+
+static void free_ports(tvmrt_port* ports, size_t count) {
+  size_t i;
+  for (i = 0; ports != NULL && i < count; ++i) tvmrt__port_free(&ports[i]);
+  free(ports);
+}
+
+static void graph_destroy(tvmrt_module* self) {
+  tvmrt_graph_executor* g = (tvmrt_graph_executor*)self;
+  size_t i;
+  tvmrt__schedule_free(g->schedule); /* before what its steps use */
+  for (i = 0; i < g->num_ops; ++i) {
+    if (g->ops[i].function != NULL) tvmrt__release(&g->ops[i].function->base);
+  }
+  free_ports(g->inputs, g->graph.num_arg_nodes);
+  free_ports(g->outputs, g->graph.num_heads);
+  tvmrt__free_strings(g->output_names, g->graph.num_heads);
+  for (i = 0; g->storage != NULL && i < g->graph.num_storages; ++i) {
+    tvmrt__tensor_release(g->storage[i]);
+  }
+  free(g->devices);
+  free(g->storage);
+  free(g->entries);
+  free(g->alias);
+  free(g->ops);
+  free(g->values);
+  free(g->codes);
+  free(g->scratch);
+  free(g->scratch_codes);
+  free(g->flats);
+  free(g->is_param);
+  free(g->copy_out);
+  tvmrt__graph_free(&g->graph);
+}
+
+static const tvmrt_module_type graph_type = {
+    .key = "GraphExecutor",
+    .properties = TVMRT_MODULE_RUNNABLE,
+    .find = tvmrt__graph_find,
+    .destroy = graph_destroy,
+};
+
+/* calloc into a field; false without memory. */
+#define MAKE(field, count) ((field) = tvmrt__calloc((count), sizeof(*(field))))
+
+static int make_tables(tvmrt_graph_executor* g) {
+  const tvmrt_graph* d = &g->graph;
+  if (MAKE(g->storage, d->num_storages) == NULL || MAKE(g->entries, d->num_entries) == NULL ||
+      MAKE(g->alias, d->num_entries) == NULL || MAKE(g->inputs, d->num_arg_nodes) == NULL ||
+      MAKE(g->is_param, d->num_arg_nodes) == NULL || MAKE(g->outputs, d->num_heads) == NULL ||
+      MAKE(g->output_names, d->num_heads) == NULL || MAKE(g->copy_out, d->num_heads) == NULL) {
+    return -1;
+  }
+  return 0;
+}
+
+static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* out) {
+  size_t i;
+  *out = g->devices[0];
+  if (device_type == 0) return 0;
+  for (i = 0; i < g->num_devices; ++i) {
+    if ((int)g->devices[i].device_type == device_type) {
+      *out = g->devices[i];
+      return 0;
+    }
+  }
+  return tvmrt__fail_value(
+      "the network uses a device of type %d, which is not among the %zu "
+      "devices that the executor was made with.",
+      device_type, g->num_devices);
+}
+
+static int fill_entries(tvmrt_graph_executor* g) {
+  size_t i;
+  for (i = 0; i < g->graph.num_entries; ++i) {
+    const tvmrt_graph_entry* e = &g->graph.entries[i];
+    DLTensor* t = &g->entries[i];
+    TVMRT_RETURN_IF_ERROR(device_of(g, e->device_type, &t->device));
+    t->ndim = e->ndim;
+    t->dtype = e->dtype;
+    t->shape = g->graph.dims + e->first_dim;
+    g->alias[i] = i;
+  }
+  return 0;
+}
+
+/* Put an entry that is alone into the ring of another. */
+static void join(size_t* ring, size_t other, size_t alone) {
+  ring[alone] = ring[other];
+  ring[other] = alone;
+}
+
+static bool is_nop(const tvmrt_graph_node* node) {
+  return node->func_name != NULL && strcmp(node->func_name, "__nop") == 0;
+}
+
+static bool is_copy(const tvmrt_graph_node* node) {
+  return node->func_name != NULL && strcmp(node->func_name, "__copy") == 0;
+}
+
+static int join_nops(tvmrt_graph_executor* g) {
+  size_t i;
+  size_t k;
+  for (i = 0; i < g->graph.num_nodes; ++i) {
+    const tvmrt_graph_node* n = &g->graph.nodes[i];
+    if (!is_nop(n)) continue;
+    for (k = 0; k < n->num_outputs && k < n->num_inputs; ++k) {
+      size_t from = g->graph.inputs[n->first_input + k];
+      size_t to = n->first_entry + k;
+      if (g->graph.entries[from].bytes != g->graph.entries[to].bytes) {
+        return tvmrt__fail_value("node '%.60s' reshapes %" PRIu64 " bytes to %" PRIu64 ".", n->name,
+                                 g->graph.entries[from].bytes, g->graph.entries[to].bytes);
+      }
+      join(g->alias, from, to); /* alone so far: nodes read earlier ones only */
+    }
+  }
+  return 0;
+}
+
+/* The tensor that an old library's linked parameters give for a storage; *out NULL if none. */
+static int linked_param(tvmrt_func* lookup, size_t storage_id, void** out) {
+  TVMValue arg;
+  TVMValue ret;
+  int code = kTVMArgInt;
+  int ret_code;
+  *out = NULL;
+  if (lookup == NULL) return 0;
+  arg.v_int64 = (int64_t)storage_id;
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(lookup, &arg, &code, 1, &ret, &ret_code));
+  if (ret_code == kTVMOpaqueHandle) *out = ret.v_handle;
+  return 0;
+}
+
+static const DLDataType byte_type = {kDLUInt, 8, 1};
+
+static int make_storage(tvmrt_graph_executor* g, tvmrt_func* lookup, size_t sid, uint64_t bytes,
+                        DLDevice dev) {
+  int64_t extent = (int64_t)bytes;
+  void* linked;
+  TVMRT_RETURN_IF_ERROR(linked_param(lookup, sid, &linked));
+  if (linked != NULL) {
+    DLTensor view = {linked, dev, 1, byte_type, &extent, NULL, 0};
+    g->storage[sid] = tvmrt__tensor_borrow(&view);
+  } else {
+    g->storage[sid] = tvmrt__tensor_alloc(&extent, 1, byte_type, dev);
+  }
+  return g->storage[sid] == NULL ? -1 : 0;
+}
+
+static tvmrt_tensor* find_param(const tvmrt_params* params, const char* name) {
+  size_t i;
+  for (i = 0; params != NULL && i < params->count; ++i) {
+    if (strcmp(params->names[i], name) == 0) return params->tensors[i];
+  }
+  return NULL;
+}
+
+/* Entry that holds a parameter, which brings memory of its own; only what arg_nodes lists is set. */
+static bool is_given(const tvmrt_graph_executor* g, size_t entry, const tvmrt_params* params) {
+  size_t node = tvmrt__graph_node_of(&g->graph, entry);
+  size_t i;
+  if (g->graph.nodes[node].func_name != NULL) return false;
+  if (find_param(params, g->graph.nodes[node].name) == NULL) return false;
+  for (i = 0; i < g->graph.num_arg_nodes; ++i) {
+    if (g->graph.arg_nodes[i] == node) return true;
+  }
+  return false;
+}
+
+/* Size of each storage, from the entries that need it. */
+static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, uint64_t* bytes,
+                         DLDevice* devs) {
+  size_t i;
+  for (i = 0; i < g->graph.num_entries; ++i) {
+    const tvmrt_graph_entry* e = &g->graph.entries[i];
+    uint64_t wanted = e->bytes == 0 ? 1 : e->bytes;
+    DLDevice dev = g->entries[i].device;
+    if (is_given(g, i, params)) continue;
+    if (bytes[e->storage_id] != 0 && devs[e->storage_id].device_type != dev.device_type) {
+      return tvmrt__fail_value("storage %zu of the graph is used on two devices.", e->storage_id);
+    }
+    devs[e->storage_id] = dev;
+    if (wanted > bytes[e->storage_id]) bytes[e->storage_id] = wanted;
+  }
+  return 0;
+}
+
+static int make_storages(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* lookup) {
+  uint64_t* bytes = tvmrt__calloc(g->graph.num_storages, sizeof(*bytes));
+  DLDevice* devs = tvmrt__calloc(g->graph.num_storages, sizeof(*devs));
+  size_t i;
+  int rc = bytes == NULL || devs == NULL ? -1 : size_storages(g, params, bytes, devs);
+  for (i = 0; rc == 0 && i < g->graph.num_storages; ++i) {
+    if (bytes[i] != 0) rc = make_storage(g, lookup, i, bytes[i], devs[i]);
+  }
+  for (i = 0; rc == 0 && i < g->graph.num_entries; ++i) {
+    const tvmrt_tensor* s = g->storage[g->graph.entries[i].storage_id];
+    if (s != NULL) g->entries[i].data = s->dl.data;
+  }
+  free(bytes);
+  free(devs);
+  return rc;
+}
+
+/* A tensor over the memory of an entry. */
+static tvmrt_tensor* entry_view(tvmrt_graph_executor* g, size_t entry) {
+  const DLTensor* t = &g->entries[entry];
+  tvmrt_tensor* storage = g->storage[g->graph.entries[entry].storage_id];
+  return tvmrt__tensor_view(storage, t->shape, t->ndim, t->dtype, 0);
+}
+
+/* Storage that is a constant of the library. */
+static bool is_linked(const tvmrt_graph_executor* g, size_t entry) {
+  return g->storage[g->graph.entries[entry].storage_id]->release == NULL;
+}
+
+/* An input stands on its storage, or on a parameter that all executors of a factory share. */
+static int make_input(tvmrt_graph_executor* g, size_t i, const tvmrt_params* params) {
+  const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[i]];
+  tvmrt_port* port = &g->inputs[i];
+  tvmrt_tensor* shared = find_param(params, node->name);
+  port->name = node->name;
+  if (shared != NULL) {
+    const DLTensor* t = &g->entries[node->first_entry];
+    if (!tvmrt__same_shape(t, &shared->dl) || !tvmrt__same_dtype(t->dtype, shared->dl.dtype)) {
+      char a[TVMRT_TENSOR_TEXT_BYTES];
+      char b[TVMRT_TENSOR_TEXT_BYTES];
+      return tvmrt__fail_value("parameter '%.60s' is %s in the graph and %s in the params.",
+                               node->name, tvmrt__tensor_text(t, a),
+                               tvmrt__tensor_text(&shared->dl, b));
+    }
+    tvmrt__retain(&shared->base);
+    port->bound = shared;
+    g->is_param[i] = true;
+  } else {
+    port->own = entry_view(g, node->first_entry);
+    if (port->own == NULL) return -1;
+    tvmrt__retain(&port->own->base);
+    port->bound = port->own;
+    if (!is_linked(g, node->first_entry)) tvmrt__port_clear(port);
+  }
+  tvmrt__graph_update_input(g, i);
+  return 0;
+}
+
+/* Whether a ring of entries contains a node without function: then its memory is an input's. */
+static bool is_input_memory(const tvmrt_graph_executor* g, size_t entry) {
+  size_t i = entry;
+  do {
+    if (g->graph.nodes[tvmrt__graph_node_of(&g->graph, i)].func_name == NULL) return true;
+    i = g->alias[i];
+  } while (i != entry);
+  return false;
+}
+
+static bool same_ring(const tvmrt_graph_executor* g, size_t a, size_t b) {
+  size_t i = a;
+  do {
+    if (i == b) return true;
+    i = g->alias[i];
+  } while (i != a);
+  return false;
+}
+
+static int name_output(tvmrt_graph_executor* g, size_t i) {
+  tvmrt_buf name = {NULL, 0, 0};
+  size_t node = tvmrt__graph_node_of(&g->graph, g->graph.heads[i]);
+  const char* stem =
+      g->graph.num_head_names != 0 ? g->graph.head_names[i] : g->graph.nodes[node].name;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&name, "%s:%zu", stem, i));
+  g->output_names[i] = name.data;
+  g->outputs[i].name = name.data;
+  return 0;
+}
+
+static int make_output(tvmrt_graph_executor* g, size_t i) {
+  tvmrt_port* port = &g->outputs[i];
+  size_t entry = g->graph.heads[i];
+  size_t k;
+  TVMRT_RETURN_IF_ERROR(name_output(g, i));
+  g->copy_out[i] = is_input_memory(g, entry);
+  for (k = 0; k < i; ++k) g->copy_out[i] |= same_ring(g, entry, g->graph.heads[k]);
+  if (g->copy_out[i]) { /* so that binding the input does not move the output */
+    const DLTensor* t = &g->entries[entry];
+    port->own = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
+  } else {
+    port->own = entry_view(g, entry);
+  }
+  if (port->own == NULL) return -1;
+  tvmrt__retain(&port->own->base);
+  port->bound = port->own;
+  return 0;
+}
+
+static void* flatten(tvmrt_graph_executor* g, size_t entry) {
+  tvmrt_graph_flat* flat = &g->flats[g->num_flats++];
+  const DLTensor* t = &g->entries[entry];
+  int i;
+  flat->entry = entry;
+  flat->extent = 1;
+  for (i = 0; i < t->ndim; ++i) flat->extent *= t->shape[i];
+  flat->view = *t;
+  flat->view.ndim = 1;
+  flat->view.shape = &flat->extent;
+  return &flat->view;
+}
+
+static int find_function(tvmrt_graph_executor* g, const tvmrt_graph_node* node, tvmrt_func** out) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_get(g->base.library, node->func_name, true, out));
+  if (*out != NULL) return 0;
+  return tvmrt__fail(
+      "Cannot find function '%.80s' in the library, which node '%.60s' of the graph "
+      "calls.",
+      node->func_name, node->name);
+}
+
+static void add_arg(tvmrt_graph_executor* g, tvmrt_graph_op* op, size_t entry, bool flat) {
+  op->args[op->num_args].v_handle = flat ? flatten(g, entry) : (void*)&g->entries[entry];
+  op->codes[op->num_args] = kTVMDLTensorHandle;
+  ++op->num_args;
+}
+
+static int check_copy(const tvmrt_graph_executor* g, const tvmrt_graph_node* n) {
+  uint64_t from;
+  uint64_t to;
+  if (n->num_inputs != 1 || n->num_outputs != 1) {
+    return tvmrt__fail_value("a __copy node needs one input, one output.");
+  }
+  from = g->graph.entries[g->graph.inputs[n->first_input]].bytes;
+  to = g->graph.entries[n->first_entry].bytes;
+  if (from == to) return 0;
+  return tvmrt__fail_value("node '%.60s' copies %" PRIu64 " bytes to %" PRIu64 ".", n->name, from,
+                           to);
+}
+
+static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg) {
+  const tvmrt_graph_node* n = &g->graph.nodes[node_index];
+  tvmrt_graph_op* op = &g->ops[g->num_ops];
+  size_t i;
+  op->args = g->values + first_arg;
+  op->codes = g->codes + first_arg;
+  op->node = node_index;
+  for (i = 0; i < n->num_inputs; ++i) {
+    add_arg(g, op, g->graph.inputs[n->first_input + i], n->flatten_data);
+  }
+  for (i = 0; i < n->num_outputs; ++i) add_arg(g, op, n->first_entry + i, n->flatten_data);
+  if (is_copy(n)) {
+    TVMRT_RETURN_IF_ERROR(check_copy(g, n));
+  } else {
+    TVMRT_RETURN_IF_ERROR(find_function(g, n, &op->function));
+  }
+  ++g->num_ops;
+  return 0;
+}
+
+static int make_ops(tvmrt_graph_executor* g) {
+  size_t total = g->graph.num_inputs + g->graph.num_entries;
+  size_t next = 0;
+  size_t i;
+  if (MAKE(g->ops, g->graph.num_nodes) == NULL || MAKE(g->values, total) == NULL ||
+      MAKE(g->codes, total) == NULL || MAKE(g->scratch, total) == NULL ||
+      MAKE(g->scratch_codes, total) == NULL || MAKE(g->flats, total) == NULL) {
+    return -1;
+  }
+  for (i = 0; i < g->graph.num_nodes; ++i) {
+    const tvmrt_graph_node* n = &g->graph.nodes[i];
+    if (n->func_name == NULL || is_nop(n)) continue;
+    TVMRT_RETURN_IF_ERROR(make_op(g, i, next));
+    next += n->num_inputs + n->num_outputs;
+  }
+  return 0;
+}
+
+static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
+  tvmrt_func* lookup = linked;
+  size_t i;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(make_tables(g));
+  TVMRT_RETURN_IF_ERROR(fill_entries(g));
+  TVMRT_RETURN_IF_ERROR(join_nops(g));
+  if (lookup == NULL) {
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__module_get(g->base.library, "_lookup_linked_param", true, &lookup));
+  }
+  rc = make_storages(g, params, lookup);
+  if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
+  if (rc == 0) rc = make_ops(g);
+  for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
+  if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
+  for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = make_output(g, i);
+  return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
+}
+
+static int copy_devices(tvmrt_graph_executor* g, const DLDevice* devices, size_t count) {
+  if (MAKE(g->devices, count) == NULL) return -1;
+  memcpy(g->devices, devices, count * sizeof(*devices));
+  g->num_devices = count;
+  return 0;
+}
+
+int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* library,
+                              const DLDevice* devices, size_t num_devices,
+                              const tvmrt_params* params, tvmrt_func* linked, tvmrt_module** out) {
+  tvmrt_graph_executor* g = tvmrt__module_new(&graph_type, sizeof(*g));
+  int rc;
+  *out = NULL;
+  if (g == NULL) return -1;
+  tvmrt__retain(&library->base);
+  g->base.library = library;
+  rc = copy_devices(g, devices, num_devices);
+  if (rc == 0) rc = tvmrt__graph_parse(json, json_size, &g->graph);
+  if (rc == 0) rc = build(g, params, linked);
+  if (rc == 0) {
+    *out = &g->base;
+  } else {
+    tvmrt__module_release(g);
+  }
+  return rc;
+}

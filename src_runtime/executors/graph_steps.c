@@ -1,0 +1,219 @@
+/* Steps of a graph executor, and what each must wait for. */
+#include "graph_steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/json.h"
+
+/* What is needed while the steps are made. */
+typedef struct draft {
+  const tvmrt_graph_executor* g;
+  tvmrt_buf after;       /* int32_t */
+  size_t* ends;          /* per step, in `after` */
+  int32_t* op_of;        /* per node; -1: none */
+  int32_t* last_writer;  /* per storage; -1: none */
+  int32_t* first_reader; /* per storage: a link since that writer; -1: none */
+  int32_t* readers;      /* links: a step and the next link */
+  int32_t num_readers;
+} draft;
+
+static const tvmrt_graph_node* node_of(const tvmrt_graph_executor* g, size_t op) {
+  return &g->graph.nodes[g->ops[op].node];
+}
+
+/* Add `step` to what the step at hand waits for. */
+static int wait_for(draft* d, size_t begin, int32_t step) {
+  const int32_t* after = (const void*)d->after.data;
+  size_t i;
+  if (step < 0) return 0;
+  for (i = begin; i < d->after.size / sizeof(*after); ++i) {
+    if (after[i] == step) return 0;
+  }
+  return tvmrt__buf_append(&d->after, &step, sizeof(step));
+}
+
+static int read_after(draft* d, size_t op, size_t begin) {
+  const tvmrt_graph_node* node = node_of(d->g, op);
+  tvmrt_parser in;
+  tvmrt_parser_list list;
+  bool more;
+  tvmrt__parse_init(&in, "the attribute 'after' of a node", node->after, strlen(node->after));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(&in, &list));
+  for (;;) {
+    int64_t number;
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(&in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&in, &number));
+    if (number < 0 || (uint64_t)number >= d->g->ops[op].node) {
+      return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
+                               node->name, (long long)number);
+    }
+    TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->op_of[number]));
+  }
+}
+
+/* Readers wait for the writer of a storage; writers also for its readers. */
+static int follow_storage(draft* d, size_t begin, size_t entry, int32_t op, bool writes) {
+  const size_t sid = d->g->graph.entries[entry].storage_id;
+  int32_t link;
+  TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->last_writer[sid] == op ? -1 : d->last_writer[sid]));
+  if (!writes) {
+    link = d->num_readers++;
+    d->readers[2 * link] = op;
+    d->readers[2 * link + 1] = d->first_reader[sid];
+    d->first_reader[sid] = link;
+    return 0;
+  }
+  for (link = d->first_reader[sid]; link >= 0; link = d->readers[2 * link + 1]) {
+    if (d->readers[2 * link] == op) continue;
+    TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->readers[2 * link]));
+  }
+  d->first_reader[sid] = -1;
+  d->last_writer[sid] = op;
+  return 0;
+}
+
+static int follow_storages(draft* d, size_t op, size_t begin) {
+  const tvmrt_graph_node* n = node_of(d->g, op);
+  size_t i;
+  for (i = 0; i < n->num_inputs; ++i) {
+    const size_t entry = d->g->graph.inputs[n->first_input + i];
+    TVMRT_RETURN_IF_ERROR(follow_storage(d, begin, entry, (int32_t)op, false));
+  }
+  for (i = 0; i < n->num_outputs; ++i) {
+    TVMRT_RETURN_IF_ERROR(follow_storage(d, begin, n->first_entry + i, (int32_t)op, true));
+  }
+  return 0;
+}
+
+static bool says_after(const tvmrt_graph_executor* g) {
+  size_t i = 0;
+  while (i < g->num_ops && node_of(g, i)->after == NULL) ++i;
+  return i < g->num_ops;
+}
+
+static int fill_after(draft* d) {
+  const bool is_said = says_after(d->g);
+  size_t i;
+  for (i = 0; i < d->g->num_ops; ++i) {
+    const size_t begin = d->after.size / sizeof(int32_t);
+    if (!is_said) {
+      TVMRT_RETURN_IF_ERROR(follow_storages(d, i, begin));
+    } else if (node_of(d->g, i)->after != NULL) {
+      TVMRT_RETURN_IF_ERROR(read_after(d, i, begin));
+    } else { /* nobody knows: it takes its turn */
+      TVMRT_RETURN_IF_ERROR(wait_for(d, begin, (int32_t)i - 1));
+    }
+    d->ends[i] = d->after.size / sizeof(int32_t);
+  }
+  return 0;
+}
+
+/* A reshape stands for the operator whose result it shows. */
+static void fill_op_of(draft* d) {
+  const tvmrt_graph* graph = &d->g->graph;
+  size_t i;
+  for (i = 0; i < graph->num_nodes; ++i) {
+    const tvmrt_graph_node* n = &graph->nodes[i];
+    const bool is_view = n->func_name != NULL && n->num_inputs > 0;
+    d->op_of[i] =
+        is_view ? d->op_of[tvmrt__graph_node_of(graph, graph->inputs[n->first_input])] : -1;
+  }
+  for (i = 0; i < d->g->num_ops; ++i) d->op_of[d->g->ops[i].node] = (int32_t)i;
+}
+
+static int make_draft(draft* d) {
+  const tvmrt_graph* graph = &d->g->graph;
+  size_t i;
+  d->ends = tvmrt__calloc(d->g->num_ops, sizeof(*d->ends));
+  d->op_of = tvmrt__calloc(graph->num_nodes, sizeof(*d->op_of));
+  d->last_writer = tvmrt__calloc(graph->num_storages, sizeof(*d->last_writer));
+  d->first_reader = tvmrt__calloc(graph->num_storages, sizeof(*d->first_reader));
+  d->readers = tvmrt__calloc(graph->num_inputs, 2 * sizeof(*d->readers));
+  if (d->ends == NULL || d->op_of == NULL || d->last_writer == NULL || d->first_reader == NULL ||
+      d->readers == NULL) {
+    return -1;
+  }
+  for (i = 0; i < graph->num_storages; ++i) d->last_writer[i] = d->first_reader[i] = -1;
+  fill_op_of(d);
+  return fill_after(d);
+}
+
+/* The number of a step's device: that of the first step on it, or a new one. */
+static int32_t number_device(tvmrt_schedule* s, int32_t step) {
+  int32_t i;
+  for (i = 0; i < step; ++i) {
+    if (strcmp(s->steps[i].device, s->steps[step].device) == 0) return s->device[i];
+  }
+  return s->num_devices++;
+}
+
+static void name_steps(tvmrt_schedule* s, draft* d) {
+  size_t i;
+  s->after = (int32_t*)(void*)d->after.data; /* taken over */
+  memset(&d->after, 0, sizeof(d->after));
+  for (i = 0; i < d->g->num_ops; ++i) {
+    const tvmrt_graph_node* n = node_of(d->g, i);
+    /* lint: ends has as many numbers as there are steps */
+    const size_t begin = i == 0 ? 0 : d->ends[i - 1];
+    s->steps[i].name = n->name;
+    s->steps[i].device = n->device == NULL ? "cpu" : n->device;
+    s->steps[i].after = s->after == NULL ? NULL : s->after + begin;
+    /* lint: ends has as many numbers as there are steps */
+    s->steps[i].num_after = (int32_t)(d->ends[i] - begin);
+    s->device[i] = number_device(s, (int32_t)i);
+  }
+}
+
+/* Steps and dependencies of an executor. Nodes say them by their attributes "device" and "after"
+ * ("[2, 5]": numbers of nodes); without any "after" they follow from storages: who reads what
+ * another wrote, who overwrites what another reads. */
+static int make_schedule(tvmrt_graph_executor* g) {
+  draft d = {0};
+  int rc;
+  d.g = g;
+  rc = g->num_ops > INT32_MAX ? tvmrt__fail_memory(g->num_ops) : make_draft(&d);
+  if (rc == 0) rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, (int32_t)g->num_ops, &g->schedule);
+  if (rc == 0) name_steps(g->schedule, &d);
+  tvmrt__buf_free(&d.after);
+  free(d.ends);
+  free(d.op_of);
+  free(d.last_writer);
+  free(d.first_reader);
+  free(d.readers);
+  return rc;
+}
+
+static int set_scheduler(tvmrt_graph_executor* g, const tvmrt_scheduler* scheduler) {
+  if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(make_schedule(g));
+  return tvmrt__schedule_choose(g->schedule, scheduler);
+}
+
+int tvmrt__graph_set_scheduler(tvmrt_graph_executor* g, const char* name) {
+  tvmrt_scheduler scheduler;
+  TVMRT_RETURN_IF_ERROR(tvmrt__scheduler_find(name, &scheduler));
+  return set_scheduler(g, &scheduler);
+}
+
+/* Whether an earlier operator runs on the same device; the CPU has no scheduler of its own. */
+static bool is_known_device(const tvmrt_graph_executor* g, size_t op) {
+  const char* name = node_of(g, op)->device;
+  size_t i;
+  if (name == NULL || strcmp(name, "cpu") == 0) return true;
+  for (i = 0; i < op; ++i) {
+    if (node_of(g, i)->device != NULL && strcmp(node_of(g, i)->device, name) == 0) return true;
+  }
+  return false;
+}
+
+int tvmrt__graph_default_scheduler(tvmrt_graph_executor* g) {
+  size_t i;
+  for (i = 0; i < g->num_ops; ++i) {
+    tvmrt_device* device;
+    if (is_known_device(g, i)) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt_device_find(node_of(g, i)->device, &device));
+    if (device != NULL && device->scheduler != NULL) return set_scheduler(g, device->scheduler);
+  }
+  return says_after(g) ? tvmrt__graph_set_scheduler(g, "async") : 0;
+}
