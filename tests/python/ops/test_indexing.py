@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from harness import Batch, case
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 from onnx_graph import model as graph_of
 
 import tvmrt
@@ -365,6 +366,59 @@ def test_constant_index_outside_is_named():
     network = graph_of([node], {"x": f32(4)}, ["y"], {"i": i64(2, 4)})
     with pytest.raises(ValueError, match=r"pick .*index 4 is outside an extent of 4"):
         pipeline.compile(network)
+
+
+@pytest.mark.parametrize("op", ["GatherND", "ScatterND"])
+def test_constant_tuple_outside_is_named(op):
+    inputs = ["x", "i"] if op == "GatherND" else ["x", "i", "u"]
+    network = graph_of(
+        [helper.make_node(op, inputs, ["y"], "pick")], {"x": f32(4, 5)}, ["y"],
+        {"i": np.array([[3, 1], [1, -6]]), "u": f32(2)}, opset=18,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"pick .*index -6 is outside an extent of 5"):
+        pipeline.compile(network)
+
+
+POSITIONS = np.array([[2, 0, -1], [-7, 6, 1]])
+
+
+def rotated_network(positions):
+    x, angles = f32(2, 3, 16), np.linspace(0, 1, 28, dtype=np.float32).reshape(7, 4)
+    node = helper.make_node(
+        "RotaryEmbedding", ["x", "cos", "sin", "places"], ["y"], "turn", num_heads=2
+    )
+    arrays = {"x": x, "cos": np.cos(angles), "sin": np.sin(angles)}
+    return graph_of([node], arrays, ["y"], {"places": positions}, opset=23), arrays
+
+
+def test_constant_positions_count_from_the_end(tmp_path):
+    from nn_case import run_compiled
+
+    network, arrays = rotated_network(POSITIONS)
+    (wanted,) = ReferenceEvaluator(network).run(None, arrays)
+    np.testing.assert_allclose(run_compiled(network, arrays, tmp_path)["y"], wanted, 1e-5, 1e-6)
+
+
+def test_constant_position_outside_is_named():
+    with pytest.raises(ValueError, match=r"turn .*index -8 is outside an extent of 7"):
+        pipeline.compile(rotated_network(POSITIONS - 1)[0])
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements", "ScatterElements"])
+def test_index_that_simplification_makes_constant_is_checked(op, tmp_path):
+    """i * 0 + 9 is known only after the network was imported."""
+    from nn_case import run_compiled
+
+    inputs = ["x", "k", "x"] if op == "ScatterElements" else ["x", "k"]
+    nodes = [
+        helper.make_node("Mul", ["i", "nothing"], ["none"]),
+        helper.make_node("Add", ["none", "nine"], ["k"]),
+        helper.make_node(op, inputs, ["y"], "pick", axis=0),
+    ]
+    arrays = {"x": f32(4), "i": i64(1, 2, 0, 3)}
+    weights = {"nothing": np.array(0), "nine": np.array(9)}
+    with pytest.raises(IndexError, match=r"pick.*index 9 is outside an extent of 4"):
+        run_compiled(graph_of(nodes, arrays, ["y"], weights, opset=18), arrays, tmp_path)
 
 
 @pytest.mark.parametrize("op", ["NonZero", "Unique", "RandomNormalLike", "Bernoulli"])

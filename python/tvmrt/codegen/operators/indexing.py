@@ -38,15 +38,26 @@ def small(indices: np.ndarray) -> np.ndarray:
     return indices.astype(np.int32 if fits else np.int64)
 
 
-def indices_place(node: Node, position: int = 1) -> str | None:
-    """Where a message about the node's indices points; None where no run can find fault."""
-    return None if node.inputs[position].is_constant else place_text(node, "indices")
+def are_inside(indices: np.ndarray | None, extent: int | np.ndarray) -> bool:
+    """Whether constant indices, None for others, are within an extent, or each tuple in its own."""
+    return indices is not None and bool(((-extent <= indices) & (indices < extent)).all())
 
 
-def index_pointer(f: FunctionWriter, places: Places, value: Value) -> str:
-    if value.is_constant:
-        return f.constant("indices", small(value.data))
-    return places.pointer(value, "indices")
+def indices_place(node: Node, extent: int | np.ndarray, position: int = 1) -> str | None:
+    """Where a message about the node's indices points; None where no run can find fault.
+
+    An importer refuses constants that are outside; what became constant later ends the run.
+    """
+    inside = are_inside(node.inputs[position].data, extent)
+    return None if inside else place_text(node, "indices")
+
+
+def index_pointer(f: FunctionWriter, places: Places, value: Value, extent: int) -> str:
+    """Constant indices that are inside are counted from the front."""
+    if not value.is_constant:
+        return places.pointer(value, "indices")
+    inside = are_inside(value.data, extent)
+    return f.constant("indices", small(value.data % extent if inside else value.data))
 
 
 @lowers("gather")
@@ -63,7 +74,7 @@ class GatherLowering(Lowering):
         axis = self.node.attrs["axis"]
         places = Places(step, f)
         x = places.pointer(data, "data")
-        ids, y = index_pointer(f, places, indices), f.write()
+        ids, y = index_pointer(f, places, indices, data.shape[axis]), f.write()
         at, out = places.at(data), step.writes[0].at
         lead, last = axis, axis + indices.type.rank
         ids_strides = dense_strides(indices.shape)
@@ -80,9 +91,9 @@ class GatherLowering(Lowering):
         block = Block(out.shape[last:], out.strides[last:], at.strides[axis + 1 :], data.dtype)
 
         def body(names) -> None:
-            k = checked_index(
-                f, f"{ids}[{index(loops, names, 1)}]", data.shape[axis], indices_place(self.node)
-            )
+            extent = data.shape[axis]
+            where = indices_place(self.node, extent)
+            k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             source = plus(x, index(loops, names, 0), times(k, at.strides[axis]))
             block.copy(f, plus(y, index(loops, names, 2)), source)
 
@@ -107,7 +118,7 @@ class GatherElementsLowering(Lowering):
         axis = self.node.attrs["axis"]
         places = Places(step, f)
         x = places.pointer(data, "data")
-        ids, y = index_pointer(f, places, indices), f.write()
+        ids, y = index_pointer(f, places, indices, data.shape[axis]), f.write()
         at, out = places.at(data), step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(at.strides)]
         loops = merge_loops(
@@ -115,9 +126,9 @@ class GatherElementsLowering(Lowering):
         )
 
         def body(names) -> None:
-            k = checked_index(
-                f, f"{ids}[{index(loops, names, 1)}]", data.shape[axis], indices_place(self.node)
-            )
+            extent = data.shape[axis]
+            where = indices_place(self.node, extent)
+            k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             source = plus(index(loops, names, 0), times(k, at.strides[axis]))
             f.line(f"{y}[{index(loops, names, 2)}] = {x}[{source}];")
 
@@ -133,26 +144,24 @@ class Tuples:
 
     def __init__(self, node: Node, shape, strides, block: int) -> None:
         self.indices = node.inputs[1]
-        self.where = indices_place(node)
+        self.extents = np.asarray(shape, np.int64)
+        self.where = place_text(node, "indices")
         self.shape = shape
         self.strides = strides
         self.offsets: np.ndarray | None = None
         self.run = 1
-        if self.indices.is_constant:
+        if self.indices.is_constant and are_inside(self._tuples(), self.extents):
             self._flatten(block)
 
     @property
     def depth(self) -> int:
         return len(self.shape)
 
+    def _tuples(self) -> np.ndarray:
+        return self.indices.data.reshape(-1, self.depth)
+
     def _flatten(self, block: int) -> None:
-        tuples = self.indices.data.reshape(-1, self.depth)
-        for t, extent in enumerate(self.shape):
-            outside = (tuples[:, t] < -extent) | (tuples[:, t] >= extent)
-            if outside.any():
-                raise ValueError(f"index {tuples[outside][0]} is outside of {list(self.shape)}")
-        front = np.where(tuples < 0, tuples + np.asarray(self.shape), tuples)
-        offsets = front @ np.asarray(self.strides, np.int64)
+        offsets = self._tuples() % self.extents @ np.asarray(self.strides, np.int64)
         breaks = np.flatnonzero(np.diff(offsets) != block) + 1
         self.run = gcd(*(int(b) for b in breaks), len(offsets)) if len(offsets) else 1
         self.offsets = offsets[:: self.run]

@@ -50,7 +50,8 @@ class ScatterElementsLowering(ScatterLowering):
         axis = self.node.attrs["axis"]
         places = Places(step, f)
         x, y = places.pointer(data, "data"), f.write()
-        ids, new = index_pointer(f, places, indices), places.pointer(updates, "updates")
+        extent = data.shape[axis]
+        ids, new = index_pointer(f, places, indices, extent), places.pointer(updates, "updates")
         out = step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(out.strides)]
         operands = [moving, places.at(indices).strides, places.at(updates).strides]
@@ -59,9 +60,8 @@ class ScatterElementsLowering(ScatterLowering):
         self.copy_data(f, x, y, data.type.size, data.dtype.c)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with loops_around(f, loops, names):
-            k = checked_index(
-                f, f"{ids}[{index(loops, names, 1)}]", data.shape[axis], indices_place(self.node)
-            )
+            where = indices_place(self.node, extent)
+            k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             target = plus(y, index(loops, names, 0), times(k, out.strides[axis]))
             source = plus(new, index(loops, names, 2))
             element.join(f, target, source, self.node.attrs["reduction"])

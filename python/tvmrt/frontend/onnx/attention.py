@@ -12,6 +12,7 @@ from tvmrt.ir import Value
 
 from .activation import softmax_along
 from .context import NodeContext
+from .indexing import checked_indices
 from .linear import product, scaled, scaled_product, swapped
 from .registry import onnx_op
 
@@ -289,6 +290,7 @@ def _rotated(ctx: NodeContext, x: Value, cos: Value, sin: Value, places: Value |
     width = ctx.attr("rotary_embedding_dim", 0) or x.shape[3]
     turned, rest = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
     if places is not None:
+        places = checked_indices(ctx, places, cos.shape[0])
         cos, sin = (ctx.emit("gather", [v, places], axis=0) for v in (cos, sin))
     if cos.shape[-1] * 2 != width or len(cos.shape) != 3:
         raise ValueError(f"cosines {cos.type} do not rotate {width} features")

@@ -14,28 +14,40 @@ from .context import NodeContext
 from .registry import onnx_op
 
 
-def _indices(ctx: NodeContext, index: int, extent: int | None = None) -> Value:
-    """An operand of indices; constant ones are checked and counted from the front."""
-    value = ctx.required(index)
+def checked_indices(ctx: NodeContext, value: Value, extent: int | np.ndarray) -> Value:
+    """Indices; constant ones are checked and counted from the front.
+
+    ``extent``: of the axis that they are for, or of each axis that a tuple of them is for.
+    """
     if not value.dtype.is_int:
         raise ValueError(f"indices must be integers, not {value.dtype}")
-    if value.data is None or extent is None:
+    if value.data is None:
         return value if value.dtype.name in ("int32", "int64") else ctx.cast(value, "int64")
     return ctx.const(_from_front(value.data, extent), np.int64)
 
 
-def _from_front(indices: np.ndarray, extent: int) -> np.ndarray:
+def _from_front(indices: np.ndarray, extent: int | np.ndarray) -> np.ndarray:
     outside = (indices < -extent) | (indices >= extent)
     if outside.any():
-        raise ValueError(f"index {indices[outside][0]} is outside an extent of {extent}")
+        beyond = np.broadcast_to(extent, indices.shape)[outside][0]
+        raise ValueError(f"index {indices[outside][0]} is outside an extent of {beyond}")
     return np.where(indices < 0, indices + extent, indices)
+
+
+def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
+    """The second operand: tuples of indices for the axes of ``x`` behind the first ``batch``."""
+    value = ctx.required(1)
+    extents = x.shape[batch : batch + value.shape[-1]]
+    if len(extents) != value.shape[-1]:  # refused by the operator's contract
+        return value
+    return checked_indices(ctx, value, np.asarray(extents))
 
 
 @onnx_op("Gather")
 def gather(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    indices = _indices(ctx, 1, x.shape[axis])
+    indices = checked_indices(ctx, ctx.required(1), x.shape[axis])
     if indices.data is None:
         return ctx.emit("gather", [x, indices], axis=axis)
     return take(ctx, x, indices.data, axis)
@@ -62,13 +74,15 @@ def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:
 def gather_elements(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    return ctx.emit("gather_elements", [x, _indices(ctx, 1, x.shape[axis])], axis=axis)
+    return ctx.emit(
+        "gather_elements", [x, checked_indices(ctx, ctx.required(1), x.shape[axis])], axis=axis
+    )
 
 
 @onnx_op("GatherND")
 def gather_nd(ctx: NodeContext) -> Value:
-    batch = ctx.attr("batch_dims", 0)
-    return ctx.emit("gather_nd", [ctx.required(0), _indices(ctx, 1)], batch=batch)
+    x, batch = ctx.required(0), ctx.attr("batch_dims", 0)
+    return ctx.emit("gather_nd", [x, _tuples(ctx, x, batch)], batch=batch)
 
 
 @onnx_op("Compress")
@@ -85,13 +99,14 @@ def compress(ctx: NodeContext) -> Value:
 def scatter_elements(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
-    inputs = [x, _indices(ctx, 1, x.shape[axis]), ctx.required(2)]
+    inputs = [x, checked_indices(ctx, ctx.required(1), x.shape[axis]), ctx.required(2)]
     return ctx.emit("scatter_elements", inputs, axis=axis, reduction=ctx.attr("reduction", "none"))
 
 
 @onnx_op("ScatterND")
 def scatter_nd(ctx: NodeContext) -> Value:
-    x, indices, updates = ctx.required(0), _indices(ctx, 1), ctx.required(2)
+    x, updates = ctx.required(0), ctx.required(2)
+    indices = _tuples(ctx, x, 0)
     reduction = ctx.attr("reduction", "none")
     slab = _slab(x, indices) if reduction == "none" else None
     if slab is not None:
