@@ -36,7 +36,12 @@ static int cpu_copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* 
 }
 
 static const tvmrt_memory_device cpu_api = {
-    "cpu", cpu_exists, cpu_alloc, cpu_free, cpu_copy, NULL, NULL, NULL, NULL,
+    .struct_bytes = sizeof(cpu_api),
+    .name = "cpu",
+    .exists = cpu_exists,
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .copy = cpu_copy,
 };
 
 const char* tvmrt__memory_device_name(int device_type) {
@@ -87,7 +92,14 @@ const tvmrt_memory_device* tvmrt__memory_device(int device_type) {
   const tvmrt_memory_device* api;
   if (device_type == kDLCPU) return &cpu_api;
   api = find_api(device_type);
-  if (api != NULL) return api;
+  if (api != NULL && api->struct_bytes == sizeof(*api)) return api;
+  if (api != NULL) {
+    (void)tvmrt__fail_value(
+        "device_api.%s: struct_bytes is not %zu: compile the device with this runtime's "
+        "tvm/runtime/memory_device.h.",
+        tvmrt__memory_device_name(device_type), sizeof(*api));
+    return NULL;
+  }
   (void)tvmrt__fail_value("this runtime has no device of type %s (%d); it has: cpu (1).",
                           tvmrt__memory_device_name(device_type), device_type);
   return NULL;

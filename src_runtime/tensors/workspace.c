@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/c_runtime_api.h>
 
 #include "../base/error.h"
 #include "memory_device.h"

@@ -71,11 +71,16 @@ static int stream_wait(DLDevice dev, TVMStreamHandle src, TVMStreamHandle dst) {
   return 0;
 }
 
-static const tvmrt_memory_device with_streams = {"hexagon",   device_exists, device_alloc,
-                                                 device_free, device_copy,   stream_create,
-                                                 stream_free, stream_sync,   stream_wait};
-static const tvmrt_memory_device without_streams = {
-    "hexagon", device_exists, device_alloc, device_free, device_copy, NULL, NULL, NULL, NULL};
+static const tvmrt_memory_device with_streams = {
+    sizeof(with_streams), "hexagon",     device_exists, device_alloc, device_free,
+    device_copy,          stream_create, stream_free,   stream_sync,  stream_wait};
+static const tvmrt_memory_device without_streams = {.struct_bytes = sizeof(without_streams),
+                                                    .name = "hexagon",
+                                                    .exists = device_exists,
+                                                    .alloc = device_alloc,
+                                                    .free = device_free,
+                                                    .copy = device_copy};
+static const tvmrt_memory_device of_another_size = {.struct_bytes = sizeof(of_another_size) + 8};
 
 static int give_device(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                        void* resource) {
@@ -217,6 +222,15 @@ static void test_device_without_memory_has_no_tensors(void** state) {
   assert_ok(TVMFuncRemoveGlobal("device.hexagon.run"));
 }
 
+/* One that was compiled for another runtime is not called. */
+static void test_device_of_another_size_is_refused(void** state) {
+  DLTensor* t = NULL;
+  (void)state;
+  assert_fails(TVMArrayAlloc(shape, 2, kDLFloat, 32, 1, kDLHexagon, ID, &t),
+               "device_api.hexagon: struct_bytes is not");
+  assert_null(t);
+}
+
 int main(void) {
 #define WITH(device, test) \
   { #test, test, enter, leave, (void*)(uintptr_t) & (device) }
@@ -226,6 +240,7 @@ int main(void) {
       WITH(with_streams, test_streams_are_the_devices),
       WITH(without_streams, test_device_without_streams_has_the_default_one),
       WITH(with_streams, test_workspaces_grow_and_are_used_again),
+      WITH(of_another_size, test_device_of_another_size_is_refused),
       cmocka_unit_test(test_device_without_memory_has_no_tensors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

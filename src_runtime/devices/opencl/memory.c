@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <tvm/runtime/memory_device.h>
 
-#include "../../tensors/memory_device.h"
 #include "opencl.h"
 
 typedef struct block {
@@ -121,7 +121,8 @@ static int synchronize(DLDevice dev, TVMStreamHandle stream) {
   return owner == NULL ? 0 : opencl_check(clFinish(owner->queue), "clFinish");
 }
 
-static const tvmrt_memory_device api = {.name = "opencl",
+static const tvmrt_memory_device api = {.struct_bytes = sizeof(tvmrt_memory_device),
+                                        .name = "opencl",
                                         .exists = exists,
                                         .alloc = alloc_block,
                                         .free = release_block,
