@@ -12,21 +12,6 @@ typedef char op_fits[sizeof(graph_op) == 3 * sizeof(void*) ? 1 : -1];
 typedef char input_fits[sizeof(graph_input) == 2 * sizeof(void*) ? 1 : -1];
 typedef char executor_is_aligned[TVMRT_GRAPH_EXECUTOR_BYTES % 8 == 0 ? 1 : -1];
 
-size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
-  uint32_t bits = (uint32_t)tensor->dtype.bits * tensor->dtype.lanes;
-  uint64_t bytes = (bits + 7) / 8;
-  int32_t i;
-  *ok = 1;
-  for (i = 0; i < tensor->ndim; ++i) {
-    /* factors below 2^31 each */
-    if (tensor->shape[i] < 0 || tensor->shape[i] > INT32_MAX) *ok = 0;
-    bytes *= (uint32_t)tensor->shape[i];
-    if (bytes > INT32_MAX) *ok = 0;
-    if (*ok == 0) return 0;
-  }
-  return (size_t)bytes;
-}
-
 tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes) {
   if ((size_t)(g->end - g->at) >= num_bytes) return kTvmErrorNoError;
   return g->memory == NULL ? kTvmErrorPlatformNoMemory : g->memory->grow(g, num_bytes);

@@ -83,6 +83,13 @@ def test_a_firmware_archive_has_what_project_generators_look_for(tmp_path):
         assert row["live_size_bytes"] >= workspace["workspace_size_bytes"]
 
 
+def test_a_network_compiled_ahead_of_time_brings_no_reader_of_graphs(tmp_path):
+    folder = unpacked(tvmrt.compile(small_network(), **BOARD), tmp_path)
+    files = {path.name for path in (folder / "runtime/src_runtime/firmware").iterdir()}
+    assert {"aot_executor.c", "tensor_bytes.c"} <= files
+    assert not {"json.c", "graph_executor.c", "graph_read.c"} & files
+
+
 @pytest.mark.parametrize("name", ["platform.c", "crt_config.h"])
 def test_templates_compile_as_they_are(tmp_path, name):
     folder = unpacked(tvmrt.compile(small_network(), **BOARD), tmp_path)

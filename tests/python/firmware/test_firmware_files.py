@@ -335,6 +335,14 @@ def test_a_board_needs_no_other_option(tmp_path):
 ALLOWED = {"memcpy", "memset", "memmove", "memcmp", "expf", "floorf", "sqrtf", "rintf", "lrintf"}
 
 
+def test_main_passes_each_of_its_tensors_once_to_an_operator(tmp_path):
+    files = files_of(add_network(), tmp_path, module_name="net", unpacked_api=False)
+    passed = re.findall(r"operands\[\] = \{([\d, ]+)\}", files["tvmgen_net_lib0.c"])
+    assert passed
+    for numbers in (text.split(", ") for text in passed):
+        assert len(set(numbers)) == len(numbers)
+
+
 @pytest.mark.parametrize("options", [C, {"unpacked_api": True}, {}], ids=["c", "mixed", "packed"])
 @pytest.mark.parametrize("name", ["f32", "int8"])
 def test_the_objects_need_nothing_but_memory_and_math_functions(tmp_path, name, options):

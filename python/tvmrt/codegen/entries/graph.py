@@ -49,6 +49,14 @@ def node_buffers(program: Program, function: Function, options) -> tuple[list[in
     return inputs, outputs
 
 
+def entry_operands(program: Program, function: Function, options) -> list[int | Buffer]:
+    """The tensors that an entry takes. In a graph, whose edges they are, what is read comes before
+    what is written, and memory that is both comes twice; else each comes once."""
+    inputs, outputs = node_buffers(program, function, options)
+    operands = [*inputs, *outputs]
+    return operands if options.executor == "graph" else list(dict.fromkeys(operands))
+
+
 def entry_symbol(function: Function) -> str:
     return f"{function.symbol}_packed"
 
@@ -62,7 +70,7 @@ def print_entries(program: Program, prefix: str, sources, options, arguments) ->
 
 
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
-    operands = [item for part in node_buffers(program, function, options) for item in part]
+    operands = entry_operands(program, function, options)
     symbol, count = entry_symbol(function), len(operands)
     # int, as the type of packed functions has it: int32_t is a long on some targets
     lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")

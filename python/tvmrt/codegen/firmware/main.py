@@ -130,7 +130,7 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used(program))]
     place = {operand: i for i, operand in enumerate(operands_of_main)}
     operands = [
-        [place[item] for part in graph.node_buffers(program, fn, options) for item in part]
+        [place[item] for item in graph.entry_operands(program, fn, options)]
         for fn in sources.functions
     ]
     symbol = f"{prefix}___tvm_main__"

@@ -1,0 +1,16 @@
+/* Firmware runtime: the size of a tensor, for all executors; whoever needs no graph links no more. */
+#include "graph.h"
+
+size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
+  uint32_t bits = (uint32_t)tensor->dtype.bits * tensor->dtype.lanes;
+  uint64_t bytes = (bits + 7) / 8;
+  int32_t i;
+  *ok = 1;
+  for (i = 0; i < tensor->ndim; ++i) {
+    uint64_t extent = (uint64_t)tensor->shape[i]; /* huge where it is negative */
+    bytes *= (uint32_t)extent;
+    if (((extent | bytes) >> 31) != 0) *ok = 0;
+    if (*ok == 0) return 0;
+  }
+  return (size_t)bytes;
+}
