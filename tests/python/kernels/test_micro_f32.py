@@ -169,9 +169,9 @@ def test_small_dense_layers(bound, tmp_path):
     rng = np.random.default_rng(5)
     text = """
 #include <tvm/runtime/kernels/micro_dense_f32.h>
-int run(const float* x, float* y, const float* w, uint32_t size);
-int run(const float* x, float* y, const float* w, uint32_t size) {
-  return tvmrt_micro_dense_f32(x, y, w, size);
+int run(const float* x, float* y, const float* w, int n, int m, int relu);
+int run(const float* x, float* y, const float* w, int n, int m, int relu) {
+  return tvmrt_micro_dense_f32(x, y, w, TVMRT_MICRO_DENSE(n, m, (unsigned)relu));
 }
 """
     library = build(tmp_path, text, CHECKED)
@@ -181,8 +181,7 @@ int run(const float* x, float* y, const float* w, uint32_t size) {
         bias = rng.standard_normal(results).astype(np.float32)
         y = np.zeros(results, np.float32)
         packed = micro.pack_dense(w, bias)
-        size = inputs << 16 | results << 1 | bound
-        assert library.run(*map(pointer, (x, y, packed)), size) == 0
+        assert library.run(*map(pointer, (x, y, packed)), inputs, results, bound) == 0
         expected = x.astype(np.float64) @ w + bias
         np.testing.assert_allclose(y, np.maximum(expected, 0) if bound else expected, rtol=1e-5,
                                    atol=1e-6)  # fmt: skip

@@ -320,8 +320,8 @@ BYTES = """
 #define TVMRT_MICRO_HAS_FPU {fpu}
 #define TVMRT_FREESTANDING 1
 #include <tvm/runtime/kernels/micro_i8.h>
-void bytes(uint8_t* y, const int32_t* sums, const float* factors, int n);
-void bytes(uint8_t* y, const int32_t* sums, const float* factors, int n) {{
+void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n);
+void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n) {{
   static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}}};
   tvmrt_micro_requantize(y, sums, factors, n, &range);
 }}

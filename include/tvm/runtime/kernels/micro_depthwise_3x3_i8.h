@@ -270,15 +270,14 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t chann
 
 /*! \brief The bytes of four channels of an output row. */
 TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_3x3* d, uint8_t* y, const int32_t* sums,
-                                          const float* factors) {
+                                          const tvmrt_micro_factor* factors) {
   const tvmrt_micro_conv_i8* const c = d->conv;
   int32_t n = c->shape.out[1];
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
   if (c->range.whole > 0) {
     const int32_t zero = c->range.zero, half = zero * 16 + 8;
     const int32_t y_step = c->shape.y_stride;
-    int32_t f[4];
-    memcpy(f, factors, sizeof(f));
+    const int32_t f[4] = {factors[0].fixed, factors[1].fixed, factors[2].fixed, factors[3].fixed};
     if (c->range.whole == 1 && f[0] < 0) {
       TVMRT_MICRO_3X3_FIXED("ssat");
     } else if (c->range.whole == 1) {
@@ -304,7 +303,7 @@ TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_3x3* d, const int32_t
   const int32_t pixel = row * s->out[1];
   if (data->epilogue == NULL && channels == 4) {
     uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
-    tvmrt_micro_3x3_bytes(d, y, sums, data->factors + channel);
+    tvmrt_micro_3x3_bytes(d, y, sums, (const tvmrt_micro_factor*)data->factors + channel);
   } else {
     tvmrt_micro_finish(d->conv, data, sums, 8, pixel, s->out[1], channel, channels);
   }

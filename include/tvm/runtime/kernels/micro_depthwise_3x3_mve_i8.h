@@ -139,11 +139,12 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_mve_3x3* d, int32_
 
 /*! \brief The bytes of four channels or less of n pixels, whose sums are 8 apart. */
 TVMRT_NOINLINE void tvmrt_micro_mve_3x3_bytes(const tvmrt_micro_conv_i8* c, uint8_t* y,
-                                              const int32_t* sums, const float* factors, int32_t n,
+                                              const int32_t* sums,
+                                              const tvmrt_micro_factor* factors, int32_t n,
                                               int32_t channels) {
 #if TVMRT_MICRO_CAN_MVE && (__ARM_FEATURE_MVE & 2)
-  const float32x4_t scale = vldrwq_f32(factors);
-  const int32x4_t fixed = vnegq_s32(vreinterpretq_s32_f32(scale));
+  const int32x4_t fixed = vnegq_s32(vldrwq_s32(&factors->fixed));
+  const float32x4_t scale = vldrwq_f32(&factors->scale);
   const int32x4_t lo = vdupq_n_s32(c->range.lo), hi = vdupq_n_s32(c->range.hi);
   const int32_t zero = c->range.zero, half = zero * 16 + 8, whole = vgetq_lane_s32(fixed, 0) > 0;
   const mve_pred16_t some = vctp32q((uint32_t)channels);
@@ -181,7 +182,8 @@ static inline void tvmrt_micro_mve_3x3_step(const tvmrt_micro_mve_3x3* d, int32_
       const int32_t* const sums = d->sums + 4 * row;
       if (data->epilogue == NULL) {
         uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
-        tvmrt_micro_mve_3x3_bytes(d->conv, y, sums, data->factors + channel, width, channels);
+        const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors;
+        tvmrt_micro_mve_3x3_bytes(d->conv, y, sums, factors + channel, width, channels);
       } else {
         tvmrt_micro_finish(d->conv, data, sums, 8, pixel, width, channel, channels);
       }

@@ -103,12 +103,26 @@ typedef struct tvmrt_micro_conv_i8 {
   tvmrt_micro_range range; /*!< Of the output; not used with an epilogue. */
 } tvmrt_micro_conv_i8;
 
+/*!
+ * \brief What a channel's sums are multiplied by: a float, or a fixed number less than zero, -2 ^ 36
+ * times the factor, nearly.
+ *
+ * sum * scale is rounded to a float, then to an integer, ties to even. Where the compiler of the
+ * network finds fixed numbers that give the same bytes for all sums, four neighbouring channels have
+ * those instead. As no factor is negative, the sign tells which of the two it is: with a table of
+ * flags, four bytes would take one load more than the 17 instructions that they take.
+ */
+typedef union tvmrt_micro_factor {
+  float scale;
+  int32_t fixed;
+} tvmrt_micro_factor;
+
 /*! \brief What a layer computes with; borrowed for the call. */
 typedef struct tvmrt_micro_data {
   const void* x;
   const void* weights;        /*!< Packed. */
   const int32_t* bias;        /*!< Folded, for each padded channel; NULL beside joint weights. */
-  const float* factors;       /*!< Of the sums, laid out like bias; see below. */
+  const void* factors;        /*!< tvmrt_micro_factor of the sums, laid out like bias. */
   const int32_t* shift;       /*!< What the sum of a window is multiplied by and adds, or NULL. */
   void* y;                    /*!< May be x where the layer says so. */
   tvmrt_i8_epilogue epilogue; /*!< NULL: y = rescaled bytes. */
@@ -116,12 +130,6 @@ typedef struct tvmrt_micro_data {
 } tvmrt_micro_data;
 
 /* ---- rounding ---- */
-
-/*
- * Factors of sums are floats; sum * factor is rounded to a float, then to an integer, ties to even.
- * Where the compiler of the network finds a fixed number that gives the same bytes for all sums,
- * four neighbouring channels have that instead, less than zero: -2 ^ 36 times the factor, nearly.
- */
 
 #if !TVMRT_MICRO_HAS_FPU
 /*! \brief x / 2 ^ n, rounded to the nearest integer, ties to even; n is 0 to 63. */
@@ -211,11 +219,11 @@ TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
 }
 
 /*! \brief What tvmrt_micro_requantize() makes of one sum. */
-TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, float factor, int32_t zero) {
-  int32_t fixed;
-  memcpy(&fixed, &factor, sizeof(fixed));
-  if (fixed < 0) return ((int32_t)(((int64_t)sum * -fixed) >> 32) + zero * 16 + 8) >> 4;
-  return tvmrt_micro_moved(tvmrt_micro_scaled(sum, factor), zero);
+TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor, int32_t zero) {
+  if (factor.fixed < 0) {
+    return ((int32_t)(((int64_t)sum * -factor.fixed) >> 32) + zero * 16 + 8) >> 4;
+  }
+  return tvmrt_micro_moved(tvmrt_micro_scaled(sum, factor.scale), zero);
 }
 
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
@@ -249,8 +257,9 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, float factor, int32_t zer
 #endif
 
 /*! \brief y[i] = the byte of sums[i] and factors[i]. */
-TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums, const float* factors,
-                                           int32_t n, const tvmrt_micro_range* range) {
+TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
+                                           const tvmrt_micro_factor* factors, int32_t n,
+                                           const tvmrt_micro_range* range) {
 #if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
   if (fours > 0 && range->whole > 0) {
@@ -295,9 +304,10 @@ static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_
     data->epilogue(&rows, data->ctx);
     return;
   }
+  const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors;
   for (int32_t p = 0; p < pixels; p++, sums += stride) {
     uint8_t* const y = (uint8_t*)data->y + at + p * c->shape.y_stride;
-    tvmrt_micro_requantize(y, sums, data->factors + channel, channels, &c->range);
+    tvmrt_micro_requantize(y, sums, factors + channel, channels, &c->range);
   }
 }
 

@@ -168,11 +168,11 @@ class _MatMulPrinter:
         a, b = self.node.inputs[:2]
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         packed = micro.pack_dense(b.data, None if bias is None else bias.data)
-        size = self.k << 16 | self.n << 1 | (bounds[0] == 0)
         self.f.include("micro_dense_f32.h")
         weights = self.f.constant("weights", packed)
-        call = f"{self._pointer(a, 'a')}, {self.f.write()}, {weights}, {size}u"
-        self.f.line(f"return tvmrt_micro_dense_f32({call});")
+        layer = f"TVMRT_MICRO_DENSE({self.k}, {self.n}, {int(bounds[0] == 0)})"
+        operands = f"{self._pointer(a, 'a')}, {self.f.write()}, {weights}"
+        self.f.line(f"return tvmrt_micro_dense_f32({operands}, {layer});")
         return True
 
     def _at(self, value: Value) -> Strided:
