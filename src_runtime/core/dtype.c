@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../firmware/dtype.h"
+
 /* Codes of float8 types; in DLPack 6 means bool, which this runtime stores as uint1. */
 enum { CODE_E4M3 = 6, CODE_E5M2 = 7, CODE_FIRST_CUSTOM = 129 };
 
@@ -14,11 +16,11 @@ typedef struct {
   uint8_t default_bits;
 } base_type;
 
-/* Longer names before their prefixes. */
+/* Longer names before their prefixes, and first the one by which a code is told. */
 static const base_type base_types[] = {
     {"e4m3_float", CODE_E4M3, 8}, {"e5m2_float", CODE_E5M2, 8},    {"bfloat", kDLBfloat, 16},
     {"float", kDLFloat, 32},      {"uint", kDLUInt, 32},           {"int", kDLInt, 32},
-    {"complex", kDLComplex, 64},  {"handle", kDLOpaqueHandle, 64},
+    {"complex", kDLComplex, 64},  {"handle", kDLOpaqueHandle, 64}, {"bool", kDLUInt, 1},
 };
 
 static const char* base_name(uint8_t code) {
@@ -44,25 +46,6 @@ void tvmrt__dtype_to_text(DLDataType dtype, char text[TVMRT_DTYPE_TEXT_BYTES]) {
   }
 }
 
-static DLDataType make_dtype(unsigned code, unsigned bits, unsigned lanes) {
-  DLDataType dtype;
-  dtype.code = (uint8_t)code;
-  dtype.bits = (uint8_t)bits;
-  dtype.lanes = (uint16_t)lanes;
-  return dtype;
-}
-
-/* A decimal number at *text, which moves past it; `missing` if there is none, `most + 1` if more. */
-static unsigned read_number(const char** text, unsigned missing, unsigned most) {
-  unsigned value = 0;
-  if (**text < '0' || **text > '9') return missing;
-  for (; **text >= '0' && **text <= '9'; ++*text) {
-    value = value * 10 + (unsigned)(**text - '0');
-    if (value > most) value = most + 1;
-  }
-  return value;
-}
-
 static int bad_text(const char* text) {
   return tvmrt__fail_value(
       "'%.40s' is no data type; expected a name such as float32, int8, uint8, bool, "
@@ -70,44 +53,33 @@ static int bad_text(const char* text) {
       text);
 }
 
-static int read_bits_and_lanes(const char* text, const char* rest, unsigned code,
-                               unsigned default_bits, DLDataType* out) {
-  unsigned bits = read_number(&rest, default_bits, 255);
-  unsigned lanes = 1;
-  if (*rest == 'x') {
-    ++rest;
-    lanes = read_number(&rest, 65536, 65535);
-  }
-  if (*rest != '\0' || bits == 0 || bits > 255 || lanes == 0 || lanes > 65535)
-    return bad_text(text);
-  *out = make_dtype(code, bits, lanes);
+static int read_bits(const char* text, const char* rest, unsigned code, unsigned missing,
+                     DLDataType* out) {
+  DLDataType dtype = {(uint8_t)code, 0, 0};
+  if (!tvmrt__read_bits(rest, '\0', missing, &dtype)) return bad_text(text);
+  *out = dtype;
   return 0;
 }
 
 /* "custom[129]32": types that a front end made are known by number only. */
 static int read_custom(const char* text, DLDataType* out) {
-  const char* rest = text + strlen("custom[");
-  unsigned code = read_number(&rest, 0, 255);
+  unsigned code;
+  const char* rest = tvmrt__read_number(text + strlen("custom["), 0, &code);
   if (*rest != ']' || code < CODE_FIRST_CUSTOM || code > 255) return bad_text(text);
-  return read_bits_and_lanes(text, rest + 1, code, 32, out);
+  return read_bits(text, rest + 1, code, 32, out);
 }
 
 int tvmrt__dtype_from_text(const char* text, DLDataType* out) {
   size_t i;
   if (text[0] == '\0' || strcmp(text, "void") == 0) {
-    *out = make_dtype(kDLOpaqueHandle, 0, 0);
+    *out = (DLDataType){kDLOpaqueHandle, 0, 0};
     return 0;
-  }
-  if (strncmp(text, "bool", 4) == 0) {
-    TVMRT_RETURN_IF_ERROR(read_bits_and_lanes(text, text + 4, kDLUInt, 1, out));
-    return out->bits == 1 ? 0 : bad_text(text);
   }
   if (strncmp(text, "custom[", 7) == 0) return read_custom(text, out);
   for (i = 0; i < sizeof(base_types) / sizeof(base_types[0]); ++i) {
     size_t length = strlen(base_types[i].name);
     if (strncmp(text, base_types[i].name, length) != 0) continue;
-    return read_bits_and_lanes(text, text + length, base_types[i].code, base_types[i].default_bits,
-                               out);
+    return read_bits(text, text + length, base_types[i].code, base_types[i].default_bits, out);
   }
   return bad_text(text);
 }

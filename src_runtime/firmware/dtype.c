@@ -1,4 +1,4 @@
-/* Firmware runtime: data types from text: a kind, bits, and lanes after an 'x'. */
+/* Firmware runtime: data types from text. */
 #include "dtype.h"
 
 #include <tvm/runtime/crt/packed_func.h>
@@ -6,10 +6,14 @@
 typedef struct kind {
   char name[7];
   uint8_t code;
+  uint8_t bits; /* where the text has none */
 } kind;
 
-static const kind kinds[] = {
-    {"int", kDLInt}, {"uint", kDLUInt}, {"float", kDLFloat}, {"bfloat", kDLBfloat}};
+static const kind kinds[] = {{"float", kDLFloat, 32},
+                             {"int", kDLInt, 32},
+                             {"uint", kDLUInt, 32},
+                             {"bfloat", kDLBfloat, 16},
+                             {"bool", kDLUInt, 1}};
 
 /* The text after a name, or NULL if it does not begin with it. */
 static const char* after(const char* text, const char* name) {
@@ -19,32 +23,15 @@ static const char* after(const char* text, const char* name) {
   return text;
 }
 
-/* A number of at most 16 bits; `missing` if there is no digit. */
-static const char* read_number(const char* text, unsigned missing, unsigned* out) {
-  unsigned value = 0;
-  const char* p = text;
-  for (; *p >= '0' && *p <= '9' && value < 6553; ++p) value = value * 10 + (unsigned)(*p - '0');
-  *out = p == text ? missing : value;
-  return p;
-}
-
 int tvmrt__read_dtype(const char* text, char end, DLDataType* out) {
-  const char* p = after(text, "bool");
-  unsigned bits = 1;
-  unsigned lanes = 1;
-  size_t i;
-  out->code = kDLUInt;
-  for (i = 0; p == NULL && i < sizeof(kinds) / sizeof(kinds[0]); ++i) {
-    p = after(text, kinds[i].name);
+  const kind* k = kinds;
+  for (; k < kinds + sizeof(kinds) / sizeof(kinds[0]); ++k) {
+    const char* p = after(text, k->name);
     if (p == NULL) continue;
-    out->code = kinds[i].code;
-    p = read_number(p, 32, &bits);
+    out->code = k->code;
+    return tvmrt__read_bits(p, end, k->bits, out);
   }
-  if (p != NULL && *p == 'x') p = read_number(p + 1, 0, &lanes);
-  if (p == NULL || *p != end || bits == 0 || bits > 128 || lanes == 0) return 0;
-  out->bits = (uint8_t)bits;
-  out->lanes = (uint16_t)lanes;
-  return 1;
+  return 0;
 }
 
 DLDataType String2DLDataType(const char* s) {

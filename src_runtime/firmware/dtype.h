@@ -1,4 +1,4 @@
-/* Firmware runtime: data types as text. */
+/* Data types as text. */
 #ifndef TVMRT_SRC_RUNTIME_FIRMWARE_DTYPE_H_
 #define TVMRT_SRC_RUNTIME_FIRMWARE_DTYPE_H_
 
@@ -10,5 +10,13 @@ static inline int tvmrt__same_type(DLDataType a, DLDataType b) {
 
 /* Read a type from text up to `end` ('\0' or a quotation mark). Returns 1, or 0 if it is none. */
 int tvmrt__read_dtype(const char* text, char end, DLDataType* out);
+
+/* Read what follows a type's name: bits, or else `missing` of them, lanes after an 'x', and `end`. What
+ * has one bit without a number has no more with one. Returns 1, or 0 if it is none; out->code is not
+ * touched. */
+int tvmrt__read_bits(const char* text, char end, unsigned missing, DLDataType* out);
+
+/* A number of up to 65535, or a little more; `missing` if there is no digit. Returns what follows. */
+const char* tvmrt__read_number(const char* text, unsigned missing, unsigned* out);
 
 #endif /* TVMRT_SRC_RUNTIME_FIRMWARE_DTYPE_H_ */

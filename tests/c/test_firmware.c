@@ -126,6 +126,9 @@ static void test_packed_function_in_a_struct(void** state) {
   assert_int_equal(String2DLDataType("bool").bits, 1);
   assert_int_equal(String2DLDataType("float99999").bits, 0);
   assert_int_equal(String2DLDataType("int8 ").bits, 0);
+  assert_int_equal(String2DLDataType("bool8").bits, 0);
+  assert_int_equal(String2DLDataType("int8x65535").lanes, 65535);
+  assert_int_equal(String2DLDataType("int8x65536").lanes, 0);
 }
 
 /* ---- memory of the device ---- */

@@ -188,8 +188,9 @@ static void test_data_types_are_read(void** state) {
 }
 
 static void test_bad_data_types_are_refused(void** state) {
-  static const char* const bad[] = {"flaot32", "float32x",  "float0",     "float999", "int8x0",
-                                    "bool8",   "custom[1]", "int8x70000", "float32 "};
+  static const char* const bad[] = {"flaot32",  "float32x", "float0",     "float999",
+                                    "int8x0",   "bool8",    "custom[1]",  "int8x70000",
+                                    "float32 ", "int256",   "int8x65536", "custom[256]"};
   static const int64_t shape[] = {0};
   (void)state;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); ++i) {

@@ -23,6 +23,7 @@ READERS = (
     "src_runtime/firmware/graph_read.c",
     "src_runtime/firmware/graph_params.c", "src_runtime/firmware/graph_plan.c",
     "src_runtime/firmware/graph_arena.c", "src_runtime/firmware/dtype.c",
+    "src_runtime/firmware/dtype_bits.c",
     "src_backend/func_registry.c", "src_runtime/devices/tpu/tpu.c",
     "src_runtime/devices/opencl/plan.c", "src_runtime/devices/dnnl/plan.c",
     "src_runtime/devices/dnnl/post.c",

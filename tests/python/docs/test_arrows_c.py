@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "src_backend": set(),
     "src_runtime/firmware": {"src_backend"},
     "src_runtime/base": {"firmware/json.h"},
-    "src_runtime/core": {"base"},
+    "src_runtime/core": {"base", "firmware/dtype.h"},
     "src_runtime/tensors": {"base", "core"},
     "src_runtime/modules": {"base", "core", "tensors"},
     "src_runtime/executors": {"base", "core", "tensors", "modules"},
