@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
+
+from tvmrt.codegen.window import packing_f32 as packing
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -55,20 +54,6 @@ WARNINGS = "-std=c99 -Wall -Wextra -Werror -Wmissing-prototypes".split()
 PARALLEL = "-DTVMRT_PARALLEL_MIN_MACS=0 -DTVMRT_PARALLEL_MIN_FLOATS=0".split()
 UNDEFINED = "-fsanitize=undefined -fno-sanitize-recover=all".split()
 OPTIMISE = "-O3 -fno-math-errno -fno-trapping-math".split()
-
-
-def load_source(path: str) -> ModuleType:
-    """A module of the source tree by its file, without the package around it."""
-    name = "kernels_" + Path(path).stem
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, ROOT / path)
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-packing = load_source("python/tvmrt/codegen/window/packing_f32.py")
 
 
 @dataclass(frozen=True)
