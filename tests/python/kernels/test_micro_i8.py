@@ -165,8 +165,6 @@ def case(shape: Shape, types: str, kernel: MicroKernel, low: int | None = None) 
 def source(kernel: MicroKernel, functions: list[str], fpu: int | None = None) -> str:
     """C of the layers; ``fpu``: whether it rounds by floats, if not as the processor can."""
     defines = ["#define TVMRT_FREESTANDING 1"]
-    if kernel.format:
-        defines.append(f"#define TVMRT_MICRO_FORMAT {kernel.format}")
     if fpu is not None:
         defines.append(f"#define TVMRT_MICRO_HAS_FPU {fpu}")
     return "\n".join([*defines, HEAD.format(header=kernel.header), *functions])

@@ -18,7 +18,7 @@
 #ifndef TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_3X3_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_3X3_I8_H_
 
-#include "micro_products_i8.h"
+#include "micro_i8.h"
 
 /*! \brief What the steps of a layer share. */
 typedef struct tvmrt_micro_3x3 {

@@ -13,7 +13,7 @@
 #ifndef TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_DEPTHWISE_I8_H_
 
-#include "micro_products_i8.h"
+#include "micro_i8.h"
 
 /*! \brief Most rows of a kernel. */
 #define TVMRT_MICRO_MAX_ROWS 16

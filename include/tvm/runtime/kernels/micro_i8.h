@@ -2,20 +2,12 @@
  * \file micro_i8.h
  * \brief What the integer kernels of microcontrollers share: sums of products, rounding, bytes.
  *
- * Weights are packed for one of two formats, which the compiler of the network names before it
- * includes a kernel; without that line the processor's own is taken:
- *
- *     TVMRT_MICRO_PAIRS  Products of 16-bit numbers: two at a time where there are DSP instructions
- *                        (Cortex-M4, M7, M33), one at a time elsewhere (Cortex-M0+, RV32).
- *     TVMRT_MICRO_MVE    Products of 16 bytes at a time, for Helium (Cortex-M55, M85).
- *
- * Every format compiles for every processor and gives the same bytes: what an instruction set
- * lacks is written out in C.
+ * Every kernel compiles for every processor and gives the same bytes: what an instruction set lacks
+ * is written out in C.
  *
  * Activations are widened once and used many times. A quad is four of them as int16 in the order
  * 0, 2, 1, 3, in which SXTB16 gives them; so the pairs of an activation quad meet those that two
- * more SXTB16 make of four bytes of weights. Helium multiplies bytes as they are, int8 by int8;
- * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
+ * more SXTB16 make of four bytes of weights.
  *
  * The loops for DSP instructions are written out, as compilers do not find the order in which the
  * registers just suffice. Code that takes registers away from the compiler (-ffixed-r9, say) may
@@ -32,9 +24,6 @@
 #include "parallel.h"
 #include "rows_i8.h"
 #include "simd.h"
-
-#define TVMRT_MICRO_PAIRS 1
-#define TVMRT_MICRO_MVE 2
 
 #if defined(__ARM_FEATURE_MVE)
 #define TVMRT_MICRO_CAN_MVE 1
@@ -54,14 +43,6 @@
 #define TVMRT_MICRO_ASM 1
 #else
 #define TVMRT_MICRO_ASM 0
-#endif
-#endif
-
-#ifndef TVMRT_MICRO_FORMAT
-#if TVMRT_MICRO_CAN_MVE
-#define TVMRT_MICRO_FORMAT TVMRT_MICRO_MVE
-#else
-#define TVMRT_MICRO_FORMAT TVMRT_MICRO_PAIRS
 #endif
 #endif
 

@@ -8,14 +8,14 @@
  * compiler of the network joins weights only where no input makes the sum larger, and where 16 bits
  * hold every joint number. Sums that overflow meanwhile do no harm.
  *
- * Windows are as micro_products_i8.h says for TVMRT_MICRO_PAIRS. Packed weights: int16 [pair of
+ * Windows are quads, as in micro_pairs_i8.h. Packed weights: int16 [pair of
  * output channels][4 of biases, then quads of the window], aligned to 4 bytes; quads have their
  * order, the biases are two numbers of 32 bits, of u and joint.
  */
 #ifndef TVM_RUNTIME_KERNELS_MICRO_JOINT_I8_H_
 #define TVM_RUNTIME_KERNELS_MICRO_JOINT_I8_H_
 
-#include "micro_products_i8.h"
+#include "micro_i8.h"
 
 /*! \brief Some channels of one output pixel, or of two neighbouring ones. */
 typedef struct tvmrt_micro_tile {

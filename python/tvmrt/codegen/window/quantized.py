@@ -137,8 +137,6 @@ class IntegerProduct(Lowering):
     def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
         layer = MicroLayer(shape, self.layer(step), self.weights(), self.w_zero, self.bias)
         kernel = boards.choose(layer, self.target.board)
-        if kernel.format:
-            f.macro("TVMRT_MICRO_FORMAT", kernel.format)
         name_format(f, self.target)
         f.include(kernel.header)
         packed = kernel.pack(layer)

@@ -109,8 +109,6 @@ class MicroKernel:
         Bytes that it asks of ``tvmrt_scratch_alloc`` for a shape; 0 for none.
     needs
         What processors must have, of the names in ``codegen/target.py``.
-    format
-        The value of ``TVMRT_MICRO_FORMAT`` that the header must see, empty where it reads none.
     unit
         Of what the length of a copied window is a multiple.
     """
@@ -122,7 +120,6 @@ class MicroKernel:
     pack: Callable[[MicroLayer], MicroWeights]
     scratch: Callable[[MicroShape], int]
     needs: frozenset[str] = frozenset()
-    format: str = ""
     unit: int = 1
 
 

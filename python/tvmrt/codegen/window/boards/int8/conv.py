@@ -11,6 +11,5 @@ KERNEL = MicroKernel(
     supports=lambda layer: not layer.shape.depthwise,
     pack=lambda layer: pack_windows(layer, UNIT, QUAD),
     scratch=lambda shape: windows_scratch(shape, UNIT, 2),
-    format="TVMRT_MICRO_PAIRS",
     unit=UNIT,
 )

@@ -11,13 +11,12 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 
 KERNEL = MicroKernel(
-    header="micro_conv_i8.h",
+    header="micro_conv_mve_i8.h",
     tile="tvmrt_micro_conv_i8_run",
     cost=0.19,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,
     scratch=lambda shape: windows_scratch(shape, UNIT, 1),
     needs=frozenset({"mve"}),
-    format="TVMRT_MICRO_MVE",
     unit=UNIT,
 )
