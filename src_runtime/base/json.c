@@ -144,6 +144,32 @@ int tvmrt__parse_skip(tvmrt_parser* in) {
   return 0;
 }
 
+int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into) {
+  tvmrt_parser_list list;
+  bool more = true;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
+  for (;;) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
+    if (!more) return 0;
+    TVMRT_RETURN_IF_ERROR(read(in, into));
+  }
+}
+
+int tvmrt__parse_members(tvmrt_parser* in,
+                         int (*read)(tvmrt_parser* in, void* into, const char* key), void* into) {
+  tvmrt_buf key = {NULL, 0, 0};
+  tvmrt_parser_list list;
+  bool more = true;
+  int rc = tvmrt__parse_object(in, &list);
+  while (rc == 0) {
+    rc = tvmrt__parse_next_key(in, &list, &key, &more);
+    if (rc != 0 || !more) break;
+    rc = read(in, into, key.data);
+  }
+  tvmrt__buf_free(&key);
+  return rc;
+}
+
 int tvmrt__json_write_string(tvmrt_buf* out, const char* text) {
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
   for (; *text != '\0'; ++text) {

@@ -31,6 +31,12 @@ int tvmrt__parse_next(tvmrt_parser* in, tvmrt_parser_list* list, bool* more);
 /* Objects: the key, after which the value is read. */
 int tvmrt__parse_next_key(tvmrt_parser* in, tvmrt_parser_list* list, tvmrt_buf* key, bool* more);
 
+/* The whole of a list: `read` reads each item. */
+int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into);
+/* The whole of an object: `read` reads the value of each key, which is borrowed for the call. */
+int tvmrt__parse_members(tvmrt_parser* in,
+                         int (*read)(tvmrt_parser* in, void* into, const char* key), void* into);
+
 int tvmrt__parse_string(tvmrt_parser* in, tvmrt_buf* out); /* replaces the contents of out */
 int tvmrt__parse_int(tvmrt_parser* in, int64_t* out);
 int tvmrt__parse_skip(tvmrt_parser* in); /* any value, however deep */

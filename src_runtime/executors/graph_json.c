@@ -28,55 +28,33 @@ typedef struct draft {
   unsigned seen; /* bits of the required keys */
   bool past_metadata;
   tvmrt_buf text;
+  tvmrt_graph_node* node; /* the one that is read, and its op */
+  char* op;
 } draft;
 
-static int add_number(numbers* list, int64_t value) {
+static int read_number(tvmrt_parser* in, void* into) {
+  numbers* list = into;
   void* items = list->items;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, list->count, sizeof(*list->items)));
   list->items = items;
-  list->items[list->count++] = value;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &list->items[list->count]));
+  ++list->count;
   return 0;
 }
 
 static int read_numbers(tvmrt_parser* in, numbers* out) {
-  tvmrt_parser_list list;
-  bool more;
-  int64_t value;
   out->count = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
-    TVMRT_RETURN_IF_ERROR(add_number(out, value));
-  }
+  return tvmrt__parse_items(in, read_number, out);
 }
 
 /* [node, output] or [node, output, version] */
-static int read_pair(tvmrt_parser* in, numbers* out) {
-  tvmrt_parser_list list;
-  bool more;
-  int64_t value;
-  int count = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;; ++count) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) break;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
-    if (count < 2) TVMRT_RETURN_IF_ERROR(add_number(out, value));
-  }
-  return count == 2 || count == 3 ? 0 : tvmrt__parse_fail(in, "an entry needs 2 or 3 numbers");
-}
-
-static int read_pairs(tvmrt_parser* in, numbers* out) {
-  tvmrt_parser_list list;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(read_pair(in, out));
-  }
+static int read_pair(tvmrt_parser* in, void* into) {
+  numbers* out = into;
+  const size_t before = out->count;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, read_number, out));
+  if (out->count == before + 3) --out->count;
+  if (out->count == before + 2) return 0;
+  return tvmrt__parse_fail(in, "an entry needs 2 or 3 numbers");
 }
 
 static int read_text(tvmrt_parser* in, draft* d, char** out) {
@@ -100,59 +78,39 @@ static int read_text_number(tvmrt_parser* in, draft* d, int64_t* out) {
   return 0;
 }
 
-static int read_node_attrs(tvmrt_parser* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key) {
-  tvmrt_parser_list list;
-  bool more;
+static int read_node_attr(tvmrt_parser* in, void* into, const char* key) {
+  draft* d = into;
+  tvmrt_graph_node* node = d->node;
   int64_t value = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(in, &list, key, &more));
-    if (!more) return 0;
-    if (strcmp(key->data, "func_name") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->func_name));
-    } else if (strcmp(key->data, "num_inputs") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &node->stated_inputs));
-    } else if (strcmp(key->data, "num_outputs") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &node->stated_outputs));
-    } else if (strcmp(key->data, "flatten_data") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &value));
-      node->flatten_data = value != 0;
-    } else if (strcmp(key->data, "view") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->view));
-    } else if (strcmp(key->data, "device") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->device));
-    } else if (strcmp(key->data, "after") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->after));
-    } else {
-      TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(in));
-    }
-  }
+  if (strcmp(key, "func_name") == 0) return read_text(in, d, &node->func_name);
+  if (strcmp(key, "num_inputs") == 0) return read_text_number(in, d, &node->stated_inputs);
+  if (strcmp(key, "num_outputs") == 0) return read_text_number(in, d, &node->stated_outputs);
+  if (strcmp(key, "view") == 0) return read_text(in, d, &node->view);
+  if (strcmp(key, "device") == 0) return read_text(in, d, &node->device);
+  if (strcmp(key, "after") == 0) return read_text(in, d, &node->after);
+  if (strcmp(key, "flatten_data") != 0) return tvmrt__parse_skip(in);
+  TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &value));
+  node->flatten_data = value != 0;
+  return 0;
 }
 
-static int read_node_keys(tvmrt_parser* in, draft* d, tvmrt_graph_node* node, tvmrt_buf* key,
-                          char** op) {
-  tvmrt_parser_list list;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(in, &list, key, &more));
-    if (!more) return 0;
-    if (strcmp(key->data, "op") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(in, d, op));
-    } else if (strcmp(key->data, "name") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(in, d, &node->name));
-    } else if (strcmp(key->data, "inputs") == 0) {
-      node->first_input = d->input_pairs.count / 2;
-      TVMRT_RETURN_IF_ERROR(read_pairs(in, &d->input_pairs));
-      node->num_inputs = d->input_pairs.count / 2 - node->first_input;
-    } else if (strcmp(key->data, "attrs") == 0 || strcmp(key->data, "attr") == 0) {
-      TVMRT_RETURN_IF_ERROR(read_node_attrs(in, d, node, key));
-    } else if (strcmp(key->data, "control_deps") == 0) {
-      TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(in)); /* nodes run in order anyway */
-    } else {
-      return tvmrt__parse_fail(in, "a node has the unknown key '%.40s'", key->data);
-    }
+static int read_node_key(tvmrt_parser* in, void* into, const char* key) {
+  draft* d = into;
+  tvmrt_graph_node* node = d->node;
+  if (strcmp(key, "op") == 0) return read_text(in, d, &d->op);
+  if (strcmp(key, "name") == 0) return read_text(in, d, &node->name);
+  if (strcmp(key, "attrs") == 0 || strcmp(key, "attr") == 0) {
+    return tvmrt__parse_members(in, read_node_attr, d);
   }
+  if (strcmp(key, "control_deps") == 0)
+    return tvmrt__parse_skip(in); /* nodes run in order anyway */
+  if (strcmp(key, "inputs") != 0) {
+    return tvmrt__parse_fail(in, "a node has the unknown key '%.40s'", key);
+  }
+  node->first_input = d->input_pairs.count / 2;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, read_pair, &d->input_pairs));
+  node->num_inputs = d->input_pairs.count / 2 - node->first_input;
+  return 0;
 }
 
 static int check_node(const tvmrt_parser* in, tvmrt_graph_node* node, const char* op) {
@@ -176,87 +134,53 @@ static int check_node(const tvmrt_parser* in, tvmrt_graph_node* node, const char
   return 0;
 }
 
-static int read_node(tvmrt_parser* in, draft* d, tvmrt_buf* key) {
+static int read_node(tvmrt_parser* in, void* into) {
+  draft* d = into;
   tvmrt_graph* g = d->graph;
-  tvmrt_graph_node* node;
   void* nodes = g->nodes;
-  char* op = NULL;
   int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__grow(&nodes, g->num_nodes, sizeof(*g->nodes)));
   g->nodes = nodes;
-  node = &g->nodes[g->num_nodes++];
-  memset(node, 0, sizeof(*node));
-  node->stated_inputs = -1;
-  node->stated_outputs = -1;
-  rc = read_node_keys(in, d, node, key, &op);
-  if (rc == 0) rc = check_node(in, node, op);
-  free(op);
+  d->node = &g->nodes[g->num_nodes++];
+  memset(d->node, 0, sizeof(*d->node));
+  d->node->stated_inputs = -1;
+  d->node->stated_outputs = -1;
+  d->op = NULL;
+  rc = tvmrt__parse_members(in, read_node_key, d);
+  if (rc == 0) rc = check_node(in, d->node, d->op);
+  free(d->op);
   return rc;
 }
 
-static int read_nodes(tvmrt_parser* in, draft* d) {
-  tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_parser_list list;
-  bool more = true;
-  int rc = tvmrt__parse_array(in, &list);
-  if (rc == 0 && d->graph->num_nodes != 0)
-    rc = tvmrt__parse_fail(in, "there are two lists of nodes");
-  while (rc == 0) {
-    rc = tvmrt__parse_next(in, &list, &more);
-    if (rc != 0 || !more) break;
-    rc = read_node(in, d, &key);
-  }
-  tvmrt__buf_free(&key);
-  return rc;
+static int read_dtype(tvmrt_parser* in, void* into) {
+  draft* d = into;
+  void* items = d->dtypes;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &d->text));
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, d->num_dtypes, sizeof(*d->dtypes)));
+  d->dtypes = items;
+  TVMRT_RETURN_IF_ERROR(tvmrt__dtype_from_text(d->text.data, &d->dtypes[d->num_dtypes]));
+  ++d->num_dtypes;
+  return 0;
 }
 
-static int read_dtypes(tvmrt_parser* in, draft* d) {
-  tvmrt_parser_list list;
-  bool more;
-  d->num_dtypes = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;;) {
-    void* items = d->dtypes;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &d->text));
-    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&items, d->num_dtypes, sizeof(*d->dtypes)));
-    d->dtypes = items;
-    TVMRT_RETURN_IF_ERROR(tvmrt__dtype_from_text(d->text.data, &d->dtypes[d->num_dtypes]));
-    ++d->num_dtypes;
-  }
+static int read_extent(tvmrt_parser* in, void* into) {
+  tvmrt_graph* g = into;
+  void* dims = g->dims;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&dims, g->num_dims, sizeof(*g->dims)));
+  g->dims = dims;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &g->dims[g->num_dims]));
+  ++g->num_dims;
+  return 0;
 }
 
-static int read_shape(tvmrt_parser* in, tvmrt_graph* g) {
-  tvmrt_parser_list list;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;;) {
-    void* dims = g->dims;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&dims, g->num_dims, sizeof(*g->dims)));
-    g->dims = dims;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &g->dims[g->num_dims]));
-    ++g->num_dims;
-  }
-}
-
-static int read_shapes(tvmrt_parser* in, draft* d) {
-  tvmrt_parser_list list;
-  bool more;
-  d->num_shapes = 0;
-  d->graph->num_dims = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;;) {
-    void* ends = d->shape_ends;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(read_shape(in, d->graph));
-    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&ends, d->num_shapes, sizeof(*d->shape_ends)));
-    d->shape_ends = ends;
-    d->shape_ends[d->num_shapes++] = d->graph->num_dims;
-  }
+static int read_shape(tvmrt_parser* in, void* into) {
+  draft* d = into;
+  void* ends = d->shape_ends;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, read_extent, d->graph));
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&ends, d->num_shapes, sizeof(*d->shape_ends)));
+  d->shape_ends = ends;
+  d->shape_ends[d->num_shapes++] = d->graph->num_dims;
+  return 0;
 }
 
 /* ["list_int", [...]]: the tag, up to the value. */
@@ -281,11 +205,13 @@ enum {
   SEEN_ALL = 127
 };
 
-static int read_attr(tvmrt_parser* in, draft* d, const char* key) {
+static int read_attr(tvmrt_parser* in, void* into, const char* key) {
+  draft* d = into;
   if (strcmp(key, "dltype") == 0) {
     d->seen |= SEEN_DTYPES;
     TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_str"));
-    TVMRT_RETURN_IF_ERROR(read_dtypes(in, d));
+    d->num_dtypes = 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, read_dtype, d));
   } else if (strcmp(key, "storage_id") == 0) {
     d->seen |= SEEN_STORAGE;
     TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_int"));
@@ -293,7 +219,9 @@ static int read_attr(tvmrt_parser* in, draft* d, const char* key) {
   } else if (strcmp(key, "shape") == 0) {
     d->seen |= SEEN_SHAPES;
     TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_shape"));
-    TVMRT_RETURN_IF_ERROR(read_shapes(in, d));
+    d->num_shapes = 0;
+    d->graph->num_dims = 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, read_shape, d));
   } else if (strcmp(key, "device_index") == 0) {
     TVMRT_RETURN_IF_ERROR(read_tag(in, d, key, "list_int"));
     TVMRT_RETURN_IF_ERROR(read_numbers(in, &d->device_types));
@@ -304,51 +232,33 @@ static int read_attr(tvmrt_parser* in, draft* d, const char* key) {
   return tvmrt__parse_expect(in, ']');
 }
 
-/* An object, whose values `read` reads by their keys. */
-static int read_object(tvmrt_parser* in, draft* d,
-                       int (*read)(tvmrt_parser* in, draft* d, const char* key)) {
-  tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_parser_list list;
-  bool more = true;
-  int rc = tvmrt__parse_object(in, &list);
-  while (rc == 0) {
-    rc = tvmrt__parse_next_key(in, &list, &key, &more);
-    if (rc != 0 || !more) break;
-    rc = read(in, d, key.data);
-  }
-  tvmrt__buf_free(&key);
-  return rc;
-}
-
-static int read_names(tvmrt_parser* in, draft* d) {
+static int read_name(tvmrt_parser* in, void* into) {
+  draft* d = into;
   tvmrt_graph* g = d->graph;
-  tvmrt_parser_list list;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
-  for (;;) {
-    void* names = g->head_names;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__grow(&names, g->num_head_names, sizeof(*g->head_names)));
-    g->head_names = names;
-    g->head_names[g->num_head_names] = NULL;
-    TVMRT_RETURN_IF_ERROR(read_text(in, d, &g->head_names[g->num_head_names]));
-    ++g->num_head_names;
-  }
+  void* names = g->head_names;
+  TVMRT_RETURN_IF_ERROR(tvmrt__grow(&names, g->num_head_names, sizeof(*g->head_names)));
+  g->head_names = names;
+  g->head_names[g->num_head_names] = NULL;
+  TVMRT_RETURN_IF_ERROR(read_text(in, d, &g->head_names[g->num_head_names]));
+  ++g->num_head_names;
+  return 0;
 }
 
 /* A node has one name, its outputs may be several of the network's: these are told here, where other
  * readers look for nothing. */
-static int read_metadata(tvmrt_parser* in, draft* d, const char* key) {
+static int read_metadata(tvmrt_parser* in, void* into, const char* key) {
+  draft* d = into;
   if (strcmp(key, "output_names") != 0) return tvmrt__parse_skip(in);
-  if (d->graph->num_head_names == 0) return read_names(in, d);
+  if (d->graph->num_head_names == 0) return tvmrt__parse_items(in, read_name, d);
   return tvmrt__parse_fail(in, "there are two lists of output_names");
 }
 
-static int read_top(tvmrt_parser* in, draft* d, const char* key) {
+static int read_top(tvmrt_parser* in, void* into, const char* key) {
+  draft* d = into;
   if (strcmp(key, "nodes") == 0) {
     d->seen |= SEEN_NODES;
-    return read_nodes(in, d);
+    if (d->graph->num_nodes != 0) return tvmrt__parse_fail(in, "there are two lists of nodes");
+    return tvmrt__parse_items(in, read_node, d);
   }
   if (strcmp(key, "arg_nodes") == 0) {
     d->seen |= SEEN_ARGS;
@@ -357,25 +267,25 @@ static int read_top(tvmrt_parser* in, draft* d, const char* key) {
   if (strcmp(key, "heads") == 0) {
     d->seen |= SEEN_HEADS;
     d->head_pairs.count = 0;
-    return read_pairs(in, &d->head_pairs);
+    return tvmrt__parse_items(in, read_pair, &d->head_pairs);
   }
   if (strcmp(key, "node_row_ptr") == 0) {
     d->seen |= SEEN_ROWS;
     return read_numbers(in, &d->row_ptr);
   }
-  if (strcmp(key, "attrs") == 0) return read_object(in, d, read_attr);
+  if (strcmp(key, "attrs") == 0) return tvmrt__parse_members(in, read_attr, d);
   if (strcmp(key, "metadata") != 0 && !d->past_metadata) {
     return tvmrt__parse_fail(in, "unknown key '%.40s'", key);
   }
   d->past_metadata = true; /* where other readers stop, so that anything may follow */
   if (strcmp(key, "metadata") == 0 && tvmrt__json_peek(&in->json) == '{') {
-    return read_object(in, d, read_metadata);
+    return tvmrt__parse_members(in, read_metadata, d);
   }
   return tvmrt__parse_skip(in);
 }
 
 static int read_graph(tvmrt_parser* in, draft* d) {
-  TVMRT_RETURN_IF_ERROR(read_object(in, d, read_top));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, read_top, d));
   if (d->seen == SEEN_ALL) return 0;
   return tvmrt__parse_fail(in,
                            "one of nodes, arg_nodes, heads, node_row_ptr, attrs.dltype, "

@@ -30,23 +30,17 @@ static int call_slot(loaded* self, const char* name, int (*slot)(tvmrt_device*, 
 }
 
 /* The runtime itself knows one option: {"timeout_ms": 100}. */
+static int read_option(tvmrt_parser* in, void* into, const char* key) {
+  loaded* self = into;
+  if (strcmp(key, "timeout_ms") != 0) return tvmrt__parse_skip(in);
+  return tvmrt__parse_int(in, &self->timeout_ms);
+}
+
 static int read_options(loaded* self) {
-  tvmrt_buf key = {NULL, 0, 0};
   tvmrt_parser in;
-  tvmrt_parser_list list;
-  bool more = true;
-  int rc;
   tvmrt__parse_init(&in, "the text of a device's options", self->options, strlen(self->options));
   self->timeout_ms = 0;
-  rc = tvmrt__parse_object(&in, &list);
-  while (rc == 0) {
-    rc = tvmrt__parse_next_key(&in, &list, &key, &more);
-    if (rc != 0 || !more) break;
-    rc = strcmp(key.data, "timeout_ms") == 0 ? tvmrt__parse_int(&in, &self->timeout_ms)
-                                             : tvmrt__parse_skip(&in);
-  }
-  tvmrt__buf_free(&key);
-  return rc;
+  return tvmrt__parse_members(&in, read_option, self);
 }
 
 /* What users set takes the place of what the library brings. */
