@@ -93,6 +93,22 @@ int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int coun
   return plan_fail(p, "attribute %s has %d integers; %d are expected", key, (int)found, count);
 }
 
+static bool is_count(int64_t n, int64_t least) { return n >= least && n <= 1 << 28; }
+
+int build_padding(plan* p, int64_t extent, int64_t windows, int64_t kernel, int64_t stride,
+                  int64_t dilation, int64_t before, dnnl_dim_t* after) {
+  int64_t padding;
+  if (stride < 1 || dilation < 1) return plan_fail(p, "a stride or dilation is below 1");
+  if (!is_count(extent, 0) || !is_count(windows, 0) || !is_count(kernel, 1) ||
+      !is_count(stride, 1) || !is_count(dilation, 1) || !is_count(before, 0)) {
+    return plan_fail(p, "a number of a window is outside 0 to 2^28");
+  }
+  padding = (windows - 1) * stride + (kernel - 1) * dilation + 1 - extent - before;
+  if (padding > 1 << 28) return plan_fail(p, "windows reach further than 2^28 elements");
+  *after = padding < 0 ? 0 : padding;
+  return 0;
+}
+
 /* Groups ---------------------------------------------------------------------------------------- */
 
 /* The network's shape, while nodes are sorted into groups. */

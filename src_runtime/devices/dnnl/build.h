@@ -39,6 +39,13 @@ typedef int (*head_builder)(plan* p, const tvmrt_region_node* node, const post* 
 /* All nodes of the region, in order: a plan_builder. */
 int build_nodes(plan* p);
 
+/*
+ * Padding behind the last of `extent` elements, so that `windows` of them fit; 0 if some elements are
+ * reached by none. A number beyond 2^28, which oneDNN's products of 32 bits do not bear, is an error.
+ */
+int build_padding(plan* p, int64_t extent, int64_t windows, int64_t kernel, int64_t stride,
+                  int64_t dilation, int64_t before, dnnl_dim_t* after);
+
 /* Pointwise nodes (post.c) ---------------------------------------------------------------------- */
 
 /* The node as operations on its operand `flow`; the number of them, 0 if it cannot be. */

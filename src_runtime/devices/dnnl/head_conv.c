@@ -23,7 +23,6 @@ static int read_window(plan* p, const tvmrt_region_node* node, int spatial, wind
   out->groups = tvmrt_node_int(node, "groups", 1);
   if (out->groups < 1) return plan_fail(p, "%lld groups", (long long)out->groups);
   for (i = 0; i < spatial; ++i) {
-    if (strides[i] < 1 || dilations[i] < 1) return plan_fail(p, "a stride or dilation is below 1");
     out->strides[i] = strides[i];
     out->dilations[i] = dilations[i] - 1; /* oneDNN counts the gaps */
     out->before[i] = before[i];
@@ -31,15 +30,14 @@ static int read_window(plan* p, const tvmrt_region_node* node, int spatial, wind
   return 0;
 }
 
-/* Padding behind the last element, so that the extents of input and output meet. */
-static void close_window(window* w, const int64_t* larger, const int64_t* smaller,
-                         const int64_t* kernel) {
+static int close_window(plan* p, window* w, const int64_t* larger, const int64_t* smaller,
+                        const int64_t* kernel) {
   int i;
   for (i = 0; i < w->spatial; ++i) {
-    int64_t span = (kernel[i] - 1) * (w->dilations[i] + 1) + 1;
-    w->after[i] = (smaller[i] - 1) * w->strides[i] + span - larger[i] - w->before[i];
-    if (w->after[i] < 0) w->after[i] = 0; /* elements that no window reaches */
+    PLAN_TRY(build_padding(p, larger[i], smaller[i], kernel[i], w->strides[i], w->dilations[i] + 1,
+                           w->before[i], &w->after[i]));
   }
+  return 0;
 }
 
 /* Extents of the tensors of one convolution, batch and channels first. */
@@ -204,7 +202,7 @@ int build_conv(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
   /* lint: ndims says how many of the extents are set */
   PLAN_TRY(read_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
-  close_window(&l.w, l.e.x + 2, l.e.y + 2, l.e.kernel + 2);
+  PLAN_TRY(close_window(p, &l.w, l.e.x + 2, l.e.y + 2, l.e.kernel + 2));
   return add_layer(p, node, posts, num_posts, API_CONV, "a convolution", &l);
 }
 
@@ -232,6 +230,6 @@ int build_conv_transpose(plan* p, const tvmrt_region_node* node, const post* pos
   PLAN_TRY(read_layer(p, node, posts, num_posts, &l));
   /* lint: ndims says how many of the extents are set */
   PLAN_TRY(read_transposed_weights(p, l.weights, l.w.groups, &l.e, l.dtype, &l.o));
-  close_window(&l.w, l.e.y + 2, l.e.x + 2, l.e.kernel + 2);
+  PLAN_TRY(close_window(p, &l.w, l.e.y + 2, l.e.x + 2, l.e.kernel + 2));
   return add_layer(p, node, posts, num_posts, API_DECONV, "a transposed convolution", &l);
 }

@@ -43,19 +43,12 @@ static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x,
   PLAN_TRY(build_ints(p, node, "dilations", w->spatial, &dilations));
   PLAN_TRY(build_ints(p, node, "pads_before", w->spatial, &before));
   for (i = 0; i < w->spatial; ++i) {
-    int64_t after;
-    if (strides[i] < 1 || dilations[i] < 1) return plan_fail(p, "a stride or dilation is below 1");
-    if (kernel[i] < 1 || kernel[i] > INT32_MAX || strides[i] > INT32_MAX ||
-        dilations[i] > INT32_MAX || before[i] < 0 || before[i] > INT32_MAX || x[i] > INT32_MAX ||
-        y[i] > INT32_MAX) { /* so that what follows fits int64_t */
-      return plan_fail(p, "a number of a window is outside 32 bits");
-    }
-    after = (y[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - x[i] - before[i];
+    PLAN_TRY(
+        build_padding(p, x[i], y[i], kernel[i], strides[i], dilations[i], before[i], &w->after[i]));
     w->kernel[i] = kernel[i];
     w->strides[i] = strides[i];
     w->dilations[i] = dilations[i] - 1;
     w->before[i] = before[i];
-    w->after[i] = after < 0 ? 0 : after;
   }
   return 0;
 }

@@ -203,12 +203,11 @@ static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x,
   PLAN_TRY(build_ints(p, node, "dilations", spatial, &dilations));
   PLAN_TRY(build_ints(p, node, "pads_before", spatial, &before));
   for (i = 0; i < spatial; ++i) {
-    int64_t span = (kernel[i] - 1) * dilations[i] + 1;
-    int64_t after = (y[i] - 1) * strides[i] + span - x[i] - before[i];
+    PLAN_TRY(build_padding(p, x[i], y[i], kernel[i], strides[i], dilations[i], before[i],
+                           &out->after[i]));
     out->strides[i] = strides[i];
     out->dilations[i] = dilations[i] - 1;
     out->before[i] = before[i];
-    out->after[i] = after < 0 ? 0 : after;
   }
   return 0;
 }

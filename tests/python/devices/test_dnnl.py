@@ -478,18 +478,31 @@ def digits_of(x: np.ndarray, model: onnx.ModelProto) -> np.ndarray:
     return judge(copy, {"x": x})[0]
 
 
-@pytest.mark.parametrize("name", ["kernel", "strides", "dilations", "pads_before"])
-def test_a_window_outside_32_bits_is_refused(name):
-    """As a damaged library may have it: what oneDNN is told of it would overflow."""
-    attrs = {"kernel": [2, 2], "strides": [2, 2], "dilations": [1, 1], "pads_before": [0, 0]}
-    attrs[name] = [2, 2**63 - 1]
-    shapes = {"x": [1, 2, 4, 4], "y": [1, 2, 2, 2]}
+WINDOW = {"kernel": [2, 2], "strides": [2, 2], "dilations": [1, 1], "pads_before": [0, 0]}
+HUGE_WINDOWS = {
+    **{name: ({name: [2, 2**63 - 1]}, 2) for name in WINDOW},
+    "result": ({}, 2**31 - 1),
+    "padding": ({"strides": [2, 2**28], "kernel": [2, 2]}, 2**28),
+}
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [("max_pool", name) for name in HUGE_WINDOWS]
+    + [("conv", name) for name in HUGE_WINDOWS if name != "kernel"],  # a weights' shape says it
+)
+def test_a_huge_window_is_refused(op, name):
+    """As a damaged library may have it: oneDNN would overflow, and divide by the zero it gets."""
+    changed, width = HUGE_WINDOWS[name]
+    shapes = {"x": [1, 2, 4, 4], "w": [2, 2, 2, 2], "y": [1, 2, 2, width]}
     tensors = [{"name": k, "dtype": "float32", "shape": v} for k, v in shapes.items()]
-    node = {"op": "max_pool", "name": "n", "inputs": [0], "outputs": [1], "attrs": attrs}
-    region = {"symbol": "r", "tensors": tensors, "nodes": [node], "inputs": [0], "outputs": [1]}
+    tensors[1] |= {"offset": 0, "bytes": 64}
+    inputs = [0, 1] if op == "conv" else [0]
+    node = {"op": op, "name": "n", "inputs": inputs, "outputs": [2], "attrs": {**WINDOW, **changed}}
+    region = {"symbol": "r", "tensors": tensors, "nodes": [node], "inputs": [0], "outputs": [2]}
     head = {"format": "tvmrt-regions", "version": 1, "device": "dnnl", "regions": [region]}
-    with pytest.raises(TVMError, match="a number of a window is outside 32 bits"):
-        tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray())
+    with pytest.raises(TVMError, match=r"2\^28"):
+        tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray(64))
 
 
 def test_products_of_nothing_stay_on_the_cpu(tmp_path):
