@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.window import packing_f32 as packing
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -108,7 +109,7 @@ def has_compiler(name: str) -> bool:
 
 def build(folder: Path, source: str, flags: list[str], cc: str = "gcc") -> ctypes.CDLL:
     """Compiles `source` and the backend above; the same text is compiled once a folder."""
-    text = "#include <tvm/runtime/c_backend_api.h>\n" + source + BACKEND
+    text = "#include <tvm/runtime/c_backend_api.h>\n" + laid_out(source) + BACKEND
     flags = [*flags, *EXTRA_FLAGS]
     key = hashlib.sha256("\0".join([cc, *flags, text]).encode()).hexdigest()[:16]
     path, library = folder / f"{key}.c", folder / f"{key}.so"

@@ -25,6 +25,7 @@ from i8_case import (
 )
 from kernel_build import ROOT, build
 
+from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.target import get_target
 from tvmrt.codegen.window.boards.factors import factors, fixed_factors
 from tvmrt.codegen.window.boards.int8 import KERNELS, choose
@@ -226,7 +227,7 @@ def test_boards_with_its_instructions_give_the_same_bytes(name, tmp_path):
     cases = {f"run_{i}": case(s, types[i % 2], kernel) for i, s in enumerate(SHAPES.values())}
     cases = {run: one for run, one in cases.items() if one is not None}
     head = source(kernel, [one.function(run) for run, one in cases.items()])
-    (tmp_path / "main.c").write_text(head + program(cases))
+    (tmp_path / "main.c").write_text(laid_out(head + program(cases)))
     includes = [ROOT / "include"]
     image = link_image(board, [tmp_path / "main.c"], [], tmp_path / "image.elf", includes)
     assert run_image(board, image, tmp_path) == ""

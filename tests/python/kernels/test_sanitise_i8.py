@@ -13,6 +13,8 @@ import test_depthwise_i8
 from i8_case import usable_formats
 from kernel_build import BACKEND, PARALLEL, ROOT
 
+from tvmrt.codegen.c.text import laid_out
+
 pytestmark = pytest.mark.slow
 
 MACHINE = {"vnni512": ["-march=native"], "avx2": ["-mavx2", "-mfma"], "plain": []}
@@ -35,7 +37,7 @@ def test_nothing_outside_is_touched(tmp_path, fmt, types, module):
     calls = batch.calls(fmt, types).values()
     source, program = tmp_path / "all.c", tmp_path / "all"
     source.write_text(
-        "#include <tvm/runtime/c_backend_api.h>\n" + batch.program(fmt, types) + BACKEND
+        "#include <tvm/runtime/c_backend_api.h>\n" + laid_out(batch.program(fmt, types)) + BACKEND
     )
     command = [
         "gcc",
