@@ -8,8 +8,7 @@
 #include "../tensors/tensor.h"
 
 typedef struct reader {
-  tvmrt_parser in;
-  tvmrt_buf key;
+  tvmrt_parser in; /* first, so that who is given it has the reader */
   tvmrt_buf text;
   tvmrt_region_set* set;
   const uint8_t* constants;
@@ -18,12 +17,9 @@ typedef struct reader {
 
 #define FAIL(r, ...) tvmrt__parse_fail(&(r)->in, __VA_ARGS__)
 
-/* The position of a key in a table that ends with NULL; the end for an unknown one. */
-static int key_of(const reader* r, const char* const* keys) {
-  int i = 0;
-  while (keys[i] != NULL && strcmp(keys[i], r->key.data) != 0) ++i;
-  return i;
-}
+static reader* reader_of(tvmrt_parser* in) { return (reader*)(void*)in; }
+
+static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
 static int read_text(reader* r, const char** out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(&r->in, &r->text));
@@ -166,19 +162,18 @@ static int read_attr_value(reader* r, tvmrt_attr* attr) {
   return set_numbers(r, numbers, attr->count, attr);
 }
 
+static int add_attr(tvmrt_parser* in, void* into, const char* key) {
+  reader* r = reader_of(in);
+  tvmrt_attr attr = {0};
+  attr.key = tvmrt__arena_text(&r->set->arena, key, strlen(key));
+  if (attr.key == NULL) return -1;
+  TVMRT_RETURN_IF_ERROR(read_attr_value(r, &attr));
+  return tvmrt__buf_append(into, &attr, sizeof(attr));
+}
+
 static int read_attrs(reader* r, tvmrt_region_node* node) {
   tvmrt_buf attrs = {NULL, 0, 0};
-  tvmrt_parser_list list;
-  bool more = true;
-  int rc = tvmrt__parse_object(&r->in, &list);
-  while (rc == 0) {
-    tvmrt_attr attr = {0};
-    rc = tvmrt__parse_next_key(&r->in, &list, &r->key, &more);
-    if (rc != 0 || !more) break;
-    attr.key = tvmrt__arena_text(&r->set->arena, r->key.data, r->key.size);
-    rc = attr.key == NULL ? -1 : read_attr_value(r, &attr);
-    if (rc == 0) rc = tvmrt__buf_append(&attrs, &attr, sizeof(attr));
-  }
+  int rc = tvmrt__parse_members(&r->in, add_attr, &attrs);
   if (rc == 0) rc = keep(r, &attrs, sizeof(tvmrt_attr), (void*)&node->attrs, &node->num_attrs);
   tvmrt__buf_free(&attrs);
   return rc;
@@ -205,80 +200,67 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
   return 0;
 }
 
-static int finish_tensor(reader* r, tvmrt_region_tensor* t, bool has_dtype, bool is_constant,
-                         int64_t offset, int64_t bytes) {
-  if (t->name == NULL || t->shape == NULL || !has_dtype) {
+/* A tensor, and what else is said of it. */
+typedef struct tensor_draft {
+  tvmrt_region_tensor t;
+  bool has_dtype;
+  bool is_constant;
+  int64_t offset;
+  int64_t bytes;
+} tensor_draft;
+
+static int finish_tensor(reader* r, tensor_draft* d) {
+  tvmrt_region_tensor* t = &d->t;
+  if (t->name == NULL || t->shape == NULL || !d->has_dtype) {
     return FAIL(r, "a tensor lacks 'name', 'dtype' or 'shape'");
   }
   if (t->ndim > TVMRT_MAX_NDIM) return FAIL(r, "tensor '%.60s' has too many dimensions", t->name);
   TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes));
-  return is_constant ? place_constant(r, t, offset, bytes) : 0;
+  return d->is_constant ? place_constant(r, t, d->offset, d->bytes) : 0;
+}
+
+static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
+  reader* r = reader_of(in);
+  tensor_draft* d = into;
+  if (is(key, "name")) return read_text(r, &d->t.name);
+  if (is(key, "shape")) {
+    return read_list(r, add_extent, sizeof(int64_t), (void*)&d->t.shape, &d->t.ndim);
+  }
+  if (is(key, "bytes")) return tvmrt__parse_int(in, &d->bytes);
+  if (is(key, "offset")) {
+    d->is_constant = true;
+    return tvmrt__parse_int(in, &d->offset);
+  }
+  if (!is(key, "dtype")) return tvmrt__parse_skip(in);
+  d->has_dtype = true;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &r->text));
+  return tvmrt__dtype_from_text(r->text.data, &d->t.dtype);
 }
 
 static int add_tensor(reader* r, tvmrt_buf* items) {
-  static const char* const keys[] = {"name", "dtype", "shape", "offset", "bytes", NULL};
-  tvmrt_region_tensor t = {0};
-  tvmrt_parser_list list;
-  int64_t place[2] = {0, -1}; /* offset and bytes */
-  bool has_dtype = false;
-  bool is_constant = false;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
-  for (;;) {
-    int key;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
-    if (!more) break;
-    key = key_of(r, keys);
-    if (key == 0) {
-      TVMRT_RETURN_IF_ERROR(read_text(r, &t.name));
-    } else if (key == 1) {
-      TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(&r->in, &r->text));
-      TVMRT_RETURN_IF_ERROR(tvmrt__dtype_from_text(r->text.data, &t.dtype));
-      has_dtype = true;
-    } else if (key == 2) {
-      TVMRT_RETURN_IF_ERROR(read_list(r, add_extent, sizeof(int64_t), (void*)&t.shape, &t.ndim));
-    } else if (key < 5) {
-      is_constant |= key == 3;
-      TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &place[key - 3]));
-    } else {
-      TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
-    }
-  }
-  TVMRT_RETURN_IF_ERROR(finish_tensor(r, &t, has_dtype, is_constant, place[0], place[1]));
-  return tvmrt__buf_append(items, &t, sizeof(t));
+  tensor_draft d = {.bytes = -1};
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_tensor, &d));
+  TVMRT_RETURN_IF_ERROR(finish_tensor(r, &d));
+  return tvmrt__buf_append(items, &d.t, sizeof(d.t));
+}
+
+static int read_indices(reader* r, const int32_t** out, int32_t* out_count) {
+  return read_list(r, add_index, sizeof(int32_t), (void*)out, out_count);
+}
+
+static int read_node(tvmrt_parser* in, void* into, const char* key) {
+  reader* r = reader_of(in);
+  tvmrt_region_node* n = into;
+  if (is(key, "op")) return read_text(r, &n->op);
+  if (is(key, "name")) return read_text(r, &n->name);
+  if (is(key, "inputs")) return read_indices(r, &n->inputs, &n->num_inputs);
+  if (is(key, "outputs")) return read_indices(r, &n->outputs, &n->num_outputs);
+  return is(key, "attrs") ? read_attrs(r, n) : tvmrt__parse_skip(in);
 }
 
 static int add_node(reader* r, tvmrt_buf* items) {
-  static const char* const keys[] = {"op", "name", "inputs", "outputs", "attrs", NULL};
   tvmrt_region_node n = {0};
-  tvmrt_parser_list list;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
-    if (!more) break;
-    switch (key_of(r, keys)) {
-      case 0:
-        TVMRT_RETURN_IF_ERROR(read_text(r, &n.op));
-        break;
-      case 1:
-        TVMRT_RETURN_IF_ERROR(read_text(r, &n.name));
-        break;
-      case 2:
-        TVMRT_RETURN_IF_ERROR(
-            read_list(r, add_index, sizeof(int32_t), (void*)&n.inputs, &n.num_inputs));
-        break;
-      case 3:
-        TVMRT_RETURN_IF_ERROR(
-            read_list(r, add_index, sizeof(int32_t), (void*)&n.outputs, &n.num_outputs));
-        break;
-      case 4:
-        TVMRT_RETURN_IF_ERROR(read_attrs(r, &n));
-        break;
-      default:
-        TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
-    }
-  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_node, &n));
   if (n.op == NULL || n.inputs == NULL || n.outputs == NULL) {
     return FAIL(r, "a node lacks 'op', 'inputs' or 'outputs'");
   }
@@ -351,42 +333,20 @@ static int check_region(reader* r, const tvmrt_region* region) {
   return rc;
 }
 
-static int read_region_keys(reader* r, tvmrt_region* region) {
-  static const char* const keys[] = {"symbol", "name",    "tensors", "nodes",
-                                     "inputs", "outputs", NULL};
-  tvmrt_parser_list list;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
-    if (!more) return 0;
-    switch (key_of(r, keys)) {
-      case 0:
-        TVMRT_RETURN_IF_ERROR(read_text(r, &region->symbol));
-        break;
-      case 1:
-        TVMRT_RETURN_IF_ERROR(read_text(r, &region->name));
-        break;
-      case 2:
-        TVMRT_RETURN_IF_ERROR(read_list(r, add_tensor, sizeof(tvmrt_region_tensor),
-                                        (void*)&region->tensors, &region->num_tensors));
-        break;
-      case 3:
-        TVMRT_RETURN_IF_ERROR(read_list(r, add_node, sizeof(tvmrt_region_node),
-                                        (void*)&region->nodes, &region->num_nodes));
-        break;
-      case 4:
-        TVMRT_RETURN_IF_ERROR(
-            read_list(r, add_index, sizeof(int32_t), (void*)&region->inputs, &region->num_inputs));
-        break;
-      case 5:
-        TVMRT_RETURN_IF_ERROR(read_list(r, add_index, sizeof(int32_t), (void*)&region->outputs,
-                                        &region->num_outputs));
-        break;
-      default:
-        TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
-    }
+static int read_region(tvmrt_parser* in, void* into, const char* key) {
+  reader* r = reader_of(in);
+  tvmrt_region* region = into;
+  if (is(key, "symbol")) return read_text(r, &region->symbol);
+  if (is(key, "name")) return read_text(r, &region->name);
+  if (is(key, "inputs")) return read_indices(r, &region->inputs, &region->num_inputs);
+  if (is(key, "outputs")) return read_indices(r, &region->outputs, &region->num_outputs);
+  if (is(key, "tensors")) {
+    return read_list(r, add_tensor, sizeof(tvmrt_region_tensor), (void*)&region->tensors,
+                     &region->num_tensors);
   }
+  if (!is(key, "nodes")) return tvmrt__parse_skip(in);
+  return read_list(r, add_node, sizeof(tvmrt_region_node), (void*)&region->nodes,
+                   &region->num_nodes);
 }
 
 static int add_region(reader* r, tvmrt_buf* items) {
@@ -396,7 +356,7 @@ static int add_region(reader* r, tvmrt_buf* items) {
   size_t i;
   (void)tvmrt__json_peek(&r->in.json);
   draft.text_begin = (size_t)(r->in.json.at - r->in.begin);
-  TVMRT_RETURN_IF_ERROR(read_region_keys(r, region));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_region, region));
   draft.text_size = (size_t)(r->in.json.at - r->in.begin) - draft.text_begin;
   if (region->symbol == NULL || region->tensors == NULL || region->nodes == NULL ||
       region->inputs == NULL || region->outputs == NULL) {
@@ -413,59 +373,44 @@ static int add_region(reader* r, tvmrt_buf* items) {
   return tvmrt__buf_append(items, &draft, sizeof(draft));
 }
 
-static int read_top(reader* r, const char** format, int64_t* version) {
-  static const char* const keys[] = {"format",  "version",  "device",  "device_version",
-                                     "options", "fallback", "regions", NULL};
-  tvmrt_parser_list list;
+/* What the format says of itself. */
+typedef struct format {
+  const char* name;
+  int64_t version;
+} format;
+
+static int read_top(tvmrt_parser* in, void* into, const char* key) {
+  reader* r = reader_of(in);
+  format* f = into;
   int64_t value = 0;
   int32_t count = 0;
-  bool more;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_object(&r->in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next_key(&r->in, &list, &r->key, &more));
-    if (!more) return 0;
-    switch (key_of(r, keys)) {
-      case 0:
-        TVMRT_RETURN_IF_ERROR(read_text(r, format));
-        break;
-      case 1:
-        TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, version));
-        break;
-      case 2:
-        TVMRT_RETURN_IF_ERROR(read_text(r, &r->set->device));
-        break;
-      case 3:
-        TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &r->set->device_version));
-        break;
-      case 4:
-        TVMRT_RETURN_IF_ERROR(read_object_text(r, &r->set->options));
-        break;
-      case 5:
-        TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &value));
-        r->set->fallback = value != 0;
-        break;
-      case 6:
-        TVMRT_RETURN_IF_ERROR(
-            read_list(r, add_region, sizeof(tvmrt_region_draft), (void*)&r->set->regions, &count));
-        r->set->num_regions = (size_t)count;
-        break;
-      default:
-        TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(&r->in));
-    }
+  if (is(key, "format")) return read_text(r, &f->name);
+  if (is(key, "version")) return tvmrt__parse_int(in, &f->version);
+  if (is(key, "device")) return read_text(r, &r->set->device);
+  if (is(key, "device_version")) return tvmrt__parse_int(in, &r->set->device_version);
+  if (is(key, "options")) return read_object_text(r, &r->set->options);
+  if (is(key, "fallback")) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
+    r->set->fallback = value != 0;
+    return 0;
   }
+  if (!is(key, "regions")) return tvmrt__parse_skip(in);
+  TVMRT_RETURN_IF_ERROR(
+      read_list(r, add_region, sizeof(tvmrt_region_draft), (void*)&r->set->regions, &count));
+  r->set->num_regions = (size_t)count;
+  return 0;
 }
 
 static int read_set(reader* r) {
-  const char* format = NULL;
-  int64_t version = -1;
-  TVMRT_RETURN_IF_ERROR(read_top(r, &format, &version));
+  format f = {NULL, -1};
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_top, &f));
   if (tvmrt__json_peek(&r->in.json) != '\0') return FAIL(r, "something follows");
-  if (format == NULL || strcmp(format, "tvmrt-regions") != 0) {
-    return FAIL(r, "its format is '%.40s' instead of 'tvmrt-regions'", format ? format : "");
+  if (f.name == NULL || !is(f.name, "tvmrt-regions")) {
+    return FAIL(r, "its format is '%.40s' instead of 'tvmrt-regions'", f.name ? f.name : "");
   }
-  if (version != 1) {
+  if (f.version != 1) {
     return FAIL(r, "it has version %lld of the format, this runtime reads version 1",
-                (long long)version);
+                (long long)f.version);
   }
   if (r->set->device == NULL) return FAIL(r, "it names no device");
   return 0;
@@ -481,7 +426,6 @@ int tvmrt__region_set_read(const char* json, size_t json_size, const void* const
   r.constants_size = constants_size;
   tvmrt__parse_init(&r.in, "the text of a device's regions", json, json_size);
   rc = read_set(&r);
-  tvmrt__buf_free(&r.key);
   tvmrt__buf_free(&r.text);
   if (rc != 0) tvmrt__region_set_free(out);
   return rc;
