@@ -22,6 +22,7 @@ from .c.writer import (
 from .device_files import add_device_files
 from .entries import aot, graph
 from .entries.arguments import Arguments
+from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_metadata
 from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
@@ -313,12 +314,7 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
 
 def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/c_backend_api.h>",
-        "#include <tvm/runtime/metadata.h>",
-        "",
+        *METADATA_INCLUDES,
         f'#include "{prefix}_ops.h"',
         "",
         "/* Where a tensor argument's elements begin. */",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmrt.ir import CSource, Node, Region, Value
+from tvmrt.ir import PACKED_PARAMETERS, CSource, Node, Region, Value
 from tvmrt.ir.rounding import round_up
 
 from .base import Context, Device
@@ -30,15 +30,6 @@ HEADERS = """\
 
 #include <tvm/runtime/c_backend_api.h>
 """
-
-PACKED_PARAMETERS = (
-    "TVMValue *args",
-    "int *type_codes",
-    "int num_args",
-    "TVMValue *out_ret_value",
-    "int *out_ret_tcode",
-    "void *resource_handle",
-)
 
 OPERATOR_MACROS = r"""
 #define CSOURCE_BINARY_OP_1D(p_ID_, p_OP_, p_DIM1_)                        \

@@ -20,7 +20,7 @@ from .builder import Builder
 from .dtype import DTYPES, DType, dtype_of
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
-from .region import CSource, ModuleBlob, Region, regions_of
+from .region import PACKED_PARAMETERS, CSource, ModuleBlob, Region, regions_of
 from .strided import Strided, compact, dense
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "VIEW",
     "Builder",
     "CSource",
+    "PACKED_PARAMETERS",
     "DType",
     "Graph",
     "ModuleBlob",

@@ -20,6 +20,17 @@ POINTERS, PACKED = "pointers", "packed"
 DENSE_LAYOUT, CHANNELS_LAST_LAYOUT = "dense", "channels_last"
 
 
+# What a packed function takes, as C declares it; see c_packed_func.h.
+PACKED_PARAMETERS = (
+    "TVMValue *args",
+    "int *type_codes",
+    "int num_args",
+    "TVMValue *out_ret_value",
+    "int *out_ret_tcode",
+    "void *resource_handle",
+)
+
+
 @dataclass(frozen=True)
 class CSource:
     """C99 text that defines a function for each region, compiled with the network.

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .text import wrap
+from tvmrt.ir import PACKED_PARAMETERS
 
-PACKED_PARAMETERS = (
-    "TVMValue *args",
-    "int *type_codes",
-    "int num_args",
-    "TVMValue *out_ret_value",
-    "int *out_ret_tcode",
-    "void *resource_handle",
-)
+from .text import wrap
 
 
 def packed_prototype(symbol: str, end: str = ";", result: str = "int32_t") -> list[str]:

@@ -43,6 +43,16 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
     return [*lines, *_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
 
 
+INCLUDES = [
+    "#include <stddef.h>",
+    "#include <stdint.h>",
+    "",
+    "#include <tvm/runtime/c_backend_api.h>",
+    "#include <tvm/runtime/metadata.h>",
+    "",
+]
+
+
 def accessor_declarations(prefix: str) -> list[str]:
     """Lines of the header of a network with the C interface."""
     return [

@@ -7,10 +7,11 @@ link it.
 
 from __future__ import annotations
 
+from tvmrt.ir import PACKED_PARAMETERS
 from tvmrt.ir.program import Program
 
 from .. import pools as pools_file
-from ..c.packed import PACKED_PARAMETERS, packed_prototype
+from ..c.packed import packed_prototype
 from ..c.text import GAP, Declaration, refusal, wrap
 from . import seal
 from .header import prototype

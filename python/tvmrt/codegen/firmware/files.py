@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvmrt.ir.program import Program
 
 from ..entries.arguments import Arguments
-from ..entries.metadata import accessor_declarations, print_metadata
+from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
 from ..options import Options
 from ..target import Target
 from . import checked, graph, main, pool_calls, seal, step, trace
@@ -55,12 +55,7 @@ def add_firmware_files(
 
 def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/c_backend_api.h>",
-        "#include <tvm/runtime/metadata.h>",
-        "",
+        *INCLUDES,
         *([*own_include(prefix), ""] if options.interface_api == "c" else []),
         *print_metadata(program, prefix, sources, options),
     ]

@@ -7,10 +7,11 @@ library; errors are codes of tvm_crt_error_t.
 
 from __future__ import annotations
 
+from tvmrt.ir import PACKED_PARAMETERS
 from tvmrt.ir.program import ARENA, OUTPUT, Buffer, Program
 
 from .. import pools as pools_file
-from ..c.packed import PACKED_PARAMETERS, packed_prototype
+from ..c.packed import packed_prototype
 from ..c.text import Declaration, any_null, refusal, wrap
 from ..entries import graph, hooks
 from ..entries.aot import checked_call, guarded_call
@@ -181,7 +182,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     pointers = [f"tensor_data(args[{i}])" for i in range(count)]
     lines += _checks(list(zip(tensors, pointers)))
     place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
-    lines += _pool_checks(program, prefix, options, place)
+    lines += _pool_checks(program, place)
     lines += pool_calls.loaded_checks(program, prefix, options)
     if not count:
         lines.append("  (void)args;")
@@ -224,7 +225,7 @@ def _pool_pointers(program: Program, prefix: str, options, place: dict[str, str]
     ]
 
 
-def _pool_checks(program: Program, prefix: str, options, place: dict[str, str]) -> list[str]:
+def _pool_checks(program: Program, place: dict[str, str]) -> list[str]:
     """Lines of C that refuse lent pools at no or at odd addresses."""
     lines = []
     for _, pool in pools_file.used(program):
@@ -263,7 +264,7 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
     if given:
         lines += refusal(any_null(given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
-    lines += _pool_checks(program, prefix, options, _lent_members(program))
+    lines += _pool_checks(program, _lent_members(program))
     return lines + pool_calls.loaded_checks(program, prefix, options)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tvmrt.ir import KERNEL, CSource, Region, Value, get_op
+from tvmrt.ir import KERNEL, PACKED_PARAMETERS, CSource, Region, Value, get_op
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
-from ..c.packed import PACKED_PARAMETERS
 from ..c.text import wrap
 from ..c.writer import FunctionWriter, Parameter
 from ..lowering import Lowering, has_lowering, lowering_for, lowers

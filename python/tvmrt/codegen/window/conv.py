@@ -15,9 +15,10 @@ from ..lowering import ANY, ImageLowering, lowers, same_place
 from . import packing_f32 as packing
 from .boards import float32 as micro
 from .boards.shape import MicroShape, flat_shape
-from .epilogue import emit_row_epilogue, fits_rows, residual_fits, sort_epilogue
+from .epilogue import emit_row_epilogue, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
 from .plan import Window
+from .row_operands import fits_rows
 
 
 class ChannelsLastLowering(ImageLowering):

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, Node, Strided, Value, dense
+from tvmrt.ir import DTYPES, Node, Value
 from tvmrt.ir.program import Access, Step, pixel_stride
 
-from ..c.text import GAP, braces, times, wrap
+from ..c.text import GAP, times, wrap
 from ..c.writer import FunctionWriter, literal
 from ..loops.chain import print_chain, scalar_literal
+from .row_operands import context_struct, print_context, read_operands
 
 
 @dataclass
@@ -82,45 +83,6 @@ def _narrow(epilogue: Epilogue, node: Node, current: Value) -> bool:
     return True
 
 
-def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
-    """(pixel, channel) strides of an operand that broadcasts to ``shape``.
-
-    ``order``: the axes as the kernel walks them, the channels last. None when the pixels are
-    not at one stride.
-    """
-    full = at.expand(shape)
-    pixels = [d for d in order[:-1] if shape[d] != 1]
-    step, expected = 0, None
-    for d in reversed(pixels):
-        if expected is None:
-            step = full.strides[d]
-            expected = step
-        if full.strides[d] != expected:
-            return None
-        expected *= shape[d]
-    return step, full.strides[order[-1]]
-
-
-def fits_rows(
-    nodes: Sequence[Node],
-    shape: Sequence[int],
-    order: Sequence[int],
-    accesses: dict[Value, Access],
-) -> bool:
-    """Whether all operands of the nodes can be read pixel by pixel."""
-    made = {n.output for n in nodes}
-    for value in dict.fromkeys(v for n in nodes for v in n.inputs):
-        if value in made:
-            continue
-        if value.is_constant:
-            at = None if scalar_literal(value) else _constant_place(value, order)
-        else:
-            at = accesses[value].at if value in accesses else None
-        if at is not None and row_strides(at, shape, order) is None:
-            return False
-    return True
-
-
 def residual_fits(value: Value | None, accesses: dict[Value, Access]) -> bool:
     return value is None or pixel_stride(accesses[value].at) is not None
 
@@ -141,74 +103,33 @@ def emit_row_epilogue(
     if not epilogue.rest:
         return "NULL", "NULL"
     name = f"{f.symbol}_epilogue"
-    made = {n.output for n in epilogue.rest}
-    read = dict.fromkeys(v for n in epilogue.rest for v in n.inputs)
     known: dict[Value, str] = {}
-    members: list[tuple[str, str, str]] = []  # C type, name in the context, pointer outside
-    loads: list[tuple[Value, str, int, int]] = []
-    for value in read:
-        if value in made or value is epilogue.start:
-            continue
-        text = scalar_literal(value)
-        if text is not None:
-            known[value] = text
-            continue
-        pointer, at = _operand(f, step, value, order)
-        pixel, channel = row_strides(at, shape, order)
-        member = f"operand{len(members)}"
-        members.append((value.dtype.c, member, pointer))
-        loads.append((value, member, pixel, channel))
-    f.helper(_row_function(f, name, epilogue, y_stride, members, loads, known))
-    if not members:
-        return name, "NULL"
-    f.line(f"const {name}_operands operands ={GAP}{braces([p for _, _, p in members])};")
-    return name, "&operands"
+    made = {epilogue.start, *(n.output for n in epilogue.rest)}
+    operands = read_operands(f, step, epilogue.rest, made, shape, order, known)
+    f.helper(_row_function(f, name, epilogue, y_stride, operands, known))
+    return print_context(f, name, operands)
 
 
-def _constant_place(value: Value, order: Sequence[int]) -> Strided:
-    """A constant as it is laid out for a kernel that walks the result's axes in ``order``."""
-    lead = len(order) - value.type.rank
-    return dense(value.shape, [d - lead for d in order if d >= lead])
-
-
-def _operand(
-    f: FunctionWriter, step: Step, value: Value, order: Sequence[int]
-) -> tuple[str, Strided]:
-    if not value.is_constant:
-        i = step.read_values.index(value)
-        return f.read(i), step.reads[i].at
-    lead = len(order) - value.type.rank
-    data = np.transpose(value.data, [d - lead for d in order if d >= lead])
-    return f.constant("c", data), _constant_place(value, order)
-
-
-def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
+def _row_function(f, name, epilogue, y_stride, operands, known) -> str:
     inner = FunctionWriter(name, Step(name, None, None, [], [], [], []), f.weights, False)
     for word in ("out", "pixel", "pixels", "channel", "channels", "ctx", "t", "c", "operands"):
         inner.fresh(word)
-    lines = []
-    if members:
-        lines += [
-            "",
-            "typedef struct {",
-            *(f"  const {ctype} *{member};" for ctype, member, _ in members),
-            f"}} {name}_operands;",
-        ]
     parameters = ["float *out", "int64_t pixel", "int pixels", "int channel", "int channels"]
-    lines += ["", *wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")]
-    if members:
+    head = wrap(f"static void {name}", [*parameters, "const void *ctx"], " {")
+    if operands:
         inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
-        for ctype, member, _ in members:
-            inner.fresh(member)
-            inner.line(f"const {ctype} *restrict {member} = operands->{member};")
+        for o in operands:
+            inner.fresh(o.member)
+            inner.fresh(o.name)
+            inner.line(f"const {o.dtype.c} *restrict {o.member} = operands->{o.member};")
     else:
         inner.line("(void)ctx;")
-    if not any(pixel for _, _, pixel, _ in loads):
+    if not any(o.pixel for o in operands):
         inner.line("(void)pixel;")
-    if not any(channel for _, _, _, channel in loads):
+    if not any(o.channel for o in operands):
         inner.line("(void)channel;")
     rows, length = "pixels", "channels"
-    if not loads:
+    if not operands:
         # pixels without gaps between them are one long row: vectors then fill up
         rows, length = inner.fresh("rows"), inner.fresh("length")
         inner.line(f"const int {rows} = channels == {y_stride} ? 1 : pixels;")
@@ -220,21 +141,9 @@ def _row_function(f, name, epilogue, y_stride, members, loads, known) -> str:
             inner.line("const float sum = row[c];")
             inner.fresh("sum")
             known[epilogue.start] = "sum"
-            for value, member, pixel, channel in loads:
-                known[value] = inner.fresh("b")
-                place = _place(pixel, channel)
-                inner.line(f"const {value.dtype.c} {known[value]} = {member}[{place}];")
+            for o in operands:
+                inner.line(f"const {o.dtype.c} {o.name} = {o.at_pixel()};")
             print_chain(inner, epilogue.rest, known)
             inner.line(f"row[c] = {known[epilogue.rest[-1].output]};")
     f.include(*inner.includes)
-    return "\n".join([*lines[1:], *inner.lines, "}", ""])
-
-
-def _place(pixel: int, channel: int) -> str:
-    """Index of an operand's element, whose strides are these."""
-    terms = []
-    if pixel:
-        terms.append("(pixel + t)" + (f" * {pixel}" if pixel != 1 else ""))
-    if channel:
-        terms.append("channel + c" if channel == 1 else f"(channel + c) * {channel}")
-    return " + ".join(terms) or "0"
+    return "\n".join([*context_struct(name, operands), *head, *inner.lines, "}", ""])

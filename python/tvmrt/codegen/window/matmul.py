@@ -17,7 +17,8 @@ from . import packing_f32 as packing
 from .boards import float32 as micro
 from .boards.shape import MicroShape
 from .conv import emit_micro
-from .epilogue import emit_row_epilogue, fits_rows, sort_epilogue
+from .epilogue import emit_row_epilogue, sort_epilogue
+from .row_operands import fits_rows
 
 
 @lowers("matmul")

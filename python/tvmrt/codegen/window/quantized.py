@@ -30,10 +30,10 @@ from .boards import int8 as boards
 from .boards.factors import factors
 from .boards.layer import MicroLayer, shape_of
 from .boards.shape import MicroShape
-from .epilogue import fits_rows
 from .layer_i8 import ConvI8
 from .plan import Window
 from .quantized_epilogue import emit_rows
+from .row_operands import fits_rows
 from .tiles_i8 import FORMATS, Format, name_format
 
 # Fewer multiply-adds than this are done before a second thread has woken up.

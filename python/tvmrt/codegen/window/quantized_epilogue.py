@@ -8,60 +8,20 @@ rows that calls it, a vector of channels at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tvmrt.ir import DTYPES, DType, Node, Value
 from tvmrt.ir.program import Step
 from tvmrt.ir.quantized import storage_range
 
-from ..c.text import GAP, braces, call, wrap
+from ..c.text import GAP, call, wrap
 from ..c.writer import FunctionWriter
 from ..loops.chain import expression, pair_expression, scalar_literal
-from .epilogue import _operand as place_operand
-from .epilogue import row_strides
+from .row_operands import Operand, context_struct, print_context, read_operands
 
 
 def register_type(dtype: DType) -> str:
     """The C type in which elements are computed: narrow integers would widen the loop."""
     return "int32_t" if not dtype.is_float and dtype.bits < 32 else dtype.c
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An array that the function reads.
-
-    ``name``: of its elements in the function of one sum; ``member``: of its pointer in the
-    context; ``pointer``: what the caller puts there; ``pixel``, ``channel``: its strides.
-    """
-
-    dtype: DType
-    name: str
-    member: str
-    pointer: str
-    pixel: int
-    channel: int
-
-    def declaration(self) -> str:
-        """The pointer to the call's first channel, of one pixel if it has its own."""
-        terms = [f"operands->{self.member}"]
-        if self.pixel:
-            terms.append("pixel" + (f" * {self.pixel}" if self.pixel != 1 else ""))
-        if self.channel:
-            terms.append("channel" + (f" * {self.channel}" if self.channel != 1 else ""))
-        return f"const {self.dtype.c} *{self.member} = {' + '.join(terms)};"
-
-    def element(self, c: str) -> str:
-        """The element of channel c of the call."""
-        if not self.channel:
-            return f"{self.member}[0]"
-        return (
-            f"{self.member}[{c}]" if self.channel == 1 else f"{self.member}[({c}) * {self.channel}]"
-        )
-
-    @property
-    def widened(self) -> bool:
-        """Whether a vector of its elements is widened before the loop."""
-        return self.channel == 1 and self.dtype.name in ("int8", "uint8")
 
 
 def emit_rows(
@@ -78,36 +38,22 @@ def emit_rows(
     """
     name = f"{f.symbol}_rows"
     known: dict[Value, str] = {}
-    operands = _operands(f, step, product, after, order, known)
+    made = {product.output, *(n.output for n in after)}
+    scale = _scale(f, product)
+    operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
     f.include("scalar_quant.h")
     f.define(_one(f, name, product, after, operands, known))
     f.define(_rows(f, name, product, after, operands, lanes, bool(step.in_place)))
-    if not operands:
-        return name, "NULL"
-    pointers = braces([o.pointer for o in operands])
-    f.line(f"const {name}_operands operands ={GAP}{pointers};")
-    return name, "&operands"
+    return print_context(f, name, operands)
 
 
-def _operands(f, step, product, after, order, known) -> list[Operand]:
-    """The arrays, and in ``known`` how nodes call what they read."""
-    found = []
-    scale, shape = product.inputs[2], product.output.shape
-    if product.attrs["to"] != "int32" and scalar_literal(scale) is None:
-        pointer = f.constant("scale", scale.data.reshape(-1))
-        found.append(Operand(DTYPES["float32"], "scale", "scale", pointer, 0, 1))
-    made = {product.output, *(n.output for n in after)}
-    for value in dict.fromkeys(v for n in after for v in n.inputs):
-        if value in made:
-            continue
-        known[value] = scalar_literal(value)
-        if known[value] is None:
-            pointer, at = place_operand(f, step, value, order)
-            pixel, channel = row_strides(at, shape, order)
-            known[value] = f"b{len(found)}"
-            member = f"operand{len(found)}"
-            found.append(Operand(value.dtype, known[value], member, pointer, pixel, channel))
-    return found
+def _scale(f: FunctionWriter, product: Node) -> list[Operand]:
+    """The scales of the channels, where they differ."""
+    scale = product.inputs[2]
+    if product.attrs["to"] == "int32" or scalar_literal(scale) is not None:
+        return []
+    pointer = f.constant("scale", scale.data.reshape(-1))
+    return [Operand(DTYPES["float32"], "scale", "scale", pointer, 0, 1)]
 
 
 def _result(product: Node, after: Sequence[Node]) -> Value:
@@ -177,8 +123,7 @@ def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
     taken = ["rows", "ctx", "operands", "acc", "row", "pixel", "p", "c", "i", "v"]
     inner = _writer(f, name, [*taken, *(o.member for o in operands)])
     if operands:
-        inner.line(f"const {name}_operands *operands =")
-        inner.line(f"    (const {name}_operands *)ctx;")
+        inner.line(f"const {name}_operands *operands ={GAP}(const {name}_operands *)ctx;")
     else:
         inner.line("(void)ctx;")
     inner.line("const int channels = rows->channels;")
@@ -202,14 +147,7 @@ def _rows(f, name, product, after, operands, lanes: int, in_place: bool) -> str:
     f.include(*inner.includes)
     parameters = ["const tvmrt_i8_rows *rows", "const void *ctx"]
     head = wrap(f"static void {name}", parameters, " {")
-    return "\n".join([*_context(name, operands), *head, *inner.lines, "}", ""])
-
-
-def _context(name: str, operands: Sequence[Operand]) -> list[str]:
-    if not operands:
-        return []
-    members = [f"  const {o.dtype.c} *{o.member};" for o in operands]
-    return ["typedef struct {", *members, f"}} {name}_operands;", ""]
+    return "\n".join([*context_struct(name, operands), *head, *inner.lines, "}", ""])
 
 
 def _print_channels(inner: FunctionWriter, name: str, operands, result: Value, lanes: int) -> None:
