@@ -32,29 +32,11 @@ int tvmrt__parse_expect(tvmrt_parser* in, char c) {
   return in->json.damaged ? tvmrt__parse_fail(in, "expected '%c'", c) : 0;
 }
 
-int tvmrt__parse_array(tvmrt_parser* in, tvmrt_parser_list* list) {
-  list->close = ']';
-  list->count = 0;
-  return tvmrt__parse_expect(in, '[');
-}
-
-int tvmrt__parse_object(tvmrt_parser* in, tvmrt_parser_list* list) {
-  list->close = '}';
-  list->count = 0;
-  return tvmrt__parse_expect(in, '{');
-}
-
-int tvmrt__parse_next(tvmrt_parser* in, tvmrt_parser_list* list, bool* more) {
-  *more = tvmrt__json_more(&in->json, list->close, &list->count) != 0;
+/* Whether a list or object that was entered goes on, in *more. */
+static int next(tvmrt_parser* in, char close, uint32_t* count, bool* more) {
+  *more = tvmrt__json_more(&in->json, close, count) != 0;
   if (!in->json.damaged) return 0;
-  return tvmrt__parse_fail(in, "expected '%c'", list->count == 0 ? list->close : ',');
-}
-
-int tvmrt__parse_next_key(tvmrt_parser* in, tvmrt_parser_list* list, tvmrt_buf* key, bool* more) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, list, more));
-  if (!*more) return 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, key));
-  return tvmrt__parse_expect(in, ':');
+  return tvmrt__parse_fail(in, "expected '%c'", *count == 0 ? close : ',');
 }
 
 /* Where a text begins; NULL, with the error text set, if none does here or it does not end. */
@@ -145,11 +127,11 @@ int tvmrt__parse_skip(tvmrt_parser* in) {
 }
 
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into) {
-  tvmrt_parser_list list;
-  bool more = true;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(in, &list));
+  uint32_t count = 0;
+  bool more;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_expect(in, '['));
   for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(in, &list, &more));
+    TVMRT_RETURN_IF_ERROR(next(in, ']', &count, &more));
     if (!more) return 0;
     TVMRT_RETURN_IF_ERROR(read(in, into));
   }
@@ -158,13 +140,15 @@ int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* int
 int tvmrt__parse_members(tvmrt_parser* in,
                          int (*read)(tvmrt_parser* in, void* into, const char* key), void* into) {
   tvmrt_buf key = {NULL, 0, 0};
-  tvmrt_parser_list list;
+  uint32_t count = 0;
   bool more = true;
-  int rc = tvmrt__parse_object(in, &list);
+  int rc = tvmrt__parse_expect(in, '{');
   while (rc == 0) {
-    rc = tvmrt__parse_next_key(in, &list, &key, &more);
+    rc = next(in, '}', &count, &more);
     if (rc != 0 || !more) break;
-    rc = read(in, into, key.data);
+    rc = tvmrt__parse_string(in, &key);
+    if (rc == 0) rc = tvmrt__parse_expect(in, ':');
+    if (rc == 0) rc = read(in, into, key.data);
   }
   tvmrt__buf_free(&key);
   return rc;

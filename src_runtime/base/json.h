@@ -20,17 +20,6 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) TVMRT_PRINTF
 
 int tvmrt__parse_expect(tvmrt_parser* in, char c);
 
-/* Containers: expect the opening bracket, then call `next` until *more is false. */
-typedef struct tvmrt_parser_list {
-  char close;
-  uint32_t count;
-} tvmrt_parser_list;
-int tvmrt__parse_array(tvmrt_parser* in, tvmrt_parser_list* list);
-int tvmrt__parse_object(tvmrt_parser* in, tvmrt_parser_list* list);
-int tvmrt__parse_next(tvmrt_parser* in, tvmrt_parser_list* list, bool* more);
-/* Objects: the key, after which the value is read. */
-int tvmrt__parse_next_key(tvmrt_parser* in, tvmrt_parser_list* list, tvmrt_buf* key, bool* more);
-
 /* The whole of a list: `read` reads each item. */
 int tvmrt__parse_items(tvmrt_parser* in, int (*read)(tvmrt_parser* in, void* into), void* into);
 /* The whole of an object: `read` reads the value of each key, which is borrowed for the call. */

@@ -16,6 +16,8 @@ typedef struct draft {
   int32_t* first_reader; /* per storage: a link since that writer; -1: none */
   int32_t* readers;      /* links: a step and the next link */
   int32_t num_readers;
+  size_t op;    /* the one whose "after" is read, */
+  size_t begin; /* and where what it waits for begins */
 } draft;
 
 static const tvmrt_graph_node* node_of(const tvmrt_graph_executor* g, size_t op) {
@@ -33,24 +35,24 @@ static int wait_for(draft* d, size_t begin, int32_t step) {
   return tvmrt__buf_append(&d->after, &step, sizeof(step));
 }
 
-static int read_after(draft* d, size_t op, size_t begin) {
-  const tvmrt_graph_node* node = node_of(d->g, op);
-  tvmrt_parser in;
-  tvmrt_parser_list list;
-  bool more;
-  tvmrt__parse_init(&in, "the attribute 'after' of a node", node->after, strlen(node->after));
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(&in, &list));
-  for (;;) {
-    int64_t number;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(&in, &list, &more));
-    if (!more) return 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&in, &number));
-    if (number < 0 || (uint64_t)number >= d->g->ops[op].node) {
-      return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
-                               node->name, (long long)number);
-    }
-    TVMRT_RETURN_IF_ERROR(wait_for(d, begin, d->op_of[number]));
+static int add_after(tvmrt_parser* in, void* into) {
+  draft* d = into;
+  int64_t number;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &number));
+  if (number >= 0 && (uint64_t)number < d->g->ops[d->op].node) {
+    return wait_for(d, d->begin, d->op_of[number]);
   }
+  return tvmrt__fail_value("node '%.60s' runs after node %lld, which does not come before.",
+                           node_of(d->g, d->op)->name, (long long)number);
+}
+
+static int read_after(draft* d, size_t op, size_t begin) {
+  const char* text = node_of(d->g, op)->after;
+  tvmrt_parser in;
+  d->op = op;
+  d->begin = begin;
+  tvmrt__parse_init(&in, "the attribute 'after' of a node", text, strlen(text));
+  return tvmrt__parse_items(&in, add_after, d);
 }
 
 /* Readers wait for the writer of a storage; writers also for its readers. */

@@ -8,19 +8,22 @@
 
 enum { HEAD_NUMBERS = 3, MAX_NUMBERS = HEAD_NUMBERS + 2 * TVMRT_VIEW_MAX_NDIM };
 
-static int read_numbers(const tvmrt_graph_node* node, int64_t* numbers, int* out_count) {
+typedef struct view_numbers {
+  int64_t items[MAX_NUMBERS];
+  int count;
+} view_numbers;
+
+static int read_number(tvmrt_parser* in, void* into) {
+  view_numbers* n = into;
+  if (n->count == MAX_NUMBERS) return tvmrt__parse_fail(in, "it has too many numbers");
+  return tvmrt__parse_int(in, &n->items[n->count++]);
+}
+
+static int read_numbers(const tvmrt_graph_node* node, view_numbers* out) {
   tvmrt_parser in;
-  tvmrt_parser_list list;
-  bool more;
-  *out_count = 0;
+  out->count = 0;
   tvmrt__parse_init(&in, "the attribute 'view' of a node", node->view, strlen(node->view));
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_array(&in, &list));
-  for (;;) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_next(&in, &list, &more));
-    if (!more) return 0;
-    if (*out_count == MAX_NUMBERS) return tvmrt__parse_fail(&in, "it has too many numbers");
-    TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&in, &numbers[(*out_count)++]));
-  }
+  return tvmrt__parse_items(&in, read_number, out);
 }
 
 /* Whether bytes from first to last element lie within `size` bytes; checked without overflow. */
@@ -53,15 +56,15 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
 }
 
 int tvmrt__graph_view(const tvmrt_graph_node* node, const DLTensor* output, tvmrt_graph_view* out) {
-  int64_t numbers[MAX_NUMBERS];
+  view_numbers read;
+  const int64_t* numbers = read.items;
   int64_t item;
-  int count;
   int ndim;
   out->tensor = *output;
   if (node->view == NULL) return 0;
-  TVMRT_RETURN_IF_ERROR(read_numbers(node, numbers, &count));
-  ndim = (count - HEAD_NUMBERS) / 2;
-  if (count < HEAD_NUMBERS || count != HEAD_NUMBERS + 2 * ndim || numbers[1] < 0 ||
+  TVMRT_RETURN_IF_ERROR(read_numbers(node, &read));
+  ndim = (read.count - HEAD_NUMBERS) / 2;
+  if (read.count < HEAD_NUMBERS || read.count != HEAD_NUMBERS + 2 * ndim || numbers[1] < 0 ||
       numbers[1] > UINT8_MAX || numbers[2] < 1 || numbers[2] > 64) {
     return tvmrt__fail_value(
         "the view of node '%.60s' is not offset, type, bits, extents and "

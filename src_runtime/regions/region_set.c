@@ -49,31 +49,26 @@ static int keep(reader* r, tvmrt_buf* items, size_t item_bytes, void* out_items,
   return 0;
 }
 
-/* Append what `item` reads, for each element of a list. */
-static int read_list(reader* r, int (*item)(reader* r, tvmrt_buf* items), size_t item_bytes,
+/* What `add` appends to a buffer, for each element of a list. */
+static int read_list(reader* r, int (*add)(tvmrt_parser* in, void* items), size_t item_bytes,
                      void* out_items, int32_t* out_count) {
   tvmrt_buf items = {NULL, 0, 0};
-  tvmrt_parser_list list;
-  bool more = true;
-  int rc = tvmrt__parse_array(&r->in, &list);
-  while (rc == 0) {
-    rc = tvmrt__parse_next(&r->in, &list, &more);
-    if (rc != 0 || !more) break;
-    rc = item(r, &items);
-  }
+  int rc = tvmrt__parse_items(&r->in, add, &items);
   if (rc == 0) rc = keep(r, &items, item_bytes, out_items, out_count);
   tvmrt__buf_free(&items);
   return rc;
 }
 
-static int add_extent(reader* r, tvmrt_buf* items) {
+static int add_extent(tvmrt_parser* in, void* items) {
+  reader* r = reader_of(in);
   int64_t value;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &value));
   if (value < 0) return FAIL(r, "an extent is negative");
   return tvmrt__buf_append(items, &value, sizeof(value));
 }
 
-static int add_index(reader* r, tvmrt_buf* items) {
+static int add_index(tvmrt_parser* in, void* items) {
+  reader* r = reader_of(in);
   int64_t value;
   int32_t index;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(&r->in, &value));
@@ -118,7 +113,8 @@ static int read_number(reader* r, number* out) {
   return 0;
 }
 
-static int add_number(reader* r, tvmrt_buf* items) {
+static int add_number(tvmrt_parser* in, void* items) {
+  reader* r = reader_of(in);
   number value;
   TVMRT_RETURN_IF_ERROR(read_number(r, &value));
   return tvmrt__buf_append(items, &value, sizeof(value));
@@ -237,7 +233,8 @@ static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   return tvmrt__dtype_from_text(r->text.data, &d->t.dtype);
 }
 
-static int add_tensor(reader* r, tvmrt_buf* items) {
+static int add_tensor(tvmrt_parser* in, void* items) {
+  reader* r = reader_of(in);
   tensor_draft d = {.bytes = -1};
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_tensor, &d));
   TVMRT_RETURN_IF_ERROR(finish_tensor(r, &d));
@@ -258,7 +255,8 @@ static int read_node(tvmrt_parser* in, void* into, const char* key) {
   return is(key, "attrs") ? read_attrs(r, n) : tvmrt__parse_skip(in);
 }
 
-static int add_node(reader* r, tvmrt_buf* items) {
+static int add_node(tvmrt_parser* in, void* items) {
+  reader* r = reader_of(in);
   tvmrt_region_node n = {0};
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_node, &n));
   if (n.op == NULL || n.inputs == NULL || n.outputs == NULL) {
@@ -349,7 +347,9 @@ static int read_region(tvmrt_parser* in, void* into, const char* key) {
                    &region->num_nodes);
 }
 
-static int add_region(reader* r, tvmrt_buf* items) {
+static int add_region(tvmrt_parser* in, void* into) {
+  reader* r = reader_of(in);
+  tvmrt_buf* items = into;
   tvmrt_region_draft draft = {0};
   tvmrt_region* region = &draft.region;
   const tvmrt_region_draft* others = (const void*)items->data;
