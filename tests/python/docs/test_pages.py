@@ -73,6 +73,16 @@ def test_files_named_on_the_page_exist(page):
 
 
 @every_page
+def test_functions_stand_in_the_files_of_their_rows(page):
+    """A table whose rows are ``| `file` | `function()`, ... |``."""
+    row = r"^\| `([\w./-]+\.(?:py|c|h))` \| (`\w+\(\)`(?:, `\w+\(\)`)*) \|"
+    for file, functions in re.findall(row, page.read_text(encoding="utf-8"), re.MULTILINE):
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for name in re.findall(r"\w+", functions):
+            assert re.search(rf"\b{name}\b", text), f"{page} looks for {name} in {file}"
+
+
+@every_page
 def test_python_names_on_the_page_exist(page):
     text = page.read_text(encoding="utf-8")
     for name in sorted(set(re.findall(r"`(tvmrt(?:\.\w+)+)", text))):
