@@ -207,40 +207,6 @@ static inline int tvmrt_matmul_f32_task(int task, TVMParallelGroupEnv* env, void
   return rc;
 }
 
-/* One product with constant weights is a 1x1 convolution over m pixels, whose loops keep the
- * weights in cache. */
-static inline int tvmrt_matmul_f32_as_conv(const tvmrt_matmul_f32_job* job) {
-  const tvmrt_matmul_f32_layer* layer = job->layer;
-  const int32_t m = layer->m, k = layer->k;
-  const tvmrt_layer_f32 conv = {
-      .window = {.batch = 1,
-                 .in = {1, 1, m},
-                 .out = {1, 1, m},
-                 .kernel = {1, 1, 1},
-                 .stride = {1, 1, 1},
-                 .dilation = {1, 1, 1},
-                 .x_stride = layer->a_stride,
-                 .y_stride = layer->y_stride},
-      .rows = {.element = (int32_t)sizeof(float),
-               .run = k,
-               .segments = 1,
-               .taps = 1,
-               .x_pixel = layer->a_stride,
-               .x_step = layer->a_stride},
-      .groups = 1,
-      .in_channels = k,
-      .out_channels = layer->n,
-      .weights = k,
-      .residual_stride = layer->residual_stride,
-      .lo = layer->lo,
-      .hi = layer->hi,
-      .work = (int64_t)m * layer->n * k,
-  };
-  const tvmrt_data_f32 data = {job->a, job->b,        job->bias, job->residual,
-                               job->y, job->epilogue, job->ctx};
-  return tvmrt_conv_f32(&conv, job->tiles, &data);
-}
-
 /*!
  * \brief y = clamp(a * b + bias + residual), then the epilogue.
  * \param layer Sizes, strides, bounds and the order of b.
@@ -264,7 +230,6 @@ static inline int tvmrt_matmul_f32(const tvmrt_matmul_f32_layer* layer,
                                    tvmrt_epilogue_f32 epilogue, const void* ctx) {
   tvmrt_matmul_f32_job job = {layer, tiles, a, b, bias, residual, y, epilogue, ctx};
   const int64_t batch = (int64_t)layer->batch[0] * layer->batch[1];
-  if (batch == 1 && layer->b_order == TVMRT_B_PACKED) return tvmrt_matmul_f32_as_conv(&job);
   return tvmrt_launch(tvmrt_matmul_f32_task, &job, batch * layer->m * layer->n * layer->k,
                       TVMRT_PARALLEL_MIN_MACS);
 }

@@ -16,8 +16,10 @@ from ..lowering import ANY, Lowering, lowers, same_place
 from . import packing_f32 as packing
 from .boards import float32 as micro
 from .boards.shape import MicroShape
-from .conv import emit_micro
+from .conv import emit_micro, print_data_f32
 from .epilogue import emit_row_epilogue, sort_epilogue
+from .layer_f32 import LayerF32
+from .plan import Window
 from .row_operands import fits_rows
 
 
@@ -125,11 +127,14 @@ class _MatMulPrinter:
             "residual": self._pointer(residual, "residual") if residual is not None else "NULL",
             "y": f.write(),
         }
-        outer, inner = loops[:-2], loops[-2:]
-        self._print_layer(tiles, row, inner, b_at, b, tiles.block)
         row_function, context = emit_row_epilogue(
             f, self.step, self.epilogue, row.strides[self.Y], self.node.output.shape, self.order
         )
+        if b.is_constant and not loops:
+            self._print_conv(tiles, row, {**names, "epilogue": row_function, "ctx": context})
+            return
+        outer, inner = loops[:-2], loops[-2:]
+        self._print_layer(tiles, row, inner, b_at, b, tiles.block)
         self._print_calls(outer, names, row_function, context)
 
     def _emit_micro(self, row: Loop, batches: list[Loop]) -> bool:
@@ -208,6 +213,19 @@ class _MatMulPrinter:
             strides.append(step if extent > 1 else 0)
             step *= extent
         return tuple(reversed(strides))
+
+    def _print_conv(self, tiles, row: Loop, operands: dict[str, str]) -> None:
+        """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
+        in cache."""
+        f, rows = self.f, (1, 1, row.extent)
+        window = Window(1, rows, rows, row.strides[self.A], row.strides[self.Y])
+        layer = LayerF32.conv(window, self.k, self.n, 1)
+        members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
+        f.include("conv_f32.h")
+        print_struct(f, "static const tvmrt_layer_f32 layer", members)
+        print_tiles(f, tiles)
+        print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
+        f.line("return tvmrt_conv_f32(&layer, &tiles, &data);")
 
     def _print_layer(self, tiles, row: Loop, batches, b_at, b: Value, block: int) -> None:
         f = self.f
