@@ -141,7 +141,7 @@ static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_at
 
 static int read_attr_value(reader* r, tvmrt_attr* attr) {
   char first = tvmrt__json_peek(&r->in.json);
-  const number* numbers;
+  const number* numbers = NULL;
   number one = {false, 0, 0.0};
   if (first == '"') {
     attr->kind = TVMRT_ATTR_TEXT;
