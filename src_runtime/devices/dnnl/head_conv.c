@@ -149,6 +149,9 @@ static int read_layer(plan* p, const tvmrt_region_node* node, const post* posts,
   if (out->weights < 0 || build_tensor(p, out->weights)->ndim != y->ndim) {
     return plan_fail(p, "no weights");
   }
+  if (build_tensor(p, node->inputs[0])->ndim != y->ndim) {
+    return plan_fail(p, "operand and result differ in their axes");
+  }
   PLAN_TRY(read_window(p, node, y->ndim - 2, &out->w));
   read_extents(p, node, &out->w, &out->e);
   return read_operands(p, node, &out->e, out->dtype, build_result(node, posts, num_posts), &out->o);

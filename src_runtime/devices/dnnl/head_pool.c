@@ -82,6 +82,7 @@ int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int nu
   if (w.spatial < 1 || w.spatial > MAX_SPATIAL) return plan_fail(p, "%d spatial axes", w.spatial);
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
+  if (src.md.ndims != y->ndim) return plan_fail(p, "operand and result differ in their axes");
   PLAN_TRY(read_window(p, node, src.md.dims + 2, y->shape + 2, &w));
   if (strcmp(node->op, "avg_pool") == 0) {
     w.alg = tvmrt_node_int(node, "count_pads", 0) != 0 ? dnnl_pooling_avg_include_padding

@@ -495,14 +495,27 @@ def test_a_huge_window_is_refused(op, name):
     """As a damaged library may have it: oneDNN would overflow, and divide by the zero it gets."""
     changed, width = HUGE_WINDOWS[name]
     shapes = {"x": [1, 2, 4, 4], "w": [2, 2, 2, 2], "y": [1, 2, 2, width]}
+    with pytest.raises(TVMError, match=r"2\^28"):
+        load_node(op, {**WINDOW, **changed}, shapes)
+
+
+@pytest.mark.parametrize("op", ["avg_pool", "conv"])
+@pytest.mark.parametrize("shape", [[4], [2, 2, 4], [1, 1, 2, 4, 4]], ids=str)
+def test_windows_over_other_axes_are_refused(op, shape):
+    """As a damaged library may have it: oneDNN copies as many extents as the result has."""
+    with pytest.raises(TVMError, match="differ in their axes"):
+        load_node(op, WINDOW, {"x": shape, "w": [2, 2, 2, 2], "y": [1, 2, 2, 2]})
+
+
+def load_node(op: str, attrs: dict, shapes: dict) -> None:
+    """Load a region of one node that computes y of x, and of the weights w if it is a conv."""
     tensors = [{"name": k, "dtype": "float32", "shape": v} for k, v in shapes.items()]
     tensors[1] |= {"offset": 0, "bytes": 64}
     inputs = [0, 1] if op == "conv" else [0]
-    node = {"op": op, "name": "n", "inputs": inputs, "outputs": [2], "attrs": {**WINDOW, **changed}}
+    node = {"op": op, "name": "n", "inputs": inputs, "outputs": [2], "attrs": attrs}
     region = {"symbol": "r", "tensors": tensors, "nodes": [node], "inputs": [0], "outputs": [2]}
     head = {"format": "tvmrt-regions", "version": 1, "device": "dnnl", "regions": [region]}
-    with pytest.raises(TVMError, match=r"2\^28"):
-        tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray(64))
+    tvmrt.get_global_func("tvmrt.device.load_regions")(json.dumps(head), bytearray(64))
 
 
 def test_products_of_nothing_stay_on_the_cpu(tmp_path):
