@@ -43,17 +43,17 @@ TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const flo
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at.top + kh * s->dilation[0];
-    for (int32_t kw = 0; kw < s->kernel[1]; kw += at.columns) {
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += s->columns) {
       const int32_t w = at.left + kw * s->dilation[1];
       int32_t begin = w < 0 ? -w : 0;
-      int32_t end = s->in[1] - w < at.columns ? s->in[1] - w : at.columns;
-      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = at.columns;
+      int32_t end = s->in[1] - w < s->columns ? s->in[1] - w : s->columns;
+      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = s->columns;
       to = tvmrt_micro_place_f32(to, step, NULL, begin * s->in_c);
       if (end > begin) {
         const float* from = x + at.image + (h * s->in[1] + w + begin) * s->x_stride;
         to = tvmrt_micro_place_f32(to, step, from, (end - begin) * s->in_c);
       }
-      to = tvmrt_micro_place_f32(to, step, NULL, (at.columns - end) * s->in_c);
+      to = tvmrt_micro_place_f32(to, step, NULL, (s->columns - end) * s->in_c);
     }
   }
 }

@@ -37,7 +37,7 @@
 static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t channels = s->in_c, bytes = at->columns * channels;
+  const int32_t channels = s->in_c, bytes = s->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
   for (int32_t i = s->window - 4; i >= 0; i -= 4) {
     memcpy(__builtin_assume_aligned(to + i, 4), &zeros, 4);
@@ -45,10 +45,10 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];
     const int inside = h >= 0 && h < s->in[0];
-    for (int32_t kw = 0; kw < s->kernel[1]; kw += at->columns, to += bytes) {
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += s->columns, to += bytes) {
       const int32_t w = at->left + kw * s->dilation[1];
       const int32_t begin = w < 0 ? -w : 0, left = s->in[1] - w;
-      const int32_t end = left < at->columns ? left : at->columns;
+      const int32_t end = left < s->columns ? left : s->columns;
       if (inside && end > begin) {
         const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
         tvmrt_micro_copy(to + begin * channels, from, (end - begin) * channels);
@@ -82,7 +82,7 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   const tvmrt_micro_shape* const s = &c->shape;
   const int32_t is_signed = c->x_signed, rest = s->window - TVMRT_MICRO_UNIT;
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
-  const int32_t run = at.columns * s->in_c;
+  const int32_t run = s->columns * s->in_c;
   if (at.inside) {
     const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
     const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;

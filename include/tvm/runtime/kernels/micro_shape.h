@@ -27,30 +27,27 @@ typedef struct tvmrt_micro_shape {
   int32_t y_stride;  /*!< From one output pixel to the next. */
   int32_t window;    /*!< Elements of a copied window; not of depthwise layers. */
   int32_t scratch;   /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
-  int32_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
+  int16_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
+  int16_t columns;   /*!< Of a window that lie behind each other in memory: all, or one. */
 } tvmrt_micro_shape;
 
 /*! \brief Where the window of an output pixel is in the input. */
 typedef struct tvmrt_micro_place {
   int32_t image;     /* elements in front of its first pixel */
   int32_t top, left; /* negative in padding */
-  int32_t columns;   /* of the window that are copied together */
   int32_t inside;    /* 1: nothing of it is padding, and its rows are copied together */
 } tvmrt_micro_place;
 
 static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int32_t pixel) {
   int32_t row = pixel / s->out[1], image = row / s->out[0];
-  /* neighbouring columns that are neighbours in memory are copied together */
-  const int together = s->x_stride == s->in_c && s->dilation[1] == 1;
   tvmrt_micro_place at;
   TVMRT_OPAQUE(row); /* or the remainders are divisions again */
   TVMRT_OPAQUE(image);
   at.image = image * s->in[0] * s->in[1] * s->x_stride;
   at.left = (pixel - row * s->out[1]) * s->stride[1] - s->pad[1];
   at.top = (row - image * s->out[0]) * s->stride[0] - s->pad[0];
-  at.columns = together ? s->kernel[1] : 1;
-  at.inside = together && at.left >= 0 && at.left + at.columns <= s->in[1] && at.top >= 0 &&
-              at.top + (s->kernel[0] - 1) * s->dilation[0] < s->in[0];
+  at.inside = s->columns == s->kernel[1] && at.left >= 0 && at.left + s->columns <= s->in[1] &&
+              at.top >= 0 && at.top + (s->kernel[0] - 1) * s->dilation[0] < s->in[0];
   return at;
 }
 

@@ -68,6 +68,11 @@ class MicroShape:
         return prod(self.kernel) * (1 if self.depthwise else self.in_c)
 
     @property
+    def columns(self) -> int:
+        """Columns of a window that lie behind each other in memory: all of them, or one."""
+        return self.kernel[1] if self.x_stride == self.in_c and self.dilation[1] == 1 else 1
+
+    @property
     def ring_elements(self) -> int:
         """Elements of the rows that a depthwise layer keeps, in whole quads of channels."""
         rows, reach = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
@@ -91,6 +96,7 @@ class MicroShape:
             "window": window,
             "scratch": scratch,
             "pointwise": int(self.pointwise),
+            "columns": self.columns,
         }
         return nested(fields)
 
