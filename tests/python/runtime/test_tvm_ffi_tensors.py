@@ -1,0 +1,187 @@
+"""The bridge to apache-tvm-ffi: tensors share their memory, and for how long."""
+
+from __future__ import annotations
+
+import gc
+
+import libraries
+import numpy as np
+import pytest
+from bridge_case import address_of, aligned, bridge, ffi_tensor, from_ffi, to_ffi, tvm_ffi
+
+import tvmrt
+
+
+def test_tensor_shares_memory_with_classic_function(toolbox):
+    array = aligned((2, 3))
+    address = bridge.to_tvm_ffi(toolbox["data_address"])
+    assert address(ffi_tensor(array)) == array.ctypes.data
+    assert address(array) == array.ctypes.data
+
+
+def test_classic_function_writes_into_tensor(toolbox):
+    source, target = aligned(6), aligned(6, offset=4)
+    source[:] = range(6)
+    bridge.to_tvm_ffi(toolbox["scale"])(ffi_tensor(source), ffi_tensor(target), 0.5)
+    np.testing.assert_array_equal(target, source / 2)
+
+
+# numpy before 2.1 takes every tensor in by DLPack as read-only
+needs_writable_dlpack = pytest.mark.skipif(
+    not np.from_dlpack(tvmrt.nd.empty((1,))).flags.writeable,
+    reason="this numpy makes every imported array read-only",
+)
+
+
+@needs_writable_dlpack
+@pytest.mark.parametrize("offset", [0, 4], ids=["array", "view"])
+def test_tvm_ffi_function_writes_into_tensor(offset):
+    memory = aligned(3, offset=offset)
+    tensor = tvmrt.nd.from_dlpack(memory)
+
+    def function(got):
+        np.from_dlpack(got)[:] = [1, 2, 3]
+
+    from_ffi(function)(tensor)
+    np.testing.assert_array_equal(memory, [1, 2, 3])
+
+
+def test_numpy_argument_reaches_tvm_ffi_without_a_copy():
+    array, seen = np.zeros((2, 3), np.float32), []
+
+    def function(got):
+        shared = np.from_dlpack(got)
+        seen.append((shared.ctypes.data, shared.shape, shared.dtype))
+
+    from_ffi(function)(array)
+    assert seen == [(array.ctypes.data, (2, 3), array.dtype)]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1,) * 20], ids=str)
+def test_odd_shapes(shape):
+    seen = []
+    to_ffi(lambda t: seen.append(t.shape))(ffi_tensor(np.zeros(shape, np.float32)))
+    from_ffi(lambda t: seen.append(tuple(t.shape)))(tvmrt.nd.empty(shape))
+    from_ffi(lambda t: seen.append(tuple(t.shape)))(np.zeros(shape, np.float32))
+    assert seen == [shape] * 3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code", "bits"),
+    [("int8", 0, 8), ("uint16", 1, 16), ("float16", 2, 16), ("float64", 2, 64), ("bool", 1, 1)],
+)
+@pytest.mark.parametrize("offset", [0, 8], ids=["array", "view"])
+def test_element_type_on_the_classic_side(toolbox, dtype, code, bits, offset):
+    element_type = bridge.to_tvm_ffi(toolbox["element_type"])
+    tensor = ffi_tensor(aligned(8, dtype, offset))
+    assert element_type(tensor) == code * 65536 + bits * 256 + 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "float64", "bool"])
+def test_element_type_on_the_other_side(dtype):
+    assert from_ffi(lambda t: np.from_dlpack(t).dtype.name)(tvmrt.nd.empty((3,), dtype)) == dtype
+
+
+@pytest.mark.parametrize(
+    ("classic", "other"),
+    [
+        ("bfloat16", "bfloat16"),
+        ("e4m3_float8", "float8_e4m3fn"),
+        ("e5m2_float8", "float8_e5m2"),
+    ],
+)
+def test_elements_that_numpy_lacks_keep_their_meaning(classic, other):
+    tensor = tvmrt.nd.empty((64,), classic)
+    assert from_ffi(lambda t: str(t.dtype))(tensor) == other
+    assert from_ffi(lambda t: t)(tensor).dtype == classic
+
+
+def test_kept_argument_outlives_the_call():
+    kept, array = [], aligned(3)
+    array[:] = [1, 2, 3]
+    tensor = ffi_tensor(array)
+    to_ffi(kept.append)(tensor)
+    from_ffi(kept.append)(tvmrt.nd.array(np.float32([1, 2, 3])))
+    del tensor, array
+    gc.collect()
+    np.testing.assert_array_equal(kept[0].numpy(), [1, 2, 3])
+    np.testing.assert_array_equal(np.from_dlpack(kept[1]), [1, 2, 3])
+
+
+def test_unaligned_argument_ends_with_the_call():
+    kept = []
+    to_ffi(kept.append)(ffi_tensor(aligned(3, offset=4)))
+    with pytest.raises(ValueError, match="borrowed"):
+        kept[0].numpy()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+def test_lent_argument_is_empty_after_the_call(shape):
+    """What a numpy array shows tvm-ffi is the caller's: it may be gone after the call."""
+    kept = []
+    from_ffi(kept.append)(np.zeros(shape, np.float32))
+    assert 0 in tuple(kept[0].shape)
+    assert np.from_dlpack(kept[0]).size == 0
+
+
+RETURNED = {
+    "itself": lambda tensor: tensor,
+    "part": lambda tensor: ffi_tensor(np.from_dlpack(tensor)[1:]),
+}
+
+
+@needs_writable_dlpack
+@pytest.mark.parametrize("offset", [0, 4], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize("name", RETURNED)
+def test_lent_argument_is_returned_as_a_copy(name, offset):
+    array = aligned((17, 16), offset=offset)
+    array[:] = np.arange(17 * 16).reshape(17, 16)
+    result = from_ffi(RETURNED[name])(array)
+    first = result.data_address - array.ctypes.data
+    assert not 0 <= first < array.nbytes
+    np.testing.assert_array_equal(result.numpy(), array if name == "itself" else array[1:])
+
+
+def test_other_result_is_shared_beside_a_lent_argument():
+    own = aligned(3)
+    assert from_ffi(lambda lent: ffi_tensor(own))(aligned(3)).data_address == own.ctypes.data
+
+
+def test_tensor_result_shares_memory():
+    array = aligned(3)
+    tensor = tvmrt.nd.from_dlpack(array)
+    assert address_of(to_ffi(lambda: tensor)()) == array.ctypes.data
+    assert from_ffi(lambda: ffi_tensor(array))().data_address == array.ctypes.data
+
+
+def test_unaligned_result_is_copied():
+    array = aligned((2, 3), offset=4)
+    array[:] = [[1, 2, 3], [4, 5, 6]]
+    result = from_ffi(lambda: ffi_tensor(array))()
+    assert result.data_address != array.ctypes.data
+    np.testing.assert_array_equal(result.numpy(), array)
+
+
+def test_tensors_convert_by_themselves():
+    array = aligned((2, 3))
+    tensor = bridge.to_tvm_ffi(tvmrt.nd.from_dlpack(array))
+    assert isinstance(tensor, tvm_ffi.Tensor)
+    assert address_of(tensor) == array.ctypes.data
+    back = bridge.from_tvm_ffi(tensor)
+    assert isinstance(back, tvmrt.nd.NDArray)
+    assert back.data_address == array.ctypes.data
+    assert back.shape == (2, 3)
+
+
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+def test_network_runs_from_tvm_ffi(request, kind):
+    """An executor whose functions all are tvm-ffi's."""
+    library = tvmrt.runtime.load_module(request.getfixturevalue(f"{kind}_library"))
+    module = library["default"](tvmrt.cpu(0))
+    call = {n: bridge.to_tvm_ffi(module[n]) for n in ("set_input", "run", "get_output")}
+    del library, module
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    call["set_input"]("x", ffi_tensor(x))
+    call["run"]()
+    for index, expected in enumerate(libraries.expected(x)):
+        np.testing.assert_allclose(np.from_dlpack(call["get_output"](index)), expected, rtol=1e-6)
