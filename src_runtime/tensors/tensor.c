@@ -93,6 +93,7 @@ tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
 
 int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes) {
   uint64_t bytes = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
+  bool is_empty = false;
   int i;
   *out_bytes = 0;
   if (ndim < 0 || ndim > TVMRT_MAX_NDIM) {
@@ -104,14 +105,16 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
       return tvmrt__fail_value("dimension %d of a shape is negative: %" PRId64 ".", i, shape[i]);
     }
   }
+  /* Those of an empty tensor, too, whose strides are products of some of them. */
   for (i = 0; i < ndim; ++i) {
-    if (shape[i] == 0) return 0;
-    if (bytes > (uint64_t)(PTRDIFF_MAX / shape[i])) {
+    const int64_t extent = shape[i] == 0 ? 1 : shape[i];
+    is_empty = is_empty || shape[i] == 0;
+    if (bytes > (uint64_t)(PTRDIFF_MAX / extent)) {
       return tvmrt__fail_value("a shape asks for more memory than can be addressed.");
     }
-    bytes *= (uint64_t)shape[i];
+    bytes *= (uint64_t)extent;
   }
-  *out_bytes = bytes;
+  *out_bytes = is_empty ? 0 : bytes;
   return 0;
 }
 

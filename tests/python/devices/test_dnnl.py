@@ -507,6 +507,13 @@ def test_windows_over_other_axes_are_refused(op, shape):
         load_node(op, WINDOW, {"x": shape, "w": [2, 2, 2, 2], "y": [1, 2, 2, 2]})
 
 
+def test_extents_of_nothing_are_bounded_too():
+    """Strides are products of them."""
+    shapes = {"x": [1, 2, 0, 2**63 - 1], "w": [2, 2, 1, 1], "y": [1, 2, 3, 3]}
+    with pytest.raises(ValueError, match="more memory than can be addressed"):
+        load_node("conv", WINDOW, shapes)
+
+
 def load_node(op: str, attrs: dict, shapes: dict) -> None:
     """Load a region of one node that computes y of x, and of the weights w if it is a conv."""
     tensors = [{"name": k, "dtype": "float32", "shape": v} for k, v in shapes.items()]

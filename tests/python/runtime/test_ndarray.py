@@ -322,3 +322,10 @@ def test_device_repr_and_attributes():
 
 def test_device_sync():
     tvmrt.cpu(0).sync()
+
+
+@pytest.mark.parametrize("shape", [(2**32, 2**32), (0, 2**62, 4), (2**62, 4, 0)], ids=str)
+def test_shapes_beyond_the_memory_are_refused(shape):
+    """Strides are products of the extents of an empty array, too."""
+    with pytest.raises(ValueError, match="more memory than can be addressed"):
+        tvmrt.nd.empty(shape)
