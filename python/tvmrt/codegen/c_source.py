@@ -329,7 +329,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     if options.executor == "aot":
         lines += aot.print_main(program, prefix, sources, options, arguments)
     else:
-        lines += graph.print_entries(program, prefix, sources, options, arguments)
+        lines += graph.print_entries(program, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
     return "\n".join(lines) + "\n"
 

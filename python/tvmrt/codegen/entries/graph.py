@@ -22,7 +22,7 @@ from .aot import guard_text
 from .arguments import call_arguments, weight_inputs
 
 
-def node_buffers(program: Program, function: Function, options) -> tuple[list[int | Buffer], list]:
+def node_buffers(function: Function, options) -> tuple[list[int | Buffer], list]:
     """What an entry takes as tensors: (inputs, outputs); a number stands for a whole pool."""
     step = function.step
     inputs: list[int | Buffer] = []
@@ -49,10 +49,10 @@ def node_buffers(program: Program, function: Function, options) -> tuple[list[in
     return inputs, outputs
 
 
-def entry_operands(program: Program, function: Function, options) -> list[int | Buffer]:
+def entry_operands(function: Function, options) -> list[int | Buffer]:
     """The tensors that an entry takes. In a graph, whose edges they are, what is read comes before
     what is written, and memory that is both comes twice; else each comes once."""
-    inputs, outputs = node_buffers(program, function, options)
+    inputs, outputs = node_buffers(function, options)
     operands = [*inputs, *outputs]
     return operands if options.executor == "graph" else list(dict.fromkeys(operands))
 
@@ -61,7 +61,7 @@ def entry_symbol(function: Function) -> str:
     return f"{function.symbol}_packed"
 
 
-def print_entries(program: Program, prefix: str, sources, options, arguments) -> list[str]:
+def print_entries(program: Program, sources, options, arguments) -> list[str]:
     """One packed function an operator."""
     lines: list[str] = []
     for function in sources.functions:
@@ -70,7 +70,7 @@ def print_entries(program: Program, prefix: str, sources, options, arguments) ->
 
 
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
-    operands = entry_operands(program, function, options)
+    operands = entry_operands(function, options)
     symbol, count = entry_symbol(function), len(operands)
     # int, as the type of packed functions has it: int32_t is a long on some targets
     lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
@@ -184,7 +184,7 @@ class _Graph:
         self.row_ptr.append(len(self.entries))
 
     def _operator(self, function: Function, shapes: dict) -> None:
-        inputs, outputs = node_buffers(self.program, function, self.options)
+        inputs, outputs = node_buffers(function, self.options)
         index = len(self.nodes)
         # an arena that nobody has written yet is read by nobody: such inputs cannot occur
         edges = [self.latest[item] for item in inputs]

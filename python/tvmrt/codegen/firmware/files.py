@@ -26,7 +26,7 @@ def add_firmware_files(
     more = checked.declarations(program, prefix, options)
     more += accessor_declarations(prefix) if sliced else []
     more += pool_calls.load_declarations(program, prefix, options, sources)
-    more += step.declarations(program, prefix, options) if sliced else []
+    more += step.declarations(program, prefix) if sliced else []
     if options.traced:
         more += trace.declarations(program, prefix, options)
         files = trace.print_files(program, prefix, sources, options, target)

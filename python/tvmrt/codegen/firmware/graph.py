@@ -21,7 +21,7 @@ def module_symbol(prefix: str) -> str:
 
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Text of the file with the operators' packed entries and their table."""
-    entries = graph.print_entries(program, prefix, sources, options, arguments)
+    entries = graph.print_entries(program, sources, options, arguments)
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",

@@ -50,7 +50,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
     if options.unpacked_api:
         lines += _plain_main(program, prefix, sources, arguments, tracer)
     else:
-        lines += graph.print_entries(program, prefix, sources, options, arguments)
+        lines += graph.print_entries(program, sources, options, arguments)
         lines += _packed_main(program, prefix, sources, options)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options)
     parameters = PACKED_PARAMETERS if packed else run_parameters(program, prefix)
@@ -131,8 +131,7 @@ def _packed_main(program: Program, prefix: str, sources, options) -> list[str]:
     operands_of_main = [*_tensors(program), *(i for i, _ in pools_file.used(program))]
     place = {operand: i for i, operand in enumerate(operands_of_main)}
     operands = [
-        [place[item] for item in graph.entry_operands(program, fn, options)]
-        for fn in sources.functions
+        [place[item] for item in graph.entry_operands(fn, options)] for fn in sources.functions
     ]
     symbol = f"{prefix}___tvm_main__"
     lines = _call_helper(max(map(len, operands))) if operands else []

@@ -46,7 +46,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
     return "\n".join(lines)
 
 
-def declarations(program: Program, prefix: str, options) -> list[str]:
+def declarations(program: Program, prefix: str) -> list[str]:
     """Lines of the header: the state of a run in slices, and its two functions."""
     state, upper = _state(prefix), prefix.upper()
     structs = main.run_parameters(program, prefix)

@@ -45,7 +45,7 @@ def form_groups(graph: Graph, takes_epilogue, follows=None, apart=None) -> list[
     for group in groups:
         # a group that a reduction has absorbed is left behind without a root
         if group.root is not None and _kind(group.root) == REDUCE:
-            _absorb_feeders(group, users, outputs, taken, groups, apart)
+            _absorb_feeders(group, users, outputs, taken, apart)
     for node in graph.nodes:
         if _kind(node) == VIEW:
             _take(Group(node), taken, groups)
@@ -144,7 +144,7 @@ def _feeders(root: Node, inside: list[Node], shape, users, outputs, taken) -> li
     return _topological(found)
 
 
-def _absorb_feeders(group: Group, users, outputs, taken, groups: list[Group], apart) -> None:
+def _absorb_feeders(group: Group, users, outputs, taken, apart) -> None:
     """A reduction computes the pointwise work in front of it on the fly."""
     root = group.root
     for value in root.inputs:

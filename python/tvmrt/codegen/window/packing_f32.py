@@ -100,7 +100,7 @@ def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
-def _tile_cycles(lanes: int, vectors: int, width: int, window: int, fma: float) -> float:
+def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
     """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
     ``fma`` is the cycles of one multiply-add of vectors; a load of a vector takes as long.
@@ -157,9 +157,9 @@ def choose_tiles(
                 widths = _cover(rows, width)
                 cycles = 0.0
                 for row in rows:
-                    cycles += row // width * _tile_cycles(lanes, vectors, width, window, fma)
+                    cycles += row // width * _tile_cycles(vectors, width, window, fma)
                     if row % width:
-                        cycles += _tile_cycles(lanes, vectors, row % width, window, fma)
+                        cycles += _tile_cycles(vectors, row % width, window, fma)
                 cycles *= blocks * thrashing
                 if best is None or cycles < best[0] * 0.999:
                     best = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))

@@ -57,7 +57,7 @@ def _spatial(operand: Operand) -> Operand:
     return Operand(operand.buffer, at)
 
 
-def _window(k: Kernel, node: Node, taps: Sequence[int], extents: Sequence[int], scale: int = 1):
+def _window(k: Kernel, node: Node, taps: Sequence[int], extents: Sequence[int]):
     """Open loops over a window's taps that lie in the input; gives the input's indices."""
     attrs = node.attrs
     strides, dilations = _three(attrs["strides"], 1), _three(attrs["dilations"], 1)
