@@ -13,16 +13,8 @@ import pytest
 erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def round_half_even(x: np.ndarray) -> np.ndarray:
-    return np.rint(x)
-
-
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return np.where(x < 0, np.exp(-np.abs(x)), 1.0) / (1.0 + np.exp(-np.abs(x)))
-
-
-def gelu_tanh(x: np.ndarray) -> np.ndarray:
-    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))
 
 
 def softplus(x: np.ndarray) -> np.ndarray:
@@ -38,20 +30,13 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, flo
     "tanh": (np.tanh, 30.0, 4.0, 0.0),
     "sigmoid": (sigmoid, 110.0, 4.0, 1.2e-38),
     "erf": (erf, 10.0, 2.0, 0.0),
-    "gelu": (lambda x: 0.5 * x * (1.0 + erf(x / math.sqrt(2.0))), 10.0, 6.0, 3e-7),
-    "gelu_tanh": (gelu_tanh, 10.0, 6.0, 5e-7),
     "softplus": (softplus, 110.0, 4.0, 1.2e-38),
-    "silu": (lambda x: x * sigmoid(x), 85.0, 5.0, 0.0),
-    "hard_swish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), 10.0, 4.0, 3e-7),
-    "mish": (lambda x: x * np.tanh(softplus(x)), 80.0, 6.0, 0.0),
     "sin": (np.sin, 3.4e38, 2.0, 0.0),
     "cos": (np.cos, 3.4e38, 2.0, 0.0),
     "tan": (np.tan, 3.4e38, 4.0, 0.0),
     "near_sin": (np.sin, 1048576.0, 2.0, 0.0),
     "near_cos": (np.cos, 1048576.0, 2.0, 0.0),
     "near_tan": (np.tan, 1048576.0, 4.0, 0.0),
-    "sqrt": (np.sqrt, 3e38, 0.5, 0.0),
-    "round": (round_half_even, 1e8, 0.0, 0.0),
     "floor": (np.floor, 1e8, 0.0, 0.0),
     "ceil": (np.ceil, 1e8, 0.0, 0.0),
     "sign": (np.sign, 10.0, 0.0, 0.0),
@@ -146,8 +131,6 @@ LIMITS = {
     "sin": (np.nan, np.nan),
     "cos": (np.nan, np.nan),
     "tan": (np.nan, np.nan),
-    "sqrt": (np.inf, np.nan),
-    "round": (np.inf, -np.inf),
     "floor": (np.inf, -np.inf),
     "sign": (1.0, -1.0),
 }
@@ -165,7 +148,7 @@ def test_infinities_give_limits_and_nan_stays(name: str, build: str, build_folde
 
 
 @pytest.mark.parametrize("build", BUILDS)
-@pytest.mark.parametrize("name", ["sin", "near_sin", "tan", "tanh", "erf", "round", "floor"])
+@pytest.mark.parametrize("name", ["sin", "near_sin", "tan", "tanh", "erf", "floor"])
 def test_zero_keeps_its_sign(name: str, build: str, build_folder: Path) -> None:
     x = np.array([-0.0, 0.0] * 20, np.float32)
     y = np.ones_like(x)

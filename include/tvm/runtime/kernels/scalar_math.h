@@ -50,16 +50,6 @@ TVMRT_INLINE float tvmrt_clamp_f32(float x, float lo, float hi) {
 
 TVMRT_INLINE float tvmrt_floor_f32(float x) { return floorf(x); }
 TVMRT_INLINE float tvmrt_ceil_f32(float x) { return ceilf(x); }
-TVMRT_INLINE float tvmrt_sqrt_f32(float x) { return sqrtf(x); }
-TVMRT_INLINE float tvmrt_rsqrt_f32(float x) { return 1.0f / sqrtf(x); }
-
-/*! \brief The nearest integer, halves to the even one; the sign of zero is kept. */
-TVMRT_INLINE float tvmrt_round_f32(float x) {
-  const float size = tvmrt_abs_f32(x);
-  const float rounded = (size + 8388608.0f) - 8388608.0f;
-  return tvmrt_copysign_f32(size < 8388608.0f ? rounded : x, x);
-}
-
 /*! \brief -1, 0 or 1 by the sign of x; NaN stays. */
 TVMRT_INLINE float tvmrt_sign_f32(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
 
@@ -207,35 +197,10 @@ TVMRT_INLINE float tvmrt_erf_f32(float x) {
   return x != x ? x : tvmrt_copysign_f32(size > 0.927734375f ? far : near, x);
 }
 
-/*! \brief x times the normal distribution's integral up to x. */
-TVMRT_INLINE float tvmrt_gelu_f32(float x) {
-  return 0.5f * x * (1.0f + tvmrt_erf_f32(x * 0.70710678118654752f));
-}
-
-/*! \brief The approximation of gelu by tanh. */
-TVMRT_INLINE float tvmrt_gelu_tanh_f32(float x) {
-  const float inner = 0.79788456080286536f * TVMRT_FMAF(0.044715f * x * x, x, x);
-  return 0.5f * x * (1.0f + tvmrt_tanh_f32(inner));
-}
-
 /*! \brief log(1 + e^x); 0 instead of a denormal. */
 TVMRT_INLINE float tvmrt_softplus_f32(float x) {
   const float e = tvmrt_exp_nonpositive_f32(-tvmrt_abs_f32(x));
   return (x < 0.0f ? 0.0f : x) + tvmrt_log1p_f32(e);
-}
-
-/*! \brief x times its sigmoid. */
-TVMRT_INLINE float tvmrt_silu_f32(float x) { return x * tvmrt_sigmoid_f32(x); }
-
-/*! \brief x * clamp(x / 6 + 1 / 2, 0, 1). */
-TVMRT_INLINE float tvmrt_hard_swish_f32(float x) {
-  return x * tvmrt_clamp_f32(TVMRT_FMAF(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f);
-}
-
-/*! \brief x * tanh(softplus(x)), by (n^2 + 2 n) / (n^2 + 2 n + 2) with n = e^x. */
-TVMRT_INLINE float tvmrt_mish_f32(float x) {
-  const float n = tvmrt_exp_f32(x > 20.0f ? 20.0f : x), q = n * (n + 2.0f);
-  return x * (q / (q + 2.0f));
 }
 
 /* sin or cos of the remainder r of x = n pi/2 + r, by the quadrant n. */
