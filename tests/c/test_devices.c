@@ -1,76 +1,8 @@
-/* Devices and regions: registration, the life of a region, failing slots, payloads, splits. */
-#include <tvm/runtime/device.h>
+/* Devices and regions: registration, the life of a region, failing slots, payloads. */
 #include <tvm/runtime/module_plugin.h>
 
-#include "support.h"
+#include "probe_device.h"
 
-/* A device whose slots count their calls, fail where they are told to, and add up their inputs. */
-typedef struct probe {
-  int calls[13];
-  int fails; /* the slot that fails; -1: none */
-  int at_node;
-  int busy; /* answers of async_wait before the run has ended */
-  char options[80];
-  int64_t extent; /* of tensor 0 at the last pre_run */
-} probe;
-
-enum {
-  INIT,
-  PRE_RUN,
-  RUN,
-  POST_RUN,
-  ASYNC_RUN,
-  ASYNC_WAIT,
-  GRAPH,
-  DEVICE,
-  ALLOCATE,
-  RELEASE,
-  DESCRIBE,
-  SPLIT,
-  OPTIMIZE
-};
-
-static probe state;
-
-static int enter(int slot, tvmrt_region* region) {
-  ++state.calls[slot];
-  if (state.fails != slot) return 0;
-  if (region != NULL) region->failed_node = state.at_node;
-  TVMPackedFuncSetLastError("the wires are cut.");
-  return -1;
-}
-
-static int add_up(tvmrt_region* region) {
-  float* y = tvmrt_region_data(region, region->outputs[0]);
-  const int64_t size = tvmrt_region_size(region, region->outputs[0]);
-  for (int64_t i = 0; i < size; ++i) {
-    y[i] = 0;
-    for (int32_t k = 0; k < region->nodes[0].num_inputs; ++k) {
-      y[i] += ((const float*)tvmrt_region_data(region, region->nodes[0].inputs[k]))[i];
-    }
-  }
-  return 0;
-}
-
-static int probe_init(tvmrt_device* device) {
-  assert_ptr_equal(device->privacy, &state);
-  return enter(INIT, NULL);
-}
-static int probe_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
-  (void)device;
-  (void)snprintf(state.options, sizeof(state.options), "%s", options);
-  state.extent = region->tensors[0].shape[0];
-  if (region->device_graph == NULL) region->device_graph = malloc(8);
-  return enter(PRE_RUN, region);
-}
-static int probe_run(tvmrt_device* device, tvmrt_region* region) {
-  (void)device;
-  return enter(RUN, region) != 0 ? -1 : add_up(region);
-}
-static int probe_post_run(tvmrt_device* device, tvmrt_region* region) {
-  (void)device;
-  return enter(POST_RUN, region);
-}
 static int probe_async_run(tvmrt_device* device, tvmrt_region* region) {
   (void)device;
   return enter(ASYNC_RUN, region);
@@ -80,56 +12,7 @@ static int probe_async_wait(tvmrt_device* device, tvmrt_region* region, int try_
   if (try_wait && state.busy-- > 0) return TVMRT_DEVICE_BUSY;
   return enter(ASYNC_WAIT, region) != 0 ? -1 : add_up(region);
 }
-static int probe_release_graph(tvmrt_device* device, void* graph) {
-  (void)device;
-  free(graph);
-  return enter(GRAPH, NULL);
-}
-static int probe_release_device(tvmrt_device* device) {
-  (void)device;
-  return enter(DEVICE, NULL);
-}
-static int probe_describe(tvmrt_device* device, tvmrt_device_description* out) {
-  static const char* const ops[] = {"add", "neg", NULL};
-  (void)device;
-  out->ops = ops;
-  return enter(DESCRIBE, NULL);
-}
-static int probe_evaluation(tvmrt_device* device, const tvmrt_region* region) {
-  (void)device;
-  if (strcmp(region->nodes[0].op, "neg") != 0) return 0;
-  TVMPackedFuncSetLastError("it cannot count backwards.");
-  return -1;
-}
-static int probe_allocate(tvmrt_device* device, tvmrt_region* region) {
-  (void)device;
-  return enter(ALLOCATE, region);
-}
-static int probe_release(tvmrt_device* device, tvmrt_region* region) {
-  (void)device;
-  return enter(RELEASE, region);
-}
 
-static int probe_split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups) {
-  if (enter(SPLIT, NULL) != 0) return -1;
-  return tvmrt_split_graph_by_describe(device, graph, out_groups);
-}
-static int probe_optimize_graph(tvmrt_device* device, const tvmrt_region* region,
-                                const char* precision, int32_t* out_reduced) {
-  (void)device;
-  (void)region;
-  out_reduced[0] = strcmp(precision, "int8") == 0;
-  return enter(OPTIMIZE, NULL);
-}
-
-static const tvmrt_device_interface sync_slots = {
-    .init = probe_init,
-    .pre_run = probe_pre_run,
-    .run = probe_run,
-    .post_run = probe_post_run,
-    .release_graph = probe_release_graph,
-    .release_device = probe_release_device,
-};
 static const tvmrt_device_interface async_slots = {
     .pre_run = probe_pre_run,
     .post_run = probe_post_run,
@@ -137,99 +20,11 @@ static const tvmrt_device_interface async_slots = {
     .async_wait = probe_async_wait,
     .release_graph = probe_release_graph,
 };
-static const tvmrt_device_allocator allocator = {
-    .describe = probe_describe,
-    .evaluation = probe_evaluation,
-    .allocate = probe_allocate,
-    .release = probe_release,
-};
-
-static const tvmrt_device_optimizer optimizer = {
-    .split_graph = probe_split_graph,
-    .optimize_graph = probe_optimize_graph,
-};
-
-static tvmrt_device probe_device(const tvmrt_device_interface* slots) {
-  tvmrt_device device = {.struct_bytes = sizeof(device),
-                         .name = "probe",
-                         .interface = slots,
-                         .allocator = &allocator,
-                         .optimizer = &optimizer,
-                         .privacy = &state,
-                         .version = 2};
-  return device;
-}
-
-static int reset(void** unused) {
-  (void)unused;
-  memset(&state, 0, sizeof(state));
-  state.fails = -1;
-  state.at_node = -1;
-  return 0;
-}
-
-static int enter_probe(void** unused) {
-  tvmrt_device device = probe_device(&sync_slots);
-  (void)reset(unused);
-  return tvmrt_device_register(&device);
-}
 
 static int enter_async_probe(void** unused) {
   tvmrt_device device = probe_device(&async_slots);
   (void)reset(unused);
   return tvmrt_device_register(&device);
-}
-
-static int leave_probe(void** unused) {
-  (void)unused;
-  return tvmrt_device_unregister("probe");
-}
-
-/* y = x + w, where w is a constant; %s: what stands before "regions", then the operator. */
-#define REGION_TEXT                                                                           \
-  "{\"format\": \"tvmrt-regions\", \"version\": 1, %s, \"regions\": [{\"symbol\": \"r0\","    \
-  " \"name\": \"sum\", \"tensors\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\":"    \
-  " [2]}, {\"name\": \"w\", \"dtype\": \"float32\", \"shape\": [2], \"offset\": 64,"          \
-  " \"bytes\": 8}, {\"name\": \"y\", \"dtype\": \"float32\", \"shape\": [2]}], \"nodes\":"    \
-  " [{\"op\": \"%s\", \"name\": \"sum1\", \"inputs\": [0, 1], \"outputs\": [2], \"attrs\":"   \
-  " {\"axis\": -1, \"pads\": [1, 2], \"alpha\": 0.5, \"scales\": [1, 2.5], \"mode\": \"up\"," \
-  " \"none\": [], \"limit\": Infinity}}], \"inputs\": [0], \"outputs\": [2]}]}"
-
-static const char plain[] = "\"device\": \"probe\", \"device_version\": 2";
-
-static int load_regions(const char* text, TVMModuleHandle* out) {
-  char constants[72] = {0};
-  const float w[2] = {10, 20};
-  TVMByteArray bytes = {constants, sizeof(constants)};
-  call c = {0};
-  int rc;
-  memcpy(constants + 64, w, sizeof(w));
-  arg_str(&c, text);
-  arg_handle(&c, kTVMBytes, &bytes);
-  rc = call_global(&c, "tvmrt.device.load_regions");
-  *out = rc == 0 ? c.ret.v_handle : NULL;
-  return rc;
-}
-
-static int load_with(const char* head, const char* op, TVMModuleHandle* out) {
-  char text[1024];
-  (void)snprintf(text, sizeof(text), REGION_TEXT, head, op);
-  return load_regions(text, out);
-}
-
-static int run_region(TVMModuleHandle mod, int64_t extent) {
-  const float values[3] = {1, 2, 3};
-  DLTensor* x = make_tensor(1, &extent, values);
-  DLTensor* y = make_tensor(1, &extent, NULL);
-  call c = {0};
-  int rc;
-  arg_handle(&c, kTVMNDArrayHandle, x);
-  arg_handle(&c, kTVMNDArrayHandle, y);
-  rc = call_module(&c, mod, "r0");
-  if (rc == 0 && extent == 2) assert_floats(y, 2, (const float[]){11, 22});
-  TVMArrayFree(x);
-  TVMArrayFree(y);
-  return rc;
 }
 
 static void test_region_lives_from_load_to_free(void** unused) {
@@ -577,157 +372,7 @@ static void test_changed_texts_do_not_crash(void** unused) {
   }
 }
 
-static void ask(const char* function, const char* text, const char* expected) {
-  call c = {0};
-  if (text != NULL) arg_str(&c, text);
-  assert_ok(call_global(&c, function));
-  assert_int_equal(c.ret_code, kTVMStr);
-  assert_string_equal(c.ret.v_str, expected);
-}
-
-static void test_compiler_asks_by_packed_functions(void** unused) {
-  char text[1024];
-  (void)unused;
-  ask("device.probe.describe", NULL,
-      "{\"name\": \"probe\", \"version\": 2, \"layout\": \"dense\", \"async\": 0, \"ops\": "
-      "[\"add\", "
-      "\"neg\"], \"dtypes\": [\"float32\"], \"precisions\": []}");
-  (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
-  ask("device.probe.evaluation", text, "");
-  (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "neg");
-  ask("device.probe.evaluation", text, "it cannot count backwards.");
-}
-
-/* A graph by its nodes: operator and two inputs each, node i computes tensor i + 1 of tensor 0. */
-static void split(const char* const* ops, const int (*inputs)[2], int count, const char* expected) {
-  char text[4096];
-  size_t at = 0;
-#define PUT(...) at += (size_t)snprintf(text + at, sizeof(text) - at, __VA_ARGS__)
-  PUT("{\"format\": \"tvmrt-regions\", \"version\": 1, \"device\": \"probe\", \"regions\": [{");
-  PUT("\"symbol\": \"g\", \"inputs\": [0], \"outputs\": [%d], \"tensors\": [", count);
-  for (int i = 0; i <= count; ++i) {
-    PUT("%s{\"name\": \"t\", \"dtype\": \"float32\", \"shape\": [1]}", i == 0 ? "" : ", ");
-  }
-  PUT("], \"nodes\": [");
-  for (int i = 0; i < count; ++i) {
-    PUT("%s{\"op\": \"%s\", \"inputs\": [%d, %d], \"outputs\": [%d]}", i == 0 ? "" : ", ", ops[i],
-        inputs[i][0], inputs[i][1], i + 1);
-  }
-  PUT("]}]}");
-#undef PUT
-  ask("device.probe.split_graph", text, expected);
-}
-
-static int ask_precision(const char* precision, const char** out) {
-  char text[1024];
-  call c = {0};
-  int rc;
-  (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
-  arg_str(&c, text);
-  arg_handle(&c, kTVMNullptr, NULL); /* no constants */
-  arg_str(&c, precision);
-  rc = call_global(&c, "device.probe.optimize_graph");
-  *out = rc == 0 ? c.ret.v_str : NULL;
-  return rc;
-}
-
-static void test_precision_is_chosen_per_node(void** unused) {
-  const char* answer;
-  (void)unused;
-  assert_ok(ask_precision("int8", &answer));
-  assert_string_equal(answer, "[1]");
-  assert_ok(ask_precision("float16", &answer));
-  assert_string_equal(answer, "[0]");
-  state.fails = OPTIMIZE;
-  assert_fails(ask_precision("int8", &answer), "optimize_graph of region 'r0' failed: the wires");
-}
-
-static void test_failing_questions_are_named(void** unused) {
-  TVMModuleHandle mod;
-  char text[1024];
-  call split_call = {0};
-  call describe_call = {0};
-  (void)unused;
-  (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");
-  arg_str(&split_call, text);
-  state.fails = SPLIT;
-  assert_fails(call_global(&split_call, "device.probe.split_graph"),
-               "split_graph of region 'r0' failed: the wires are cut.");
-  state.fails = DESCRIBE;
-  assert_fails(call_global(&describe_call, "device.probe.describe"),
-               "device 'probe': describe failed: the wires are cut.");
-  assert_fails(load_with(plain, "add", &mod), "device 'probe': describe failed");
-}
-
-static void test_default_split_makes_convex_groups(void** unused) {
-  (void)unused;
-  split((const char*[]){"add", "add", "mul", "add"},
-        (const int[][2]){{0, 0}, {1, 1}, {2, 2}, {3, 3}}, 4, "[0, 0, -1, 1]");
-  /* The last node reads the group directly and by way of the CPU. */
-  split((const char*[]){"add", "mul", "add"}, (const int[][2]){{0, 0}, {1, 1}, {1, 2}}, 3,
-        "[0, -1, 1]");
-  /* Two branches meet in one group. */
-  split((const char*[]){"add", "add", "add"}, (const int[][2]){{0, 0}, {0, 0}, {1, 2}}, 3,
-        "[0, 0, 0]");
-  /* Each branch crosses the CPU: joining all four would make the group wait for itself. */
-  split((const char*[]){"add", "mul", "add", "mul", "add", "add"},
-        (const int[][2]){{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 1}, {5, 3}}, 6,
-        "[0, -1, 1, -1, 2, 2]");
-}
-
-static int scripted_calls;
-
-static int scripted_run(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
-                        void* resource) {
-  const DLTensor* x = args[1].v_handle;
-  const DLTensor* y = args[2].v_handle;
-  (void)ret;
-  (void)resource;
-  assert_int_equal(num_args, 3);
-  assert_int_equal(codes[1], kTVMDLTensorHandle);
-  assert_string_equal(args[0].v_str, "r0");
-  for (int i = 0; i < 2; ++i) {
-    ((float*)y->data)[i] = ((const float*)x->data)[i] + 10.0f * (float)(i + 1);
-  }
-  ++scripted_calls;
-  return 0;
-}
-
-static int scripted_pre_run(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
-                            void* resource) {
-  const TVMByteArray* constants = args[2].v_handle;
-  (void)ret;
-  (void)resource;
-  assert_int_equal(num_args, 4);
-  assert_int_equal(codes[2], kTVMBytes);
-  assert_int_equal(constants->size, 72);
-  assert_memory_equal(args[1].v_str, "{\"symbol\": \"r0\"", 15);
-  return 0;
-}
-
-static void test_packed_functions_are_a_device(void** unused) {
-  TVMModuleHandle mod;
-  TVMFunctionHandle f;
-  (void)unused;
-  assert_ok(TVMFuncCreateFromCFunc(scripted_run, NULL, NULL, &f));
-  assert_ok(TVMFuncRegisterGlobal("device.scripted.run", f, 0));
-  assert_ok(TVMFuncFree(f));
-  assert_ok(TVMFuncCreateFromCFunc(scripted_pre_run, NULL, NULL, &f));
-  assert_ok(TVMFuncRegisterGlobal("device.scripted.pre_run", f, 0));
-  assert_ok(TVMFuncFree(f));
-  assert_ok(load_with("\"device\": \"scripted\"", "add", &mod));
-  assert_ok(run_region(mod, 2));
-  assert_int_equal(scripted_calls, 1);
-  TVMModFree(mod);
-  assert_ok(TVMFuncRemoveGlobal("device.scripted.run"));
-  assert_fails(load_with("\"device\": \"scripted\"", "add", &mod),
-               "device.scripted.run was removed");
-  assert_ok(tvmrt_device_unregister("scripted"));
-  assert_ok(TVMFuncRemoveGlobal("device.scripted.pre_run"));
-}
-
 int main(void) {
-#define WITH_PROBE(test) cmocka_unit_test_setup_teardown(test, enter_probe, leave_probe)
 #define WITH_ASYNC(test) cmocka_unit_test_setup_teardown(test, enter_async_probe, leave_probe)
   const struct CMUnitTest tests[] = {
       WITH_PROBE(test_region_lives_from_load_to_free),
@@ -749,11 +394,6 @@ int main(void) {
       WITH_PROBE(test_module_saves_what_it_read),
       WITH_PROBE(test_damaged_texts_are_refused),
       WITH_PROBE(test_changed_texts_do_not_crash),
-      WITH_PROBE(test_compiler_asks_by_packed_functions),
-      WITH_PROBE(test_precision_is_chosen_per_node),
-      WITH_PROBE(test_failing_questions_are_named),
-      WITH_PROBE(test_default_split_makes_convex_groups),
-      cmocka_unit_test(test_packed_functions_are_a_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
