@@ -92,8 +92,9 @@ tvmrt_tensor* tvmrt__tensor_borrow(const DLTensor* source) {
 }
 
 int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_t* out_bytes) {
-  uint64_t bytes = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
-  bool is_empty = false;
+  const uint64_t element = ((uint64_t)dtype.bits * dtype.lanes + 7) / 8;
+  uint64_t bytes = element == 0 ? 1 : element;
+  bool is_empty = element == 0;
   int i;
   *out_bytes = 0;
   if (ndim < 0 || ndim > TVMRT_MAX_NDIM) {
@@ -105,7 +106,7 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
       return tvmrt__fail_value("dimension %d of a shape is negative: %" PRId64 ".", i, shape[i]);
     }
   }
-  /* Those of an empty tensor, too, whose strides are products of some of them. */
+  /* Those of an empty tensor, too: strides are products of some of them. */
   for (i = 0; i < ndim; ++i) {
     const int64_t extent = shape[i] == 0 ? 1 : shape[i];
     is_empty = is_empty || shape[i] == 0;

@@ -507,16 +507,20 @@ def test_windows_over_other_axes_are_refused(op, shape):
         load_node(op, WINDOW, {"x": shape, "w": [2, 2, 2, 2], "y": [1, 2, 2, 2]})
 
 
-def test_extents_of_nothing_are_bounded_too():
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [([1, 2, 0, 2**63 - 1], "float32"), ([1, 2, 4, 2**63 - 1], "")], ids=str
+)
+def test_extents_of_nothing_are_bounded_too(shape, dtype):
     """Strides are products of them."""
-    shapes = {"x": [1, 2, 0, 2**63 - 1], "w": [2, 2, 1, 1], "y": [1, 2, 3, 3]}
+    shapes = {"x": shape, "w": [2, 2, 1, 1], "y": [1, 2, 3, 3]}
     with pytest.raises(ValueError, match="more memory than can be addressed"):
-        load_node("conv", WINDOW, shapes)
+        load_node("conv", WINDOW, shapes, dtype)
 
 
-def load_node(op: str, attrs: dict, shapes: dict) -> None:
+def load_node(op: str, attrs: dict, shapes: dict, dtype: str = "float32") -> None:
     """Load a region of one node that computes y of x, and of the weights w if it is a conv."""
     tensors = [{"name": k, "dtype": "float32", "shape": v} for k, v in shapes.items()]
+    tensors[0]["dtype"] = dtype
     tensors[1] |= {"offset": 0, "bytes": 64}
     inputs = [0, 1] if op == "conv" else [0]
     node = {"op": op, "name": "n", "inputs": inputs, "outputs": [2], "attrs": attrs}
