@@ -6,7 +6,7 @@ from tvmrt.custom import C, Kernel, OpenCL, Tensor
 
 C_BODY = r"""
 #include <math.h>
-#include <tvm/runtime/kernels/scalar_half.h>
+#include <tvm/runtime/kernels/scalar/half.h>
 
 static inline float hswish(float x, float scale, float tail, float out_scale, float out_zp) {
   const float v = x * scale + tail;

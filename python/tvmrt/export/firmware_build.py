@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
     waiting = [(name, Path()) for text in texts for name in _INCLUDE.findall(text)]
     while waiting:
         name, folder = waiting.pop()
-        for path in (folder / name, Path(name)):
+        for path in (Path(os.path.normpath(folder / name)), Path(name)):
             if str(path) in found:
                 break
             if (root / path).is_file():

@@ -23,10 +23,10 @@ from .op import POINTWISE, Expression, Op, broadcast, define
 BOOL = DTYPES["bool"]
 
 # Headers in kernels/ with the functions that expressions call.
-MATH = "scalar_math.h"
-INVERSE = "scalar_inverse.h"
-INT = "scalar_int.h"
-HALF = "scalar_half.h"
+MATH = "scalar/math.h"
+INVERSE = "scalar/inverse.h"
+INT = "scalar/int.h"
+HALF = "scalar/half.h"
 
 _FAMILIES = {"f32": "float32", "f64": "float64", "int": "signed", "uint": "unsigned"}
 _FAMILIES["any"] = "computed"

@@ -17,7 +17,7 @@ from .graph import Node, Value, constant
 from .nn import CONV_EXAMPLE, CONV_RULES, WINDOW, pool
 from .op import POINTWISE, VIEW, Expression, Op, broadcast, get_op, register
 
-QUANT = "scalar_quant.h"  # the header in kernels/ of conversions
+QUANT = "scalar/quant.h"  # the header in kernels/ of conversions
 
 
 def quantize_array(x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@
  * products are summed in 32-bit integers.
  */
 #include <math.h>
-#include <tvm/runtime/kernels/scalar_half.h>
+#include <tvm/runtime/kernels/scalar/half.h>
 
 #include "tpu.h"
 

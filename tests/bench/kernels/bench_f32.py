@@ -325,7 +325,7 @@ int op(const float* x, const float* w, float* y) {
   return tvmrt_pool_f32(&layer, x, y, NULL, NULL);
 }"""
     rows = """
-#include <tvm/runtime/kernels/norm.h>
+#include <tvm/runtime/kernels/op/norm.h>
 int op(const float* x, const float* w, float* y);
 int op(const float* x, const float* w, float* y) { (void)w; %s }"""
     one = "{1, 1, 1}"

@@ -38,6 +38,15 @@ MAY_INCLUDE = {
     "python/src": set(),
     "python/src/ffi_bridge": set(),
 }
+KERNELS = ROOT / "include/tvm/runtime/kernels"
+# What a folder of kernels may include besides itself; "" are the walks at the top.
+KERNELS_MAY_INCLUDE = {
+    "tile": set(),
+    "scalar": {"tile"},
+    "": {"tile", "scalar"},
+    "op": {"tile", "scalar", ""},
+    "board": {"tile", "scalar", ""},
+}
 # Public headers through which a folder would reach those above it, and who may use them.
 RESERVED = {
     "device.h": {"executors", "regions", "devices"},
@@ -128,3 +137,25 @@ def test_nobody_reaches_up_through_public_headers(header):
         if name.startswith(header)
     }
     assert not wrong
+
+
+def test_every_folder_of_kernels_has_a_row():
+    folders = {"" if f.parent == KERNELS else f.parent.name for f in KERNELS.rglob("*.h")}
+    assert folders == set(KERNELS_MAY_INCLUDE)
+
+
+@pytest.mark.parametrize("folder", KERNELS_MAY_INCLUDE)
+def test_kernels_include_only_those_below(folder):
+    found = set()
+    for file in sorted((KERNELS / folder).glob("*.h")):
+        for name in QUOTED.findall(file.read_text()):
+            included = (file.parent / name).resolve()
+            assert included.is_file(), f"{file.name} includes {name}, which is not there"
+            found.add("" if included.parent == KERNELS else included.parent.name)
+    assert found - {folder} <= KERNELS_MAY_INCLUDE[folder]
+
+
+def test_kernels_include_each_other_in_quotes():
+    """By the place beside them, so that the two above see all of it."""
+    for file in KERNELS.rglob("*.h"):
+        assert "kernels/" not in " ".join(PUBLIC.findall(file.read_text())), file

@@ -135,7 +135,7 @@ ARGUMENTS = """const void* x, const int8_t* weights, const int32_t* bias, const 
 HEAD = """
 #define TVMRT_I8_FORMAT {macro}
 #include <tvm/runtime/kernels/depthwise_i8.h>
-#include <tvm/runtime/kernels/requantize.h>
+#include <tvm/runtime/kernels/tile/requantize.h>
 """
 FUNCTION = """
 int {name}({arguments});

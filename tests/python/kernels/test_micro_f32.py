@@ -19,8 +19,8 @@ CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """
 #include <stdlib.h>
 #define TVMRT_FREESTANDING 1
-#include <tvm/runtime/kernels/micro_conv_f32.h>
-#include <tvm/runtime/kernels/micro_depthwise_f32.h>
+#include <tvm/runtime/kernels/board/conv_f32.h>
+#include <tvm/runtime/kernels/board/depthwise_f32.h>
 """
 # scratch from a block that ends where the layer's scratch ends
 FUNCTION = """
@@ -168,7 +168,7 @@ def test_too_little_scratch_is_an_error(name, tmp_path):
 def test_small_dense_layers(bound, tmp_path):
     rng = np.random.default_rng(5)
     text = """
-#include <tvm/runtime/kernels/micro_dense_f32.h>
+#include <tvm/runtime/kernels/board/dense_f32.h>
 int run(const float* x, float* y, const float* w, int n, int m, int relu);
 int run(const float* x, float* y, const float* w, int n, int m, int relu) {
   return tvmrt_micro_dense_f32(x, y, w, TVMRT_MICRO_DENSE(n, m, (unsigned)relu));

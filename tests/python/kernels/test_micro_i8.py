@@ -35,7 +35,7 @@ CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """
 #include <stdlib.h>
 #include <tvm/runtime/kernels/{header}>
-#include <tvm/runtime/kernels/requantize.h>
+#include <tvm/runtime/kernels/tile/requantize.h>
 """
 # scratch from a block that ends where the layer's scratch ends
 FUNCTION = """
@@ -318,7 +318,7 @@ def test_too_little_scratch_is_an_error(name, tmp_path):
 BYTES = """
 #define TVMRT_MICRO_HAS_FPU {fpu}
 #define TVMRT_FREESTANDING 1
-#include <tvm/runtime/kernels/micro_i8.h>
+#include <tvm/runtime/kernels/board/i8.h>
 void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n);
 void bytes(uint8_t* y, const int32_t* sums, const tvmrt_micro_factor* factors, int n) {{
   static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}}};
@@ -363,7 +363,7 @@ SCALED = """
 #include <math.h>
 #define TVMRT_MICRO_HAS_FPU 0
 #define TVMRT_FREESTANDING 1
-#include <tvm/runtime/kernels/micro_i8.h>
+#include <tvm/runtime/kernels/board/i8.h>
 void scaled(const int32_t* sums, const float* scale, int32_t* q, int n);
 void scaled(const int32_t* sums, const float* scale, int32_t* q, int n) {
   for (int i = 0; i < n; i++) q[i] = tvmrt_micro_scaled(sums[i], scale[i]);

@@ -22,8 +22,8 @@ BUILDS = {
 }
 
 SOURCE = r"""
-#include <tvm/runtime/kernels/norm.h>
-#include <tvm/runtime/kernels/softmax.h>
+#include <tvm/runtime/kernels/op/norm.h>
+#include <tvm/runtime/kernels/op/softmax.h>
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log);
 int softmax(const float* x, float* y, const int64_t* sizes, int32_t log) {
   return (log ? tvmrt_log_softmax_f32 : tvmrt_softmax_f32)(x, y, sizes[0], sizes[1], sizes[2]);

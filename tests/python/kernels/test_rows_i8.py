@@ -42,7 +42,7 @@ def real(q: np.ndarray, info: Quantised) -> np.ndarray:
 
 ROWS = """
 #define TVMRT_I8_FORMAT {macro}
-#include <tvm/runtime/kernels/eltwise_i8.h>
+#include <tvm/runtime/kernels/op/eltwise_i8.h>
 #include <tvm/runtime/kernels/pool_i8.h>
 void add(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n);
 void add(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a, const uint8_t* b, int64_t n) {{

@@ -51,7 +51,7 @@ BUILDS = {
 
 
 def source() -> str:
-    lines = ["#include <tvm/runtime/kernels/scalar_math.h>"]
+    lines = ["#include <tvm/runtime/kernels/scalar/math.h>"]
     for name in FUNCTIONS:
         lines.append(f"""
 void each_{name}(const float* x, float* y, int64_t n);

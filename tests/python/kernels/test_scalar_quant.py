@@ -17,7 +17,7 @@ BUILDS = {
 LITERAL = 0.037
 
 SOURCE = f"""
-#include <tvm/runtime/kernels/scalar_quant.h>
+#include <tvm/runtime/kernels/scalar/quant.h>
 void sums(const int32_t* a, const int32_t* b, float s, float* y, int n);
 void sums(const int32_t* a, const int32_t* b, float s, float* y, int n) {{
   for (int i = 0; i < n; i++) y[i] = tvmrt_dequantize(a[i], s) + tvmrt_dequantize(b[i], {LITERAL}f);

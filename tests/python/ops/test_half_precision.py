@@ -123,7 +123,7 @@ def half(tmp_path_factory):
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("half")
-    text = "#include <tvm/runtime/kernels/scalar_half.h>\n"
+    text = "#include <tvm/runtime/kernels/scalar/half.h>\n"
     for kind in ("float16", "bfloat16"):
         text += (
             f"void from_{kind}(const uint16_t *x, float *y, int n) {{"

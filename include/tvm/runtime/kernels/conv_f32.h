@@ -11,7 +11,7 @@
 #ifndef TVM_RUNTIME_KERNELS_CONV_F32_H_
 #define TVM_RUNTIME_KERNELS_CONV_F32_H_
 
-#include <tvm/runtime/kernels/layer_f32.h>
+#include "layer_f32.h"
 
 /* Fills in the runs of input under an output row, without those outside the input. */
 static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_rows_f32* r,

@@ -4,7 +4,7 @@
  *
  * Memory and the reading of windows are as window.h says; input and output may be channel slices
  * of wider tensors. A matrix product is a 1 x 1 convolution of M pixels, K input and N output
- * channels. The tiles come from tile_i8.h (dense and grouped) or depthwise_i8.h.
+ * channels. The tiles come from tile/i8.h (dense and grouped) or depthwise_i8.h.
  *
  * A segment is at least 4 bytes long; where it would be shorter, windows are gathered, with zeros to
  * a multiple of 4. Rows of the image that lie in padding are read from a row of padding.
@@ -19,8 +19,8 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "parallel.h"
-#include "rows_i8.h"
-#include "tile_i8.h"
+#include "tile/i8.h"
+#include "tile/rows_i8.h"
 #include "window.h"
 
 /*!
@@ -38,7 +38,7 @@ typedef struct tvmrt_conv_i8 {
   int32_t x_zero;    /*!< Zero point of the input, which padding has. */
   int32_t depthwise; /*!< 1: every channel has a kernel of its own, see depthwise_i8.h. */
   int32_t spare_row; /*!< Kernel row that a depthwise tile reads twice, or -1. */
-  /*! {segment, first byte} of each quad that is counted twice, see tile_i8.h. */
+  /*! {segment, first byte} of each quad that is counted twice, see tile/i8.h. */
   int32_t extra[TVMRT_TILE_I8_MAX_EXTRAS][2];
   int32_t extras;         /*!< Number of those quads. */
   int32_t block;          /*!< Output channels of a block. */
@@ -62,7 +62,7 @@ typedef struct tvmrt_conv_i8 {
 /*! \brief The tensors of one call; borrowed. */
 typedef struct tvmrt_conv_i8_data {
   const void* x;
-  const int8_t* weights; /*!< Packed, see tile_i8.h. */
+  const int8_t* weights; /*!< Packed, see tile/i8.h. */
   const int32_t* bias;   /*!< Folded; [groups][channels of a group padded to whole vectors]. */
   const float* scale;    /*!< Laid out like bias; NULL with an epilogue that needs none. */
   const int32_t* shift;  /*!< Laid out like bias, or NULL. */
@@ -326,7 +326,7 @@ static inline int tvmrt_conv_i8_task(int task, TVMParallelGroupEnv* env, void* c
  * \param c    [in] The layer; best a `static const` that the compiler sees.
  * \param data [in] The tensors. x and y do not overlap.
  *
- * Values:  exact int32 sums (they must fit), then as tile_i8.h says or as the epilogue does.
+ * Values:  exact int32 sums (they must fit), then as tile/i8.h says or as the epilogue does.
  * Errors:  0, or -1 with a text if there is no memory for scratch or a task failed.
  * Threads: thread-safe; uses the workers of the runtime unless c->threads is 1.
  */

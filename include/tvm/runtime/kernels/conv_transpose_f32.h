@@ -6,7 +6,7 @@
  * o + pad = i * stride + k * dilation.
  * Output columns of the same remainder by the stride (a phase) meet the same elements, so that each
  * phase of a row is a plain convolution of stride 1 with those elements: nothing is scattered, and
- * the register tile of tile_f32.h does the work. Rows are copied once, with zeros at their ends,
+ * the register tile of tile/f32.h does the work. Rows are copied once, with zeros at their ends,
  * where some output column meets columns outside the input.
  *
  * Weights are packed as for a convolution, [group][block][kd][kh][kw][ic][OB * V], from weights
@@ -17,7 +17,7 @@
 #ifndef TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_
 #define TVM_RUNTIME_KERNELS_CONV_TRANSPOSE_F32_H_
 
-#include <tvm/runtime/kernels/layer_f32.h>
+#include "layer_f32.h"
 
 /* The index i with at = i * stride + k * dilation in dimension dim, or -1 for none in the input. */
 static inline int tvmrt_conv_transpose_f32_index(const tvmrt_window* w, int dim, int at, int k) {

@@ -15,7 +15,7 @@
  *
  * Shapes are constants where the body is called, so that the C compiler knows the loops' extents.
  * Elements lie without gaps, row-major or in the layout that the declaration names; those in half
- * precision are uint16_t, see scalar_half.h, those of bool uint8_t.
+ * precision are uint16_t, see scalar/half.h, those of bool uint8_t.
  *
  * Errors:    0, or -1 after TVMAPISetLastError() with a text.
  * Ownership: everything is borrowed for the call. Inputs and outputs never overlap.

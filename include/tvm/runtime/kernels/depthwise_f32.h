@@ -23,7 +23,8 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <tvm/runtime/kernels/layer_f32.h>
+
+#include "layer_f32.h"
 
 /*! \brief Input rows that a tile sums at a time; a window of more rows takes several passes. */
 enum { TVMRT_DEPTHWISE_ROWS = 16 };
@@ -83,7 +84,7 @@ typedef struct {
 
 /* NAME_sum adds to sum[] what one input row gives under the tile's WT pixels. x is the row's first
    column of the tile; only columns [first, last) of it are inside the input; n channels exist.
-   Here each column is loaded once for all windows that it lies in; pointers as in tile_f32.h. */
+   Here each column is loaded once for all windows that it lies in; pointers as in tile/f32.h. */
 #define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, WT, KW, S)                                    \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
                                const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \

@@ -14,7 +14,7 @@
  * Packed weights, int8 unless said otherwise, block by block:
  *
  *     x86        [row / 4][column][part][quarter q][lane][row % 4], int16 for AVX2 as in
- *                simd_i8.h; the lane 4 L + i of quarter q is the channel 16 L + 4 q + i of the
+ *                tile/simd_i8.h; the lane 4 L + i of quarter q is the channel 16 L + 4 q + i of the
  *                block. Rows behind the last have the weight 0.
  *     otherwise  [row][column][channel], int16 where `parts` is 2
  *

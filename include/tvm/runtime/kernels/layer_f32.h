@@ -4,14 +4,14 @@
  *
  * Windows and the reading of their rows are as window.h says, with floats as elements. Rows outside
  * the input are left out of the sums. Packed weights are [group][block][kd][kh][kw][ic][OB * V],
- * see tile_f32.h; the bias is [group][channels of a group, rounded up to whole blocks].
+ * see tile/f32.h; the bias is [group][channels of a group, rounded up to whole blocks].
  */
 #ifndef TVM_RUNTIME_KERNELS_LAYER_F32_H_
 #define TVM_RUNTIME_KERNELS_LAYER_F32_H_
 
-#include <tvm/runtime/kernels/parallel.h>
-#include <tvm/runtime/kernels/tile_f32.h>
-#include <tvm/runtime/kernels/window.h>
+#include "parallel.h"
+#include "tile/f32.h"
+#include "window.h"
 
 /*! \brief A layer, all of it computed by the compiler (tvmrt.codegen.window.conv). */
 typedef struct tvmrt_layer_f32 {

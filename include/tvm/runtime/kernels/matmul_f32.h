@@ -4,7 +4,7 @@
  * computed.
  *
  * a is [m][k] and y is [m][n], each with a row stride. b comes in one of three orders:
- * TVMRT_B_PACKED   constant weights, packed as tile_f32.h describes: [block][k][OB * V]
+ * TVMRT_B_PACKED   constant weights, packed as tile/f32.h describes: [block][k][OB * V]
  * TVMRT_B_ROWS     [k][n] with a row stride, as computed by another operator TVMRT_B_COLUMNS
  * [n][k] with a row stride (a is multiplied with b transposed)
  *
@@ -17,7 +17,7 @@
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_F32_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_F32_H_
 
-#include <tvm/runtime/kernels/conv_f32.h>
+#include "conv_f32.h"
 
 typedef enum { TVMRT_B_PACKED, TVMRT_B_ROWS, TVMRT_B_COLUMNS } tvmrt_b_order;
 

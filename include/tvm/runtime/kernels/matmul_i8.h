@@ -3,14 +3,14 @@
  * \brief Matrix products of 8-bit tensors whose right operand is known at run time.
  *
  * A product with a constant right operand is a 1 x 1 convolution of M pixels: see conv_i8.h, with
- * an epilogue of requantize.h for int32 (MatMulInteger) or float output. Here the right operand is
+ * an epilogue of tile/requantize.h for int32 (MatMulInteger) or float output. Here the right operand is
  * packed at run time.
  */
 #ifndef TVM_RUNTIME_KERNELS_MATMUL_I8_H_
 #define TVM_RUNTIME_KERNELS_MATMUL_I8_H_
 
 #include "conv_i8.h"
-#include "requantize.h"
+#include "tile/requantize.h"
 
 /*! \brief A right operand that is known at run time. */
 typedef struct tvmrt_matmul_i8_b {

@@ -10,10 +10,11 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <tvm/runtime/kernels/parallel.h>
-#include <tvm/runtime/kernels/scalar_math.h>
-#include <tvm/runtime/kernels/tile_f32.h>
-#include <tvm/runtime/kernels/window.h>
+
+#include "parallel.h"
+#include "scalar/math.h"
+#include "tile/f32.h"
+#include "window.h"
 
 typedef enum {
   TVMRT_POOL_MAX,

@@ -11,7 +11,7 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "parallel.h"
-#include "simd_i8.h"
+#include "tile/simd_i8.h"
 #include "window.h"
 
 /*! \brief A pooling layer. */

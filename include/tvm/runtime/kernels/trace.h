@@ -11,8 +11,9 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <tvm/runtime/kernels/scalar_half.h>
 #include <tvm/runtime/trace.h>
+
+#include "scalar/half.h"
 
 /*! \brief The hash of no elements. */
 #define TVMRT_TRACE_HASH 0x811c9dc5u

@@ -91,7 +91,7 @@ class _Printer:
         self.dtype = self.node.inputs[0].dtype
         self.wide = self.rule.accumulator(self.dtype)
         if self.wide.startswith("tvmrt_mean_"):
-            f.include("mean.h")
+            f.include("op/mean.h")
         self.shape = self.node.inputs[0].shape
         order = lowering.walk_order(dict(zip(step.read_values, step.reads)))
         self.count = int(np.prod([self.shape[d] for d in lowering.axes], dtype=np.int64))
@@ -156,7 +156,7 @@ class _Printer:
         with ExitStack() as stack:
             for k, (loop, name) in enumerate(zip(self.folds, inner)):
                 if k == len(self.folds) - 1 and self._may_reorder():
-                    f.include("simd.h")
+                    f.include("tile/simd.h")
                     f.line(f"TVMRT_SIMD_REDUCTION({self.rule.combine}, {acc})")
                 stack.enter_context(self._loop(name, loop))
             self._fold([*names, *inner], acc)

@@ -26,7 +26,7 @@ def checked_index(f: FunctionWriter, expression: str, extent: int, where: str | 
     if where is None:
         f.line(f"const int64_t {k} = {expression};")
         return k
-    f.include("indexing.h")
+    f.include("op/indexing.h")
     f.line(f"const int64_t {k} = tvmrt_index({expression}, {extent}, {where});")
     f.line(f"if ({k} < 0) return -1;")
     return k
@@ -236,7 +236,7 @@ class ReverseSequenceLowering(Lowering):
         source, ids, y = places.pointer(x, "x"), places.pointer(lengths, "lengths"), f.write()
         strides, steps = dense_strides(x.shape), x.shape[time]
         block = Block((strides[1],), (1,), (1,), x.dtype)
-        f.include("indexing.h")
+        f.include("op/indexing.h")
         b, t = f.fresh("b"), f.fresh("t")
         with f.block(f"for (int {b} = 0; {b} < {x.shape[batch]}; ++{b})"):
             f.line(f"const int64_t length = {ids}[{b}];")

@@ -28,7 +28,7 @@ class LayerNormLowering(_NormLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         width = prod(shape[axis:])
-        f.include("norm.h")
+        f.include("op/norm.h")
         print_struct(
             f,
             "static const tvmrt_layer_norm_f32_layer layer",
@@ -62,7 +62,7 @@ class GroupNormLowering(_ImageNormLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape = self.node.output.shape
-        f.include("norm.h")
+        f.include("op/norm.h")
         f.kernel_scratch(3 * shape[1] * 4)
         print_struct(
             f,
@@ -87,7 +87,7 @@ class LocalResponseNormLowering(_ImageNormLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, attrs = self.node.output.shape, self.node.attrs
-        f.include("norm.h")
+        f.include("op/norm.h")
         f.kernel_scratch((2 * shape[1] + attrs["size"]) * 4)
         print_struct(
             f,

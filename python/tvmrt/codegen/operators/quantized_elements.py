@@ -89,7 +89,7 @@ class TableLowering(Bytewise):
     def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
         self.table = f.constant("table", self.node.inputs[1].data)
         if by_rows:
-            f.include("eltwise_i8.h")
+            f.include("op/eltwise_i8.h")
             name_format(f, self.target)
 
     def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
@@ -108,12 +108,12 @@ class PairLowering(Bytewise):
 
     def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
         if not by_rows:
-            f.include("scalar_quant.h")
+            f.include("scalar/quant.h")
             return
         node, attrs = self.node, self.node.attrs
         a, b = (v.dtype for v in node.inputs)
         factor = ", .factor = 1.0f" if node.op == "qmul" else ""
-        f.include("eltwise_i8.h")
+        f.include("op/eltwise_i8.h")
         name_format(f, self.target)
         print_struct(
             f,

@@ -75,7 +75,7 @@ class RecurrentLowering(Lowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         tiles = self.tiles()
-        f.include("scalar_math.h", "recurrent.h")
+        f.include("scalar/math.h", "op/recurrent.h")
         functions = self.functions(f)
         macro = f"TVMRT_DEFINE_{self.node.op.upper()}_F32"
         short = [name.replace("tvmrt_", "").replace("_f32", "") for name in functions]

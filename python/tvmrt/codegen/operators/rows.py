@@ -55,7 +55,7 @@ class ArgReduceLowering(RowLowering):
         return tuple(d - (d > self.axis) for d in order if d != self.axis)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("argmax.h")
+        f.include("op/argmax.h")
         at, out = step.reads[0].at, step.writes[0].at
         x, y, node = f.read(0), f.write(), self.node
         count, stride = at.shape[self.axis], at.strides[self.axis]
@@ -82,7 +82,7 @@ class ArgReduceLowering(RowLowering):
 @lowers("cumulative_sum", "cumulative_product")
 class CumulativeLowering(RowLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("scan.h")
+        f.include("op/scan.h")
         at, out = step.reads[0].at, step.writes[0].at
         attrs = self.node.attrs
         count, steps = at.shape[self.axis], [at.strides[self.axis], out.strides[self.axis]]
@@ -119,7 +119,7 @@ class TopKLowering(RowLowering):
         return max(4 * self.node.attrs["k"], 4)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("sort.h")
+        f.include("op/sort.h")
         at = step.reads[0].at
         values, places = (w.at for w in step.writes)
         f.name_write(0, "values")
@@ -152,7 +152,7 @@ class DeterminantLowering(Lowering):
         return max(x.shape[-1] ** 2 * x.dtype.itemsize, 1)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        f.include("determinant.h")
+        f.include("op/determinant.h")
         x = self.node.inputs[0]
         n, count = x.shape[-1], self.node.output.type.size
         scratch = f"({x.dtype.c} *)(void *){f.scratch()}"

@@ -114,11 +114,11 @@ class TensorScatterLowering(ScatterLowering):
         with ExitStack() as stack:
             stack.enter_context(f.block(f"for (int {b} = 0; {b} < {cache.shape[0]}; ++{b})"))
             if circular:
-                f.include("scalar_int.h")
+                f.include("scalar/int.h")
                 f.line(f"const int64_t {first} = tvmrt_floor_mod_int64({begin}[{b}], {extent});")
             else:
                 where, places_left = place_text(self.node, "write_indices"), extent - steps + 1
-                f.include("indexing.h")
+                f.include("op/indexing.h")
                 f.line(f"const int64_t {first} = {begin}[{b}];")
                 with f.block(f"if ({first} < 0 || {first} >= {places_left})"):
                     f.line(f"return tvmrt_index_error({first}, {places_left}, {where});")

@@ -36,7 +36,7 @@ class SoftmaxLowering(Lowering):
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         outer, count, inner = prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
         log = "log_" if self.node.attrs.get("log") else ""
-        f.include("softmax.h")
+        f.include("op/softmax.h")
         x, y = f.read(0), f.write()
         if not self.over_channels:
             f.line(f"return tvmrt_{log}softmax_f32({x}, {y}, {outer}, {count}, {inner});")

@@ -49,7 +49,7 @@ class GridSampleLowering(SamplingLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, attrs, shape = self.node.inputs[0], self.node.attrs, self.node.output.shape
         outside = {"zeros": "ZERO", "border": "BORDER", "reflection": "REFLECT"}[attrs["padding"]]
-        f.include("grid_sample.h")
+        f.include("op/grid_sample.h")
         print_struct(
             f,
             "static const tvmrt_grid_sample_f32_layer layer",
@@ -79,7 +79,7 @@ class RegionLowering(SamplingLowering):
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, attrs = self.node.inputs[0], self.node.attrs
-        f.include("roi.h")
+        f.include("op/roi.h")
         print_struct(
             f,
             "static const tvmrt_roi_f32_layer layer",
@@ -117,7 +117,7 @@ class DeformColumnsLowering(SamplingLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         inputs, attrs, shape = self.node.inputs, self.node.attrs, self.node.output.shape
         x, mask = inputs[0], inputs[2] if len(inputs) > 2 else None
-        f.include("deform.h")
+        f.include("op/deform.h")
         print_struct(
             f,
             "static const tvmrt_deform_f32_layer layer",

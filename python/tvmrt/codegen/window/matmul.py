@@ -174,7 +174,7 @@ class _MatMulPrinter:
         a, b = self.node.inputs[:2]
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         packed = micro.pack_dense(b.data, None if bias is None else bias.data)
-        self.f.include("micro_dense_f32.h")
+        self.f.include("board/dense_f32.h")
         weights = self.f.constant("weights", packed)
         layer = f"TVMRT_MICRO_DENSE({self.k}, {self.n}, {int(bounds[0] == 0)})"
         operands = f"{self._pointer(a, 'a')}, {self.f.write()}, {weights}"

@@ -108,7 +108,7 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
         if len(x.shape) < 5:
             distance = (0, 1, spatial[1])
     kernel = f"max_pool_{x.dtype.name}"
-    f.include("pool_index.h")
+    f.include("op/pool_index.h")
     lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
     print_struct(
@@ -135,7 +135,7 @@ class MaxUnpoolLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x = self.node.inputs[0]
         pointers = [self.pointer(step, f, i, name) for i, name in enumerate(("x", "places"))]
-        f.include("pool_index.h")
+        f.include("op/pool_index.h")
         where, size = place_text(self.node, "indices"), self.node.output.type.size
         f.line(
             f"return tvmrt_max_unpool({pointers[0]}, {pointers[1]}, {x.type.size}, {f.write()}, "

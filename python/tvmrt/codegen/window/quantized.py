@@ -155,7 +155,7 @@ class IntegerProduct(Lowering):
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
         print_struct(f, "static const tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
-            f.include("requantize.h")
+            f.include("tile/requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
         if scratch := kernel.scratch(shape):
             f.kernel_scratch(scratch)
@@ -184,7 +184,7 @@ class IntegerProduct(Lowering):
         if packed.shift is not None:
             fields["shift"] = f.constant("shift", packed.shift)
         name_format(f, self.target)
-        f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "requantize.h")
+        f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "tile/requantize.h")
         scale = self.scale
         if self.direct and packing.sums_fit(layer, packed, scale, weights):
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
@@ -324,7 +324,7 @@ class QMatMulComputedLowering(Lowering):
         loops = merge_loops(batch, range(rank), strides)
         layer = self._layer(a, y)
         name_format(f, self.target)
-        f.include("matmul_i8.h", "requantize.h")
+        f.include("matmul_i8.h", "tile/requantize.h")
         finish = self._finish(f, layer)
         table, packed = packing_bytes(layer)
         f.kernel_scratch(

@@ -41,7 +41,7 @@ def emit_rows(
     made = {product.output, *(n.output for n in after)}
     scale = _scale(f, product)
     operands = read_operands(f, step, after, made, product.output.shape, order, known, scale)
-    f.include("scalar_quant.h")
+    f.include("scalar/quant.h")
     f.define(_one(f, name, product, after, operands, known))
     f.define(_rows(f, name, product, after, operands, lanes, bool(step.in_place)))
     return print_context(f, name, operands)
@@ -169,7 +169,7 @@ def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, la
     cast = "" if narrow or result.dtype.bits >= 32 else f"({result.dtype.c})"
     widened = [o for o in operands if o.widened]
     if narrow or widened:
-        inner.include("quant_lanes.h")
+        inner.include("tile/quant_lanes.h")
     with inner.block(f"for (; c + {lanes} <= channels; c += {lanes})"):
         for operand in widened:
             inner.line(f"int32_t {operand.name}[{lanes}];")

@@ -1,4 +1,4 @@
-"""Formats of the integer kernels (``kernels/simd_i8.h``), and which register tiles are chosen."""
+"""Formats of the integer kernels (``kernels/tile/simd_i8.h``) and the choice of register tiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """How the weights of one instruction set lie in memory (the table in ``simd_i8.h``).
+    """How the weights of one instruction set lie in memory (the table in ``tile/simd_i8.h``).
 
     Parameters
     ----------

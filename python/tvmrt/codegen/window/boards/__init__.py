@@ -1,1 +1,1 @@
-"""What microcontrollers compute layers with: their shapes, and the kernels ``micro_*.h``."""
+"""What microcontrollers compute layers with: shapes, and the kernels of ``kernels/board/``."""

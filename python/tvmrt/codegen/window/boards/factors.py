@@ -1,4 +1,4 @@
-"""Multipliers of integer sums as the kernels of microcontrollers read them (``micro_i8.h``)."""
+"""Multipliers of integer sums as the kernels of microcontrollers read them (``board/i8.h``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of the float kernels of microcontrollers (``kernels/micro_*_f32.h``)."""
+"""Weights of the float kernels of microcontrollers (``kernels/board/*_f32.h``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MicroLayer:
 
     @property
     def header(self) -> str:
-        return f"micro_{self._kind}_f32.h"
+        return f"board/{self._kind}_f32.h"
 
     @property
     def function(self) -> str:

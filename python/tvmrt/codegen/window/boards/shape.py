@@ -1,4 +1,4 @@
-"""Shapes of the layers that the kernels of microcontrollers compute (``kernels/micro_shape.h``)."""
+"""Shapes of the layers that the kernels of microcontrollers compute (``kernels/board/shape.h``)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from ..layer import MicroKernel, pack_windows, windows_scratch
 UNIT, QUAD = 8, 4
 
 KERNEL = MicroKernel(
-    header="micro_conv_i8.h",
+    header="board/conv_i8.h",
     tile="tvmrt_micro_conv_i8_run",
     cost=0.97,
     supports=lambda layer: not layer.shape.depthwise,

@@ -10,7 +10,7 @@ from ...packing_i8 import wrap_int32
 from ..layer import QUAD_ORDER, MicroLayer, MicroWeights, shifts
 from . import conv
 
-MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, micro_joint_i8.h
+MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h
 
 
 def supports(layer: MicroLayer) -> bool:
@@ -28,7 +28,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Biases and weights of each pair of channels as int16, see ``micro_joint_i8.h``."""
+    """Biases and weights of each pair of channels as int16, see ``board/joint_i8.h``."""
     full, shift = layer.windows(conv.UNIT)
     joint = (full[::2] + 256 * full[1::2]).astype(np.int16)
     quads = joint.reshape(len(joint), -1, 4)[:, :, QUAD_ORDER].reshape(len(joint), -1)

@@ -11,7 +11,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 
 KERNEL = MicroKernel(
-    header="micro_conv_mve_i8.h",
+    header="board/conv_mve_i8.h",
     tile="tvmrt_micro_conv_i8_run",
     cost=0.19,
     supports=lambda layer: not layer.shape.depthwise,

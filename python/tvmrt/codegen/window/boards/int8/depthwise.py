@@ -15,7 +15,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
 
 
 KERNEL = MicroKernel(
-    header="micro_depthwise_i8.h",
+    header="board/depthwise_i8.h",
     tile="tvmrt_micro_depthwise_i8_run",
     cost=3.5,
     supports=lambda layer: layer.shape.depthwise,

@@ -17,7 +17,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int16 [channel][10], see ``micro_depthwise_3x3_i8.h``."""
+    """Weights as int16 [channel][10], see ``board/depthwise_3x3_i8.h``."""
     full = padded(layer.weights.astype(np.int16), 4)
     packed = np.zeros((len(full), 10), np.int16)
     rows = full.reshape(-1, 3, 3)
@@ -34,7 +34,7 @@ def scratch(shape: MicroShape) -> int:
 
 
 KERNEL = MicroKernel(
-    header="micro_depthwise_3x3_i8.h",
+    header="board/depthwise_3x3_i8.h",
     tile="tvmrt_micro_depthwise_3x3_i8_run",
     cost=1.1,
     supports=supports,

@@ -25,7 +25,7 @@ def supports(layer: MicroLayer) -> bool:
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
-    """Weights as int8 [channel][4 columns][4], see ``micro_depthwise_3x3_mve_i8.h``."""
+    """Weights as int8 [channel][4 columns][4], see ``board/depthwise_3x3_mve_i8.h``."""
     full = padded(layer.weights.astype(np.int8), 4)
     packed = np.zeros((len(full), 4, 4), np.int8)
     packed[:, 1:, :3] = full.reshape(-1, 3, 3).transpose(0, 2, 1)
@@ -39,7 +39,7 @@ def scratch(shape: MicroShape) -> int:
 
 
 KERNEL = MicroKernel(
-    header="micro_depthwise_3x3_mve_i8.h",
+    header="board/depthwise_3x3_mve_i8.h",
     tile="tvmrt_micro_depthwise_3x3_mve_i8_run",
     cost=0.4,
     supports=supports,

@@ -1,0 +1,118 @@
+/*!
+ * \file board/conv_f32.h
+ * \brief Dense 2-D convolution and matrix product in float32 on microcontrollers.
+ *
+ * The windows of four neighbouring output pixels are copied into scratch, element by element of all
+ * four, and multiplied with the weights of four output channels at a time. Pixels that are left
+ * over are done one by one. y may be x for pointwise layers: the windows have then been copied.
+ *
+ * Packed weights: [four output channels][element of the window][channel], where a window is
+ * [kernel row][kernel column][input channel].
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_
+
+#include "f32.h"
+
+/*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
+#define TVMRT_MICRO_F32_STACK_WINDOWS 128
+
+/*! \brief Copies n elements, `step` apart in `to`, and returns where the next ones go. */
+TVMRT_INLINE float* tvmrt_micro_spread_f32(float* to, int32_t step, const float* from, int32_t n) {
+  for (; n > 0; n--, to += step) *to = *from++;
+  return to;
+}
+
+/*! \brief The same with zeros without `from`; step is 1 or TVMRT_MICRO_F32_PIXELS. */
+static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float* from, int32_t n) {
+  if (from == NULL) {
+    for (; n > 0; n--, to += step) *to = 0.0f;
+    return to;
+  }
+  if (step == 1) return tvmrt_micro_spread_f32(to, 1, from, n);
+  return tvmrt_micro_spread_f32(to, TVMRT_MICRO_F32_PIXELS, from, n);
+}
+
+/*! \brief The window of an output pixel, `step` elements from one to the next. */
+TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const float* x,
+                                           int32_t pixel, float* to, int32_t step) {
+  if (s->pointwise) {
+    (void)tvmrt_micro_place_f32(to, step, x + pixel * s->x_stride, s->in_c);
+    return;
+  }
+  const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
+  for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
+    const int32_t h = at.top + kh * s->dilation[0];
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += s->columns) {
+      const int32_t w = at.left + kw * s->dilation[1];
+      int32_t begin = w < 0 ? -w : 0;
+      int32_t end = s->in[1] - w < s->columns ? s->in[1] - w : s->columns;
+      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = s->columns;
+      to = tvmrt_micro_place_f32(to, step, NULL, begin * s->in_c);
+      if (end > begin) {
+        const float* from = x + at.image + (h * s->in[1] + w + begin) * s->x_stride;
+        to = tvmrt_micro_place_f32(to, step, from, (end - begin) * s->in_c);
+      }
+      to = tvmrt_micro_place_f32(to, step, NULL, (s->columns - end) * s->in_c);
+    }
+  }
+}
+
+/*! \brief All channels of one or four neighbouring output pixels. */
+static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
+                                               const tvmrt_micro_data_f32* data, float* window,
+                                               int32_t pixel, int32_t pixels) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  float sums[TVMRT_MICRO_F32_PIXELS * TVMRT_MICRO_F32_CHUNK];
+  const float *x = window, *w = data->weights;
+  if (pixels == 1 && s->pointwise && data->x != data->y) {
+    x = data->x + pixel * s->x_stride;
+  } else {
+    for (int32_t p = 0; p < pixels; p++) {
+      tvmrt_micro_window_f32(s, data->x, pixel + p, window + p, pixels);
+    }
+  }
+  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
+    const int32_t left = s->out_c - channel;
+    const int32_t channels = left < TVMRT_MICRO_F32_CHUNK ? left : TVMRT_MICRO_F32_CHUNK;
+    for (int32_t i = 0; i < channels; i += 4, w += 4 * s->window) {
+      if (pixels == 1) {
+        tvmrt_micro_tile_f32_1(sums + i, x, w, data->bias + channel + i, s->window);
+      } else {
+        tvmrt_micro_tile_f32_4(sums + i, x, w, data->bias + channel + i, s->window);
+      }
+    }
+    for (int32_t p = 0; p < pixels; p++) {
+      float* const of_pixel = sums + p * TVMRT_MICRO_F32_CHUNK;
+      tvmrt_micro_finish_f32(c, data, of_pixel, pixel + p, channel, channels);
+    }
+  }
+}
+
+/*!
+ * \brief y = convolution of x.
+ *
+ * \param c    [in] Shape and bounds.
+ * \param data [in] The tensors. y may be x only as the head of this file says.
+ *
+ * Values:  clamp(bias + sums + residual), then the epilogue.
+ * Errors:  0, or -1 where there is no scratch.
+ * Threads: on the caller alone.
+ */
+static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
+                                           const tvmrt_micro_data_f32* data) {
+  float few[TVMRT_MICRO_F32_STACK_WINDOWS / 4];
+  float *scratch = NULL, *window = few;
+  int32_t pixel = 0;
+  if (c->shape.scratch > 0) {
+    scratch = window = (float*)tvmrt_scratch_alloc(c->shape.scratch);
+    if (scratch == NULL) return -1;
+  }
+  for (; pixel + TVMRT_MICRO_F32_PIXELS <= c->shape.pixels; pixel += TVMRT_MICRO_F32_PIXELS) {
+    tvmrt_micro_conv_f32_pixels(c, data, window, pixel, TVMRT_MICRO_F32_PIXELS);
+  }
+  for (; pixel < c->shape.pixels; pixel++) tvmrt_micro_conv_f32_pixels(c, data, window, pixel, 1);
+  return tvmrt_scratch_free(scratch);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_F32_H_ */

@@ -1,0 +1,194 @@
+/*!
+ * \file board/conv_walk_i8.h
+ * \brief Dense 2-D convolution and matrix product of 8-bit tensors on microcontrollers, by a tile.
+ *
+ * Memory is channels-last with one stride between neighbouring pixels, over all rows and images. A
+ * matrix product is a 1 x 1 convolution whose pixels are the rows. The windows of two neighbouring
+ * output pixels are copied into scratch, in the form in which the tile wants them, and multiplied
+ * with the weights of two output channels at a time. As the output is written when the windows have
+ * been copied, y may be x where a window is its own output pixel: 1 x 1, stride 1, no padding.
+ *
+ * A window is [kernel row][kernel column][input channel], with zeros to a multiple of the tile's
+ * unit. Two copied windows alternate: a group of the first pixel, the same one of the second.
+ *
+ * The header of a tile defines what follows, then it includes this one:
+ *
+ *     tvmrt_micro_element          of a copied window
+ *     TVMRT_MICRO_GROUP            elements of a group
+ *     TVMRT_MICRO_UNIT             of what a window's length is a multiple
+ *     tvmrt_micro_place_groups()   copies n elements, whole groups, of a window into groups that are
+ *                                  `step` elements apart; returns where the next ones go
+ *     tvmrt_micro_none()           what bytes behind a window must be to become 0
+ *     tvmrt_micro_conv_sums()      the sums of some channels of one or two neighbouring output
+ *                                  pixels, [pixel][TVMRT_MICRO_CHUNK]; the last argument is
+ *                                  tvmrt_micro_conv_all()'s, for headers with several tiles
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_
+
+#ifndef TVMRT_MICRO_GROUP
+#include "pairs_i8.h"
+#endif
+
+/*! \brief Bytes of windows that lie on the stack; longer ones lie in scratch. */
+#define TVMRT_MICRO_STACK_WINDOWS 160
+
+/*! \brief Copies a window that is partly padding, as bytes. */
+static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
+                                           const tvmrt_micro_place* at, uint8_t* to) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t channels = s->in_c, bytes = s->columns * channels;
+  const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
+  for (int32_t i = s->window - 4; i >= 0; i -= 4) {
+    memcpy(__builtin_assume_aligned(to + i, 4), &zeros, 4);
+  }
+  for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
+    const int32_t h = at->top + kh * s->dilation[0];
+    const int inside = h >= 0 && h < s->in[0];
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += s->columns, to += bytes) {
+      const int32_t w = at->left + kw * s->dilation[1];
+      const int32_t begin = w < 0 ? -w : 0, left = s->in[1] - w;
+      const int32_t end = left < s->columns ? left : s->columns;
+      if (inside && end > begin) {
+        const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
+        tvmrt_micro_copy(to + begin * channels, from, (end - begin) * channels);
+      }
+    }
+  }
+}
+
+/*! \brief tvmrt_micro_window() of a pointwise layer. */
+TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* from,
+                                          tvmrt_micro_element* to, int32_t step, uint8_t* bytes) {
+  const int32_t n = c->shape.window;
+  if (n != c->shape.in_c) {
+    memset(bytes + n - TVMRT_MICRO_UNIT, tvmrt_micro_none(c->x_signed), TVMRT_MICRO_UNIT);
+    tvmrt_micro_copy(bytes, from, c->shape.in_c);
+    from = bytes;
+  }
+  tvmrt_micro_place_groups(to, step, from, n, c->x_signed);
+}
+
+/*!
+ * \brief The window of an output pixel as the products want it.
+ *
+ * \param to      [out] Its first group, aligned to 8 bytes.
+ * \param step    [in] Elements from one of its groups to the next.
+ * \param bytes   [out] Scratch for the window as bytes.
+ */
+TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8_t* x,
+                                       int32_t pixel, tvmrt_micro_element* to, int32_t step,
+                                       uint8_t* bytes) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t is_signed = c->x_signed, rest = s->window - TVMRT_MICRO_UNIT;
+  const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
+  const int32_t run = s->columns * s->in_c;
+  if (at.inside) {
+    const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
+    const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
+    const int whole = run * s->kernel[0] == s->window && run % TVMRT_MICRO_GROUP == 0;
+    uint8_t* end = bytes;
+    if (!whole) memset(bytes + rest, tvmrt_micro_none(is_signed), TVMRT_MICRO_UNIT);
+    for (int32_t kh = 0; kh < s->kernel[0]; kh++, from += row) {
+      if (whole) {
+        to = tvmrt_micro_place_groups(to, step, from, run, is_signed);
+      } else {
+        tvmrt_micro_copy(end, from, run);
+        end += run;
+      }
+    }
+    if (whole) return;
+  } else {
+    tvmrt_micro_copy_padded(c, x + at.image, &at, bytes);
+    const int32_t n = s->kernel[0] * s->kernel[1] * s->in_c;
+    memset(bytes + n, tvmrt_micro_none(is_signed), (size_t)(s->window - n));
+  }
+  tvmrt_micro_place_groups(to, step, bytes, s->window, is_signed);
+}
+
+/*! \brief The sum of the elements of one of the copied windows. */
+static inline int32_t tvmrt_micro_window_sum(const tvmrt_micro_element* window, int pixels,
+                                             int32_t n) {
+  int32_t sum = 0;
+  for (int32_t i = 0; i < n; i++) {
+    sum += window[i];
+    if ((i + 1) % TVMRT_MICRO_GROUP == 0) window += (pixels - 1) * TVMRT_MICRO_GROUP;
+  }
+  return sum;
+}
+
+/*! \brief Adds to the sums what the weights lack: shift[channel] times the sum of the window. */
+static inline void tvmrt_micro_add_shifts(int32_t* sums, const tvmrt_micro_element* window,
+                                          const int32_t* shift, int32_t n, int32_t pixels,
+                                          int32_t channels) {
+  for (int32_t p = 0; p < pixels; p++, sums += TVMRT_MICRO_CHUNK) {
+    const int32_t sum = tvmrt_micro_window_sum(window + p * TVMRT_MICRO_GROUP, pixels, n);
+    for (int32_t i = 0; i < channels; i++) sums[i] += shift[i] * sum;
+  }
+}
+
+/*! \brief All channels of one or two neighbouring output pixels. */
+TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
+                                            const tvmrt_micro_data* data,
+                                            tvmrt_micro_element* window, int32_t pixel,
+                                            int32_t pixels, int tile) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  int32_t sums[TVMRT_MICRO_SUMS];
+  const int32_t n = s->window;
+  uint8_t* const bytes = (uint8_t*)(window + (s->pixels > 1 ? 2 : 1) * n);
+  for (int32_t p = 0; p < pixels; p++) {
+    const uint8_t* const x = (const uint8_t*)data->x;
+    tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
+    const int32_t step = pixels * TVMRT_MICRO_GROUP;
+    if (s->pointwise) {
+      tvmrt_micro_pointwise(c, x + (pixel + p) * s->x_stride, to, step, bytes);
+    } else {
+      tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
+    }
+  }
+  for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_CHUNK) {
+    const int32_t left = s->out_c - channel;
+    const int32_t channels = left < TVMRT_MICRO_CHUNK ? left : TVMRT_MICRO_CHUNK;
+    tvmrt_micro_conv_sums(c, data, sums, window, pixels, channel, channels, tile);
+    if (data->shift != NULL) {
+      tvmrt_micro_add_shifts(sums, window, data->shift + channel, n, pixels, channels);
+    }
+    tvmrt_micro_finish(c, data, sums, TVMRT_MICRO_CHUNK, pixel, pixels, channel, channels);
+  }
+}
+
+/*! \brief tvmrt_micro_conv_i8_run() by one of the tiles. */
+TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                      int tile) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
+  void *scratch = NULL, *window = few;
+  if (s->scratch > 0) {
+    scratch = window = tvmrt_scratch_alloc(s->scratch);
+    if (scratch == NULL) return -1;
+  }
+  for (int32_t pixel = 0; pixel < s->pixels; pixel += 2) {
+    const int32_t left = s->pixels - pixel;
+    tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2,
+                            tile);
+  }
+  return tvmrt_scratch_free(scratch);
+}
+
+/*!
+ * \brief y = convolution of x.
+ *
+ * \param c    [in] Shape.
+ * \param data [in] The tensors. y may be x only as the head of this file says.
+ *
+ * Values:  exact int32 sums (they must fit), times factors as floats, rounded to the nearest integer,
+ *          ties to even; or what the epilogue makes of the sums.
+ * Errors:  0, or -1 where there is no scratch.
+ * Threads: on the caller alone.
+ */
+static inline int tvmrt_micro_conv_i8_run(const tvmrt_micro_conv_i8* c,
+                                          const tvmrt_micro_data* data) {
+  return tvmrt_micro_conv_all(c, data, 0);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_CONV_WALK_I8_H_ */

@@ -1,0 +1,360 @@
+/*!
+ * \file board/depthwise_3x3_i8.h
+ * \brief Depthwise 3 x 3 convolution of 8-bit tensors on microcontrollers, stride 1 or 2.
+ *
+ * Scratch holds four input rows as int16, padding included, with rows as pairs: [channel][column]
+ * [pair of rows][2]. SMLAD multiplies a pair with two weights of a kernel column. A step takes the
+ * pair of the last step and a new one, which replaces the pair before: with stride 1 it makes two
+ * output rows of them, with stride 2 one. The sums of four channels of these rows follow in
+ * scratch: [column][2 output rows][4].
+ *
+ * A pair is copied before the output rows that may lie in its place are written: y may be x where
+ * stride is 1, both have the same extents, and at most two rows of padding are in front.
+ *
+ * Packed weights: int16 [channel][10], aligned to 4 bytes: the first two rows of each kernel column,
+ * then the third row: w[0][0], w[1][0], w[0][1], w[1][1], w[0][2], w[1][2], w[2][0], w[2][1], 0,
+ * w[2][2]. Weights, bias and factors: per channel, to a multiple of four channels.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
+
+#include "i8.h"
+
+/*! \brief What the steps of a layer share. */
+typedef struct tvmrt_micro_3x3 {
+  const tvmrt_micro_conv_i8* conv;
+  const tvmrt_micro_data* data;
+  int16_t* ring;
+  int32_t* sums;
+  int32_t columns; /* of the ring */
+  int32_t plane;   /* elements of a channel in the ring */
+  int32_t rows;    /* that a step makes: 2 or 1 */
+} tvmrt_micro_3x3;
+
+/*! \brief Where two neighbouring rows are read. */
+typedef struct tvmrt_micro_two_rows {
+  const uint8_t* above;
+  const uint8_t* below;
+  int32_t above_step, below_step; /* from one pixel to the next; 0 in padding */
+} tvmrt_micro_two_rows;
+
+#if TVMRT_MICRO_ASM
+/* Columns of four channels; the processor's order of bytes gives channels 0 and 2, then 1 and 3. */
+#define TVMRT_MICRO_3X3_COPY(WIDEN)                                                          \
+  __asm volatile(                                                                            \
+      "1:\nldr %[e], [%[above]]\nldr %[f], [%[below]]\n"                                     \
+      "add %[above], %[above], %[above_step]\nadd %[below], %[below], %[below_step]\n" WIDEN \
+      " %[g], %[e], ror #8\n" WIDEN " %[e], %[e]\n" WIDEN " %[h], %[f], ror #8\n" WIDEN      \
+      " %[f], %[f]\n"                                                                        \
+      "pkhbt %[t], %[e], %[f], lsl #16\npkhtb %[f], %[f], %[e], asr #16\n"                   \
+      "str %[t], [%[to]]\nstr %[f], [%[to], %[plane], lsl #1]\n"                             \
+      "pkhbt %[t], %[g], %[h], lsl #16\npkhtb %[h], %[h], %[g], asr #16\n"                   \
+      "str %[t], [%[to], %[plane]]\nstr %[h], [%[to], %[planes]]\n"                          \
+      "add %[to], %[to], #8\nsubs %[n], %[n], #1\nbne 1b\n"                                  \
+      : [e] "=&r"(e), [f] "=&r"(f), [g] "=&r"(g), [h] "=&r"(h), [t] "=&r"(t),                \
+        [above] "+r"(from.above), [below] "+r"(from.below), [to] "+r"(to), [n] "+r"(n)       \
+      : [above_step] "r"(from.above_step), [below_step] "r"(from.below_step),                \
+        [plane] "r"(2 * plane), [planes] "r"(6 * plane)                                      \
+      : "cc", "memory")
+#endif
+
+/*! \brief Copies four channels of n columns of a pair of rows to the channels' places. */
+static inline void tvmrt_micro_3x3_copy(int16_t* to, int32_t plane, tvmrt_micro_two_rows from,
+                                        int32_t n, int is_signed) {
+#if TVMRT_MICRO_ASM
+  uint32_t e, f, g, h, t;
+  if (n <= 0) return;
+  if (is_signed) {
+    TVMRT_MICRO_3X3_COPY("sxtb16");
+  } else {
+    TVMRT_MICRO_3X3_COPY("uxtb16");
+  }
+#else
+  const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
+  for (; n > 0; n--, to += 4) {
+    for (int i = 0; i < 4; i++) {
+      to[i * plane] = (int16_t)((from.above[i] ^ flip) - flip);
+      to[i * plane + 1] = (int16_t)((from.below[i] ^ flip) - flip);
+    }
+    from.above += from.above_step;
+    from.below += from.below_step;
+  }
+#endif
+}
+
+/*! \brief The same of the last channels, of which there are fewer than four. */
+static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_micro_two_rows from,
+                                             int32_t n, int32_t channels, int is_signed) {
+  uint8_t above[4] = {0, 0, 0, 0}, below[4] = {0, 0, 0, 0};
+  const tvmrt_micro_two_rows four = {above, below, 0, 0};
+  for (; n > 0; n--, to += 4) {
+    for (int32_t i = 0; i < channels; i++) {
+      above[i] = from.above[i];
+      below[i] = from.below[i];
+    }
+    tvmrt_micro_3x3_copy(to, plane, four, 1, is_signed);
+    from.above += from.above_step;
+    from.below += from.below_step;
+  }
+}
+
+/*!
+ * \brief Copies a pair of input rows, counted from the first row of padding on, into the ring.
+ * Columns of padding are in it.
+ */
+TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const tvmrt_micro_3x3* d, int32_t image,
+                                              int32_t pair) {
+  const tvmrt_micro_conv_i8* const c = d->conv;
+  const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_row first = tvmrt_micro_find_row(s, d->columns, image, 2 * pair);
+  const tvmrt_micro_row second = tvmrt_micro_find_row(s, d->columns, image, 2 * pair + 1);
+  const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
+  tvmrt_micro_two_rows from = {padding, padding, 0, 0};
+  int32_t left = 0, inside = d->columns, above = 0, below = 0;
+  if (first.inside > 0) {
+    left = first.left;
+    inside = first.inside;
+    from.above = (const uint8_t*)d->data->x + first.from;
+    from.above_step = s->x_stride;
+    above = 4;
+  }
+  if (second.inside > 0) {
+    left = second.left;
+    inside = second.inside;
+    from.below = (const uint8_t*)d->data->x + second.from;
+    from.below_step = s->x_stride;
+    below = 4;
+  }
+  int16_t* to = d->ring + left * 4 + pair % 2 * 2;
+  for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * d->plane) {
+    const int32_t rest = s->in_c - channel;
+    if (rest < 4) {
+      tvmrt_micro_3x3_copy_rest(to, d->plane, from, inside, rest, c->x_signed);
+    } else {
+      tvmrt_micro_3x3_copy(to, d->plane, from, inside, c->x_signed);
+    }
+    from.above += above;
+    from.below += below;
+  }
+}
+
+/*
+ * tvmrt_micro_3x3_sums(sums, bias, x, end, w, rows, newer): the sums of one channel of a step's
+ * rows, from its columns x to end in the ring. `newer` is 1 where the newer pair is the second one
+ * in memory.
+ */
+#if TVMRT_MICRO_ASM
+/* a kernel column and two output rows, or one; the older pair is O, the newer one N */
+#define TVMRT_MICRO_3X3_TWO(AT, A, B, O, N) \
+  "ldrd %[x0], %[x1], [%[x]" AT             \
+  "\n"                                      \
+  "smlad %[a], %[" O "], %[" A              \
+  "], %[a]\n"                               \
+  "smlabt %[a], %[" N "], %[" B             \
+  "], %[a]\n"                               \
+  "smlatb %[b], %[" O "], %[" A             \
+  "], %[b]\n"                               \
+  "smlad %[b], %[" N "], %[" B "], %[b]\n"
+#define TVMRT_MICRO_3X3_ONE(AT, A, B, O, N) \
+  "ldrd %[x0], %[x1], [%[x]" AT             \
+  "\n"                                      \
+  "smlad %[a], %[" O "], %[" A              \
+  "], %[a]\n"                               \
+  "smlabt %[a], %[" N "], %[" B "], %[a]\n"
+/* b is not used by the second */
+#define TVMRT_MICRO_3X3_LOOP_TWO(O, N)                                                     \
+  "1:\nldr %[a], %[bias]\nmov %[b], %[a]\n" TVMRT_MICRO_3X3_TWO("], #8", "a0", "b0", O, N) \
+      TVMRT_MICRO_3X3_TWO("]", "a1", "b1", O, N) TVMRT_MICRO_3X3_TWO(                      \
+          ", #8]", "a2", "b2", O,                                                          \
+          N) "str %[b], [%[s], #16]\nstr %[a], [%[s]], #32\ncmp %[x], %[end]\nbne 1b\n"
+#define TVMRT_MICRO_3X3_LOOP_ONE(O, N)                                     \
+  "1:\nldr %[a], %[bias]\n" TVMRT_MICRO_3X3_ONE("], #8", "a0", "b0", O, N) \
+      TVMRT_MICRO_3X3_ONE("], #8", "a1", "b1", O, N) TVMRT_MICRO_3X3_ONE(  \
+          "]", "a2", "b2", O, N) "str %[a], [%[s]], #32\ncmp %[x], %[end]\nbne 1b\n"
+#define TVMRT_MICRO_3X3_RUN(LOOP)                                                               \
+  __asm volatile(                                                                               \
+      LOOP                                                                                      \
+      : [a] "=&r"(a), [b] "=&r"(b), [x0] "=&r"(x0), [x1] "=&r"(x1), [x] "+r"(x), [s] "+r"(sums) \
+      : [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [b0] "r"(b0), [b1] "r"(b1), [b2] "r"(b2),     \
+        [end] "r"(end), [bias] "m"(bias)                                                        \
+      : "cc", "memory")
+
+TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_t* x,
+                                       const int16_t* end, const int16_t* w, int32_t rows,
+                                       int32_t newer) {
+  uint32_t a, b, x0, x1, a0, a1, a2, b0, b1, b2;
+  memcpy(&a0, __builtin_assume_aligned(w, 4), 4);
+  memcpy(&a1, __builtin_assume_aligned(w + 2, 4), 4);
+  memcpy(&a2, __builtin_assume_aligned(w + 4, 4), 4);
+  memcpy(&x0, __builtin_assume_aligned(w + 6, 4), 4);
+  memcpy(&x1, __builtin_assume_aligned(w + 8, 4), 4);
+  b0 = a0 >> 16 | x0 << 16;
+  __asm("pkhtb %0, %1, %2, asr #16" : "=r"(b1) : "r"(x0), "r"(a1));
+  __asm("pkhtb %0, %1, %2, asr #16" : "=r"(b2) : "r"(x1), "r"(a2));
+  TVMRT_OPAQUE(bias); /* or it is read where it lies, by one more register */
+  if (rows == 2 && newer) {
+    TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_TWO("x0", "x1"));
+  } else if (rows == 2) {
+    TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_TWO("x1", "x0"));
+  } else if (newer) {
+    TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_ONE("x0", "x1"));
+  } else {
+    TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_ONE("x1", "x0"));
+  }
+}
+#else
+TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_t* x,
+                                       const int16_t* end, const int16_t* w, int32_t rows,
+                                       int32_t newer) {
+  const int16_t *older = x + (newer ? 0 : 2), *below = x + (newer ? 2 : 0);
+  for (int32_t left = (int32_t)(end - x); left > 0; left -= 12 - 4 * rows) {
+    int32_t a = bias, b = bias;
+    TVMRT_UNROLL(3) for (int i = 0; i < 3; i++) {
+      const int32_t w0 = w[2 * i], w1 = w[2 * i + 1], w2 = w[i == 2 ? 9 : 6 + i];
+      const int32_t x1 = older[4 * i + 1], x2 = below[4 * i];
+      a += older[4 * i] * w0 + x1 * w1 + x2 * w2;
+      if (rows == 2) b += x1 * w0 + x2 * w1 + below[4 * i + 1] * w2;
+    }
+    older += 12 - 4 * rows;
+    below += 12 - 4 * rows;
+    sums[0] = a;
+    if (rows == 2) sums[4] = b;
+    sums += 8;
+  }
+}
+#endif
+
+/*! \brief The sums of four channels of a step's rows. */
+TVMRT_NOINLINE void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t channel, int32_t newer) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int16_t* w = (const int16_t*)d->data->weights + channel * 10;
+  const int16_t* x = d->ring + channel * d->plane;
+  const int32_t* bias = d->data->bias + channel;
+  const int32_t reach = s->out[1] * s->stride[1] * 4;
+  for (int32_t i = 0; i < 4; i++, w += 10, x += d->plane) {
+    if (d->rows == 2) {
+      tvmrt_micro_3x3_sums(d->sums + i, bias[i], x, x + reach, w, 2, newer);
+    } else {
+      tvmrt_micro_3x3_sums(d->sums + i, bias[i], x, x + reach, w, 1, newer);
+    }
+  }
+}
+
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+/* r3 to r6 as bytes of a pixel, to the next pixel, and once more. */
+#define TVMRT_MICRO_3X3_STORE(SATURATE, SHIFT)                                                     \
+  SATURATE " r3, #8, r3" SHIFT "\n" SATURATE " r4, #8, r4" SHIFT "\n" SATURATE " r5, #8, r5" SHIFT \
+           "\n" SATURATE " r6, #8, r6" SHIFT                                                       \
+           "\nstrb r3, [%[y]]\nstrb r4, [%[y], #1]\n"                                              \
+           "strb r5, [%[y], #2]\nstrb r6, [%[y], #3]\nadd %[y], %[y], %[y_step]\n"                 \
+           "subs %[n], %[n], #1\nbne 1b\n"
+/* The bytes of four channels of n pixels, of which there is at least one; of floats and fixed. */
+#define TVMRT_MICRO_3X3_FLOATS(SATURATE)                                                        \
+  __asm volatile(                                                                               \
+      "vldmia %[f], {s4-s7}\n1:\nvldmia %[s], {s0-s3}\nadd %[s], %[s], #32\n" TVMRT_MICRO_ROUND \
+          TVMRT_MICRO_3X3_STORE(SATURATE, "")                                                   \
+      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                                \
+      : [f] "r"(factors), [zero] "r"(zero), [y_step] "r"(y_step)                                \
+      : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
+#define TVMRT_MICRO_3X3_FIXED(SATURATE)                                                     \
+  __asm volatile(                                                                           \
+      "1:\nldmia %[s], {r3-r6}\nadd %[s], %[s], #32\n"                                      \
+      "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                        \
+      "smmls r5, r5, %[f2], %[half]\nsmmls r6, r6, %[f3], %[half]\n" TVMRT_MICRO_3X3_STORE( \
+          SATURATE, ", asr #4")                                                             \
+      : [y] "+r"(y), [s] "+r"(sums), [n] "+r"(n)                                            \
+      : [f0] "r"(f[0]), [f1] "r"(f[1]), [f2] "r"(f[2]), [f3] "r"(f[3]), [half] "r"(half),   \
+        [y_step] "r"(y_step)                                                                \
+      : "r3", "r4", "r5", "r6", "cc", "memory")
+#endif
+
+/*! \brief The bytes of four channels of an output row. */
+TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_3x3* d, uint8_t* y, const int32_t* sums,
+                                          const tvmrt_micro_factor* factors) {
+  const tvmrt_micro_conv_i8* const c = d->conv;
+  int32_t n = c->shape.out[1];
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+  if (c->range.whole > 0) {
+    const int32_t zero = c->range.zero, half = zero * 16 + 8;
+    const int32_t y_step = c->shape.y_stride;
+    const int32_t f[4] = {factors[0].fixed, factors[1].fixed, factors[2].fixed, factors[3].fixed};
+    if (c->range.whole == 1 && f[0] < 0) {
+      TVMRT_MICRO_3X3_FIXED("ssat");
+    } else if (c->range.whole == 1) {
+      TVMRT_MICRO_3X3_FLOATS("ssat");
+    } else if (f[0] < 0) {
+      TVMRT_MICRO_3X3_FIXED("usat");
+    } else {
+      TVMRT_MICRO_3X3_FLOATS("usat");
+    }
+    return;
+  }
+#endif
+  for (; n > 0; n--, sums += 8, y += c->shape.y_stride) {
+    tvmrt_micro_requantize(y, sums, factors, 4, &c->range);
+  }
+}
+
+/*! \brief What becomes of the sums of some channels of an output row, at most four. */
+TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_3x3* d, const int32_t* sums, int32_t row,
+                                         int32_t channel, int32_t channels) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const tvmrt_micro_data* const data = d->data;
+  const int32_t pixel = row * s->out[1];
+  if (data->epilogue == NULL && channels == 4) {
+    uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
+    tvmrt_micro_3x3_bytes(d, y, sums, (const tvmrt_micro_factor*)data->factors + channel);
+  } else {
+    tvmrt_micro_finish(d->conv, data, sums, 8, pixel, s->out[1], channel, channels);
+  }
+}
+
+/*! \brief The output rows of a step; `top` is the first of them, of those of all images. */
+static inline void tvmrt_micro_3x3_step(const tvmrt_micro_3x3* d, int32_t top, int32_t rows,
+                                        int32_t newer) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  for (int32_t channel = 0; channel < s->out_c; channel += 4) {
+    const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
+    tvmrt_micro_3x3_quad(d, channel, newer);
+    for (int32_t row = 0; row < rows; row++) {
+      tvmrt_micro_3x3_finish(d, d->sums + 4 * row, top + row, channel, channels);
+    }
+  }
+}
+
+/*!
+ * \brief y = depthwise 3 x 3 convolution of x.
+ *
+ * \param c    [in] Shape; in_c is out_c, there is no dilation, strides are both 1 or both 2.
+ * \param data [in] The tensors; shift is not used. y may be x only as the head of this file says.
+ *
+ * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
+ */
+static inline int tvmrt_micro_depthwise_3x3_i8_run(const tvmrt_micro_conv_i8* c,
+                                                   const tvmrt_micro_data* data) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t images = s->pixels / (s->out[0] * s->out[1]);
+  tvmrt_micro_3x3 d;
+  d.conv = c;
+  d.data = data;
+  d.rows = 3 - s->stride[0];
+  d.columns = (s->out[1] - 1) * s->stride[1] + 3;
+  d.plane = d.columns * 4;
+  d.ring = (int16_t*)tvmrt_scratch_alloc(s->scratch);
+  if (d.ring == NULL) return -1;
+  d.sums = (int32_t*)(void*)(d.ring + (s->in_c + 3) / 4 * 4 * d.plane);
+  const uint32_t zeros = (uint16_t)c->x_zero * 0x00010001u; /* of a pair of rows */
+  for (int32_t* at = (int32_t*)(void*)d.ring; at < d.sums; at++) memcpy(at, &zeros, 4);
+  for (int32_t image = 0; image < images; image++) {
+    tvmrt_micro_3x3_copy_pair(&d, image, 0);
+    for (int32_t pair = 0; pair * d.rows < s->out[0]; pair++) {
+      const int32_t top = pair * d.rows, left = s->out[0] - top;
+      tvmrt_micro_3x3_copy_pair(&d, image, pair + 1);
+      tvmrt_micro_3x3_step(&d, image * s->out[0] + top, left < d.rows ? left : d.rows,
+                           pair % 2 == 0);
+    }
+  }
+  return tvmrt_scratch_free(d.ring);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_ */

@@ -1,0 +1,228 @@
+/*!
+ * \file board/depthwise_3x3_mve_i8.h
+ * \brief Depthwise 3 x 3 convolution of 8-bit tensors by Helium (Cortex-M55, M85), stride 1 or 2.
+ *
+ * Scratch holds four input rows as int8, padding included: [channel][column][4 rows]. So 16
+ * neighbouring bytes are four columns of a channel, and VMLADAVA multiplies and adds up the window
+ * of an output by one instruction: weights of columns and rows that are not in it are 0. With
+ * stride 1 the same 16 bytes serve two output columns of two output rows, with stride 2 one. A step
+ * takes two rows of the last step and two new ones, which replace the rows before. The sums of four
+ * channels follow in scratch: [column][2 output rows][4].
+ *
+ * uint8 activations are moved by 128 while they are copied, which the folded bias undoes. Rows are
+ * copied before the output rows that may lie in their place are written: y may be x where stride is
+ * 1, both have the same extents, and at most two rows of padding are in front.
+ *
+ * Packed weights: int8 [channel][16], then four zeros: four zeros, then three columns of three rows
+ * and a zero each. Weights, bias and factors: per channel, to a multiple of four channels.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_
+
+#include "i8.h"
+
+/*! \brief What the steps of a layer share. */
+typedef struct tvmrt_micro_mve_3x3 {
+  const tvmrt_micro_conv_i8* conv;
+  const tvmrt_micro_data* data;
+  uint8_t* ring;
+  int32_t* sums;
+  int32_t columns; /* of the ring */
+  int32_t plane;   /* bytes of a channel in the ring */
+} tvmrt_micro_mve_3x3;
+
+/*! \brief Where an input row is read. */
+typedef struct tvmrt_micro_mve_row {
+  const uint8_t* x;
+  int32_t column, channels; /* bytes to the next pixel and to the next 8 channels; 0 in padding */
+} tvmrt_micro_mve_row;
+
+/*! \brief Copies all channels of n columns of two rows to their places in the ring. */
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8_t* to,
+                                             tvmrt_micro_mve_row above, tvmrt_micro_mve_row below,
+                                             int32_t n) {
+  const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
+#if TVMRT_MICRO_CAN_MVE
+  const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(d->plane / 2));
+  const uint16x8_t flips = vdupq_n_u16((uint16_t)(flip * 0x101));
+#endif
+  for (; n > 0; n--, to += 4, above.x += above.column, below.x += below.column) {
+    const uint8_t *first = above.x, *second = below.x;
+    uint8_t* at = to;
+    for (int32_t left = d->conv->shape.in_c; left > 0; left -= 8, at += 8 * d->plane) {
+#if TVMRT_MICRO_CAN_MVE
+      const mve_pred16_t some = vctp16q((uint32_t)left);
+      const uint16x8_t low = vldrbq_z_u16(first, some), high = vldrbq_z_u16(second, some);
+      const uint16x8_t pair = veorq_u16(vsliq_n_u16(low, high, 8), flips);
+      vstrhq_scatter_shifted_offset_p_u16((uint16_t*)(void*)at, places, pair, some);
+#else
+      for (int32_t i = 0; i < 8 && i < left; i++) {
+        at[i * d->plane] = first[i] ^ flip;
+        at[i * d->plane + 1] = second[i] ^ flip;
+      }
+#endif
+      first += above.channels;
+      second += below.channels;
+    }
+  }
+}
+
+/*! \brief Copies a pair of input rows, counted from the first row of padding on, into the ring. */
+static inline void tvmrt_micro_mve_3x3_copy_pair(const tvmrt_micro_mve_3x3* d, int32_t image,
+                                                 int32_t pair) {
+  const tvmrt_micro_conv_i8* const c = d->conv;
+  uint8_t padding[8];
+  tvmrt_micro_mve_row rows[2];
+  int32_t left = 0, inside = d->columns;
+  memset(padding, c->x_zero, sizeof(padding));
+  for (int i = 0; i < 2; i++) {
+    const tvmrt_micro_row row = tvmrt_micro_find_row(&c->shape, d->columns, image, 2 * pair + i);
+    const tvmrt_micro_mve_row outside = {padding, 0, 0};
+    rows[i] = outside;
+    if (row.inside > 0) {
+      left = row.left;
+      inside = row.inside;
+      rows[i].x = (const uint8_t*)d->data->x + row.from;
+      rows[i].column = c->shape.x_stride;
+      rows[i].channels = 8;
+    }
+  }
+  tvmrt_micro_mve_3x3_copy(d, d->ring + left * 4 + pair % 2 * 2, rows[0], rows[1], inside);
+}
+
+/*!
+ * \brief The sums of one channel of a step's output rows.
+ *
+ * \param sums  [out] Of the channel, of the first column.
+ * \param x     [in] The channel in the ring.
+ * \param w     [in] Its packed weights.
+ * \param turn  [in] Of which of the four rows in the ring a window's first one is: 0 or 2.
+ */
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_mve_3x3* d, int32_t* sums,
+                                            int32_t bias, const int8_t* x, const int8_t* w,
+                                            int32_t turn) {
+  const int8_t* const end = x + d->plane - 8;
+#if TVMRT_MICRO_CAN_MVE
+  uint32x4_t a0 = vreinterpretq_u32_s8(vldrbq_s8(w + 4)), b0 = vshlq_n_u32(a0, 8);
+  uint32x4_t a1 = vreinterpretq_u32_s8(vldrbq_s8(w)), b1 = vshlq_n_u32(a1, 8);
+  if (turn != 0) {
+    a0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(a0)));
+    a1 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(a1)));
+    b0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b0)));
+    b1 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b1)));
+  }
+  if (d->conv->shape.stride[0] == 2) {
+    for (; x < end; x += 8, sums += 8) {
+      sums[0] = vmladavaq_s8(bias, vldrbq_s8(x), vreinterpretq_s8_u32(a0));
+    }
+    return;
+  }
+  for (; x < end; x += 8, sums += 16) {
+    const int8x16_t v = vldrbq_s8(x);
+    sums[0] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(a0));
+    sums[4] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(b0));
+    sums[8] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(a1));
+    sums[12] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(b1));
+  }
+#else
+  for (; x < end; x += 4 * d->conv->shape.stride[1], sums += 8) {
+    int32_t a = bias, b = bias;
+    for (int i = 0; i < 12; i++) {
+      a += x[i / 4 * 4 + (i + turn) % 4] * w[4 + i];
+      b += x[i / 4 * 4 + (i + turn + 1) % 4] * w[4 + i];
+    }
+    sums[0] = a;
+    sums[4] = b;
+  }
+#endif
+}
+
+/*! \brief The bytes of four channels or less of n pixels, whose sums are 8 apart. */
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_bytes(const tvmrt_micro_conv_i8* c, uint8_t* y,
+                                              const int32_t* sums,
+                                              const tvmrt_micro_factor* factors, int32_t n,
+                                              int32_t channels) {
+#if TVMRT_MICRO_CAN_MVE && (__ARM_FEATURE_MVE & 2)
+  const int32x4_t fixed = vnegq_s32(vldrwq_s32(&factors->fixed));
+  const float32x4_t scale = vldrwq_f32(&factors->scale);
+  const int32x4_t lo = vdupq_n_s32(c->range.lo), hi = vdupq_n_s32(c->range.hi);
+  const int32_t zero = c->range.zero, half = zero * 16 + 8, whole = vgetq_lane_s32(fixed, 0) > 0;
+  const mve_pred16_t some = vctp32q((uint32_t)channels);
+  for (; n > 0; n--, sums += 8, y += c->shape.y_stride) {
+    int32x4_t q = vldrwq_s32(sums);
+    if (whole) {
+      q = vshrq_n_s32(vaddq_n_s32(vmulhq_s32(q, fixed), half), 4);
+    } else {
+      q = vqaddq_n_s32(vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), scale)), zero);
+    }
+    vstrbq_p_s32((int8_t*)y, vminq_s32(vmaxq_s32(q, lo), hi), some);
+  }
+#else
+  for (; n > 0; n--, sums += 8, y += c->shape.y_stride) {
+    tvmrt_micro_requantize(y, sums, factors, channels, &c->range);
+  }
+#endif
+}
+
+/*! \brief The output rows of a step; `top` is the first of them, of those of all images. */
+static inline void tvmrt_micro_mve_3x3_step(const tvmrt_micro_mve_3x3* d, int32_t top, int32_t rows,
+                                            int32_t turn) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const tvmrt_micro_data* const data = d->data;
+  const int32_t width = s->out[1];
+  for (int32_t channel = 0; channel < s->out_c; channel += 4) {
+    const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
+    for (int32_t i = channel; i < channel + 4; i++) {
+      tvmrt_micro_mve_3x3_one(d, d->sums + i - channel, data->bias[i],
+                              (const int8_t*)d->ring + i * d->plane,
+                              (const int8_t*)data->weights + i * 16, turn);
+    }
+    for (int32_t row = 0; row < rows; row++) {
+      const int32_t pixel = (top + row) * width;
+      const int32_t* const sums = d->sums + 4 * row;
+      if (data->epilogue == NULL) {
+        uint8_t* const y = (uint8_t*)data->y + pixel * s->y_stride + channel;
+        const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors;
+        tvmrt_micro_mve_3x3_bytes(d->conv, y, sums, factors + channel, width, channels);
+      } else {
+        tvmrt_micro_finish(d->conv, data, sums, 8, pixel, width, channel, channels);
+      }
+    }
+  }
+}
+
+/*!
+ * \brief y = depthwise 3 x 3 convolution of x.
+ *
+ * \param c    [in] Shape; in_c is out_c, there is no dilation, strides are both 1 or both 2.
+ * \param data [in] The tensors; shift is not used. y may be x only as the head of this file says.
+ *
+ * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
+ */
+static inline int tvmrt_micro_depthwise_3x3_mve_i8_run(const tvmrt_micro_conv_i8* c,
+                                                       const tvmrt_micro_data* data) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  const int32_t images = s->pixels / (s->out[0] * s->out[1]), rows = 3 - s->stride[0];
+  tvmrt_micro_mve_3x3 d;
+  d.conv = c;
+  d.data = data;
+  d.columns = (s->out[1] * s->stride[1] + 1) / 2 * 2 + 2;
+  d.plane = d.columns * 4;
+  d.ring = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
+  if (d.ring == NULL) return -1;
+  const int32_t size = (s->in_c + 3) / 4 * 4 * d.plane;
+  d.sums = (int32_t*)(void*)(d.ring + size);
+  memset(d.ring, c->x_signed ? c->x_zero : c->x_zero ^ 0x80, (size_t)size);
+  for (int32_t image = 0; image < images; image++) {
+    tvmrt_micro_mve_3x3_copy_pair(&d, image, 0);
+    for (int32_t pair = 0; pair * rows < s->out[0]; pair++) {
+      const int32_t top = pair * rows, left = s->out[0] - top;
+      tvmrt_micro_mve_3x3_copy_pair(&d, image, pair + 1);
+      tvmrt_micro_mve_3x3_step(&d, image * s->out[0] + top, left < rows ? left : rows,
+                               pair % 2 * 2);
+    }
+  }
+  return tvmrt_scratch_free(d.ring);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_ */

@@ -1,0 +1,183 @@
+/*!
+ * \file board/depthwise_f32.h
+ * \brief Depthwise 2-D convolution in float32 on microcontrollers.
+ *
+ * The input rows that an output row needs are kept in scratch by four channels, padding included:
+ * [row of the ring][four channels][column][4]. A row is copied before the output row that may lie
+ * in its place is written: y may be x where stride is 1, both have the same extents, and the rows
+ * in the ring reach as far as the output row.
+ *
+ * Packed weights: [four channels][kernel row][kernel column][4]. bias: of all channels, to a
+ * multiple of four.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
+#define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
+
+#include "f32.h"
+
+/*! \brief What the rows of a layer share. */
+typedef struct tvmrt_micro_depthwise_f32 {
+  const tvmrt_micro_conv_f32* conv;
+  const tvmrt_micro_data_f32* data;
+  float* ring;
+  int32_t span;    /* rows of the ring */
+  int32_t columns; /* of a row of the ring */
+  int32_t quads;   /* of channels */
+} tvmrt_micro_depthwise_f32;
+
+/*! \brief Neighbouring columns of padding; returns the column behind them. */
+TVMRT_INLINE float* tvmrt_micro_pad_f32(float* to, int32_t columns) {
+  for (int32_t i = 0; i < 4 * columns; i++) *to++ = 0.0f;
+  return to;
+}
+
+/*! \brief Copies an input row into the ring; h counts from the first row of padding on. */
+static inline void tvmrt_micro_copy_row_f32(const tvmrt_micro_depthwise_f32* d, int32_t image,
+                                            int32_t h) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  float* to = d->ring + h % d->span * d->quads * d->columns * 4;
+  const tvmrt_micro_row row = tvmrt_micro_find_row(s, d->columns, image, h);
+  const float* x = d->data->x + row.from;
+  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += 4) {
+    const int32_t channels = s->in_c - channel < 4 ? s->in_c - channel : 4;
+    to = tvmrt_micro_pad_f32(to, row.left);
+    for (int32_t column = 0; column < row.inside; column++, to += 4) {
+      const float* const from = x + column * s->x_stride;
+      for (int32_t i = 0; i < 4; i++) to[i] = i < channels ? from[i] : 0.0f;
+    }
+    to = tvmrt_micro_pad_f32(to, d->columns - row.left - row.inside);
+  }
+}
+
+/*!
+ * \brief acc[channel] += the products of neighbouring taps of one kernel row; returns the weights
+ * of the next row.
+ */
+TVMRT_INLINE const float* tvmrt_micro_taps_f32(float acc[4], const float* x, const float* w,
+                                               int32_t taps, int32_t step) {
+#if TVMRT_MICRO_F32_MVE
+  float32x4_t sum = vldrwq_f32(acc);
+  for (; taps > 0; taps--, x += step, w += 4) sum = vfmaq_f32(sum, vldrwq_f32(x), vldrwq_f32(w));
+  vstrwq_f32(acc, sum);
+#else
+  float a = acc[0], b = acc[1], c = acc[2], d = acc[3];
+  for (; taps > 0; taps--, x += step, w += 4) {
+    a = TVMRT_FMAF(x[0], w[0], a);
+    b = TVMRT_FMAF(x[1], w[1], b);
+    c = TVMRT_FMAF(x[2], w[2], c);
+    d = TVMRT_FMAF(x[3], w[3], d);
+  }
+  acc[0] = a;
+  acc[1] = b;
+  acc[2] = c;
+  acc[3] = d;
+#endif
+  return w;
+}
+
+/*
+ * tvmrt_micro_nine_taps(sums, bias, row, w): four channels of a 3 x 3 kernel without dilation, by
+ * its rows in the ring.
+ */
+#if TVMRT_MICRO_F32_ASM
+#define TVMRT_MICRO_THREE_TAPS                                                                 \
+  "vldmia %[w]!, {s16-s27}\n"                                                                  \
+  "vfma.f32 s0, s4, s16\nvfma.f32 s1, s5, s17\nvfma.f32 s2, s6, s18\nvfma.f32 s3, s7, s19\n"   \
+  "vfma.f32 s0, s8, s20\nvfma.f32 s1, s9, s21\nvfma.f32 s2, s10, s22\nvfma.f32 s3, s11, s23\n" \
+  "vfma.f32 s0, s12, s24\nvfma.f32 s1, s13, s25\nvfma.f32 s2, s14, s26\nvfma.f32 s3, s15, s27\n"
+
+TVMRT_INLINE void tvmrt_micro_nine_taps(float* sums, const float* bias, const float* const row[3],
+                                        const float* w) {
+  __asm volatile(
+      "vldmia %[b], {s0-s3}\n"
+      "vldmia %[x0], {s4-s15}\n" TVMRT_MICRO_THREE_TAPS
+      "vldmia %[x1], {s4-s15}\n" TVMRT_MICRO_THREE_TAPS
+      "vldmia %[x2], {s4-s15}\n" TVMRT_MICRO_THREE_TAPS "vstmia %[a], {s0-s3}\n"
+      : [w] "+r"(w)
+      : [a] "r"(sums), [b] "r"(bias), [x0] "r"(row[0]), [x1] "r"(row[1]), [x2] "r"(row[2])
+      : "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "s12", "s13",
+        "s14", "s15", "s16", "s17", "s18", "s19", "s20", "s21", "s22", "s23", "s24", "s25", "s26",
+        "s27", "memory");
+}
+#elif TVMRT_MICRO_F32_MVE
+TVMRT_INLINE void tvmrt_micro_nine_taps(float* sums, const float* bias, const float* const row[3],
+                                        const float* w) {
+  float32x4_t sum = vldrwq_f32(bias);
+  TVMRT_UNROLL(3) for (int kh = 0; kh < 3; kh++, w += 12) {
+    sum = vfmaq_f32(sum, vldrwq_f32(row[kh]), vldrwq_f32(w));
+    sum = vfmaq_f32(sum, vldrwq_f32(row[kh] + 4), vldrwq_f32(w + 4));
+    sum = vfmaq_f32(sum, vldrwq_f32(row[kh] + 8), vldrwq_f32(w + 8));
+  }
+  vstrwq_f32(sums, sum);
+}
+#endif
+
+/*! \brief The sums of some channels of an output pixel; `top` is its first row in the ring. */
+TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_depthwise_f32* d, float* sums,
+                                                   int32_t top, int32_t column, int32_t channel,
+                                                   int32_t channels) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const float* w = d->data->weights + channel * s->kernel[0] * s->kernel[1];
+  const float* bias = d->data->bias + channel;
+  const float* const end = sums + channels;
+  const int32_t row_size = d->quads * d->columns * 4, step = d->columns * 4;
+  const float* x = d->ring + channel * d->columns + column * s->stride[1] * 4;
+#if TVMRT_MICRO_F32_ASM || TVMRT_MICRO_F32_MVE
+  if (s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[0] == 1 && s->dilation[1] == 1) {
+    const float* row[3];
+    for (int32_t kh = 0; kh < 3; kh++) row[kh] = x + (top + kh) % 3 * row_size;
+    for (; sums < end; sums += 4, bias += 4, w += 36) {
+      tvmrt_micro_nine_taps(sums, bias, row, w);
+      for (int32_t kh = 0; kh < 3; kh++) row[kh] += step;
+    }
+    return;
+  }
+#endif
+  for (; sums < end; sums += 4, bias += 4, x += step) {
+    memcpy(sums, bias, 16);
+    for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
+      const int32_t slot = (top + kh * s->dilation[0]) % d->span;
+      w = tvmrt_micro_taps_f32(sums, x + slot * row_size, w, s->kernel[1], s->dilation[1] * 4);
+    }
+  }
+}
+
+/*!
+ * \brief y = depthwise convolution of x.
+ *
+ * \param c    [in] Shape and bounds; in_c is out_c.
+ * \param data [in] The tensors. y may be x only as the head of this file says.
+ *
+ * Values and threads as tvmrt_micro_conv_f32_run(). Errors: 0, or -1 where there is no scratch.
+ */
+static inline int tvmrt_micro_depthwise_f32_run(const tvmrt_micro_conv_f32* c,
+                                                const tvmrt_micro_data_f32* data) {
+  const tvmrt_micro_shape* const s = &c->shape;
+  float sums[TVMRT_MICRO_F32_CHUNK];
+  tvmrt_micro_depthwise_f32 d;
+  int32_t next = 0;
+  d.conv = c;
+  d.data = data;
+  d.span = (s->kernel[0] - 1) * s->dilation[0] + 1;
+  d.columns = (s->out[1] - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
+  d.quads = (s->in_c + 3) / 4;
+  d.ring = (float*)tvmrt_scratch_alloc(s->scratch);
+  if (d.ring == NULL) return -1;
+  for (int32_t pixel = 0; pixel < s->pixels; pixel++) {
+    const int32_t row = pixel / s->out[1], image = row / s->out[0];
+    const int32_t column = pixel - row * s->out[1], top = (row - image * s->out[0]) * s->stride[0];
+    if (column == 0) {
+      if (next < top || top == 0) next = top;
+      for (; next < top + d.span; next++) tvmrt_micro_copy_row_f32(&d, image, next);
+    }
+    for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
+      const int32_t left = s->out_c - channel;
+      const int32_t channels = left < TVMRT_MICRO_F32_CHUNK ? left : TVMRT_MICRO_F32_CHUNK;
+      tvmrt_micro_depthwise_sums_f32(&d, sums, top, column, channel, channels);
+      tvmrt_micro_finish_f32(c, data, sums, pixel, channel, channels);
+    }
+  }
+  return tvmrt_scratch_free(d.ring);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_ */

@@ -1,0 +1,342 @@
+/*!
+ * \file board/i8.h
+ * \brief What the integer kernels of microcontrollers share: sums of products, rounding, bytes.
+ *
+ * Every kernel compiles for every processor and gives the same bytes: what an instruction set lacks
+ * is written out in C.
+ *
+ * Activations are widened once and used many times. A quad is four of them as int16 in the order
+ * 0, 2, 1, 3, in which SXTB16 gives them; so the pairs of an activation quad meet those that two
+ * more SXTB16 make of four bytes of weights.
+ *
+ * The loops for DSP instructions are written out, as compilers do not find the order in which the
+ * registers just suffice. Code that takes registers away from the compiler (-ffixed-r9, say) may
+ * define TVMRT_MICRO_ASM as 0.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_I8_H_
+#define TVM_RUNTIME_KERNELS_BOARD_I8_H_
+
+#include <stdint.h>
+#include <string.h>
+#include <tvm/runtime/c_backend_api.h>
+
+#include "../parallel.h"
+#include "../tile/rows_i8.h"
+#include "../tile/simd.h"
+#include "shape.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#define TVMRT_MICRO_CAN_MVE 1
+#include <arm_mve.h>
+#else
+#define TVMRT_MICRO_CAN_MVE 0
+#endif
+#if defined(__ARM_FEATURE_DSP) && defined(__ARM_FEATURE_SIMD32)
+#define TVMRT_MICRO_CAN_DSP 1
+#include <arm_acle.h>
+#else
+#define TVMRT_MICRO_CAN_DSP 0
+#endif
+
+#ifndef TVMRT_MICRO_ASM
+#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__)
+#define TVMRT_MICRO_ASM 1
+#else
+#define TVMRT_MICRO_ASM 0
+#endif
+#endif
+
+/*! \brief Whether words may be read and written at any address. */
+#if defined(__ARM_FEATURE_UNALIGNED) || defined(__x86_64__) || defined(__aarch64__)
+#define TVMRT_MICRO_UNALIGNED 1
+#else
+#define TVMRT_MICRO_UNALIGNED 0
+#endif
+
+/*! \brief Whether single precision floats are computed by instructions. */
+#ifndef TVMRT_MICRO_HAS_FPU
+#if defined(__ARM_FP) || defined(__riscv_flen) || defined(__x86_64__) || defined(__aarch64__)
+#define TVMRT_MICRO_HAS_FPU 1
+#else
+#define TVMRT_MICRO_HAS_FPU 0
+#endif
+#endif
+
+/*! \brief Channels of which the sums are kept before they become bytes. */
+#define TVMRT_MICRO_CHUNK 32
+/*! \brief Sums that are kept, of all pixels together. */
+#define TVMRT_MICRO_SUMS (2 * TVMRT_MICRO_CHUNK)
+
+/*! \brief Where the bytes of a tensor lie. */
+typedef struct tvmrt_micro_range {
+  int16_t zero;  /*!< Zero point. */
+  int16_t lo;    /*!< Least value. */
+  int16_t hi;    /*!< Greatest value. */
+  int16_t whole; /*!< 1 for -128 to 127, 2 for 0 to 255, 0 for other bounds. */
+} tvmrt_micro_range;
+
+/*! \brief A layer. */
+typedef struct tvmrt_micro_conv_i8 {
+  tvmrt_micro_shape shape;
+  int16_t x_zero;          /*!< Zero point of the input, which padding has. */
+  int8_t x_signed;         /*!< 1: int8, 0: uint8. */
+  int8_t y_bytes;          /*!< Size of an element of y. */
+  tvmrt_micro_range range; /*!< Of the output; not used with an epilogue. */
+} tvmrt_micro_conv_i8;
+
+/*!
+ * \brief What a channel's sums are multiplied by: a float, or a fixed number less than zero, -2 ^ 36
+ * times the factor, nearly.
+ *
+ * sum * scale is rounded to a float, then to an integer, ties to even. Where the compiler of the
+ * network finds fixed numbers that give the same bytes for all sums, four neighbouring channels have
+ * those instead. As no factor is negative, the sign tells which of the two it is: with a table of
+ * flags, four bytes would take one load more than the 17 instructions that they take.
+ */
+typedef union tvmrt_micro_factor {
+  float scale;
+  int32_t fixed;
+} tvmrt_micro_factor;
+
+/*! \brief What a layer computes with; borrowed for the call. */
+typedef struct tvmrt_micro_data {
+  const void* x;
+  const void* weights;        /*!< Packed. */
+  const int32_t* bias;        /*!< Folded, for each padded channel; NULL beside joint weights. */
+  const void* factors;        /*!< tvmrt_micro_factor of the sums, laid out like bias. */
+  const int32_t* shift;       /*!< What the sum of a window is multiplied by and adds, or NULL. */
+  void* y;                    /*!< May be x where the layer says so. */
+  tvmrt_i8_epilogue epilogue; /*!< NULL: y = rescaled bytes. */
+  const void* ctx;            /*!< For the epilogue. */
+} tvmrt_micro_data;
+
+/* ---- rounding ---- */
+
+#if !TVMRT_MICRO_HAS_FPU
+/*! \brief x / 2 ^ n, rounded to the nearest integer, ties to even; n is 0 to 63. */
+static inline uint64_t tvmrt_micro_halved(uint64_t x, int n) {
+  if (n == 0) return x;
+  return (x + (((uint64_t)1 << (n - 1)) - 1) + ((x >> n) & 1)) >> n;
+}
+
+/*! \brief How many binary digits x has beyond those of a float. */
+static inline int tvmrt_micro_excess(uint64_t x) {
+  int n = 0;
+  while (x >> n >= (uint64_t)1 << 24) n++;
+  return n;
+}
+
+/*!
+ * \brief size * factor / 2 ^ places by way of the float product: rounded to 24 digits, then to an
+ * integer.
+ */
+TVMRT_NOINLINE int32_t tvmrt_micro_twice_rounded(uint32_t size, uint32_t factor, int places) {
+  int excess = tvmrt_micro_excess(size);
+  uint64_t product = (tvmrt_micro_halved(size, excess) << excess) * factor;
+  excess = tvmrt_micro_excess(product);
+  product = tvmrt_micro_halved(product, excess);
+  places -= excess;
+  if (places <= 0) return 1 << 20; /* more than any range holds */
+  return places > 25 ? 0 : (int32_t)tvmrt_micro_halved(product, places);
+}
+
+/*!
+ * \brief What a float unit makes of acc * scale, rounded to an integer, ties to even; some number
+ * of that sign from 512 on where that is 512 or more.
+ *
+ * The product of the digits is rounded at once. For numbers below 512 that is only then not the
+ * same when it is so near a tie that the float product may have been rounded onto or over it.
+ *
+ * \param scale [in] Positive, below 2 ^ 8.
+ */
+static inline int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
+  uint32_t bits, size = acc < 0 ? 0u - (uint32_t)acc : (uint32_t)acc, fixed;
+  memcpy(&bits, &scale, sizeof(bits));
+  const int places = 150 - (int)(bits >> 23); /* 16 or more */
+  const uint32_t factor = (bits & 0x7FFFFF) | 0x800000;
+  const uint64_t product = (uint64_t)size * factor; /* below 2 ^ 55 */
+  const uint32_t high = (uint32_t)(product >> 32), low = (uint32_t)product;
+  /* the product in 256ths; shifts of 32 bits, as those of 64 are calls on small processors */
+  if (places >= 40) {
+    if (places > 63) return 0;
+    fixed = high >> (places - 40);
+  } else {
+    if (high >> (places - 8) != 0) return acc < 0 ? -65536 : 65536;
+    fixed = high << (40 - places) | low >> (places - 8);
+  }
+  const uint32_t rest = fixed & 0xFF;
+  int32_t q = (int32_t)(fixed >> 8) + (rest >= 128);
+  if (rest >= 126 && rest <= 129) q = tvmrt_micro_twice_rounded(size, factor, places);
+  return acc < 0 ? -q : q;
+}
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+/*! \brief acc * scale as a float, rounded to an integer, ties to even. */
+TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
+  float v = (float)acc * scale;
+  int32_t q;
+  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
+  memcpy(&q, &v, sizeof(q));
+  return q;
+}
+#else
+/*! \brief acc * scale as a float, rounded to an integer, ties to even; saturates at +-2 ^ 20. */
+TVMRT_INLINE int32_t tvmrt_micro_scaled(int32_t acc, float scale) {
+  float v = (float)acc * scale;
+  int32_t q;
+  v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
+  v += 12582912.0f; /* 2 ^ 23 + 2 ^ 22: the integer stands in the lowest digits */
+  memcpy(&q, &v, sizeof(q));
+  return q - 0x4B400000;
+}
+#endif
+
+/*! \brief The zero point and a rounded sum, which may be large. */
+TVMRT_INLINE int32_t tvmrt_micro_moved(int32_t q, int32_t zero) {
+#if TVMRT_MICRO_CAN_DSP
+  return __qadd(q, zero);
+#else
+  return (q < -65536 ? -65536 : q > 65536 ? 65536 : q) + zero;
+#endif
+}
+
+/*! \brief What tvmrt_micro_requantize() makes of one sum. */
+TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor, int32_t zero) {
+  if (factor.fixed < 0) {
+    return ((int32_t)(((int64_t)sum * -factor.fixed) >> 32) + zero * 16 + 8) >> 4;
+  }
+  return tvmrt_micro_moved(tvmrt_micro_scaled(sum, factor.scale), zero);
+}
+
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+/* Four products s0 to s3 of sums and factors, rounded, to r3 to r6. */
+#define TVMRT_MICRO_ROUND                                                                    \
+  "vcvt.f32.s32 s0, s0\nvcvt.f32.s32 s1, s1\nvcvt.f32.s32 s2, s2\nvcvt.f32.s32 s3, s3\n"     \
+  "vmul.f32 s0, s0, s4\nvmul.f32 s1, s1, s5\nvmul.f32 s2, s2, s6\nvmul.f32 s3, s3, s7\n"     \
+  "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\nvcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n" \
+  "vmov r3, r4, s0, s1\nvmov r5, r6, s2, s3\n"                                               \
+  "qadd r3, r3, %[zero]\nqadd r4, r4, %[zero]\nqadd r5, r5, %[zero]\nqadd r6, r6, %[zero]\n"
+/* *y++ = the byte of *s++ and *f++, n times, where n is a multiple of 4 and not 0. */
+#define TVMRT_MICRO_BYTES(SATURATE)                                                              \
+  __asm volatile(                                                                                \
+      "1:\nldrd %[f0], %[f1], [%[f]]\ncmp %[f0], #0\nbge 2f\n"                                   \
+      "ldmia %[s]!, {r3-r6}\n"                                                                   \
+      "smmls r3, r3, %[f0], %[half]\nsmmls r4, r4, %[f1], %[half]\n"                             \
+      "ldrd %[f0], %[f1], [%[f], #8]\nadds %[f], %[f], #16\n"                                    \
+      "smmls r5, r5, %[f0], %[half]\nsmmls r6, r6, %[f1], %[half]\n" SATURATE                    \
+      " r3, #8, r3, asr #4\n" SATURATE " r4, #8, r4, asr #4\n" SATURATE                          \
+      " r5, #8, r5, asr #4\n" SATURATE                                                           \
+      " r6, #8, r6, asr #4\nb 3f\n"                                                              \
+      "2:\nvldmia %[s]!, {s0-s3}\nvldmia %[f]!, {s4-s7}\n" TVMRT_MICRO_ROUND SATURATE            \
+      " r3, #8, r3\n" SATURATE " r4, #8, r4\n" SATURATE " r5, #8, r5\n" SATURATE                 \
+      " r6, #8, r6\n"                                                                            \
+      "3:\nstrb r3, [%[y]], #1\nstrb r4, [%[y]], #1\nstrb r5, [%[y]], #1\nstrb r6, [%[y]], #1\n" \
+      "subs %[n], %[n], #4\nbgt 1b\n"                                                            \
+      : [y] "+r"(y), [s] "+r"(sums), [f] "+r"(factors), [n] "+r"(fours), [f0] "=&r"(f0),         \
+        [f1] "=&r"(f1)                                                                           \
+      : [zero] "r"(zero), [half] "r"(half)                                                       \
+      : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
+#endif
+
+/*! \brief y[i] = the byte of sums[i] and factors[i]. */
+TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
+                                           const tvmrt_micro_factor* factors, int32_t n,
+                                           const tvmrt_micro_range* range) {
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+  int32_t fours = n & ~3;
+  if (fours > 0 && range->whole > 0) {
+    const int32_t zero = range->zero, half = zero * 16 + 8;
+    uint32_t f0, f1;
+    if (range->whole == 1) {
+      TVMRT_MICRO_BYTES("ssat");
+    } else {
+      TVMRT_MICRO_BYTES("usat");
+    }
+    n &= 3;
+  }
+#endif
+  const int32_t lo = range->lo, hi = range->hi, zero_point = range->zero;
+  for (; n > 0; n--) {
+    const int32_t q = tvmrt_micro_rescaled(*sums++, *factors++, zero_point);
+    *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
+  }
+}
+
+/*!
+ * \brief What becomes of finished sums of some channels of neighbouring pixels.
+ *
+ * \param sums   [in] [pixel][stride].
+ * \param pixel  [in] Index of the first pixel in the output.
+ */
+static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
+                                      const int32_t* sums, int32_t stride, int32_t pixel,
+                                      int32_t pixels, int32_t channel, int32_t channels) {
+  const int32_t at = pixel * c->shape.y_stride + channel;
+  if (data->epilogue != NULL) {
+    const tvmrt_i8_rows rows = {
+        .acc = sums,
+        .acc_stride = stride,
+        .pixel = pixel,
+        .pixels = pixels,
+        .channel = channel,
+        .channels = channels,
+        .y = (uint8_t*)data->y + at * c->y_bytes,
+        .y_stride = c->shape.y_stride,
+    };
+    data->epilogue(&rows, data->ctx);
+    return;
+  }
+  const tvmrt_micro_factor* const factors = (const tvmrt_micro_factor*)data->factors;
+  for (int32_t p = 0; p < pixels; p++, sums += stride) {
+    uint8_t* const y = (uint8_t*)data->y + at + p * c->shape.y_stride;
+    tvmrt_micro_requantize(y, sums, factors + channel, channels, &c->range);
+  }
+}
+
+/* ---- quads ---- */
+
+/*! \brief Four bytes as a quad. */
+TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_signed) {
+#if TVMRT_MICRO_CAN_DSP
+  uint32_t v, even, odd;
+  memcpy(&v, from, sizeof(v));
+  if (is_signed) {
+    __asm("sxtb16 %0, %1" : "=r"(even) : "r"(v));
+    __asm("sxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(v));
+  } else {
+    __asm("uxtb16 %0, %1" : "=r"(even) : "r"(v));
+    __asm("uxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(v));
+  }
+  to = (int16_t*)__builtin_assume_aligned(to, 8);
+  memcpy(to, &even, sizeof(even));
+  memcpy(to + 2, &odd, sizeof(odd));
+#else
+  const int32_t flip = is_signed ? 0x80 : 0; /* (v ^ 0x80) - 0x80 extends the sign */
+  const uint8_t v[4] = {from[0], from[2], from[1], from[3]};
+  for (int i = 0; i < 4; i++) to[i] = (int16_t)((v[i] ^ flip) - flip);
+#endif
+}
+
+/*! \brief memcpy() of a few bytes, whose own is a loop over bytes in small C libraries. */
+TVMRT_INLINE void tvmrt_micro_copy(uint8_t* to, const uint8_t* from, int32_t n) {
+#if TVMRT_MICRO_UNALIGNED
+  if (n >= 4) { /* words; the last one may lie over the one in front of it */
+    const uint8_t* const last = from + n - 4;
+    uint8_t* const end = to + n - 4;
+    uint32_t word;
+    for (; from < last; from += 4, to += 4) {
+      memcpy(&word, from, 4);
+      memcpy(to, &word, 4);
+      TVMRT_OPAQUE(to); /* or it is made a call of memcpy() again */
+    }
+    memcpy(&word, last, 4);
+    memcpy(end, &word, 4);
+    return;
+  }
+#endif
+  for (; n > 0; n--) {
+    *to++ = *from++;
+    TVMRT_OPAQUE(to);
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_I8_H_ */

@@ -1,0 +1,113 @@
+/*!
+ * \file op/eltwise_i8.h
+ * \brief Elementwise operators between 8-bit tensors of whole size.
+ *
+ * Unary functions, changes of scale among them, are a table of 256 bytes that the compiler of the
+ * network computes. Sums and products of two tensors are computed in float
+ * with a single rounding at each step, so that the bytes are those of the ONNX operators.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_
+#define TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_
+
+#include <tvm/runtime/c_backend_api.h>
+
+#include "../parallel.h"
+#include "../tile/requantize.h"
+
+/*!
+ * \brief y = clamp(round((a * fa) * (b * fb) * factor / divisor) + zero), less the zero points.
+ *
+ * With a_scale, b_scale, 1 and y_scale this is DequantizeLinear, Mul and QuantizeLinear to the bit;
+ * with 1, 1, a_scale * b_scale / y_scale and 1 it is QLinearMul.
+ */
+typedef struct tvmrt_mul_i8 {
+  float fa, fb, factor, divisor;
+  int32_t a_zero, a_signed; /* signed: 1 for int8, 0 for uint8 */
+  int32_t b_zero, b_signed;
+  tvmrt_i8_range range;
+} tvmrt_mul_i8;
+
+TVMRT_INLINE void tvmrt_mul_i8_lanes(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a,
+                                     const uint8_t* b) {
+  tvmrt_i8_floats u = tvmrt_i8_floats_load(a, f->a_zero, f->a_signed) * f->fa;
+  tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, f->b_signed) * f->fb;
+  u = u * v * f->factor;
+  if (f->divisor != 1.0f) u = u / f->divisor;
+  /* so that the product is not merged with the rounding that follows */
+  tvmrt_i8_floats_store(y, tvmrt_i8_floats_product(u), &f->range);
+}
+
+/*! \brief n elements of a product. y may be a or b. */
+static inline void tvmrt_mul_i8_row(const tvmrt_mul_i8* f, uint8_t* y, const uint8_t* a,
+                                    const uint8_t* b, int64_t n) {
+  int64_t i = 0;
+  for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) tvmrt_mul_i8_lanes(f, y + i, a + i, b + i);
+  if (i < n) {
+    uint8_t rest[3][TVMRT_I8_LANES] = {{0}};
+    memcpy(rest[0], a + i, (size_t)(n - i));
+    memcpy(rest[1], b + i, (size_t)(n - i));
+    tvmrt_mul_i8_lanes(f, rest[2], rest[0], rest[1]);
+    memcpy(y + i, rest[2], (size_t)(n - i));
+  }
+}
+
+/*! \brief What one of the functions below shares out among tasks. */
+typedef struct tvmrt_eltwise_i8_job {
+  const tvmrt_add_i8* add; /* one of these three */
+  const tvmrt_mul_i8* mul;
+  const uint8_t* table;
+  const uint8_t *a, *b;
+  uint8_t* y;
+  int64_t n;
+} tvmrt_eltwise_i8_job;
+
+static inline int tvmrt_eltwise_i8_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_eltwise_i8_job* job = (const tvmrt_eltwise_i8_job*)closure;
+  /* shares of whole cache lines, so that no two tasks write into one */
+  const int64_t lines = (job->n + 63) / 64;
+  const int64_t begin = lines * task / env->num_task * 64;
+  int64_t end = lines * (task + 1) / env->num_task * 64;
+  if (end > job->n) end = job->n;
+  if (begin >= end) return 0;
+  if (job->add != NULL) {
+    tvmrt_add_i8_row(job->add, job->y + begin, job->a + begin, job->b + begin, end - begin);
+  } else if (job->mul != NULL) {
+    tvmrt_mul_i8_row(job->mul, job->y + begin, job->a + begin, job->b + begin, end - begin);
+  } else {
+    tvmrt_table_row(job->y + begin, job->a + begin, job->table, end - begin);
+  }
+  return 0;
+}
+
+TVMRT_INLINE int tvmrt_eltwise_i8_run(tvmrt_eltwise_i8_job* job, int threads) {
+  TVMParallelGroupEnv alone = {NULL, 1};
+  if (threads == 1) return tvmrt_eltwise_i8_task(0, &alone, job);
+  return tvmrt_launch(tvmrt_eltwise_i8_task, job, job->n / 4, TVMRT_PARALLEL_MIN_FLOATS);
+}
+
+/*!
+ * \brief Two tensors of n elements added; see tvmrt_add_i8. y may be a or b.
+ * \param threads [in] 1: on the caller only; 0: on all workers where worth it.
+ * Errors: 0, or -1 if a task failed to start.
+ */
+static inline int tvmrt_add_i8_run(const tvmrt_add_i8* f, void* y, const void* a, const void* b,
+                                   int64_t n, int threads) {
+  tvmrt_eltwise_i8_job job = {f, NULL, NULL, (const uint8_t*)a, (const uint8_t*)b, (uint8_t*)y, n};
+  return tvmrt_eltwise_i8_run(&job, threads);
+}
+
+/*! \brief Two tensors of n elements multiplied; see tvmrt_mul_i8. Otherwise as tvmrt_add_i8_run. */
+static inline int tvmrt_mul_i8_run(const tvmrt_mul_i8* f, void* y, const void* a, const void* b,
+                                   int64_t n, int threads) {
+  tvmrt_eltwise_i8_job job = {NULL, f, NULL, (const uint8_t*)a, (const uint8_t*)b, (uint8_t*)y, n};
+  return tvmrt_eltwise_i8_run(&job, threads);
+}
+
+/*! \brief A unary function of n elements by its table; otherwise as tvmrt_add_i8_run. */
+static inline int tvmrt_table_i8_run(const uint8_t table[256], void* y, const void* a, int64_t n,
+                                     int threads) {
+  tvmrt_eltwise_i8_job job = {NULL, NULL, table, (const uint8_t*)a, NULL, (uint8_t*)y, n};
+  return tvmrt_eltwise_i8_run(&job, threads);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_OP_ELTWISE_I8_H_ */

@@ -1,0 +1,74 @@
+/*!
+ * \file indexing.h
+ * \brief Checking indices that a network computes.
+ *
+ * An index counts from the end where it is negative. One outside its extent stops the run with an
+ * error, so that no input of a network can reach memory outside a tensor.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_INDEXING_H_
+#define TVM_RUNTIME_KERNELS_OP_INDEXING_H_
+
+#include <stdint.h>
+#include <tvm/runtime/c_backend_api.h>
+
+#include "../tile/simd.h"
+
+/*! \brief Writes a number in decimal at the end of [begin, end) and returns where it starts. */
+static inline char* tvmrt_index_digits(char* end, int64_t number) {
+  uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+  char* p = end;
+  do {
+    *--p = (char)('0' + rest % 10);
+    rest /= 10;
+  } while (rest != 0);
+  if (number < 0) *--p = '-';
+  return p;
+}
+
+/* Puts text at p, as much as fits before end, and returns what lies behind it. */
+static inline char* tvmrt_index_put(char* p, const char* end, const char* text, size_t length) {
+  const size_t room = (size_t)(end - p);
+  const size_t count = length < room ? length : room;
+  memcpy(p, text, count);
+  return p + count;
+}
+
+/*!
+ * \brief Leaves "IndexError: WHERE: index I is outside an extent of N" as the last error.
+ * \param where Operator, node and operand.
+ * \return -1
+ */
+static inline int64_t tvmrt_index_error(int64_t index, int64_t extent, const char* where) {
+#ifdef TVMRT_FREESTANDING
+  (void)index;
+  (void)extent;
+  (void)where;
+  return -1;
+#else
+  char text[512], digits[20];
+  const char *const end = text + sizeof(text) - 1, *number;
+  char *const digits_end = digits + sizeof(digits), *p = text;
+  p = tvmrt_index_put(p, end, "IndexError: ", 12);
+  p = tvmrt_index_put(p, end, where, strlen(where));
+  p = tvmrt_index_put(p, end, ": index ", 8);
+  number = tvmrt_index_digits(digits_end, index);
+  p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+  p = tvmrt_index_put(p, end, " is outside an extent of ", 25);
+  number = tvmrt_index_digits(digits_end, extent);
+  p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+  *p = '\0';
+  TVMAPISetLastError(text);
+  return -1;
+#endif
+}
+
+/*! \brief The index counted from the front, or -1 after setting the error text. */
+static inline int64_t tvmrt_index(int64_t index, int64_t extent, const char* where) {
+  const int64_t place = index < 0 ? index + extent : index;
+  if (TVMRT_UNLIKELY((uint64_t)place >= (uint64_t)extent)) {
+    return tvmrt_index_error(index, extent, where);
+  }
+  return place;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_OP_INDEXING_H_ */

@@ -1,0 +1,98 @@
+/*!
+ * \file pool_index.h
+ * \brief Maxima of windows together with their places, and the inverse, for any element type.
+ *
+ * Row-major memory [planes][depth][height][width], a plane being one channel of one image. These are
+ * plain loops; pool.h has the fast maximum for float32.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_POOL_INDEX_H_
+#define TVM_RUNTIME_KERNELS_OP_POOL_INDEX_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "../window.h"
+#include "indexing.h"
+
+/*! \brief A pooling layer. */
+typedef struct {
+  tvmrt_window window; /*!< Its images are the planes. */
+  /*! \brief Distance, in places, of neighbours along each dimension of the input. */
+  int64_t place[3];
+} tvmrt_pool_index_layer;
+
+/* Taps [first, last) of one dimension that lie inside the input. */
+static inline void tvmrt_pool_index_taps(const tvmrt_pool_index_layer* layer, int dim, int at,
+                                         int* first, int* last) {
+  const int step = layer->window.dilation[dim],
+            begin = at * layer->window.stride[dim] - layer->window.pad[dim];
+  *first = begin < 0 ? (-begin + step - 1) / step : 0;
+  *last = layer->window.kernel[dim];
+  while (*last > *first && begin + (*last - 1) * step >= layer->window.in[dim]) --*last;
+}
+
+/*!
+ * \brief Defines int NAME(layer, x, y, places): the first largest element of each window.
+ *
+ * places may be NULL; else it receives the element's place in the whole input, -1 and LOWEST where a
+ * window lies outside. NaN wins. Returns 0.
+ */
+#define TVMRT_DEFINE_MAX_POOL(NAME, TYPE, LOWEST)                                                \
+  static inline int NAME(const tvmrt_pool_index_layer* layer, const TYPE* x, TYPE* y,            \
+                         int64_t* places) {                                                      \
+    const tvmrt_window* s = &layer->window;                                                      \
+    const int64_t rows = (int64_t)s->in[1] * s->in[2], plane = s->in[0] * rows;                  \
+    int64_t o = 0;                                                                               \
+    for (int64_t p = 0; p < s->batch; p++) {                                                     \
+      for (int d = 0; d < s->out[0]; d++) {                                                      \
+        for (int h = 0; h < s->out[1]; h++) {                                                    \
+          for (int w = 0; w < s->out[2]; w++, o++) {                                             \
+            const int at[3] = {d, h, w};                                                         \
+            int first[3], last[3], start[3];                                                     \
+            TYPE best = LOWEST;                                                                  \
+            int64_t place = -1;                                                                  \
+            for (int dim = 0; dim < 3; dim++) {                                                  \
+              tvmrt_pool_index_taps(layer, dim, at[dim], &first[dim], &last[dim]);               \
+              start[dim] = at[dim] * s->stride[dim] - s->pad[dim];                               \
+            }                                                                                    \
+            for (int i = first[0]; i < last[0]; i++) {                                           \
+              const int64_t id = start[0] + (int64_t)i * s->dilation[0];                         \
+              for (int j = first[1]; j < last[1]; j++) {                                         \
+                const int64_t ih = start[1] + (int64_t)j * s->dilation[1];                       \
+                for (int k = first[2]; k < last[2]; k++) {                                       \
+                  const int64_t iw = start[2] + (int64_t)k * s->dilation[2];                     \
+                  const TYPE each = x[p * plane + id * rows + ih * s->in[2] + iw];               \
+                  if (place >= 0 && !(each > best) && !(each != each && best == best)) continue; \
+                  best = each;                                                                   \
+                  place = id * layer->place[0] + ih * layer->place[1] + iw * layer->place[2];    \
+                }                                                                                \
+              }                                                                                  \
+            }                                                                                    \
+            y[o] = best;                                                                         \
+            if (places) places[o] = place < 0 ? -1 : p * plane + place;                          \
+          }                                                                                      \
+        }                                                                                        \
+      }                                                                                          \
+    }                                                                                            \
+    return 0;                                                                                    \
+  }
+
+/*!
+ * \brief Puts count elements of `bytes` bytes at their places of y, which has `size` elements and is
+ * zero elsewhere. \return 0, or -1 with a message, in which `where` names operator, node and operand,
+ * where a place lies outside y; y then holds what came before.
+ */
+static inline int tvmrt_max_unpool(const void* x, const int64_t* places, int64_t count, void* y,
+                                   int64_t size, int64_t bytes, const char* where) {
+  memset(y, 0, (size_t)(size * bytes));
+  for (int64_t i = 0; i < count; i++) {
+    if (places[i] < 0 || places[i] >= size) {
+      return (int)tvmrt_index_error(places[i], size, where);
+    }
+    memcpy((uint8_t*)y + places[i] * bytes, (const uint8_t*)x + i * bytes, (size_t)bytes);
+  }
+  return 0;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_OP_POOL_INDEX_H_ */

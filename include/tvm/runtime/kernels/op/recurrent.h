@@ -1,0 +1,376 @@
+/*!
+ * \file recurrent.h
+ * \brief LSTM, GRU and RNN in float32: the recurrence of one direction over a sequence.
+ *
+ * The input's share of the gates, x [steps][batch][gates * hidden], is computed beforehand for all
+ * steps by one matrix product, biases included. Each step here is one product of the previous
+ * state with the recurrence weights by the register tile, then one loop over the hidden units with
+ * all gates in registers.
+ *
+ * Weights: the recurrence matrix, transposed to [hidden][gates * hidden], packed as
+ * matmul_f32.h describes. Gates stand in ONNX's order: LSTM i o f c, GRU z r h.
+ *
+ * Hidden units that do not fill a vector are computed in a padded copy, so that small cells are as
+ * fast for each unit as large ones.
+ *
+ * A cell is instantiated once a file for each choice of activations, which are functions or macros
+ * of one float that compilers can vectorise:
+ *
+ *   TVMRT_DEFINE_LSTM_F32(my_lstm, tvmrt_sigmoid_f32, tvmrt_tanh_f32, tvmrt_tanh_f32, 0)
+ *   TVMRT_DEFINE_GRU_F32(my_gru, tvmrt_sigmoid_f32, tvmrt_tanh_f32)
+ *   TVMRT_DEFINE_RNN_F32(my_rnn, tvmrt_tanh_f32)
+ *
+ * Cells run on the calling thread: a step depends on the one before and is too short to share.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_RECURRENT_H_
+#define TVM_RUNTIME_KERNELS_OP_RECURRENT_H_
+
+#include <math.h>
+
+#include "../tile/f32.h"
+
+/*! \brief One direction of a recurrent layer; distances are in floats. */
+typedef struct {
+  int32_t steps;
+  int32_t batch;
+  int32_t hidden;
+  /*! \brief Whether the last step of each sequence comes first. */
+  int32_t reverse;
+  /*! \brief Distance of neighbouring steps, and of neighbouring rows of the batch. */
+  int64_t x_step, x_row;
+  int64_t y_step, y_row;
+  /*! \brief Bound of the magnitude of what goes into an activation; INFINITY for none. */
+  float clip;
+} tvmrt_recurrent_f32_layer;
+
+/* Weights, states and results of one call; see the cells. */
+typedef struct {
+  const float* x;
+  const float* r;
+  const float* r_hidden;
+  const float* bias;
+  const float* peephole;
+  const float* h0;
+  const float* c0;
+  const int32_t* lengths;
+  float* y;
+  float* h;
+  float* c;
+  float* sums;
+} tvmrt_recurrent_f32_job;
+
+/* sums[b][n] = bias + h[b] * r for all rows of the batch; the state is dense. */
+static inline int tvmrt_recurrent_f32_product(const tvmrt_recurrent_f32_layer* layer,
+                                              const tvmrt_tiles_f32* tiles, const float* h,
+                                              const float* r, const float* bias, int n,
+                                              int sums_row, float* sums) {
+  tvmrt_segment_f32 segment = {h, 0};
+  tvmrt_tile_row_f32_args row;
+  memset(&row, 0, sizeof(row));
+  row.tiles = tiles;
+  row.tile.segments = &segment;
+  row.tile.segment_count = 1;
+  row.tile.run = layer->hidden;
+  row.tile.x_stride = layer->hidden;
+  row.tile.w_stride = tiles->block;
+  row.tile.out_stride = sums_row;
+  row.tile.lo = -INFINITY;
+  row.tile.hi = INFINITY;
+  row.w = r;
+  row.w_block = (int64_t)layer->hidden * tiles->block;
+  row.bias = bias;
+  row.out = sums;
+  return tvmrt_tile_row_f32(&row, 0, layer->batch, 0, n);
+}
+
+/* States before the first step: given ones or zeros. */
+static inline void tvmrt_recurrent_f32_start(const tvmrt_recurrent_f32_layer* layer,
+                                             const float* given, float* state) {
+  const size_t bytes = (size_t)layer->batch * (size_t)layer->hidden * sizeof(float);
+  if (given) {
+    memcpy(state, given, bytes);
+  } else {
+    memset(state, 0, bytes);
+  }
+}
+
+/* Steps of one row's sequence that count; never more than there are. */
+static inline int tvmrt_recurrent_f32_length(const tvmrt_recurrent_f32_layer* layer,
+                                             const int32_t* lengths, int b) {
+  if (!lengths || lengths[b] > layer->steps) return layer->steps;
+  return lengths[b] < 0 ? 0 : lengths[b];
+}
+
+/* Zeros behind the end of each sequence. */
+static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* layer,
+                                           const int32_t* lengths, float* y) {
+  if (!lengths) return;
+  for (int b = 0; b < layer->batch; b++) {
+    for (int t = tvmrt_recurrent_f32_length(layer, lengths, b); t < layer->steps; t++) {
+      memset(y + t * layer->y_step + b * layer->y_row, 0, (size_t)layer->hidden * sizeof(float));
+    }
+  }
+}
+
+/* The place in the sequence of row b that the s-th step works on; -1 behind its end. */
+static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* layer,
+                                            const int32_t* lengths, int b, int s) {
+  const int length = tvmrt_recurrent_f32_length(layer, lengths, b);
+  if (s >= length) return -1;
+  return layer->reverse ? length - 1 - s : s;
+}
+
+/* Row b's new state is the result at place t. */
+static inline void tvmrt_recurrent_f32_result(const tvmrt_recurrent_f32_layer* layer,
+                                              const tvmrt_recurrent_f32_job* job, int b, int t) {
+  memcpy(job->y + t * layer->y_step + b * layer->y_row, job->h + (int64_t)b * layer->hidden,
+         (size_t)layer->hidden * sizeof(float));
+}
+
+#define TVMRT_RECURRENT_CLIP(v, bound) ((v) > (bound) ? (bound) : (v) < -(bound) ? -(bound) : (v))
+
+enum { TVMRT_RECURRENT_LANES = TVMRT_SIMD_LANES_F32 };
+
+/* The last n units of each gate, from gates `hidden` apart to padded ones a vector apart. */
+TVMRT_INLINE void tvmrt_recurrent_f32_load(float* to, const float* from, int hidden, int gates,
+                                           int n) {
+  for (int g = 0; g < gates; g++) {
+    TVMRT_F32V(store)(to + g * TVMRT_RECURRENT_LANES, TVMRT_F32V(load_n)(from + g * hidden, n));
+  }
+}
+
+/* The first n units of one padded gate. */
+TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n) {
+  TVMRT_F32V(store_n)(to, TVMRT_F32V(load)(from), n);
+}
+
+/*!
+ * \brief Defines an LSTM with the activations F (gates), G (cell input), H (cell output), with
+ * peepholes where P is 1 and without where it is 0:
+ *
+ *   int NAME(layer, tiles, job, input_forget)
+ *
+ * job->x, r, h0, c0 (NULL: zeros), peephole ([3][hidden]: i o f), lengths (steps of each
+ * row, or NULL), y, h and c (last states, dense [batch][hidden]), sums (scratch memory of
+ * batch * 4 * hidden floats). No two may overlap. input_forget: the forget gate is 1 - i.
+ * Returns 0, or -1 where the tiles do not cover the batch.
+ */
+/* clang-format off */
+#define TVMRT_DEFINE_LSTM_F32(NAME, F, G, H, P)                                                    \
+  /* A vector of units; the gates of x, s and p lie `gap` apart. */                                \
+  TVMRT_INLINE void NAME##_block(int gap, float clip, int input_forget,                            \
+                                 const float* TVMRT_RESTRICT x, const float* TVMRT_RESTRICT s,     \
+                                 const float* TVMRT_RESTRICT p, float* TVMRT_RESTRICT c,           \
+                                 float* TVMRT_RESTRICT h) {                                        \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
+      const float old = c[j];                                                                      \
+      const float ui = x[j] + s[j] + ((P) ? p[j] * old : 0.0f);                                    \
+      const float uf = x[2 * gap + j] + s[2 * gap + j] + ((P) ? p[2 * gap + j] * old : 0.0f);      \
+      const float uc = x[3 * gap + j] + s[3 * gap + j];                                            \
+      const float in = F(TVMRT_RECURRENT_CLIP(ui, clip));                                          \
+      const float keep = input_forget ? 1.0f - in : F(TVMRT_RECURRENT_CLIP(uf, clip));             \
+      const float cell = keep * old + in * G(TVMRT_RECURRENT_CLIP(uc, clip));                      \
+      const float uo = x[gap + j] + s[gap + j] + ((P) ? p[gap + j] * cell : 0.0f);                 \
+      c[j] = cell;                                                                                 \
+      h[j] = F(TVMRT_RECURRENT_CLIP(uo, clip)) * H(cell);                                          \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, int input_forget, const float* x,         \
+                                 const float* s, const float* p, float* c, float* h) {             \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_block(hidden, clip, input_forget, x + j, s + j,                                       \
+                   (P) ? p + j : NULL, c + j, h + j);                                              \
+    }                                                                                              \
+    if (tail) {                                                                                    \
+      float xt[4 * TVMRT_RECURRENT_LANES], st[4 * TVMRT_RECURRENT_LANES];                          \
+      float pt[3 * TVMRT_RECURRENT_LANES], ct[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];   \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 4, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, 4, tail);                                    \
+      tvmrt_recurrent_f32_load(ct, c + whole, hidden, 1, tail);                                    \
+      if (P) tvmrt_recurrent_f32_load(pt, p + whole, hidden, 3, tail);                             \
+      NAME##_block(TVMRT_RECURRENT_LANES, clip, input_forget, xt, st,                              \
+                   (P) ? pt : NULL, ct, ht);                                                       \
+      tvmrt_recurrent_f32_store(c + whole, ct, tail);                                              \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
+                          const tvmrt_recurrent_f32_job* job, int input_forget) {                  \
+    const int hidden = layer->hidden;                                                              \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    tvmrt_recurrent_f32_start(layer, job->c0, job->c);                                             \
+    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
+    for (int s = 0; s < layer->steps; s++) {                                                       \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, 4 * hidden, 4 * hidden,  \
+                                      job->sums) != 0)                                             \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        if (t < 0) continue;                                                                       \
+        NAME##_row(hidden, layer->clip, input_forget,                                              \
+                   job->x + t * layer->x_step + b * layer->x_row,                                  \
+                   job->sums + (int64_t)b * 4 * hidden, job->peephole,                             \
+                   job->c + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                    \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+
+/*!
+ * \brief Defines a GRU with the activations F (gates) and G (hidden):
+ *
+ *   int NAME(layer, tiles, job)
+ *
+ * Two forms. Where job->r_hidden is NULL, the reset gate scales the product with the state (ONNX's
+ * linear_before_reset): r holds all three gates, bias (or NULL) is the hidden gate's own
+ * recurrence bias behind 2 * hidden zeros, filled up to whole blocks. Otherwise r holds the gates
+ * z and r, r_hidden the hidden gate, which is multiplied with the scaled state.
+ * job->sums: scratch memory of batch * 4 * hidden floats. The rest is as for the LSTM.
+ */
+#define TVMRT_DEFINE_GRU_F32(NAME, F, G)                                                           \
+  /* A vector of units: gate z replaces its sum, gate r scales h or the hidden gate's sum. */      \
+  TVMRT_INLINE void NAME##_gates(int gap, float clip, const float* TVMRT_RESTRICT x,               \
+                                 float* TVMRT_RESTRICT s, const float* TVMRT_RESTRICT h,           \
+                                 float* TVMRT_RESTRICT scaled) {                                   \
+    float update[TVMRT_RECURRENT_LANES], reset[TVMRT_RECURRENT_LANES];                             \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
+      const float uz = x[j] + s[j], ur = x[gap + j] + s[gap + j];                                  \
+      update[j] = F(TVMRT_RECURRENT_CLIP(uz, clip));                                               \
+      reset[j] = F(TVMRT_RECURRENT_CLIP(ur, clip));                                                \
+    }                                                                                              \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) s[j] = update[j];                              \
+    if (scaled) {                                                                                  \
+      for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) scaled[j] = reset[j] * h[j];                 \
+    } else {                                                                                       \
+      for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) s[2 * gap + j] *= reset[j];                  \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_INLINE void NAME##_update(int gap, float clip, const float* TVMRT_RESTRICT x,              \
+                                  const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {        \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
+      const float u = x[2 * gap + j] + s[2 * gap + j], old = h[j];                                 \
+      const float now = G(TVMRT_RECURRENT_CLIP(u, clip));                                          \
+      h[j] = now + s[j] * (old - now);                                                             \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_reset(int hidden, float clip, const float* x, float* s,               \
+                                   const float* h, float* scaled) {                                \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_gates(hidden, clip, x + j, s + j, h + j,                                              \
+                   scaled ? scaled + j : NULL);                                                    \
+    }                                                                                              \
+    if (tail) {                                                                                    \
+      float xt[2 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
+      float ht[TVMRT_RECURRENT_LANES], out[TVMRT_RECURRENT_LANES];                                 \
+      const int gates = scaled ? 2 : 3;                                                            \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 2, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, gates, tail);                                \
+      tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
+      NAME##_gates(TVMRT_RECURRENT_LANES, clip, xt, st, ht,                                        \
+                   scaled ? out : NULL);                                                           \
+      for (int g = 0; g < gates; g++) {                                                            \
+        tvmrt_recurrent_f32_store(s + g * hidden + whole, st + g * TVMRT_RECURRENT_LANES, tail);   \
+      }                                                                                            \
+      if (scaled) tvmrt_recurrent_f32_store(scaled + whole, out, tail);                            \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
+                                 float* h) {                                                       \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_update(hidden, clip, x + j, s + j, h + j);                                            \
+    }                                                                                              \
+    if (tail) {                                                                                    \
+      float xt[3 * TVMRT_RECURRENT_LANES], st[3 * TVMRT_RECURRENT_LANES];                          \
+      float ht[TVMRT_RECURRENT_LANES];                                                             \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 3, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, 3, tail);                                    \
+      tvmrt_recurrent_f32_load(ht, h + whole, hidden, 1, tail);                                    \
+      NAME##_update(TVMRT_RECURRENT_LANES, clip, xt, st, ht);                                      \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
+                          const tvmrt_recurrent_f32_job* job) {                                    \
+    const int hidden = layer->hidden, linear = job->r_hidden == NULL;                              \
+    const int columns = linear ? 3 * hidden : 2 * hidden;                                          \
+    float* scaled = job->sums + (int64_t)layer->batch * 3 * hidden;                                \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
+    for (int s = 0; s < layer->steps; s++) {                                                       \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, job->bias, columns,            \
+                                      3 * hidden, job->sums) != 0)                                 \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        NAME##_reset(hidden, layer->clip, job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row, \
+                     job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
+                     linear ? NULL : scaled + (int64_t)b * hidden);                                \
+      }                                                                                            \
+      if (!linear && tvmrt_recurrent_f32_product(layer, tiles, scaled, job->r_hidden, NULL,        \
+                                                 hidden, 3 * hidden,                               \
+                                                 job->sums + 2 * hidden) != 0)                     \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        if (t < 0) continue;                                                                       \
+        NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
+                   job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden);             \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+
+/*!
+ * \brief Defines a plain RNN with the activation F: int NAME(layer, tiles, job).
+ *
+ * job->sums: scratch memory of batch * hidden floats. The rest is as for the LSTM.
+ */
+#define TVMRT_DEFINE_RNN_F32(NAME, F)                                                              \
+  TVMRT_INLINE void NAME##_block(float clip, const float* TVMRT_RESTRICT x,                        \
+                                 const float* TVMRT_RESTRICT s, float* TVMRT_RESTRICT h) {         \
+    for (int j = 0; j < TVMRT_RECURRENT_LANES; j++) {                                              \
+      const float u = x[j] + s[j];                                                                 \
+      h[j] = F(TVMRT_RECURRENT_CLIP(u, clip));                                                     \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE void NAME##_row(int hidden, float clip, const float* x, const float* s,           \
+                                 float* h) {                                                       \
+    const int tail = hidden % TVMRT_RECURRENT_LANES, whole = hidden - tail;                        \
+    for (int j = 0; j < whole; j += TVMRT_RECURRENT_LANES) {                                       \
+      NAME##_block(clip, x + j, s + j, h + j);                                                     \
+    }                                                                                              \
+    if (tail) {                                                                                    \
+      float xt[TVMRT_RECURRENT_LANES], st[TVMRT_RECURRENT_LANES], ht[TVMRT_RECURRENT_LANES];       \
+      tvmrt_recurrent_f32_load(xt, x + whole, hidden, 1, tail);                                    \
+      tvmrt_recurrent_f32_load(st, s + whole, hidden, 1, tail);                                    \
+      NAME##_block(clip, xt, st, ht);                                                              \
+      tvmrt_recurrent_f32_store(h + whole, ht, tail);                                              \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_NOINLINE int NAME(const tvmrt_recurrent_f32_layer* layer, const tvmrt_tiles_f32* tiles,    \
+                          const tvmrt_recurrent_f32_job* job) {                                    \
+    const int hidden = layer->hidden;                                                              \
+    tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
+    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
+    for (int s = 0; s < layer->steps; s++) {                                                       \
+      if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, hidden, hidden,          \
+                                      job->sums) != 0)                                             \
+        return -1;                                                                                 \
+      for (int b = 0; b < layer->batch; b++) {                                                     \
+        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        if (t < 0) continue;                                                                       \
+        NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
+                   job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                 \
+        tvmrt_recurrent_f32_result(layer, job, b, t);                                              \
+      }                                                                                            \
+    }                                                                                              \
+    return 0;                                                                                      \
+  }
+/* clang-format on */
+
+#endif /* TVM_RUNTIME_KERNELS_OP_RECURRENT_H_ */

@@ -1,0 +1,57 @@
+/*!
+ * \file scan.h
+ * \brief Running sums and products along one axis.
+ *
+ * For every element type NAME and KIND in sum, product:
+ *
+ *   tvmrt_running_KIND_NAME(x, y, count, x_step, y_step, width, exclusive)
+ *     y[i * y_step + c] = x[c] op x[x_step + c] op ... op x[i * x_step + c]  for c < width
+ *
+ * `exclusive` leaves the last term out, so that y begins with the neutral element. Steps may be
+ * negative: with pointers to the last row this runs from the end. Integers wrap around. x and y do
+ * not overlap.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_SCAN_H_
+#define TVM_RUNTIME_KERNELS_OP_SCAN_H_
+
+#include <stdint.h>
+
+/* WIDE is the type that the arithmetic is done in: unsigned for integers, which may overflow. */
+#define TVMRT_DEFINE_RUNNING(KIND, OP, START, NAME, TYPE, WIDE)                                   \
+  static inline void tvmrt_running_##KIND##_##NAME(const TYPE* x, TYPE* y, int64_t count,         \
+                                                   int64_t x_step, int64_t y_step, int64_t width, \
+                                                   int exclusive) {                               \
+    if (width == 1) {                                                                             \
+      WIDE total = (WIDE)(START);                                                                 \
+      for (int64_t i = 0; i < count; ++i) {                                                       \
+        const WIDE next = total OP(WIDE) x[i * x_step];                                           \
+        y[i * y_step] = (TYPE)(exclusive ? total : next);                                         \
+        total = next;                                                                             \
+      }                                                                                           \
+      return;                                                                                     \
+    }                                                                                             \
+    for (int64_t i = 0; i < count; ++i) {                                                         \
+      TYPE* row = y + i * y_step;                                                                 \
+      const TYPE *term, *before;                                                                  \
+      if (i == 0) {                                                                               \
+        for (int64_t c = 0; c < width; ++c) row[c] = exclusive ? (TYPE)(START) : x[c];            \
+        continue;                                                                                 \
+      }                                                                                           \
+      term = x + (i - exclusive) * x_step;                                                        \
+      before = y + (i - 1) * y_step;                                                              \
+      for (int64_t c = 0; c < width; ++c) row[c] = (TYPE)((WIDE)before[c] OP(WIDE) term[c]);      \
+    }                                                                                             \
+  }
+
+#define TVMRT_DEFINE_RUNNINGS(NAME, TYPE, WIDE)     \
+  TVMRT_DEFINE_RUNNING(sum, +, 0, NAME, TYPE, WIDE) \
+  TVMRT_DEFINE_RUNNING(product, *, 1, NAME, TYPE, WIDE)
+
+TVMRT_DEFINE_RUNNINGS(float32, float, float)
+TVMRT_DEFINE_RUNNINGS(float64, double, double)
+TVMRT_DEFINE_RUNNINGS(int32, int32_t, uint32_t)
+TVMRT_DEFINE_RUNNINGS(int64, int64_t, uint64_t)
+TVMRT_DEFINE_RUNNINGS(uint32, uint32_t, uint32_t)
+TVMRT_DEFINE_RUNNINGS(uint64, uint64_t, uint64_t)
+
+#endif /* TVM_RUNTIME_KERNELS_OP_SCAN_H_ */

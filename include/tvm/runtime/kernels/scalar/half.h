@@ -1,0 +1,53 @@
+/*!
+ * \file scalar/half.h
+ * \brief Half-precision numbers, kept as their 16 bits, to float and back.
+ *
+ * Networks compute in float32; only tensors that come from or go to the caller in half precision
+ * pass through here. Conversions to 16 bits round to nearest, halves to even; infinities stay,
+ * NaN stays NaN, denormals are kept. Straight lines of integer arithmetic, which vectorise.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SCALAR_HALF_H_
+#define TVM_RUNTIME_KERNELS_SCALAR_HALF_H_
+
+#include "math.h"
+
+/*! \brief IEEE binary16 to float; exact. */
+static inline float tvmrt_float16_to_f32(uint16_t half) {
+  const uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+  const uint32_t rest = (uint32_t)(half & 0x7fffu) << 13;
+  /* as a float of the same fields the exponent is 112 too small; the product mends that, and
+     makes denormals normal on the way */
+  const float scaled = tvmrt_from_bits_f32(rest) * 5.192296858534828e33f; /* 2^112 */
+  const uint32_t bits = (half & 0x7c00u) == 0x7c00u ? (rest | 0x7f800000u) : tvmrt_bits_f32(scaled);
+  return tvmrt_from_bits_f32(sign | bits);
+}
+
+/*! \brief Float to IEEE binary16. */
+static inline uint16_t tvmrt_f32_to_float16(float x) {
+  const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
+  const uint32_t sign = (tvmrt_bits_f32(x) >> 16) & 0x8000u;
+  /* normal results: move the exponent, add half a unit and one more for odd numbers */
+  const uint32_t moved = bits - 0x38000000u;
+  const uint32_t normal = (moved + 0xfffu + ((moved >> 13) & 1u)) >> 13;
+  /* small results: adding 0.5 leaves the rounded denormal in the low bits */
+  const uint32_t tiny = tvmrt_bits_f32(tvmrt_from_bits_f32(bits) + 0.5f) - 0x3f000000u;
+  uint32_t half = bits < 0x38800000u ? tiny : normal;
+  half = bits >= 0x477ff000u ? 0x7c00u : half;
+  half = bits > 0x7f800000u ? 0x7e00u : half;
+  return (uint16_t)(sign | half);
+}
+
+/*! \brief bfloat16 to float; exact. */
+static inline float tvmrt_bfloat16_to_f32(uint16_t half) {
+  return tvmrt_from_bits_f32((uint32_t)half << 16);
+}
+
+/*! \brief Float to bfloat16. */
+static inline uint16_t tvmrt_f32_to_bfloat16(float x) {
+  const uint32_t bits = tvmrt_bits_f32(x);
+  const uint32_t rounded = bits + 0x7fffu + ((bits >> 16) & 1u);
+  const int nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  return (uint16_t)(nan ? (bits >> 16) | 0x40u : rounded >> 16);
+}
+
+#endif /* TVM_RUNTIME_KERNELS_SCALAR_HALF_H_ */

@@ -1,0 +1,95 @@
+/*!
+ * \file scalar/quant.h
+ * \brief QuantizeLinear and DequantizeLinear of single elements, for loops that compilers turn into
+ * vectors.
+ *
+ * q = saturate(round(x / scale) + zero), ties to even. The quotient is bounded first, so that
+ * adding 2 ^ 23 + 2 ^ 22 rounds it in its lowest bits without a call and without a mode; NaN
+ * becomes the least value. scale is not 0.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
+#define TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP) && defined(__ARM_FEATURE_DSP)
+#define TVMRT_ROUNDS_IN_FPU 1
+#include <arm_acle.h>
+#else
+#define TVMRT_ROUNDS_IN_FPU 0
+#endif
+
+/*!
+ * \brief steps * scale: DequantizeLinear of an element less its zero point.
+ *
+ * Rounded by itself: where products and sums are fused, a sum of dequantised numbers would be
+ * rounded once instead of twice, and fall to the other side of a tie. A comparison of the product
+ * stands between the two: with a bound that a literal scale does not reach, with itself for any
+ * other scale, so that infinities and NaN stay.
+ */
+static inline float tvmrt_dequantize(int32_t steps, float scale) {
+  float product = (float)steps * scale;
+#if TVMRT_ROUNDS_IN_FPU
+  __asm("" : "+t"(product));
+  return product;
+#elif defined(__FMA__) || defined(__FP_FAST_FMAF) || defined(__ARM_FEATURE_FMA)
+#if defined(__GNUC__)
+  if (__builtin_constant_p(scale) && scale > -1e28f && scale < 1e28f) {
+    return product < 3.0e38f ? product : 3.0e38f;
+  }
+#endif
+  return product == product ? product : product - product;
+#else
+  return product;
+#endif
+}
+
+/*! \brief The nearest integer to v, which is kept between low and high, in +-2 ^ 21. */
+static inline int32_t tvmrt_round_between(float v, float low, float high) {
+  const float bounded = v > low ? (v < high ? v : high) : low;
+  return (int32_t)(bounded + 12582912.0f) - 12582912;
+}
+
+/*! \brief round(v) + zero, kept between low and high; v is a number. */
+static inline int32_t tvmrt_round_number(float v, int32_t zero, int32_t low, int32_t high) {
+#if TVMRT_ROUNDS_IN_FPU
+  int32_t q;
+  __asm("vcvtr.s32.f32 %0, %0" : "+t"(v)); /* in the processor's mode, which is to nearest */
+  memcpy(&q, &v, sizeof(q));
+  q = __qadd(q, zero);
+#if defined(__OPTIMIZE__)
+  /* not __ssat(), which is a macro with a conversion that -Wconversion speaks of */
+  if (__builtin_constant_p(low) && low == -128 && high == 127) {
+    return (int32_t)__builtin_arm_ssat(q, 8);
+  }
+  if (__builtin_constant_p(low) && low == 0 && high == 255) return (int32_t)__usat(q, 8);
+#endif
+  return q < low ? low : q > high ? high : q;
+#else
+  return tvmrt_round_between(v, (float)(low - zero), (float)(high - zero)) + zero;
+#endif
+}
+
+/*! \brief round(x / scale) + zero, kept between low and high. */
+static inline int32_t tvmrt_quantize_between(float x, float scale, int32_t zero, int32_t low,
+                                             int32_t high) {
+  const float v = x / scale;
+#if TVMRT_ROUNDS_IN_FPU
+  if (!(v == v)) return low;
+#endif
+  return tvmrt_round_number(v, zero, low, high);
+}
+
+/* NAME: the IR's name of TYPE. */
+#define TVMRT_DEFINE_QUANTIZE(NAME, TYPE, LOW, HIGH)                             \
+  static inline TYPE tvmrt_quantize_##NAME(float x, float scale, int32_t zero) { \
+    return (TYPE)tvmrt_quantize_between(x, scale, zero, LOW, HIGH);              \
+  }
+
+TVMRT_DEFINE_QUANTIZE(int8, int8_t, -128, 127)
+TVMRT_DEFINE_QUANTIZE(uint8, uint8_t, 0, 255)
+TVMRT_DEFINE_QUANTIZE(int16, int16_t, -32768, 32767)
+TVMRT_DEFINE_QUANTIZE(uint16, uint16_t, 0, 65535)
+
+#endif /* TVM_RUNTIME_KERNELS_SCALAR_QUANT_H_ */

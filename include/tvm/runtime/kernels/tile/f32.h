@@ -1,0 +1,264 @@
+/*!
+ * \file tile/f32.h
+ * \brief The register tile: WT pixels times OB vectors of output channels, summed over input.
+ *
+ * Convolutions, matrix products and transposed convolutions are loops around this one function.
+ * A tile computes, for t < WT and c < OB * V,
+ *
+ *   out[t][c] = clamp(bias[c] + sum + residual[t][c], lo, hi)
+ *   sum       = sum of  s.x[t * x_stride + k] * w[s.w + k * w_stride + c]  over segments s, k < run
+ *
+ * and keeps all WT * OB sums in registers. It is instantiated once a file for each shape that the
+ * file needs; the lines
+ *
+ *   TVMRT_DEFINE_TILE_F32(16, 2, 14)
+ *   TVMRT_DEFINE_TILE_F32(16, 2, 6)
+ *
+ * define tvmrt_tile_f32_16x2x14 (V = 16 lanes, OB = 2, WT = 14) and what remains of rows of
+ * 14 n + 6 pixels, tvmrt_tile_f32_16x2x6.
+ *
+ * Packed weights: the output channels are cut into blocks of OB * V (the last one filled up with
+ * zeros); a block holds, for every element of the window in the order in which the segments meet
+ * the input, OB * V neighbouring channels. Worked example, a 1x2 convolution of 2 input and
+ * 3 output channels with V = 2, OB = 1 (w[oc][ic][kw] without brackets):
+ *
+ *   block 0: w000 w100, w010 w110, w001 w101, w011 w111
+ *   block 1: w200 0,    w210 0,    w201 0,    w211 0
+ *
+ * The bias is filled up with zeros likewise: 3 channels take 4 floats.
+ * tvmrt.codegen.window.packing_f32 writes both.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_F32_H_
+#define TVM_RUNTIME_KERNELS_TILE_F32_H_
+
+#include <stddef.h>
+#include <tvm/runtime/c_backend_api.h>
+
+#include "simd.h"
+
+/*!
+ * \brief One contiguous run of input under the first pixel of a row, and where its weights begin
+ * in a block.
+ */
+typedef struct {
+  /*!
+   * \brief First float of the run; tile t of the row finds its own at x + x_offset + t * x_stride.
+   */
+  const float* x;
+  /*! \brief Offset, in floats, of the run's weights from the start of the block. */
+  int64_t w;
+} tvmrt_segment_f32;
+
+/*! \brief What all tiles of a row share. Lengths and strides are in floats. */
+typedef struct {
+  const tvmrt_segment_f32* segments;
+  int64_t segment_count;
+  /*! \brief Floats in a run: KW * IC, or IC where the window's columns do not touch. */
+  int64_t run;
+  /*! \brief Distance of neighbouring output pixels' windows in the input. */
+  int64_t x_stride;
+  /*! \brief Distance of the weights of neighbouring k: OB * V where packed. */
+  int64_t w_stride;
+  int64_t out_stride;
+  int64_t residual_stride;
+  /*! \brief Bounds of the result; -INFINITY and INFINITY where there are none. NaN passes. */
+  float lo;
+  float hi;
+} tvmrt_tile_f32;
+
+/*!
+ * \brief A tile function, as TVMRT_DEFINE_TILE_F32 defines it.
+ * \param tile What the tiles of this row share.
+ * \param x_offset Added to the x of each segment: how far the tile's first pixel is into the row.
+ * \param w The block's weights.
+ * \param bias OB * V floats, or NULL for zeros.
+ * \param residual Added before the bounds are applied; the tile's first pixel and channel, or
+ *        NULL. May be out itself.
+ * \param out Where the tile's first pixel and channel go. Must not overlap the input.
+ * \param channels How many of the OB * V channels exist: no others are read from residual or
+ *        written to out.
+ *
+ * Touches exactly the floats named above; any alignment; safe on many threads at a time.
+ */
+typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,
+                                  const float* bias, const float* residual, float* out,
+                                  int channels);
+
+/* A sum of fewer than 8 vectors leaves the multipliers waiting for the adders, so such tiles sum
+   every second, fourth or eighth k apart. */
+#define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
+#define TVMRT_TILE_F32_UNROLL(sums) \
+  ((sums) >= 16 ? 2 : (sums) >= 8 ? 4 : TVMRT_TILE_F32_CHAINS(sums))
+
+/* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
+#define TVMRT_TILE_F32_EACH(variable, count) \
+  TVMRT_UNROLL(64)                           \
+  for (int variable = 0; variable < (count); variable++)
+
+/* Pixel t of the tile: every fourth has a pointer of its own, the others lie at strides from it. */
+#define TVMRT_TILE_F32_X(t, u) x[(t) / 4][((t) % 4) * x_stride + (u)]
+
+/* clang-format off */
+#define TVMRT_DEFINE_TILE_F32(V, OB, WT) \
+  TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT)
+
+#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT)                                          \
+  TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
+                           const float* bias, const float* residual, float* out, int channels) {   \
+    enum {                                                                                         \
+      kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
+      kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)),                                                \
+      kPointers = ((WT) + 3) / 4,                                                                  \
+      kKeep = TVMRT_SIMD_REGISTERS == 32 && (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS \
+    };                                                                                             \
+    const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
+    const intptr_t run = (intptr_t)tile->run;                                                      \
+    VEC sum[kChains][WT][OB];                                                                      \
+    TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
+      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
+        sum[0][t][o] = bias ? VEC##_load(bias + o * (V)) : VEC##_splat(0.0f);                      \
+        TVMRT_TILE_F32_EACH(u, kChains - 1) sum[u + 1][t][o] = VEC##_splat(0.0f);                  \
+      }                                                                                            \
+    }                                                                                              \
+    for (int64_t s = 0; s < tile->segment_count; s++) {                                            \
+      const float* wk = w + tile->segments[s].w;                                                   \
+      const float* x[kPointers];                                                                   \
+      intptr_t k = run;                                                                            \
+      TVMRT_TILE_F32_EACH(p, kPointers)                                                            \
+        x[p] = tile->segments[s].x + x_offset + 4 * p * x_stride;                                  \
+      for (; k >= kUnroll; k -= kUnroll) {                                                         \
+        TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
+        TVMRT_TILE_F32_EACH(u, kUnroll) {                                                          \
+          VEC weight[OB];                                                                          \
+          TVMRT_TILE_F32_EACH(o, OB) {                                                             \
+            weight[o] = VEC##_load(wk + u * w_stride + o * (V));                                   \
+            if (kKeep) weight[o] = VEC##_keep(weight[o]);                                          \
+          }                                                                                        \
+          TVMRT_TILE_F32_EACH(t, WT) {                                                             \
+            VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, u));                                       \
+            if (kKeep && (OB) > 1) pixel = VEC##_keep(pixel);                                          \
+            TVMRT_TILE_F32_EACH(o, OB)                                                             \
+              sum[u % kChains][t][o] = VEC##_fma(pixel, weight[o], sum[u % kChains][t][o]);        \
+          }                                                                                        \
+        }                                                                                          \
+        TVMRT_TILE_F32_EACH(p, kPointers) x[p] += kUnroll;                                         \
+        wk += kUnroll * w_stride;                                                                  \
+      }                                                                                            \
+      for (; k > 0; k--) {                                                                         \
+        TVMRT_TILE_F32_EACH(p, kPointers) TVMRT_OPAQUE(x[p]);                                      \
+        TVMRT_TILE_F32_EACH(t, WT) {                                                               \
+          const VEC pixel = VEC##_splat(TVMRT_TILE_F32_X(t, 0));                                   \
+          TVMRT_TILE_F32_EACH(o, OB)                                                               \
+            sum[0][t][o] = VEC##_fma(pixel, VEC##_load(wk + o * (V)), sum[0][t][o]);               \
+        }                                                                                          \
+        TVMRT_TILE_F32_EACH(p, kPointers) x[p]++;                                                  \
+        wk += w_stride;                                                                            \
+      }                                                                                            \
+    }                                                                                              \
+    const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
+    TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
+      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
+        const int lanes = channels - o * (V);                                                      \
+        const int64_t at = t * tile->residual_stride + o * (V);                                    \
+        float* y = out + t * tile->out_stride + o * (V);                                           \
+        VEC total = sum[0][t][o];                                                                  \
+        TVMRT_TILE_F32_EACH(u, kChains - 1) total += sum[u + 1][t][o];                             \
+        if (TVMRT_LIKELY(lanes >= (V))) {                                                          \
+          if (residual) total += VEC##_load(residual + at);                                        \
+          VEC##_store(y, VEC##_min(VEC##_max(total, lo), hi));                                     \
+        } else if (lanes > 0) {                                                                    \
+          if (residual) total += VEC##_load_n(residual + at, lanes);                               \
+          VEC##_store_n(y, VEC##_min(VEC##_max(total, lo), hi), lanes);                            \
+        }                                                                                          \
+      }                                                                                            \
+    }                                                                                              \
+  }
+/* clang-format on */
+
+/*!
+ * \brief Work on finished outputs while they are in the cache: any pointwise function, other
+ * operands by ctx.
+ * \param out Channel `channel` of pixel `pixel`; neighbouring pixels are the output's pixel stride
+ *        apart.
+ * \param pixel Index of the first of `pixels` pixels, counted over batch, depth, height and width.
+ * \param channel First of `channels` channels.
+ * \param ctx Whatever the caller of the driver gave.
+ *
+ * Called once for every part of the output, on the thread that computed it, in no order to rely
+ * on.
+ */
+typedef void (*tvmrt_epilogue_f32)(float* out, int64_t pixel, int pixels, int channel, int channels,
+                                   const void* ctx);
+
+enum { TVMRT_TILE_WIDTHS = 4 };
+
+/*!
+ * \brief The tiles with which a layer covers its rows, picked by
+ * tvmrt.codegen.window.packing_f32.choose_tile.
+ */
+typedef struct {
+  /*! \brief Output channels of a tile: OB * V, the same for all widths. */
+  int32_t block;
+  /*! \brief Blocks whose weights stay in the cache while the pixels pass by. */
+  int32_t blocks_per_group;
+  /*!
+   * \brief Widths in falling order, ending with 0 if fewer than TVMRT_TILE_WIDTHS: each row is
+   * covered by the widest that fits.
+   */
+  int32_t width[TVMRT_TILE_WIDTHS];
+  tvmrt_tile_f32_fn run[TVMRT_TILE_WIDTHS];
+} tvmrt_tiles_f32;
+
+/*! \brief A row of pixels times a range of channels: the arguments of tvmrt_tile_row_f32. */
+typedef struct {
+  const tvmrt_tiles_f32* tiles;
+  tvmrt_tile_f32 tile;
+  /*! \brief Packed weights and bias of the row's channel 0, floats in a block; bias may be NULL. */
+  const float* w;
+  int64_t w_block;
+  const float* bias;
+  /*! \brief First pixel, channel 0, of the row in the output and, unless NULL, in the residual. */
+  float* out;
+  const float* residual;
+  /*! \brief Index of the first pixel and of channel 0 in the whole output, for the epilogue. */
+  int64_t pixel;
+  int channel;
+  tvmrt_epilogue_f32 epilogue;
+  const void* ctx;
+} tvmrt_tile_row_f32_args;
+
+/*!
+ * \brief Computes pixels [begin, end) of a row for channels [c_begin, c_end); c_begin is a multiple
+ * of the block. \return 0, or -1 where the widths cannot cover the row.
+ */
+static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
+                                     int c_begin, int c_end) {
+  const tvmrt_tiles_f32* tiles = row->tiles;
+  const int block = tiles->block;
+  int choice = 0;
+  for (int64_t t = begin; t < end; t += tiles->width[choice]) {
+    while (choice < TVMRT_TILE_WIDTHS && tiles->width[choice] > end - t) choice++;
+    if (choice == TVMRT_TILE_WIDTHS || tiles->width[choice] <= 0) {
+#ifndef TVMRT_FREESTANDING
+      TVMAPISetLastError(/* the name that every runtime of this ABI exports */
+                         "float kernel: the tile widths do not cover a row; choose them with "
+                         "choose_tiles()");
+#endif
+      return -1;
+    }
+    float* out = row->out + t * row->tile.out_stride;
+    const float* residual = row->residual ? row->residual + t * row->tile.residual_stride : NULL;
+    for (int c = c_begin; c < c_end; c += block) {
+      tiles->run[choice](&row->tile, t * row->tile.x_stride, row->w + (c / block) * row->w_block,
+                         row->bias ? row->bias + c : NULL, residual ? residual + c : NULL, out + c,
+                         c_end - c);
+    }
+    if (row->epilogue) {
+      row->epilogue(out + c_begin, row->pixel + t, tiles->width[choice], row->channel + c_begin,
+                    c_end - c_begin, row->ctx);
+    }
+  }
+  return 0;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_F32_H_ */

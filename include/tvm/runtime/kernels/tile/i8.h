@@ -1,0 +1,228 @@
+/*!
+ * \file tile/i8.h
+ * \brief The register tile of all dense integer layers: WT pixels x (OB vectors of channels).
+ *
+ * A tile adds, for WT output pixels and OB * LANES output channels, the products of the bytes in a
+ * window of the input with packed weights, and stores the sums as int32 or, rescaled and rounded,
+ * as bytes. The window is a list of segments: runs of `run` neighbouring bytes. A convolution
+ * without dilation has one run of KW * IC bytes per kernel row, a dilated or grouped one a run of
+ * IC / groups bytes per tap, a matrix product a single run of K bytes. run is at least 4.
+ *
+ * Packed weights:
+ *
+ *     [block of OB vectors][segment][quad of the run][vector][quad of weights, see tile/simd_i8.h]
+ *
+ * A run whose length is no multiple of 4 ends with a quad that starts at run - 4: the bytes that
+ * the quad before has counted have the weight 0 in it. So nothing is read outside a run. Channels
+ * behind the last have weights of 0; bias, scale and shift have an entry for each of them too.
+ *
+ * Example: TVMRT_I8_PLAIN (1 lane), OB 2, one segment, run 6, weights a0 .. a5 of one channel and
+ * b0 .. b5 of the other are packed as
+ *
+ *     a0 a1 a2 a3   b0 b1 b2 b3   0 0 a4 a5   0 0 b4 b5
+ *
+ * where the last two quads meet the input bytes 2, 3, 4, 5.
+ *
+ * Values: x is the input with zero point zx; w, zw the weight and its zero point of a channel; x'
+ * is x as the format multiplies it: x, x + 128 or x - 128; zx' likewise.
+ *
+ *     q    = w - zw - shift                      int8; int16 for AVX2, where shift is 0
+ *     bias = bias of the layer - zx' * sum(w - zw) + shift * K * (x' - x)
+ *     sum(x' * q) + shift * sum(x) + bias  =  sum((x - zx) * (w - zw)) + bias of the layer
+ *
+ * Weights less their zero point need not fit into int8 (think of uint8 weights). Two ways out:
+ *
+ *     extra quads  The few quads that contain such a weight of any channel are multiplied a second
+ *                  time, by what is left of the weights, and those with 255 a third time. These
+ *                  weights follow those of the last segment; shift is 0.
+ *     shift        Where there are many: q is moved into int8 by a number per channel, and the sum
+ *                  of the window, computed once per pixel for all channels, carries the rest.
+ *
+ * The output is y = clamp(round(float32(sum) * scale) + zero), ties to even: bit for bit what ONNX
+ * defines for QLinearConv with scale = float32(x_scale * w_scale) / y_scale. |sum * scale| must be
+ * below 2 ^ 31, which any sensible scale ensures.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_I8_H_
+#define TVM_RUNTIME_KERNELS_TILE_I8_H_
+
+#include "simd_i8.h"
+
+/*! \brief Most vectors of channels and most pixels in one tile. */
+#define TVMRT_TILE_I8_MAX_OB 8
+#define TVMRT_TILE_I8_MAX_WT 16
+/*! \brief Most quads that are counted twice. */
+#define TVMRT_TILE_I8_MAX_EXTRAS 16
+
+/*! \brief What the tiles of one block of channels share; everything is borrowed for the call. */
+typedef struct tvmrt_tile_i8_args {
+  const uint8_t* const* segment; /*!< Start of every segment for the pixel at offset 0. */
+  int32_t segments;              /*!< Number of segments. */
+  int32_t run;                   /*!< Bytes in a segment, at least 4. */
+  int64_t x_step;                /*!< Bytes from one output pixel's window to the next one's. */
+  int64_t x_pixel;               /*!< Bytes from one input pixel to the next; for depthwise. */
+  const int8_t* weights;         /*!< Packed weights of this block. */
+  const int32_t* bias;           /*!< Folded bias of this block's channels. */
+  const float* scale;            /*!< Multiplier per channel; not used for int32 output. */
+  const int32_t* shift;          /*!< Part of the weights that sum(x) carries; NULL: all are 0. */
+  const int32_t* extra;          /*!< {segment, first byte} of the quads that are counted twice. */
+  int32_t extras;                /*!< Number of those quads. */
+  const tvmrt_i8_range* range;   /*!< Output in bytes; NULL: int32 sums. */
+  int64_t y_step;                /*!< Elements from one output pixel to the next. */
+  int32_t channels; /*!< Channels to store; 1 to OB * LANES. For int32 sums always all. */
+} tvmrt_tile_i8_args;
+
+/*!
+ * \brief One tile.
+ * \param a      [in] What the tiles of the block share.
+ * \param offset [in] Bytes from the segments' starts to the window of the tile's first pixel.
+ * \param y      [out] First channel of the block in the first pixel: uint8_t*, int8_t* or int32_t*.
+ * \param sums   [in] sum(x) over the window of each of the WT pixels; NULL where shift is NULL.
+ */
+typedef void (*tvmrt_tile_i8)(const tvmrt_tile_i8_args* a, int64_t offset, void* y,
+                              const int32_t* sums);
+
+/*! \brief One quad of inputs for all pixels times one quad of weights for all channels. */
+TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, const uint8_t* const* x,
+                                     int64_t k, int64_t step, const int8_t* weights,
+                                     tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
+  tvmrt_i8_weights w[TVMRT_TILE_I8_MAX_OB];
+  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) w[o] =
+      tvmrt_i8_weights_load(weights + o * TVMRT_I8_QUAD_BYTES);
+  TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+    tvmrt_i8_quad quad = tvmrt_i8_quad_load(x[t / 3] + (t % 3) * step + k, is_signed);
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) acc[t][o] = tvmrt_i8_dot(acc[t][o], quad, w[o]);
+  }
+}
+
+/*! \brief Stores one pixel of a tile as bytes. */
+TVMRT_INLINE void tvmrt_tile_i8_store(int ob, const tvmrt_tile_i8_args* a, uint8_t* y,
+                                      const tvmrt_i8_acc* acc) {
+  tvmrt_i8_acc q[TVMRT_TILE_I8_MAX_OB];
+  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) q[o] =
+      tvmrt_i8_rescale(acc[o], a->scale + o * TVMRT_I8_LANES);
+  TVMRT_UNROLL_ALL for (int o = 0; o < ob; o += 4) {
+    int left = a->channels - o * TVMRT_I8_LANES;
+    int most = (ob - o < 4 ? ob - o : 4) * TVMRT_I8_LANES;
+    tvmrt_i8_acc none = q[o];
+    if (left <= 0) break;
+    tvmrt_i8_store_bytes(y + o * TVMRT_I8_LANES, q[o], o + 1 < ob ? q[o + 1] : none,
+                         o + 2 < ob ? q[o + 2] : none, o + 3 < ob ? q[o + 3] : none, a->range,
+                         left < most ? left : most);
+  }
+}
+
+/*! \brief The tile; ob, wt and is_signed are literals. */
+TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_tile_i8_args* a,
+                                     int64_t offset, void* y, const int32_t* sums) {
+  tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB];
+  const int8_t* weights = a->weights;
+  const int64_t step = a->x_step;
+  const int32_t run = a->run;
+  /* Where code is to be small, the last quad of a run is one more round of the loop. */
+  const int32_t whole = TVMRT_I8_LANES > 1 ? run - 3 : run;
+  TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) acc[t][o] =
+        tvmrt_i8_acc_load(a->bias + o * TVMRT_I8_LANES);
+  }
+  for (int32_t s = 0; s < a->segments; s++) {
+    const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
+    int32_t k = 0;
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = a->segment[s] + offset + t * step;
+    for (; k < whole; k += 4, weights += ob * TVMRT_I8_QUAD_BYTES) {
+      const int32_t at = TVMRT_I8_LANES > 1 || k + 4 <= run ? k : run - 4;
+      tvmrt_tile_i8_quad(ob, wt, is_signed, x, at, step, weights, acc);
+    }
+    if (k < run) {
+      tvmrt_tile_i8_quad(ob, wt, is_signed, x, run - 4, step, weights, acc);
+      weights += ob * TVMRT_I8_QUAD_BYTES;
+    }
+  }
+  for (int32_t e = 0; e < a->extras; e++, weights += ob * TVMRT_I8_QUAD_BYTES) {
+    const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
+    const uint8_t* start = a->segment[a->extra[2 * e]] + a->extra[2 * e + 1] + offset;
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = start + t * step;
+    tvmrt_tile_i8_quad(ob, wt, is_signed, x, 0, step, weights, acc);
+  }
+  if (sums != NULL) {
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+        acc[t][o] = tvmrt_i8_add_shifted(acc[t][o], a->shift + o * TVMRT_I8_LANES, sums[t]);
+      }
+    }
+  }
+  if (a->range != NULL) {
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      tvmrt_tile_i8_store(ob, a, (uint8_t*)y + t * a->y_step, acc[t]);
+    }
+  } else {
+    TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+      TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
+        tvmrt_i8_acc_store((int32_t*)y + t * a->y_step + o * TVMRT_I8_LANES, acc[t][o]);
+      }
+    }
+  }
+}
+
+/*!
+ * \brief Defines one tile as a function that is compiled once in this file.
+ *
+ *     TVMRT_DEFINE_TILE_I8(tile_i8_4x6_u8, 4, 6, 0)
+ *
+ * \param name      of the function, a tvmrt_tile_i8.
+ * \param ob        vectors of output channels, 1 to 8.
+ * \param wt        pixels, 1 to 16.
+ * \param is_signed 1 if the input is int8, 0 if it is uint8.
+ */
+#define TVMRT_DEFINE_TILE_I8(name, ob, wt, is_signed)                            \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
+                           const int32_t* sums) {                                \
+    tvmrt_tile_i8_body(ob, wt, is_signed, a, offset, y, sums);                   \
+  }
+
+#if TVMRT_I8_CAN_AVX2
+/*! \brief The sum of the four 64-bit lanes, which is small. */
+TVMRT_INLINE int32_t tvmrt_i8_sum_lanes(__m256i v) {
+  __m128i half = _mm_add_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  return _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)));
+}
+#endif
+
+/*! \brief sum(x) over one run of n bytes. */
+TVMRT_INLINE int32_t tvmrt_i8_sum_run(const uint8_t* x, int64_t n, int is_signed) {
+  int32_t sum = 0;
+  int64_t i = 0;
+#if TVMRT_I8_CAN_AVX2
+  const __m256i flip = _mm256_set1_epi8((char)(is_signed ? 128 : 0));
+  const __m256i none = _mm256_setzero_si256();
+  __m256i wide = none;
+  for (; i + 32 <= n; i += 32) {
+    __m256i v = _mm256_xor_si256(_mm256_loadu_si256((const __m256i*)(x + i)), flip);
+    wide = _mm256_add_epi64(wide, _mm256_sad_epu8(v, none));
+  }
+#if TVMRT_I8_CAN_VNNI
+  if (i < n) {
+    __mmask32 first = (__mmask32)(((uint64_t)1 << (n - i)) - 1);
+    __m256i v = _mm256_maskz_mov_epi8(first, _mm256_maskz_loadu_epi8(first, x + i) ^ flip);
+    wide = _mm256_add_epi64(wide, _mm256_sad_epu8(v, none));
+    i = n;
+  }
+#endif
+  sum = tvmrt_i8_sum_lanes(wide) - (is_signed ? (int32_t)i * 128 : 0);
+#endif
+  for (; i < n; i++) sum += is_signed ? (int32_t)((const int8_t*)x)[i] : (int32_t)x[i];
+  return sum;
+}
+
+/*! \brief sum(x) over the windows of `pixels` neighbouring output pixels. */
+static inline void tvmrt_i8_window_sums(const tvmrt_tile_i8_args* a, int64_t offset, int32_t pixels,
+                                        int is_signed, int32_t* sums) {
+  for (int32_t p = 0; p < pixels; p++) {
+    int32_t sum = 0;
+    for (int32_t s = 0; s < a->segments; s++) {
+      sum += tvmrt_i8_sum_run(a->segment[s] + offset + p * a->x_step, a->run, is_signed);
+    }
+    sums[p] = sum;
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_I8_H_ */

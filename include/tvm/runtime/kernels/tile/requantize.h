@@ -1,0 +1,142 @@
+/*!
+ * \file tile/requantize.h
+ * \brief Rows of numbers between int32 sums, 8-bit tensors and float.
+ *
+ * A row is n neighbouring numbers. Rounding is to the nearest integer, ties to even. All functions
+ * compute with single roundings and never contract a product and a sum, so every processor gives
+ * the same bytes. Pointers may be equal where the element sizes are; otherwise input and output do
+ * not overlap.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
+#define TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_
+
+#include "rows_i8.h"
+#include "simd_i8.h"
+
+/*! \brief y[i] = acc[i] * scale[i]: int32 sums with one scale per channel to float. */
+static inline void tvmrt_dequantize_acc(float* y, const int32_t* acc, const float* scale,
+                                        int64_t n) {
+  for (int64_t i = 0; i < n; i++) y[i] = (float)acc[i] * scale[i];
+}
+
+/*! \brief y[i] = clamp(round(acc[i] * scale[i]) + zero), for products of any size. */
+static inline void tvmrt_requantize_row(uint8_t* y, const int32_t* acc, const float* scale,
+                                        int64_t n, const tvmrt_i8_range* range) {
+  const float lo = (float)(range->lo - range->zero);
+  const float hi = (float)(range->hi - range->zero);
+  const int32_t zero = range->zero;
+  for (int64_t i = 0; i < n; i++) {
+    float v = (float)acc[i] * scale[i];
+    int32_t bits;
+    v = v > lo ? v : lo;
+    v = v < hi ? v : hi;
+    v += TVMRT_I8_ROUND;
+    memcpy(&bits, &v, sizeof(bits));
+    y[i] = (uint8_t)(bits - 0x4B400000 + zero);
+  }
+}
+
+/*!
+ * \brief y[i] = table[x[i]]: any unary function of an 8-bit tensor, a change of scale among them.
+ *
+ * For int8 the table is indexed by the bits of x, so that the entry 255 belongs to -1. y may be x.
+ */
+static inline void tvmrt_table_row(uint8_t* y, const uint8_t* x, const uint8_t table[256],
+                                   int64_t n) {
+  int64_t i = 0;
+#if defined(__AVX512VBMI__) && defined(__AVX512BW__)
+  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
+  const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
+  for (; i + 64 <= n; i += 64) {
+    __m512i index = _mm512_loadu_si512(x + i);
+    __m512i low = _mm512_permutex2var_epi8(t0, index, t1);
+    __m512i high = _mm512_permutex2var_epi8(t2, index, t3);
+    _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high));
+  }
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+  const uint8x16x4_t t0 = vld1q_u8_x4(table), t1 = vld1q_u8_x4(table + 64);
+  const uint8x16x4_t t2 = vld1q_u8_x4(table + 128), t3 = vld1q_u8_x4(table + 192);
+  for (; i + 16 <= n; i += 16) {
+    uint8x16_t index = vld1q_u8(x + i), step = vdupq_n_u8(64);
+    uint8x16_t v = vqtbl4q_u8(t0, index);
+    v = vqtbx4q_u8(v, t1, index = vsubq_u8(index, step));
+    v = vqtbx4q_u8(v, t2, index = vsubq_u8(index, step));
+    vst1q_u8(y + i, vqtbx4q_u8(v, t3, vsubq_u8(index, step)));
+  }
+#endif
+  for (; i < n; i++) y[i] = table[x[i]];
+}
+
+/*!
+ * \brief y = clamp(round((a * fa + b * fb) / divisor) + zero), a and b less their zero points.
+ *
+ * With the factors a_scale and b_scale and the divisor y_scale this is DequantizeLinear, Add and
+ * QuantizeLinear to the bit; with a_scale / y_scale, b_scale / y_scale and 1 it is QLinearAdd.
+ */
+typedef struct tvmrt_add_i8 {
+  float fa, fb, divisor;
+  int32_t a_zero, a_signed; /* signed: 1 for int8, 0 for uint8 */
+  int32_t b_zero, b_signed;
+  tvmrt_i8_range range;
+} tvmrt_add_i8;
+
+TVMRT_INLINE void tvmrt_add_i8_lanes(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a,
+                                     const uint8_t* b) {
+  tvmrt_i8_floats u = tvmrt_i8_floats_load(a, f->a_zero, f->a_signed) * f->fa;
+  tvmrt_i8_floats v = tvmrt_i8_floats_load(b, f->b_zero, f->b_signed) * f->fb;
+  u = tvmrt_i8_floats_product(u) + tvmrt_i8_floats_product(v);
+  if (f->divisor != 1.0f) u = u / f->divisor;
+  tvmrt_i8_floats_store(y, u, &f->range);
+}
+
+/*! \brief n elements of a sum. y may be a or b. */
+static inline void tvmrt_add_i8_row(const tvmrt_add_i8* f, uint8_t* y, const uint8_t* a,
+                                    const uint8_t* b, int64_t n) {
+  int64_t i = 0;
+  for (; i + TVMRT_I8_LANES <= n; i += TVMRT_I8_LANES) tvmrt_add_i8_lanes(f, y + i, a + i, b + i);
+  if (i < n) {
+    uint8_t rest[3][TVMRT_I8_LANES] = {{0}};
+    memcpy(rest[0], a + i, (size_t)(n - i));
+    memcpy(rest[1], b + i, (size_t)(n - i));
+    tvmrt_add_i8_lanes(f, rest[2], rest[0], rest[1]);
+    memcpy(y + i, rest[2], (size_t)(n - i));
+  }
+}
+
+/* ---- epilogues of convolutions and matrix products ---- */
+
+/*! \brief For tvmrt_i8_rows_requantize. */
+typedef struct tvmrt_i8_requantize_ctx {
+  const float* scale;   /*!< Multiplier of the sums per output channel. */
+  tvmrt_i8_range range; /*!< Of the output. */
+} tvmrt_i8_requantize_ctx;
+
+/*! \brief Epilogue: rescaled bytes for multipliers so large that the tile's own rescaling fails. */
+static inline void tvmrt_i8_rows_requantize(const tvmrt_i8_rows* rows, const void* ctx) {
+  const tvmrt_i8_requantize_ctx* t = (const tvmrt_i8_requantize_ctx*)ctx;
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    tvmrt_requantize_row((uint8_t*)rows->y + p * rows->y_stride, rows->acc + p * rows->acc_stride,
+                         t->scale + rows->channel, rows->channels, &t->range);
+  }
+}
+
+/*! \brief Epilogue: the int32 sums themselves. ctx is not used. */
+static inline void tvmrt_i8_rows_int32(const tvmrt_i8_rows* rows, const void* ctx) {
+  (void)ctx;
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    memcpy((int32_t*)rows->y + p * rows->y_stride, rows->acc + p * rows->acc_stride,
+           (size_t)rows->channels * 4);
+  }
+}
+
+/*! \brief Epilogue: y = sum * scale as float. ctx: const float*, x_scale * w_scale per output
+ * channel. */
+static inline void tvmrt_i8_rows_float(const tvmrt_i8_rows* rows, const void* ctx) {
+  const float* scale = (const float*)ctx + rows->channel;
+  for (int32_t p = 0; p < rows->pixels; p++) {
+    tvmrt_dequantize_acc((float*)rows->y + p * rows->y_stride, rows->acc + p * rows->acc_stride,
+                         scale, rows->channels);
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_REQUANTIZE_H_ */

@@ -1,0 +1,29 @@
+/*!
+ * \file rows_i8.h
+ * \brief How integer products hand their sums to what follows them.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_ROWS_I8_H_
+#define TVM_RUNTIME_KERNELS_TILE_ROWS_I8_H_
+
+#include <stdint.h>
+
+/*! \brief Finished int32 sums of neighbouring output pixels, for a row epilogue. */
+typedef struct tvmrt_i8_rows {
+  const int32_t* acc; /*!< Sums of the first pixel, first channel of this call; bias is added. */
+  int64_t acc_stride; /*!< Elements from one pixel's sums to the next one's. */
+  int64_t pixel;      /*!< Index of the first pixel in the output, counted from data->y. */
+  int32_t pixels;     /*!< Number of pixels. */
+  int32_t channel;    /*!< First channel of this call. */
+  int32_t channels; /*!< Channels in this call; the sums of a pixel are padded to whole vectors. */
+  void* y;          /*!< Output of the first pixel, first channel of this call. */
+  int64_t y_stride; /*!< Elements of y from one of these pixels to the next. */
+} tvmrt_i8_rows;
+
+/*!
+ * \brief What follows the sums where that is more than rescaling: see tile/requantize.h for those that
+ * exist, generated code adds its own. Called while the sums are in the cache, from several threads
+ * at once.
+ */
+typedef void (*tvmrt_i8_epilogue)(const tvmrt_i8_rows* rows, const void* ctx);
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_ROWS_I8_H_ */

@@ -1,0 +1,357 @@
+/*!
+ * \file simd.h
+ * \brief Fixed-width vectors of float and int32 for the kernels, written once for every processor.
+ *
+ * A vector type of L lanes is called tvmrt_f32xL or tvmrt_i32xL with L = 1, 4, 8 or 16. All of them
+ * exist on every processor with a GNU-compatible compiler: the compiler splits what is wider than
+ * its registers, so data that was packed for 16 lanes still gives the right answer on a machine
+ * with 4. One lane is the plain scalar and needs no extension at all; it is the only width for
+ * other compilers.
+ *
+ * The width that suits the processor being compiled for is TVMRT_SIMD_LANES_F32.
+ *
+ * Operations, for each width L (p points to floats, of any alignment):
+ *   tvmrt_f32xL_splat(s)          all lanes s
+ *   tvmrt_f32xL_load(p)           L floats from memory
+ *   tvmrt_f32xL_load_n(p, n)      n <= L floats, zeros behind; no other memory is touched
+ *   tvmrt_f32xL_store(p, v)       L floats to memory
+ *   tvmrt_f32xL_store_n(p, v, n)  the first n <= L lanes; no other memory is touched
+ *   tvmrt_f32xL_fma(a, b, c)      a * b + c, in one rounding where the processor can
+ *   tvmrt_f32xL_max(v, bound)     max(v, bound); NaN in v stays NaN
+ *   tvmrt_f32xL_min(v, bound)     min(v, bound); NaN in v stays NaN
+ *   tvmrt_f32xL_keep(v)           v, loaded once into a register instead of again at each use
+ *   tvmrt_f32xL_sum(v)            the sum of the lanes, added in a fixed order
+ *   tvmrt_f32xL_max_lane(v)       the largest lane
+ * + - * / and comparisons are the operators of the language.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_SIMD_H_
+#define TVM_RUNTIME_KERNELS_TILE_SIMD_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#ifdef __cplusplus
+#define TVMRT_RESTRICT __restrict__
+#else
+#define TVMRT_RESTRICT restrict
+#endif
+
+#define TVMRT_PRAGMA(text) _Pragma(#text)
+
+/*! \brief Lets the compiler fold the following loop's sums (or products, maxima ...) in any order,
+ * where it was told -DTVMRT_OPENMP_SIMD with its option for `omp simd` (-fopenmp-simd). */
+#if defined(TVMRT_OPENMP_SIMD)
+#define TVMRT_SIMD_REDUCTION(operation, variable) \
+  TVMRT_PRAGMA(omp simd reduction(operation : variable))
+#else
+#define TVMRT_SIMD_REDUCTION(operation, variable)
+#endif
+
+#if defined(__GNUC__)
+/*! \brief A function whose body is to melt into its caller, so that literal arguments become
+ * constants. */
+#define TVMRT_INLINE static inline __attribute__((always_inline))
+/*! \brief A function that is compiled once a file, however often it is called. */
+#define TVMRT_NOINLINE static __attribute__((noinline))
+/*! \brief Unrolls the following loop n times, or completely where it has no more than n rounds. */
+#define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
+/*!
+ * \brief Makes the compiler forget what it knows about a pointer.
+ *
+ * Keeps it from replacing a few pointers that advance together by one offset for each access, of
+ * which there are more than registers.
+ */
+#define TVMRT_OPAQUE(p) __asm__("" : "+r"(p))
+#define TVMRT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TVMRT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define TVMRT_INLINE static inline
+#define TVMRT_NOINLINE static
+#define TVMRT_UNROLL(n)
+#define TVMRT_OPAQUE(p) ((void)0)
+#define TVMRT_LIKELY(x) (x)
+#define TVMRT_UNLIKELY(x) (x)
+#endif
+
+#if defined(__AVX512F__)
+#define TVMRT_SIMD_LANES_F32 16
+#elif defined(__AVX__)
+#define TVMRT_SIMD_LANES_F32 8
+#elif defined(__GNUC__) &&                       \
+    (defined(__SSE2__) || defined(__ARM_NEON) || \
+     (defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)) || defined(__VSX__))
+#define TVMRT_SIMD_LANES_F32 4
+#else
+#define TVMRT_SIMD_LANES_F32 1
+#endif
+
+/*! \brief Vector registers of the processor. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TVMRT_SIMD_REGISTERS 32
+#elif defined(__ARM_FEATURE_MVE)
+#define TVMRT_SIMD_REGISTERS 8
+#else
+#define TVMRT_SIMD_REGISTERS 16
+#endif
+
+/* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.
+ */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
+#define TVMRT_FMAF(a, b, c) __builtin_fmaf((a), (b), (c))
+#else
+#define TVMRT_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* ---- one lane: plain C ---- */
+
+typedef float tvmrt_f32x1;
+typedef int32_t tvmrt_i32x1;
+
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_splat(float s) { return s; }
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_load(const float* p) { return *p; }
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_load_n(const float* p, int n) { return n > 0 ? *p : 0.0f; }
+TVMRT_INLINE void tvmrt_f32x1_store(float* p, tvmrt_f32x1 v) { *p = v; }
+TVMRT_INLINE void tvmrt_f32x1_store_n(float* p, tvmrt_f32x1 v, int n) {
+  if (n > 0) *p = v;
+}
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_fma(tvmrt_f32x1 a, tvmrt_f32x1 b, tvmrt_f32x1 c) {
+  return TVMRT_FMAF(a, b, c);
+}
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_max(tvmrt_f32x1 v, tvmrt_f32x1 bound) {
+  return v < bound ? bound : v;
+}
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_min(tvmrt_f32x1 v, tvmrt_f32x1 bound) {
+  return v > bound ? bound : v;
+}
+TVMRT_INLINE tvmrt_f32x1 tvmrt_f32x1_keep(tvmrt_f32x1 v) { return v; }
+TVMRT_INLINE float tvmrt_f32x1_sum(tvmrt_f32x1 v) { return v; }
+TVMRT_INLINE float tvmrt_f32x1_max_lane(tvmrt_f32x1 v) { return v; }
+
+#if defined(__GNUC__)
+
+/* All functions here are inlined, so no vector is ever passed by a calling convention. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+/* A vector wider than a register is aligned like a register: gcc warns about the calling convention
+   of anything more, even where nothing is called. */
+#define TVMRT_VECTOR_ALIGN(lanes)                \
+  (4 * ((lanes) < TVMRT_SIMD_LANES_F32 ? (lanes) \
+        : TVMRT_SIMD_LANES_F32 < 4     ? 4       \
+                                       : TVMRT_SIMD_LANES_F32))
+#define TVMRT_VECTOR(element, lanes) \
+  element                            \
+      __attribute__((vector_size(sizeof(element) * (lanes)), aligned(TVMRT_VECTOR_ALIGN(lanes))))
+#define TVMRT_VECTOR_IN_MEMORY(element, lanes) \
+  element                                      \
+      __attribute__((vector_size(sizeof(element) * (lanes)), aligned(sizeof(element)), may_alias))
+
+/* What no processor needs an own word for; fma, min, max and the partial accesses follow below. */
+#define TVMRT_DEFINE_VECTOR(L)                                                                   \
+  typedef TVMRT_VECTOR(float, L) tvmrt_f32x##L;                                                  \
+  typedef TVMRT_VECTOR(int32_t, L) tvmrt_i32x##L;                                                \
+  typedef TVMRT_VECTOR_IN_MEMORY(float, L) tvmrt_f32x##L##_in_memory;                            \
+  typedef TVMRT_VECTOR_IN_MEMORY(int32_t, L) tvmrt_i32x##L##_in_memory;                          \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_splat(float s) { return s - (tvmrt_f32x##L){0}; }   \
+  TVMRT_INLINE tvmrt_i32x##L tvmrt_i32x##L##_splat(int32_t s) { return s - (tvmrt_i32x##L){0}; } \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_load(const float* p) {                              \
+    return *(const tvmrt_f32x##L##_in_memory*)p;                                                 \
+  }                                                                                              \
+  TVMRT_INLINE tvmrt_i32x##L tvmrt_i32x##L##_load(const int32_t* p) {                            \
+    return *(const tvmrt_i32x##L##_in_memory*)p;                                                 \
+  }                                                                                              \
+  TVMRT_INLINE void tvmrt_f32x##L##_store(float* p, tvmrt_f32x##L v) {                           \
+    *(tvmrt_f32x##L##_in_memory*)p = v;                                                          \
+  }                                                                                              \
+  TVMRT_INLINE void tvmrt_i32x##L##_store(int32_t* p, tvmrt_i32x##L v) {                         \
+    *(tvmrt_i32x##L##_in_memory*)p = v;                                                          \
+  }
+
+/* The same operation on the two halves of a vector, then on one vector of half the width. */
+#define TVMRT_DEFINE_FOLD(L, H)                                             \
+  TVMRT_INLINE float tvmrt_f32x##L##_sum(tvmrt_f32x##L v) {                 \
+    tvmrt_f32x##H half[2];                                                  \
+    memcpy(half, &v, sizeof(half));                                         \
+    return tvmrt_f32x##H##_sum(half[0] + half[1]);                          \
+  }                                                                         \
+  TVMRT_INLINE float tvmrt_f32x##L##_max_lane(tvmrt_f32x##L v) {            \
+    tvmrt_f32x##H half[2];                                                  \
+    memcpy(half, &v, sizeof(half));                                         \
+    return tvmrt_f32x##H##_max_lane(tvmrt_f32x##H##_max(half[0], half[1])); \
+  }
+
+#define TVMRT_DEFINE_GENERIC_ARITHMETIC(L)                                               \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_fma(tvmrt_f32x##L a, tvmrt_f32x##L b,       \
+                                                 tvmrt_f32x##L c) {                      \
+    return a * b + c;                                                                    \
+  }                                                                                      \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_max(tvmrt_f32x##L v, tvmrt_f32x##L bound) { \
+    tvmrt_i32x##L take = v < bound;                                                      \
+    return (tvmrt_f32x##L)((take & (tvmrt_i32x##L)bound) | (~take & (tvmrt_i32x##L)v));  \
+  }                                                                                      \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_min(tvmrt_f32x##L v, tvmrt_f32x##L bound) { \
+    tvmrt_i32x##L take = v > bound;                                                      \
+    return (tvmrt_f32x##L)((take & (tvmrt_i32x##L)bound) | (~take & (tvmrt_i32x##L)v));  \
+  }
+
+#define TVMRT_DEFINE_GENERIC_PARTIAL(L)                                         \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_load_n(const float* p, int n) {    \
+    tvmrt_f32x##L v = {0};                                                      \
+    float lane[L];                                                              \
+    for (int i = 0; i < (L); i++) lane[i] = i < n ? p[i] : 0.0f;                \
+    memcpy(&v, lane, sizeof(lane));                                             \
+    return v;                                                                   \
+  }                                                                             \
+  TVMRT_INLINE void tvmrt_f32x##L##_store_n(float* p, tvmrt_f32x##L v, int n) { \
+    float lane[L];                                                              \
+    memcpy(lane, &v, sizeof(lane));                                             \
+    for (int i = 0; i < (L); i++) {                                             \
+      if (i < n) p[i] = lane[i];                                                \
+    }                                                                           \
+  }
+
+TVMRT_DEFINE_VECTOR(4)
+TVMRT_DEFINE_VECTOR(8)
+TVMRT_DEFINE_VECTOR(16)
+
+/* With AVX gcc folds a load, with AVX-512 a broadcast too, into every instruction that uses it, and
+   then loads are short. */
+#if defined(__AVX__) && !defined(__clang__)
+#define TVMRT_DEFINE_KEEP(L)                                         \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { \
+    __asm__("" : "+v"(v));                                           \
+    return v;                                                        \
+  }
+#else
+#define TVMRT_DEFINE_KEEP(L) \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { return v; }
+#endif
+TVMRT_DEFINE_KEEP(4)
+TVMRT_DEFINE_KEEP(8)
+TVMRT_DEFINE_KEEP(16)
+
+/* ---- 4 lanes ---- */
+
+#if defined(__AVX512VL__)
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_load_n(const float* p, int n) {
+  return (tvmrt_f32x4)_mm_maskz_loadu_ps((__mmask8)((1u << n) - 1), p);
+}
+TVMRT_INLINE void tvmrt_f32x4_store_n(float* p, tvmrt_f32x4 v, int n) {
+  _mm_mask_storeu_ps(p, (__mmask8)((1u << n) - 1), (__m128)v);
+}
+#else
+TVMRT_DEFINE_GENERIC_PARTIAL(4)
+#endif
+
+#if defined(__AVX2__) && defined(__FMA__)
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
+  return (tvmrt_f32x4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+}
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
+  return (tvmrt_f32x4)_mm_max_ps((__m128)bound, (__m128)v);
+}
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
+  return (tvmrt_f32x4)_mm_min_ps((__m128)bound, (__m128)v);
+}
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
+  return (tvmrt_f32x4)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
+  return (tvmrt_f32x4)vmaxq_f32((float32x4_t)v, (float32x4_t)bound);
+}
+TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
+  return (tvmrt_f32x4)vminq_f32((float32x4_t)v, (float32x4_t)bound);
+}
+#else
+TVMRT_DEFINE_GENERIC_ARITHMETIC(4)
+#endif
+
+TVMRT_INLINE float tvmrt_f32x4_sum(tvmrt_f32x4 v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+TVMRT_INLINE float tvmrt_f32x4_max_lane(tvmrt_f32x4 v) {
+  float a = v[0] < v[2] ? v[2] : v[0];
+  float b = v[1] < v[3] ? v[3] : v[1];
+  return a < b ? b : a;
+}
+
+/* ---- 8 lanes ---- */
+
+#if defined(__AVX512VL__)
+TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_load_n(const float* p, int n) {
+  return (tvmrt_f32x8)_mm256_maskz_loadu_ps((__mmask8)((1u << n) - 1), p);
+}
+TVMRT_INLINE void tvmrt_f32x8_store_n(float* p, tvmrt_f32x8 v, int n) {
+  _mm256_mask_storeu_ps(p, (__mmask8)((1u << n) - 1), (__m256)v);
+}
+#elif defined(__AVX2__)
+TVMRT_INLINE __m256i tvmrt_f32x8_first(int n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_load_n(const float* p, int n) {
+  return (tvmrt_f32x8)_mm256_maskload_ps(p, tvmrt_f32x8_first(n));
+}
+TVMRT_INLINE void tvmrt_f32x8_store_n(float* p, tvmrt_f32x8 v, int n) {
+  _mm256_maskstore_ps(p, tvmrt_f32x8_first(n), (__m256)v);
+}
+#else
+TVMRT_DEFINE_GENERIC_PARTIAL(8)
+#endif
+
+#if defined(__AVX2__) && defined(__FMA__)
+TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_fma(tvmrt_f32x8 a, tvmrt_f32x8 b, tvmrt_f32x8 c) {
+  return (tvmrt_f32x8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_max(tvmrt_f32x8 v, tvmrt_f32x8 bound) {
+  return (tvmrt_f32x8)_mm256_max_ps((__m256)bound, (__m256)v);
+}
+TVMRT_INLINE tvmrt_f32x8 tvmrt_f32x8_min(tvmrt_f32x8 v, tvmrt_f32x8 bound) {
+  return (tvmrt_f32x8)_mm256_min_ps((__m256)bound, (__m256)v);
+}
+#else
+TVMRT_DEFINE_GENERIC_ARITHMETIC(8)
+#endif
+
+TVMRT_DEFINE_FOLD(8, 4)
+
+/* ---- 16 lanes ---- */
+
+#if defined(__AVX512F__)
+TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_load_n(const float* p, int n) {
+  return (tvmrt_f32x16)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+}
+TVMRT_INLINE void tvmrt_f32x16_store_n(float* p, tvmrt_f32x16 v, int n) {
+  _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+}
+TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_fma(tvmrt_f32x16 a, tvmrt_f32x16 b, tvmrt_f32x16 c) {
+  return (tvmrt_f32x16)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_max(tvmrt_f32x16 v, tvmrt_f32x16 bound) {
+  return (tvmrt_f32x16)_mm512_max_ps((__m512)bound, (__m512)v);
+}
+TVMRT_INLINE tvmrt_f32x16 tvmrt_f32x16_min(tvmrt_f32x16 v, tvmrt_f32x16 bound) {
+  return (tvmrt_f32x16)_mm512_min_ps((__m512)bound, (__m512)v);
+}
+#else
+TVMRT_DEFINE_GENERIC_PARTIAL(16)
+TVMRT_DEFINE_GENERIC_ARITHMETIC(16)
+#endif
+
+TVMRT_DEFINE_FOLD(16, 8)
+
+#endif /* __GNUC__ */
+
+/* ---- the width of this processor, for kernels whose data is not packed ---- */
+
+#define TVMRT_JOIN_(a, b, c) a##b##c
+#define TVMRT_JOIN(a, b, c) TVMRT_JOIN_(a, b, c)
+/*! \brief TVMRT_F32V(load) is the operation `load` on TVMRT_SIMD_LANES_F32 lanes. */
+#define TVMRT_F32V(operation) \
+  TVMRT_JOIN(TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ), _, operation)
+typedef TVMRT_JOIN(tvmrt_f32x, TVMRT_SIMD_LANES_F32, ) tvmrt_f32v;
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_SIMD_H_ */

@@ -1,0 +1,461 @@
+/*!
+ * \file tile/simd_i8.h
+ * \brief The vector operations of the integer kernels: products of bytes, rounding, packing.
+ *
+ * Every dense kernel sums products of four neighbouring bytes at a time ("a quad"). How the four
+ * weights of a quad lie in memory depends on the instruction that multiplies them, so packed
+ * weights belong to one of the formats below, which the compiler of the network chooses for its
+ * target and names before it includes a kernel:
+ *
+ *     #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
+ *
+ * Without that line the best format for the processor being compiled for is taken. A format that
+ * the processor cannot run is an error when the C file is compiled, never a wrong result.
+ *
+ *     format               lanes  activations  weights of one quad for all lanes
+ *     TVMRT_I8_PLAIN           1  as they are  int8 [lane][4]
+ *     TVMRT_I8_X86_VNNI       16  uint8        int8 [lane][4]
+ *     TVMRT_I8_X86_AVX2        8  uint8        int16 [lane][w0, w2], then int16 [lane][w1, w3]
+ *     TVMRT_I8_NEON            4  int8         int8 [lane][w0, w1], then int8 [lane][w2, w3]
+ *     TVMRT_I8_NEON_DOT        4  int8         int8 [lane][4]
+ *
+ * "activations uint8" means that the format multiplies unsigned bytes: signed ones are shifted by
+ * 128 while they are loaded (their top bit is flipped), and the folded bias contains the
+ * correction. "int8" is the reverse.
+ */
+#ifndef TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_
+#define TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_
+
+#include <stdint.h>
+#include <string.h>
+
+#include "simd.h"
+
+/*! \brief Unrolls the following loop completely; its bounds are literals once all is inlined. */
+#if defined(__clang__)
+#define TVMRT_UNROLL_ALL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define TVMRT_UNROLL_ALL _Pragma("GCC unroll 64")
+#else
+#define TVMRT_UNROLL_ALL
+#endif
+
+#define TVMRT_I8_PLAIN 1
+#define TVMRT_I8_X86_VNNI 2
+#define TVMRT_I8_X86_AVX2 3
+#define TVMRT_I8_NEON 4
+#define TVMRT_I8_NEON_DOT 5
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+#define TVMRT_I8_CAN_VNNI 1
+#else
+#define TVMRT_I8_CAN_VNNI 0
+#endif
+#if defined(__AVX2__)
+#define TVMRT_I8_CAN_AVX2 1
+#else
+#define TVMRT_I8_CAN_AVX2 0
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON)
+#define TVMRT_I8_CAN_NEON 1
+#else
+#define TVMRT_I8_CAN_NEON 0
+#endif
+#if TVMRT_I8_CAN_NEON && defined(__ARM_FEATURE_DOTPROD)
+#define TVMRT_I8_CAN_NEON_DOT 1
+#else
+#define TVMRT_I8_CAN_NEON_DOT 0
+#endif
+
+#ifndef TVMRT_I8_FORMAT
+#if TVMRT_I8_CAN_VNNI
+#define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
+#elif TVMRT_I8_CAN_AVX2
+#define TVMRT_I8_FORMAT TVMRT_I8_X86_AVX2
+#elif TVMRT_I8_CAN_NEON_DOT
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON_DOT
+#elif TVMRT_I8_CAN_NEON
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON
+#else
+#define TVMRT_I8_FORMAT TVMRT_I8_PLAIN
+#endif
+#endif
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI && !TVMRT_I8_CAN_VNNI
+#error "The weights are packed for AVX-512 VNNI: compile with -march of such a processor."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 && !TVMRT_I8_CAN_AVX2
+#error "The weights are packed for AVX2: compile with -mavx2 or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON && !TVMRT_I8_CAN_NEON
+#error "The weights are packed for NEON: compile for AArch64 or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT && !TVMRT_I8_CAN_NEON_DOT
+#error "The weights are packed for NEON dot products: compile with +dotprod."
+#endif
+
+/*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
+ * the low bits. */
+#define TVMRT_I8_ROUND 12582912.0f
+
+/*! \brief Where the bytes of an output tensor lie and between which values they are kept. */
+typedef struct tvmrt_i8_range {
+  int32_t zero;      /*!< Zero point of the output, in the range of its type. */
+  int32_t lo;        /*!< Least value, at least that of the type. */
+  int32_t hi;        /*!< Greatest value, at most that of the type. */
+  int32_t is_signed; /*!< 1: int8, 0: uint8. */
+} tvmrt_i8_range;
+
+/*! \brief The product itself, which the compiler cannot merge with a sum that follows. */
+TVMRT_INLINE float tvmrt_i8_product(float product) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  __asm__("" : "+x"(product));
+#elif defined(__GNUC__) && defined(__aarch64__)
+  __asm__("" : "+w"(product));
+#elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
+  __asm__("" : "+t"(product));
+#elif defined(__GNUC__) && defined(__FP_FAST_FMAF)
+  __asm__("" : "+m"(product));
+#endif
+  return product;
+}
+
+/*! \brief A product rounded to the nearest integer, ties to even; saturates at +-2 ^ 20. */
+TVMRT_INLINE int32_t tvmrt_i8_scaled(float product) {
+  float v = tvmrt_i8_product(product);
+  int32_t bits;
+  v = v < -1048576.0f ? -1048576.0f : v > 1048576.0f ? 1048576.0f : v;
+  v += TVMRT_I8_ROUND;
+  memcpy(&bits, &v, sizeof(bits));
+  return bits - 0x4B400000;
+}
+
+/*! \brief q around the zero point, kept in range. */
+TVMRT_INLINE int32_t tvmrt_i8_bounded(int32_t q, const tvmrt_i8_range* range) {
+  int32_t v = q + range->zero;
+  return v < range->lo ? range->lo : v > range->hi ? range->hi : v;
+}
+
+/* ---- AVX-512 VNNI: 16 lanes ---- */
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+
+#define TVMRT_I8_LANES 16
+#define TVMRT_I8_QUAD_BYTES 64
+typedef __m512i tvmrt_i8_acc;
+typedef __m512i tvmrt_i8_quad;
+typedef __m512i tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return _mm512_loadu_si512(p); }
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { _mm512_storeu_si512(p, v); }
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  int32_t four;
+  memcpy(&four, p, sizeof(four));
+  __m512i x = _mm512_set1_epi32(four);
+  return is_signed ? _mm512_xor_si512(x, _mm512_set1_epi8(-128)) : x;
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  return _mm512_loadu_si512(p);
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  return _mm512_dpbusd_epi32(acc, x, w);
+}
+/* acc + shift * sum, where sum is one number for all lanes */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+  return _mm512_add_epi32(acc,
+                          _mm512_mullo_epi32(_mm512_loadu_si512(shift), _mm512_set1_epi32(sum)));
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_loadu_ps(scale)));
+}
+/* Up to four vectors to n <= 64 bytes. The packs work within 128 bits; the permutation puts the
+ * rest right. */
+TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  int offset = range->is_signed ? 128 : 0;
+  __m512i zero = _mm512_set1_epi16((short)(range->zero + offset));
+  __m512i ab = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
+  __m512i cd = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
+  __m512i v = _mm512_packus_epi16(ab, cd);
+  v = _mm512_max_epu8(v, _mm512_set1_epi8((char)(range->lo + offset)));
+  v = _mm512_min_epu8(v, _mm512_set1_epi8((char)(range->hi + offset)));
+  v = _mm512_permutexvar_epi32(order, _mm512_xor_si512(v, _mm512_set1_epi8((char)offset)));
+  if (n == 64) {
+    _mm512_storeu_si512(y, v);
+  } else {
+    _mm512_mask_storeu_epi8(y, ((__mmask64)1 << n) - 1, v);
+  }
+}
+
+/* ---- AVX2: 8 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+
+#define TVMRT_I8_LANES 8
+#define TVMRT_I8_QUAD_BYTES 64
+typedef __m256i tvmrt_i8_acc;
+/* The bytes 0 and 2, and the bytes 1 and 3 of the quad, widened to 16 bits. */
+typedef struct tvmrt_i8_quad {
+  __m256i even, odd;
+} tvmrt_i8_quad;
+typedef tvmrt_i8_quad tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) {
+  return _mm256_loadu_si256((const __m256i*)p);
+}
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) {
+  _mm256_storeu_si256((__m256i*)p, v);
+}
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_split(__m256i x) {
+  tvmrt_i8_quad quad;
+  quad.even = _mm256_and_si256(x, _mm256_set1_epi16(0xFF));
+  quad.odd = _mm256_srli_epi16(x, 8);
+  return quad;
+}
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  int32_t four;
+  memcpy(&four, p, sizeof(four));
+  return tvmrt_i8_quad_split(
+      _mm256_set1_epi32(is_signed ? (int32_t)((uint32_t)four ^ 0x80808080u) : four));
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  tvmrt_i8_weights w;
+  w.even = _mm256_loadu_si256((const __m256i*)p);
+  w.odd = _mm256_loadu_si256((const __m256i*)(p + 32));
+  return w;
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x.even, w.even));
+  /* Adding the two products first would keep all of a tile's products alive at once. */
+  __asm__("" : "+x"(acc));
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(x.odd, w.odd));
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+  __m256i s = _mm256_loadu_si256((const __m256i*)shift);
+  return _mm256_add_epi32(acc, _mm256_mullo_epi32(s, _mm256_set1_epi32(sum)));
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), _mm256_loadu_ps(scale)));
+}
+TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  int offset = range->is_signed ? 128 : 0;
+  __m256i zero = _mm256_set1_epi16((short)(range->zero + offset));
+  __m256i ab = _mm256_adds_epi16(_mm256_packs_epi32(a, b), zero);
+  __m256i cd = _mm256_adds_epi16(_mm256_packs_epi32(c, d), zero);
+  __m256i v = _mm256_packus_epi16(ab, cd);
+  v = _mm256_max_epu8(v, _mm256_set1_epi8((char)(range->lo + offset)));
+  v = _mm256_min_epu8(v, _mm256_set1_epi8((char)(range->hi + offset)));
+  v = _mm256_permutevar8x32_epi32(_mm256_xor_si256(v, _mm256_set1_epi8((char)offset)), order);
+  if (n == 32) {
+    _mm256_storeu_si256((__m256i*)y, v);
+  } else if (n == 16) {
+    _mm_storeu_si128((__m128i*)y, _mm256_castsi256_si128(v));
+  } else {
+    uint8_t bytes[32];
+    _mm256_storeu_si256((__m256i*)bytes, v);
+    memcpy(y, bytes, (size_t)n);
+  }
+}
+
+/* ---- AArch64: 4 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT
+
+#define TVMRT_I8_LANES 4
+#define TVMRT_I8_QUAD_BYTES 16
+typedef int32x4_t tvmrt_i8_acc;
+typedef int8x16_t tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return vld1q_s32(p); }
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { vst1q_s32(p, v); }
+TVMRT_INLINE uint32_t tvmrt_i8_four_signed(const uint8_t* p, int is_signed) {
+  uint32_t four;
+  memcpy(&four, p, sizeof(four));
+  return is_signed ? four : four ^ 0x80808080u;
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) { return vld1q_s8(p); }
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT
+typedef int8x16_t tvmrt_i8_quad;
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  return vreinterpretq_s8_u32(vdupq_n_u32(tvmrt_i8_four_signed(p, is_signed)));
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  return vdotq_s32(acc, x, w);
+}
+#else
+typedef struct tvmrt_i8_quad {
+  int8x8_t first, second; /* bytes 0 and 1, bytes 2 and 3, each pair repeated */
+} tvmrt_i8_quad;
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  uint32_t four = tvmrt_i8_four_signed(p, is_signed);
+  tvmrt_i8_quad quad;
+  quad.first = vreinterpret_s8_u16(vdup_n_u16((uint16_t)four));
+  quad.second = vreinterpret_s8_u16(vdup_n_u16((uint16_t)(four >> 16)));
+  return quad;
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  acc = vpadalq_s16(acc, vmull_s8(x.first, vget_low_s8(w)));
+  return vpadalq_s16(acc, vmull_s8(x.second, vget_high_s8(w)));
+}
+#endif
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+  return vmlaq_n_s32(acc, vld1q_s32(shift), sum);
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(acc), vld1q_f32(scale)));
+}
+TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  int offset = range->is_signed ? 128 : 0;
+  int16x8_t zero = vdupq_n_s16((int16_t)(range->zero + offset));
+  int16x8_t ab = vqaddq_s16(vcombine_s16(vqmovn_s32(a), vqmovn_s32(b)), zero);
+  int16x8_t cd = vqaddq_s16(vcombine_s16(vqmovn_s32(c), vqmovn_s32(d)), zero);
+  uint8x16_t v = vcombine_u8(vqmovun_s16(ab), vqmovun_s16(cd));
+  v = vmaxq_u8(v, vdupq_n_u8((uint8_t)(range->lo + offset)));
+  v = vminq_u8(v, vdupq_n_u8((uint8_t)(range->hi + offset)));
+  v = veorq_u8(v, vdupq_n_u8((uint8_t)offset));
+  if (n == 16) {
+    vst1q_u8(y, v);
+  } else {
+    uint8_t bytes[16];
+    vst1q_u8(bytes, v);
+    memcpy(y, bytes, (size_t)n);
+  }
+}
+
+/* ---- plain C: 1 lane ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_PLAIN
+
+#define TVMRT_I8_LANES 1
+#define TVMRT_I8_QUAD_BYTES 4
+typedef int32_t tvmrt_i8_acc;
+typedef struct tvmrt_i8_quad {
+  int32_t v[4];
+} tvmrt_i8_quad;
+typedef tvmrt_i8_quad tvmrt_i8_weights;
+
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return *p; }
+TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { *p = v; }
+TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
+  tvmrt_i8_quad quad;
+  for (int i = 0; i < 4; i++)
+    quad.v[i] = is_signed ? (int32_t)((const int8_t*)p)[i] : (int32_t)p[i];
+  return quad;
+}
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  tvmrt_i8_weights w;
+  for (int i = 0; i < 4; i++) w.v[i] = p[i];
+  return w;
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
+  return acc + x.v[0] * w.v[0] + x.v[1] * w.v[1] + x.v[2] * w.v[2] + x.v[3] * w.v[3];
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
+                                               int32_t sum) {
+  return acc + *shift * sum;
+}
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  return tvmrt_i8_scaled((float)acc * *scale);
+}
+TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
+                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
+  y[0] = (uint8_t)tvmrt_i8_bounded(a, range);
+  if (n > 1) y[1] = (uint8_t)tvmrt_i8_bounded(b, range);
+  if (n > 2) y[2] = (uint8_t)tvmrt_i8_bounded(c, range);
+  if (n > 3) y[3] = (uint8_t)tvmrt_i8_bounded(d, range);
+}
+
+#else
+#error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
+#endif
+
+/* ---- rows of bytes as floats, LANES at a time ---- */
+
+#if TVMRT_I8_LANES > 1
+#define TVMRT_I8_VECTOR(element) \
+  element __attribute__((vector_size(sizeof(element) * TVMRT_I8_LANES)))
+typedef TVMRT_I8_VECTOR(float) tvmrt_i8_floats;
+typedef TVMRT_I8_VECTOR(int32_t) tvmrt_i8_ints;
+typedef TVMRT_I8_VECTOR(uint8_t) tvmrt_i8_unsigned_bytes;
+typedef TVMRT_I8_VECTOR(int8_t) tvmrt_i8_signed_bytes;
+
+/*! \brief LANES bytes less their zero point, as floats. */
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
+  tvmrt_i8_ints wide;
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+  /* gcc before 13 converts vectors of bytes one by one */
+  const __m128i v = _mm_loadu_si128((const __m128i*)p);
+  wide = (tvmrt_i8_ints)(is_signed ? _mm512_cvtepi8_epi32(v) : _mm512_cvtepu8_epi32(v));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  const __m128i v = _mm_loadl_epi64((const __m128i*)p);
+  wide = (tvmrt_i8_ints)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+#else
+  if (is_signed) {
+    tvmrt_i8_signed_bytes v;
+    memcpy(&v, p, sizeof(v));
+    wide = __builtin_convertvector(v, tvmrt_i8_ints);
+  } else {
+    tvmrt_i8_unsigned_bytes v;
+    memcpy(&v, p, sizeof(v));
+    wide = __builtin_convertvector(v, tvmrt_i8_ints);
+  }
+#endif
+  return __builtin_convertvector(wide - zero, tvmrt_i8_floats);
+}
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_splat(float s) { return s - (tvmrt_i8_floats){0}; }
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, float hi) {
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_VNNI
+  return (tvmrt_i8_floats)_mm512_min_ps(_mm512_max_ps((__m512)v, _mm512_set1_ps(lo)),
+                                        _mm512_set1_ps(hi));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  return (tvmrt_i8_floats)_mm256_min_ps(_mm256_max_ps((__m256)v, _mm256_set1_ps(lo)),
+                                        _mm256_set1_ps(hi));
+#else
+  return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
+#endif
+}
+/*! \brief clamp(round(v) + zero) as LANES bytes. */
+TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
+                                        const tvmrt_i8_range* range) {
+  v = tvmrt_i8_floats_clamp(v, (float)(range->lo - range->zero), (float)(range->hi - range->zero));
+  tvmrt_i8_ints q = (tvmrt_i8_ints)(v + TVMRT_I8_ROUND) - (0x4B400000 - range->zero);
+#if TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
+  const __m256i low = _mm256_and_si256((__m256i)q, _mm256_set1_epi32(0xFF));
+  const __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+  _mm_storel_epi64((__m128i*)y, _mm_packus_epi16(words, words));
+#else
+  tvmrt_i8_unsigned_bytes bytes = __builtin_convertvector(q, tvmrt_i8_unsigned_bytes);
+  memcpy(y, &bytes, sizeof(bytes));
+#endif
+}
+/*! \brief The value itself, which the compiler cannot merge with a sum that follows. */
+TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {
+#if defined(__aarch64__)
+  __asm__("" : "+w"(product));
+#else
+  __asm__("" : "+v"(product));
+#endif
+  return product;
+}
+
+#else
+
+typedef float tvmrt_i8_floats;
+TVMRT_INLINE float tvmrt_i8_floats_load(const uint8_t* p, int32_t zero, int is_signed) {
+  return (float)((is_signed ? (int32_t) * (const int8_t*)p : (int32_t)*p) - zero);
+}
+TVMRT_INLINE float tvmrt_i8_floats_splat(float s) { return s; }
+TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, float v, const tvmrt_i8_range* range) {
+  *y = (uint8_t)tvmrt_i8_bounded(tvmrt_i8_scaled(v), range);
+}
+TVMRT_INLINE float tvmrt_i8_floats_product(float product) { return tvmrt_i8_product(product); }
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_TILE_SIMD_I8_H_ */
