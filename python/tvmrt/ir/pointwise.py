@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .contract import Contract, holds, let
+from .contract import Contract, let
 from .dtype import DTYPES, DType
-from .graph import Node
 from .op import POINTWISE, Expression, Op, broadcast, define
 
 BOOL = DTYPES["bool"]
@@ -134,124 +133,6 @@ def _families(dtype: DType) -> tuple[str, ...]:
     return ("int" if dtype.is_signed else "uint", "integer", "number", "any")
 
 
-def _goes_by_float32(E: DType, to: str) -> bool:
-    return (not E.is_half or to == "float32") and (not DTYPES[to].is_half or E.name == "float32")
-
-
-class Cast(Op):
-    """Convert to the element type named by ``to``.
-
-    Floats to integers truncate, those out of range saturate, NaN becomes 0. Half precision is
-    converted from and to float32 only.
-    """
-
-    name = "cast"
-    kind = POINTWISE
-
-    contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["to: dtype"],
-        rules=[holds("half precision is cast from and to float32 only", _goes_by_float32)],
-        results=["y: to[*S]"],
-        example={"to": "int8"},
-    )
-
-    def expression(self, node: Node, args: Sequence[str]) -> Expression:
-        (x,), source, to = args, node.inputs[0].dtype, node.output.dtype
-        if source == to:
-            return Expression(x)
-        if source.is_half:
-            return Expression(f"tvmrt_{source}_to_f32({x})", HALF)
-        if to.is_half:
-            return Expression(f"tvmrt_f32_to_{to}({x})", HALF)
-        if to.name == "bool":
-            return Expression(f"({x} != 0)")
-        if source.is_float and to.is_int:
-            return Expression(f"tvmrt_f{source.bits}_to_{to.name}({x})", INT)
-        return Expression(f"({to.c}){x}")
-
-    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
-        x, to = arrays[0], DTYPES[attrs["to"]]
-        if to.is_int and np.issubdtype(x.dtype, np.floating):
-            return [_saturated(x, to.numpy)]
-        with np.errstate(over="ignore"):
-            return [x.astype(to.numpy)]
-
-
-def _saturated(x: np.ndarray, to: np.dtype) -> np.ndarray:
-    """Floats as integers, defined for all of them."""
-    limits = np.iinfo(to)
-    below, above = x <= x.dtype.type(limits.min), x >= x.dtype.type(limits.max)
-    inside = np.where(below | above | np.isnan(x), 0, x).astype(to)
-    return np.where(below, limits.min, np.where(above, limits.max, inside)).astype(to)
-
-
-class BitCast(Op):
-    """The same bits as the element type named by ``to``, which has the same size."""
-
-    name = "bit_cast"
-    kind = POINTWISE
-
-    contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["to: dtype"],
-        rules=[
-            holds(
-                "elements of both types have the same size",
-                lambda E, to: E.itemsize == DTYPES[to].itemsize,
-            )
-        ],
-        results=["y: to[*S]"],
-    )
-
-    def expression(self, node: Node, args: Sequence[str]) -> Expression:
-        source, to = node.inputs[0].dtype, node.output.dtype
-        if to.name == "bool":
-            return Expression(f"({args[0]} != 0)")
-        if source == to:
-            return Expression(args[0])
-        # half precision lies in an integer, too
-        if (source.is_half or not source.is_float) and (to.is_half or not to.is_float):
-            return Expression(f"({to.c}){args[0]}")
-        return Expression(f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})", INT)
-
-    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
-        return [_bits_of(arrays[0], DTYPES[attrs["to"]])]
-
-
-class PowWhole(Op):
-    """Inputs: x, an exponent of an integer type. The result has the type of x.
-
-    The exponent counts exactly, however large it is, for the sign too.
-    """
-
-    name = "pow_whole"
-    kind = POINTWISE
-
-    contract = Contract(
-        operands=["x: E=float|signed[*X]", "exponent: integer[*N]"],
-        rules=[let("*Y", "the operands' extents, broadcast", broadcast, "X N")],
-        results=["y: E[*Y]"],
-    )
-
-    def expression(self, node: Node, args: Sequence[str]) -> Expression:
-        x, n = args
-        dtype, exponent = (v.dtype for v in node.inputs)
-        if dtype.is_float:
-            text = f"tvmrt_pow_whole_f{dtype.bits}({x}, (double){n}, (int)({n} & 1))"
-            return Expression(text, MATH if dtype.bits == 32 else INVERSE)
-        negative = f"{n} < 0" if exponent.is_signed else "0"
-        power = f"tvmrt_pow_int64((uint64_t){x}, (uint64_t){n}, {negative})"
-        return Expression(f"({dtype.c}){power}", INT)
-
-    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
-        x, n = arrays
-        if not np.issubdtype(x.dtype, np.floating):
-            return [_wrapped_pow(x, n)]
-        size = np.power(np.abs(x).astype(np.float64), n.astype(np.float64))
-        return [np.where(n & n.dtype.type(1), np.copysign(size, x), size).astype(x.dtype)]
-
-
 def _trunc_div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.floating):
         return a / b
@@ -271,10 +152,10 @@ def _shift(a: np.ndarray, b: np.ndarray, left: bool) -> np.ndarray:
 def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.issubdtype(a.dtype, np.floating):
         return np.power(a.astype(np.float64), b).astype(a.dtype)
-    return _wrapped_pow(a, b)
+    return wrapped_pow(a, b)
 
 
-def _wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Whole powers that wrap around; a negative one is 0 unless the base is 1 or -1."""
     with np.errstate(over="ignore"):
         base, rest = a.astype(np.uint64), b.astype(np.uint64)
@@ -283,10 +164,6 @@ def _wrapped_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             power = np.where(rest & 1, power * base, power).astype(np.uint64)
             base, rest = base * base, rest >> np.uint64(1)
     return np.where((b < 0) & (np.abs(a) != 1), 0, power).astype(a.dtype)
-
-
-def _bits_of(x: np.ndarray, to: DType) -> np.ndarray:
-    return np.ascontiguousarray(x).view(to.numpy).reshape(x.shape)
 
 
 def _numpy_erf(x: np.ndarray) -> np.ndarray:
@@ -555,6 +432,3 @@ _ROWS: tuple[PointwiseOp, ...] = (
 
 for _row in _ROWS:
     define(_row)
-define(Cast())
-define(BitCast())
-define(PowWhole())

@@ -43,8 +43,7 @@ int plan_status(plan* p, dnnl_status_t status, const char* what) {
                                                                           : -1;
 }
 
-/* Make room for one more element. */
-static int grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes) {
+int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes) {
   int32_t larger = *capacity == 0 ? 16 : *capacity * 2;
   void* moved;
   if (count < *capacity) return 0;
@@ -56,7 +55,7 @@ static int grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t 
 }
 
 static int add_store(plan* p, const plan_store* s, int32_t* out) {
-  PLAN_TRY(grow(p, (void**)&p->stores, p->num_stores, &p->cap_stores, sizeof(plan_store)));
+  PLAN_TRY(plan_grow(p, (void**)&p->stores, p->num_stores, &p->cap_stores, sizeof(plan_store)));
   *out = p->num_stores;
   p->stores[p->num_stores++] = *s;
   return 0;
@@ -164,7 +163,7 @@ static void free_step(plan_step* s) {
 
 int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_args) {
   plan_step s = {0};
-  int rc = grow(p, (void**)&p->steps, p->num_steps, &p->cap_steps, sizeof(plan_step));
+  int rc = plan_grow(p, (void**)&p->steps, p->num_steps, &p->cap_steps, sizeof(plan_step));
   if (rc == 0) rc = fill_step(p, &s, pd, args, num_args);
   dnnl_primitive_desc_destroy(pd);
   if (rc != 0) {
@@ -173,21 +172,6 @@ int plan_add(plan* p, dnnl_primitive_desc_t pd, const plan_arg* args, int num_ar
   }
   p->steps[p->num_steps++] = s;
   return 0;
-}
-
-/* Where the view begins; border tensors are bound at each run. */
-static void* address(const plan* p, const view* v) {
-  const plan_store* s;
-  if (v->store < 0) return p->arena + p->arena_bytes;
-  s = &p->stores[v->store];
-  switch (s->kind) {
-    case STORE_ARENA:
-      return p->arena + s->offset + v->offset;
-    case STORE_CONSTANT:
-      return (char*)s->data + v->offset;
-    default:
-      return DNNL_MEMORY_NONE;
-  }
 }
 
 /* Conversions ----------------------------------------------------------------------------------- */
@@ -222,11 +206,12 @@ static int reorder_now(plan* p, const view* from, const view* to) {
       plan_status(p, api_reorder(&from->md, &to->md, p->engine, NULL, &pd), "a change of layout");
   if (rc == 0) rc = plan_status(p, dnnl_primitive_create(&primitive, pd), "a change of layout");
   if (rc == 0) {
-    rc = plan_status(p, api_memory(&args[0].memory, &from->md, p->engine, address(p, from)),
+    rc = plan_status(p, api_memory(&args[0].memory, &from->md, p->engine, plan_address(p, from)),
                      "weights");
   }
   if (rc == 0) {
-    rc = plan_status(p, api_memory(&args[1].memory, &to->md, p->engine, address(p, to)), "weights");
+    rc = plan_status(p, api_memory(&args[1].memory, &to->md, p->engine, plan_address(p, to)),
+                     "weights");
   }
   if (rc == 0) {
     rc = plan_status(p, dnnl_primitive_execute(primitive, p->stream, 2, args), "weights");
@@ -274,7 +259,7 @@ int layout_convert(plan* p, const view* v, const layout* md, view* out) {
     PLAN_TRY(plan_new_view(p, md, &version.to));
     PLAN_TRY(add_reorder(p, v, &version.to));
   }
-  PLAN_TRY(grow(p, (void**)&p->versions, p->num_versions, &p->cap_versions, sizeof(version)));
+  PLAN_TRY(plan_grow(p, (void**)&p->versions, p->num_versions, &p->cap_versions, sizeof(version)));
   p->versions[p->num_versions++] = version;
   *out = version.to;
   return 0;
@@ -360,77 +345,6 @@ static int leave_output(plan* p, int32_t tensor) {
   return add_reorder(p, &from, &to);
 }
 
-/* The arena ------------------------------------------------------------------------------------- */
-
-static bool overlap_in_time(const plan_store* a, const plan_store* b) {
-  return a->first <= b->last && b->first <= a->last;
-}
-
-/* The lowest place at which no store that lives at the same time lies. */
-static size_t lowest_place(const plan* p, int32_t which) {
-  const plan_store* s = &p->stores[which];
-  size_t place = 0;
-  bool moved = true;
-  int32_t i;
-  while (moved) {
-    moved = false;
-    for (i = 0; i < which; ++i) {
-      const plan_store* o = &p->stores[i];
-      if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;
-      if (place < o->offset + o->bytes && o->offset < place + s->bytes) {
-        place = (o->offset + o->bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
-        moved = true;
-      }
-    }
-  }
-  return place;
-}
-
-static int place_stores(plan* p) {
-  size_t bytes;
-  int32_t i;
-  for (i = 0; i < p->num_stores; ++i) {
-    plan_store* s = &p->stores[i];
-    if (s->kind != STORE_ARENA || s->first < 0) continue;
-    s->offset = lowest_place(p, i);
-    if (s->offset + s->bytes > p->arena_bytes) p->arena_bytes = s->offset + s->bytes;
-  }
-  p->arena_bytes = (p->arena_bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
-  bytes = (p->arena_bytes + p->scratch_bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
-  p->arena = aligned_alloc(DNNL_PLAN_ALIGN, bytes);
-  if (p->arena == NULL) return plan_fail(p, "out of memory for an arena of %zu bytes", bytes);
-  memset(p->arena, 0, bytes);
-  return 0;
-}
-
-static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
-  plan_binding b = {0};
-  PLAN_TRY(plan_status(p, api_memory(out, &v->md, p->engine, address(p, v)), "memory"));
-  if (v->store < 0 || p->stores[v->store].kind != STORE_BORDER) return 0;
-  PLAN_TRY(grow(p, (void**)&p->bindings, p->num_bindings, &p->cap_bindings, sizeof(b)));
-  b.memory = *out;
-  b.tensor = p->stores[v->store].tensor;
-  b.offset = v->offset;
-  p->bindings[p->num_bindings++] = b;
-  return 0;
-}
-
-static int bind_steps(plan* p) {
-  int32_t i;
-  int a;
-  for (i = 0; i < p->num_steps; ++i) {
-    plan_step* s = &p->steps[i];
-    p->node = s->node;
-    for (a = 0; a < s->num_args; ++a) {
-      s->args[a].arg = s->pending[a].arg;
-      PLAN_TRY(bind_arg(p, &s->pending[a].v, &s->args[a].memory));
-    }
-    free(s->pending);
-    s->pending = NULL;
-  }
-  return 0;
-}
-
 /* Life ------------------------------------------------------------------------------------------ */
 
 static int build(plan* p, plan_builder build_nodes) {
@@ -442,8 +356,7 @@ static int build(plan* p, plan_builder build_nodes) {
   PLAN_TRY(build_nodes(p));
   p->node = -1;
   for (i = 0; i < r->num_outputs; ++i) PLAN_TRY(leave_output(p, r->outputs[i]));
-  PLAN_TRY(place_stores(p));
-  return bind_steps(p);
+  return plan_place(p);
 }
 
 int plan_create(tvmrt_region* region, const plan_options* options, plan_builder build_nodes,

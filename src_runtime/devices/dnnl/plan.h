@@ -131,8 +131,17 @@ int plan_run(plan* p);
 /* Whether the tensors of the current call lie in memory as the plan assumes. */
 bool plan_fits_call(const plan* p);
 
+/* Places (place.c) ------------------------------------------------------------------------------ */
+
+/* Once all primitives are known: the arena, and their arguments as memory objects. */
+int plan_place(plan* p);
+/* Where the view begins; border tensors are bound at each run. */
+void* plan_address(const plan* p, const view* v);
+
 /* Building -------------------------------------------------------------------------------------- */
 
+/* Make room for one more element. */
+int plan_grow(plan* p, void** array, int32_t count, int32_t* capacity, size_t bytes);
 /* A new store of the layout's size; in the arena, or owned constant memory. */
 int plan_new_view(plan* p, const layout* md, view* out);
 int plan_new_constant(plan* p, const layout* md, view* out);

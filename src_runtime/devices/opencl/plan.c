@@ -3,50 +3,12 @@
  * hold source and sizes) and reshapes, which only give a buffer another name: the compiler's half makes
  * them out of the network's operators.
  */
-#include <pthread.h>
+#include "plan.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "opencl.h"
-
-#define MAX_SIZES 3
-
-typedef struct {
-  cl_mem memory;
-  size_t bytes;
-  int32_t last; /* node that uses it last; INT32_MAX: lives as long as the plan */
-} buffer;
-
-typedef struct {
-  cl_kernel kernel;
-  int32_t node;
-  cl_uint dimensions;
-  size_t global[MAX_SIZES], local[MAX_SIZES];
-  bool has_local;
-  cl_event event; /* of the run under way, if it is measured */
-  uint64_t calls, nanoseconds;
-  char name[96];
-} launch;
-
-struct opencl_plan {
-  opencl_context* context;
-  tvmrt_region* region;
-  cl_command_queue queue;
-  buffer* buffers;
-  int32_t num_buffers;
-  int32_t* place; /* per tensor: its buffer, or -1 */
-  int32_t* last;  /* per tensor: the last node that reads it */
-  launch* launches;
-  int32_t num_launches;
-  bool profile;
-  cl_event done;            /* of the run under way: its last copy */
-  struct opencl_plan* next; /* of those that are profiled */
-};
-
-static pthread_mutex_t profiled_lock = PTHREAD_MUTEX_INITIALIZER;
-static opencl_plan* profiled;
 
 static bool is_alias(const tvmrt_region_node* node) {
   return node->num_outputs == 1 &&
@@ -317,25 +279,6 @@ static int build(opencl_plan* p) {
   return 0;
 }
 
-static void enlist(opencl_plan* p) {
-  if (!p->profile) return;
-  (void)pthread_mutex_lock(&profiled_lock);
-  p->next = profiled;
-  profiled = p;
-  (void)pthread_mutex_unlock(&profiled_lock);
-}
-
-static void delist(const opencl_plan* p) {
-  opencl_plan** at;
-  (void)pthread_mutex_lock(&profiled_lock);
-  for (at = &profiled; *at != NULL; at = &(*at)->next) {
-    if (*at != p) continue;
-    *at = p->next;
-    break;
-  }
-  (void)pthread_mutex_unlock(&profiled_lock);
-}
-
 int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, opencl_plan** out) {
   opencl_plan* p = calloc(1, sizeof(*p));
   size_t tensors = (size_t)region->num_tensors + 1, nodes = (size_t)region->num_nodes + 1;
@@ -356,7 +299,7 @@ int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, op
     opencl_plan_free(p);
     return -1;
   }
-  enlist(p);
+  opencl_profile_add(p);
   *out = p;
   return 0;
 }
@@ -364,7 +307,7 @@ int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, op
 void opencl_plan_free(opencl_plan* p) {
   int32_t i;
   if (p == NULL) return;
-  delist(p);
+  opencl_profile_remove(p);
   if (p->queue != NULL) opencl_plan_stop(p);
   for (i = 0; i < p->num_launches; ++i) {
     if (p->launches[i].kernel != NULL) clReleaseKernel(p->launches[i].kernel);
@@ -428,29 +371,9 @@ static int enqueue(opencl_plan* p) {
   return opencl_check(clFlush(p->queue), "clFlush");
 }
 
-static void add_time(launch* l) {
-  cl_ulong begin = 0, end = 0;
-  if (clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_START, sizeof(begin), &begin, NULL) ==
-          CL_SUCCESS &&
-      clGetEventProfilingInfo(l->event, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL) ==
-          CL_SUCCESS) {
-    l->calls++;
-    l->nanoseconds += end - begin;
-  }
-}
-
 /* The run has ended, well or not: nothing touches the caller's memory any more. */
 static void forget_run(opencl_plan* p, bool well) {
-  int32_t i;
-  (void)pthread_mutex_lock(&profiled_lock);
-  for (i = 0; i < p->num_launches; ++i) {
-    launch* l = &p->launches[i];
-    if (l->event == NULL) continue;
-    if (well) add_time(l);
-    clReleaseEvent(l->event);
-    l->event = NULL;
-  }
-  (void)pthread_mutex_unlock(&profiled_lock);
+  opencl_profile_end_run(p, well);
   if (p->done != NULL) clReleaseEvent(p->done);
   p->done = NULL;
 }
@@ -484,32 +407,4 @@ int opencl_plan_wait(opencl_plan* p, int try_wait) {
   if (rc != 0) (void)clFinish(p->queue);
   forget_run(p, rc == 0);
   return rc;
-}
-
-/* Profile --------------------------------------------------------------------------------------- */
-
-char* opencl_profile_text(void) {
-  const opencl_plan* p;
-  size_t size = 1, used = 0;
-  char* text;
-  int32_t i;
-  (void)pthread_mutex_lock(&profiled_lock);
-  for (p = profiled; p != NULL; p = p->next) {
-    for (i = 0; i < p->num_launches; ++i) {
-      size += strlen(p->region->symbol) + sizeof(p->launches[i].name) + 64 +
-              strlen(p->region->nodes[p->launches[i].node].name);
-    }
-  }
-  text = calloc(1, size);
-  for (p = profiled; p != NULL && text != NULL; p = p->next) {
-    for (i = 0; i < p->num_launches; ++i) {
-      const launch* l = &p->launches[i];
-      int n = snprintf(text + used, size - used, "%s\t%s\t%s\t%llu\t%llu\n", p->region->symbol,
-                       p->region->nodes[l->node].name, l->name, (unsigned long long)l->calls,
-                       (unsigned long long)l->nanoseconds);
-      if (n > 0) used += (size_t)n;
-    }
-  }
-  (void)pthread_mutex_unlock(&profiled_lock);
-  return text;
 }

@@ -15,7 +15,8 @@ from contract_samples import sample
 
 from tvmrt.codegen.loops.chain import expression
 from tvmrt.ir import DTYPES, OPS, Node, TensorType, Value
-from tvmrt.ir.pointwise import Cast, PointwiseOp, PowWhole
+from tvmrt.ir.conversion import Cast, PowWhole
+from tvmrt.ir.pointwise import PointwiseOp
 from tvmrt.libinfo import find_include_path
 
 HALVES = ("float16", "bfloat16")

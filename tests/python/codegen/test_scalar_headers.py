@@ -11,8 +11,9 @@ from contract_samples import sample
 
 from tvmrt.codegen.loops.chain import expression
 from tvmrt.ir import DTYPES, Builder, Graph, Node, TensorType, Value
+from tvmrt.ir.conversion import BitCast, Cast, PowWhole
 from tvmrt.ir.op import OPS
-from tvmrt.ir.pointwise import BitCast, Cast, PointwiseOp, PowWhole
+from tvmrt.ir.pointwise import PointwiseOp
 from tvmrt.ir.quantized import Dequantize, Quantize
 from tvmrt.libinfo import find_include_path
 

@@ -1,0 +1,93 @@
+/* Where the stores of a plan lie, and the memory objects of its primitives over them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+static bool overlap_in_time(const plan_store* a, const plan_store* b) {
+  return a->first <= b->last && b->first <= a->last;
+}
+
+/* The lowest place at which no store that lives at the same time lies. */
+static size_t lowest_place(const plan* p, int32_t which) {
+  const plan_store* s = &p->stores[which];
+  size_t place = 0;
+  bool moved = true;
+  int32_t i;
+  while (moved) {
+    moved = false;
+    for (i = 0; i < which; ++i) {
+      const plan_store* o = &p->stores[i];
+      if (o->kind != STORE_ARENA || o->first < 0 || !overlap_in_time(s, o)) continue;
+      if (place < o->offset + o->bytes && o->offset < place + s->bytes) {
+        place = (o->offset + o->bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+        moved = true;
+      }
+    }
+  }
+  return place;
+}
+
+static int place_stores(plan* p) {
+  size_t bytes;
+  int32_t i;
+  for (i = 0; i < p->num_stores; ++i) {
+    plan_store* s = &p->stores[i];
+    if (s->kind != STORE_ARENA || s->first < 0) continue;
+    s->offset = lowest_place(p, i);
+    if (s->offset + s->bytes > p->arena_bytes) p->arena_bytes = s->offset + s->bytes;
+  }
+  p->arena_bytes = (p->arena_bytes + DNNL_PLAN_ALIGN - 1) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+  bytes = (p->arena_bytes + p->scratch_bytes + DNNL_PLAN_ALIGN) / DNNL_PLAN_ALIGN * DNNL_PLAN_ALIGN;
+  p->arena = aligned_alloc(DNNL_PLAN_ALIGN, bytes);
+  if (p->arena == NULL) return plan_fail(p, "out of memory for an arena of %zu bytes", bytes);
+  memset(p->arena, 0, bytes);
+  return 0;
+}
+
+void* plan_address(const plan* p, const view* v) {
+  const plan_store* s;
+  if (v->store < 0) return p->arena + p->arena_bytes;
+  s = &p->stores[v->store];
+  switch (s->kind) {
+    case STORE_ARENA:
+      return p->arena + s->offset + v->offset;
+    case STORE_CONSTANT:
+      return (char*)s->data + v->offset;
+    default:
+      return DNNL_MEMORY_NONE;
+  }
+}
+
+static int bind_arg(plan* p, const view* v, dnnl_memory_t* out) {
+  plan_binding b = {0};
+  PLAN_TRY(plan_status(p, api_memory(out, &v->md, p->engine, plan_address(p, v)), "memory"));
+  if (v->store < 0 || p->stores[v->store].kind != STORE_BORDER) return 0;
+  PLAN_TRY(plan_grow(p, (void**)&p->bindings, p->num_bindings, &p->cap_bindings, sizeof(b)));
+  b.memory = *out;
+  b.tensor = p->stores[v->store].tensor;
+  b.offset = v->offset;
+  p->bindings[p->num_bindings++] = b;
+  return 0;
+}
+
+static int bind_steps(plan* p) {
+  int32_t i;
+  int a;
+  for (i = 0; i < p->num_steps; ++i) {
+    plan_step* s = &p->steps[i];
+    p->node = s->node;
+    for (a = 0; a < s->num_args; ++a) {
+      s->args[a].arg = s->pending[a].arg;
+      PLAN_TRY(bind_arg(p, &s->pending[a].v, &s->args[a].memory));
+    }
+    free(s->pending);
+    s->pending = NULL;
+  }
+  return 0;
+}
+
+int plan_place(plan* p) {
+  PLAN_TRY(place_stores(p));
+  return bind_steps(p);
+}

@@ -1,0 +1,49 @@
+/* What a plan consists of: for plan.c, which makes and runs it, and profile.c, which tells its times. */
+#ifndef TVMRT_DEVICES_OPENCL_PLAN_H_
+#define TVMRT_DEVICES_OPENCL_PLAN_H_
+
+#include <stdint.h>
+
+#include "opencl.h"
+
+#define MAX_SIZES 3
+
+typedef struct {
+  cl_mem memory;
+  size_t bytes;
+  int32_t last; /* node that uses it last; INT32_MAX: lives as long as the plan */
+} buffer;
+
+typedef struct {
+  cl_kernel kernel;
+  int32_t node;
+  cl_uint dimensions;
+  size_t global[MAX_SIZES], local[MAX_SIZES];
+  bool has_local;
+  cl_event event; /* of the run under way, if it is measured */
+  uint64_t calls, nanoseconds;
+  char name[96];
+} launch;
+
+struct opencl_plan {
+  opencl_context* context;
+  tvmrt_region* region;
+  cl_command_queue queue;
+  buffer* buffers;
+  int32_t num_buffers;
+  int32_t* place; /* per tensor: its buffer, or -1 */
+  int32_t* last;  /* per tensor: the last node that reads it */
+  launch* launches;
+  int32_t num_launches;
+  bool profile;
+  cl_event done;            /* of the run under way: its last copy */
+  struct opencl_plan* next; /* of those that are profiled */
+};
+
+/* A plan joins those that are told of, if it is measured, and leaves them. */
+void opencl_profile_add(opencl_plan* p);
+void opencl_profile_remove(const opencl_plan* p);
+/* A run has ended: count the times of its kernels if all went well, and forget its events. */
+void opencl_profile_end_run(opencl_plan* p, bool well);
+
+#endif
