@@ -127,6 +127,7 @@ static int set_numbers(reader* r, const number* numbers, int32_t count, tvmrt_at
   int32_t i;
   bool all_ints = true;
   if (ints == NULL || floats == NULL) return -1;
+  if (numbers == NULL) count = 0; /* an empty list */
   for (i = 0; i < count; ++i) {
     all_ints &= numbers[i].is_int;
     ints[i] = numbers[i].i;

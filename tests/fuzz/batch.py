@@ -265,5 +265,10 @@ def _compare(
     model = member.model
     ours.compared = sum(each.size for each in theirs)
     return judge.differences(
-        ours.outputs, theirs, shaken, judge.coarsest_type(model), judge.is_bounded(model)
+        ours.outputs,
+        theirs,
+        shaken,
+        judge.coarsest_type(model),
+        judge.is_bounded(model),
+        judge.is_folding(model),
     )

@@ -79,6 +79,18 @@ def test_only_a_cast_alone_is_bounded(text, expected):
     assert judge.is_bounded(onnx.parser.parse_model(f"{head}{{ {text} }}")) == expected
 
 
+@pytest.mark.parametrize(
+    ("got", "want", "wrong"),
+    [
+        pytest.param(np.ones((2, 1, 4)), np.ones((2, 0, 4)), 0, id="nothing-folded"),
+        pytest.param(np.ones((2, 1, 4)), np.ones((2, 3, 4)), 1, id="another-shape"),
+        pytest.param(np.ones((2, 1), np.float32), np.ones((2, 0)), 1, id="another-type"),
+    ],
+)
+def test_axes_of_nothing_are_folded_to_one_element(got, want, wrong):
+    assert len(judge.differences([got], [want], [], "float32", folding=True)) == wrong
+
+
 def test_a_mutant_is_that_of_its_seed():
     whole = small_network().SerializeToString()
     made = [mutant(whole, random.Random(seed)).SerializeToString() for seed in (*range(20), 7)]
