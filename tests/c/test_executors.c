@@ -1,8 +1,5 @@
 /* Graph and AOT executors over fixture libraries. */
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "support.h"
+#include "executor_calls.h"
 
 static const int64_t shape23[] = {2, 3};
 static const int64_t shape6[] = {6};
@@ -10,33 +7,6 @@ static const int64_t shape4[] = {4};
 static const float x_values[] = {1, 2, 3, 4, 5, 6};
 static const float sum_values[] = {11, 22, 33, 44, 55, 66};
 static const float twice_values[] = {22, 44, 66, 88, 110, 132};
-
-static TVMModuleHandle make_executor(TVMModuleHandle factory) {
-  call c = {0};
-  arg_cpu(&c);
-  assert_ok(call_module(&c, factory, "default"));
-  assert_int_equal(c.ret_code, kTVMModuleHandle);
-  return c.ret.v_handle;
-}
-
-static int set(TVMModuleHandle ex, const char* function, const char* name, DLTensor* t, int code) {
-  call c = {0};
-  arg_str(&c, name);
-  arg_handle(&c, code, t);
-  return call_module(&c, ex, function);
-}
-
-static int set_at(TVMModuleHandle ex, const char* function, int64_t index, DLTensor* t, int code) {
-  call c = {0};
-  arg_int(&c, index);
-  arg_handle(&c, code, t);
-  return call_module(&c, ex, function);
-}
-
-static int run(TVMModuleHandle ex) {
-  call c = {0};
-  return call_module(&c, ex, "run");
-}
 
 static DLTensor* output(TVMModuleHandle ex, int64_t index) {
   call c = {0};
@@ -50,12 +20,6 @@ static void check_output(TVMModuleHandle ex, int64_t index, size_t count, const 
   DLTensor* t = output(ex, index);
   assert_floats(t, count, expected);
   assert_ok(TVMArrayFree(t));
-}
-
-static int64_t ask(TVMModuleHandle ex, const char* function) {
-  call c = {0};
-  assert_ok(call_module(&c, ex, function));
-  return c.ret.v_int64;
 }
 
 static void test_graph_runs_with_params_of_factory(void** state) {
@@ -309,31 +273,6 @@ static void test_aot_refuses_unknown_input(void** state) {
   TVMModFree(factory);
 }
 
-/* One node whose function, of the library, calls the global test.callee: two inputs that share a name,
- * two outputs of the node; the text ends with what follows the last key. */
-static TVMModuleHandle make_two_of_a_name(TVMModuleHandle library, const char* end) {
-  char json[2048];
-  call c = {0};
-  (void)snprintf(
-      json, sizeof(json),
-      "{\"nodes\": [{\"op\": \"null\", \"name\": \"x\", \"inputs\": []},"
-      " {\"op\": \"null\", \"name\": \"x\", \"inputs\": []},"
-      " {\"op\": \"tvm_op\", \"name\": \"y\", \"inputs\": [[0, 0, 0], [1, 0, 0]], \"attrs\":"
-      " {\"func_name\": \"fixture_call_global\", \"num_inputs\": \"2\", \"num_outputs\": \"2\","
-      " \"flatten_data\": \"0\"}}], \"arg_nodes\": [0, 1], \"heads\": [[2, 0, 0], [2, 1, 0]],"
-      " \"attrs\": {\"dltype\": [\"list_str\", [\"float32\", \"float32\", \"float32\", "
-      "\"float32\"]],"
-      " \"storage_id\": [\"list_int\", [0, 1, 2, 3]], \"shape\": [\"list_shape\", [[1], [1], [1],"
-      " [1]]]}, \"node_row_ptr\": [0, 1, 2, 4]%s}",
-      end);
-  arg_str(&c, json);
-  arg_handle(&c, kTVMModuleHandle, library);
-  arg_int(&c, kDLCPU);
-  arg_int(&c, 0);
-  if (call_global(&c, "tvm.graph_executor.create") != 0) return NULL;
-  return c.ret.v_handle;
-}
-
 /* Two inputs: their sum, their difference. */
 static int sum_and_difference(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
                               void* resource) {
@@ -346,25 +285,11 @@ static int sum_and_difference(TVMValue* args, int* codes, int num_args, TVMRetVa
   return 0;
 }
 
-static void register_callee(TVMPackedCFunc callee, void* resource) {
-  TVMFunctionHandle f;
-  assert_ok(TVMFuncCreateFromCFunc(callee, resource, NULL, &f));
-  assert_ok(TVMFuncRegisterGlobal("test.callee", f, 1));
-  assert_ok(TVMFuncFree(f));
-}
-
 static const char* name_of(TVMModuleHandle ex, const char* function, int64_t index) {
   call c = {0};
   arg_int(&c, index);
   assert_ok(call_module(&c, ex, function));
   return c.ret.v_str;
-}
-
-static int64_t index_of(TVMModuleHandle ex, const char* function, const char* name) {
-  call c = {0};
-  arg_str(&c, name);
-  assert_ok(call_module(&c, ex, function));
-  return c.ret.v_int64;
 }
 
 static void check_named_output(TVMModuleHandle ex, const char* name, float expected) {
@@ -373,13 +298,6 @@ static void check_named_output(TVMModuleHandle ex, const char* name, float expec
   assert_ok(call_module(&c, ex, "get_output"));
   assert_float_equal(*(float*)((DLTensor*)c.ret.v_handle)->data, expected, 0);
   assert_ok(TVMArrayFree(c.ret.v_handle));
-}
-
-static void set_scalar(TVMModuleHandle ex, const char* name, float value) {
-  static const int64_t shape1[] = {1};
-  DLTensor* t = make_tensor(1, shape1, &value);
-  assert_ok(set(ex, "set_input", name, t, kTVMNDArrayHandle));
-  TVMArrayFree(t);
 }
 
 static void test_equal_names_of_old_graphs_are_told_apart(void** state) {
@@ -428,76 +346,6 @@ static void test_outputs_of_one_node_have_their_names(void** state) {
   assert_non_null(ex);
   TVMModFree(ex);
   TVMModFree(library);
-}
-
-/* What a network's function finds when it uses the executor that runs it, as another thread would. */
-static int use_executor(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
-                        void* resource) {
-  TVMModuleHandle ex = resource;
-  static const char* const functions[] = {"run",  "get_output_info", "get_input_info", "profile",
-                                          "wait", "run_async",       "get_trace"};
-  DLTensor* t = args[0].v_handle;
-  (void)codes, (void)num_args, (void)ret;
-  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
-    call c = {0};
-    assert_fails(call_module(&c, ex, functions[i]), "another call of this executor has not ended");
-    assert_non_null(strstr(TVMGetLastError(), functions[i]));
-  }
-  assert_fails(set(ex, "set_input", "x", t, kTVMDLTensorHandle), "has not ended");
-  assert_fails(set(ex, "set_input_zero_copy", "x", t, kTVMDLTensorHandle), "has not ended");
-  assert_fails(set(ex, "set_output_zero_copy", "y:0", t, kTVMDLTensorHandle), "has not ended");
-  assert_fails(set_at(ex, "get_output", 0, t, kTVMDLTensorHandle), "has not ended");
-  assert_int_equal(ask(ex, "get_num_outputs"), 2); /* that never changes */
-  assert_int_equal(index_of(ex, "get_input_index", "x:1"), 1);
-  return 0;
-}
-
-static void test_executor_serves_one_call_at_a_time(void** state) {
-  TVMModuleHandle library = load("FIXTURE_PLAIN");
-  TVMModuleHandle ex = make_two_of_a_name(library, "");
-  (void)state;
-  register_callee(use_executor, ex);
-  assert_ok(run(ex));
-  set_scalar(ex, "x", 1); /* and it is free again */
-  TVMModFree(ex);
-  TVMModFree(library);
-}
-
-typedef struct rivals {
-  TVMModuleHandle executor;
-  pthread_barrier_t both;
-  atomic_int done;
-  atomic_int refused;
-} rivals;
-
-static void* run_often(void* argument) {
-  rivals* r = argument;
-  (void)pthread_barrier_wait(&r->both);
-  for (int i = 0; i < 2000; ++i) {
-    if (run(r->executor) == 0) {
-      atomic_fetch_add(&r->done, 1);
-    } else if (strstr(TVMGetLastError(), "serves one thread at a time") != NULL) {
-      atomic_fetch_add(&r->refused, 1);
-    }
-  }
-  return NULL;
-}
-
-/* Whatever two threads do, each run is whole or refused. */
-static void test_two_threads_run_or_are_refused(void** state) {
-  TVMModuleHandle factory = load(*state);
-  rivals r = {.executor = make_executor(factory)};
-  pthread_t other;
-  assert_int_equal(pthread_barrier_init(&r.both, NULL, 2), 0);
-  assert_int_equal(pthread_create(&other, NULL, run_often, &r), 0);
-  (void)run_often(&r);
-  assert_int_equal(pthread_join(other, NULL), 0);
-  assert_int_equal(atomic_load(&r.done) + atomic_load(&r.refused), 4000);
-  assert_true(atomic_load(&r.done) > 0);
-  (void)pthread_barrier_destroy(&r.both);
-  assert_ok(run(r.executor));
-  TVMModFree(r.executor);
-  TVMModFree(factory);
 }
 
 static void test_time_evaluator_times_run(void** state) {
@@ -549,9 +397,6 @@ int main(void) {
       cmocka_unit_test(test_aot_refuses_unknown_input),
       cmocka_unit_test(test_equal_names_of_old_graphs_are_told_apart),
       cmocka_unit_test(test_outputs_of_one_node_have_their_names),
-      cmocka_unit_test(test_executor_serves_one_call_at_a_time),
-      cmocka_unit_test_prestate(test_two_threads_run_or_are_refused, (char[]){"FIXTURE_GRAPH"}),
-      cmocka_unit_test_prestate(test_two_threads_run_or_are_refused, (char[]){"FIXTURE_AOT"}),
       cmocka_unit_test(test_time_evaluator_times_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,84 @@
+/* An executor serves one call at a time, whatever its network or other threads ask of it. */
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "executor_calls.h"
+
+/* What a network's function finds when it uses the executor that runs it, as another thread would. */
+static int use_executor(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                        void* resource) {
+  TVMModuleHandle ex = resource;
+  static const char* const functions[] = {"run",  "get_output_info", "get_input_info", "profile",
+                                          "wait", "run_async",       "get_trace"};
+  DLTensor* t = args[0].v_handle;
+  (void)codes, (void)num_args, (void)ret;
+  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+    call c = {0};
+    assert_fails(call_module(&c, ex, functions[i]), "another call of this executor has not ended");
+    assert_non_null(strstr(TVMGetLastError(), functions[i]));
+  }
+  assert_fails(set(ex, "set_input", "x", t, kTVMDLTensorHandle), "has not ended");
+  assert_fails(set(ex, "set_input_zero_copy", "x", t, kTVMDLTensorHandle), "has not ended");
+  assert_fails(set(ex, "set_output_zero_copy", "y:0", t, kTVMDLTensorHandle), "has not ended");
+  assert_fails(set_at(ex, "get_output", 0, t, kTVMDLTensorHandle), "has not ended");
+  assert_int_equal(ask(ex, "get_num_outputs"), 2); /* that never changes */
+  assert_int_equal(index_of(ex, "get_input_index", "x:1"), 1);
+  return 0;
+}
+
+static void test_executor_serves_one_call_at_a_time(void** state) {
+  TVMModuleHandle library = load("FIXTURE_PLAIN");
+  TVMModuleHandle ex = make_two_of_a_name(library, "");
+  (void)state;
+  register_callee(use_executor, ex);
+  assert_ok(run(ex));
+  set_scalar(ex, "x", 1); /* and it is free again */
+  TVMModFree(ex);
+  TVMModFree(library);
+}
+
+typedef struct rivals {
+  TVMModuleHandle executor;
+  pthread_barrier_t both;
+  atomic_int done;
+  atomic_int refused;
+} rivals;
+
+static void* run_often(void* argument) {
+  rivals* r = argument;
+  (void)pthread_barrier_wait(&r->both);
+  for (int i = 0; i < 2000; ++i) {
+    if (run(r->executor) == 0) {
+      atomic_fetch_add(&r->done, 1);
+    } else if (strstr(TVMGetLastError(), "serves one thread at a time") != NULL) {
+      atomic_fetch_add(&r->refused, 1);
+    }
+  }
+  return NULL;
+}
+
+/* Whatever two threads do, each run is whole or refused. */
+static void test_two_threads_run_or_are_refused(void** state) {
+  TVMModuleHandle factory = load(*state);
+  rivals r = {.executor = make_executor(factory)};
+  pthread_t other;
+  assert_int_equal(pthread_barrier_init(&r.both, NULL, 2), 0);
+  assert_int_equal(pthread_create(&other, NULL, run_often, &r), 0);
+  (void)run_often(&r);
+  assert_int_equal(pthread_join(other, NULL), 0);
+  assert_int_equal(atomic_load(&r.done) + atomic_load(&r.refused), 4000);
+  assert_true(atomic_load(&r.done) > 0);
+  (void)pthread_barrier_destroy(&r.both);
+  assert_ok(run(r.executor));
+  TVMModFree(r.executor);
+  TVMModFree(factory);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_executor_serves_one_call_at_a_time),
+      cmocka_unit_test_prestate(test_two_threads_run_or_are_refused, (char[]){"FIXTURE_GRAPH"}),
+      cmocka_unit_test_prestate(test_two_threads_run_or_are_refused, (char[]){"FIXTURE_AOT"}),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
