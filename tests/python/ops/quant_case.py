@@ -12,6 +12,38 @@ import onnx
 from nn_case import IR_VERSION
 from onnx import helper, numpy_helper
 
+# Of convolutions: the shapes of input and weights, attributes.
+LAYERS = {
+    "1x1": ((1, 16, 6, 7), (24, 16, 1, 1), {}),
+    "3x3": ((1, 8, 9, 8), (20, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "3x3-stride-2": ((1, 3, 11, 10), (16, 3, 3, 3), {"pads": [0, 0, 1, 1], "strides": [2, 2]}),
+    "depthwise": ((1, 24, 9, 9), (24, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 24}),
+    "depthwise-stride-2": (
+        (1, 40, 9, 9),
+        (40, 1, 3, 3),
+        {"pads": [1, 1, 1, 1], "group": 40, "strides": [2, 2]},
+    ),
+    "grouped": ((1, 12, 7, 7), (18, 4, 3, 3), {"pads": [1, 1, 1, 1], "group": 3}),
+    "dilated": ((1, 8, 12, 12), (8, 8, 3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
+    "one-channel": ((1, 1, 12, 9), (16, 1, 10, 4), {"pads": [4, 1, 5, 1], "strides": [2, 2]}),
+    "1-d": ((1, 6, 40), (10, 6, 5), {"pads": [2, 2]}),
+    "batch-2": ((2, 5, 6, 6), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
+}
+# Of input and weights: the type, the zero point.
+TYPES = {
+    "s8-s8": ("int8", -7, "int8", 0),
+    "u8-s8": ("uint8", 121, "int8", 0),
+    "u8-u8": ("uint8", 3, "uint8", 131),
+}
+
+
+def scalar(number: float) -> np.ndarray:
+    return np.asarray(number, np.float32)
+
+
+def zero(kind: str, number: int = 0) -> np.ndarray:
+    return np.asarray(number, kind)
+
 
 class Net:
     """A model under construction; methods return names of tensors.
