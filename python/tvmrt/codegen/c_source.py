@@ -33,7 +33,10 @@ OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
 
 def print_functions(program: Program, target: Target, options: Options) -> Sources:
-    """The operators as C functions, and the constants that they read; no places are needed."""
+    """The operators as C functions, and the constants that they read; no places are needed.
+
+    The program stays as it is: the constants get buffers that are the sources' own.
+    """
     weights = Weights()
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
@@ -50,7 +53,8 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
 
 
 def generate(program: Program, target: Target, options: Options) -> Sources:
-    """All files of the network. The same program and options give the same bytes."""
+    """All files of the network. The same program and options give the same bytes, and the program
+    is only read."""
     sources = print_functions(program, target, options)
     prefix = sources.prefix
     sources.weights = _lay_out(sources.weight_buffers)

@@ -11,7 +11,7 @@ import pytest
 
 import tvmrt
 from tvmrt.codegen.builder import build_program
-from tvmrt.codegen.c_source import generate
+from tvmrt.codegen.c_source import generate, print_functions
 from tvmrt.codegen.options import Options
 from tvmrt.codegen.target import get_target
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
@@ -121,6 +121,41 @@ def wide_names():
     graph.outputs = [y]
     graph.output_names = ["y"]
     return graph
+
+
+def table_of_bytes():
+    graph = Graph("bytes")
+    b = Builder(graph)
+    graph.inputs.append(Value("x", TensorType((2, 3), DTYPES["uint8"])))
+    table = b.const(np.arange(256, dtype=np.uint8)[::-1].copy())
+    graph.outputs = [b.emit("table", [graph.inputs[0], table], "undo", to="uint8")]
+    graph.output_names = ["y"]
+    return graph
+
+
+def state_of(program):
+    """What planning and printing could change in a program: its buffers and lowerings."""
+    buffers = [*program.inputs, *program.outputs]
+    for step in program.steps:
+        buffers += [access.buffer for access in step.accesses()]
+    return [
+        *((b.name, b.kind, b.size, b.pool, b.address) for b in buffers),
+        *(dict(vars(step.lowering)) for step in program.steps),
+    ]
+
+
+@pytest.mark.parametrize("make", [table_of_bytes, wide_names], ids=["table", "floats"])
+@pytest.mark.parametrize("target", ["host", "cortex-m4"])
+def test_printing_leaves_the_program_as_it_was(make, target):
+    machine = get_target(target)
+    program = build_program(make(), machine)
+    plan_program(program)
+    before = state_of(program)
+    names = [b.name for b in print_functions(program, machine, Options()).weight_buffers]
+    resident = {name: (0, 64 * i) for i, name in enumerate(names)}
+    sources = generate(program, machine, Options(executor="aot", resident=resident))
+    assert len(sources.resident) == len(names) == (make is table_of_bytes)
+    assert state_of(program) == before
 
 
 def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):

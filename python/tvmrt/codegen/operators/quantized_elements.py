@@ -41,15 +41,16 @@ class Bytewise(Lowering):
     def threads(self, size: int) -> int:
         return 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
 
-    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
-        """Print what stands in front of the loops."""
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
+        """Print what stands in front of the loops; the pointer to it, "" if there is none."""
         raise NotImplementedError
 
-    def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
-        """The C call for n neighbours; ``whole``: it is the only call and may use all threads."""
+    def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
+        """The C call for n neighbours; ``prepared``: the pointer to what is prepared; ``whole``: it
+        is the only call and may use all threads."""
         raise NotImplementedError
 
-    def element(self, x: list[str]) -> str:
+    def element(self, prepared: str, x: list[str]) -> str:
         """The C expression of one element of the result."""
         raise NotImplementedError
 
@@ -61,7 +62,7 @@ class Bytewise(Lowering):
         together = bool(loops) and all(s == 1 for s in loops[-1].strides)
         inner = loops[-1] if together else Loop(1, (0,) * len(strides))
         outer = loops[:-1] if together else loops
-        self.prepare(f, together or not loops)
+        prepared = self.prepare(f, together or not loops)
         with ExitStack() as stack:
             names = [f.fresh(f"i{k}") for k in range(len(outer))]
             for loop, name in zip(outer, names):
@@ -70,34 +71,32 @@ class Bytewise(Lowering):
             at = [index(outer, names, k) for k in range(len(strides))]
             if together or not loops:
                 x = [plus(f.read(i), at[k]) for k, i in enumerate(places)]
-                self._print_row(f, plus(f.write(), at[-1]), x, inner.extent, not outer)
+                y = plus(f.write(), at[-1])
+                call = self.row(prepared, y, x, inner.extent, whole=not outer)
+                f.line(f"if ({call} != 0) return -1;" if outer else f"return {call};")
             else:
                 x = [f"{f.read(i)}[{at[k]}]" for k, i in enumerate(places)]
-                f.line(f"{f.write()}[{at[-1]}] = {self.element(x)};")
+                f.line(f"{f.write()}[{at[-1]}] = {self.element(prepared, x)};")
         if outer:
             f.line("return 0;")
-
-    def _print_row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> None:
-        call = self.row(f, y, x, n, whole)
-        f.line(f"return {call};" if whole else f"if ({call} != 0) return -1;")
 
 
 @lowers("table")
 class TableLowering(Bytewise):
     """A look-up."""
 
-    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
-        self.table = f.constant("table", self.node.inputs[1].data)
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         if by_rows:
             f.include("op/eltwise_i8.h")
             name_format(f, self.target)
+        return f.constant("table", self.node.inputs[1].data)
 
-    def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
+    def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
         threads = self.threads(n) if whole else 1
-        return f"tvmrt_table_i8_run({self.table}, {y}, {x[0]}, {n}, {threads})"
+        return f"tvmrt_table_i8_run({prepared}, {y}, {x[0]}, {n}, {threads})"
 
-    def element(self, x: list[str]) -> str:
-        return f"({self.node.output.dtype.c}){self.table}[(uint8_t){x[0]}]"
+    def element(self, prepared: str, x: list[str]) -> str:
+        return f"({self.node.output.dtype.c}){prepared}[(uint8_t){x[0]}]"
 
 
 @lowers("qadd", "qmul")
@@ -106,10 +105,10 @@ class PairLowering(Bytewise):
 
     in_memory = (0, 1)
 
-    def prepare(self, f: FunctionWriter, by_rows: bool) -> None:
+    def prepare(self, f: FunctionWriter, by_rows: bool) -> str:
         if not by_rows:
             f.include("scalar/quant.h")
-            return
+            return ""
         node, attrs = self.node, self.node.attrs
         a, b = (v.dtype for v in node.inputs)
         factor = ", .factor = 1.0f" if node.op == "qmul" else ""
@@ -126,16 +125,17 @@ class PairLowering(Bytewise):
                 f".range = {range_initializer(attrs)}",
             ],
         )
+        return "&factors"
 
     @property
     def kernel(self) -> str:
         return "tvmrt_add_i8" if self.node.op == "qadd" else "tvmrt_mul_i8"
 
-    def row(self, f: FunctionWriter, y: str, x: list[str], n: int, whole: bool) -> str:
+    def row(self, prepared: str, y: str, x: list[str], n: int, whole: bool) -> str:
         threads = self.threads(n) if whole else 1
-        return f"{self.kernel}_run(&factors, {y}, {x[0]}, {x[-1]}, {n}, {threads})"
+        return f"{self.kernel}_run({prepared}, {y}, {x[0]}, {x[-1]}, {n}, {threads})"
 
-    def element(self, x: list[str]) -> str:
+    def element(self, prepared: str, x: list[str]) -> str:
         return f"({self.node.output.dtype.c}){pair_expression(self.node, x[0], x[-1])}"
 
 
