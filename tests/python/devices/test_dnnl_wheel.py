@@ -70,8 +70,9 @@ def test_conformance_run_passes(environment):
 
 
 def test_tests_of_the_device_pass(environment):
-    tests = Path(__file__).with_name("test_dnnl.py")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
+    names = ["test_dnnl.py", "test_dnnl_integers.py", "test_dnnl_refusals.py"]
+    tests = [Path(__file__).with_name(name) for name in names]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     done = sh(*command, env=environment, cwd=ROOT)
     assert done.returncode == 0, done.stdout
     assert "skipped" not in done.stdout.splitlines()[-1]
