@@ -43,21 +43,20 @@ def are_inside(indices: np.ndarray | None, extent: int | np.ndarray) -> bool:
     return indices is not None and bool(((-extent <= indices) & (indices < extent)).all())
 
 
-def indices_place(node: Node, extent: int | np.ndarray, position: int = 1) -> str | None:
-    """Where a message about the node's indices points; None where no run can find fault.
+def index_operand(
+    f: FunctionWriter, places: Places, node: Node, extent: int
+) -> tuple[str, str | None]:
+    """The pointer to a node's indices, and where a message about them points.
 
-    An importer refuses constants that are outside; what became constant later ends the run.
+    Constants that are inside are counted from the front, and no run can find fault with them: None.
+    An importer refuses those that are outside; what became constant later ends the run.
     """
-    inside = are_inside(node.inputs[position].data, extent)
-    return None if inside else place_text(node, "indices")
-
-
-def index_pointer(f: FunctionWriter, places: Places, value: Value, extent: int) -> str:
-    """Constant indices that are inside are counted from the front."""
-    if not value.is_constant:
-        return places.pointer(value, "indices")
-    inside = are_inside(value.data, extent)
-    return f.constant("indices", small(value.data % extent if inside else value.data))
+    indices = node.inputs[1]
+    inside = are_inside(indices.data, extent)
+    where = None if inside else place_text(node, "indices")
+    if not indices.is_constant:
+        return places.pointer(indices, "indices"), where
+    return f.constant("indices", small(indices.data % extent if inside else indices.data)), where
 
 
 @lowers("gather")
@@ -74,7 +73,8 @@ class GatherLowering(Lowering):
         axis = self.node.attrs["axis"]
         places = Places(step, f)
         x = places.pointer(data, "data")
-        ids, y = index_pointer(f, places, indices, data.shape[axis]), f.write()
+        extent = data.shape[axis]
+        (ids, where), y = index_operand(f, places, self.node, extent), f.write()
         at, out = places.at(data), step.writes[0].at
         lead, last = axis, axis + indices.type.rank
         ids_strides = dense_strides(indices.shape)
@@ -91,8 +91,6 @@ class GatherLowering(Lowering):
         block = Block(out.shape[last:], out.strides[last:], at.strides[axis + 1 :], data.dtype)
 
         def body(names) -> None:
-            extent = data.shape[axis]
-            where = indices_place(self.node, extent)
             k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             source = plus(x, index(loops, names, 0), times(k, at.strides[axis]))
             block.copy(f, plus(y, index(loops, names, 2)), source)
@@ -118,7 +116,8 @@ class GatherElementsLowering(Lowering):
         axis = self.node.attrs["axis"]
         places = Places(step, f)
         x = places.pointer(data, "data")
-        ids, y = index_pointer(f, places, indices, data.shape[axis]), f.write()
+        extent = data.shape[axis]
+        (ids, where), y = index_operand(f, places, self.node, extent), f.write()
         at, out = places.at(data), step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(at.strides)]
         loops = merge_loops(
@@ -126,8 +125,6 @@ class GatherElementsLowering(Lowering):
         )
 
         def body(names) -> None:
-            extent = data.shape[axis]
-            where = indices_place(self.node, extent)
             k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             source = plus(index(loops, names, 0), times(k, at.strides[axis]))
             f.line(f"{y}[{index(loops, names, 2)}] = {x}[{source}];")

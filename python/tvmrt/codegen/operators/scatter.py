@@ -14,7 +14,7 @@ from ..c.text import plus, times
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
-from .indexing import Tuples, checked_index, dense_strides, index_pointer, indices_place
+from .indexing import Tuples, checked_index, dense_strides, index_operand
 from .places import Block, Places, loops_around
 
 
@@ -51,7 +51,8 @@ class ScatterElementsLowering(ScatterLowering):
         places = Places(step, f)
         x, y = places.pointer(data, "data"), f.write()
         extent = data.shape[axis]
-        ids, new = index_pointer(f, places, indices, extent), places.pointer(updates, "updates")
+        ids, where = index_operand(f, places, self.node, extent)
+        new = places.pointer(updates, "updates")
         out = step.writes[0].at
         moving = [0 if d == axis else s for d, s in enumerate(out.strides)]
         operands = [moving, places.at(indices).strides, places.at(updates).strides]
@@ -60,7 +61,6 @@ class ScatterElementsLowering(ScatterLowering):
         self.copy_data(f, x, y, data.type.size, data.dtype.c)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with loops_around(f, loops, names):
-            where = indices_place(self.node, extent)
             k = checked_index(f, f"{ids}[{index(loops, names, 1)}]", extent, where)
             target = plus(y, index(loops, names, 0), times(k, out.strides[axis]))
             source = plus(new, index(loops, names, 2))
