@@ -90,12 +90,16 @@ def coarsest_type(model: onnx.ModelProto) -> str:
 
 def is_bounded(model: onnx.ModelProto) -> bool:
     """Whether rule 6 holds for a network."""
-    return [node.op_type in BOUNDED for node in all_nodes(model)] == [True]
+    return _is_one_of(BOUNDED, model)
 
 
 def is_folding(model: onnx.ModelProto) -> bool:
     """Whether rule 7 holds for a network."""
-    return [node.op_type in FOLDING for node in all_nodes(model)] == [True]
+    return _is_one_of(FOLDING, model)
+
+
+def _is_one_of(operators: frozenset[str], model: onnx.ModelProto) -> bool:
+    return [node.op_type in operators for node in all_nodes(model)] == [True]
 
 
 def differences(
