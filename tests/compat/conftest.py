@@ -37,3 +37,11 @@ def register() -> Iterator[Callable[[str, Callable[..., Any]], None]]:
     yield add
     for name in names:
         tvmrt.runtime.remove_global_func(name)
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tvmrt.runtime.Module:
+    """A network's operators without a module tree."""
+    path = tmp_path_factory.mktemp("plain") / "plain.so"
+    source = toolchain.source("llvm_graph.c")
+    return tvmrt.runtime.load_module(toolchain.shared_library(path, source, defines=["MINOR=18"]))
