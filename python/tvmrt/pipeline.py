@@ -77,7 +77,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
     """The stages up to lowering."""
     request, machine = _settle(asked)
     chosen = resolve(request.devices)
-    choices.check_required(request.require_device, chosen)
+    choices.check_required(request.require_device, chosen, machine.name)
     memories = pool_options.make_pools(request.pools)
     placement = pool_options.Placement(request.place or {}, memories)
     clock = _Clock(request.progress)

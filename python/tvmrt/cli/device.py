@@ -17,7 +17,8 @@ def command() -> None:
 @command.command("list")
 @console.json_option
 def list_devices(as_json: bool) -> None:
-    """List the devices that the compiler finds, and how each gets its regions."""
+    """List the devices that the compiler finds, how each gets its regions, and why this machine
+    cannot run some."""
     from tvmrt import devices
 
     rows = [_describe(name) for name in devices.names()]
@@ -26,23 +27,29 @@ def list_devices(as_json: bool) -> None:
         return
     columns = ("device", "layout", "precisions", "what it is")
     table = [
-        (row["name"], row["layout"], ", ".join(row["precisions"]) or "-", row["text"])
+        (row["name"], row["layout"], ", ".join(row["precisions"]) or "-", _shown(row))
         for row in rows
     ]
     console.print_table("devices", columns, table, columns)
 
 
 def _describe(name: str) -> dict:
+    """``absent`` is why this machine cannot run what the device computes; None if it can."""
     from tvmrt import devices
 
+    row = {"name": name, "layout": "-", "precisions": [], "text": "", "absent": None}
     try:
         device = devices.get(name)
+        absent = device.absent()
     except Exception as problem:  # a package's entry point may fail in any way
-        text = f"cannot be used: {problem}"
-        return {"name": name, "layout": "-", "precisions": [], "text": text}
+        return {**row, "text": f"cannot be used: {problem}", "absent": str(problem)}
     text = (type(device).__doc__ or "").strip().split("\n")[0]
-    precisions = list(device.precisions)
-    return {"name": name, "layout": device.layout, "precisions": precisions, "text": text}
+    said = {"layout": device.layout, "precisions": list(device.precisions), "text": text}
+    return {**row, **said, "absent": absent}
+
+
+def _shown(row: dict) -> str:
+    return row["text"] if row["absent"] is None else f"absent: {row['absent']}"
 
 
 @command.command("new")

@@ -13,6 +13,7 @@ from typing import Any, Union
 from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region
 
 from .region_json import region_blob
+from .runtime_half import missing
 
 Code = Union[CSource, ModuleBlob]
 
@@ -77,6 +78,14 @@ class Device:
     def refuses(self, context: Context) -> str | None:
         """None, or why the device cannot serve this target at all, in one sentence."""
         return None
+
+    def absent(self) -> str | None:
+        """None, or why this machine cannot run what the device computes, in one sentence.
+
+        The default asks the runtime for a device of the same name, unless ``codegen`` makes
+        something else of regions than such a device runs.
+        """
+        return missing(self.name) if type(self).codegen is Device.codegen else None
 
     def supports(self, node: Node) -> str | None:
         """None if the device takes the node, else the reason, in one sentence.

@@ -12,6 +12,7 @@ from tvmrt.ir import Graph, Node, Region
 
 from .base import Context, Device
 from .region_json import region_text
+from .runtime_half import plugin_names, runtime_function
 
 
 class CDevice(Device):
@@ -77,38 +78,25 @@ class CDevice(Device):
 
 def find_c_device(name: str) -> Device | None:
     """The record of a C device, or None if the runtime has none of that name and no plug-in."""
-    if not _runtime_function("tvmrt.device.find"):
+    find = runtime_function("tvmrt.device.find")
+    if find is None or not find(name):
         return None
-    if not _runtime_function("tvmrt.device.find")(name):
-        return None
-    if _runtime_function(f"device.{name}.describe") is None:
+    if runtime_function(f"device.{name}.describe") is None:
         return None  # a run-time half alone; who wrote it registers the other half
     return CDevice(name)
 
 
 def c_device_names() -> list[str]:
     """Names of the devices that the runtime has registered, or has a plug-in for."""
-    listed = _runtime_function("tvmrt.device.list")
-    if listed is None:
-        return []
-    plugins = str(_runtime_function("tvmrt.device.list_plugins")()).split()
-    return [*(str(name) for name in listed()), *plugins]
+    listed = runtime_function("tvmrt.device.list")
+    return [] if listed is None else [*(str(name) for name in listed()), *plugin_names()]
 
 
 def _function(device: str, slot: str) -> Callable[..., Any]:
-    found = _runtime_function(f"device.{device}.{slot}")
+    found = runtime_function(f"device.{device}.{slot}")
     if found is None:
         raise TVMError(f"device {device} is gone; load its plug-in again")
     return found
-
-
-def _runtime_function(name: str) -> Callable[..., Any] | None:
-    """A global function of the runtime; None without it."""
-    try:
-        from tvmrt.runtime import get_global_func
-    except (ImportError, OSError):
-        return None
-    return get_global_func(name, allow_missing=True)
 
 
 __all__: Sequence[str] = ["CDevice", "c_device_names", "find_c_device"]

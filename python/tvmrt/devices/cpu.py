@@ -14,5 +14,8 @@ class Cpu(Device):
 
     name = "cpu"
 
+    def absent(self) -> str | None:
+        return None
+
     def supports(self, node: Node) -> str | None:
         return None

@@ -18,6 +18,7 @@ from tvmrt.ir import ModuleBlob, Node, Region, Value
 from .base import Context, Device
 from .expr_visitor import ExprVisitor
 from .registry import register
+from .runtime_half import missing
 
 OPERATORS = ("add", "sub", "mul")
 MAX_RANK = 8
@@ -59,6 +60,10 @@ class ExampleJson(Device):
 
     name = "examplejson"
     single_result = True
+
+    def absent(self) -> str | None:
+        """The runtime's half is a kind of modules."""
+        return missing(self.name)
 
     def supports(self, node: Node) -> str | None:
         if node.op not in OPERATORS:

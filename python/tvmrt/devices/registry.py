@@ -14,7 +14,9 @@ from .python_device import PythonDevice
 ENTRY_POINTS = "tvmrt.devices"
 # Modules of this package that define no device; every other one defines the device it is named
 # after.
-_OTHER = frozenset("base c_record expr_visitor python_device registry region_json skeleton".split())
+_OTHER = frozenset(
+    "base c_record expr_visitor python_device registry region_json runtime_half skeleton".split()
+)
 
 _DEVICES: dict[str, Device] = {}
 

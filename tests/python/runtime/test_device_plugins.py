@@ -12,6 +12,7 @@ import simulated
 
 import tvmrt
 from tvmrt import libinfo
+from tvmrt.devices.runtime_half import missing
 from tvmrt.runtime import get_global_func
 
 
@@ -97,6 +98,12 @@ def test_plugin_may_bring_another_device_than_its_name_says(tmp_path, monkeypatc
     assert "promised" in get_global_func("tvmrt.device.list_plugins")().split()
     assert not get_global_func("tvmrt.device.find")("promised")
     assert "another" in tvmrt.runtime.list_devices()
+
+
+def test_compiler_is_told_that_a_plugin_brings_another_device(tmp_path, monkeypatch):
+    build(tmp_path, "libtvmrt_device_awaited.so", NAME='"not_awaited"')
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
+    assert missing("awaited") == "libtvmrt_device_awaited.so is there, but brings no device awaited"
 
 
 def test_library_whose_device_is_missing_says_how_to_get_it(monkeypatch):
