@@ -9,20 +9,28 @@
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size) {
   in->what = what;
   in->begin = data;
-  in->at = data;
-  in->end = in->begin + size;
+  in->bytes = (tvmrt_bytes){in->begin, in->begin + size, TVMRT_BYTES_WHOLE};
 }
 
 int tvmrt__reader_fail(const tvmrt_reader* in, const char* why) {
   return tvmrt__fail_value("%s is damaged: %s at byte %zu of %zu.", in->what, why,
-                           (size_t)(in->at - in->begin), (size_t)(in->end - in->begin));
+                           (size_t)(in->bytes.at - in->begin), (size_t)(in->bytes.end - in->begin));
+}
+
+int tvmrt__reader_check(const tvmrt_reader* in) {
+  static const char* const sentences[] = {
+      [TVMRT_BYTES_END_EARLY] = "it ends too early",
+      [TVMRT_BYTES_COUNT_TOO_MUCH] = "a count is larger than the rest of the bytes allows",
+      [TVMRT_BYTES_NO_PARAMS] = "it is no params file (wrong magic)",
+      [TVMRT_BYTES_NO_TENSOR] = "no tensor starts here (wrong magic)",
+  };
+  if (in->bytes.damage == TVMRT_BYTES_WHOLE) return 0;
+  return tvmrt__reader_fail(in, sentences[in->bytes.damage]);
 }
 
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out) {
-  if (size > tvmrt__reader_left(in)) return tvmrt__reader_fail(in, "it ends too early");
-  *out = in->at;
-  in->at += size;
-  return 0;
+  *out = tvmrt__bytes_take(&in->bytes, size > SIZE_MAX ? SIZE_MAX : (size_t)size);
+  return tvmrt__reader_check(in);
 }
 
 int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
@@ -35,15 +43,9 @@ int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out) {
 }
 
 int tvmrt__read_count(tvmrt_reader* in, uint64_t least_bytes, size_t* out) {
-  uint64_t count;
-  *out = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &count));
-  if (count > tvmrt__reader_left(in) / least_bytes) {
-    in->at -= 8;
-    return tvmrt__reader_fail(in, "a count is larger than the rest of the bytes allows");
-  }
-  *out = (size_t)count;
-  return 0;
+  *out = tvmrt__bytes_count(&in->bytes);
+  if (*out > tvmrt__reader_left(in) / least_bytes) in->bytes.damage = TVMRT_BYTES_COUNT_TOO_MUCH;
+  return tvmrt__reader_check(in);
 }
 
 int tvmrt__read_view(tvmrt_reader* in, const char** out, size_t* out_size) {

@@ -5,21 +5,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../firmware/params_bytes.h"
 #include "error.h"
 
 /* Every read returns 0, or -1 with "<what>: ... at byte <n>". */
 typedef struct tvmrt_reader {
+  tvmrt_bytes bytes;
   const char* what; /* name of the bytes, for messages */
   const uint8_t* begin;
-  const uint8_t* at;
-  const uint8_t* end;
 } tvmrt_reader;
 
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size);
 static inline size_t tvmrt__reader_left(const tvmrt_reader* in) {
-  return (size_t)(in->end - in->at);
+  return (size_t)(in->bytes.end - in->bytes.at);
 }
 int tvmrt__reader_fail(const tvmrt_reader* in, const char* why);
+/* 0, or -1 with the sentence for what the bytes' own reader has found. */
+int tvmrt__reader_check(const tvmrt_reader* in);
 
 int tvmrt__read_bytes(tvmrt_reader* in, uint64_t size, const uint8_t** out); /* borrowed */
 int tvmrt__read_uint(tvmrt_reader* in, int bytes, uint64_t* out); /* 1, 2, 4 or 8 bytes */

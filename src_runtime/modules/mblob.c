@@ -156,7 +156,7 @@ int tvmrt__mblob_restore(const uint8_t* blob, size_t symbol_size, tvmrt_module* 
     return tvmrt__reader_fail(&in, "its length is larger than its symbol");
   }
   if (size > PTRDIFF_MAX) return tvmrt__reader_fail(&in, "its length is larger than memory");
-  in.end = in.at + size; /* without a symbol size the length is all there is to go by */
+  in.bytes.end = in.bytes.at + size; /* without a symbol size the length is all there is to go by */
   rc = read_entries(&in, library, &t);
   if (rc == 0) rc = link_modules(&in, &t, library, &root);
   if (rc == 0) {

@@ -4,15 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t tensor_magic = 0xDD5E40F096B4A13Fu;
-static const uint64_t params_magic = 0xF7E58D4F05049CB7u;
-enum { TENSOR_HEAD_BYTES = 40 /* of one without dimensions */, STRING_HEAD_BYTES = 8 };
-
-/* Size in the file: lanes are not counted, as every reader and writer of the format has it. */
-static uint64_t file_bytes(const DLTensor* t, uint64_t bytes) {
-  return t->dtype.lanes == 0 ? 0 : bytes / t->dtype.lanes;
-}
-
 int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   uint64_t bytes;
   int i;
@@ -20,7 +11,7 @@ int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   if (t->device.device_type != kDLCPU || !tvmrt__is_compact(t) || t->dtype.lanes != 1) {
     return tvmrt__fail_value("only compact CPU tensors of scalar types can be saved.");
   }
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, tensor_magic));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, TVMRT_TENSOR_MAGIC));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, kDLCPU));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 4, 0));
@@ -31,62 +22,37 @@ int tvmrt__tensor_write(tvmrt_buf* out, const DLTensor* t) {
   for (i = 0; i < t->ndim; ++i) {
     TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, (uint64_t)t->shape[i]));
   }
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, file_bytes(t, bytes)));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, bytes));
   return tvmrt__buf_append(out, tvmrt__tensor_data(t), (size_t)bytes);
 }
 
-static int read_dtype(tvmrt_reader* in, DLDataType* out) {
-  uint64_t code;
-  uint64_t bits;
-  uint64_t lanes;
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 1, &code));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 1, &bits));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 2, &lanes));
-  if (bits == 0 || lanes == 0) return tvmrt__reader_fail(in, "a data type has no bits or no lanes");
-  out->code = (uint8_t)code;
-  out->bits = (uint8_t)bits;
-  out->lanes = (uint16_t)lanes;
-  return 0;
-}
-
-/* Everything before the data; the shape goes to `shape`. */
-static int read_head(tvmrt_reader* in, DLTensor* t, int64_t shape[TVMRT_MAX_NDIM]) {
-  uint64_t value;
-  uint64_t i;
-  uint64_t ndim;
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &value));
-  if (value != tensor_magic) return tvmrt__reader_fail(in, "no tensor starts here (wrong magic)");
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &value)); /* reserved */
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &value)); /* device: the data are here anyway */
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &value));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 4, &ndim));
-  if (ndim > TVMRT_MAX_NDIM) return tvmrt__reader_fail(in, "a tensor has too many dimensions");
-  TVMRT_RETURN_IF_ERROR(read_dtype(in, &t->dtype));
-  for (i = 0; i < ndim; ++i) {
-    TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(in, 8, &value));
-    shape[i] = (int64_t)value;
+/* What this runtime asks of a tensor beyond what its bytes' reader does. */
+static int check_head(const tvmrt_reader* in, const tvmrt_tensor_head* head) {
+  if (head->ndim > TVMRT_MAX_NDIM) {
+    return tvmrt__reader_fail(in, "a tensor has too many dimensions");
   }
-  t->ndim = (int32_t)ndim;
-  t->shape = shape;
-  t->device.device_type = kDLCPU;
-  t->device.device_id = 0;
-  return 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__reader_check(in));
+  if (head->dtype.bits != 0 && head->dtype.lanes != 0) return 0;
+  return tvmrt__reader_fail(in, "a data type has no bits or no lanes");
 }
 
 tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
-  DLTensor head = {0};
+  static const DLDevice host = {kDLCPU, 0};
+  tvmrt_tensor_head head;
   int64_t shape[TVMRT_MAX_NDIM];
-  uint64_t stored;
   uint64_t bytes;
   const uint8_t* data;
   tvmrt_tensor* t;
-  if (read_head(in, &head, shape) != 0 || tvmrt__read_uint(in, 8, &stored) != 0) return NULL;
-  if (tvmrt__tensor_bytes(&head, &bytes) != 0 || file_bytes(&head, bytes) != stored) {
+  tvmrt__bytes_tensor(&in->bytes, &head);
+  if (check_head(in, &head) != 0) return NULL;
+  memcpy(shape, head.shape, head.ndim * sizeof(*shape));
+  if (tvmrt__shape_bytes(shape, (int)head.ndim, head.dtype, &bytes) != 0 ||
+      bytes / head.dtype.lanes != head.data_bytes) { /* as every reader and writer has it */
     (void)tvmrt__reader_fail(in, "the size of a tensor's data does not fit its shape");
     return NULL;
   }
   if (tvmrt__read_bytes(in, bytes, &data) != 0) return NULL; /* before anything is allocated */
-  t = tvmrt__tensor_alloc(shape, head.ndim, head.dtype, head.device);
+  t = tvmrt__tensor_alloc(shape, (int)head.ndim, head.dtype, host);
   if (t != NULL && bytes != 0) memcpy(t->dl.data, data, (size_t)bytes);
   return t;
 }
@@ -120,35 +86,35 @@ void tvmrt__params_free(tvmrt_params* params) {
   memset(params, 0, sizeof(*params));
 }
 
-static int read_tensors(tvmrt_reader* in, tvmrt_params* out, size_t count) {
-  for (; out->count < count; ++out->count) {
-    out->tensors[out->count] = tvmrt__tensor_read(in);
-    if (out->tensors[out->count] == NULL) return -1;
+/* As many as there are in both lists; on failure those that there are. */
+static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tvmrt_params* out) {
+  out->names = tvmrt__calloc(count, sizeof(*out->names));
+  out->tensors = tvmrt__calloc(count, sizeof(*out->tensors));
+  if (out->names == NULL || out->tensors == NULL) return -1;
+  while (out->count < count) {
+    const size_t i = out->count++;
+    TVMRT_RETURN_IF_ERROR(tvmrt__read_string(names, &out->names[i]));
+    out->tensors[i] = tvmrt__tensor_read(tensors);
+    if (out->tensors[i] == NULL) return -1;
   }
   return 0;
 }
 
 int tvmrt__params_read(tvmrt_reader* in, bool count_first, tvmrt_params* out) {
+  tvmrt_reader names = *in;
   size_t num_names;
   size_t count = 0;
-  int rc;
   memset(out, 0, sizeof(*out));
-  if (count_first) TVMRT_RETURN_IF_ERROR(tvmrt__read_count(in, TENSOR_HEAD_BYTES, &count));
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_strings(in, &out->names, &num_names));
-  rc = count_first ? 0 : tvmrt__read_count(in, TENSOR_HEAD_BYTES, &count);
-  if (rc == 0 && count != num_names) {
-    rc = tvmrt__reader_fail(in, "there are not as many tensors as names");
+  if (count_first) count = tvmrt__bytes_count(&in->bytes);
+  num_names = tvmrt__bytes_names(&in->bytes, &names.bytes);
+  if (!count_first) count = tvmrt__bytes_count(&in->bytes);
+  TVMRT_RETURN_IF_ERROR(tvmrt__reader_check(in));
+  if (count != num_names) {
+    return tvmrt__reader_fail(in, "there are not as many tensors as names");
   }
-  if (rc == 0) {
-    out->tensors = tvmrt__calloc(count, sizeof(*out->tensors));
-    rc = out->tensors == NULL ? -1 : read_tensors(in, out, count);
-  }
-  if (rc != 0) {
-    size_t i;
-    for (i = out->count; i < num_names; ++i) free(out->names[i]); /* names without a tensor */
-    tvmrt__params_free(out);
-  }
-  return rc;
+  if (read_all(&names, in, count, out) == 0) return 0;
+  tvmrt__params_free(out);
+  return -1;
 }
 
 int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* params) {
@@ -164,17 +130,13 @@ int tvmrt__params_write(tvmrt_buf* out, bool count_first, const tvmrt_params* pa
 
 int tvmrt__params_load(const void* data, size_t size, tvmrt_params* out) {
   tvmrt_reader in;
-  uint64_t value;
-  memset(out, 0, sizeof(*out));
   tvmrt__reader_init(&in, "the params file", data, size);
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &value));
-  if (value != params_magic) return tvmrt__reader_fail(&in, "it is no params file (wrong magic)");
-  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, &value));
+  tvmrt__bytes_params(&in.bytes);
   return tvmrt__params_read(&in, false, out);
 }
 
 int tvmrt__params_save(tvmrt_buf* out, const tvmrt_params* params) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, params_magic));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, TVMRT_PARAMS_MAGIC));
   TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(out, 8, 0));
   return tvmrt__params_write(out, false, params);
 }

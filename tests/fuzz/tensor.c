@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   t = tvmrt__tensor_read(&in);
   if (!fuzz_succeeded(t == NULL ? -1 : 0)) return 0;
   FUZZ_REQUIRE(t->dl.device.device_type == kDLCPU);
-  if (t->dl.dtype.lanes == 1) check_bytes(t, data, (size_t)(in.at - in.begin));
+  if (t->dl.dtype.lanes == 1) check_bytes(t, data, (size_t)(in.bytes.at - in.begin));
   tvmrt__tensor_release(t);
   return 0;
 }

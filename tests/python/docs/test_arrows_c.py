@@ -18,7 +18,7 @@ PUBLIC = re.compile(r"^#include <tvm/runtime/([^>]+)>", re.MULTILINE)
 MAY_INCLUDE = {
     "src_backend": set(),
     "src_runtime/firmware": {"src_backend"},
-    "src_runtime/base": {"firmware/json.h"},
+    "src_runtime/base": {"firmware/json.h", "firmware/params_bytes.h"},
     "src_runtime/core": {"base", "firmware/dtype.h"},
     "src_runtime/tensors": {"base", "core"},
     "src_runtime/modules": {"base", "core", "tensors"},
