@@ -9,11 +9,8 @@ typedef struct kind {
   uint8_t bits; /* where the text has none */
 } kind;
 
-static const kind kinds[] = {{"float", kDLFloat, 32},
-                             {"int", kDLInt, 32},
-                             {"uint", kDLUInt, 32},
-                             {"bfloat", kDLBfloat, 16},
-                             {"bool", kDLUInt, 1}};
+#define ROW(name, code, bits) {name, code, bits},
+static const kind kinds[] = {TVMRT_DTYPE_KINDS(ROW)};
 
 /* The text after a name, or NULL if it does not begin with it. */
 static const char* after(const char* text, const char* name) {

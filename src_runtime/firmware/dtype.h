@@ -8,6 +8,14 @@ static inline int tvmrt__same_type(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
+/* The names that both runtimes know, their codes, and their bits where a text has none. */
+#define TVMRT_DTYPE_KINDS(X) \
+  X("float", kDLFloat, 32)   \
+  X("int", kDLInt, 32)       \
+  X("uint", kDLUInt, 32)     \
+  X("bfloat", kDLBfloat, 16) \
+  X("bool", kDLUInt, 1)
+
 /* Read a type from text up to `end` ('\0' or a quotation mark). Returns 1, or 0 if it is none. */
 int tvmrt__read_dtype(const char* text, char end, DLDataType* out);
 
