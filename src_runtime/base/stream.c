@@ -2,9 +2,11 @@
 #include "stream.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size) {
   in->what = what;
@@ -141,20 +143,32 @@ int tvmrt__read_file(const char* path, tvmrt_buf* out) {
   return rc;
 }
 
-static int write_all(const char* path, const void* data, size_t size) {
-  FILE* file = fopen(path, "wb");
-  int ok;
-  if (file == NULL) return -1;
-  ok = fwrite(data, 1, size, file) == size;
+/* A new file beside the one that it shall replace; NULL, and errno says why there is none. Its name
+ * has the process's number, since several may write the same path, and a count, for several threads
+ * and for what a process of that number left when it was killed. */
+static int open_aside(const char* path, tvmrt_buf* name, FILE** out) {
+  static atomic_uint count;
+  do {
+    name->size = 0;
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(name, "%s.%ld.%u.tmp", path, (long)getpid(), count++));
+    *out = fopen(name->data, "wbx");
+  } while (*out == NULL && errno == EEXIST);
+  return 0;
+}
+
+static int write_all(FILE* file, const void* data, size_t size) {
+  const int ok = fwrite(data, 1, size, file) == size;
   return fclose(file) == 0 && ok ? 0 : -1; /* closing is what reports a full disk */
 }
 
 int tvmrt__write_file(const char* path, const void* data, size_t size) {
   tvmrt_buf aside = {NULL, 0, 0};
-  int rc = tvmrt__buf_printf(&aside, "%s.tmp", path);
-  if (rc == 0 && (write_all(aside.data, data, size) != 0 || rename(aside.data, path) != 0)) {
+  FILE* file = NULL;
+  int rc = open_aside(path, &aside, &file);
+  if (rc == 0 &&
+      (file == NULL || write_all(file, data, size) != 0 || rename(aside.data, path) != 0)) {
     rc = tvmrt__fail("OSError: cannot write '%s': %s.", path, strerror(errno));
-    (void)remove(aside.data);
+    if (file != NULL) (void)remove(aside.data);
   }
   tvmrt__buf_free(&aside);
   return rc;

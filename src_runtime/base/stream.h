@@ -43,7 +43,8 @@ int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count);
 
 /* The whole of a file; *out is filled. */
 int tvmrt__read_file(const char* path, tvmrt_buf* out);
-/* Writes aside and renames, so that an older file stays whole on failure. */
+/* Writes aside and renames, so that an older file stays whole on failure, and whoever reads or writes
+ * the path meanwhile has one whole file or the other. */
 int tvmrt__write_file(const char* path, const void* data, size_t size);
 
 #endif
