@@ -228,7 +228,9 @@ static void dl_close(void* ctx) { (void)dlclose(ctx); }
 
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {dl_symbol, is_function, dl_close, NULL, {0}};
+  const tvmrt_opening how = {path, RTLD_LAZY | RTLD_LOCAL, "Failed to load dynamic shared library",
+                             tvmrt__library_file_of};
   *out = NULL;
-  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(path, &source.ctx, &source.file));
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &source.ctx, &source.file));
   return tvmrt__library_load(&source, out);
 }

@@ -46,7 +46,7 @@ static bool same_bytes(const tvmrt_file_id* a, const tvmrt_file_id* b) {
 
 #if defined(__linux__)
 /* Reading what is mapped beyond the end of a file is a signal, not an error of dlopen(). */
-static int check_whole(int fd, uint64_t size, const char* path) {
+static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
   ElfW(Ehdr) head;
   ElfW(Phdr) part;
   unsigned i;
@@ -57,25 +57,25 @@ static int check_whole(int fd, uint64_t size, const char* path) {
     if (at > INT64_MAX || pread(fd, &part, sizeof(part), (off_t)at) != (ssize_t)sizeof(part)) break;
     if (part.p_type != PT_LOAD || (part.p_offset <= size && part.p_filesz <= size - part.p_offset))
       continue;
-    return tvmrt__fail("OSError: Failed to load dynamic shared library %s: it is cut off: %" PRIu64
+    return tvmrt__fail("OSError: %s %s: it is cut off: %" PRIu64
                        " bytes belong to it, the file has %" PRIu64 "; export or copy it again.",
-                       path, (uint64_t)(part.p_offset + part.p_filesz), size);
+                       how->failed, how->path, (uint64_t)(part.p_offset + part.p_filesz), size);
   }
   return 0;
 }
 #else
-static int check_whole(int fd, uint64_t size, const char* path) {
+static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
   (void)fd;
   (void)size;
-  (void)path;
+  (void)how;
   return 0;
 }
 #endif
 
 /* The file that lies at a path now; all zero if it cannot be read, which dlopen() tells better. */
-static int identify(const char* path, tvmrt_file_id* out) {
+static int identify(const char* spelling, const tvmrt_opening* how, tvmrt_file_id* out) {
   struct stat info;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(spelling, O_RDONLY | O_CLOEXEC);
   int rc = 0;
   memset(out, 0, sizeof(*out));
   if (fd < 0) return 0;
@@ -87,7 +87,7 @@ static int identify(const char* path, tvmrt_file_id* out) {
 #if defined(__linux__)
     out->changed_ns = (int64_t)info.st_mtim.tv_nsec;
 #endif
-    rc = check_whole(fd, out->size, path);
+    rc = check_whole(fd, out->size, how);
   }
   (void)close(fd);
   return rc;
@@ -103,39 +103,39 @@ static bool is_taken(const char* spelling) {
 
 /* Whether `handle` is of the file `now`. Of a library that others loaded nobody knows what it is of,
  * unless dlopen() found it by the file, which it does for a spelling that nobody used before. */
-static int check_handle(void* handle, bool was_taken, const tvmrt_file_id* now, const char* path,
-                        bool* out_right) {
+static int check_handle(void* handle, bool was_taken, const tvmrt_file_id* now,
+                        const tvmrt_opening* how, bool* out_right) {
   tvmrt_file_id known;
   *out_right = !was_taken;
-  if (!tvmrt__library_file_of(handle, &known)) return 0;
+  if (!how->file_of(handle, &known)) return 0;
   *out_right = same_file(&known, now) && same_bytes(&known, now);
   if (!same_file(&known, now) || *out_right) return 0;
   return tvmrt__fail(
       "OSError: %s was written over while it was loaded, so that neither the old nor the new "
       "library can be used; release what was loaded from it and load it again, and write libraries "
       "aside and rename them into place, as export_library does.",
-      path);
+      how->path);
 }
 
 /* Open the path in one spelling; *out_handle is NULL if that gives another file. */
-static int try_spelling(const char* spelling, const char* path, bool is_first, void** out_handle,
-                        tvmrt_file_id* out_id) {
+static int try_spelling(const char* spelling, const tvmrt_opening* how, bool is_first,
+                        void** out_handle, tvmrt_file_id* out_id) {
   tvmrt_file_id after;
   bool was_taken;
   bool right = false;
   void* handle;
   int rc;
   *out_handle = NULL;
-  TVMRT_RETURN_IF_ERROR(identify(spelling, out_id));
+  TVMRT_RETURN_IF_ERROR(identify(spelling, how, out_id));
   was_taken = is_first && is_taken(spelling);
-  handle = dlopen(spelling, RTLD_LAZY | RTLD_LOCAL);
+  handle = dlopen(spelling, how->mode);
   if (handle == NULL) {
     const char* why = dlerror();
-    return tvmrt__fail("OSError: Failed to load dynamic shared library %s: %s.", path,
+    return tvmrt__fail("OSError: %s %s: %s.", how->failed, how->path,
                        why == NULL ? "unknown reason" : why);
   }
-  rc = identify(spelling, &after);
-  if (rc == 0) rc = check_handle(handle, was_taken, out_id, path, &right);
+  rc = identify(spelling, how, &after);
+  if (rc == 0) rc = check_handle(handle, was_taken, out_id, how, &right);
   if (rc == 0 && right && same_file(&after, out_id) && same_bytes(&after, out_id)) {
     *out_handle = handle;
     return 0;
@@ -144,21 +144,21 @@ static int try_spelling(const char* spelling, const char* path, bool is_first, v
   return rc;
 }
 
-int tvmrt__map_library(const char* path, void** out_handle, tvmrt_file_id* out_id) {
+int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_id* out_id) {
   tvmrt_buf spelling = {NULL, 0, 0};
   unsigned i;
   int rc = 0;
   *out_handle = NULL;
   for (i = 0; rc == 0 && *out_handle == NULL && i < MAX_SPELLINGS; ++i) {
-    rc = spell(path, i, &spelling);
-    if (rc == 0) rc = try_spelling(spelling.data, path, i == 0, out_handle, out_id);
+    rc = spell(how->path, i, &spelling);
+    if (rc == 0) rc = try_spelling(spelling.data, how, i == 0, out_handle, out_id);
   }
   tvmrt__buf_free(&spelling);
   if (rc == 0 && *out_handle == NULL) {
     rc = tvmrt__fail(
-        "OSError: Failed to load dynamic shared library %s: %d older libraries of that "
-        "path are in use, or it is replaced all the time.",
-        path, MAX_SPELLINGS);
+        "OSError: %s %s: %d older libraries of that path are in use, or it is replaced all the "
+        "time.",
+        how->failed, how->path, MAX_SPELLINGS);
   }
   return rc;
 }

@@ -103,8 +103,16 @@ typedef struct tvmrt_file_id {
   int64_t changed_ns;
 } tvmrt_file_id;
 
-/* dlopen() the file that lies at `path`, also where an older file of that path is loaded. */
-int tvmrt__map_library(const char* path, void** out_handle, tvmrt_file_id* out_id);
+typedef struct tvmrt_opening {
+  const char* path;
+  int mode;           /* of dlopen() */
+  const char* failed; /* how the sentence of an error begins */
+  /* Which file a handle that the caller has is of; false if it is none of those. */
+  bool (*file_of)(const void* handle, tvmrt_file_id* out);
+} tvmrt_opening;
+
+/* dlopen() the file that lies at the path, also where an older file of that path is loaded. */
+int tvmrt__map_library(const tvmrt_opening* how, void** out_handle, tvmrt_file_id* out_id);
 /* The file that a library in use was loaded from; false if no module is of this handle. */
 bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out);
 

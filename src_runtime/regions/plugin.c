@@ -2,33 +2,37 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../modules/module.h"
 #include "registry.h"
 
+/* What was loaded stays mapped, entered or not: what it started may still run. */
 typedef struct plugin {
   void* handle;
+  tvmrt_file_id file;
+  atomic_bool is_entered; /* its registering function succeeded */
   struct plugin* next;
 } plugin;
 
 static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
 static plugin* loaded;
 
-static bool is_loaded(const void* handle) {
-  const plugin* p;
+static plugin* find_loaded(const void* handle) {
+  plugin* p;
   (void)pthread_mutex_lock(&loaded_lock);
   p = loaded;
   while (p != NULL && p->handle != handle) p = p->next;
   (void)pthread_mutex_unlock(&loaded_lock);
-  return p != NULL;
+  return p;
 }
 
-static void remember(plugin* p) {
-  (void)pthread_mutex_lock(&loaded_lock);
-  p->next = loaded;
-  loaded = p;
-  (void)pthread_mutex_unlock(&loaded_lock);
+static bool file_of(const void* handle, tvmrt_file_id* out) {
+  const plugin* p = find_loaded(handle);
+  if (p != NULL) *out = p->file;
+  return p != NULL;
 }
 
 /* ISO C keeps function and object pointers apart; dlsym does not. */
@@ -71,33 +75,39 @@ static int enter_plugin(void* handle, const char* path) {
   return tvmrt__fail("plug-in '%.200s' cannot be registered; it gave no reason.", path);
 }
 
-/* `anew`: let a plug-in that is loaded already register again, since its device was unregistered. */
-static int load_plugin(const char* path, bool anew) {
-  plugin* p;
-  void* handle;
-  int rc;
-  handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (handle == NULL) {
-    return tvmrt__fail("OSError: cannot load the plug-in: %s.", dlerror());
-  }
-  if (is_loaded(handle)) {
-    (void)dlclose(handle);
-    return anew ? enter_plugin(handle, path) : 0;
-  }
-  rc = check_abi(handle, path);
-  p = rc == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
+static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugin** out) {
+  plugin* p = check_abi(handle, path) == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
+  *out = p;
   if (p == NULL) {
     (void)dlclose(handle);
     return -1;
   }
   p->handle = handle;
-  rc = enter_plugin(handle, path);
-  if (rc == 0) {
-    remember(p);
+  p->file = *file;
+  (void)pthread_mutex_lock(&loaded_lock);
+  p->next = loaded;
+  loaded = p;
+  (void)pthread_mutex_unlock(&loaded_lock);
+  return 0;
+}
+
+/* `anew`: let a plug-in that is loaded already register again, since its device was unregistered. */
+static int load_plugin(const char* path, bool anew) {
+  const tvmrt_opening how = {path, RTLD_NOW | RTLD_LOCAL, "cannot load the plug-in", file_of};
+  tvmrt_file_id file;
+  void* handle;
+  plugin* p;
+  TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &handle, &file));
+  p = find_loaded(handle);
+  if (p != NULL) {
+    (void)dlclose(handle);
   } else {
-    free(p); /* it stays mapped: what it started may still run */
+    TVMRT_RETURN_IF_ERROR(keep(handle, &file, path, &p));
   }
-  return rc;
+  if (p->is_entered && !anew) return 0;
+  TVMRT_RETURN_IF_ERROR(enter_plugin(p->handle, path));
+  p->is_entered = true;
+  return 0;
 }
 
 int tvmrt_device_load_plugin(const char* path) {

@@ -278,8 +278,9 @@ TVM_DLL int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out
 /*!
  * \brief Load a plug-in: a shared object made with TVMRT_DEVICE_PLUGIN().
  *
- * Calls its registering function. A plug-in that is loaded already is left as it is. Plug-ins are
- * never unloaded, since their code may be on some thread's stack.
+ * Calls its registering function. A plug-in that is loaded already is left as it is; a file that has
+ * taken its place since is another plug-in, whose device finds its name free once the older one's is
+ * unregistered. Plug-ins are never unloaded, since their code may be on some thread's stack.
  * Errors:  -1: not a shared object, no plug-in, another ABI (both versions are named), or its
  *          registering function failed.
  * Threads: thread-safe.

@@ -100,6 +100,44 @@ def test_plugin_may_bring_another_device_than_its_name_says(tmp_path, monkeypatc
     assert "another" in tvmrt.runtime.list_devices()
 
 
+def test_replaced_plugin_is_looked_at_again(tmp_path):
+    """Each takes the place of one that stays mapped, the first of them without a device."""
+    path = tmp_path / "plugin.so"
+    build(tmp_path, "new.so", FAILS='"no card in the slot."').rename(path)
+    for _ in range(2):
+        with pytest.raises(tvmrt.TVMError, match="no card in the slot"):
+            tvmrt.load_device_plugin(path)
+    names = [f"replaced_{i}" for i in range(3)]
+    for name in names:
+        build(tmp_path, "new.so", NAME=f'"{name}"').rename(path)
+        for _ in range(2):
+            tvmrt.load_device_plugin(path)
+    assert [name for name in tvmrt.runtime.list_devices() if name.startswith("replaced_")] == names
+
+
+def test_plugin_that_is_updated_brings_its_device_once_the_old_one_is_gone(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
+    find = get_global_func("tvmrt.device.find")
+    path = build(tmp_path, "libtvmrt_device_updated.so", NAME='"updated"')
+    assert find("updated")
+    build(tmp_path, "new.so", NAME='"updated"', FAILS='"the new one."').rename(path)
+    with pytest.raises(tvmrt.TVMError, match="the new one"):
+        tvmrt.load_device_plugin(path)
+    get_global_func("tvmrt.device.unregister")("updated")
+    with pytest.raises(tvmrt.TVMError, match="the new one"):
+        find("updated")
+    build(tmp_path, "new.so", NAME='"updated"').rename(path)
+    assert find("updated")
+
+
+def test_plugin_that_is_written_over_is_refused(tmp_path):
+    path = build(tmp_path, NAME='"written_over"')
+    tvmrt.load_device_plugin(path)
+    os.utime(path, (1, 1))
+    with pytest.raises(OSError, match="was written over while it was loaded"):
+        tvmrt.load_device_plugin(path)
+
+
 def test_compiler_is_told_that_a_plugin_brings_another_device(tmp_path, monkeypatch):
     build(tmp_path, "libtvmrt_device_awaited.so", NAME='"not_awaited"')
     monkeypatch.setenv("TVMRT_DEVICE_PATH", str(tmp_path))
