@@ -165,14 +165,6 @@ tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice 
   return kTvmErrorNoError;
 }
 
-int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
-  return (int)executor->metadata->num_inputs;
-}
-
-int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
-  return (int)executor->metadata->num_outputs;
-}
-
 int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   TVMValue arg;
   int code = kTVMStr;

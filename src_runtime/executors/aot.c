@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../firmware/aot_metadata.h"
+
 static void aot_destroy(tvmrt_module* self) {
   tvmrt_aot_executor* e = (tvmrt_aot_executor*)self;
   size_t i;
@@ -205,18 +207,20 @@ static int name_ports(const names* n) {
   return tvmrt__ports_distinguish(n->ports, n->count);
 }
 
-static bool is_spelled(const names* n, size_t i, const char* name, const char* clean) {
+static bool is_spelled(const names* n, size_t i, const char* name) {
   const char* spelled = n->infos[i].name;
   const char* hint = n->params == NULL ? NULL : n->params[i].tir_name_hint;
-  if (spelled != NULL && (strcmp(spelled, name) == 0 || strcmp(spelled, clean) == 0)) return true;
-  return hint != NULL && strcmp(hint, clean) == 0;
+  if (spelled != NULL && (strcmp(spelled, name) == 0 || tvmrt__aot_is_spelled(spelled, name))) {
+    return true;
+  }
+  return hint != NULL && tvmrt__aot_is_spelled(hint, name);
 }
 
 /* The only port whose name in generated code is that of `name`. */
-static int find_spelled(const names* n, const char* name, const char* clean, tvmrt_port** out) {
+static int find_spelled(const names* n, const char* name, tvmrt_port** out) {
   size_t i;
   for (i = 0; i < n->count; ++i) {
-    if (!is_spelled(n, i, name, clean)) continue;
+    if (!is_spelled(n, i, name)) continue;
     if (*out != NULL) {
       return tvmrt__fail_value(
           "'%.60s' may be one of several %s, '%.60s' and '%.60s', whose names in C are the same; "
@@ -229,18 +233,12 @@ static int find_spelled(const names* n, const char* name, const char* clean, tvm
 }
 
 static int find_named(const names* n, const char* name, tvmrt_port** out) {
-  char* clean;
   size_t i;
-  int rc;
   *out = NULL;
   for (i = 0; i < n->count && *out == NULL; ++i) {
     if (strcmp(n->ports[i].name, name) == 0) *out = &n->ports[i];
   }
-  if (*out != NULL) return 0;
-  clean = tvmrt__sanitise_name(name);
-  rc = clean == NULL ? -1 : find_spelled(n, name, clean, out);
-  free(clean);
-  return rc;
+  return *out != NULL ? 0 : find_spelled(n, name, out);
 }
 
 int tvmrt__aot_input_named(tvmrt_aot_executor* e, const char* name, tvmrt_port** out) {

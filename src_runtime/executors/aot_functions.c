@@ -1,4 +1,5 @@
 /* The AOT executor's functions, as its module offers them. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,11 +215,15 @@ TVMRT_NATIVE(create) {
 TVMRT_NATIVE(sanitise) {
   const char* name;
   char* clean;
+  char* p;
   int rc;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
-  clean = tvmrt__sanitise_name(name);
+  clean = tvmrt__strdup(name);
+  for (p = clean; p != NULL && *p != '\0'; ++p) {
+    if (!isalnum((unsigned char)*p)) *p = '_';
+  }
   rc = clean == NULL ? -1 : tvmrt__ret_str(out, out_code, clean);
   free(clean);
   return rc;

@@ -1,7 +1,6 @@
 /* Inputs and outputs of a network. */
 #include "port.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,13 +253,4 @@ int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TV
   if (rc == 0) return tvmrt__ret_object(out, out_code, &info->base);
   tvmrt__release((tvmrt_object*)info);
   return rc;
-}
-
-char* tvmrt__sanitise_name(const char* name) {
-  char* copy = tvmrt__strdup(name);
-  char* p;
-  for (p = copy; p != NULL && *p != '\0'; ++p) {
-    if (!isalnum((unsigned char)*p)) *p = '_';
-  }
-  return copy;
 }

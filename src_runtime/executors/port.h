@@ -83,7 +83,4 @@ static inline void tvmrt__end_call(atomic_bool* is_taken) {
   X("run", run)                                   \
   X("load_params", load_params)
 
-/* Letters and digits stay, everything else becomes '_'. */
-char* tvmrt__sanitise_name(const char* name);
-
 #endif

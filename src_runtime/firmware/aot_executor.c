@@ -8,6 +8,7 @@
 #include <tvm/runtime/platform.h>
 
 #include "../../src_backend/text.h"
+#include "aot_metadata.h"
 #include "graph.h"
 #include "registry.h"
 
@@ -163,29 +164,12 @@ tvm_crt_error_t TVMAotExecutor_Release(TVMAotExecutor* executor, const DLDevice 
   return TVMPlatformMemoryFree(((aot_executor*)(void*)executor)->block, device);
 }
 
-int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
-  return (int)executor->metadata->num_inputs;
-}
-
-int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
-  return (int)executor->metadata->num_outputs;
-}
-
-/* Names of metadata have `_` for every character that C names have not. */
-static int is_sanitised(const char* sanitised, const char* name) {
-  for (; *name != '\0'; ++name, ++sanitised) {
-    char c = *name;
-    int plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
-    if (*sanitised != (plain ? c : '_')) return 0;
-  }
-  return *sanitised == '\0';
-}
-
 int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name) {
   const TVMMetadata* m = executor->metadata;
   int i;
   for (i = 0; i < (int)m->num_inputs; ++i) {
-    if (tvmrt__text_equal(m->inputs[i].name, name) || is_sanitised(m->inputs[i].name, name)) {
+    if (tvmrt__text_equal(m->inputs[i].name, name) ||
+        tvmrt__aot_is_spelled(m->inputs[i].name, name)) {
       return i;
     }
   }

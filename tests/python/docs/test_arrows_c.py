@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "src_runtime/core": {"base", "firmware/dtype.h"},
     "src_runtime/tensors": {"base", "core"},
     "src_runtime/modules": {"base", "core", "tensors"},
-    "src_runtime/executors": {"base", "core", "tensors", "modules"},
+    "src_runtime/executors": {"base", "core", "tensors", "modules", "firmware/aot_metadata.h"},
     "src_runtime/regions": {"base", "core", "tensors", "modules"},
     "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
     # runtime.c gives those below what those above have.

@@ -1,0 +1,21 @@
+/* Executors of networks compiled ahead of time: what needs no more than the network's metadata. */
+#include "aot_metadata.h"
+
+#include <tvm/runtime/crt/aot_executor.h>
+
+int TVMAotExecutor_GetNumInputs(TVMAotExecutor* executor) {
+  return (int)executor->metadata->num_inputs;
+}
+
+int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor) {
+  return (int)executor->metadata->num_outputs;
+}
+
+int tvmrt__aot_is_spelled(const char* spelled, const char* name) {
+  for (; *name != '\0'; ++name, ++spelled) {
+    char c = *name;
+    int plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+    if (*spelled != (plain ? c : '_')) return 0;
+  }
+  return *spelled == '\0';
+}
