@@ -12,14 +12,25 @@ from tvmrt.libinfo import find_firmware_path, find_include_path
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_WORD = re.compile(r"\w+")
-_DEFINITION = re.compile(r"^(?!static\b|typedef\b)\w[\w *]*?\b(\w+)\([^;{}]*\)\s*{", re.MULTILINE)
-
-# Through which functions a program runs a network of an executor that it does not call by itself.
-EXECUTORS = {
-    "aot": ("TVMAotExecutor_Create", "TVMAotExecutorModule_Register"),
-    "graph": ("TVMGraphExecutor_Create", "TVMGraphExecutorModule_Register"),
+# By executor through which a program can run a network, the files of the firmware libraries that it
+# takes: all that is called, in turn, by TVMAotExecutor_Create and TVMAotExecutorModule_Register, or
+# by TVMGraphExecutor_Create, TVMGraphExecutorModule_Register and tvmrt_graph_create.
+# tests/python/export/test_runtime_files.py asks the compiler whether that is right.
+BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
+EXECUTOR_FILES = {
+    "aot": {
+        BACKEND: "bytes.h error_slot.h func_call.c func_registry.c mutable_registry.c "
+        "stack_allocator.c text.h workspace.c",
+        FIRMWARE: "aot_executor.c aot_module.c globals.c graph.h json.h modules.c packed.h "
+        "packed_func.h registry.h tensor_bytes.c",
+    },
+    "graph": {
+        BACKEND: "bytes.h error_slot.h func_registry.c mutable_registry.c stack_allocator.c "
+        "text.h workspace.c",
+        FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
+        "graph_heap.c graph_module.c graph_params.c graph_plan.c graph_read.c json.c json.h "
+        "modules.c packed.h packed_func.h params_bytes.c params_bytes.h registry.h tensor_bytes.c",
+    },
 }
 
 # The compiler's command and the archiver's.
@@ -50,41 +61,23 @@ def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def runtime_sources(executors: Iterable[str], texts: Iterable[str]) -> dict[str, str]:
+def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str, str]:
     """The C files of the firmware libraries that a network can call, by their path.
 
-    That is what its C ``texts`` call, what its executors offer to programs, see ``EXECUTORS``, and
-    what these call in turn, with the private headers of all of them.
+    Generated code calls none of them by itself. Programs run a network through its ``executors``;
+    C that others wrote (``foreign``: bodies of custom operators, code of devices) may call all of
+    ``c_backend_api.h``.
     """
     root = Path(find_firmware_path())
-    rooms = (root / "src_backend", root / "src_runtime" / "firmware")
-    files = {path: path.read_text() for room in rooms for path in sorted(room.glob("*.[ch]"))}
-    code = {path: _COMMENT.sub("", text) for path, text in files.items()}
-    home = {
-        name: path for path, text in code.items() if path.suffix == ".c" for name in _defined(text)
+    names = {
+        f"{folder}/{name}"
+        for executor in executors
+        for folder, row in EXECUTOR_FILES[executor].items()
+        for name in row.split()
     }
-    found: dict[Path, str] = {}
-    waiting = [home[name] for executor in executors for name in EXECUTORS[executor]]
-    waiting += [home[word] for text in texts for word in _words(text) if word in home]
-    while waiting:
-        path = waiting.pop()
-        if path in found:
-            continue
-        found[path] = files[path]
-        if path.suffix == ".c":
-            waiting += [home[word] for word in _words(code[path]) if word in home]
-        inner = ((path.parent / name).resolve() for name in _INCLUDE.findall(files[path]))
-        waiting += [header for header in inner if header in files]
-    return {path.relative_to(root).as_posix(): text for path, text in sorted(found.items())}
-
-
-def _defined(text: str) -> set[str]:
-    """What other files can call of a C file."""
-    return {match[1] for match in _DEFINITION.finditer(text)}
-
-
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(_COMMENT.sub("", text)))
+    if foreign:
+        names |= {f"{BACKEND}/{path.name}" for path in (root / BACKEND).glob("*.[ch]")}
+    return {name: (root / name).read_text() for name in sorted(names)}
 
 
 def tools_of(target: str) -> tuple[str, str]:

@@ -66,7 +66,7 @@ def write_archive(
                 _add(tar, f"templates/{template}", text.encode())
             # C functions are called without a module, the others by an executor
             executors = {lib.options.executor for lib in libraries if not _called_plainly(lib)}
-            sources = runtime_sources(executors, files.values())
+            sources = runtime_sources(executors, any(map(_has_foreign_code, libraries)))
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())
             texts = [*files.values(), *sources.values(), *templates().values()]
@@ -84,6 +84,11 @@ def write_archive(
 
 def _called_plainly(library) -> bool:
     return library.options.interface_api == "c"
+
+
+def _has_foreign_code(library) -> bool:
+    """Whether C that others wrote is in it: the bodies of custom operators, the code of devices."""
+    return any(step.group.root.op in ("custom", "region") for step in library.program.steps)
 
 
 def _digest(texts: Sequence[str], objects: Sequence[tuple[str, bytes]]) -> str:
