@@ -6,7 +6,7 @@
 
 tvm_crt_error_t TVMMutableFuncRegistry_Create(TVMMutableFuncRegistry* reg, uint8_t* buffer,
                                               size_t buffer_size_bytes) {
-  size_t pointers_at;
+  size_t pointers_at; /* behind all names, so that these grow towards them */
   if (buffer_size_bytes < TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES + 2) return kTvmErrorBufferTooSmall;
   memset(buffer, 0, buffer_size_bytes);
   reg->max_functions = (buffer_size_bytes - 2) / TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;

@@ -15,7 +15,7 @@ typedef struct page_manager {
   size_t page_log2;
 } page_manager;
 
-int vleak_size = 0;
+int vleak_size = 0; /* blocks that are taken, of all managers; TVM has the name */
 
 /* First page of `count` free ones in a row; num_pages if there is no such place. */
 static size_t find_free(const page_manager* m, size_t count) {

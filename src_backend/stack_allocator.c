@@ -12,7 +12,7 @@
 #define ALIGN_MASK ((size_t)TVM_RUNTIME_ALLOC_ALIGNMENT_BYTES - 1)
 
 tvm_crt_error_t StackMemoryManager_Init(tvm_workspace_t* ws, uint8_t* memory, size_t num_bytes) {
-  size_t skip = (size_t)(-(uintptr_t)memory) & ALIGN_MASK;
+  size_t skip = (size_t)(-(uintptr_t)memory) & ALIGN_MASK; /* lent memory begins anywhere */
   if (skip > num_bytes) skip = num_bytes;
   ws->workspace = memory == NULL ? NULL : memory + skip;
   ws->next_alloc = ws->workspace;
@@ -60,7 +60,7 @@ tvm_crt_error_t StackMemoryManager_Free_Body(tvm_workspace_t* ws, void* ptr,
     return kTvmErrorPlatformStackAllocBadFree;
   }
   if (do_lifo_check && !is_last_block(ws, block)) return kTvmErrorPlatformStackAllocBadFree;
-  ws->next_alloc = block;
+  ws->next_alloc = block; /* what was taken after it goes along: the order is up to callers */
   return kTvmErrorNoError;
 }
 

@@ -26,6 +26,7 @@ size_t tvmrt_workspace_peak_bytes(void) { return peak_bytes; }
 TVMRT_WEAK tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev,
                                                      void** out_ptr) {
   tvm_crt_error_t rc;
+  /* the stack's sizes are int32_t, as in TVM's header */
   if (dev.device_type != kDLCPU || num_bytes > INT32_MAX) return kTvmErrorPlatformNoMemory;
   rc = StackMemoryManager_Allocate(&lent, (int32_t)num_bytes, out_ptr);
   if (rc == kTvmErrorNoError) {

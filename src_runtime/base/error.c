@@ -16,6 +16,7 @@
 #define TVMRT_THREAD_LOCAL _Thread_local
 #endif
 
+/* The key beside it is there for its destructor: thread-local storage of C has none. */
 static TVMRT_THREAD_LOCAL tvmrt_thread* current_thread;
 static TVMRT_THREAD_LOCAL bool is_error_lost; /* there was no memory for its text */
 static pthread_key_t thread_key;
@@ -37,12 +38,14 @@ static void with_gil(void (*f)(void*), void* obj) {
 
 static void drop_py_error(tvmrt_thread* thread) {
   void* old = thread->py_error;
-  thread->py_error = NULL;
+  thread->py_error = NULL; /* first: what the object frees may call the runtime, and fail */
   with_gil(py_dec_ref, old);
 }
 
 static void free_thread(void* ptr) {
   tvmrt_thread* thread = ptr;
+  /* A device that fails to free its memory reports that: in a new state, which the next round of key
+   * destructors frees. */
   current_thread = NULL;
   if (thread->free_workspace != NULL) thread->free_workspace(thread);
   tvmrt__buf_free(&thread->error);
@@ -95,7 +98,7 @@ static void set_error_text(const char* text, size_t size) {
     thread->error.data = grown;
     thread->error.capacity = wanted < 256 ? 256 : wanted;
   }
-  memmove(thread->error.data, text, size);
+  memmove(thread->error.data, text, size); /* callers may pass the text that is there already */
   thread->error.data[size] = '\0';
   thread->error.size = size;
 }
@@ -113,7 +116,7 @@ const char* TVMGetLastError(void) {
 }
 
 static void set_error(const char* type, const char* fmt, va_list args) {
-  char text[512];
+  char text[512]; /* on the stack: what is reported may be that there is no memory */
   size_t begin = strlen(type);
   int size;
   /* lint: the text goes on, and vsnprintf() ends it */
@@ -141,7 +144,7 @@ int tvmrt__fail_memory(size_t bytes) {
 void TVMAPISetLastPythonError(void* py_object) {
   tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL) return;
-  with_gil(py_inc_ref, py_object);
+  with_gil(py_inc_ref, py_object); /* first: it may be the one that is there */
   drop_py_error(thread);
   thread->py_error = py_object;
 }

@@ -7,6 +7,7 @@
 
 #include "error.h"
 
+/* Of 0 bytes malloc() may make NULL, which here means that there is no memory. */
 void* tvmrt__alloc(size_t bytes) {
   void* ptr = malloc(bytes == 0 ? 1 : bytes);
   if (ptr == NULL) (void)tvmrt__fail_memory(bytes);
@@ -26,6 +27,8 @@ char* tvmrt__strdup(const char* text) {
   return copy;
 }
 
+/* How many items there is room for is not stored, it follows from the count: so an array has grown in
+ * this way from its beginning. One that was made for a count of items cannot. */
 int tvmrt__grow(void** items, size_t count, size_t item_bytes) {
   size_t capacity = count < 4 ? 4 : count * 2;
   void* grown;
@@ -41,6 +44,7 @@ int tvmrt__buf_reserve(tvmrt_buf* buf, size_t more) {
   size_t wanted;
   size_t capacity = buf->capacity < 32 ? 32 : buf->capacity;
   char* grown;
+  /* so that neither the sum nor the doubling below wraps */
   if (more > SIZE_MAX / 4 || buf->size > SIZE_MAX / 4) return tvmrt__fail_memory(more);
   wanted = buf->size + more + 1;
   if (buf->data != NULL && wanted <= buf->capacity) return 0;
@@ -69,7 +73,7 @@ int tvmrt__buf_printf(tvmrt_buf* buf, const char* fmt, ...) {
   va_list args;
   int size;
   va_start(args, fmt);
-  size = vsnprintf(NULL, 0, fmt, args);
+  size = vsnprintf(NULL, 0, fmt, args); /* uses the list up, so there is a second below */
   va_end(args);
   if (size < 0) return tvmrt__fail("Text could not be formatted.");
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(buf, (size_t)size));

@@ -122,6 +122,7 @@ int tvmrt__write_strings(tvmrt_buf* out, char* const* strings, size_t count) {
   return 0;
 }
 
+/* By pieces, and without asking for the size: pipes and files of /proc have none. */
 static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
   size_t got;
   do {

@@ -60,11 +60,12 @@ static int grow(tvmrt_strmap* map) {
 tvmrt_strmap_slot* tvmrt__strmap_insert(tvmrt_strmap* map, const char* key) {
   uint64_t hash = hash_text(key);
   tvmrt_strmap_slot* slot;
+  /* A quarter stays free, so that probe() ends, and soon. Slots move, values do not. */
   if ((map->size + 1) * 4 > map->num_slots * 3 && grow(map) != 0) return NULL;
   slot = probe(map, key, hash);
   if (slot->key != NULL) return slot;
   slot->key = tvmrt__strdup(key);
-  if (slot->key == NULL) return NULL;
+  if (slot->key == NULL) return NULL; /* and the slot is still free */
   slot->hash = hash;
   slot->value = NULL;
   ++map->size;

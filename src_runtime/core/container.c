@@ -166,7 +166,7 @@ static int add_entry(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
 int tvmrt__map_set(tvmrt_map* map, tvmrt_object* key, tvmrt_object* value) {
   tvmrt_map_entry* entry = key == NULL ? NULL : find_entry(map, key);
   if (value != NULL && entry != NULL) {
-    tvmrt__release(key);
+    tvmrt__release(key); /* the entry keeps its own, which is equal */
     tvmrt__release(entry->value);
     entry->value = value;
     return 0;

@@ -27,7 +27,7 @@ static int arg_to_object(const tvmrt_args* in, int i, tvmrt_object** out) {
     *out = box_value(&in->values[i], code);
     return *out == NULL ? -1 : 0;
   }
-  if (code == kTVMObjectRValueRefArg) {
+  if (code == kTVMObjectRValueRefArg) { /* moved: the caller is left without */
     TVMRT_RETURN_IF_ERROR(TVMCbArgToReturn(&in->values[i], &in->codes[i]));
     *out = tvmrt__value_object(&in->values[i], in->codes[i]);
     return 0;
@@ -152,7 +152,7 @@ static int fill_map(tvmrt_map* map, const tvmrt_args* in) {
       tvmrt__release(key);
       return -1;
     }
-    if (key == NULL || value == NULL) {
+    if (key == NULL || value == NULL) { /* tvmrt__map_set() fails without a text */
       (void)tvmrt__fail_type("%s: argument %d is None.", in->who, key == NULL ? i : i + 1);
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__map_set(map, key, value));
@@ -182,7 +182,7 @@ static int look_up(const tvmrt_args* in, tvmrt_object** value) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 2, 2));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(in, 0, TVMRT_TYPE_MAP, &map));
   TVMRT_RETURN_IF_ERROR(arg_to_object(in, 1, &key));
-  *value = key == NULL ? NULL : tvmrt__map_get(map, key);
+  *value = key == NULL ? NULL : tvmrt__map_get(map, key); /* the map's, which the caller holds */
   tvmrt__release(key);
   return 0;
 }

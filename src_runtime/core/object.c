@@ -62,7 +62,7 @@ int TVMObjectTypeIndex2Key(unsigned tindex, char** out_type_key) {
   const char* key = tvmrt__type_key(tindex);
   *out_type_key = NULL;
   if (key == NULL) return tvmrt__fail("Unknown type index %u.", tindex);
-  *out_type_key = tvmrt__strdup(key);
+  *out_type_key = tvmrt__strdup(key); /* the caller's, who frees it by free(): so the ABI has it */
   return *out_type_key == NULL ? -1 : 0;
 }
 

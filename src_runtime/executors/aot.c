@@ -168,7 +168,7 @@ static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
   e->codes[i] = kTVMDLTensorHandle;
 }
 
-/* Point main's arguments at the ports' tensors. */
+/* Point main's arguments at the ports' tensors: after each change of a port, so that a run is a call. */
 static void update_args(tvmrt_aot_executor* e) {
   size_t i;
   for (i = 0; i < e->num_inputs; ++i) set_arg(e, i, e->inputs[i].bound);
@@ -197,7 +197,8 @@ static names output_names(const tvmrt_aot_executor* e) {
   return n;
 }
 
-/* Ports go by the author's names, where the library has them. */
+/* Ports go by the author's names, where the library has them: those of the metadata are spelled in C,
+ * where several names may become one. */
 static int name_ports(const names* n) {
   size_t i;
   for (i = 0; n->params != NULL && i < n->count; ++i) {
@@ -315,6 +316,8 @@ int tvmrt__aot_executor_new(tvmrt_module* library, const char* name, DLDevice de
   return rc;
 }
 
+/* Generated code returns nothing that would need a look; what a plug-in's module or a front end gives
+ * under main's name may. */
 static int call_main(tvmrt_aot_executor* e) {
   const tvmrt_func* f = e->main_function;
   TVMValue ret;

@@ -212,6 +212,7 @@ TVMRT_NATIVE(create) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+/* (name) -> the name with '_' for all that is no letter or digit, as TVM's compiler spells it in C. */
 TVMRT_NATIVE(sanitise) {
   const char* name;
   char* clean;

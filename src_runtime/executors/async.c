@@ -46,6 +46,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static worker* workers;
 static flight* flights; /* under way, oldest first */
 
+/* By the clock that nobody sets: a wait with a time limit ends after that time. */
 static void make_condition(void) {
   pthread_condattr_t attr;
   (void)pthread_condattr_init(&attr);
@@ -81,7 +82,7 @@ static lane* lane_of(const flight* f, const char* device) {
   return NULL;
 }
 
-/* The next step of a device, of the oldest run that has one ready. */
+/* The next step of a device, of the oldest run that has one ready. Runs are few: all are looked at. */
 static flight* next_step(const char* device, int32_t* out_step) {
   flight* f;
   for (f = flights; f != NULL; f = f->next) {

@@ -5,6 +5,7 @@
 
 #include "schedule.h"
 
+/* Arguments are addresses of entries, which stay: to bind a tensor is to change where these point. */
 static void set_entry_data(tvmrt_graph_executor* g, size_t entry, void* data) {
   size_t i = entry;
   size_t k;
@@ -27,7 +28,8 @@ void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output) {
   set_entry_data(g, g->graph.heads[output], tvmrt__tensor_data(&g->outputs[output].bound->dl));
 }
 
-/* Each operator has its own part of the scratch memory, since several may run at once. */
+/* Functions of front ends may change their arguments, which the next run needs as they are. Each
+ * operator has its own part of the scratch memory, since several may run at once. */
 static int call_front(tvmrt_graph_executor* g, const tvmrt_graph_op* op, TVMValue* ret, int* code) {
   TVMValue* args = g->scratch + (op->args - g->values);
   int* codes = g->scratch_codes + (op->codes - g->codes);
@@ -43,7 +45,7 @@ static int call_op(tvmrt_graph_executor* g, const tvmrt_graph_op* op) {
   TVMValue ret;
   int code = kTVMNullptr;
   if (f == NULL) return tvmrt__tensor_copy(op->args[0].v_handle, op->args[1].v_handle, NULL);
-  if (f->kind == TVMRT_FUNC_LIBRARY) {
+  if (f->kind == TVMRT_FUNC_LIBRARY) { /* generated: it returns nothing that would need a look */
     return f->fn(op->args, op->codes, op->num_args, &ret, &code, f->resource);
   }
   return call_front(g, op, &ret, &code);

@@ -179,7 +179,7 @@ static int size_storages(tvmrt_graph_executor* g, const tvmrt_params* params, ui
   size_t i;
   for (i = 0; i < g->graph.num_entries; ++i) {
     const tvmrt_graph_entry* e = &g->graph.entries[i];
-    uint64_t wanted = e->bytes == 0 ? 1 : e->bytes;
+    uint64_t wanted = e->bytes == 0 ? 1 : e->bytes; /* 0 says that no entry needs the storage */
     DLDevice dev = g->entries[i].device;
     if (is_given(g, i, params)) continue;
     if (bytes[e->storage_id] != 0 && devs[e->storage_id].device_type != dev.device_type) {
@@ -284,9 +284,11 @@ static int make_output(tvmrt_graph_executor* g, size_t i) {
   size_t entry = g->graph.heads[i];
   size_t k;
   TVMRT_RETURN_IF_ERROR(name_output(g, i));
+  /* Users may bind each output to memory of its own. An entry is in one place only, so where it is an
+   * input's as well, or another output's, it is copied after the run. */
   g->copy_out[i] = is_input_memory(g, entry);
   for (k = 0; k < i; ++k) g->copy_out[i] |= same_ring(g, entry, g->graph.heads[k]);
-  if (g->copy_out[i]) { /* so that binding the input does not move the output */
+  if (g->copy_out[i]) {
     const DLTensor* t = &g->entries[entry];
     port->own = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
   } else {
@@ -360,7 +362,7 @@ static int make_op(tvmrt_graph_executor* g, size_t node_index, size_t first_arg)
 }
 
 static int make_ops(tvmrt_graph_executor* g) {
-  size_t total = g->graph.num_inputs + g->graph.num_entries;
+  size_t total = g->graph.num_inputs + g->graph.num_entries; /* each entry is one node's result */
   size_t next = 0;
   size_t i;
   if (MAKE(g->ops, g->graph.num_nodes) == NULL || MAKE(g->values, total) == NULL ||
@@ -390,6 +392,7 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   }
   rc = make_storages(g, params, lookup);
   if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
+  /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
   if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);

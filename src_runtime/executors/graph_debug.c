@@ -32,7 +32,8 @@ static int read_node(const tvmrt_graph_executor* g, const tvmrt_args* in, size_t
   return tvmrt__fail_value("%s: the graph has no node '%.60s'.", in->who, name);
 }
 
-/* Run the operators of the nodes up to and including `node`. */
+/* Run the operators of the nodes up to and including `node`: memory is shared, so that what it reads may
+ * have been overwritten since the last run. */
 static int run_until(tvmrt_graph_executor* g, size_t node) {
   size_t i;
   for (i = 0; i < g->num_ops && g->ops[i].node <= node; ++i) {
@@ -54,7 +55,7 @@ TVMRT_GRAPH_METHOD(execute_node, "execute_node") {
   return 0; /* inputs and reshapes do nothing */
 }
 
-/* A copy of an output of a node as it is now. */
+/* A copy of an output of a node as it is now: the next operator may have its memory. */
 static tvmrt_tensor* copy_entry(const DLTensor* t) {
   tvmrt_tensor* copy = tvmrt__tensor_alloc(t->shape, t->ndim, t->dtype, t->device);
   if (copy == NULL) return NULL;

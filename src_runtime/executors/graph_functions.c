@@ -224,7 +224,7 @@ TVMRT_GRAPH_METHOD(share_params, "share_params") {
         mod->type->key);
   }
   other = (void*)mod;
-  if (other == g) return 0;
+  if (other == g) return 0; /* which is taken by this call */
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
   rc = tvmrt__begin_call(&other->is_taken, in->who);
   if (rc == 0) {

@@ -37,11 +37,12 @@ static bool fits(const tvmrt_graph_view* view, int64_t offset, int64_t item, int
     if (view->shape[d] < 0) return false;
     if (view->shape[d] == 0) empty = true;
   }
-  if (empty) return true;
+  if (empty) return true; /* no element, so there is none outside */
   for (d = 0; d < view->tensor.ndim; ++d) {
     int64_t stride = view->strides[d];
     int64_t steps = view->shape[d] - 1;
     if (steps == 0 || stride == 0) continue;
+    /* in this order: the products below stay under size, and -stride exists */
     if (stride > size || stride < -size || steps > size / item) return false;
     /* lint: a stride of 0 was passed over */
     if (steps > size / item / (stride < 0 ? -stride : stride)) return false;

@@ -63,6 +63,7 @@ static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* g
   return 0;
 }
 
+/* Retained before the old one goes, which may be all that holds it. */
 static void use(tvmrt_port* port, tvmrt_tensor* t) {
   if (port->bound == t) return;
   tvmrt__retain(&t->base);
@@ -70,6 +71,7 @@ static void use(tvmrt_port* port, tvmrt_tensor* t) {
   port->bound = t;
 }
 
+/* Where it is needed first: a port that shares or is bound takes no memory for it. */
 static int make_own(tvmrt_port* port) {
   const DLTensor* like = &port->bound->dl;
   if (port->own != NULL) return 0;
@@ -112,6 +114,7 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
 static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   tvmrt_tensor* old = port->bound;
   if (old == port->own || old->release != NULL) return false;
+  /* whoever was given it by get_output() sees it where it was */
   if (atomic_load_explicit(&old->base.refs, memory_order_relaxed) != 1) return false;
   old->dl.data = tvmrt__tensor_data(given);
   return true;
@@ -122,6 +125,7 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
   tvmrt_tensor* view;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &given));
   TVMRT_RETURN_IF_ERROR(check_memory(port, kind, given));
+  /* Generated code expects an offset of 0; a view of the same memory has that. */
   if (in->codes[i] == kTVMNDArrayHandle && given->byte_offset == 0) {
     use(port, tvmrt__tensor_of(given));
     return 0;
@@ -137,7 +141,7 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
 int tvmrt__port_share(tvmrt_port* port, const char* kind, tvmrt_tensor* shared) {
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, &shared->dl));
   use(port, shared);
-  tvmrt__tensor_release(port->own);
+  tvmrt__tensor_release(port->own); /* many executors on the same weights must not each have room */
   port->own = NULL;
   return 0;
 }

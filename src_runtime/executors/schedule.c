@@ -22,8 +22,8 @@ static int run_step(tvmrt_plan* plan, int32_t step) {
   (void)pthread_mutex_lock(&s->lock);
   s->times[step].begin = begin;
   s->times[step].position = s->ended[s->device[step]]++;
-  (void)pthread_mutex_unlock(&s->lock);
-  tvmrt__forget_error(); /* of an earlier step on this thread */
+  (void)pthread_mutex_unlock(&s->lock); /* steps of other devices run meanwhile */
+  tvmrt__forget_error();                /* of an earlier step on this thread */
   rc = s->run_op(s->graph, (size_t)step);
   (void)pthread_mutex_lock(&s->lock);
   s->times[step].end = tvmrt__seconds();
@@ -128,7 +128,8 @@ static void begin_run(tvmrt_schedule* s) {
   (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* The text of a run that failed: that of a step, that it was cancelled, or the scheduler's own. */
+/* The error text is a thread's own, and steps fail on any: it is brought to the one that waits.
+ * The text of a run that failed: that of a step, that it was cancelled, or the scheduler's own. */
 static int fail_run(tvmrt_schedule* s) {
   (void)pthread_mutex_lock(&s->lock);
   if (s->failure != NULL) {

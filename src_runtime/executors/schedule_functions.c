@@ -23,7 +23,7 @@ static const tvmrt_scheduler sync_scheduler = {
     .run = run_in_order,
 };
 
-/* Schedulers that users added; they stay. */
+/* Schedulers that users added; they stay, since executors have copies of them. */
 typedef struct added {
   tvmrt_scheduler scheduler;
   struct added* next;

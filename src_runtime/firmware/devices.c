@@ -6,6 +6,8 @@
 
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {
+  /* A board's allocator is not asked for an alignment, and takes back what it gave: a block that does
+   * not suit is refused, not moved. */
   tvm_crt_error_t rc = TVMPlatformMemoryAllocate(nbytes, dev, out_data);
   (void)type_hint;
   if (rc != kTvmErrorNoError || alignment == 0) return rc;

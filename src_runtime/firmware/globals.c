@@ -63,6 +63,8 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   return TVMMutableFuncRegistry_Set(&added, name, *(const TVMCPackedFunc*)f, override);
 }
 
+/* The program's own first: they may stand in for what is always there. A name that nobody has is no
+ * error, as the ABI has it. */
 int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
   *out = tvmrt__registry_find(&added.registry, name);
   if (*out == NULL) *out = tvmrt__registry_find(&builtins, name);

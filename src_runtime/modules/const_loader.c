@@ -129,7 +129,7 @@ static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* 
   int rc = 0;
   if (c == NULL) return tvmrt__find_native(&own, name, out);
   (void)pthread_mutex_lock(&loader->init_lock);
-  if (!c->ready) rc = initialise(loader, c);
+  if (!c->ready) rc = initialise(loader, c); /* after a failure, the next look-up tries again */
   (void)pthread_mutex_unlock(&loader->init_lock);
   for (i = 0; rc == 0 && out->func == NULL && i < self->num_imports; ++i) {
     rc = tvmrt__module_get(self->imports[i], name, true, &out->func);

@@ -34,6 +34,7 @@ static int unknown_kind(const char* kind) {
   return -1;
 }
 
+/* A loader reads its part of the bytes and leaves the reader behind it: kinds state no length. */
 int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out) {
   tvmrt_buf loader = {NULL, 0, 0};
   tvmrt_func* f = NULL;

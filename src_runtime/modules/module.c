@@ -64,7 +64,7 @@ void tvmrt__module_clear_imports(tvmrt_module* mod) {
   size_t count = mod->num_imports;
   size_t i;
   tvmrt_module** imports = mod->imports;
-  mod->imports = NULL;
+  mod->imports = NULL; /* first: what an import's end calls finds no import that is half gone */
   mod->num_imports = 0;
   for (i = 0; i < count; ++i) tvmrt__module_release(imports[i]);
   free(imports);
@@ -117,6 +117,7 @@ static void free_walk(walk* w) {
   free(w->waiting.items);
 }
 
+/* Modules are counted: those of a cycle would never go. */
 static int check_no_cycle(tvmrt_module* mod, tvmrt_module* dep) {
   walk w = {{NULL, 0}, {NULL, 0}};
   int rc = walk_all(&w, dep);
@@ -205,6 +206,7 @@ static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL};
   int rc;
   if (find_cached(mod, name, out)) return 0;
+  /* without the lock: `find` may be a plug-in's, and ask this module for other functions */
   TVMRT_RETURN_IF_ERROR(mod->type->find(mod, name, &found));
   if (found.func != NULL) {
     *out = found.func;
@@ -228,7 +230,7 @@ static int get_from_tree(tvmrt_module* mod, const char* name, tvmrt_func** out) 
   return rc;
 }
 
-/* The usual tree has one level, which needs no walk. */
+/* The usual tree has one level, which needs no walk: a call by name allocates nothing. */
 static int get_from_imports(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   size_t i;
   for (i = 0; i < mod->num_imports; ++i) {
@@ -322,7 +324,7 @@ int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionH
   if (f == NULL) {
     TVMRT_RETURN_IF_ERROR(find_in_environment(mod, func_name, &f));
     TVMRT_RETURN_IF_ERROR(keep_in_environment(mod, func_name, f));
-    f = cached_environment(mod, func_name);
+    f = cached_environment(mod, func_name); /* another thread's, if that was first */
   }
   *out = f;
   return 0;

@@ -25,6 +25,7 @@ TVMRT_NATIVE(pack_to_bytes) {
 static int write_bytes(tvmrt_buf* text, const tvmrt_buf* blob) {
   static const char digits[] = "0123456789abcdef";
   size_t i;
+  /* at once: blobs hold weights, and doubling would copy their text again and again */
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(text, blob->size * 5 + blob->size / 16 + 1));
   for (i = 0; i < blob->size; ++i) {
     unsigned char byte = (unsigned char)blob->data[i];
@@ -57,6 +58,7 @@ static int write_c(tvmrt_buf* text, const tvmrt_buf* blob, bool system_lib, cons
   return tvmrt__buf_puts(text, "#ifdef __cplusplus\n}\n#endif\n");
 }
 
+/* What it is put into is compiled. */
 static int check_prefix(const char* prefix) {
   const char* p;
   for (p = prefix; *p != '\0'; ++p) {

@@ -44,12 +44,14 @@ static void plugin_destroy(tvmrt_module* mod) {
   if (m->vtable.release != NULL) m->vtable.release(m->self);
 }
 
+/* The table of a module's kind lies in the module itself, which must exist first. */
 static const tvmrt_module_type unfinished = {.key = "plug-in", .find = plugin_find};
 
 int tvmrt_module_create(const tvmrt_module_vtable* vtable, void* self,
                         TVMModuleHandle* out_module) {
   plugin_module* m;
   *out_module = NULL;
+  /* a plug-in of a later version may bring a longer table */
   if (vtable == NULL || vtable->struct_bytes < sizeof(*vtable) || vtable->type_key == NULL ||
       vtable->get_function == NULL) {
     return tvmrt__fail(

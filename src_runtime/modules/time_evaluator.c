@@ -47,6 +47,7 @@ static void cool_down(int64_t ms) {
   (void)nanosleep(&pause, NULL);
 }
 
+/* Writes to as much memory as the caller says that the caches hold; volatile, as nobody reads it. */
 static int flush_caches(int64_t bytes) {
   volatile char* memory;
   int64_t i;
@@ -61,7 +62,7 @@ static int flush_caches(int64_t bytes) {
 /* One measurement; *number grows until it takes min_repeat_ms. */
 static int measure(const evaluator* e, const tvmrt_args* in, int64_t* number, double* seconds) {
   double wanted = (double)e->min_repeat_ms / 1000.0;
-  int64_t zero_times = 0;
+  int64_t zero_times = 0; /* clocks may not see a call that is short enough */
   if (e->prepare != NULL) TVMRT_RETURN_IF_ERROR(call_once(e->prepare, in));
   TVMRT_RETURN_IF_ERROR(flush_caches(e->cache_flush_bytes));
   TVMRT_RETURN_IF_ERROR(time_calls(e, *number, in, seconds));

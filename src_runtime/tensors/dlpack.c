@@ -19,6 +19,7 @@ static int check_import(const DLManagedTensor* from) {
         "contiguous copy first.",
         tvmrt__tensor_text(t, text));
   }
+  /* Generated code assumes as much; where there is nothing, front ends give any address. */
   if ((uintptr_t)tvmrt__tensor_data(t) % TVMRT_FOREIGN_ALIGN_BYTES != 0 && bytes != 0) {
     return tvmrt__fail_value(
         "DLPack tensor %s is not aligned to %d bytes: copy it into an "
@@ -48,7 +49,7 @@ static tvmrt_tensor* take_back(DLManagedTensor* from) {
   if (t == NULL) return NULL;
   t->dl.data = tvmrt__tensor_data(&t->dl);
   t->dl.byte_offset = 0;
-  delete_exported(from);
+  delete_exported(from); /* last: until the view was made, only this held the tensor */
   return t;
 }
 

@@ -45,6 +45,7 @@ tvmrt_tensor* tvmrt__tensor_read(tvmrt_reader* in) {
   tvmrt_tensor* t;
   tvmrt__bytes_tensor(&in->bytes, &head);
   if (check_head(in, &head) != 0) return NULL;
+  /* as it lies: the data are not swapped either, so hosts are little-endian */
   memcpy(shape, head.shape, head.ndim * sizeof(*shape));
   if (tvmrt__shape_bytes(shape, (int)head.ndim, head.dtype, &bytes) != 0 ||
       bytes / head.dtype.lanes != head.data_bytes) { /* as every reader and writer has it */
@@ -86,7 +87,8 @@ void tvmrt__params_free(tvmrt_params* params) {
   memset(params, 0, sizeof(*params));
 }
 
-/* As many as there are in both lists; on failure those that there are. */
+/* Both lists side by side; on failure what there is of them. The arrays are as long as the lists:
+ * nothing is added to params that were read. */
 static int read_all(tvmrt_reader* names, tvmrt_reader* tensors, size_t count, tvmrt_params* out) {
   out->names = tvmrt__calloc(count, sizeof(*out->names));
   out->tensors = tvmrt__calloc(count, sizeof(*out->tensors));

@@ -22,7 +22,8 @@ static void release_memory(tvmrt_tensor* t) {
 
 static void release_base(tvmrt_tensor* t) { tvmrt__tensor_release(t->owner); }
 
-/* A tensor without memory; the shape was checked. */
+/* A tensor without memory; the shape was checked. It lies behind the tensor: one block, so that it lives
+ * as long as the tensor does, whoever has its address. */
 static tvmrt_tensor* new_tensor(const int64_t* shape, int ndim, DLDataType dtype, DLDevice dev) {
   size_t shape_bytes = (size_t)ndim * sizeof(int64_t);
   tvmrt_tensor* t = tvmrt__calloc(1, sizeof(*t) + shape_bytes);
@@ -164,7 +165,8 @@ const char* tvmrt__tensor_text(const DLTensor* t, char text[TVMRT_TENSOR_TEXT_BY
   return text;
 }
 
-/* Copy rows of the innermost dimension, counting the outer ones like an odometer. */
+/* Copy rows of the innermost dimension, counting the outer ones like an odometer. There is one at least,
+ * and none of extent 0: what has strides that matter is neither a scalar nor empty. */
 static void copy_strided(const DLTensor* from, char* to) {
   size_t item = ((size_t)from->dtype.bits * from->dtype.lanes + 7) / 8;
   int64_t index[TVMRT_MAX_NDIM] = {0};
@@ -199,6 +201,7 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
     copy_strided(from, tvmrt__tensor_data(to));
     return 0;
   }
+  /* the side that is no host knows how to reach the other */
   api = tvmrt__memory_device(is_host(from->device) ? to->device.device_type
                                                    : from->device.device_type);
   if (api == NULL) return -1;

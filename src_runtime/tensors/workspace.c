@@ -8,6 +8,7 @@
 #include "../base/error.h"
 #include "memory_device.h"
 
+/* Requests are rounded up, so that operators with nearly the same needs share a block. */
 enum { PAGE_BYTES = 4096 };
 
 typedef struct tvmrt_workspace_block {
@@ -83,7 +84,7 @@ void* TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   block* b;
   (void)dtype_code_hint;
   (void)dtype_bits_hint;
-  if (thread == NULL || nbytes > PTRDIFF_MAX - PAGE_BYTES) {
+  if (thread == NULL || nbytes > PTRDIFF_MAX - PAGE_BYTES) { /* then `bytes` may have wrapped */
     (void)tvmrt__fail("MemoryError: no workspace of %llu bytes.", (unsigned long long)nbytes);
     return NULL;
   }
