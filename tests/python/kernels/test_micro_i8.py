@@ -78,6 +78,7 @@ SHAPES = {
                                    pad=((0, 1), (2, 1))),
     "depthwise-one-way": Shape(in_c=6, out_c=6, groups=6, size=(9, 8), stride=(2, 1)),
     "depthwise-far-padding": Shape(in_c=4, out_c=4, groups=4, size=(2, 2), pad=((4, 5), (5, 4))),
+    "depthwise-beside-it": Shape(in_c=4, out_c=4, groups=4, size=(4, 3), pad=((1, 1), (9, -3))),
     "depthwise-one-pixel": Shape(in_c=4, out_c=4, groups=4, size=(1, 1)),
     "depthwise-5x4": Shape(in_c=6, out_c=6, groups=6, kernel=(5, 4), pad=((2, 2), (1, 2)),
                            dilation=(1, 2), size=(9, 11)),

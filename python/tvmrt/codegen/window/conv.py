@@ -148,8 +148,8 @@ def emit_micro(
     f.include(small.header)
     layer = small.initializer(residual_stride, *epilogue.bounds())
     print_struct(f, "static const tvmrt_micro_conv_f32 layer", layer)
-    if small.scratch_bytes:
-        f.kernel_scratch(small.scratch_bytes)
+    if small.scratch.bytes:
+        f.kernel_scratch(small.scratch.bytes)
     optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
     fields = {**operands, "y": f.write(), **optional}
     given = {name: text for name, text in fields.items() if text != "NULL"}

@@ -157,7 +157,7 @@ class IntegerProduct(Lowering):
         if not self.direct:
             f.include("tile/requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
-        if scratch := kernel.scratch(shape):
+        if scratch := kernel.scratch(shape).bytes:
             f.kernel_scratch(scratch)
         print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
         f.line(f"return {kernel.tile}(&layer, &data);")

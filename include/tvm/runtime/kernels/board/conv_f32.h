@@ -36,24 +36,25 @@ static inline float* tvmrt_micro_place_f32(float* to, int32_t step, const float*
 /*! \brief The window of an output pixel, `step` elements from one to the next. */
 TVMRT_NOINLINE void tvmrt_micro_window_f32(const tvmrt_micro_shape* s, const float* x,
                                            int32_t pixel, float* to, int32_t step) {
-  if (s->pointwise) {
+  const tvmrt_micro_windows* const win = &s->kept.windows;
+  if (win->pointwise) {
     (void)tvmrt_micro_place_f32(to, step, x + pixel * s->x_stride, s->in_c);
     return;
   }
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at.top + kh * s->dilation[0];
-    for (int32_t kw = 0; kw < s->kernel[1]; kw += s->columns) {
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += win->columns) {
       const int32_t w = at.left + kw * s->dilation[1];
       int32_t begin = w < 0 ? -w : 0;
-      int32_t end = s->in[1] - w < s->columns ? s->in[1] - w : s->columns;
-      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = s->columns;
+      int32_t end = s->in[1] - w < win->columns ? s->in[1] - w : win->columns;
+      if (h < 0 || h >= s->in[0] || end <= begin) begin = end = win->columns;
       to = tvmrt_micro_place_f32(to, step, NULL, begin * s->in_c);
       if (end > begin) {
         const float* from = x + at.image + (h * s->in[1] + w + begin) * s->x_stride;
         to = tvmrt_micro_place_f32(to, step, from, (end - begin) * s->in_c);
       }
-      to = tvmrt_micro_place_f32(to, step, NULL, (s->columns - end) * s->in_c);
+      to = tvmrt_micro_place_f32(to, step, NULL, (win->columns - end) * s->in_c);
     }
   }
 }
@@ -63,9 +64,10 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
                                                const tvmrt_micro_data_f32* data, float* window,
                                                int32_t pixel, int32_t pixels) {
   const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_windows* const win = &s->kept.windows;
   float sums[TVMRT_MICRO_F32_PIXELS * TVMRT_MICRO_F32_CHUNK];
   const float *x = window, *w = data->weights;
-  if (pixels == 1 && s->pointwise && data->x != data->y) {
+  if (pixels == 1 && win->pointwise && data->x != data->y) {
     x = data->x + pixel * s->x_stride;
   } else {
     for (int32_t p = 0; p < pixels; p++) {
@@ -75,11 +77,11 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
   for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
     const int32_t left = s->out_c - channel;
     const int32_t channels = left < TVMRT_MICRO_F32_CHUNK ? left : TVMRT_MICRO_F32_CHUNK;
-    for (int32_t i = 0; i < channels; i += 4, w += 4 * s->window) {
+    for (int32_t i = 0; i < channels; i += 4, w += 4 * win->length) {
       if (pixels == 1) {
-        tvmrt_micro_tile_f32_1(sums + i, x, w, data->bias + channel + i, s->window);
+        tvmrt_micro_tile_f32_1(sums + i, x, w, data->bias + channel + i, win->length);
       } else {
-        tvmrt_micro_tile_f32_4(sums + i, x, w, data->bias + channel + i, s->window);
+        tvmrt_micro_tile_f32_4(sums + i, x, w, data->bias + channel + i, win->length);
       }
     }
     for (int32_t p = 0; p < pixels; p++) {
@@ -101,6 +103,7 @@ static inline void tvmrt_micro_conv_f32_pixels(const tvmrt_micro_conv_f32* c,
  */
 static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
                                            const tvmrt_micro_data_f32* data) {
+  const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   float few[TVMRT_MICRO_F32_STACK_WINDOWS / 4];
   float *scratch = NULL, *window = few;
   int32_t pixel = 0;
@@ -108,10 +111,10 @@ static inline int tvmrt_micro_conv_f32_run(const tvmrt_micro_conv_f32* c,
     scratch = window = (float*)tvmrt_scratch_alloc(c->shape.scratch);
     if (scratch == NULL) return -1;
   }
-  for (; pixel + TVMRT_MICRO_F32_PIXELS <= c->shape.pixels; pixel += TVMRT_MICRO_F32_PIXELS) {
+  for (; pixel + TVMRT_MICRO_F32_PIXELS <= win->pixels; pixel += TVMRT_MICRO_F32_PIXELS) {
     tvmrt_micro_conv_f32_pixels(c, data, window, pixel, TVMRT_MICRO_F32_PIXELS);
   }
-  for (; pixel < c->shape.pixels; pixel++) tvmrt_micro_conv_f32_pixels(c, data, window, pixel, 1);
+  for (; pixel < win->pixels; pixel++) tvmrt_micro_conv_f32_pixels(c, data, window, pixel, 1);
   return tvmrt_scratch_free(scratch);
 }
 

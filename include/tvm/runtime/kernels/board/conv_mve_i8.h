@@ -77,7 +77,7 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
                                         int32_t* sums, const tvmrt_micro_element* window,
                                         int32_t pixels, int32_t channel, int32_t channels,
                                         int tile) {
-  const int32_t n = c->shape.window;
+  const int32_t n = c->shape.kept.windows.length;
   const int8_t* const weights = (const int8_t*)data->weights + channel * n;
   const int32_t* const bias = data->bias + channel;
   (void)tile;

@@ -37,18 +37,19 @@
 static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const uint8_t* image,
                                            const tvmrt_micro_place* at, uint8_t* to) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t channels = s->in_c, bytes = s->columns * channels;
+  const tvmrt_micro_windows* const win = &s->kept.windows;
+  const int32_t channels = s->in_c, bytes = win->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
-  for (int32_t i = s->window - 4; i >= 0; i -= 4) {
+  for (int32_t i = win->length - 4; i >= 0; i -= 4) {
     memcpy(__builtin_assume_aligned(to + i, 4), &zeros, 4);
   }
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];
     const int inside = h >= 0 && h < s->in[0];
-    for (int32_t kw = 0; kw < s->kernel[1]; kw += s->columns, to += bytes) {
+    for (int32_t kw = 0; kw < s->kernel[1]; kw += win->columns, to += bytes) {
       const int32_t w = at->left + kw * s->dilation[1];
       const int32_t begin = w < 0 ? -w : 0, left = s->in[1] - w;
-      const int32_t end = left < s->columns ? left : s->columns;
+      const int32_t end = left < win->columns ? left : win->columns;
       if (inside && end > begin) {
         const uint8_t* const from = image + (h * s->in[1] + w + begin) * s->x_stride;
         tvmrt_micro_copy(to + begin * channels, from, (end - begin) * channels);
@@ -60,7 +61,7 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
 /*! \brief tvmrt_micro_window() of a pointwise layer. */
 TVMRT_NOINLINE void tvmrt_micro_pointwise(const tvmrt_micro_conv_i8* c, const uint8_t* from,
                                           tvmrt_micro_element* to, int32_t step, uint8_t* bytes) {
-  const int32_t n = c->shape.window;
+  const int32_t n = c->shape.kept.windows.length;
   if (n != c->shape.in_c) {
     memset(bytes + n - TVMRT_MICRO_UNIT, tvmrt_micro_none(c->x_signed), TVMRT_MICRO_UNIT);
     tvmrt_micro_copy(bytes, from, c->shape.in_c);
@@ -80,13 +81,14 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
                                        int32_t pixel, tvmrt_micro_element* to, int32_t step,
                                        uint8_t* bytes) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t is_signed = c->x_signed, rest = s->window - TVMRT_MICRO_UNIT;
+  const tvmrt_micro_windows* const win = &s->kept.windows;
+  const int32_t is_signed = c->x_signed, rest = win->length - TVMRT_MICRO_UNIT;
   const tvmrt_micro_place at = tvmrt_micro_find(s, pixel);
-  const int32_t run = s->columns * s->in_c;
+  const int32_t run = win->columns * s->in_c;
   if (at.inside) {
     const uint8_t* from = x + at.image + (at.top * s->in[1] + at.left) * s->x_stride;
     const int32_t row = s->dilation[0] * s->in[1] * s->x_stride;
-    const int whole = run * s->kernel[0] == s->window && run % TVMRT_MICRO_GROUP == 0;
+    const int whole = run * s->kernel[0] == win->length && run % TVMRT_MICRO_GROUP == 0;
     uint8_t* end = bytes;
     if (!whole) memset(bytes + rest, tvmrt_micro_none(is_signed), TVMRT_MICRO_UNIT);
     for (int32_t kh = 0; kh < s->kernel[0]; kh++, from += row) {
@@ -101,9 +103,9 @@ TVMRT_NOINLINE void tvmrt_micro_window(const tvmrt_micro_conv_i8* c, const uint8
   } else {
     tvmrt_micro_copy_padded(c, x + at.image, &at, bytes);
     const int32_t n = s->kernel[0] * s->kernel[1] * s->in_c;
-    memset(bytes + n, tvmrt_micro_none(is_signed), (size_t)(s->window - n));
+    memset(bytes + n, tvmrt_micro_none(is_signed), (size_t)(win->length - n));
   }
-  tvmrt_micro_place_groups(to, step, bytes, s->window, is_signed);
+  tvmrt_micro_place_groups(to, step, bytes, win->length, is_signed);
 }
 
 /*! \brief The sum of the elements of one of the copied windows. */
@@ -133,14 +135,15 @@ TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
                                             tvmrt_micro_element* window, int32_t pixel,
                                             int32_t pixels, int tile) {
   const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_windows* const win = &s->kept.windows;
   int32_t sums[TVMRT_MICRO_SUMS];
-  const int32_t n = s->window;
-  uint8_t* const bytes = (uint8_t*)(window + (s->pixels > 1 ? 2 : 1) * n);
+  const int32_t n = win->length;
+  uint8_t* const bytes = (uint8_t*)(window + (win->pixels > 1 ? 2 : 1) * n);
   for (int32_t p = 0; p < pixels; p++) {
     const uint8_t* const x = (const uint8_t*)data->x;
     tvmrt_micro_element* const to = window + p * TVMRT_MICRO_GROUP;
     const int32_t step = pixels * TVMRT_MICRO_GROUP;
-    if (s->pointwise) {
+    if (win->pointwise) {
       tvmrt_micro_pointwise(c, x + (pixel + p) * s->x_stride, to, step, bytes);
     } else {
       tvmrt_micro_window(c, x, pixel + p, to, step, bytes);
@@ -160,15 +163,15 @@ TVMRT_NOINLINE void tvmrt_micro_conv_pixels(const tvmrt_micro_conv_i8* c,
 /*! \brief tvmrt_micro_conv_i8_run() by one of the tiles. */
 TVMRT_INLINE int tvmrt_micro_conv_all(const tvmrt_micro_conv_i8* c, const tvmrt_micro_data* data,
                                       int tile) {
-  const tvmrt_micro_shape* const s = &c->shape;
+  const tvmrt_micro_windows* const win = &c->shape.kept.windows;
   uint64_t few[TVMRT_MICRO_STACK_WINDOWS / 8];
   void *scratch = NULL, *window = few;
-  if (s->scratch > 0) {
-    scratch = window = tvmrt_scratch_alloc(s->scratch);
+  if (c->shape.scratch > 0) {
+    scratch = window = tvmrt_scratch_alloc(c->shape.scratch);
     if (scratch == NULL) return -1;
   }
-  for (int32_t pixel = 0; pixel < s->pixels; pixel += 2) {
-    const int32_t left = s->pixels - pixel;
+  for (int32_t pixel = 0; pixel < win->pixels; pixel += 2) {
+    const int32_t left = win->pixels - pixel;
     tvmrt_micro_conv_pixels(c, data, (tvmrt_micro_element*)window, pixel, left < 2 ? left : 2,
                             tile);
   }

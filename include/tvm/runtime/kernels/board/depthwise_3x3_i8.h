@@ -2,14 +2,10 @@
  * \file board/depthwise_3x3_i8.h
  * \brief Depthwise 3 x 3 convolution of 8-bit tensors on microcontrollers, stride 1 or 2.
  *
- * Scratch holds four input rows as int16, padding included, with rows as pairs: [channel][column]
- * [pair of rows][2]. SMLAD multiplies a pair with two weights of a kernel column. A step takes the
- * pair of the last step and a new one, which replaces the pair before: with stride 1 it makes two
- * output rows of them, with stride 2 one. The sums of four channels of these rows follow in
- * scratch: [column][2 output rows][4].
- *
- * A pair is copied before the output rows that may lie in its place are written: y may be x where
- * stride is 1, both have the same extents, and at most two rows of padding are in front.
+ * The ring (board/ring.h) holds two pairs of rows as int16: [channel][column][pair of rows][2]. SMLAD
+ * multiplies a pair with two weights of a kernel column. A step takes the pair of the last step and a
+ * new one: with stride 1 it makes two output rows of them, with stride 2 one. The sums of four
+ * channels of these rows lie in scratch in front of the ring: [column][2 output rows][4].
  *
  * Packed weights: int16 [channel][10], aligned to 4 bytes: the first two rows of each kernel column,
  * then the third row: w[0][0], w[1][0], w[0][1], w[1][1], w[0][2], w[1][2], w[2][0], w[2][1], 0,
@@ -19,6 +15,7 @@
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_
 
 #include "i8.h"
+#include "ring.h"
 
 /*! \brief What the steps of a layer share. */
 typedef struct tvmrt_micro_3x3 {
@@ -26,9 +23,7 @@ typedef struct tvmrt_micro_3x3 {
   const tvmrt_micro_data* data;
   int16_t* ring;
   int32_t* sums;
-  int32_t columns; /* of the ring */
-  int32_t plane;   /* elements of a channel in the ring */
-  int32_t rows;    /* that a step makes: 2 or 1 */
+  int32_t rows; /* that a step makes: 2 or 1 */
 } tvmrt_micro_3x3;
 
 /*! \brief Where two neighbouring rows are read. */
@@ -98,40 +93,34 @@ static inline void tvmrt_micro_3x3_copy_rest(int16_t* to, int32_t plane, tvmrt_m
   }
 }
 
-/*!
- * \brief Copies a pair of input rows, counted from the first row of padding on, into the ring.
- * Columns of padding are in it.
- */
-TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const tvmrt_micro_3x3* d, int32_t image,
-                                              int32_t pair) {
+/*! \brief Copies a pair of input rows into the ring, in which columns of padding are. */
+TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
+  const tvmrt_micro_3x3* const d = (const tvmrt_micro_3x3*)layer;
   const tvmrt_micro_conv_i8* const c = d->conv;
   const tvmrt_micro_shape* const s = &c->shape;
-  const tvmrt_micro_row first = tvmrt_micro_find_row(s, d->columns, image, 2 * pair);
-  const tvmrt_micro_row second = tvmrt_micro_find_row(s, d->columns, image, 2 * pair + 1);
+  const tvmrt_micro_ring* const ring = &s->kept.ring;
+  const int32_t first = tvmrt_micro_find_row(s, image, 2 * pair);
+  const int32_t second = tvmrt_micro_find_row(s, image, 2 * pair + 1);
   const uint8_t zero = (uint8_t)c->x_zero, padding[4] = {zero, zero, zero, zero};
   tvmrt_micro_two_rows from = {padding, padding, 0, 0};
-  int32_t left = 0, inside = d->columns, above = 0, below = 0;
-  if (first.inside > 0) {
-    left = first.left;
-    inside = first.inside;
-    from.above = (const uint8_t*)d->data->x + first.from;
+  int32_t above = 0, below = 0;
+  if (first >= 0) {
+    from.above = (const uint8_t*)d->data->x + first;
     from.above_step = s->x_stride;
     above = 4;
   }
-  if (second.inside > 0) {
-    left = second.left;
-    inside = second.inside;
-    from.below = (const uint8_t*)d->data->x + second.from;
+  if (second >= 0) {
+    from.below = (const uint8_t*)d->data->x + second;
     from.below_step = s->x_stride;
     below = 4;
   }
-  int16_t* to = d->ring + left * 4 + pair % 2 * 2;
-  for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * d->plane) {
+  int16_t* to = d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
+  for (int32_t channel = 0; channel < s->in_c; channel += 4, to += 4 * ring->plane) {
     const int32_t rest = s->in_c - channel;
     if (rest < 4) {
-      tvmrt_micro_3x3_copy_rest(to, d->plane, from, inside, rest, c->x_signed);
+      tvmrt_micro_3x3_copy_rest(to, ring->plane, from, ring->inside, rest, c->x_signed);
     } else {
-      tvmrt_micro_3x3_copy(to, d->plane, from, inside, c->x_signed);
+      tvmrt_micro_3x3_copy(to, ring->plane, from, ring->inside, c->x_signed);
     }
     from.above += above;
     from.below += below;
@@ -228,10 +217,11 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
 TVMRT_NOINLINE void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t channel, int32_t newer) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int16_t* w = (const int16_t*)d->data->weights + channel * 10;
-  const int16_t* x = d->ring + channel * d->plane;
+  const int32_t plane = s->kept.ring.plane;
+  const int16_t* x = d->ring + channel * plane;
   const int32_t* bias = d->data->bias + channel;
   const int32_t reach = s->out[1] * s->stride[1] * 4;
-  for (int32_t i = 0; i < 4; i++, w += 10, x += d->plane) {
+  for (int32_t i = 0; i < 4; i++, w += 10, x += plane) {
     if (d->rows == 2) {
       tvmrt_micro_3x3_sums(d->sums + i, bias[i], x, x + reach, w, 2, newer);
     } else {
@@ -309,13 +299,14 @@ TVMRT_INLINE void tvmrt_micro_3x3_finish(const tvmrt_micro_3x3* d, const int32_t
   }
 }
 
-/*! \brief The output rows of a step; `top` is the first of them, of those of all images. */
-static inline void tvmrt_micro_3x3_step(const tvmrt_micro_3x3* d, int32_t top, int32_t rows,
-                                        int32_t newer) {
+/*! \brief The output rows of a step; a slot is a pair. */
+static inline void tvmrt_micro_3x3_step(const void* layer, int32_t top, int32_t rows,
+                                        int32_t slot) {
+  const tvmrt_micro_3x3* const d = (const tvmrt_micro_3x3*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   for (int32_t channel = 0; channel < s->out_c; channel += 4) {
     const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
-    tvmrt_micro_3x3_quad(d, channel, newer);
+    tvmrt_micro_3x3_quad(d, channel, slot % 2 == 0);
     for (int32_t row = 0; row < rows; row++) {
       tvmrt_micro_3x3_finish(d, d->sums + 4 * row, top + row, channel, channels);
     }
@@ -326,35 +317,21 @@ static inline void tvmrt_micro_3x3_step(const tvmrt_micro_3x3* d, int32_t top, i
  * \brief y = depthwise 3 x 3 convolution of x.
  *
  * \param c    [in] Shape; in_c is out_c, there is no dilation, strides are both 1 or both 2.
- * \param data [in] The tensors; shift is not used. y may be x only as the head of this file says.
+ * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
  *
  * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
  */
 static inline int tvmrt_micro_depthwise_3x3_i8_run(const tvmrt_micro_conv_i8* c,
                                                    const tvmrt_micro_data* data) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t images = s->pixels / (s->out[0] * s->out[1]);
-  tvmrt_micro_3x3 d;
-  d.conv = c;
-  d.data = data;
-  d.rows = 3 - s->stride[0];
-  d.columns = (s->out[1] - 1) * s->stride[1] + 3;
-  d.plane = d.columns * 4;
-  d.ring = (int16_t*)tvmrt_scratch_alloc(s->scratch);
-  if (d.ring == NULL) return -1;
-  d.sums = (int32_t*)(void*)(d.ring + (s->in_c + 3) / 4 * 4 * d.plane);
-  const uint32_t zeros = (uint16_t)c->x_zero * 0x00010001u; /* of a pair of rows */
-  for (int32_t* at = (int32_t*)(void*)d.ring; at < d.sums; at++) memcpy(at, &zeros, 4);
-  for (int32_t image = 0; image < images; image++) {
-    tvmrt_micro_3x3_copy_pair(&d, image, 0);
-    for (int32_t pair = 0; pair * d.rows < s->out[0]; pair++) {
-      const int32_t top = pair * d.rows, left = s->out[0] - top;
-      tvmrt_micro_3x3_copy_pair(&d, image, pair + 1);
-      tvmrt_micro_3x3_step(&d, image * s->out[0] + top, left < d.rows ? left : d.rows,
-                           pair % 2 == 0);
-    }
-  }
-  return tvmrt_scratch_free(d.ring);
+  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
+  if (scratch == NULL) return -1;
+  const tvmrt_micro_3x3 d = {c, data, (int16_t*)(void*)(scratch + 32 * s->out[1]),
+                             (int32_t*)(void*)scratch, 3 - s->stride[0]};
+  const tvmrt_micro_steps steps = {tvmrt_micro_3x3_copy_pair, tvmrt_micro_3x3_step, 2, 1, d.rows};
+  tvmrt_micro_fill(d.ring, scratch + s->scratch, (uint16_t)c->x_zero * 0x00010001u);
+  tvmrt_micro_walk_ring(s, steps, &d);
+  return tvmrt_scratch_free(scratch);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_I8_H_ */

@@ -2,16 +2,14 @@
  * \file board/depthwise_3x3_mve_i8.h
  * \brief Depthwise 3 x 3 convolution of 8-bit tensors by Helium (Cortex-M55, M85), stride 1 or 2.
  *
- * Scratch holds four input rows as int8, padding included: [channel][column][4 rows]. So 16
+ * The ring (board/ring.h) holds two pairs of rows as int8: [channel][column][4 rows]. So 16
  * neighbouring bytes are four columns of a channel, and VMLADAVA multiplies and adds up the window
  * of an output by one instruction: weights of columns and rows that are not in it are 0. With
  * stride 1 the same 16 bytes serve two output columns of two output rows, with stride 2 one. A step
- * takes two rows of the last step and two new ones, which replace the rows before. The sums of four
- * channels follow in scratch: [column][2 output rows][4].
+ * takes the pair of the last step and a new one. The sums of four channels lie in scratch in front
+ * of the ring: [column, to an even number][2 output rows][4].
  *
- * uint8 activations are moved by 128 while they are copied, which the folded bias undoes. Rows are
- * copied before the output rows that may lie in their place are written: y may be x where stride is
- * 1, both have the same extents, and at most two rows of padding are in front.
+ * uint8 activations are moved by 128 while they are copied, which the folded bias undoes.
  *
  * Packed weights: int8 [channel][16], then four zeros: four zeros, then three columns of three rows
  * and a zero each. Weights, bias and factors: per channel, to a multiple of four channels.
@@ -20,6 +18,7 @@
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_
 
 #include "i8.h"
+#include "ring.h"
 
 /*! \brief What the steps of a layer share. */
 typedef struct tvmrt_micro_mve_3x3 {
@@ -27,8 +26,6 @@ typedef struct tvmrt_micro_mve_3x3 {
   const tvmrt_micro_data* data;
   uint8_t* ring;
   int32_t* sums;
-  int32_t columns; /* of the ring */
-  int32_t plane;   /* bytes of a channel in the ring */
 } tvmrt_micro_mve_3x3;
 
 /*! \brief Where an input row is read. */
@@ -42,14 +39,15 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
                                              tvmrt_micro_mve_row above, tvmrt_micro_mve_row below,
                                              int32_t n) {
   const uint8_t flip = d->conv->x_signed ? 0 : 0x80;
+  const int32_t plane = d->conv->shape.kept.ring.plane;
 #if TVMRT_MICRO_CAN_MVE
-  const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(d->plane / 2));
+  const uint16x8_t places = vmulq_n_u16(vidupq_n_u16(0, 1), (uint16_t)(plane / 2));
   const uint16x8_t flips = vdupq_n_u16((uint16_t)(flip * 0x101));
 #endif
   for (; n > 0; n--, to += 4, above.x += above.column, below.x += below.column) {
     const uint8_t *first = above.x, *second = below.x;
     uint8_t* at = to;
-    for (int32_t left = d->conv->shape.in_c; left > 0; left -= 8, at += 8 * d->plane) {
+    for (int32_t left = d->conv->shape.in_c; left > 0; left -= 8, at += 8 * plane) {
 #if TVMRT_MICRO_CAN_MVE
       const mve_pred16_t some = vctp16q((uint32_t)left);
       const uint16x8_t low = vldrbq_z_u16(first, some), high = vldrbq_z_u16(second, some);
@@ -57,8 +55,8 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
       vstrhq_scatter_shifted_offset_p_u16((uint16_t*)(void*)at, places, pair, some);
 #else
       for (int32_t i = 0; i < 8 && i < left; i++) {
-        at[i * d->plane] = first[i] ^ flip;
-        at[i * d->plane + 1] = second[i] ^ flip;
+        at[i * plane] = first[i] ^ flip;
+        at[i * plane + 1] = second[i] ^ flip;
       }
 #endif
       first += above.channels;
@@ -67,27 +65,25 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy(const tvmrt_micro_mve_3x3* d, uint8
   }
 }
 
-/*! \brief Copies a pair of input rows, counted from the first row of padding on, into the ring. */
-static inline void tvmrt_micro_mve_3x3_copy_pair(const tvmrt_micro_mve_3x3* d, int32_t image,
-                                                 int32_t pair) {
-  const tvmrt_micro_conv_i8* const c = d->conv;
+/*! \brief Copies a pair of input rows into the ring, in which columns of padding are. */
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_copy_pair(const void* layer, int32_t image, int32_t pair) {
+  const tvmrt_micro_mve_3x3* const d = (const tvmrt_micro_mve_3x3*)layer;
+  const tvmrt_micro_shape* const s = &d->conv->shape;
   uint8_t padding[8];
   tvmrt_micro_mve_row rows[2];
-  int32_t left = 0, inside = d->columns;
-  memset(padding, c->x_zero, sizeof(padding));
+  memset(padding, d->conv->x_zero, sizeof(padding));
   for (int i = 0; i < 2; i++) {
-    const tvmrt_micro_row row = tvmrt_micro_find_row(&c->shape, d->columns, image, 2 * pair + i);
+    const int32_t from = tvmrt_micro_find_row(s, image, 2 * pair + i);
     const tvmrt_micro_mve_row outside = {padding, 0, 0};
     rows[i] = outside;
-    if (row.inside > 0) {
-      left = row.left;
-      inside = row.inside;
-      rows[i].x = (const uint8_t*)d->data->x + row.from;
-      rows[i].column = c->shape.x_stride;
+    if (from >= 0) {
+      rows[i].x = (const uint8_t*)d->data->x + from;
+      rows[i].column = s->x_stride;
       rows[i].channels = 8;
     }
   }
-  tvmrt_micro_mve_3x3_copy(d, d->ring + left * 4 + pair % 2 * 2, rows[0], rows[1], inside);
+  uint8_t* const to = d->ring + tvmrt_micro_padding(s) * 4 + pair % 2 * 2;
+  tvmrt_micro_mve_3x3_copy(d, to, rows[0], rows[1], s->kept.ring.inside);
 }
 
 /*!
@@ -98,10 +94,9 @@ static inline void tvmrt_micro_mve_3x3_copy_pair(const tvmrt_micro_mve_3x3* d, i
  * \param w     [in] Its packed weights.
  * \param turn  [in] Of which of the four rows in the ring a window's first one is: 0 or 2.
  */
-TVMRT_NOINLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_mve_3x3* d, int32_t* sums,
-                                            int32_t bias, const int8_t* x, const int8_t* w,
-                                            int32_t turn) {
-  const int8_t* const end = x + d->plane - 8;
+TVMRT_INLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_shape* s, int32_t* sums, int32_t bias,
+                                          const int8_t* x, const int8_t* w, int32_t turn) {
+  const int8_t* const end = x + s->kept.ring.plane - 8;
 #if TVMRT_MICRO_CAN_MVE
   uint32x4_t a0 = vreinterpretq_u32_s8(vldrbq_s8(w + 4)), b0 = vshlq_n_u32(a0, 8);
   uint32x4_t a1 = vreinterpretq_u32_s8(vldrbq_s8(w)), b1 = vshlq_n_u32(a1, 8);
@@ -111,7 +106,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_mve_3x3* d, int32_
     b0 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b0)));
     b1 = vreinterpretq_u32_u16(vrev32q_u16(vreinterpretq_u16_u32(b1)));
   }
-  if (d->conv->shape.stride[0] == 2) {
+  if (s->stride[0] == 2) {
     for (; x < end; x += 8, sums += 8) {
       sums[0] = vmladavaq_s8(bias, vldrbq_s8(x), vreinterpretq_s8_u32(a0));
     }
@@ -125,7 +120,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_mve_3x3* d, int32_
     sums[12] = vmladavaq_s8(bias, v, vreinterpretq_s8_u32(b1));
   }
 #else
-  for (; x < end; x += 4 * d->conv->shape.stride[1], sums += 8) {
+  for (; x < end; x += 4 * s->stride[1], sums += 8) {
     int32_t a = bias, b = bias;
     for (int i = 0; i < 12; i++) {
       a += x[i / 4 * 4 + (i + turn) % 4] * w[4 + i];
@@ -135,6 +130,18 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_one(const tvmrt_micro_mve_3x3* d, int32_
     sums[4] = b;
   }
 #endif
+}
+
+/*! \brief The sums of four channels of a step's rows. */
+TVMRT_NOINLINE void tvmrt_micro_mve_3x3_quad(const tvmrt_micro_mve_3x3* d, int32_t channel,
+                                             int32_t turn) {
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  const int8_t* x = (const int8_t*)d->ring + channel * s->kept.ring.plane;
+  const int8_t* w = (const int8_t*)d->data->weights + channel * 16;
+  const int32_t* const bias = d->data->bias + channel;
+  for (int32_t i = 0; i < 4; i++, x += s->kept.ring.plane, w += 16) {
+    tvmrt_micro_mve_3x3_one(s, d->sums + i, bias[i], x, w, turn);
+  }
 }
 
 /*! \brief The bytes of four channels or less of n pixels, whose sums are 8 apart. */
@@ -164,19 +171,16 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_bytes(const tvmrt_micro_conv_i8* c, uint
 #endif
 }
 
-/*! \brief The output rows of a step; `top` is the first of them, of those of all images. */
-static inline void tvmrt_micro_mve_3x3_step(const tvmrt_micro_mve_3x3* d, int32_t top, int32_t rows,
-                                            int32_t turn) {
+/*! \brief The output rows of a step; a slot is a pair. */
+static inline void tvmrt_micro_mve_3x3_step(const void* layer, int32_t top, int32_t rows,
+                                            int32_t slot) {
+  const tvmrt_micro_mve_3x3* const d = (const tvmrt_micro_mve_3x3*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const tvmrt_micro_data* const data = d->data;
   const int32_t width = s->out[1];
   for (int32_t channel = 0; channel < s->out_c; channel += 4) {
     const int32_t left = s->out_c - channel, channels = left < 4 ? left : 4;
-    for (int32_t i = channel; i < channel + 4; i++) {
-      tvmrt_micro_mve_3x3_one(d, d->sums + i - channel, data->bias[i],
-                              (const int8_t*)d->ring + i * d->plane,
-                              (const int8_t*)data->weights + i * 16, turn);
-    }
+    tvmrt_micro_mve_3x3_quad(d, channel, slot % 2 * 2);
     for (int32_t row = 0; row < rows; row++) {
       const int32_t pixel = (top + row) * width;
       const int32_t* const sums = d->sums + 4 * row;
@@ -195,34 +199,22 @@ static inline void tvmrt_micro_mve_3x3_step(const tvmrt_micro_mve_3x3* d, int32_
  * \brief y = depthwise 3 x 3 convolution of x.
  *
  * \param c    [in] Shape; in_c is out_c, there is no dilation, strides are both 1 or both 2.
- * \param data [in] The tensors; shift is not used. y may be x only as the head of this file says.
+ * \param data [in] The tensors; shift is not used. y may be x only as board/ring.h says.
  *
  * Values and threads as tvmrt_micro_conv_i8_run(). Errors: 0, or -1 where there is no scratch.
  */
 static inline int tvmrt_micro_depthwise_3x3_mve_i8_run(const tvmrt_micro_conv_i8* c,
                                                        const tvmrt_micro_data* data) {
   const tvmrt_micro_shape* const s = &c->shape;
-  const int32_t images = s->pixels / (s->out[0] * s->out[1]), rows = 3 - s->stride[0];
-  tvmrt_micro_mve_3x3 d;
-  d.conv = c;
-  d.data = data;
-  d.columns = (s->out[1] * s->stride[1] + 1) / 2 * 2 + 2;
-  d.plane = d.columns * 4;
-  d.ring = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
-  if (d.ring == NULL) return -1;
-  const int32_t size = (s->in_c + 3) / 4 * 4 * d.plane;
-  d.sums = (int32_t*)(void*)(d.ring + size);
-  memset(d.ring, c->x_signed ? c->x_zero : c->x_zero ^ 0x80, (size_t)size);
-  for (int32_t image = 0; image < images; image++) {
-    tvmrt_micro_mve_3x3_copy_pair(&d, image, 0);
-    for (int32_t pair = 0; pair * rows < s->out[0]; pair++) {
-      const int32_t top = pair * rows, left = s->out[0] - top;
-      tvmrt_micro_mve_3x3_copy_pair(&d, image, pair + 1);
-      tvmrt_micro_mve_3x3_step(&d, image * s->out[0] + top, left < rows ? left : rows,
-                               pair % 2 * 2);
-    }
-  }
-  return tvmrt_scratch_free(d.ring);
+  const int32_t sums = (s->out[1] + 1) / 2 * 64;
+  uint8_t* const scratch = (uint8_t*)tvmrt_scratch_alloc(s->scratch);
+  if (scratch == NULL) return -1;
+  const tvmrt_micro_mve_3x3 d = {c, data, scratch + sums, (int32_t*)(void*)scratch};
+  const tvmrt_micro_steps steps = {tvmrt_micro_mve_3x3_copy_pair, tvmrt_micro_mve_3x3_step, 2, 1,
+                                   3 - s->stride[0]};
+  memset(d.ring, c->x_signed ? c->x_zero : c->x_zero ^ 0x80, (size_t)(s->scratch - sums));
+  tvmrt_micro_walk_ring(s, steps, &d);
+  return tvmrt_scratch_free(scratch);
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_3X3_MVE_I8_H_ */

@@ -2,10 +2,7 @@
  * \file board/depthwise_f32.h
  * \brief Depthwise 2-D convolution in float32 on microcontrollers.
  *
- * The input rows that an output row needs are kept in scratch by four channels, padding included:
- * [row of the ring][four channels][column][4]. A row is copied before the output row that may lie
- * in its place is written: y may be x where stride is 1, both have the same extents, and the rows
- * in the ring reach as far as the output row.
+ * The ring (board/ring.h) holds rows by four channels: [four channels][row of the ring][column][4].
  *
  * Packed weights: [four channels][kernel row][kernel column][4]. bias: of all channels, to a
  * multiple of four.
@@ -14,38 +11,40 @@
 #define TVM_RUNTIME_KERNELS_BOARD_DEPTHWISE_F32_H_
 
 #include "f32.h"
+#include "ring.h"
 
 /*! \brief What the rows of a layer share. */
 typedef struct tvmrt_micro_depthwise_f32 {
   const tvmrt_micro_conv_f32* conv;
   const tvmrt_micro_data_f32* data;
   float* ring;
-  int32_t span;    /* rows of the ring */
-  int32_t columns; /* of a row of the ring */
-  int32_t quads;   /* of channels */
 } tvmrt_micro_depthwise_f32;
 
-/*! \brief Neighbouring columns of padding; returns the column behind them. */
-TVMRT_INLINE float* tvmrt_micro_pad_f32(float* to, int32_t columns) {
-  for (int32_t i = 0; i < 4 * columns; i++) *to++ = 0.0f;
-  return to;
-}
-
-/*! \brief Copies an input row into the ring; h counts from the first row of padding on. */
-static inline void tvmrt_micro_copy_row_f32(const tvmrt_micro_depthwise_f32* d, int32_t image,
-                                            int32_t h) {
+/*! \brief Copies an input row into the ring; a slot is a row. */
+TVMRT_NOINLINE void tvmrt_micro_copy_row_f32(const void* layer, int32_t image, int32_t slot) {
+  static const float padding[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  const tvmrt_micro_depthwise_f32* const d = (const tvmrt_micro_depthwise_f32*)layer;
   const tvmrt_micro_shape* const s = &d->conv->shape;
-  float* to = d->ring + h % d->span * d->quads * d->columns * 4;
-  const tvmrt_micro_row row = tvmrt_micro_find_row(s, d->columns, image, h);
-  const float* x = d->data->x + row.from;
-  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += 4) {
-    const int32_t channels = s->in_c - channel < 4 ? s->in_c - channel : 4;
-    to = tvmrt_micro_pad_f32(to, row.left);
-    for (int32_t column = 0; column < row.inside; column++, to += 4) {
-      const float* const from = x + column * s->x_stride;
-      for (int32_t i = 0; i < 4; i++) to[i] = i < channels ? from[i] : 0.0f;
+  const tvmrt_micro_ring* const ring = &s->kept.ring;
+  const int32_t from = tvmrt_micro_find_row(s, image, slot);
+  const float* x = padding;
+  int32_t pixel = 0, quad = 0;
+  if (from >= 0) {
+    x = d->data->x + from;
+    pixel = s->x_stride;
+    quad = 4;
+  }
+  float* row = d->ring + (slot % ring->slots * ring->columns + tvmrt_micro_padding(s)) * 4;
+  for (int32_t channel = 0; channel < s->in_c; channel += 4, x += quad, row += 4 * ring->plane) {
+    const int32_t channels = s->in_c - channel;
+    const float* of = x;
+    float* to = row;
+    for (int32_t n = ring->inside; n > 0; n--, to += 4, of += pixel) {
+      to[0] = of[0];
+      if (channels > 1) to[1] = of[1];
+      if (channels > 2) to[2] = of[2];
+      if (channels > 3) to[3] = of[3];
     }
-    to = tvmrt_micro_pad_f32(to, d->columns - row.left - row.inside);
   }
 }
 
@@ -120,24 +119,41 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_depthwise_f
   const float* w = d->data->weights + channel * s->kernel[0] * s->kernel[1];
   const float* bias = d->data->bias + channel;
   const float* const end = sums + channels;
-  const int32_t row_size = d->quads * d->columns * 4, step = d->columns * 4;
-  const float* x = d->ring + channel * d->columns + column * s->stride[1] * 4;
+  const int32_t row_size = s->kept.ring.columns * 4, plane = s->kept.ring.plane;
+  const float* x = d->ring + channel * plane + column * s->stride[1] * 4;
 #if TVMRT_MICRO_F32_ASM || TVMRT_MICRO_F32_MVE
   if (s->kernel[0] == 3 && s->kernel[1] == 3 && s->dilation[0] == 1 && s->dilation[1] == 1) {
     const float* row[3];
     for (int32_t kh = 0; kh < 3; kh++) row[kh] = x + (top + kh) % 3 * row_size;
     for (; sums < end; sums += 4, bias += 4, w += 36) {
       tvmrt_micro_nine_taps(sums, bias, row, w);
-      for (int32_t kh = 0; kh < 3; kh++) row[kh] += step;
+      for (int32_t kh = 0; kh < 3; kh++) row[kh] += 4 * plane;
     }
     return;
   }
 #endif
-  for (; sums < end; sums += 4, bias += 4, x += step) {
+  for (; sums < end; sums += 4, bias += 4, x += 4 * plane) {
     memcpy(sums, bias, 16);
     for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
-      const int32_t slot = (top + kh * s->dilation[0]) % d->span;
+      const int32_t slot = (top + kh * s->dilation[0]) % s->kept.ring.slots;
       w = tvmrt_micro_taps_f32(sums, x + slot * row_size, w, s->kernel[1], s->dilation[1] * 4);
+    }
+  }
+}
+
+/*! \brief An output row; a step makes one. */
+static inline void tvmrt_micro_depthwise_row_f32(const void* layer, int32_t row, int32_t rows,
+                                                 int32_t slot) {
+  const tvmrt_micro_depthwise_f32* const d = (const tvmrt_micro_depthwise_f32*)layer;
+  const tvmrt_micro_shape* const s = &d->conv->shape;
+  float sums[TVMRT_MICRO_F32_CHUNK];
+  (void)rows;
+  for (int32_t column = 0; column < s->out[1]; column++) {
+    for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
+      const int32_t left = s->out_c - channel;
+      const int32_t channels = left < TVMRT_MICRO_F32_CHUNK ? left : TVMRT_MICRO_F32_CHUNK;
+      tvmrt_micro_depthwise_sums_f32(d, sums, slot, column, channel, channels);
+      tvmrt_micro_finish_f32(d->conv, d->data, sums, row * s->out[1] + column, channel, channels);
     }
   }
 }
@@ -146,37 +162,19 @@ TVMRT_NOINLINE void tvmrt_micro_depthwise_sums_f32(const tvmrt_micro_depthwise_f
  * \brief y = depthwise convolution of x.
  *
  * \param c    [in] Shape and bounds; in_c is out_c.
- * \param data [in] The tensors. y may be x only as the head of this file says.
+ * \param data [in] The tensors. y may be x only as board/ring.h says.
  *
  * Values and threads as tvmrt_micro_conv_f32_run(). Errors: 0, or -1 where there is no scratch.
  */
 static inline int tvmrt_micro_depthwise_f32_run(const tvmrt_micro_conv_f32* c,
                                                 const tvmrt_micro_data_f32* data) {
   const tvmrt_micro_shape* const s = &c->shape;
-  float sums[TVMRT_MICRO_F32_CHUNK];
-  tvmrt_micro_depthwise_f32 d;
-  int32_t next = 0;
-  d.conv = c;
-  d.data = data;
-  d.span = (s->kernel[0] - 1) * s->dilation[0] + 1;
-  d.columns = (s->out[1] - 1) * s->stride[1] + (s->kernel[1] - 1) * s->dilation[1] + 1;
-  d.quads = (s->in_c + 3) / 4;
-  d.ring = (float*)tvmrt_scratch_alloc(s->scratch);
+  const tvmrt_micro_depthwise_f32 d = {c, data, (float*)tvmrt_scratch_alloc(s->scratch)};
+  const tvmrt_micro_steps steps = {tvmrt_micro_copy_row_f32, tvmrt_micro_depthwise_row_f32,
+                                   s->kept.ring.slots, s->stride[0], 1};
   if (d.ring == NULL) return -1;
-  for (int32_t pixel = 0; pixel < s->pixels; pixel++) {
-    const int32_t row = pixel / s->out[1], image = row / s->out[0];
-    const int32_t column = pixel - row * s->out[1], top = (row - image * s->out[0]) * s->stride[0];
-    if (column == 0) {
-      if (next < top || top == 0) next = top;
-      for (; next < top + d.span; next++) tvmrt_micro_copy_row_f32(&d, image, next);
-    }
-    for (int32_t channel = 0; channel < s->out_c; channel += TVMRT_MICRO_F32_CHUNK) {
-      const int32_t left = s->out_c - channel;
-      const int32_t channels = left < TVMRT_MICRO_F32_CHUNK ? left : TVMRT_MICRO_F32_CHUNK;
-      tvmrt_micro_depthwise_sums_f32(&d, sums, top, column, channel, channels);
-      tvmrt_micro_finish_f32(c, data, sums, pixel, channel, channels);
-    }
-  }
+  tvmrt_micro_fill(d.ring, (uint8_t*)d.ring + s->scratch, 0);
+  tvmrt_micro_walk_ring(s, steps, &d);
   return tvmrt_scratch_free(d.ring);
 }
 

@@ -214,7 +214,7 @@ TVMRT_INLINE void tvmrt_micro_conv_sums(const tvmrt_micro_conv_i8* c, const tvmr
                                         int32_t* sums, const tvmrt_micro_element* window,
                                         int32_t pixels, int32_t channel, int32_t channels,
                                         int joint) {
-  const int32_t n = c->shape.window;
+  const int32_t n = c->shape.kept.windows.length;
   if (joint) {
     const int16_t* const weights = (const int16_t*)data->weights + channel / 2 * (n + 4);
     const tvmrt_micro_tile t = {{window, n}, {sums, sums + channels}, weights};

@@ -12,9 +12,25 @@
 
 #include "../tile/simd.h"
 
+/*! \brief Windows of dense layers, which are copied. */
+typedef struct tvmrt_micro_windows {
+  int32_t pixels;    /*!< Output pixels of all images. */
+  int32_t length;    /*!< Elements of a copied window. */
+  int16_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
+  int16_t columns;   /*!< Of a window that lie behind each other in memory: all, or one. */
+} tvmrt_micro_windows;
+
+/*! \brief Input rows of depthwise layers, which are kept in turn; see board/ring.h. */
+typedef struct tvmrt_micro_ring {
+  int32_t plane;   /*!< Elements of a channel. */
+  int16_t images;  /*!< Of the layer. */
+  int16_t slots;   /*!< Rows that are kept, or pairs of them. */
+  int16_t columns; /*!< Of a row, padding included. */
+  int16_t inside;  /*!< Those of them that are the input's. */
+} tvmrt_micro_ring;
+
 /*! \brief Shape of a layer; pairs are {height, width}. */
 typedef struct tvmrt_micro_shape {
-  int32_t pixels; /*!< Output pixels of all images. */
   int16_t in[2];
   int16_t out[2];
   int16_t kernel[2];
@@ -23,12 +39,13 @@ typedef struct tvmrt_micro_shape {
   int16_t pad[2]; /*!< At the start; negative crops. The end follows from `out`. */
   int16_t in_c;
   int16_t out_c;
-  int32_t x_stride;  /*!< From one input pixel to the next. */
-  int32_t y_stride;  /*!< From one output pixel to the next. */
-  int32_t window;    /*!< Elements of a copied window; not of depthwise layers. */
-  int32_t scratch;   /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
-  int16_t pointwise; /*!< 1: the window of an output pixel is the input pixel at its place. */
-  int16_t columns;   /*!< Of a window that lie behind each other in memory: all, or one. */
+  int32_t x_stride; /*!< From one input pixel to the next. */
+  int32_t y_stride; /*!< From one output pixel to the next. */
+  int32_t scratch;  /*!< Bytes that tvmrt_scratch_alloc() is asked for; 0 for none. */
+  union {
+    tvmrt_micro_windows windows;
+    tvmrt_micro_ring ring;
+  } kept; /*!< What lies in scratch. */
 } tvmrt_micro_shape;
 
 /*! \brief Where the window of an output pixel is in the input. */
@@ -46,38 +63,10 @@ static inline tvmrt_micro_place tvmrt_micro_find(const tvmrt_micro_shape* s, int
   at.image = image * s->in[0] * s->in[1] * s->x_stride;
   at.left = (pixel - row * s->out[1]) * s->stride[1] - s->pad[1];
   at.top = (row - image * s->out[0]) * s->stride[0] - s->pad[0];
-  at.inside = s->columns == s->kernel[1] && at.left >= 0 && at.left + s->columns <= s->in[1] &&
+  const int32_t columns = s->kept.windows.columns;
+  at.inside = columns == s->kernel[1] && at.left >= 0 && at.left + columns <= s->in[1] &&
               at.top >= 0 && at.top + (s->kernel[0] - 1) * s->dilation[0] < s->in[0];
   return at;
-}
-
-/*! \brief What of an input row a depthwise layer copies, with the padding at both its ends. */
-typedef struct tvmrt_micro_row {
-  int32_t from;         /* elements in front of its first pixel that is copied */
-  int32_t left, inside; /* columns of padding, and of the input behind them */
-} tvmrt_micro_row;
-
-/*!
- * \brief The row h of an image, counted from the first row of padding on; a row of padding has
- * nothing inside.
- *
- * \param columns  [in] Of all of it, padding included.
- */
-static inline tvmrt_micro_row tvmrt_micro_find_row(const tvmrt_micro_shape* s, int32_t columns,
-                                                   int32_t image, int32_t h) {
-  const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;
-  tvmrt_micro_row r;
-  r.from = ((image * s->in[0] + row) * s->in[1] + crop) * s->x_stride;
-  r.left = columns;
-  r.inside = 0;
-  if (row >= 0 && row < s->in[0]) {
-    r.left = crop > 0 ? 0 : s->pad[1];
-    if (r.left > columns) r.left = columns;
-    r.inside = s->in[1] - crop;
-    if (r.inside > columns - r.left) r.inside = columns - r.left;
-    if (r.inside < 0) r.inside = 0;
-  }
-  return r;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_BOARD_SHAPE_H_ */

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.ir.rounding import round_up
 
-from .shape import MicroShape
+from .shape import MicroShape, Ring, Windows, ring_of_rows
 
 STACK_WINDOWS = 128  # bytes, TVMRT_MICRO_F32_STACK_WINDOWS
 PIXELS = 4  # TVMRT_MICRO_F32_PIXELS
@@ -38,19 +38,19 @@ class MicroLayer:
         return "depthwise" if self.shape.depthwise else "conv"
 
     @property
-    def scratch_bytes(self) -> int:
-        """What the kernel asks of ``tvmrt_scratch_alloc``."""
+    def scratch(self) -> Windows | Ring:
+        """What the kernel keeps in scratch."""
         if self.shape.depthwise:
-            return self.shape.ring_elements * 4
-        few = self.shape.pixels < PIXELS
+            return ring_of_rows(self.shape, 4)
+        few, length = self.shape.pixels < PIXELS, self.shape.window
         if few and self.shape.pointwise and not self.over_input:
-            return 0  # windows are read where they lie
-        windows = (1 if few else PIXELS) * self.shape.window * 4
-        return windows if windows > STACK_WINDOWS else 0
+            return Windows(length, 0)  # they are read where they lie
+        windows = (1 if few else PIXELS) * length * 4
+        return Windows(length, windows if windows > STACK_WINDOWS else 0)
 
     def initializer(self, residual_stride: int, low: str, high: str) -> list[str]:
         """The members of the layer's ``tvmrt_micro_conv_f32``."""
-        shape = self.shape.initializer(self.shape.window, self.scratch_bytes)
+        shape = self.shape.initializer(self.scratch)
         return [
             f".shape = {shape}",
             f".residual_stride = {residual_stride}",

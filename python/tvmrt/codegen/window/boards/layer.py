@@ -12,7 +12,7 @@ from tvmrt.ir.rounding import round_up
 
 from ..layer_i8 import ConvI8, centred_weights
 from ..packing_i8 import wrap_int32
-from .shape import MicroShape, flat_shape
+from .shape import MicroShape, Ring, Windows, flat_shape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 # Places of four channels or elements that SXTB16 widens at once.
@@ -78,9 +78,8 @@ class MicroLayer:
         self, kernel: MicroKernel, y_bytes: int, zero: int, low: int, high: int, signed: bool
     ) -> dict[str, object]:
         """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's."""
-        window = round_up(self.shape.window, kernel.unit)
         return {
-            "shape": self.shape.initializer(window, kernel.scratch(self.shape)),
+            "shape": self.shape.initializer(kernel.scratch(self.shape)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
@@ -106,11 +105,9 @@ class MicroKernel:
     pack
         A layer's weights in the order in which it reads them.
     scratch
-        Bytes that it asks of ``tvmrt_scratch_alloc`` for a shape; 0 for none.
+        What it keeps in scratch for a shape.
     needs
         What processors must have, of the names in ``codegen/target.py``.
-    unit
-        Of what the length of a copied window is a multiple.
     """
 
     header: str
@@ -118,9 +115,8 @@ class MicroKernel:
     cost: float
     supports: Callable[[MicroLayer], bool]
     pack: Callable[[MicroLayer], MicroWeights]
-    scratch: Callable[[MicroShape], int]
+    scratch: Callable[[MicroShape], Windows | Ring]
     needs: frozenset[str] = frozenset()
-    unit: int = 1
 
 
 def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
@@ -139,12 +135,15 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
     return shape if shape.fits else None
 
 
-def windows_scratch(shape: MicroShape, unit: int, element: int) -> int:
-    """Bytes for windows of two pixels by elements of so many bytes, and for one of bytes."""
-    window = round_up(shape.window, unit)
-    as_they_lie = shape.pointwise and window == shape.in_c
-    windows = min(2, shape.pixels) * window * element + (0 if as_they_lie else window)
-    return windows if windows > STACK_WINDOWS else 0
+def windows_of(shape: MicroShape, unit: int, element: int) -> Windows:
+    """Windows of two pixels by elements of so many bytes, and one of bytes.
+
+    ``unit``: of what the length of a window is a multiple.
+    """
+    length = round_up(shape.window, unit)
+    as_they_lie = shape.pointwise and length == shape.in_c
+    windows = min(2, shape.pixels) * length * element + (0 if as_they_lie else length)
+    return Windows(length, windows if windows > STACK_WINDOWS else 0)
 
 
 def pack_windows(layer: MicroLayer, unit: int, group: int, offset: int = 0) -> MicroWeights:

@@ -7,7 +7,7 @@ from math import prod
 
 from tvmrt.ir.rounding import round_up
 
-from ...c.text import nested
+from ...c.text import initializer, nested
 from ..plan import Window
 
 MOST = (1 << 15) - 1  # of an extent
@@ -39,6 +39,8 @@ class MicroShape:
         """Whether the numbers fit into the kernels' structures."""
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
         numbers = [*(abs(n) for pair in pairs for n in pair), self.in_c, self.out_c]
+        if self.depthwise:
+            numbers += [self.batch, self.ring_columns]
         rows = not self.depthwise or self.kernel[0] <= MOST_ROWS
         return rows and max(numbers) <= MOST and min(self.in_ + self.out) > 0
 
@@ -73,32 +75,85 @@ class MicroShape:
         return self.kernel[1] if self.x_stride == self.in_c and self.dilation[1] == 1 else 1
 
     @property
-    def ring_elements(self) -> int:
-        """Elements of the rows that a depthwise layer keeps, in whole quads of channels."""
-        rows, reach = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilation))
-        columns = (self.out[1] - 1) * self.stride[1] + reach
-        return rows * columns * round_up(self.in_c, 4)
+    def ring_columns(self) -> int:
+        """Columns under all windows of a row, padding included."""
+        return (self.out[1] - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
 
-    def initializer(self, window: int, scratch: int) -> str:
-        """The C initialiser of the ``tvmrt_micro_shape``.
+    @property
+    def whole_quads(self) -> int:
+        """Input channels to a multiple of four."""
+        return round_up(self.in_c, 4)
 
-        ``window``: elements of a copied window; ``scratch``: bytes that the kernel takes.
-        """
+    def initializer(self, scratch: Windows | Ring) -> str:
+        """The C initialiser of the ``tvmrt_micro_shape``."""
+        kept = scratch.members(self)
+        pad = (self.pad[0], min(self.pad[1], scratch.columns)) if self.depthwise else self.pad
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
-                 "dilation": self.dilation, "pad": self.pad}  # fmt: skip
+                 "dilation": self.dilation, "pad": pad}  # fmt: skip
         fields = {
-            "pixels": self.pixels,
             **{name: f"{{{height}, {width}}}" for name, (height, width) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,
             "x_stride": self.x_stride,
             "y_stride": self.y_stride,
-            "window": window,
-            "scratch": scratch,
-            "pointwise": int(self.pointwise),
-            "columns": self.columns,
+            "scratch": scratch.bytes,
+            "kept": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
         }
         return nested(fields)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows that a dense kernel copies into scratch: elements of one, bytes of all."""
+
+    length: int
+    bytes: int
+
+    def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
+        """What the shape's ``kept`` is."""
+        return {
+            "windows": {
+                "pixels": shape.pixels,
+                "length": self.length,
+                "pointwise": int(shape.pointwise),
+                "columns": shape.columns,
+            }
+        }
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Rows that a depthwise kernel keeps in scratch, see ``board/ring.h``.
+
+    ``slots``: rows or pairs of them; ``columns``: of a row, padding included; ``plane``: elements
+    of a channel; ``bytes``: of all scratch.
+    """
+
+    slots: int
+    columns: int
+    plane: int
+    bytes: int
+
+    def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
+        """What the shape's ``kept`` is."""
+        left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
+        inside = max(0, min(shape.in_[1] - skipped, self.columns - left))
+        return {
+            "ring": {
+                "plane": self.plane,
+                "images": shape.batch,
+                "slots": self.slots,
+                "columns": self.columns,
+                "inside": inside,
+            }
+        }
+
+
+def ring_of_rows(shape: MicroShape, element: int) -> Ring:
+    """All rows under a window; ``element``: bytes of an element."""
+    slots = (shape.kernel[0] - 1) * shape.dilation[0] + 1
+    plane = slots * shape.ring_columns
+    return Ring(slots, shape.ring_columns, plane, shape.whole_quads * plane * element)
 
 
 def flat_shape(window: Window) -> tuple[tuple[int, int], ...] | None:

@@ -1,6 +1,6 @@
 """Dense layers by Helium, 16 products of bytes at a time."""
 
-from ..layer import MicroKernel, MicroLayer, MicroWeights, pack_windows, windows_scratch
+from ..layer import MicroKernel, MicroLayer, MicroWeights, pack_windows, windows_of
 
 UNIT = 16
 
@@ -16,7 +16,6 @@ KERNEL = MicroKernel(
     cost=0.19,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,
-    scratch=lambda shape: windows_scratch(shape, UNIT, 1),
+    scratch=lambda shape: windows_of(shape, UNIT, 1),
     needs=frozenset({"mve"}),
-    unit=UNIT,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..layer import QUAD_ORDER, MicroKernel, MicroLayer, MicroWeights, padded
+from ..shape import ring_of_rows
 
 
 def pack(layer: MicroLayer) -> MicroWeights:
@@ -20,5 +21,5 @@ KERNEL = MicroKernel(
     cost=3.5,
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
-    scratch=lambda shape: shape.ring_elements * 2,
+    scratch=lambda shape: ring_of_rows(shape, 2),
 )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvmrt.ir.rounding import round_up
-
 from ..layer import MicroKernel, MicroLayer, MicroWeights, padded
-from ..shape import MicroShape
+from ..shape import MicroShape, Ring
 
 
 def supports(layer: MicroLayer) -> bool:
@@ -26,11 +24,14 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(packed.reshape(-1), layer.folded(4))
 
 
-def scratch(shape: MicroShape) -> int:
-    """Four rows of int16, and the sums of four channels of two rows."""
-    width = shape.out[1]
-    columns = (width - 1) * shape.stride[1] + 3
-    return columns * 4 * round_up(shape.in_c, 4) * 2 + width * 2 * 4 * 4
+def ring_of_pairs(shape: MicroShape, columns: int, element: int, summed: int) -> Ring:
+    """Two pairs of rows a channel, and in front of them int32 sums.
+
+    ``element``: bytes of an element; ``summed``: columns that have sums, of four channels of two
+    output rows.
+    """
+    plane = columns * 4
+    return Ring(2, columns, plane, shape.whole_quads * plane * element + summed * 2 * 4 * 4)
 
 
 KERNEL = MicroKernel(
@@ -39,5 +40,5 @@ KERNEL = MicroKernel(
     cost=1.1,
     supports=supports,
     pack=pack,
-    scratch=scratch,
+    scratch=lambda shape: ring_of_pairs(shape, shape.ring_columns, 2, shape.out[1]),
 )

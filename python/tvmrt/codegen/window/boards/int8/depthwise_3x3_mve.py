@@ -7,7 +7,7 @@ import numpy as np
 from tvmrt.ir.rounding import round_up
 
 from ..layer import MicroKernel, MicroLayer, MicroWeights, padded
-from ..shape import MicroShape
+from ..shape import MicroShape, Ring
 from . import depthwise_3x3
 
 MOST_COLUMNS = 4680  # seven planes of so many are within the 16 bits of a scattered store
@@ -33,9 +33,8 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(np.append(packed, np.zeros(4, np.int8)), layer.folded(4, offset))
 
 
-def scratch(shape: MicroShape) -> int:
-    """Four rows of bytes, and the sums of four channels of two rows."""
-    return columns(shape) * 4 * round_up(shape.in_c, 4) + round_up(shape.out[1], 2) * 2 * 4 * 4
+def scratch(shape: MicroShape) -> Ring:
+    return depthwise_3x3.ring_of_pairs(shape, columns(shape), 1, round_up(shape.out[1], 2))
 
 
 KERNEL = MicroKernel(

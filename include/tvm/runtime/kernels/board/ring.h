@@ -1,0 +1,71 @@
+/*!
+ * \file board/ring.h
+ * \brief The walk of depthwise layers of microcontrollers over their rows, by a tile.
+ *
+ * The input rows that output rows need are kept in scratch, padding included, and each is copied
+ * once: row after row, or pairs of rows, into the slots of a ring. A row of padding is copied from a
+ * pixel of it, by steps of 0. A step makes an output row, or
+ * two, of all that is in the ring. Rows are copied before the output rows that may lie in their
+ * place are written: y may be x where stride is 1, both have the same extents, and the rows in the
+ * ring reach as far as the output row.
+ *
+ * Numbers of the ring are the compiler's: \ref tvmrt_micro_ring.
+ */
+#ifndef TVM_RUNTIME_KERNELS_BOARD_RING_H_
+#define TVM_RUNTIME_KERNELS_BOARD_RING_H_
+
+#include <string.h>
+
+#include "shape.h"
+
+/*! \brief Steps of a tile; `layer` is what it is told of the layer. */
+typedef struct tvmrt_micro_steps {
+  /*! Copies slot `slot` of an image, counted from the first row of padding on. */
+  void (*copy)(const void* layer, int32_t image, int32_t slot);
+  /*!
+   * Makes `rows` output rows, the first of which is `row` of those of all images, of the slots from
+   * `slot` on.
+   */
+  void (*make)(const void* layer, int32_t row, int32_t rows, int32_t slot);
+  int32_t slots;   /*!< Of which a step makes output rows. */
+  int32_t advance; /*!< Slots from one step's first one to the next one's. */
+  int32_t rows;    /*!< Output rows of a step. */
+} tvmrt_micro_steps;
+
+/*! \brief Walks over the output rows of all images. */
+TVMRT_INLINE void tvmrt_micro_walk_ring(const tvmrt_micro_shape* s, tvmrt_micro_steps by,
+                                        const void* layer) {
+  for (int32_t image = 0; image < s->kept.ring.images; image++) {
+    int32_t next = 0;
+    for (int32_t row = 0, slot = 0; row < s->out[0]; row += by.rows, slot += by.advance) {
+      const int32_t left = s->out[0] - row;
+      if (next < slot) next = slot; /* strides may leave rows out */
+      for (; next < slot + by.slots; next++) by.copy(layer, image, next);
+      by.make(layer, image * s->out[0] + row, left < by.rows ? left : by.rows, slot);
+    }
+  }
+}
+
+/*! \brief Columns of padding in front of those of the input. */
+TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
+  return s->pad[1] > 0 ? s->pad[1] : 0;
+}
+
+/*! \brief Fills a ring with padding, which stays in the columns that no row is copied to. */
+TVMRT_INLINE void tvmrt_micro_fill(void* ring, const void* end, uint32_t padding) {
+  for (uint8_t* at = (uint8_t*)ring; at < (const uint8_t*)end; at += 4) {
+    memcpy(__builtin_assume_aligned(at, 4), &padding, 4);
+  }
+}
+
+/*!
+ * \brief Elements in front of the first pixel that is copied of row h of an image, counted from the
+ * first row of padding on; -1 for a row of padding.
+ */
+TVMRT_INLINE int32_t tvmrt_micro_find_row(const tvmrt_micro_shape* s, int32_t image, int32_t h) {
+  const int32_t row = h - s->pad[0], crop = s->pad[1] < 0 ? -s->pad[1] : 0;
+  if (row < 0 || row >= s->in[0]) return -1;
+  return ((image * s->in[0] + row) * s->in[1] + crop) * s->x_stride;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_BOARD_RING_H_ */
