@@ -1,10 +1,9 @@
 """Single float layers beside ONNX Runtime, interleaved in one process.
 
 Each contender runs a chain of equal layers (so that a peer's change of layout at the ends is
-spread over them),
-one call a turn, for several rounds. Printed are the best times of one layer, their ratio (above 1:
-faster than
-ONNX Runtime) and the speed reached. Run it when nothing else runs:
+spread over them), one call a turn, for several rounds. Printed are the best times of one layer,
+their ratio (above 1: faster than ONNX Runtime) and the speed reached. Tiles are those that the
+compiler chooses for this processor. Run it when nothing else runs:
 
     python tests/bench/kernels/bench_f32.py [--rounds N] [--cc gcc] [--only TEXT]
 """
@@ -28,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "kernels
 import kernel_build as kb
 
 from tvmrt.codegen.c.text import initializer
+from tvmrt.codegen.target import Target, get_target
 from tvmrt.codegen.window.layer_f32 import LayerF32
 from tvmrt.codegen.window.plan import Window
 
@@ -128,7 +128,7 @@ def conv_model(layers: list[Layer], weights: list[tuple[np.ndarray, np.ndarray]]
     return model.SerializeToString()
 
 
-def layer_code(i: int, layer: Layer, machine: kb.Machine) -> tuple[str, object]:
+def layer_code(i: int, layer: Layer, machine: Target) -> tuple[str, object]:
     """One static function and its tiles."""
     head = f"static int layer{i}(const float* x, const float* w, const float* b, float* y) {{\n"
     window = Window(
@@ -158,7 +158,7 @@ def layer_code(i: int, layer: Layer, machine: kb.Machine) -> tuple[str, object]:
 def conv_chain(
     layers: list[Layer],
     weights: list[tuple[np.ndarray, np.ndarray]],
-    machine: kb.Machine,
+    machine: Target,
     folder: Path,
     cc: str,
 ) -> tuple[Callable[[], object], np.ndarray, np.ndarray, str]:
@@ -249,7 +249,7 @@ def best_times(calls: list[Callable[[], object]], rounds: int) -> list[float]:
     return best
 
 
-def bench_convolutions(machine: kb.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
+def bench_convolutions(machine: Target, folder: Path, cc: str, rounds: int, only: str) -> None:
     print(f"{'layer':22} {'ort us':>9} {'ours us':>9} {'speed':>6} {'GFLOP/s':>8}  tiles")
     for name, layers in CHAINS.items():
         if only not in name:
@@ -292,7 +292,7 @@ class Operator:
 
 
 def matmul_code(
-    batch: int, m: int, n: int, k: int, order: str, machine: kb.Machine
+    batch: int, m: int, n: int, k: int, order: str, machine: Target
 ) -> tuple[str, packing.Tiles]:
     tiles = packing.choose_tiles(m, n, k, machine)
     stride = {"PACKED": 0, "ROWS": n, "COLUMNS": k}[order]
@@ -314,7 +314,7 @@ int op(const float* x, const float* w, float* y) {{
     )
 
 
-def operators(machine: kb.Machine) -> dict[str, Operator]:
+def operators(machine: Target) -> dict[str, Operator]:
     node = helper.make_node
     pool = """
 #include <tvm/runtime/kernels/pool.h>
@@ -413,7 +413,7 @@ def operator_session(case: Operator, arrays: list[np.ndarray]) -> onnxruntime.In
     return session(model.SerializeToString())
 
 
-def bench_operators(machine: kb.Machine, folder: Path, cc: str, rounds: int, only: str) -> None:
+def bench_operators(machine: Target, folder: Path, cc: str, rounds: int, only: str) -> None:
     print(f"\n{'operator':24} {'ort us':>9} {'ours us':>9} {'speed':>6}")
     for name, case in operators(machine).items():
         if only not in name:
@@ -454,7 +454,7 @@ def main() -> None:
     parser.add_argument("--cc", default="gcc")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
-    machine = kb.Machine(16, 32, 1 << 20, packing.splits_wide_vectors())
+    machine = get_target("native")
     with tempfile.TemporaryDirectory() as folder:
         bench_convolutions(machine, Path(folder), options.cc, options.rounds, options.only)
         bench_operators(machine, Path(folder), options.cc, options.rounds, options.only)
