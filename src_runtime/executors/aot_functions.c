@@ -98,7 +98,7 @@ AOT_METHOD(get_input, "get_input") {
   tvmrt_port* port;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 1, 2));
   TVMRT_RETURN_IF_ERROR(find_input(e, in, &port));
-  TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port)); /* users may write to what they get */
   e->args[port - e->inputs].v_handle = &port->bound->dl;
   return tvmrt__port_give(port, in, out, out_code);
 }

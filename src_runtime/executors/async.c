@@ -246,6 +246,7 @@ static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   return rc;
 }
 
+/* The runtime waits for a run before it ends the plan: the flight has landed. */
 static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   (void)scheduler;
   free_flight(plan->privacy);
@@ -256,13 +257,13 @@ static int take_off(flight* f) {
   flight** at = &flights;
   int32_t i;
   for (i = 0; i < f->num_lanes; ++i) {
-    TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device));
+    TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device)); /* fork may have left us without */
     f->lanes[i].next = 0;
   }
   for (i = 0; i < f->plan->num_steps; ++i) f->waits[i] = f->plan->steps[i].num_after;
   f->left = f->plan->num_steps;
   f->is_stopped = false;
-  if (f->left == 0) return 0;
+  if (f->left == 0) return 0; /* no step would ever land it */
   f->is_under_way = true;
   f->next = NULL;
   while (*at != NULL) at = &(*at)->next;

@@ -90,6 +90,7 @@ TVMRT_GRAPH_METHOD(get_input, "get_input") {
   TVMRT_RETURN_IF_ERROR(
       tvmrt__port_of_arg(g->inputs, g->graph.num_arg_nodes, "input", in, 0, &port));
   if (port == NULL) return 0; /* unknown: no value */
+  /* users may write to what they get */
   TVMRT_RETURN_IF_ERROR(tvmrt__port_unshare(port));
   tvmrt__graph_update_input(g, (size_t)(port - g->inputs));
   return tvmrt__port_give(port, in, out, out_code);
@@ -187,6 +188,7 @@ TVMRT_GRAPH_METHOD(load_params, "load_params") {
   TVMRT_RETURN_IF_ERROR(tvmrt__params_load(bytes.data, bytes.size, &params));
   for (i = 0; rc == 0 && i < params.count; ++i) {
     size_t input = input_named(g, params.names[i]);
+    /* copied: the graph has storage for it, which sharing would leave unused */
     if (input < g->graph.num_arg_nodes) rc = set_param(g, input, params.tensors[i], false);
   }
   tvmrt__params_free(&params);

@@ -52,7 +52,7 @@ static int read_pair(tvmrt_parser* in, void* into) {
   numbers* out = into;
   const size_t before = out->count;
   TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, read_number, out));
-  if (out->count == before + 3) --out->count;
+  if (out->count == before + 3) --out->count; /* a version, which means nothing here */
   if (out->count == before + 2) return 0;
   return tvmrt__parse_fail(in, "an entry needs 2 or 3 numbers");
 }
@@ -99,7 +99,7 @@ static int read_node_key(tvmrt_parser* in, void* into, const char* key) {
   tvmrt_graph_node* node = d->node;
   if (strcmp(key, "op") == 0) return read_text(in, d, &d->op);
   if (strcmp(key, "name") == 0) return read_text(in, d, &node->name);
-  if (strcmp(key, "attrs") == 0 || strcmp(key, "attr") == 0) {
+  if (strcmp(key, "attrs") == 0 || strcmp(key, "attr") == 0) { /* the old name */
     return tvmrt__parse_members(in, read_node_attr, d);
   }
   if (strcmp(key, "control_deps") == 0)
@@ -296,7 +296,7 @@ static int bad_graph(const char* what) {
   return tvmrt__fail_value("the graph JSON does not fit together: %s.", what);
 }
 
-/* Entries of nodes, from the row pointers. */
+/* Entries of nodes, from the row pointers: first of all, since all that follows indexes with them. */
 static int check_rows(draft* d) {
   tvmrt_graph* g = d->graph;
   size_t i;
@@ -328,7 +328,8 @@ static int check_rows(draft* d) {
   return 0;
 }
 
-/* Turn pairs (node, output) into entry numbers; nodes must lie below `limit`. */
+/* Turn pairs (node, output) into entry numbers; nodes must lie below `limit`: for a node's inputs that is
+ * itself, so that nodes can run in their order and nothing depends on itself. */
 static int resolve(const tvmrt_graph* g, const int64_t* pairs, size_t count, size_t limit,
                    size_t* out) {
   size_t i;
@@ -384,9 +385,10 @@ static int check_entry(draft* d, size_t i) {
   if (ndim > TVMRT_MAX_NDIM) return bad_graph("a shape has too many dimensions");
   e->ndim = (int32_t)ndim;
   e->dtype = d->dtypes[i];
-  if (bits != 1 && bits != 4 && (bits == 0 || bits % 8 != 0)) {
+  if (bits != 1 && bits != 4 && (bits == 0 || bits % 8 != 0)) { /* bool, int4: a byte each */
     return bad_graph("a data type has a size that is not a whole number of bytes");
   }
+  /* executors have a table of storages: it stays as small as the graph */
   if (sid < 0 || (uint64_t)sid >= g->num_entries) {
     return bad_graph("a storage_id is negative or larger than the number of entries");
   }

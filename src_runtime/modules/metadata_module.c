@@ -63,7 +63,8 @@ int tvmrt__metadata_check(const TVMMetadata* m) {
   return check_count("constants", m->constant_pools, m->num_constant_pools, MAX_CONSTANTS);
 }
 
-/* The struct that an imported library answers under a name; NULL if it has no such function. */
+/* The struct that an imported library answers under a name; NULL if it has no such function. Structs are
+ * the library's: they are as long there as it is loaded, which this module keeps it. */
 static int ask_imports(const tvmrt_module* self, const char* name, void** out) {
   size_t i;
   *out = NULL;
@@ -154,7 +155,7 @@ TVMRT_NATIVE(get_model_metadata) {
   if (model != NULL) return return_pointer(out, out_code, model);
   TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_c_metadata", &classic));
   if (classic == NULL) return missing("get_c_metadata");
-  (void)pthread_mutex_lock(&m->base.lock);
+  (void)pthread_mutex_lock(&m->base.lock); /* the struct is made once, and its address stays */
   if (m->model.version == 0) {
     metadata_destroy(&m->base); /* what an attempt without memory left behind */
     m->params = NULL;

@@ -127,7 +127,7 @@ static int read_name_list(const tvmrt_args* in, int i, char*** out, size_t* out_
     }
     (*out)[k] = tvmrt__strdup(name->data);
     if ((*out)[k] == NULL) return -1;
-    *out_count = k + 1;
+    *out_count = k + 1; /* at each, for whoever frees what there is after a failure */
   }
   return 0;
 }
