@@ -20,6 +20,7 @@ int tvmrt__parse_fail(const tvmrt_parser* in, const char* fmt, ...) {
   va_start(args, fmt);
   (void)vsnprintf(why, sizeof(why), fmt, args);
   va_end(args);
+  /* only now: texts that are right are read without counting lines */
   for (p = in->begin; p < in->json.at; ++p) {
     column = *p == '\n' ? 1 : column + 1;
     line += *p == '\n';

@@ -57,6 +57,7 @@ static const tvmrt_box* boxed(const tvmrt_args* in, int i, tvmrt_type type) {
   return obj->type_index == (uint32_t)type ? (const tvmrt_box*)(const void*)obj : NULL;
 }
 
+/* Also in a box, which is how numbers come out of containers. */
 int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
   const tvmrt_box* box = boxed(in, i, TVMRT_TYPE_BOX_INT);
   if (box == NULL) box = boxed(in, i, TVMRT_TYPE_BOX_BOOL);
@@ -87,6 +88,7 @@ int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
   return 0;
 }
 
+/* No bytes: they may hold a NUL, and need not end with one. */
 int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out) {
   TVMByteArray bytes = {NULL, 0};
   if (in->codes[i] == kTVMBytes || tvmrt__arg_bytes(in, i, &bytes) != 0) {
@@ -129,7 +131,7 @@ int tvmrt__arg_object(const tvmrt_args* in, int i, tvmrt_type type, void* out_ob
   if (obj == NULL || obj->type_index != (uint32_t)type) {
     return wrong_type(in, i, tvmrt__type_key((uint32_t)type));
   }
-  memcpy(out_object, &obj, sizeof(obj));
+  memcpy(out_object, &obj, sizeof(obj)); /* callers have pointers to what the type index says */
   return 0;
 }
 

@@ -72,6 +72,7 @@ int TVMGraphExecutor_GetNumOutputs(TVMGraphExecutor* executor) {
   return ask_int(executor->module, "get_num_outputs", NULL, NULL, 0);
 }
 
+/* In place, as on boards, where that can be: generated code for hosts asks for an alignment. */
 int TVMGraphExecutor_SetInput(TVMGraphExecutor* executor, const char* name, DLTensor* data_in) {
   TVMValue args[2];
   int codes[2] = {kTVMStr, kTVMDLTensorHandle};
@@ -102,6 +103,7 @@ int TVMGraphExecutor_LoadParams(TVMGraphExecutor* executor, const char* param_bl
   return call(executor->module, "load_params", &arg, &code, 1, NULL, NULL);
 }
 
+/* The one that is called often: not by name. */
 int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   tvmrt_graph_executor* g = (tvmrt_graph_executor*)executor->module;
   int rc;
@@ -120,6 +122,8 @@ int TVMGraphExecutor_Release(TVMGraphExecutor** executor) {
   return 0;
 }
 
+/* Programs write to the data of the tensors that they are shown, at addresses that are the executor's
+ * own: nothing is bound from here, so they stay. */
 static int show(aot_handle* h, const DLDevice device) {
   const tvmrt_aot_executor* e = (const tvmrt_aot_executor*)h->module;
   size_t count = e->num_inputs + e->num_outputs;

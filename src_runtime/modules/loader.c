@@ -10,6 +10,7 @@ static bool is_kind_name(const char* kind) {
   return kind[0] != '\0' && kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
+/* What is registered comes first: a program with a loader of its own opens no plug-in for the kind. */
 int tvmrt__find_loader(const char* loader, const char* kind, tvmrt_func** out) {
   bool found = false;
   TVMRT_RETURN_IF_ERROR(tvmrt__global_get(loader, out));

@@ -71,7 +71,8 @@ const char* tvmrt__memory_device_name(int device_type) {
   return names[device_type];
 }
 
-/* Devices of other types come with plug-ins, which register "device_api.<name>" as TVM's do. */
+/* Devices of other types come with plug-ins, which register "device_api.<name>" as TVM's do. Nothing is
+ * kept of the answer: a plug-in may come at any time. */
 static const tvmrt_memory_device* find_api(int device_type) {
   const char* name = tvmrt__memory_device_name(device_type);
   TVMFunctionHandle function = NULL;
@@ -112,6 +113,7 @@ static DLDevice make_device(int device_type, int device_id) {
   return dev;
 }
 
+/* A device without streams does all in the order of the calls: NULL is its only one. */
 int TVMStreamCreate(int device_type, int device_id, TVMStreamHandle* out) {
   const tvmrt_memory_device* api = tvmrt__memory_device(device_type);
   *out = NULL;
