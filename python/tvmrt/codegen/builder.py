@@ -32,7 +32,6 @@ from tvmrt.ir.rounding import round_up
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
 from .c.naming import Namer
-from .c.writer import FunctionWriter, Weights
 from .concatenations import join_concatenations
 from .copied_operands import copy_operands
 from .loops import reductions  # noqa: F401  (the same)
@@ -41,6 +40,8 @@ from .loops.fusion import form_groups
 from .loops.nest import PointwiseLowering
 from .lowering import Lowering, has_lowering, lowering_for
 from .target import Target
+
+KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
 
 
 def build_program(graph: Graph, target: Target) -> Program:
@@ -105,7 +106,7 @@ class _ProgramBuilder:
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
             if not self.target.hosted:
-                reserve_kernel_scratch(step, self.target)
+                _reserve_kernel_scratch(step)
         return program
 
     def _check_operators(self) -> None:
@@ -288,16 +289,13 @@ class _ProgramBuilder:
         return outputs
 
 
-def reserve_kernel_scratch(step: Step, target: Target) -> None:
-    """Make the step's scratch hold what its kernels would ask of a runtime.
-
-    It is known once the body is printed, so it is printed for nothing else once.
-    """
-    f = FunctionWriter("", step, Weights(), target.threads)
-    step.lowering.emit(step, f)
-    if f.kernel_bytes:
+def _reserve_kernel_scratch(step: Step) -> None:
+    """Make the step's scratch hold what its kernels would ask of a runtime."""
+    blocks = step.lowering.kernel_blocks(step)
+    step.kernel_bytes = sum(round_up(nbytes, KERNEL_ALIGN_BYTES) for nbytes in blocks)
+    if step.kernel_bytes:
         begin = round_up(step.scratch_bytes, ALIGN_BYTES)
-        step.scratch_bytes = begin + f.kernel_bytes
+        step.scratch_bytes = begin + step.kernel_bytes
         name = f"{step.name}_scratch"
         step.scratch = Buffer(name, DTYPES["uint8"], step.scratch_bytes, ARENA)
 

@@ -107,10 +107,10 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
     f = FunctionWriter(symbol, step, weights, target.threads)
     step.lowering.emit(step, f)
     parameters = f.parameters()
-    if f.kernel_bytes and not target.hosted:
-        begin = step.scratch_bytes - f.kernel_bytes
+    if step.kernel_bytes:
+        begin = step.scratch_bytes - step.kernel_bytes
         block = plus(f.scratch(), str(begin))
-        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {f.kernel_bytes});")
+        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {step.kernel_bytes});")
     lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:
         lines += [*_signature(symbol, parameters, " {"), *f.lines, "}"]

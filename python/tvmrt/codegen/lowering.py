@@ -65,6 +65,11 @@ class Lowering:
         """Bytes of arena that the step needs while it runs."""
         return 0
 
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        """Bytes of the blocks that the body's kernels take by tvmrt_scratch_alloc() at a time; code
+        for machines without an operating system has them in the arena."""
+        return ()
+
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         """(read index, write index) pairs that may be the same memory."""
         return []

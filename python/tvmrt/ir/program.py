@@ -154,7 +154,8 @@ class Step:
     ``reads`` and ``writes`` are the operands in the order of the C parameters; a value that is
     a compile-time constant is no operand. ``demands`` holds for each operand (reads, then
     writes) what memory it needs. ``in_place`` lists (read index, write index) pairs that may
-    share memory. ``scratch_bytes`` lie in the arena while the step runs.
+    share memory. ``scratch_bytes`` lie in the arena while the step runs; the last
+    ``kernel_bytes`` of them are lent to the kernels that it calls.
     """
 
     name: str
@@ -166,6 +167,7 @@ class Step:
     demands: list[str]
     in_place: list[tuple[int, int]] = field(default_factory=list)
     scratch_bytes: int = 0
+    kernel_bytes: int = 0
     scratch: Buffer | None = None
     guard: tuple[Access, bool] | None = None
 

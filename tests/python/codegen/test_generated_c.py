@@ -11,6 +11,7 @@ import pytest
 
 import tvmrt
 from tvmrt.codegen.builder import build_program
+from tvmrt.codegen.c.writer import FunctionWriter
 from tvmrt.codegen.c_source import generate, print_functions
 from tvmrt.codegen.options import Options
 from tvmrt.codegen.target import get_target
@@ -142,6 +143,29 @@ def state_of(program):
         *((b.name, b.kind, b.size, b.pool, b.address) for b in buffers),
         *(dict(vars(step.lowering)) for step in program.steps),
     ]
+
+
+def normalised_by_group():
+    graph = Graph("norm")
+    b = Builder(graph)
+    graph.inputs.append(Value("x", TensorType((1, 8, 3, 5), DTYPES["float32"])))
+    ones = b.const(np.ones(8, np.float32))
+    attrs = {"groups": 2, "epsilon": 1e-5}
+    graph.outputs = [b.emit("group_norm", [graph.inputs[0], ones, ones], "norm", **attrs)]
+    graph.output_names = ["y"]
+    return graph
+
+
+def test_scratch_of_boards_is_known_before_anything_is_printed(monkeypatch):
+    def printed(*_):
+        raise AssertionError("a program is built without printing it")
+
+    monkeypatch.setattr(FunctionWriter, "__init__", printed)
+    steps = build_program(normalised_by_group(), get_target("cortex-m4")).steps
+    (norm,) = (step for step in steps if step.group.root.op == "group_norm")
+    assert norm.kernel_bytes == norm.scratch_bytes == norm.scratch.nbytes == 3 * 8 * 4
+    hosted = build_program(normalised_by_group(), get_target("host")).steps
+    assert all(step.scratch is None and step.kernel_bytes == 0 for step in hosted)
 
 
 @pytest.mark.parametrize("make", [table_of_bytes, wide_names], ids=["table", "floats"])

@@ -10,7 +10,6 @@ import numpy as np
 
 from tvmrt.ir import DType, Node, dtype_of
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
-from tvmrt.ir.rounding import round_up
 
 from .text import Declaration
 
@@ -121,7 +120,6 @@ class FunctionWriter:
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
         self.parallel_extent: int | None = None
-        self.kernel_bytes = 0  # of scratch that the body's kernels ask for by themselves
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
@@ -178,13 +176,6 @@ class FunctionWriter:
         if self.scratch_parameter is None:
             raise ValueError(f"{self.symbol} asked for no scratch memory")
         return self.scratch_parameter.name
-
-    def kernel_scratch(self, *blocks: int) -> None:
-        """A call in the body takes blocks of these bytes by tvmrt_scratch_alloc() at a time.
-
-        Code for machines without an operating system takes them from the arena.
-        """
-        self.kernel_bytes = max(self.kernel_bytes, sum(round_up(size, 16) for size in blocks))
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """The pointer to a constant array, which becomes part of the weights."""

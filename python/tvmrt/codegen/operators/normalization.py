@@ -60,10 +60,12 @@ class _ImageNormLowering(_NormLowering, ImageLowering):
 class GroupNormLowering(_ImageNormLowering):
     """Instance norm too."""
 
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (3 * self.node.output.shape[1] * 4,)
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape = self.node.output.shape
         f.include("op/norm.h")
-        f.kernel_scratch(3 * shape[1] * 4)
         print_struct(
             f,
             "static const tvmrt_group_norm_f32_layer layer",
@@ -85,10 +87,12 @@ class GroupNormLowering(_ImageNormLowering):
 class LocalResponseNormLowering(_ImageNormLowering):
     """Across neighbouring channels of a pixel."""
 
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return ((2 * self.node.output.shape[1] + self.node.attrs["size"]) * 4,)
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, attrs = self.node.output.shape, self.node.attrs
         f.include("op/norm.h")
-        f.kernel_scratch((2 * shape[1] + attrs["size"]) * 4)
         print_struct(
             f,
             "static const tvmrt_lrn_f32_layer layer",

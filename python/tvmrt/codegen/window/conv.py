@@ -83,6 +83,13 @@ class ConvolutionLowering(ChannelsLastLowering):
             triple(attrs["pads_before"], 0),
         )
 
+    def layer(self, step: Step) -> LayerF32:
+        """What register tiles compute."""
+        raise NotImplementedError
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return (self.layer(step).scratch_bytes,)
+
     def bias(self) -> np.ndarray:
         """One number a channel of the result."""
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
@@ -114,8 +121,6 @@ class ConvolutionLowering(ChannelsLastLowering):
         }
         row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
         f.include(f"{kernel}.h")
-        if layer.scratch_bytes:
-            f.kernel_scratch(layer.scratch_bytes)
         members = layer.members(residual_stride, *epilogue.bounds())
         print_struct(f, "static const tvmrt_layer_f32 layer", members)
         print_tiles(f, tiles)
@@ -148,8 +153,6 @@ def emit_micro(
     f.include(small.header)
     layer = small.initializer(residual_stride, *epilogue.bounds())
     print_struct(f, "static const tvmrt_micro_conv_f32 layer", layer)
-    if small.scratch.bytes:
-        f.kernel_scratch(small.scratch.bytes)
     optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
     fields = {**operands, "y": f.write(), **optional}
     given = {name: text for name, text in fields.items() if text != "NULL"}
@@ -182,6 +185,16 @@ class ConvLowering(ConvolutionLowering):
         channels = (x.shape[1], y.shape[1], window.x_stride, window.y_stride)
         shape = MicroShape(window.batch, *flat, *channels, self.depthwise)
         return micro.MicroLayer(shape, shape.in_place) if shape.fits else None
+
+    def layer(self, step: Step) -> LayerF32:
+        w, groups = self.node.inputs[1], self.node.attrs["groups"]
+        if self.depthwise:
+            return LayerF32.depthwise(self.window(step), w.shape[0])
+        return LayerF32.conv(self.window(step), w.shape[1] * groups, w.shape[0], groups)
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        small = self.micro(step)
+        return super().kernel_blocks(step) if small is None else (small.scratch.bytes,)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
         pairs, small = super().in_place(step), self.micro(step)
@@ -217,8 +230,7 @@ class ConvLowering(ConvolutionLowering):
             self._emit_dense(step, f)
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
-        w, groups = self.node.inputs[1], self.node.attrs["groups"]
-        layer = LayerF32.conv(self.window(step), w.shape[1] * groups, w.shape[0], groups)
+        w, groups, layer = self.node.inputs[1], self.node.attrs["groups"], self.layer(step)
         row, outs = layer.window.out[2], layer.out_channels
         tiles = packing.choose_tiles(row, outs, layer.weights, self.target)
         packed = packing.pack_conv(w.data, tiles, groups)
@@ -226,8 +238,7 @@ class ConvLowering(ConvolutionLowering):
         self.emit_layer(step, f, "conv_f32", layer, tiles, packed, bias)
 
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
-        w = self.node.inputs[1]
-        layer = LayerF32.depthwise(self.window(step), w.shape[0])
+        w, layer = self.node.inputs[1], self.layer(step)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
         packed = packing.pack_depthwise(w.data, tile.lanes)
         bias = packing.pad_channels(self.bias(), tile.lanes)

@@ -21,10 +21,12 @@ class ConvTransposeLowering(ConvolutionLowering):
         w = self.node.inputs[1]
         return self.node.inputs[0].type.size * prod(w.shape[1:])
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
-        outs = w.shape[1] * groups
-        layer = LayerF32.transposed(self.window(step), w.shape[0], outs, groups)
+        return LayerF32.transposed(self.window(step), w.shape[0], w.shape[1] * groups, groups)
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        w, groups, layer = self.node.inputs[1], self.node.attrs["groups"], self.layer(step)
         rows = packing.phase_pixels(layer.window.out[2], layer.window.stride[2])
         tiles = packing.choose_tiles(rows, layer.out_channels, layer.weights, self.target)
         packed = packing.pack_conv_transpose(w.data, tiles, groups)

@@ -73,53 +73,118 @@ class MatMulLowering(Lowering):
         i = step.read_values.index(residual)
         return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
 
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        return _Product(self, step).kernel_blocks()
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         _MatMulPrinter(self, step, f).emit()
 
 
-class _MatMulPrinter:
-    """Prints one product; operands are numbered a, b, y, residual."""
+class _Product:
+    """One product: its loops and its kernel; operands are numbered a, b, y, residual."""
 
     A, B, Y, RESIDUAL = range(4)
 
-    def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
+    def __init__(self, lowering: MatMulLowering, step: Step) -> None:
         self.node = lowering.node
         self.order = lowering.order
         self.target = lowering.target
         self.epilogue = lowering.epilogue
         self.step = step
-        self.f = f
         self.m, self.n = self.node.output.shape[-2:]
         self.k = self.node.inputs[0].shape[-1]
+        self.b_at = self._b_at()
+        self.row, self.batches = self._loops()
 
-    def emit(self) -> None:
-        f, y = self.f, self.step.writes[0].at
-        a, b = self.node.inputs[:2]
-        batch = self.node.output.shape[:-2]
-        a_at = self._at(a).expand((*batch, self.m, self.k))
-        b_at = None if b.is_constant else self._at(b).expand((*batch, self.k, self.n))
-        residual = self.epilogue.residual
+    def kernel_blocks(self) -> tuple[int, ...]:
+        """Bytes that the kernel takes: a computed right factor is packed panel by panel."""
+        shape = self._micro_shape()
+        if shape is not None:
+            return () if self._is_small() else (micro.MicroLayer(shape, False).scratch.bytes,)
+        return () if self.b_at is None else (self.k * self._tiles().block * 4,)
+
+    def _b_at(self) -> Strided | None:
+        """Where a computed right factor lies."""
+        b, batch = self.node.inputs[1], self.node.output.shape[:-2]
+        return None if b.is_constant else self._at(b).expand((*batch, self.k, self.n))
+
+    def _loops(self) -> tuple[Loop, list[Loop]]:
+        """The loop over rows, and those over the batch around it."""
+        residual, batch = self.epilogue.residual, self.node.output.shape[:-2]
+        a_at = self._at(self.node.inputs[0]).expand((*batch, self.m, self.k))
         r_at = self._at(residual) if residual is not None else None
         rows = len(batch) + 1
         strides = [
             a_at.strides[:rows],
-            (*self._b_batch_strides(b, b_at, batch), 0),
-            y.strides[:rows],
+            (*self._b_batch_strides(batch), 0),
+            self.step.writes[0].at.strides[:rows],
             r_at.strides[:rows] if r_at else (0,) * rows,
         ]
-        shape = (*batch, self.m)
-        loops = merge_loops(shape, range(rows), strides)
-        if self.m == 1 or not loops:
-            # a single row: the batch's loops stay batches
-            row = Loop(1, (self.k, 0, self.n, 0))
-            if len(loops) == 1 and loops[0].strides[self.B] == 0:
-                row, loops = loops[0], []
-        else:
-            row, loops = loops[-1], loops[:-1]
-        total_rows = row.extent
-        if self._emit_micro(row, loops):
+        loops = merge_loops((*batch, self.m), range(rows), strides)
+        if self.m > 1 and loops:
+            return loops[-1], loops[:-1]
+        # a single row: the batch's loops stay batches
+        if len(loops) == 1 and loops[0].strides[self.B] == 0:
+            return loops[0], []
+        return Loop(1, (self.k, 0, self.n, 0)), loops
+
+    def _b_batch_strides(self, batch) -> tuple[int, ...]:
+        """Strides by batch axis; of packed factors in whole packed matrices, see _print_layer."""
+        if self.b_at is not None:
+            return self.b_at.strides[: len(batch)]
+        b = self.node.inputs[1]
+        lead = (1,) * (len(batch) - (b.type.rank - 2))
+        own = (*lead, *b.shape[:-2])
+        strides, step = [], 1
+        for extent in reversed(own):
+            strides.append(step if extent > 1 else 0)
+            step *= extent
+        return tuple(reversed(strides))
+
+    def _tiles(self) -> packing.Tiles:
+        return packing.choose_tiles(self.row.extent, self.n, self.k, self.target)
+
+    def _micro_shape(self) -> MicroShape | None:
+        """The product for the microcontrollers' kernels, where those can do it."""
+        b, row = self.node.inputs[1], self.row
+        shape = MicroShape(
+            1, (1, row.extent), (1, row.extent), (1, 1), (1, 1), (1, 1), (0, 0), self.k, self.n,
+            row.strides[self.A], row.strides[self.Y], False,
+        )  # fmt: skip
+        packed = b.is_constant and b.type.rank == 2 and not self.batches
+        return shape if self.target.board is not None and packed and shape.fits else None
+
+    def _is_small(self) -> bool:
+        """Whether the kernel with the least code does for a board."""
+        epilogue = self.epilogue
+        bounds = (epilogue.low, epilogue.high)
+        plain = epilogue.residual is None and not epilogue.rest
+        few = self.row.extent == 1 and 0 < self.k * self.n <= micro.SMALL_MACS
+        return plain and few and bounds in ((0, float("inf")), (-float("inf"), float("inf")))
+
+    def _at(self, value: Value) -> Strided:
+        if value.is_constant:
+            return dense(value.shape)
+        return self.step.reads[self.step.read_values.index(value)].at
+
+
+class _MatMulPrinter(_Product):
+    """Prints one product."""
+
+    def __init__(self, lowering: MatMulLowering, step: Step, f: FunctionWriter) -> None:
+        super().__init__(lowering, step)
+        self.f = f
+
+    def emit(self) -> None:
+        shape = self._micro_shape()
+        if shape is not None:
+            if self._is_small():
+                self._emit_dense()
+            else:
+                self._emit_micro(shape)
             return
-        tiles = packing.choose_tiles(total_rows, self.n, self.k, self.target)
+        f, tiles, residual = self.f, self._tiles(), self.epilogue.residual
+        a, b = self.node.inputs[:2]
         names = {
             "a": self._pointer(a, "a"),
             "b": self._b_pointer(b, tiles),
@@ -127,28 +192,20 @@ class _MatMulPrinter:
             "residual": self._pointer(residual, "residual") if residual is not None else "NULL",
             "y": f.write(),
         }
+        y_stride = self.row.strides[self.Y]
         row_function, context = emit_row_epilogue(
-            f, self.step, self.epilogue, row.strides[self.Y], self.node.output.shape, self.order
+            f, self.step, self.epilogue, y_stride, self.node.output.shape, self.order
         )
-        if b.is_constant and not loops:
-            self._print_conv(tiles, row, {**names, "epilogue": row_function, "ctx": context})
+        if b.is_constant and not self.batches:
+            self._print_conv(tiles, {**names, "epilogue": row_function, "ctx": context})
             return
-        outer, inner = loops[:-2], loops[-2:]
-        self._print_layer(tiles, row, inner, b_at, b, tiles.block)
+        outer, inner = self.batches[:-2], self.batches[-2:]
+        self._print_layer(tiles, inner, b, tiles.block)
         self._print_calls(outer, names, row_function, context)
 
-    def _emit_micro(self, row: Loop, batches: list[Loop]) -> bool:
-        """Print a call of the microcontrollers' kernel, where that can do the product."""
+    def _emit_micro(self, shape: MicroShape) -> None:
+        """Print a call of the microcontrollers' kernel."""
         a, b = self.node.inputs[:2]
-        shape = MicroShape(
-            1, (1, row.extent), (1, row.extent), (1, 1), (1, 1), (1, 1), (0, 0), self.k, self.n,
-            row.strides[self.A], row.strides[self.Y], False,
-        )  # fmt: skip
-        packed = b.is_constant and b.type.rank == 2 and not batches
-        if self.target.board is None or not packed or not shape.fits:
-            return False
-        if self._emit_dense(row):
-            return True
         small, residual = micro.MicroLayer(shape, False), self.epilogue.residual
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         weights = b.data.T.reshape(self.n, self.k, 1, 1)
@@ -159,32 +216,19 @@ class _MatMulPrinter:
             "bias": self.f.constant("bias", bias_data),
             "residual": "NULL" if residual is None else self._pointer(residual, "residual"),
         }
-        stride = row.strides[self.RESIDUAL]
+        stride = self.row.strides[self.RESIDUAL]
         emit_micro(self.f, self.step, self.epilogue, small, self.order, operands, stride)
-        return True
 
-    def _emit_dense(self, row: Loop) -> bool:
-        """Print a call of the kernel with the least code, where the product is small."""
-        epilogue = self.epilogue
-        bounds = (epilogue.low, epilogue.high)
-        plain = epilogue.residual is None and not epilogue.rest
-        few = row.extent == 1 and 0 < self.k * self.n <= micro.SMALL_MACS
-        if not (plain and few and bounds in ((0, float("inf")), (-float("inf"), float("inf")))):
-            return False
+    def _emit_dense(self) -> None:
+        """Print a call of the kernel with the least code."""
         a, b = self.node.inputs[:2]
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         packed = micro.pack_dense(b.data, None if bias is None else bias.data)
         self.f.include("board/dense_f32.h")
         weights = self.f.constant("weights", packed)
-        layer = f"TVMRT_MICRO_DENSE({self.k}, {self.n}, {int(bounds[0] == 0)})"
+        layer = f"TVMRT_MICRO_DENSE({self.k}, {self.n}, {int(self.epilogue.low == 0)})"
         operands = f"{self._pointer(a, 'a')}, {self.f.write()}, {weights}"
         self.f.line(f"return tvmrt_micro_dense_f32({operands}, {layer});")
-        return True
-
-    def _at(self, value: Value) -> Strided:
-        if value.is_constant:
-            return dense(value.shape)
-        return self.step.reads[self.step.read_values.index(value)].at
 
     def _pointer(self, value: Value, name: str) -> str:
         if value.is_constant:
@@ -202,22 +246,11 @@ class _MatMulPrinter:
             return "NULL"
         return self.f.constant("bias", packing.pad_channels(bias.data, tiles.block))
 
-    def _b_batch_strides(self, b: Value, b_at: Strided | None, batch) -> tuple[int, ...]:
-        """Strides by batch axis; of packed factors in whole packed matrices, see _print_layer."""
-        if b_at is not None:
-            return b_at.strides[: len(batch)]
-        lead = (1,) * (len(batch) - (b.type.rank - 2))
-        own = (*lead, *b.shape[:-2])
-        strides, step = [], 1
-        for extent in reversed(own):
-            strides.append(step if extent > 1 else 0)
-            step *= extent
-        return tuple(reversed(strides))
-
-    def _print_conv(self, tiles, row: Loop, operands: dict[str, str]) -> None:
+    def _print_conv(self, tiles, operands: dict[str, str]) -> None:
         """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
         in cache."""
-        f, rows = self.f, (1, 1, row.extent)
+        f, row = self.f, self.row
+        rows = (1, 1, row.extent)
         window = Window(1, rows, rows, row.strides[self.A], row.strides[self.Y])
         layer = LayerF32.conv(window, self.k, self.n, 1)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
@@ -227,8 +260,8 @@ class _MatMulPrinter:
         print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
         f.line("return tvmrt_conv_f32(&layer, &tiles, &data);")
 
-    def _print_layer(self, tiles, row: Loop, batches, b_at, b: Value, block: int) -> None:
-        f = self.f
+    def _print_layer(self, tiles, batches, b: Value, block: int) -> None:
+        f, row, b_at = self.f, self.row, self.b_at
         padded = [Loop(1, (0, 0, 0, 0))] * (2 - len(batches)) + list(batches)
         scale = 1
         order, b_stride = "TVMRT_B_PACKED", 0
@@ -245,8 +278,6 @@ class _MatMulPrinter:
         low, high = self.epilogue.bounds()
         self.scale = scale
         f.include("matmul_f32.h")
-        if order != "TVMRT_B_PACKED":
-            f.kernel_scratch(self.k * block * 4)
         print_struct(
             f,
             "static const tvmrt_matmul_f32_layer layer",

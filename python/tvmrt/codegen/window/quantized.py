@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.ir import Value
+from tvmrt.ir import Strided, Value
 from tvmrt.ir.program import (
     CHANNELS_LAST,
     MATRIX,
@@ -28,7 +28,7 @@ from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from . import packing_i8 as packing
 from .boards import int8 as boards
 from .boards.factors import factors
-from .boards.layer import MicroLayer, shape_of
+from .boards.layer import MicroKernel, MicroLayer, shape_of
 from .boards.shape import MicroShape
 from .layer_i8 import ConvI8
 from .plan import Window
@@ -127,6 +127,13 @@ class IntegerProduct(Lowering):
             return None
         return shape_of(self.layer(step), self.scale if self.direct else None)
 
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        shape = self.board_shape(step)
+        if shape is not None:
+            return (self._board_kernel(step, shape)[1].scratch(shape).bytes,)
+        layer, packed, direct = self._packed(step)
+        return (layer.scratch(shifted=packed.shift is not None, epilogue=not direct).total,)
+
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape = self.board_shape(step)
         if shape is None:
@@ -134,9 +141,12 @@ class IntegerProduct(Lowering):
         else:
             self._emit_board(step, f, shape)
 
-    def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
+    def _board_kernel(self, step: Step, shape: MicroShape) -> tuple[MicroLayer, MicroKernel]:
         layer = MicroLayer(shape, self.layer(step), self.weights(), self.w_zero, self.bias)
-        kernel = boards.choose(layer, self.target.board)
+        return layer, boards.choose(layer, self.target.board)
+
+    def _emit_board(self, step: Step, f: FunctionWriter, shape: MicroShape) -> None:
+        layer, kernel = self._board_kernel(step, shape)
         name_format(f, self.target)
         f.include(kernel.header)
         packed = kernel.pack(layer)
@@ -157,8 +167,6 @@ class IntegerProduct(Lowering):
         if not self.direct:
             f.include("tile/requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
-        if scratch := kernel.scratch(shape).bytes:
-            f.kernel_scratch(scratch)
         print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
         f.line(f"return {kernel.tile}(&layer, &data);")
 
@@ -168,11 +176,18 @@ class IntegerProduct(Lowering):
         low, high = storage_range(dtype)
         return attrs.get("low", low), attrs.get("high", high), dtype.is_signed
 
-    def _emit_tiles(self, step: Step, f: FunctionWriter) -> None:
-        node = self.node
-        weights, bias = self.weights(), self.bias
+    def _packed(self, step: Step) -> tuple[ConvI8, packing.PackedI8, bool]:
+        """The layer by register tiles, its constants, and whether the kernel itself makes the bytes
+        of the result, which it does where no sum can overflow."""
+        weights = self.weights()
         layer = self.layer(step).fit(weights, self.w_zero)
-        packed = packing.pack_conv(layer, weights, self.w_zero, bias)
+        packed = packing.pack_conv(layer, weights, self.w_zero, self.bias)
+        fits = self.direct and packing.sums_fit(layer, packed, self.scale, weights)
+        return layer, packed, fits
+
+    def _emit_tiles(self, step: Step, f: FunctionWriter) -> None:
+        node, scale = self.node, self.scale
+        layer, packed, direct = self._packed(step)
         x = f.name_read(step.read_values.index(node.inputs[0]), "in")
         fields = {
             "x": x,
@@ -185,16 +200,13 @@ class IntegerProduct(Lowering):
             fields["shift"] = f.constant("shift", packed.shift)
         name_format(f, self.target)
         f.include("depthwise_i8.h" if layer.depthwise else "conv_i8.h", "tile/requantize.h")
-        scale = self.scale
-        if self.direct and packing.sums_fit(layer, packed, scale, weights):
+        if direct:
             fields["scale"] = f.constant("scale", packing.pad_channels(layer, scale))
             fields["range"] = "&range"
             f.line(f"static const tvmrt_i8_range range = {self._range()};")
         else:
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, scale)
-        f.kernel_scratch(
-            _print_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
-        )
+        _print_layer(f, layer, shifted="shift" in fields, epilogue="epilogue" in fields)
         print_struct(f, "const tvmrt_conv_i8_data data", fields)
         f.line("return tvmrt_conv_i8_run(&layer, &data);")
 
@@ -213,13 +225,11 @@ class IntegerProduct(Lowering):
         return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
 
 
-def _print_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> int:
-    """Print the layer; its bytes of scratch."""
+def _print_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:
     for line in layer.definitions():
         f.define(line)
-    uses = {"shifted": shifted, "epilogue": epilogue}
-    print_struct(f, "static const tvmrt_conv_i8 layer", layer.members(**uses))
-    return layer.scratch(**uses).total
+    members = layer.members(shifted=shifted, epilogue=epilogue)
+    print_struct(f, "static const tvmrt_conv_i8 layer", members)
 
 
 @lowers("qconv")
@@ -314,11 +324,22 @@ class QMatMulComputedLowering(Lowering):
     def macs(self) -> int:
         return self.node.output.type.size * self.node.inputs[0].shape[-1]
 
-    def emit(self, step: Step, f: FunctionWriter) -> None:
+    def _factors(self, step: Step) -> tuple[Strided, Strided]:
+        """Where both lie, for each product of the batch."""
         a, b = (step.reads[step.read_values.index(v)].at for v in self.node.inputs[:2])
+        batch = step.writes[0].at.shape[:-2]
+        return a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        layer = self._layer(self._factors(step)[0], step.writes[0].at)
+        table, packed = packing_bytes(layer)
+        epilogue = self.node.attrs["to"] == "float32" or not self._sums_fit(layer)
+        return 2 * table + packed, layer.scratch(shifted=True, epilogue=epilogue).total
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        a, b = self._factors(step)
         y = step.writes[0].at
         batch = y.shape[:-2]
-        a, b = a.expand((*batch, *a.shape[-2:])), b.expand((*batch, *b.shape[-2:]))
         rank = len(batch)
         strides = [at.strides[:rank] for at in (a, b, y)]
         loops = merge_loops(batch, range(rank), strides)
@@ -327,10 +348,7 @@ class QMatMulComputedLowering(Lowering):
         f.include("matmul_i8.h", "tile/requantize.h")
         finish = self._finish(f, layer)
         table, packed = packing_bytes(layer)
-        f.kernel_scratch(
-            2 * table + packed,
-            _print_layer(f, layer, shifted=True, epilogue="epilogue" in finish),
-        )
+        _print_layer(f, layer, shifted=True, epilogue="epilogue" in finish)
         names = [f.fresh(f"i{k}") for k in range(len(loops))]
         with ExitStack() as stack:
             for loop, name in zip(loops, names):
@@ -355,10 +373,17 @@ class QMatMulComputedLowering(Lowering):
             threads=threads,
         )
 
+    def _scale(self, layer: ConvI8) -> np.ndarray:
+        return np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
+
+    def _sums_fit(self, layer: ConvI8) -> bool:
+        """Whether 32 bits hold the scaled sums."""
+        largest = layer.in_c * 255.0 * 255.0 * float(self._scale(layer).max())
+        return not largest >= 2.0**31
+
     def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
         """What becomes of the sums, as members of the call's data."""
-        attrs, to = self.node.attrs, self.node.attrs["to"]
-        scale = np.broadcast_to(self.node.inputs[2].data.reshape(-1), (layer.out_c,))
+        attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(layer)
         if to == "float32":
             return {
                 "epilogue": "tvmrt_i8_rows_float",
@@ -366,8 +391,7 @@ class QMatMulComputedLowering(Lowering):
                 "y_bytes": "4",
             }
         text = range_initializer(attrs)
-        largest = layer.in_c * 255.0 * 255.0 * float(scale.max())
-        if largest >= 2.0**31:
+        if not self._sums_fit(layer):
             f.line(
                 f"const tvmrt_i8_requantize_ctx finish = {{{f.constant('scale', scale)}, {text}}};"
             )
