@@ -22,7 +22,7 @@ static bool is_function(void* ctx, void* symbol) {
 }
 
 static int load(blob* b, tvmrt_module** out) {
-  tvmrt_library_source source = {find_symbol, is_function, NULL, b};
+  const tvmrt_library_source source = {.symbol = find_symbol, .is_function = is_function, .ctx = b};
   return tvmrt__library_load(&source, out);
 }
 
