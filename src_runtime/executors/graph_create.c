@@ -279,11 +279,30 @@ static int name_output(tvmrt_graph_executor* g, size_t i) {
   return 0;
 }
 
+static bool is_same_tensor(const tvmrt_graph_executor* g, size_t a, size_t b) {
+  return g->graph.entries[a].storage_id == g->graph.entries[b].storage_id &&
+         tvmrt__same_shape(&g->entries[a], &g->entries[b]) &&
+         tvmrt__same_dtype(g->entries[a].dtype, g->entries[b].dtype);
+}
+
+/* Several operators may each write a part of an output: where it moves, it moves for all of them. */
+static void join_writers(tvmrt_graph_executor* g, size_t head) {
+  size_t i;
+  for (i = 0; i < g->graph.num_entries; ++i) {
+    if (is_same_tensor(g, i, head) && !same_ring(g, i, head)) {
+      const size_t next = g->alias[i]; /* two rings become one */
+      g->alias[i] = g->alias[head];
+      g->alias[head] = next;
+    }
+  }
+}
+
 static int make_output(tvmrt_graph_executor* g, size_t i) {
   tvmrt_port* port = &g->outputs[i];
   size_t entry = g->graph.heads[i];
   size_t k;
   TVMRT_RETURN_IF_ERROR(name_output(g, i));
+  join_writers(g, entry);
   /* Users may bind each output to memory of its own. An entry is in one place only, so where it is an
    * input's as well, or another output's, it is copied after the run. */
   g->copy_out[i] = is_input_memory(g, entry);

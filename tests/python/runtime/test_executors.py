@@ -148,6 +148,29 @@ def test_zero_copy_output_by_index(executor):
     np.testing.assert_allclose(y, libraries.expected(X)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+def test_zero_copy_output_that_several_operators_write(kind, tmp_path):
+    """Each writes its part of a concatenation."""
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["a"]),
+        onnx.helper.make_node("Neg", ["x"], ["b"]),
+        onnx.helper.make_node("Concat", ["x", "a", "b"], ["y"], axis=1),
+    ]
+    info = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(nodes, "parts", [info("x", 1, [2, 3])], [info("y", 1, [2, 9])])
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8
+    )
+    tvmrt.compile(model, executor=kind).export_library(str(tmp_path / "parts.so"))
+    library = tvmrt.runtime.load_module(str(tmp_path / "parts.so"))
+    network = (AotModule if kind == "aot" else GraphModule)(library["default"](tvmrt.cpu(0)))
+    y = aligned((2, 9))
+    network.set_output_zero_copy(0, y)
+    network.run(x=X - 3)
+    x = X - 3
+    np.testing.assert_array_equal(y, np.concatenate([x, np.maximum(x, 0), -x], 1))
+
+
 def test_zero_copy_keeps_the_memory(executor):
     executor.set_input_zero_copy("x", tvmrt.nd.array(X))
     junk = [tvmrt.nd.array(np.full((2, 3), 9, np.float32)) for _ in range(50)]
