@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +86,20 @@ RULES = (
         lambda r: r.workspace_io and (r.runtime != "crt" or r.interface_api != "c"),
     ),
     Rule(
+        "dimensions that runs choose need an operating system's memory and tensors for now; "
+        "choose runtime host, or fix them with shapes",
+        lambda r: r.runtime == "crt" and (r.dims or _declares(r.shapes)),
+        UnsupportedError,
+    ),
+    Rule(
         "max-error and calibration are for mixed-precision; choose one",
         lambda r: r.mixed_precision is None and (r.max_error is not None or r.calibration),
     ),
 )
+
+
+def _declares(shapes: Mapping[str, Sequence[int | str]] | None) -> bool:
+    return any(isinstance(n, str) for shape in (shapes or {}).values() for n in shape)
 
 
 def _graph_of_board(request: Request) -> bool:

@@ -83,7 +83,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
     clock = _Clock(request.progress)
     dump = Dump(request.dump_dir)
     with clock.stage("import"):
-        graph = _import(model, request.shapes, request.operators)
+        graph = _import(model, request)
         expand_composed(graph, lambda graph: _claimed(graph, chosen))
     max_memory = request.max_memory or limits.MAX_MEMORY
     limits.check_tensors(graph, max_memory)
@@ -232,10 +232,10 @@ def compile_together(
     return CompiledImage(image_name, libraries, groups)
 
 
-def _import(model: Any, shapes: Mapping[str, Sequence[int]] | None, operators) -> Graph:
+def _import(model: Any, request: Request) -> Graph:
     if not isinstance(model, GraphBuilder):
-        return import_model(model, shapes, gather(operators))
-    if shapes or operators:
+        return import_model(model, request.shapes, gather(request.operators), request.dims)
+    if request.shapes or request.dims or request.operators:
         raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
     return model.graph()
 

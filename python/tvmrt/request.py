@@ -160,11 +160,20 @@ class Request:
         python="``tvmrt.custom`` operators and paths.",
         flag="--operators", form="FILE", kind="path", repeated=True,
     )
-    shapes: Mapping[str, Sequence[int]] | None = _option(
+    shapes: Mapping[str, Sequence[int | str]] | None = _option(
         None,
-        "Shape of an input whose dimensions the file leaves open.",
+        "Shape of an input whose dimensions the file leaves open. A dimension may stay open, too, "
+        "up to a size: N<=8.",
         python="Extents by the input's name.",
         flag="--shape", form="INPUT=DIM,...", repeated=True,
+    )
+    dims: Mapping[str, int | str | tuple[int, int]] | None = _option(
+        None,
+        "Sizes between which a dimension of the inputs may change from run to run, by the name "
+        "that the file has for it: batch=1..8; seq<=128, from 1 on; or total=past+seq. Memory is "
+        "planned for the largest.",
+        python="By name the most, or (least, most), or the text of a sum or product of others.",
+        flag="--dim", form="NAME=LOW..HIGH", repeated=True,
     )
     params: str | None = _option(
         None,

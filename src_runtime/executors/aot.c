@@ -282,6 +282,8 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->outputs, (size_t)m->num_outputs, dev, &e->outputs, &e->num_outputs));
   TVMRT_RETURN_IF_ERROR(name_all(e));
+  TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, e->inputs, e->num_inputs,
+                                               e->outputs, e->num_outputs, &e->dims));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   return make_args(e);
 }
@@ -331,8 +333,10 @@ static int call_main(tvmrt_aot_executor* e) {
 }
 
 int tvmrt__aot_run(tvmrt_aot_executor* e) {
+  size_t i;
   int rc;
   tvmrt__forget_error(); /* of an earlier call */
+  for (i = 0; i < e->num_outputs; ++i) tvmrt__port_resize(&e->outputs[i], e->outputs[i].room);
   rc = call_main(e);
   if (rc != 0 && TVMGetLastError()[0] == '\0') {
     tvmrt__set_error("network '%.80s' failed and gave no reason.", e->metadata->mod_name);

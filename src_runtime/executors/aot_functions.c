@@ -115,6 +115,13 @@ TVMRT_NATIVE(get_num_outputs) {
   return tvmrt__ret_int(out, out_code, (int64_t)e->num_outputs);
 }
 
+/* () -> JSON text of what runs choose, see dims.h; nothing where every extent is fixed. */
+TVMRT_NATIVE(get_dims) {
+  const tvmrt_aot_executor* e = resource_handle;
+  TVMRT_ARGS("get_dims");
+  return e->dims == NULL ? 0 : tvmrt__ret_str(out, out_code, e->dims->text);
+}
+
 TVMRT_NATIVE(get_input_index) {
   tvmrt_aot_executor* e = resource_handle;
   tvmrt_port* port;

@@ -18,9 +18,21 @@ static void set_entry_data(tvmrt_graph_executor* g, size_t entry, void* data) {
   } while (i != entry);
 }
 
+static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_port* port,
+                            const int64_t* shape) {
+  size_t i = entry;
+  if (port->about == NULL) return;
+  do {
+    memcpy(g->entries[i].shape, shape, (size_t)port->about->rank * sizeof(*shape));
+    i = g->alias[i];
+  } while (i != entry);
+}
+
 void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input) {
   const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[input]];
-  set_entry_data(g, node->first_entry, tvmrt__tensor_data(&g->inputs[input].bound->dl));
+  const tvmrt_port* port = &g->inputs[input];
+  set_entry_data(g, node->first_entry, tvmrt__tensor_data(&port->bound->dl));
+  set_entry_shape(g, node->first_entry, port, port->bound->dl.shape);
 }
 
 void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output) {
@@ -82,9 +94,17 @@ static int run_by_scheduler(tvmrt_schedule* schedule) {
   return tvmrt__schedule_wait(schedule, -1, &ended);
 }
 
+void tvmrt__graph_show_room(tvmrt_graph_executor* g) {
+  size_t i;
+  for (i = 0; g->dims != NULL && i < g->graph.num_heads; ++i) {
+    set_entry_shape(g, g->graph.heads[i], &g->outputs[i], g->outputs[i].room);
+  }
+}
+
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
   size_t i;
   for (i = 0; i < g->graph.num_heads; ++i) {
+    tvmrt__port_resize(&g->outputs[i], g->entries[g->graph.heads[i]].shape);
     if (!g->copy_out[i]) continue;
     TVMRT_RETURN_IF_ERROR(
         tvmrt__tensor_copy(&g->entries[g->graph.heads[i]], &g->outputs[i].bound->dl, NULL));
@@ -94,6 +114,7 @@ int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g) {
 
 int tvmrt__graph_run(tvmrt_graph_executor* g) {
   size_t i;
+  tvmrt__graph_show_room(g);
   if (g->schedule != NULL) {
     TVMRT_RETURN_IF_ERROR(run_by_scheduler(g->schedule));
   } else {

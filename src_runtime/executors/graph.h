@@ -41,6 +41,7 @@ typedef struct tvmrt_graph_executor {
   tvmrt_port* inputs;              /* per arg_node */
   bool* is_param;                  /* inputs that were set as parameters */
   tvmrt_port* outputs;             /* per head */
+  const tvmrt_dims* dims;          /* the library's, NULL where every extent is fixed */
   char** output_names;             /* "<the network's name, or the node's>:<i>" */
   struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
   bool* copy_out; /* outputs whose memory cannot be replaced: they are copied after a run */
@@ -57,7 +58,9 @@ int tvmrt__graph_executor_new(const char* json, size_t json_size, tvmrt_module* 
 /* Run all operators, or one; op counts operators, not nodes. */
 int tvmrt__graph_run(tvmrt_graph_executor* g);
 int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
-/* The end of a run: fill the outputs that have memory of their own. */
+/* The beginning of a run: operators see how much the outputs have room for. */
+void tvmrt__graph_show_room(tvmrt_graph_executor* g);
+/* The end of a run: fill the outputs that have memory of their own, give all their extents. */
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
 /* Fails if a run is under way; `who` names the function that was called. */
 int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who);

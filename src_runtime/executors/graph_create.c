@@ -416,6 +416,10 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);
   if (rc == 0) rc = tvmrt__ports_distinguish(g->inputs, g->graph.num_arg_nodes);
   for (i = 0; rc == 0 && i < g->graph.num_heads; ++i) rc = make_output(g, i);
+  if (rc == 0) {
+    rc = tvmrt__ports_read_dims(g->base.library, g->inputs, g->graph.num_arg_nodes, g->outputs,
+                                g->graph.num_heads, &g->dims);
+  }
   return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }
 

@@ -103,6 +103,13 @@ TVMRT_NATIVE(get_num_inputs) {
   return tvmrt__ret_int(out, out_code, (int64_t)g->graph.num_arg_nodes);
 }
 
+/* () -> JSON text of what runs choose, see dims.h; nothing where every extent is fixed. */
+TVMRT_NATIVE(get_dims) {
+  const tvmrt_graph_executor* g = resource_handle;
+  TVMRT_ARGS("get_dims");
+  return g->dims == NULL ? 0 : tvmrt__ret_str(out, out_code, g->dims->text);
+}
+
 TVMRT_NATIVE(get_num_outputs) {
   const tvmrt_graph_executor* g = resource_handle;
   TVMRT_ARGS("get_num_outputs");

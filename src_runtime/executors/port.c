@@ -9,6 +9,8 @@ void tvmrt__port_free(tvmrt_port* port) {
   tvmrt__tensor_release(port->own);
   tvmrt__tensor_release(port->bound);
   free(port->own_name);
+  free(port->room);
+  port->room = NULL;
   port->own = NULL;
   port->bound = NULL;
   port->own_name = NULL;
@@ -53,14 +55,9 @@ int tvmrt__fail_taken(const char* who) {
 }
 
 static int check_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
-  const DLTensor* wanted = &port->bound->dl;
-  if (!tvmrt__same_shape(wanted, given) || !tvmrt__same_dtype(wanted->dtype, given->dtype)) {
-    char a[TVMRT_TENSOR_TEXT_BYTES];
-    char b[TVMRT_TENSOR_TEXT_BYTES];
-    return tvmrt__fail_value("%s '%s' is %s, got %s.", kind, port->name,
-                             tvmrt__tensor_text(wanted, a), tvmrt__tensor_text(given, b));
-  }
-  return 0;
+  const bool fits =
+      tvmrt__port_admits(port, given) && tvmrt__same_dtype(port->bound->dl.dtype, given->dtype);
+  return fits ? 0 : tvmrt__port_fail_fit(port, kind, given);
 }
 
 /* Retained before the old one goes, which may be all that holds it. */
@@ -75,7 +72,8 @@ static void use(tvmrt_port* port, tvmrt_tensor* t) {
 static int make_own(tvmrt_port* port) {
   const DLTensor* like = &port->bound->dl;
   if (port->own != NULL) return 0;
-  port->own = tvmrt__tensor_alloc(like->shape, like->ndim, like->dtype, like->device);
+  port->own = tvmrt__tensor_alloc(port->about == NULL ? like->shape : port->about->most, like->ndim,
+                                  like->dtype, like->device);
   return port->own == NULL ? -1 : 0;
 }
 
@@ -83,6 +81,8 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
   TVMRT_RETURN_IF_ERROR(check_fit(port, kind, from));
   TVMRT_RETURN_IF_ERROR(make_own(port));
   use(port, port->own);
+  tvmrt__port_note_room(port);
+  tvmrt__port_resize(port, from->shape);
   return tvmrt__tensor_copy(from, &port->own->dl, NULL);
 }
 
@@ -117,10 +117,11 @@ static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   /* whoever was given it by get_output() sees it where it was */
   if (atomic_load_explicit(&old->base.refs, memory_order_relaxed) != 1) return false;
   old->dl.data = tvmrt__tensor_data(given);
+  tvmrt__port_resize(port, given->shape);
   return true;
 }
 
-int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
+static int bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
   DLTensor* given;
   tvmrt_tensor* view;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &given));
@@ -135,6 +136,14 @@ int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, i
   if (view == NULL) return -1;
   use(port, view);
   tvmrt__tensor_release(view);
+  return 0;
+}
+
+int tvmrt__port_bind(tvmrt_port* port, const char* kind, const tvmrt_args* in, int i) {
+  const tvmrt_tensor* before = port->bound;
+  TVMRT_RETURN_IF_ERROR(bind(port, kind, in, i));
+  /* an NDArray that is bound already has the extents of the last run, and more room */
+  if (port->bound != before || in->codes[i] == kTVMDLTensorHandle) tvmrt__port_note_room(port);
   return 0;
 }
 
@@ -226,10 +235,11 @@ int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
 
 static int add_info(tvmrt_map* shapes, tvmrt_map* dtypes, const tvmrt_port* port) {
   const DLTensor* t = &port->bound->dl;
+  const int64_t* shape = port->about == NULL ? t->shape : port->about->most;
   char text[TVMRT_DTYPE_TEXT_BYTES];
   tvmrt__dtype_to_text(t->dtype, text);
   TVMRT_RETURN_IF_ERROR(tvmrt__map_set_text(
-      shapes, port->name, (tvmrt_object*)tvmrt__shape_new(t->shape, (size_t)t->ndim)));
+      shapes, port->name, (tvmrt_object*)tvmrt__shape_new(shape, (size_t)t->ndim)));
   return tvmrt__map_set_text(dtypes, port->name,
                              (tvmrt_object*)tvmrt__string_new(text, strlen(text)));
 }

@@ -2,6 +2,8 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
 
+#include <tvm/runtime/dims.h>
+
 #include "../core/container.h"
 #include "../modules/module.h"
 #include "../tensors/tensor.h"
@@ -11,6 +13,11 @@ typedef struct tvmrt_port {
   char* own_name;      /* where another port has the name that it should have; else NULL */
   tvmrt_tensor* own;   /* NULL while the port stands on a tensor that others share */
   tvmrt_tensor* bound; /* the tensor in use, retained; may be `own` */
+  /* Where runs choose extents: the library's word on them and on its dimensions, and those that the memory of `bound` is
+   * for, which its shape may go below. Else NULL. */
+  const tvmrt_dims_tensor* about;
+  const tvmrt_dims* dims;
+  int64_t* room;
 } tvmrt_port;
 
 void tvmrt__port_free(tvmrt_port* port);
@@ -21,6 +28,20 @@ int tvmrt__ports_distinguish(tvmrt_port* ports, size_t count);
 /* Copy a tensor of the same shape and type in; the port goes back to its own memory first, which is
  * made if there is none yet. `kind` is "input" or "output", for messages. */
 int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from);
+
+/* Ask a library which extents runs may choose. The ports stand on memory of their own, made for the
+ * most. *out is NULL where everything is fixed; else it lives as long as the library. */
+int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
+                           tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out);
+
+/* Whether a tensor's extents are among those of a run. */
+bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given);
+/* Fails with what the port is, and what was given. */
+int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given);
+
+/* Where runs choose extents: give the tensor in use these; note what its memory is for. */
+void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape);
+void tvmrt__port_note_room(tvmrt_port* port);
 
 /* Use argument i in place of the port's own memory. An NDArray is retained, a view is borrowed: it
  * must outlive its use. Checks shape, type, device, alignment and strides. */
@@ -50,7 +71,8 @@ int tvmrt__port_give_name(tvmrt_port* ports, size_t count, const char* kind, con
 int tvmrt__port_unknown(const tvmrt_port* ports, size_t count, const char* kind,
                         const tvmrt_args* in, int i);
 
-/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark. */
+/* {"shape": {name: ShapeTuple}, "dtype": {name: str}} of the ports that `skip` does not mark; where
+ * runs choose extents, those are the most. */
 int tvmrt__port_info(const tvmrt_port* ports, size_t count, const bool* skip, TVMValue* out,
                      int* out_code);
 
@@ -80,6 +102,7 @@ static inline void tvmrt__end_call(atomic_bool* is_taken) {
   X("get_output_name", get_output_name)           \
   X("get_input_info", get_input_info)             \
   X("get_output_info", get_output_info)           \
+  X("get_dims", get_dims)                         \
   X("run", run)                                   \
   X("load_params", load_params)
 

@@ -95,6 +95,7 @@ TVMRT_GRAPH_METHOD(set_scheduler, "set_scheduler") {
 TVMRT_GRAPH_METHOD(run_async, "run_async") {
   (void)in, (void)out, (void)out_code;
   if (g->schedule == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__graph_set_scheduler(g, "async"));
+  tvmrt__graph_show_room(g);
   return tvmrt__schedule_start(g->schedule);
 }
 

@@ -12,13 +12,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Callable
 
 import click
 
-from tvmrt.cli import console, files, networks, options
+from tvmrt.cli import console, files, networks, options, sizes
 
 RIVALS = ("onnxruntime",)
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
@@ -87,7 +88,7 @@ def command(
         for done, model in enumerate(models):
             if report:
                 report("networks", done, len(models))
-            results.append(_measure(model, rivals, inputs_file, seconds, threads, choices))
+            results += _measure(model, rivals, inputs_file, seconds, threads, choices)
     if as_json:
         console.print_json(_as_dict(results, threads))
     else:
@@ -101,22 +102,27 @@ def _measure(
     seconds: float,
     threads: int,
     choices: Mapping[str, Any],
-) -> Result:
+) -> list[Result]:
+    """The network's times, at several sizes where its dimensions are open."""
     from tvmrt.cli.session import compile_session
 
     model = networks.load_model(path)
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
-    inputs = networks.inputs_for(model, choices["shapes"], inputs_file)
+    tried = sizes.trials(model, choices, inputs_file)
+    results = []
     with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
         start = time.perf_counter()
         session = compile_session(model, Path(folder), threads, choices)
         compile_seconds = time.perf_counter() - start
-        calls = {"tvmrt": lambda: session.run(inputs)}
-        for rival in rivals:
-            calls[rival] = _rival_call(path, inputs, threads)
-        times = interleave(calls, seconds)
-    return Result(path.stem, _timings(times), len(times["tvmrt"]), compile_seconds)
+        for trial in tried:
+            calls = {"tvmrt": partial(session.run, trial.inputs)}
+            for rival in rivals:
+                calls[rival] = _rival_call(path, trial.inputs, threads)
+            times = interleave(calls, seconds)
+            name = f"{path.stem} {trial.sizes}".rstrip()
+            results.append(Result(name, _timings(times), len(times["tvmrt"]), compile_seconds))
+    return results
 
 
 def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:

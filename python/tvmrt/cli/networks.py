@@ -123,7 +123,7 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
         if info.name not in given:
             raise KeyError(f"{where}: input '{info.name}' is missing; the inputs are {names}")
         array = given[info.name]
-        if tuple(array.shape) != tuple(info.shape):
+        if not _fits(array.shape, info.shape):
             raise ValueError(
                 f"{where}: input '{info.name}' must have shape {list(info.shape)}, "
                 f"not {list(array.shape)}"
@@ -133,6 +133,14 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
                 f"{where}: input '{info.name}' must be {info.dtype}, not {array.dtype}; "
                 f"convert it with .astype('{info.dtype}')"
             )
+
+
+def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
+    """Whether the extents agree, those aside that are open."""
+    open_ = (isinstance(n, str) for n in wanted)
+    return len(found) == len(wanted) and all(
+        is_open or n == m for is_open, n, m in zip(open_, found, wanted)
+    )
 
 
 def with_all_tensors_as_outputs(model: onnx.ModelProto, untyped: bool = False) -> onnx.ModelProto:

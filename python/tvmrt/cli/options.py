@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Callable
@@ -11,6 +12,8 @@ import click
 from tvmrt import request
 
 PATH = click.Path(path_type=Path)
+# a dimension that a shape names, and may declare
+_DIM = re.compile(r"[A-Za-z_]\w*|[^<=,]+(?:<=\d+|=\d+\.\.\d+)")
 
 
 def _split(text: str, form: str) -> tuple[str, str]:
@@ -20,19 +23,39 @@ def _split(text: str, form: str) -> tuple[str, str]:
     return name, value
 
 
-def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """Turn ``["x=1,3,224,224"]`` into ``{"x": (1, 3, 224, 224)}``."""
+def parse_shapes(texts: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
+    """Turn ``["x=1,3,H<=224,W=32..224"]`` into ``{"x": (1, 3, "H<=224", "W=32..224")}``."""
     shapes = {}
     for text in texts:
-        name, value = _split(text, "INPUT=DIM,DIM,...")
-        try:
-            dims = tuple(int(dim) for dim in value.split(","))
-        except ValueError:
-            dims = (0,)
-        if min(dims) < 1:
-            raise click.UsageError(f"'{text}': dimensions must be whole numbers from 1")
-        shapes[name] = dims
+        name, equals, value = text.partition("=")
+        while equals and not _is_shape(value):  # a name may have this sign
+            more, equals, value = value.partition("=")
+            name = f"{name}={more}"
+        if not (name and equals):
+            raise click.UsageError(
+                f"'{text}' does not have the form INPUT=DIM,DIM,...; dimensions are whole numbers "
+                "from 1, or names that are declared: N, N<=8, N=1..8"
+            )
+        shapes[name] = tuple(int(d) if d.isdecimal() else d for d in value.split(","))
     return shapes
+
+
+def _is_shape(text: str) -> bool:
+    return all(int(dim) > 0 if dim.isdecimal() else _DIM.fullmatch(dim) for dim in text.split(","))
+
+
+def parse_dims(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Turn ``["batch=1..8", "seq<=128"]`` into ``{"batch": (1, 8), "seq": (1, 128)}``."""
+    from tvmrt.frontend.dims import parse_dim
+
+    dims = {}
+    for text in texts:
+        try:
+            name, bounds = parse_dim(text)
+        except ValueError as problem:
+            raise click.UsageError(str(problem)) from None
+        dims[name] = bounds
+    return dims
 
 
 def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
@@ -58,10 +81,10 @@ def parse_places(texts: Iterable[str]) -> dict[str, str]:
 
 
 def shapes_by_network(
-    shapes: dict[str, tuple[int, ...]], networks: list[str]
-) -> dict[str, dict[str, tuple[int, ...]]]:
+    shapes: dict[str, tuple[int | str, ...]], networks: list[str]
+) -> dict[str, dict[str, tuple[int | str, ...]]]:
     """Turn ``{"a:x": (1, 3)}`` into ``{"a": {"x": (1, 3)}}`` for the networks of an image."""
-    found: dict[str, dict[str, tuple[int, ...]]] = {}
+    found: dict[str, dict[str, tuple[int | str, ...]]] = {}
     for key, shape in shapes.items():
         network, colon, name = key.partition(":")
         if not colon or network not in networks:
@@ -114,6 +137,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "require_device": parse_names,
     "device_options": parse_device_options,
     "shapes": parse_shapes,
+    "dims": parse_dims,
     "pools": parse_pools,
     "place": parse_places,
 }
@@ -163,5 +187,5 @@ threads = click.option(
 def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
-    function = request_options("devices", "operators", "shapes", "target", "cc")(function)
+    function = request_options("devices", "operators", "shapes", "dims", "target", "cc")(function)
     return request_option("executor", default="graph", show_default=True)(function)

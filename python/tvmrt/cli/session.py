@@ -49,7 +49,8 @@ class Session:
 
     def _input_infos(self) -> list[networks.TensorInfo]:
         shapes, dtypes = self.executor.get_input_info()
-        return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in shapes]
+        shapes = {**shapes, **self.executor.get_dims().get("inputs", {})}
+        return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
 
     def _output_names(self) -> list[str]:
         """Return the names of the outputs in their order, each different from the others.

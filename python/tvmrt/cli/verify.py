@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import app, console, networks, options, tolerance, verify_operators
+from tvmrt.cli import app, console, networks, options, sizes, tolerance, verify_operators
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def command(
     if model.suffix in verify_operators.SUFFIXES:
         return verify_operators.check(model, as_json)
     network = networks.load_model(model)
-    inputs = networks.inputs_for(network, choices["shapes"], inputs_file)
+    tried = sizes.trials(network, choices, inputs_file)
     choices["operators"] = options.load_operators(choices["operators"])
     with console.progress(not as_json) as report:
         compiling = {**choices, "progress": report}
-        rows, judge = _check_outputs(network, inputs, threads, compiling)
+        rows, judge = _check_outputs(network, tried, threads, compiling)
         if not outputs_only:
-            rows += _check_nodes(network, inputs, threads, compiling)
+            rows += _check_nodes(network, tried, threads, compiling)
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
         tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
@@ -78,35 +78,44 @@ def command(
 
 
 def _check_outputs(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
+    model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> tuple[list[Row], str]:
     """Compare the outputs of the network; return who judged, too."""
-    actual = _run(model, inputs, threads, choices)
-    judge, right = networks.expected_outputs(model, inputs, choices["operators"])
-    return _compare("outputs", model, actual, right), judge
+    rows, judge = [], ""
+    for trial, actual in zip(tried, _run(model, tried, threads, choices)):
+        judge, right = networks.expected_outputs(model, trial.inputs, choices["operators"])
+        rows += _compare(_part("outputs", trial), model, actual, right)
+    return rows, judge
+
+
+def _part(name: str, trial: sizes.Trial) -> str:
+    return f"{name} at {trial.sizes}" if trial.sizes else name
 
 
 def _check_nodes(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
+    model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
 ) -> list[Row]:
     """Compare what each node makes of what the compiled network gave it."""
     untyped = bool(verify_operators.used_in(model, choices["operators"]))
     observed = networks.with_all_tensors_as_outputs(model, untyped)
-    actual = _run(observed, inputs, threads, choices)
-    apart, feeds = networks.with_nodes_apart(observed, {**inputs, **actual})
-    _, right = networks.expected_outputs(apart, feeds, choices["operators"])
-    by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
-    return _compare("every node", model, actual, by_name)
+    rows = []
+    for trial, actual in zip(tried, _run(observed, tried, threads, choices)):
+        apart, feeds = networks.with_nodes_apart(observed, {**trial.inputs, **actual})
+        _, right = networks.expected_outputs(apart, feeds, choices["operators"])
+        by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
+        rows += _compare(_part("every node", trial), model, actual, by_name)
+    return rows
 
 
 def _run(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], threads: int, choices: Mapping
-) -> dict[str, np.ndarray]:
+    model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
+) -> list[dict[str, np.ndarray]]:
+    """The outputs of one library at each of the sizes."""
     from tvmrt.cli.session import compile_session
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         session = compile_session(model, Path(folder), threads, choices)
-        return session.run(session.fit(inputs, "inputs"))
+        return [session.run(session.fit(trial.inputs, "inputs")) for trial in tried]
 
 
 def _compare(

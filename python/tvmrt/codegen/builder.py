@@ -10,6 +10,7 @@ from __future__ import annotations
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
 from tvmrt.ir.custom import c_refusal
+from tvmrt.ir.extent import most, named
 from tvmrt.ir.limits import MAX_ELEMENTS
 from tvmrt.ir.program import (
     ALIGN_BYTES,
@@ -83,12 +84,8 @@ class _ProgramBuilder:
         copy_operands(self.graph, _kernel_lowering)
         groups = form_groups(self.graph, _takes_epilogue, self._follows, self._apart)
         for group in groups:
-            if get_op(group.root.op).kind == VIEW:
-                self._view(group.root)
-            elif group.root.op == "concat":
-                self._concat(group.root)
-            else:
-                self._step(group)
+            with named(group.root.sources):
+                self._group(group)
         outputs = self._outputs()
         graph = self.graph
         program = Program(
@@ -108,6 +105,14 @@ class _ProgramBuilder:
             if not self.target.hosted:
                 _reserve_kernel_scratch(step)
         return program
+
+    def _group(self, group: Group) -> None:
+        if get_op(group.root.op).kind == VIEW:
+            self._view(group.root)
+        elif group.root.op == "concat":
+            self._concat(group.root)
+        else:
+            self._step(group)
 
     def _check_operators(self) -> None:
         problems = []
@@ -304,9 +309,10 @@ def _check_sizes(program: Program) -> None:
     """Loops count in int: a tensor of more elements than that is refused by name."""
     for step in program.steps:
         for access in step.accesses():
-            if access.buffer.size > MAX_ELEMENTS:
+            size = most(access.buffer.size)
+            if size > MAX_ELEMENTS:
                 raise UnsupportedError(
-                    f"{', '.join(step.sources)}: a tensor of {access.buffer.size} elements is "
+                    f"{', '.join(step.sources)}: a tensor of {size} elements is "
                     f"too large, the most is {MAX_ELEMENTS}; use a smaller shape"
                 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir.custom import shown_op
+from tvmrt.ir.extent import named
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
@@ -20,10 +21,10 @@ from .c.writer import (
     literal,
 )
 from .device_files import add_device_files
-from .entries import aot, graph
+from .entries import aot, dims, graph
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
-from .entries.metadata import print_metadata
+from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
 from .options import Options, Sources, prefix_of
@@ -105,7 +106,8 @@ def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list
 def print_function(symbol: str, step, weights: Weights, target: Target) -> Function:
     """One operator function as text."""
     f = FunctionWriter(symbol, step, weights, target.threads)
-    step.lowering.emit(step, f)
+    with named(step.sources):
+        step.lowering.emit(step, f)
     parameters = f.parameters()
     if step.kernel_bytes:
         begin = step.scratch_bytes - step.kernel_bytes
@@ -317,8 +319,10 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
 
 
 def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
+    sized = bool(program.dims())
     lines = [
         *METADATA_INCLUDES,
+        *(dims.HEADERS if sized else []),
         f'#include "{prefix}_ops.h"',
         "",
         "/* Where a tensor argument's elements begin. */",
@@ -330,11 +334,13 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     ]
     arguments = Arguments(program, sources, options)
     lines += arguments.places()
+    lines += dims.print_about(program)
     if options.executor == "aot":
         lines += aot.print_main(program, prefix, sources, options, arguments)
     else:
         lines += graph.print_entries(program, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
+    lines += print_getter("get_dims", f"&{dims.ABOUT}") if sized else []
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.ir import Strided
+from tvmrt.ir.extent import Whole, exact_quotient, least, symbols_of
 from tvmrt.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.planner.lifetime import lifetimes
 
@@ -119,9 +120,11 @@ def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
 
     Every stride and the offset is split along the source's axes, which are dense.
     """
-    order = [d for d in source.order() if source.shape[d] > 1]
+    order = [d for d in source.order() if source.shape[d] != 1]
 
-    def moved(distance: int) -> int | None:
+    def moved(distance: Whole) -> Whole | None:
+        if symbols_of(distance, source.strides):
+            return _moved_along(distance, order, source, target)
         sign, distance = (-1, -distance) if distance < 0 else (1, distance)
         total = 0
         for d in order:
@@ -131,17 +134,29 @@ def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
 
     strides = []
     for extent, stride in zip(at.shape, at.strides):
-        new = moved(stride) if extent > 1 else 0
+        new = moved(stride) if extent != 1 else 0
         # one stride serves the whole axis only if steps along it never carry into another axis
-        if new is None or (extent > 1 and moved(stride * (extent - 1)) != new * (extent - 1)):
+        if new is None or (extent != 1 and moved(stride * (extent - 1)) != new * (extent - 1)):
             return None
         strides.append(new)
     start = moved(at.offset)
     if start is None:
         return None
     # axes of the access that together walk one axis of the source are checked as a whole
-    last = sum((n - 1) * s for n, s in zip(at.shape, at.strides) if n > 1)
-    new_last = sum((n - 1) * s for n, s in zip(at.shape, strides) if n > 1)
-    if moved(at.offset + last) != start + new_last:
+    last = sum((n - 1) * s for n, s in zip(at.shape, at.strides) if n != 1)
+    new_last = sum((n - 1) * s for n, s in zip(at.shape, strides) if n != 1)
+    whole = at.offset == 0 and at.size == source.size and symbols_of(at.shape)
+    if not whole and moved(at.offset + last) != start + new_last:
         return None
     return Strided(at.shape, tuple(strides), target.offset + start)
+
+
+def _moved_along(
+    distance: Whole, order: list[int], source: Strided, target: Strided
+) -> Whole | None:
+    """A distance that is so many steps along one axis of the source, whatever its extents are."""
+    for d in order:
+        count = exact_quotient(distance, source.strides[d])
+        if count is not None and least(count) >= 0 and least(source.shape[d] - 1 - count) >= 0:
+            return count * target.strides[d]
+    return 0 if distance == 0 else None

@@ -117,7 +117,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
 
 
 def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummary:
-    weights = {p.buffer for p in function.parameters if p.buffer.data is not None}
+    weights = {p.buffer for p in function.parameters if p.buffer and p.buffer.data is not None}
     return OperatorSummary(
         step.name,
         shown_op(step.group.root),

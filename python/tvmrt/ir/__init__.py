@@ -4,6 +4,7 @@ from . import (  # noqa: F401  (fill the table)
     conversion,
     custom,
     data_movement,
+    extents,
     indexing,
     nn,
     normalization,

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import op as ops
 from .contract import Misfit
+from .extent import symbols_of
 from .graph import Graph, Node, Value, constant
 from .limits import MAX_FOLDED_BYTES, MAX_GROWN_BYTES
 from .quantized import remember_integers
@@ -70,6 +71,8 @@ class Builder:
     def _fold(self, rule, inputs, attrs, types) -> list[np.ndarray] | None:
         if any(v is not None and v.data is None for v in inputs):
             return None
+        if symbols_of(attrs, *(t.shape for t in types)):
+            return None  # how many elements there are is known only when the network runs
         given = sum(v.type.nbytes for v in inputs if v is not None)
         made = sum(t.nbytes for t in types)
         if made > max(MAX_FOLDED_BYTES, given):

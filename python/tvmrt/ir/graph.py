@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from .dtype import DType, dtype_of
+from .extent import Whole, most, shown
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """Logical shape (ONNX order, every extent known) and element type of a tensor."""
+    """Logical shape (ONNX order) and element type of a tensor; extents that are known only when
+    the network runs are bounded."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Whole, ...]
     dtype: DType
 
     @property
@@ -24,16 +26,17 @@ class TensorType:
         return len(self.shape)
 
     @property
-    def size(self) -> int:
+    def size(self) -> Whole:
         """Number of elements."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        """Bytes of its elements, the most that they can be."""
+        return most(self.size) * self.dtype.itemsize
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.dtype}[{', '.join(map(shown, self.shape))}]"
 
 
 class Value:
@@ -54,7 +57,7 @@ class Value:
         self.data = data
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Whole, ...]:
         return self.type.shape
 
     @property

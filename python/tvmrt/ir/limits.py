@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from tvmrt.error import UnsupportedError
 
+from .extent import most
+
 if TYPE_CHECKING:
     from .graph import Graph, Value
     from .program import Program
@@ -74,7 +76,7 @@ def constant_bytes(graph: Graph) -> int:
 
 def _check_values(where: str, values: Iterable[Value], max_memory: int) -> None:
     for value in values:
-        size, nbytes = value.type.size, value.type.nbytes
+        size, nbytes = most(value.type.size), value.type.nbytes
         if size > MAX_ELEMENTS:
             raise UnsupportedError(
                 f"{where}: a tensor of {size} elements is too large, the most is {MAX_ELEMENTS}; "

@@ -53,7 +53,7 @@ CONV_RULES = [
         _conv_extents,
         f"S K {_WINDOW_NAMES}",
     ),
-    holds("the window fits into x with its padding", lambda Y: min(Y) >= 1),
+    holds("the window fits into x with its padding", lambda Y: all(n >= 1 for n in Y)),
 ]
 CONV_EXAMPLE = {"C": 4, "OC": 6, "groups": 2, "S": (5, 6), "K": (3, 3)}
 

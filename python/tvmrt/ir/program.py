@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from .dtype import DType
+from .extent import Symbol, Whole, most, symbols_of
 from .graph import Node, Value
 from .strided import Strided, dense
 
@@ -18,15 +19,15 @@ ALIGN_BYTES = 64
 class Buffer:
     """A contiguous run of memory.
 
-    ``size`` counts elements. Inputs and outputs belong to the caller, constants to the
-    artefact, the others lie in the arena: once planned, at byte ``address`` of the program's
-    memory pool number ``pool``.
+    ``size`` counts elements, ``nbytes`` what the most of them take. Inputs and outputs belong to
+    the caller, constants to the artefact, the others lie in the arena: once planned, at byte
+    ``address`` of the program's memory pool number ``pool``.
     """
 
     __slots__ = ("address", "data", "dtype", "kind", "name", "pool", "size")
 
     def __init__(
-        self, name: str, dtype: DType, size: int, kind: str, data: np.ndarray | None = None
+        self, name: str, dtype: DType, size: Whole, kind: str, data: np.ndarray | None = None
     ) -> None:
         self.name = name
         self.dtype = dtype
@@ -38,7 +39,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
+        return most(self.size) * self.dtype.itemsize
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}: {self.dtype} x {self.size}>"
@@ -176,6 +177,15 @@ class Step:
         """Names of the network's nodes in this step."""
         return tuple(dict.fromkeys(s for n in self.group.nodes for s in n.sources))
 
+    def symbols(self) -> set[Symbol]:
+        """The dimensions that its tensors and attributes depend on."""
+        if self.group is None:
+            return set()
+        places = [a.at for a in self.accesses()]
+        attrs = [node.attrs for node in self.group.nodes]
+        shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
+        return symbols_of(*((p.shape, p.strides, p.offset) for p in places), *attrs, *shapes)
+
     def accesses(self) -> list[Access]:
         guard = [self.guard[0]] if self.guard else []
         return [*self.reads, *self.writes, *guard]
@@ -222,6 +232,14 @@ class Program:
     lower_bound_bytes: int = 0
     pools: list[MemoryPool] = field(default_factory=list)
     concurrent: bool = False  # steps on different devices may run at the same time
+
+    def dims(self) -> list[Symbol]:
+        """The dimensions that a run may choose, in the order in which the inputs have them."""
+        found: dict[Symbol, None] = {}
+        for type in self.input_types:
+            for extent in type.shape:
+                found.update(dict.fromkeys(sorted(symbols_of(extent), key=lambda s: s.name)))
+        return list(found)
 
     def arena_buffers(self) -> list[Buffer]:
         """Buffers of the arena in order of first use, scratch included."""

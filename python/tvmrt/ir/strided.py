@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from .extent import Whole, exact_quotient, most
+
 
 @dataclass(frozen=True)
 class Strided:
     """Element ``index`` lies at ``offset + sum(index[d] * strides[d])``, all in elements."""
 
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
+    shape: tuple[Whole, ...]
+    strides: tuple[Whole, ...]
+    offset: Whole = 0
 
     @property
-    def size(self) -> int:
+    def size(self) -> Whole:
         return prod(self.shape)
 
     def order(self) -> tuple[int, ...]:
@@ -25,8 +27,9 @@ class Strided:
         Axes of extent 1 or stride 0 have no place of their own; they keep their logical
         neighbours as far as the others allow.
         """
-        placed = [d for d in range(len(self.shape)) if self.shape[d] > 1 and self.strides[d] != 0]
-        placed.sort(key=lambda d: -abs(self.strides[d]))
+        placed = [d for d in range(len(self.shape)) if most(self.shape[d]) > 1]
+        placed = [d for d in placed if self.strides[d] != 0]
+        placed.sort(key=lambda d: -most(abs(self.strides[d])))
         order = list(placed)
         for d in range(len(self.shape)):
             if d in placed:
@@ -45,17 +48,17 @@ class Strided:
             expected *= self.shape[d]
         return True
 
-    def transpose(self, perm: Sequence[int]) -> Strided:
+    def transpose(self, perm: Sequence[Whole]) -> Strided:
         return Strided(
             tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm), self.offset
         )
 
-    def slice(self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> Strided:
+    def slice(self, starts: Sequence[int], steps: Sequence[int], sizes: Sequence[Whole]) -> Strided:
         offset = self.offset + sum(s * t for s, t in zip(starts, self.strides))
         strides = tuple(t * s for t, s in zip(self.strides, steps))
         return Strided(tuple(sizes), strides, offset)
 
-    def expand(self, shape: Sequence[int]) -> Strided:
+    def expand(self, shape: Sequence[Whole]) -> Strided:
         """Repeat extents of 1, and new leading axes, to fill ``shape``."""
         lead = len(shape) - len(self.shape)
         strides = [0] * lead + [
@@ -64,7 +67,7 @@ class Strided:
         ]
         return Strided(tuple(shape), tuple(strides), self.offset)
 
-    def reshape(self, shape: Sequence[int]) -> Strided | None:
+    def reshape(self, shape: Sequence[Whole]) -> Strided | None:
         """The same elements in row-major order under another shape, if strides can say it."""
         old = [(n, s) for n, s in zip(self.shape, self.strides) if n != 1]
         if prod(self.shape) == 0:
@@ -76,7 +79,10 @@ class Strided:
             first, group = j, old[i][0]
             last_old, total = i, shape[j]
             while group != total:
-                if group < total:
+                grows = _is_part(group, total)
+                if grows is None:  # by dividing extents that have no common factor
+                    return dense(shape, offset=self.offset) if self.is_dense() else None
+                if grows:
                     last_old += 1
                     group *= old[last_old][0]
                 else:
@@ -93,7 +99,17 @@ class Strided:
         return Strided(tuple(shape), tuple(strides), self.offset)
 
 
-def compact(shape: Sequence[int], order: Sequence[int] | None = None) -> tuple[int, ...]:
+def _is_part(group: Whole, total: Whole) -> bool | None:
+    """Whether the first of two unequal products has to take more factors to be the second; None
+    where they are no parts of each other."""
+    if isinstance(group, int) and isinstance(total, int):
+        return group < total
+    if exact_quotient(total, group) is not None:
+        return True
+    return None if exact_quotient(group, total) is None else False
+
+
+def compact(shape: Sequence[Whole], order: Sequence[int] | None = None) -> tuple[Whole, ...]:
     """Strides of a tensor without gaps whose axes lie in ``order``, outermost first."""
     order = range(len(shape)) if order is None else order
     strides = [0] * len(shape)
@@ -104,6 +120,6 @@ def compact(shape: Sequence[int], order: Sequence[int] | None = None) -> tuple[i
     return tuple(strides)
 
 
-def dense(shape: Sequence[int], order: Sequence[int] | None = None) -> Strided:
+def dense(shape: Sequence[Whole], order: Sequence[int] | None = None, offset: Whole = 0) -> Strided:
     """Access to a whole buffer that holds exactly this tensor."""
-    return Strided(tuple(shape), compact(shape, order))
+    return Strided(tuple(shape), compact(shape, order), offset)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tvmrt.ir import Graph, Node, Value
+from tvmrt.ir.extent import listed, symbols_of
 
 if TYPE_CHECKING:
     from tvmrt.devices import Device
@@ -119,6 +120,9 @@ def _hindrance(node: Node) -> str | None:
     if node.guard is not None:
         return "it runs under a condition, which the CPU decides"
     values = [*node.operands(), *node.outputs]
+    symbols = symbols_of(node.attrs, *(v.shape for v in values))
+    if symbols:
+        return f"its extents are chosen when the network runs ({listed(symbols)})"
     if any(v.type.size == 0 for v in values):
         return "a tensor of no elements needs no device"
     if all(v is None or v.is_constant for v in node.inputs):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from tvmrt.ir import Graph, Node, Value
+from tvmrt.ir.extent import Extent
 
 # The inputs of a node that may be a product's result and a constant, in each order to try.
 Sides = Iterable[Sequence[Value]]
@@ -75,4 +76,6 @@ def by_channel(value: Value, array: np.ndarray, axis: int) -> np.ndarray | None:
     shape = (1,) * (rank - array.ndim) + array.shape
     if any(n != 1 for d, n in enumerate(shape) if d != axis):
         return None
+    if isinstance(value.shape[axis], Extent):
+        return None  # no channels of weights
     return np.broadcast_to(array.reshape(-1), (value.shape[axis],))

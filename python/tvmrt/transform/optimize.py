@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmrt.ir import Graph
+from tvmrt.ir.extent import named
 from tvmrt.ir.verifier import verify
 
 from .common_subexpressions import eliminate_common_subexpressions
@@ -44,6 +45,7 @@ def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
     """
     verify(graph, "import")
     for name, run in PASSES:
-        run(graph)
+        with named([f"the pass {name}"]):
+            run(graph)
         verify(graph, name)
         observe(name, graph)

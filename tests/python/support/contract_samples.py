@@ -151,6 +151,8 @@ def _wrong_counts(contract: Contract, right: Application) -> Iterator[Mutant]:
     if not contract.repeated:
         more = replace(right, types=(*right.types, None), data=(*right.data, None))
         yield Mutant("one-operand-more", more, "operands, expected")
+    if not contract.least:
+        return
     fewer = contract.least - 1
     few = replace(right, types=right.types[:fewer], data=right.data[:fewer])
     yield Mutant("one-operand-less", few, "operands, expected")

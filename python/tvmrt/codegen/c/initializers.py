@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from tvmrt.ir import DTYPES
+from tvmrt.ir.extent import Whole, as_extent
 
 from .text import members
 from .writer import FunctionWriter, literal
 
 
-def triple(values: Sequence[int], missing: int) -> tuple[int, int, int]:
+def triple(values: Sequence[Whole], missing: int) -> tuple[Whole, Whole, Whole]:
     """Depth, height, width of 1 to 3 spatial numbers."""
-    return (*[missing] * (3 - len(values)), *(int(v) for v in values))
+    return (*[missing] * (3 - len(values)), *map(as_extent, values))
 
 
 def number(value: float) -> str:

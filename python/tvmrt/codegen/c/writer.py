@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.ir import DType, Node, dtype_of
+from tvmrt.ir.extent import Whole, shown
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 
 from .text import Declaration
@@ -52,8 +53,14 @@ def place_text(node: Node, operand: str) -> str:
     """A C string that tells people where a run-time fault is: operator, node, operand."""
     name = comment_text(node.name)
     short = name if len(name) <= 60 else f"{name[:57]}..."
-    quoted = f"{node.op} '{short}', {operand}".replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isascii() else _octal(c) for c in quoted) + '"'
+    return c_string(f"{node.op} '{short}', {operand}")
+
+
+def c_string(text: str) -> str:
+    """A C string of this text; what is no printable ASCII is escaped."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("??", "?\\?")
+    plain = (c if c.isascii() and c.isprintable() else _octal(c) for c in quoted)
+    return '"' + "".join(plain) + '"'
 
 
 def _octal(character: str) -> str:
@@ -80,15 +87,18 @@ class Weights:
 
 @dataclass
 class Parameter:
-    """One parameter of a function and what the caller passes for it."""
+    """One parameter of a function and what the caller passes for it: the place in a buffer, or
+    where there is none the size of a dimension."""
 
     name: str
-    buffer: Buffer
-    offset: int = 0
+    buffer: Buffer | None
+    offset: Whole = 0
     const: bool = True
     restrict: bool = True
 
     def declare(self) -> Declaration:
+        if self.buffer is None:
+            return Declaration("int", self.name)
         return Declaration(self.buffer.dtype.c, self.name, True, self.const, self.restrict)
 
 
@@ -119,11 +129,13 @@ class FunctionWriter:
         self.helpers: list[str] = []
         self.lines: list[str] = []
         # set when the body is a task over [begin, end) of this extent, for all threads
-        self.parallel_extent: int | None = None
+        self.parallel_extent: Whole | None = None
         self._depth = 1
         self._constants: dict[Buffer, Parameter] = {}
         self._names: set[str] = set()
         self._named_reads: set[int] = set()
+        self.symbols = sorted(step.symbols(), key=lambda symbol: symbol.name)
+        self._names.update(symbol.c for symbol in self.symbols)
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
         self.reads = self._operands("x", step.reads, True, aliased_reads)
@@ -216,13 +228,19 @@ class FunctionWriter:
 
     def parameters(self) -> list[Parameter]:
         scratch = [self.scratch_parameter] if self.scratch_parameter else []
-        return [*self.reads, *self.writes, *self._constants.values(), *scratch]
+        sizes = [Parameter(symbol.c, None) for symbol in self.symbols]
+        return [*self.reads, *self.writes, *self._constants.values(), *scratch, *sizes]
+
+    @property
+    def storage(self) -> str:
+        """How a struct of the step's extents is declared: one that no run changes is static."""
+        return "const" if self.symbols else "static const"
 
 
 def access_note(access: Access) -> str:
     """``float32[1, 8, 6, 6]`` and, where memory is not in that order, the order."""
     order = access.at.order()
-    shape = ", ".join(map(str, access.shape))
+    shape = ", ".join(map(shown, access.shape))
     text = f"{access.dtype}[{shape}]"
     if order == tuple(range(len(order))):
         return text

@@ -13,7 +13,7 @@ from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 from ..c.packed import exported_call_head
 from ..c.text import print_fields, wrap
 from ..c.writer import Parameter
-from . import hooks
+from . import dims, hooks
 from .arguments import call_arguments, weight_inputs
 
 
@@ -59,14 +59,17 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     ]
     if uses_arena(program):
         declared.append("uint8_t *workspace")
+    declared += [f"int {symbol.c}" for symbol in program.dims()]
     slot = f"&{prefix}_profile_slot"
     lines = [
         f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
         " workspace. */",
         *wrap(f"static int32_t {prefix}_network", declared or ["void"], " {"),
     ]
-    used = {p.buffer for fn in sources.functions for p in fn.parameters}
+    used = {p.buffer for fn in sources.functions for p in fn.parameters if p.buffer}
     lines += [f"  (void){name};" for name, b in pointers if b not in used]
+    passed = {p.name for fn in sources.functions for p in fn.parameters if p.buffer is None}
+    lines += [f"  (void){symbol.c};" for symbol in program.dims() if symbol.c not in passed]
     for i, function in enumerate(sources.functions):
         around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
         lines += guarded_call(program.steps[i], function, arguments, around)
@@ -132,8 +135,14 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     ]
     if uses_arena(program):
         passed.append(f"(uint8_t *)tensor_data(args[{count - 1}])")
+    symbols = program.dims()
+    passed += [symbol.c for symbol in symbols]
+    types = dims.output_types(program)
+    results = {place[name]: types[b] for name, b in outputs}
     return [
         *exported_call_head(symbol, count, refusal),
+        *dims.print_read(symbols),
+        *dims.print_extents(results),
         *wrap(f"return {prefix}_network", passed, ";", 1),
         "}",
         "",

@@ -13,9 +13,10 @@ from . import hooks
 
 # What else functions name that call operators: their parameters, variables and helpers.
 _LOCALS = (
-    "args", "begin", "call", "cycles", "devices", "inputs", "misplaced", "num_args", "operands",
-    "out_ret_tcode", "out_ret_value", "outputs", "pools", "rc", "resource_handle", "result",
-    "state", "tensor", "tensor_data", "type_codes", "value", "values", "workspace_pools",
+    "args", "begin", "call", "cycles", "devices", "dims", "inputs", "misplaced", "num_args",
+    "operands", "out_ret_tcode", "out_ret_value", "outputs", "pools", "rc", "resource_handle",
+    "result", "sizes", "state", "tensor", "tensor_data", "type_codes", "value", "values",
+    "workspace_pools",
 )  # fmt: skip
 
 
@@ -35,7 +36,8 @@ class Arguments:
         self._arena = [*program.arena_buffers(), *sources.resident]
         taken = Namer(SYMBOL_LENGTH)
         contexts = map(hooks.variable, hooks.hooked(program))
-        for word in (*_LOCALS, *contexts):
+        sizes = [symbol.c for symbol in program.dims()]
+        for word in (*_LOCALS, *contexts, *sizes):
             taken.take(word)
         # what the functions that pass a pool on call it, by the pool's number
         self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]
@@ -79,13 +81,15 @@ class Arguments:
 
     def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
+        if buffer is None:
+            return parameter.name
         if buffer.kind in (INPUT, OUTPUT):
             text = self.names[buffer]
         elif buffer.kind == ARENA:
             text = self._at(self.pools[buffer.pool], buffer, parameter.const)
         else:
             text = self.weight(buffer)
-        return f"{text} + {parameter.offset}" if parameter.offset else text
+        return f"{text} + {parameter.offset}" if parameter.offset != 0 else text
 
     def _at(self, base: str, buffer: Buffer, const: bool) -> str:
         place = f"{base} + {self._places[buffer]}"

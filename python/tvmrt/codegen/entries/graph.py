@@ -11,25 +11,35 @@ are among the steps, ``device`` names a step's; in a program whose steps may run
 from __future__ import annotations
 
 import json
+from typing import Union
 
+from tvmrt.ir.extent import most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from ..c.packed import exported_call_head
 from ..c.text import GAP, any_null, refusal, wrap
 from ..c.writer import Function
 from ..dependencies import dependencies
+from . import dims
 from .aot import guard_text
 from .arguments import call_arguments, weight_inputs
 
+SIZES = "tvmrt_sizes"  # the tensor of the sizes of a run, and the node that makes it
 
-def node_buffers(function: Function, options) -> tuple[list[int | Buffer], list]:
-    """What an entry takes as tensors: (inputs, outputs); a number stands for a whole pool."""
+
+Operand = Union[int, str, Buffer]  # a number stands for a whole pool
+
+
+def node_buffers(function: Function, options) -> tuple[list[Operand], list[Operand]]:
+    """What an entry takes as tensors: (inputs, outputs)."""
     step = function.step
-    inputs: list[int | Buffer] = []
-    outputs: list[int | Buffer] = []
+    inputs: list[Operand] = []
+    outputs: list[Operand] = []
     parameters = list(function.parameters)
     for parameter in parameters:
         buffer = parameter.buffer
+        if buffer is None:
+            continue  # a size, which all entries get from one tensor
         if buffer.kind == ARENA:
             target: list = inputs if parameter.const else outputs
             item: int | Buffer = buffer.pool
@@ -46,10 +56,12 @@ def node_buffers(function: Function, options) -> tuple[list[int | Buffer], list]
         item = buffer.pool if buffer.kind == ARENA else buffer
         if item not in inputs:
             inputs.append(item)
+    if step.symbols():
+        inputs.append(SIZES)
     return inputs, outputs
 
 
-def entry_operands(function: Function, options) -> list[int | Buffer]:
+def entry_operands(function: Function, options) -> list[Operand]:
     """The tensors that an entry takes. In a graph, whose edges they are, what is read comes before
     what is written, and memory that is both comes twice; else each comes once."""
     inputs, outputs = node_buffers(function, options)
@@ -62,11 +74,48 @@ def entry_symbol(function: Function) -> str:
 
 
 def print_entries(program: Program, sources, options, arguments) -> list[str]:
-    """One packed function an operator."""
-    lines: list[str] = []
+    """One packed function an operator, after the one that reads the sizes of a run."""
+    lines = _sizes_entry(program, sources)
     for function in sources.functions:
         lines += _entry(program, function, options, arguments)
     return lines
+
+
+def sizes_symbol(sources) -> str:
+    """The entry that reads the sizes of a run from all inputs into a tensor of int32."""
+    return f"{sources.prefix}_sizes_packed"
+
+
+def _sizes_entry(program: Program, sources) -> list[str]:
+    if not program.dims():
+        return []
+    symbol, count = sizes_symbol(sources), len(program.inputs) + 1
+    refusal = [f'    TVMAPISetLastError("{symbol}: expected {count} arguments");', "    return -1;"]
+    sizes = f"(int32_t *)tensor_data(args[{count - 1}])"
+    return [
+        *exported_call_head(symbol, count, refusal, "int"),
+        *wrap("return read_sizes", ["args", sizes], ";", 1),
+        "}",
+        "",
+    ]
+
+
+def _sized(program: Program, function: Function, operands) -> list[str]:
+    """Lines of an entry: the sizes that it passes, and the extents of the outputs it writes."""
+    symbols = program.dims()
+    used = {p.name for p in function.parameters if p.buffer is None}
+    named = {
+        i: dims.output_types(program)[b]
+        for i, b in enumerate(operands)
+        if isinstance(b, Buffer) and b.kind == OUTPUT
+    }
+    extents = [n for _, type in named.values() for n in type.shape]
+    used |= {symbol.c for symbol in symbols_of(*extents)}
+    return [
+        f"  const int32_t *sizes = (const int32_t *)tensor_data(args[{operands.index(SIZES)}]);",
+        *dims.named_sizes(symbols, (i for i, s in enumerate(symbols) if s.c in used)),
+        *dims.print_extents(named),
+    ]
 
 
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
@@ -77,6 +126,8 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     pointers = _pointers(program, operands, options, arguments)
     for name, (ctype, data) in pointers.items():
         lines.append(f"  {ctype} *{name} ={GAP}({ctype} *){data};")
+    if SIZES in operands:
+        lines += _sized(program, function, operands)
     if pointers and options.firmware and options.executor == "graph":
         lines += refusal(any_null(sorted(pointers)))
     if function.step.guard is not None:
@@ -91,6 +142,8 @@ def _pointers(program: Program, operands, options, arguments) -> dict[str, tuple
     pointers: dict[str, tuple[str, str]] = {}
     for i, item in reversed(list(enumerate(operands))):
         # outputs come first, so that memory that is read and written keeps its non-const name
+        if item == SIZES:
+            continue
         if isinstance(item, int):
             name, ctype = arguments.pools[item], "uint8_t"
         elif item.kind == CONSTANT:
@@ -144,10 +197,12 @@ class _Graph:
     def build(self) -> dict:
         program = self.program
         for buffer, type in zip(program.inputs, program.input_types):
-            self._null(buffer, buffer.name, list(type.shape), str(type.dtype))
+            self._null(buffer, buffer.name, [most(n) for n in type.shape], str(type.dtype))
         for buffer in weight_inputs(self.sources, self.options):
             self._null(buffer, buffer.name, [buffer.size], str(buffer.dtype))
         arg_nodes = list(range(len(self.nodes)))
+        if program.dims():
+            self._sizes()
         self.first_operator = len(self.nodes)
         self.has_regions = any(s.group.root.op == "region" for s in program.steps)
         if self.has_regions and program.concurrent:
@@ -183,6 +238,21 @@ class _Graph:
         self.entries.append((shape, dtype, self._storage(buffer)))
         self.row_ptr.append(len(self.entries))
 
+    def _sizes(self) -> None:
+        """The node that reads the sizes of a run, in front of all that need them."""
+        inputs, count = self.program.inputs, len(self.program.dims())
+        self.latest[SIZES] = [len(self.nodes), 0, 0]
+        attrs = {
+            "func_name": sizes_symbol(self.sources),
+            "num_inputs": str(len(inputs)),
+            "num_outputs": "1",
+            "flatten_data": "0",
+        }
+        edges = [self.latest[buffer] for buffer in inputs]
+        self.nodes.append({"op": "tvm_op", "name": SIZES, "inputs": edges, "attrs": attrs})
+        self.entries.append(([count], "int32", self._storage(SIZES)))
+        self.row_ptr.append(len(self.entries))
+
     def _operator(self, function: Function, shapes: dict) -> None:
         inputs, outputs = node_buffers(function, self.options)
         index = len(self.nodes)
@@ -195,12 +265,13 @@ class _Graph:
                 name = item.name
         attrs = {
             "func_name": entry_symbol(function),
-            "num_inputs": str(len(inputs)),
+            "num_inputs": str(len(edges)),
             "num_outputs": str(len(outputs)),
             "flatten_data": "0",
         }
         write = step.writes[0]
-        if write.buffer.kind == ARENA and not self.options.firmware:
+        moves = symbols_of(write.shape, write.at.strides, write.at.offset)
+        if write.buffer.kind == ARENA and not self.options.firmware and not moves:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
             kind = [write.dtype.code, write.dtype.bits]
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
@@ -211,7 +282,8 @@ class _Graph:
             if isinstance(item, int):
                 entry = ([self.program.arena_bytes], "uint8", self._storage(item))
             else:
-                entry = (list(shapes[item].shape), str(item.dtype), self._storage(item))
+                shape = [most(n) for n in shapes[item].shape]
+                entry = (shape, str(item.dtype), self._storage(item))
             self.latest[item] = [index, i, 0]
             self.entries.append(entry)
         self.row_ptr.append(len(self.entries))

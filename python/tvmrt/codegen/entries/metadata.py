@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvmrt.ir import DTYPES
+from tvmrt.ir.extent import most
 from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Buffer, Program
 
@@ -35,12 +36,12 @@ def print_metadata(program: Program, prefix: str, sources, options) -> list[str]
         if options.interface_api == "c":
             lines += _accessor(f"{prefix}_metadata", "TVMMetadata", "metadata")
         else:
-            lines += _getter(f"{getter_prefix}get_c_metadata", "metadata")
+            lines += print_getter(f"{getter_prefix}get_c_metadata", "metadata")
     lines += _model(inputs, outputs, prefix, program, sources, options)
     if options.interface_api == "c":
         accessor = f"{prefix}_model_metadata"
         return [*lines, *_accessor(accessor, "TVMModelMetadata", "&model_metadata")]
-    return [*lines, *_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
+    return [*lines, *print_getter(f"{getter_prefix}get_model_metadata", "&model_metadata")]
 
 
 INCLUDES = [
@@ -104,7 +105,12 @@ def _shapes(stem: str, tensors: Sequence[tuple[str, TensorType]]) -> list[str]:
         line
         for i, (_, t) in enumerate(tensors)
         if t.rank
-        for line in wrap(f"static const int64_t {stem}{i}_shape[] = ", t.shape, ";", brackets="{}")
+        for line in wrap(
+            f"static const int64_t {stem}{i}_shape[] = ",
+            [most(n) for n in t.shape],
+            ";",
+            brackets="{}",
+        )
     ]
 
 
@@ -149,7 +155,8 @@ def _infos(array: str, stem: str, tensors: Sequence[tuple[str, TensorType]]) -> 
     return rows(f"static const struct TVMTensorInfo {array}[]", infos)
 
 
-def _getter(symbol: str, variable: str) -> list[str]:
+def print_getter(symbol: str, variable: str) -> list[str]:
+    """Lines of C: the packed function that returns the address of a constant."""
     return [
         *exported_head(symbol, ["args", "type_codes", "num_args", "resource_handle"]),
         "  /* the ABI has no const handle; nobody writes through it */",
@@ -227,7 +234,11 @@ def _sizes(function) -> dict[str, int]:
     """Bytes of an operator's scratch memory, of what it reads and writes, of its weights."""
     step = function.step
     touched = _unique([a.buffer for a in [*step.reads, *step.writes]])
-    weights = [b for b in _unique([p.buffer for p in function.parameters]) if b.data is not None]
+    weights = [
+        b
+        for b in _unique([p.buffer for p in function.parameters if p.buffer])
+        if b.data is not None
+    ]
     size, constant = sum(b.nbytes for b in touched), sum(b.nbytes for b in weights)
     return {
         "workspace_size_bytes": step.scratch_bytes,

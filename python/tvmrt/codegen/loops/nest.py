@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from tvmrt.ir import Strided, Value, dense
+from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import Access, Step
 
 from ..c.text import GAP, call, plus, times
@@ -25,8 +27,8 @@ ACCUMULATORS = 256  # partial sums kept on the stack at once
 class Loop:
     """One loop: its extent and each operand's stride in elements."""
 
-    extent: int
-    strides: tuple[int, ...]
+    extent: Whole
+    strides: tuple[Whole, ...]
 
 
 def merge_loops(
@@ -53,7 +55,7 @@ def index(loops: Sequence[Loop], names: Sequence[str], operand: int) -> str:
     terms = []
     for loop, name in zip(loops, names):
         stride = loop.strides[operand]
-        if stride:
+        if stride != 0:
             terms.append(name if stride == 1 else f"{name} * {stride}")
     return f"{GAP}+ ".join(terms).replace("+ -", "- ") or "0"
 
@@ -157,10 +159,10 @@ class PointwiseLowering(Lowering):
         plain = all(n.op == "identity" for n in self.group.nodes) and len(operands.values) == 1
         if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
             return None
-        if loops[-1].strides[0] in (0, 1) or loops[-1].extent < SHORTEST_TRANSPOSE:
+        if loops[-1].strides[0] in (0, 1) or most(loops[-1].extent) < SHORTEST_TRANSPOSE:
             return None
         for i, loop in enumerate(loops[:-1]):
-            if loop.strides[0] == 1 and loop.extent >= SHORTEST_TRANSPOSE:
+            if loop.strides[0] == 1 and most(loop.extent) >= SHORTEST_TRANSPOSE:
                 return i
         return None
 
@@ -187,7 +189,7 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
         passed = [x, column.strides[0], y, row.strides[1], count, column.extent]
         f.line(f"{call(f'tvmrt_transpose_{kind}', *passed)};")
 
-    if f.threads and not outer and row.extent * column.extent >= PARALLEL_ELEMENTS:
+    if f.threads and not outer and sum_size([row, column]) >= PARALLEL_ELEMENTS:
         f.parallel_extent = row.extent
         print_call([], "begin", "end - begin")
         f.line("return 0;")
@@ -198,16 +200,17 @@ def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: 
 def _inner_last(loops: list[Loop]) -> list[Loop]:
     """Put a long loop that every operand walks with stride 0 or 1 innermost, if a short one
     stands there: vectors need length."""
-    if len(loops) < 2 or loops[-1].extent >= 8:
+    if len(loops) < 2 or most(loops[-1].extent) >= 8:
         return loops
     for i in range(len(loops) - 2, -1, -1):
-        if loops[i].extent >= 8 and all(s in (0, 1) for s in loops[i].strides):
+        if most(loops[i].extent) >= 8 and all(s in (0, 1) for s in loops[i].strides):
             return [*loops[:i], *loops[i + 1 :], loops[i]]
     return loops
 
 
 def sum_size(loops: Sequence[Loop]) -> int:
-    return int(np.prod([loop.extent for loop in loops], dtype=np.int64))
+    """How often the innermost body runs at most."""
+    return prod(most(loop.extent) for loop in loops)
 
 
 def pointwise_order(value: Value, accesses: dict[Value, Access]):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-
-import numpy as np
+from math import prod
 
 from tvmrt.ir import Strided, Value, get_op
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import Access, Step
 from tvmrt.ir.reduction import ReduceOp
 
@@ -94,7 +94,7 @@ class _Printer:
             f.include("op/mean.h")
         self.shape = self.node.inputs[0].shape
         order = lowering.walk_order(dict(zip(step.read_values, step.reads)))
-        self.count = int(np.prod([self.shape[d] for d in lowering.axes], dtype=np.int64))
+        self.count = prod(self.shape[d] for d in lowering.axes)
 
         self.walked = Operands(f, step, self.shape, order)
         for value in self._read_by([*self.group.before, self.node]):
@@ -124,7 +124,7 @@ class _Printer:
 
     def _kept_axis_is_densest(self) -> bool:
         """Whether consecutive elements in memory belong to different results."""
-        if not self.kept or not self.folds or self.kept[-1].extent < 4:
+        if not self.kept or not self.folds or most(self.kept[-1].extent) < 4:
             return False
         walked = range(self.out_operand)
         step = min((abs(self.kept[-1].strides[i]) for i in walked), default=0)
@@ -177,7 +177,7 @@ class _Printer:
             and (self.hosted or not self.rule.picks)
             and self.rule.combine is not None
             and bool(self.folds)
-            and self.folds[-1].extent >= 2 * LANES
+            and most(self.folds[-1].extent) >= 2 * LANES
             and all(self.folds[-1].strides[i] in (0, 1) for i in walked)
         )
 
@@ -204,7 +204,7 @@ class _Printer:
             head = f"for (int {inner} = 0; {inner} < {whole}; {inner} += {LANES})"
             with f.block(head), f.block(row):
                 self._fold([*names, *outer, f"({inner} + {lane})"], f"{acc}[{lane}]", at_lane)
-            if rest:
+            if rest != 0:
                 with f.block(f"for (int {lane} = 0; {lane} < {rest}; ++{lane})"):
                     self._fold([*names, *outer, f"({whole} + {lane})"], f"{acc}[{lane}]", at_lane)
         half = f.fresh("half")
@@ -227,10 +227,10 @@ class _Printer:
         """A kept axis is densest: a row of accumulators, the folded axes around it."""
         f = self.f
         last = self.kept[-1]
-        block = min(last.extent, self.accumulators)
-        acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(block)
+        block = min(most(last.extent), self.accumulators)
+        acc, c, first, width = f.fresh("acc"), f.fresh("c"), "0", str(last.extent)
         with ExitStack() as stack:
-            if last.extent > block:
+            if most(last.extent) > block:
                 first, width = f.fresh("first"), f.fresh("width")
                 head = f"for (int {first} = 0; {first} < {last.extent}; {first} += {block})"
                 stack.enter_context(f.block(head))

@@ -15,6 +15,7 @@ FAMILIES = (
     "scatter",
     "pad",
     "rows",
+    "extents",
 )
 
 for _family in FAMILIES:

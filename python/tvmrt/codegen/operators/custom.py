@@ -80,9 +80,7 @@ class CustomLowering(Lowering):
             )
         variable = f.fresh(f"{local_name(name)}_shape")
         extents = ", ".join(map(str, type.shape)) or "1"
-        f.line(
-            f"static const tvmrt_shape {variable} = {{{type.rank}, {type.size}, {{{extents}}}}};"
-        )
+        f.line(f"{f.storage} tvmrt_shape {variable} = {{{type.rank}, {type.size}, {{{extents}}}}};")
         return f"&{variable}"
 
     def _layout(self, position: int) -> Layout | None:

@@ -31,7 +31,7 @@ class LayerNormLowering(_NormLowering):
         f.include("op/norm.h")
         print_struct(
             f,
-            "static const tvmrt_layer_norm_f32_layer layer",
+            f"{f.storage} tvmrt_layer_norm_f32_layer layer",
             {
                 "rows": prod(shape[:axis]),
                 "n": width,
@@ -68,7 +68,7 @@ class GroupNormLowering(_ImageNormLowering):
         f.include("op/norm.h")
         print_struct(
             f,
-            "static const tvmrt_group_norm_f32_layer layer",
+            f"{f.storage} tvmrt_group_norm_f32_layer layer",
             {
                 "batch": shape[0],
                 "pixels": prod(shape[2:]),
@@ -95,7 +95,7 @@ class LocalResponseNormLowering(_ImageNormLowering):
         f.include("op/norm.h")
         print_struct(
             f,
-            "static const tvmrt_lrn_f32_layer layer",
+            f"{f.storage} tvmrt_lrn_f32_layer layer",
             {
                 "pixels": shape[0] * prod(shape[2:]),
                 "channels": shape[1],

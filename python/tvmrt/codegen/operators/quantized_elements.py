@@ -187,7 +187,7 @@ class QPoolLowering(ImageLowering):
         threads = 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
         print_struct(
             f,
-            "static const tvmrt_pool_i8 shape",
+            f"{f.storage} tvmrt_pool_i8 shape",
             {
                 **pool_window(node, node.output.shape[0], x_stride, y_stride),
                 "channels": node.output.shape[1],

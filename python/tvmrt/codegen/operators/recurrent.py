@@ -116,7 +116,7 @@ class RecurrentLowering(Lowering):
         y = step.writes[0].at
         print_struct(
             f,
-            "static const tvmrt_recurrent_f32_layer layer",
+            f"{f.storage} tvmrt_recurrent_f32_layer layer",
             {
                 "steps": x.shape[0],
                 "batch": self.batch,

@@ -52,7 +52,7 @@ class GridSampleLowering(SamplingLowering):
         f.include("op/grid_sample.h")
         print_struct(
             f,
-            "static const tvmrt_grid_sample_f32_layer layer",
+            f"{f.storage} tvmrt_grid_sample_f32_layer layer",
             {
                 "mode": f"TVMRT_SAMPLE_{attrs['mode'].upper()}",
                 "outside": f"TVMRT_OUTSIDE_{outside}",
@@ -82,7 +82,7 @@ class RegionLowering(SamplingLowering):
         f.include("op/roi.h")
         print_struct(
             f,
-            "static const tvmrt_roi_f32_layer layer",
+            f"{f.storage} tvmrt_roi_f32_layer layer",
             {
                 "images": x.shape[0],
                 "channels": x.shape[1],
@@ -120,7 +120,7 @@ class DeformColumnsLowering(SamplingLowering):
         f.include("op/deform.h")
         print_struct(
             f,
-            "static const tvmrt_deform_f32_layer layer",
+            f"{f.storage} tvmrt_deform_f32_layer layer",
             {
                 "channels": x.shape[1],
                 "groups": attrs["groups"],

@@ -122,7 +122,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
         f.include(f"{kernel}.h")
         members = layer.members(residual_stride, *epilogue.bounds())
-        print_struct(f, "static const tvmrt_layer_f32 layer", members)
+        print_struct(f, f"{f.storage} tvmrt_layer_f32 layer", members)
         print_tiles(f, tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
@@ -152,7 +152,7 @@ def emit_micro(
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(small.header)
     layer = small.initializer(residual_stride, *epilogue.bounds())
-    print_struct(f, "static const tvmrt_micro_conv_f32 layer", layer)
+    print_struct(f, f"{f.storage} tvmrt_micro_conv_f32 layer", layer)
     optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
     fields = {**operands, "y": f.write(), **optional}
     given = {name: text for name, text in fields.items() if text != "NULL"}

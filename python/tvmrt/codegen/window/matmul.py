@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tvmrt.ir import Strided, Value, dense
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 from tvmrt.ir.rounding import round_up
 
@@ -52,7 +53,7 @@ class MatMulLowering(Lowering):
         # the kernel counts rows over two batch axes; more are loops around it
         shape = self.node.output.shape
         return not epilogue.rest or (
-            sum(n > 1 for n in shape[:-2]) <= 2
+            sum(n != 1 for n in shape[:-2]) <= 2
             and fits_rows(epilogue.rest, shape, self.order, accesses)
         )
 
@@ -101,7 +102,7 @@ class _Product:
         shape = self._micro_shape()
         if shape is not None:
             return () if self._is_small() else (micro.MicroLayer(shape, False).scratch.bytes,)
-        return () if self.b_at is None else (self.k * self._tiles().block * 4,)
+        return () if self.b_at is None else (most(self.k) * self._tiles().block * 4,)
 
     def _b_at(self) -> Strided | None:
         """Where a computed right factor lies."""
@@ -121,7 +122,7 @@ class _Product:
             r_at.strides[:rows] if r_at else (0,) * rows,
         ]
         loops = merge_loops((*batch, self.m), range(rows), strides)
-        if self.m > 1 and loops:
+        if self.m != 1 and loops:
             return loops[-1], loops[:-1]
         # a single row: the batch's loops stay batches
         if len(loops) == 1 and loops[0].strides[self.B] == 0:
@@ -137,7 +138,7 @@ class _Product:
         own = (*lead, *b.shape[:-2])
         strides, step = [], 1
         for extent in reversed(own):
-            strides.append(step if extent > 1 else 0)
+            strides.append(step if extent != 1 else 0)
             step *= extent
         return tuple(reversed(strides))
 
@@ -255,7 +256,7 @@ class _MatMulPrinter(_Product):
         layer = LayerF32.conv(window, self.k, self.n, 1)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         f.include("conv_f32.h")
-        print_struct(f, "static const tvmrt_layer_f32 layer", members)
+        print_struct(f, f"{f.storage} tvmrt_layer_f32 layer", members)
         print_tiles(f, tiles)
         print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
         f.line("return tvmrt_conv_f32(&layer, &tiles, &data);")
@@ -280,7 +281,7 @@ class _MatMulPrinter(_Product):
         f.include("matmul_f32.h")
         print_struct(
             f,
-            "static const tvmrt_matmul_f32_layer layer",
+            f"{f.storage} tvmrt_matmul_f32_layer layer",
             {
                 "batch": braces([loop.extent for loop in padded]),
                 "m": row.extent,

@@ -8,19 +8,23 @@ once a layer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tvmrt.ir.extent import Whole, most, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
 
 from ..c.text import braces
 
 if TYPE_CHECKING:
     from tvmrt.codegen.window.plan import Window
+
+
+MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
 
 
 class VectorMachine(Protocol):
@@ -100,6 +104,12 @@ def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
+def _cover_any(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of any length, and those of ``pixels`` as well as can be."""
+    wanted = [width, 1, *(row % width for row in pixels if row % width), ceil_div(width, 2)]
+    return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
+
+
 def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
     """Estimated cycles of one tile: the busier of arithmetic and loads, and what surrounds it.
 
@@ -113,9 +123,9 @@ def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
 
 
 def choose_tiles(
-    row_pixels: int | tuple[int, ...],
-    out_channels: int,
-    window: int,
+    row_pixels: Whole | tuple[Whole, ...],
+    out_channels: Whole,
+    window: Whole,
     machine: VectorMachine,
     x_stride: int = 0,
 ) -> Tiles:
@@ -136,10 +146,11 @@ def choose_tiles(
         pixels at a distance of a large power of two would push one another out of the first-level
         cache.
     """
-    rows = (row_pixels,) if isinstance(row_pixels, int) else tuple(row_pixels)
+    lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
+    rows = tuple(map(most, lengths))
     # a network without rows or columns is compiled as if it had one
     rows = tuple(max(row, 1) for row in rows)
-    out_channels, window = max(out_channels, 1), max(window, 1)
+    out_channels, window = max(most(out_channels), 1), max(most(window), 1)
     aliases = (x_stride or window) * 4 % 4096 == 0
     wide = 7 if aliases else 14
     lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
@@ -165,7 +176,10 @@ def choose_tiles(
                     best = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))
     if best is None:
         raise ValueError(f"no tile of floats fits into {machine.registers} registers")
-    return best[1]
+    tiles = best[1]
+    if not symbols_of(*lengths):
+        return tiles
+    return replace(tiles, widths=_cover_any(rows, tiles.widths[0]))
 
 
 def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
@@ -251,7 +265,7 @@ class DepthwiseTile:
 
 def choose_depthwise(window: Window, channels: int, machine: VectorMachine) -> DepthwiseTile:
     """Picks the register tile of a depthwise convolution, in rows as long as can be."""
-    columns, stride, out_width = window.kernel[2], window.stride[2], window.out[2]
+    columns, stride, out_width = window.kernel[2], window.stride[2], most(window.out[2])
     lanes = machine.lanes
     while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
         lanes //= 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
+from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import ceil_div, round_up
 
 from ..c.text import braces
@@ -70,7 +71,7 @@ class Window:
         nothing lies along the last axis, as in an image of one column, it is put first.
         """
         still = self.in_ == self.out and self.pad == ZEROS
-        if still and self.kernel == self.stride == ONES and self.pixels <= MOST_PIXELS:
+        if still and self.kernel == self.stride == ONES and most(self.pixels) <= MOST_PIXELS:
             row = (1, 1, self.pixels)
             return replace(self, batch=1, in_=row, out=row)
         window = self

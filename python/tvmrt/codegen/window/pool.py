@@ -56,7 +56,7 @@ class PoolLowering(ChannelsLastLowering):
         )
         print_struct(
             f,
-            "static const tvmrt_pool_f32_layer layer",
+            f"{f.storage} tvmrt_pool_f32_layer layer",
             {
                 "kind": self._kind(),
                 "p": self.node.attrs.get("p", 0),
@@ -113,7 +113,7 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
     print_struct(
         f,
-        "static const tvmrt_pool_index_layer layer",
+        f"{f.storage} tvmrt_pool_index_layer layer",
         {
             **pool_window(node, prod(x.shape[:2]), 1, 1),
             "place": braces(distance),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvmrt.ir import DType, Node, Strided, Value, dense
+from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.program import Access, Step
 
 from ..c.text import GAP, braces, times
@@ -118,7 +119,7 @@ def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tupl
     """(pixel, channel) strides of an operand that broadcasts to ``shape``.
 
     ``order``: the axes as the kernel walks them, the channels last. None when the pixels are
-    not at one stride.
+    not at one stride, or it is none of compile time.
     """
     full = at.expand(shape)
     pixels = [d for d in order[:-1] if shape[d] != 1]
@@ -130,7 +131,8 @@ def row_strides(at: Strided, shape: Sequence[int], order: Sequence[int]) -> tupl
         if full.strides[d] != expected:
             return None
         expected *= shape[d]
-    return step, full.strides[order[-1]]
+    channel = full.strides[order[-1]]
+    return None if symbols_of(step, channel) else (step, channel)
 
 
 def fits_rows(
@@ -140,6 +142,8 @@ def fits_rows(
     accesses: dict[Value, Access],
 ) -> bool:
     """Whether all operands of the nodes can be read pixel by pixel."""
+    if symbols_of(shape[order[-1]]):
+        return False  # functions of rows have the number of channels in their text
     made = {n.output for n in nodes}
     for value in dict.fromkeys(v for n in nodes for v in n.inputs):
         if value in made:

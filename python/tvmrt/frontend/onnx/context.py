@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Builder, Value, limits
+from tvmrt.ir.extent import Extent, Whole, as_extent, most
 
 from .halves import HALF, in_float32, rounded
 
@@ -80,10 +81,24 @@ class NodeContext:
             )
         return value.data
 
-    def ints_of(self, index: int, what: str) -> list[int] | None:
-        """Like constant_of, as a flat list of ints."""
-        data = self.constant_of(index, what)
-        return None if data is None else [int(v) for v in np.asarray(data).reshape(-1)]
+    def ints_of(self, index: int, what: str) -> list[Whole] | None:
+        """Like constant_of, as a flat list of ints; what is computed of extents counts, too."""
+        value = self.input(index)
+        data = self.importer.extents.get(value)
+        if data is None:
+            data = self.constant_of(index, what)
+        if data is None:
+            return None
+        return [as_extent(v) for v in np.asarray(data).reshape(-1)]
+
+    def whole_numbers(self, array: np.ndarray) -> Value:
+        """A tensor of int64 from integers and extents."""
+        elements = array.reshape(-1).tolist()
+        if not any(isinstance(n, Extent) for n in elements):
+            return self.const(array.astype(np.int64))
+        value = self.emit("extents", [], values=tuple(elements), shape=array.shape)
+        self.importer.extents[value] = array
+        return value
 
     def attr_or_input(self, name: str, index: int) -> list[int] | None:
         """A list of ints that older opsets give as an attribute and newer ones as an input."""
@@ -146,7 +161,7 @@ class NodeContext:
     # Small compositions that many importers share.
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
@@ -156,7 +171,7 @@ class NodeContext:
         return self.emit("transpose", [x], perm=perm)
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
-        shape = tuple(int(n) for n in shape)
+        shape = tuple(map(as_extent, shape))
         return x if x.shape == shape else self.emit("expand", [x], shape=shape)
 
     def slice_axis(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
@@ -164,7 +179,7 @@ class NodeContext:
         rank = len(x.shape)
         starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
         # a step that is not taken may be of any size in a network
-        starts[axis], steps[axis], sizes[axis] = start, step if size > 1 else 1, size
+        starts[axis], steps[axis], sizes[axis] = start, step if most(size) > 1 else 1, size
         if tuple(sizes) == x.shape and step == 1:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))

@@ -15,6 +15,7 @@ import onnx
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
 from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.extent import Extent, Whole, shown
 
 from .tensors import subgraphs
 
@@ -159,7 +160,7 @@ def check_inference(
     for key, value in zip(node.input, inputs):
         if value is not None:
             element = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype.numpy))
-            types[key] = helper.make_tensor_type_proto(element, value.shape)
+            types[key] = helper.make_tensor_type_proto(element, declared(value.shape))
             if value.data is not None and value.data.size <= _LOOKED_INTO:
                 data[key] = numpy_helper.from_array(value.data)
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
@@ -167,6 +168,11 @@ def check_inference(
         shape_inference.infer_node_outputs(definition, node, types, data, opset_imports=imports)
     except (shape_inference.InferenceError, checker.ValidationError) as problem:
         raise ValueError(in_words(str(problem))) from problem
+
+
+def declared(shape: Sequence[Whole]) -> list[int | str]:
+    """A shape as ONNX declares it, extents that a run chooses by their text."""
+    return [shown(n) if isinstance(n, Extent) else n for n in shape]
 
 
 def in_words(text: str) -> str:

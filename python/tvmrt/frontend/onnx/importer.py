@@ -11,9 +11,10 @@ import onnx
 from onnx import numpy_helper
 
 from tvmrt.error import UnforeseenError, UnsupportedError
+from tvmrt.frontend.dims import Dims
 from tvmrt.ir import Builder, Graph, TensorType, Value, constant
 
-from . import fallback
+from . import extents, fallback
 from .context import NodeContext
 from .custom import importer_of
 from .definitions import check_inference, check_inputs, check_node
@@ -31,19 +32,21 @@ from .written_out import WrittenOut
 
 def import_model(
     source: str | os.PathLike | onnx.ModelProto,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
     operators: Any = None,
+    dims: Mapping[str, int | Sequence[int]] | None = None,
 ) -> Graph:
     """Read an ONNX model.
 
-    ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions.
+    ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions; ``dims``
+    the most, or (least, most), of those that stay open until the network runs.
     ``operators`` knows operators of the user's own by ``find(domain, name, version)``.
     Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder = load_model(source)
     check_wiring(model)
-    importer = GraphImporter(model, folder, dict(shapes or {}), operators)
+    importer = GraphImporter(model, folder, dict(shapes or {}), operators, Dims(dims))
     return importer.run()
 
 
@@ -51,12 +54,20 @@ class GraphImporter:
     """State of one import. ``problems`` collects what is not supported, node by node."""
 
     def __init__(
-        self, model: onnx.ModelProto, folder: str, shapes: dict, operators: Any = None
+        self,
+        model: onnx.ModelProto,
+        folder: str,
+        shapes: dict,
+        operators: Any = None,
+        dims: Dims | None = None,
     ) -> None:
         self.operators = operators
         self.model = model
         self.folder = folder
         self.shapes = shapes
+        self.dims = dims or Dims()
+        # integers that are made of extents, element by element
+        self.extents: dict[Value, np.ndarray] = {}
         self.opsets = opsets(model)
         self.open_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in model.functions}
@@ -143,7 +154,7 @@ class GraphImporter:
         for info in proto.input:
             if info.name in given:
                 _check_default(info, scope[info.name], given[info.name])
-        self.types = input_types(infos, self.shapes)
+        self.types = input_types(infos, self.shapes, self.dims)
         for name, type in self.types.items():
             value = Value(name, type)
             self.graph.inputs.append(value)
@@ -260,7 +271,8 @@ class GraphImporter:
             check_inputs(node, context.opset, inputs)
             check_row(node, context.opset, inputs)
         try:
-            outputs = self._made(context, record)
+            followed = extents.follow(context) if checked else None
+            outputs = followed or self._made(context, record)
         except UnsupportedError:
             del self.graph.nodes[count:]
             folded = fallback.evaluate(node, inputs, self.model)

@@ -9,14 +9,17 @@ import onnx
 from onnx import helper
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, TensorType
+from tvmrt.ir.extent import Extent
 
 
 def input_types(
-    infos: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, Sequence[int]]
+    infos: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, Sequence[int | str]], dims: Dims
 ) -> dict[str, TensorType]:
     """Types by name, of inputs that are no weights.
 
+    Extents of ``shapes`` are numbers, names of declared dimensions, or declare one themselves.
     Raises KeyError for a shape of something that is no input, ValueError for a shape that does
     not fit or is missing, and UnsupportedError for what is no tensor of a known element type.
     """
@@ -27,9 +30,34 @@ def input_types(
                 f"a shape is given for {name}, which is not an input; "
                 f"the inputs are {', '.join(names) or 'none'}"
             )
-    types = {info.name: _input_type(info, shapes.get(info.name)) for info in infos}
+    given = {name: _declaring(shape, dims) for name, shape in shapes.items()}
+    types = {info.name: _input_type(info, given.get(info.name), dims) for info in infos}
     _check_symbols(infos, types)
+    _check_used(infos, given, dims)
     return types
+
+
+def _declaring(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:
+    """The shape with names where it declares dimensions."""
+    found: list[int | str] = []
+    for extent in shape:
+        name = extent
+        if isinstance(extent, str) and extent not in dims:
+            name, bounds = parse_dim(extent)
+            dims.declare(name, bounds)
+        found.append(name)
+    return tuple(found)
+
+
+def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims) -> None:
+    known = {d.dim_param for info in infos for d in info.type.tensor_type.shape.dim}
+    known |= {extent for shape in given.values() for extent in shape if isinstance(extent, str)}
+    unused = dims.unused(known)
+    if unused:
+        names = ", ".join(sorted(known - {""})) or "none"
+        raise KeyError(
+            f"the dimension {unused[0]} is declared, which no input has; the dimensions are {names}"
+        )
 
 
 def element_name(element_type: int) -> str:
@@ -40,7 +68,9 @@ def element_name(element_type: int) -> str:
         return f"{element_type}, which ONNX does not define"
 
 
-def _input_type(info: onnx.ValueInfoProto, given: Sequence[int] | None) -> TensorType:
+def _input_type(
+    info: onnx.ValueInfoProto, given: Sequence[int | str] | None, dims: Dims
+) -> TensorType:
     if not info.type.HasField("tensor_type"):
         kind = info.type.WhichOneof("value")
         if kind is None:
@@ -49,36 +79,66 @@ def _input_type(info: onnx.ValueInfoProto, given: Sequence[int] | None) -> Tenso
     name = element_name(info.type.tensor_type.elem_type)
     if name not in DTYPES:
         raise UnsupportedError(f"input {info.name} has element type {name}; it is not supported")
-    return TensorType(_extents(info, given), DTYPES[name])
+    return TensorType(_extents(info, given, dims), DTYPES[name])
 
 
-def _extents(info: onnx.ValueInfoProto, given: Sequence[int] | None) -> tuple[int, ...]:
+def _extents(
+    info: onnx.ValueInfoProto, given: Sequence[int | str] | None, dims: Dims
+) -> tuple[int | Extent, ...]:
     tensor = info.type.tensor_type
     fixed = tensor.HasField("shape")
     declared = [
         d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
     ]
     if given is None:
-        if not fixed or any(isinstance(d, str) for d in declared):
-            text = ",".join(map(str, declared)) if fixed else "unknown"
-            raise ValueError(
-                f"input {info.name} has symbolic shape [{text}]; "
-                f"bind it, for example with --shape {info.name}="
-                + (",".join("1" if isinstance(d, str) else str(d) for d in declared) or "1")
-            )
+        if not fixed or any(isinstance(d, str) and d not in dims for d in declared):
+            raise ValueError(_unbound(info.name, declared if fixed else None, dims))
         given = declared
-    given = tuple(int(d) for d in given)
+    given = tuple(d if isinstance(d, str) else int(d) for d in given)
     if fixed and (
         len(given) != len(declared)
         or any(isinstance(d, int) and d != g for d, g in zip(declared, given))
     ):
         raise ValueError(
-            f"shape {list(given)} does not fit input {info.name} of shape "
+            f"shape [{', '.join(map(str, given))}] does not fit input {info.name} of shape "
             f"[{', '.join(map(str, declared))}]"
         )
-    if any(d < 0 for d in given):
+    if any(isinstance(d, int) and d < 0 for d in given):
         raise ValueError(f"input {info.name}: shape {list(given)} has a negative extent")
-    return given
+    return tuple(dims.extent(d) if isinstance(d, str) else d for d in given)
+
+
+def _unbound(name: str, declared: Sequence[int | str] | None, dims: Dims) -> str:
+    """What to do with an input of which extents are open."""
+    text = ",".join(map(str, declared)) if declared is not None else "unknown"
+    ones = ",".join("1" if isinstance(d, str) else str(d) for d in declared or ()) or "1"
+    said = (
+        f"input {name} has symbolic shape [{text}]; bind it, for example with --shape {name}={ones}"
+    )
+    open_ = [d for d in dict.fromkeys(declared or ()) if isinstance(d, str) and d not in dims]
+    named = [d for d in open_ if d != "?"]
+    if not open_:
+        return said
+    if len(named) == len(open_):
+        bounds = " ".join(f"--dim {_quoted(d)}={_proposed(d)}" for d in named)
+        return f"{said}, or declare between which sizes it runs: {bounds}"
+    bounds = ",".join(f"N{i}<=8" if isinstance(d, str) else str(d) for i, d in enumerate(declared))
+    return f"{said}, or declare between which sizes it runs: --shape '{name}={bounds}'"
+
+
+# Bounds that are proposed, by words in a dimension's name: how large such dimensions mostly are.
+_PROPOSED = (
+    ("batch", "1..8"), ("past", "0..128"), ("seq", "1..128"), ("len", "1..128"),
+    ("height", "32..640"), ("width", "32..640"),
+)  # fmt: skip
+
+
+def _proposed(name: str) -> str:
+    return next((bounds for word, bounds in _PROPOSED if word in name.lower()), "1..8")
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"'{name}'"
 
 
 def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, TensorType]) -> None:
@@ -91,6 +151,6 @@ def _check_symbols(infos: Sequence[onnx.ValueInfoProto], types: Mapping[str, Ten
             before, where = found.setdefault(dim.dim_param, (extent, info.name))
             if before != extent:
                 raise ValueError(
-                    f"the symbol {dim.dim_param} stands for {before} in input {where} and for "
-                    f"{extent} in input {info.name}; give every input of the symbol one extent"
+                    f"the symbol {dim.dim_param} stands for {before!r} in input {where} and for "
+                    f"{extent!r} in input {info.name}; give every input of the symbol one extent"
                 )

@@ -46,7 +46,7 @@ def scaled_product(ctx: NodeContext, a: Value, b: Value, alpha: float) -> Value:
         return scaled(ctx, product(ctx, a, b), alpha)  # operands times it may leave their type
     if b.is_constant:
         b = scaled(ctx, b, alpha)
-    elif a.type.size <= b.type.size:
+    elif a.type.nbytes <= b.type.nbytes:
         a = scaled(ctx, a, alpha)
     else:
         b = scaled(ctx, b, alpha)

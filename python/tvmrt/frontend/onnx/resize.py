@@ -8,7 +8,9 @@ from math import floor
 
 import numpy as np
 
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Extent, Whole, exact_quotient
 from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
@@ -55,7 +57,7 @@ def resize(ctx: NodeContext) -> Value:
         extents, factors = _by_sizes(ctx, x, axes, sizes)
     elif scales is not None and scales.size == len(axes):
         factors = np.asarray(scales, np.float32).reshape(-1)
-        extents = [floor(float(f) * x.shape[a]) for f, a in zip(factors, axes)]
+        extents = [_scaled(x.shape[a], f) for f, a in zip(factors, axes)]
     else:
         raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
     mode = Mode(
@@ -86,10 +88,44 @@ def upsample(ctx: NodeContext) -> Value:
     name = ctx.attr("mode", "nearest")
     mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
     rows = [
-        Axis(i, n, floor(float(np.float32(s)) * n), np.float32(s))
+        Axis(i, n, _scaled(n, np.float32(s)), np.float32(s))
         for i, (n, s) in enumerate(zip(x.shape, scales))
     ]
     return resized(ctx, x, rows, mode, 0.0)
+
+
+def _scaled(extent: Whole, factor: np.float32) -> Whole:
+    """An extent times a factor, rounded down."""
+    if isinstance(extent, Extent) and factor == int(factor):
+        return extent * int(factor)
+    return floor(float(factor) * extent) if isinstance(extent, int) else _refuse(extent)
+
+
+def _refuse(extent: Extent) -> Whole:
+    raise UnsupportedError(
+        f"the extent {extent!r} is chosen when the network runs; such axes are resized by nearest "
+        "elements and whole factors alone"
+    )
+
+
+def _repeated(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode) -> Value:
+    """Axes whose extents a run chooses: each element so many times."""
+    for row in rows:
+        times = exact_quotient(row.out, row.extent)
+        # in these coordinates each element is the nearest of its own copies
+        own = mode.coordinates in ("asymmetric", "half_pixel", "pytorch_half_pixel")
+        rule = mode.nearest in (("floor", "simple") if mode.coordinates == "asymmetric" else _ROUND)
+        if mode.interpolation != "nearest" or not isinstance(times, int) or not (own and rule):
+            _refuse(row.extent)
+        apart = [m for d, n in enumerate(x.shape) for m in ((n, 1) if d == row.axis else (n,))]
+        filled = list(apart)
+        filled[row.axis + 1] = times
+        shape = [row.out if d == row.axis else n for d, n in enumerate(x.shape)]
+        x = ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
+    return x
+
+
+_ROUND = ("round_prefer_floor", "round_prefer_ceil")
 
 
 def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[int]):
@@ -121,6 +157,10 @@ def _region(ctx: NodeContext, mode: Mode, count: int) -> np.ndarray:
 
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
     """Resample the axes whose places are not simply their own."""
+    chosen = [row for row in rows if isinstance(row.extent, Extent) or isinstance(row.out, Extent)]
+    if any(row.out != row.extent for row in chosen):
+        x = _repeated(ctx, x, [row for row in chosen if row.out != row.extent], mode)
+    rows = [row for row in rows if row not in chosen]
     if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
         raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")
     positions = [source_positions(ctx, row, mode.coordinates) for row in rows]

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value, broadcast
+from tvmrt.ir.extent import Whole, exact_quotient, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -34,13 +35,13 @@ def constant(ctx: NodeContext) -> Value:
 
 @onnx_op("Shape")
 def shape(ctx: NodeContext) -> Value:
-    extents = np.asarray(ctx.required(0).shape, np.int64)
-    return ctx.const(extents[slice(ctx.attr("start", 0), ctx.attr("end"))])
+    extents = np.asarray(ctx.required(0).shape, object)
+    return ctx.whole_numbers(extents[slice(ctx.attr("start", 0), ctx.attr("end"))])
 
 
 @onnx_op("Size")
 def size(ctx: NodeContext) -> Value:
-    return ctx.const(ctx.required(0).type.size, np.int64)
+    return ctx.whole_numbers(np.asarray(ctx.required(0).type.size, object))
 
 
 @onnx_op("ConstantOfShape")
@@ -93,11 +94,25 @@ def reshape(ctx: NodeContext) -> Value:
     if not ctx.attr("allowzero", 0):
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     if -1 in wanted:
-        known = prod(n for n in wanted if n != -1)
-        if known == 0 or x.type.size % known:
+        rest = _rest(x, [n for n in wanted if n != -1])
+        if rest is None:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
-        wanted[wanted.index(-1)] = x.type.size // known
+        wanted[wanted.index(-1)] = rest
     return ctx.reshape(x, wanted)
+
+
+def _rest(x: Value, others: list[Whole]) -> Whole | None:
+    """The extent that makes up x's elements with the others; None where none does."""
+    known = prod(others)
+    if not symbols_of(known):
+        return None if known == 0 else exact_quotient(x.type.size, known)
+    # an extent that is in both shapes may be none: what is left of each decides
+    left = list(x.shape)
+    for n in others:
+        if n in left:
+            left.remove(n)
+            known = exact_quotient(known, n)
+    return exact_quotient(prod(left), known) if known else None
 
 
 @onnx_op("Flatten")
@@ -195,7 +210,7 @@ def tile(ctx: NodeContext) -> Value:
 def concat(ctx: NodeContext) -> Value:
     parts = [ctx.required(i) for i in range(len(ctx.inputs))]
     axis = normalize_axis(ctx.attr("axis", 1), len(parts[0].shape))
-    filled = [p for p in parts if p.shape[axis]] or parts[:1]
+    filled = [p for p in parts if p.shape[axis] != 0] or parts[:1]
     return filled[0] if len(filled) == 1 else ctx.emit("concat", filled, axis=axis)
 
 
@@ -216,9 +231,29 @@ def slice_(ctx: NodeContext) -> Value:
     for start, end, axis, step in zip(starts, ends, places, steps):
         if step == 0:
             raise ValueError(f"the step along axis {axis} is 0")
-        taken = range(x.shape[axis])[start:end:step]
-        x = ctx.slice_axis(x, axis, taken.start if taken else 0, len(taken), step)
+        x = ctx.slice_axis(x, axis, *_taken(x.shape[axis], start, end, step), step)
     return x
+
+
+def _taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:
+    """The first element of a slice, and how many there are."""
+    if not symbols_of(extent, start, end):
+        taken = range(extent)[start:end:step]
+        return (taken.start if taken else 0), len(taken)
+    if step < 0:
+        raise UnsupportedError(f"a slice by steps of {step} along an extent that a run chooses")
+    first, last = (_inside(n, extent) for n in (start, end))
+    if not first <= last:
+        return 0, 0
+    return first, ceil_div(last - first, step)
+
+
+def _inside(place: Whole, extent: Whole) -> Whole:
+    """A place counted from the front, no further than the end."""
+    if place < 0:
+        place = extent + place
+        return place if place >= 0 else 0
+    return place if place <= extent else extent
 
 
 @onnx_op("Split")

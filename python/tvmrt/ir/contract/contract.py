@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..extent import Extent, shown
 from ..graph import TensorType
 from .attributes import Attribute
 from .elements import Elements, ResultElements
@@ -81,7 +82,9 @@ class Operand:
 
 
 def _shown(value: Any) -> str:
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return str(list(value))
+    return shown(value) if isinstance(value, Extent) else str(value)
 
 
 class Contract:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from ..extent import most
+
 # What the fields of the kernels' structs and the counters of generated loops hold, int32_t.
 LIMIT = 2**31 - 1
 
@@ -86,6 +88,6 @@ def too_large(shape: Sequence[int]) -> str | None:
     """Why no tensor can have the shape; None if it can."""
     if not all(0 <= n <= LIMIT for n in shape):
         return f"extents are from 0 to {LIMIT}"
-    if prod(shape) > LIMIT:
+    if most(prod(shape)) > LIMIT:
         return f"a tensor has at most {LIMIT} elements"
     return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..extent import Whole, as_extent, shown
 from .extents import Formula, Misfit
 
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9]*")
@@ -120,9 +121,9 @@ class Shape:
                 return False
         return True
 
-    def extents(self, known: Mapping[str, Any]) -> tuple[int, ...]:
+    def extents(self, known: Mapping[str, Any]) -> tuple[Whole, ...]:
         """The shape of a result."""
-        found: list[int] = []
+        found: list[Whole] = []
         formulas = dict(self._formulas)
         for i, word in enumerate(self._words):
             place = i if i <= self._head else i - len(self._words)
@@ -132,7 +133,7 @@ class Shape:
                 found += formulas[place].values(known)
             else:
                 found.append(known[word])
-        return tuple(int(n) for n in found)
+        return tuple(map(as_extent, found))
 
     def __str__(self) -> str:
         return f"[{', '.join(self._words)}]"
@@ -143,17 +144,17 @@ class Shape:
         for i, word in enumerate(self._words):
             run = self.run if i == self._head else None
             parts += self._shown_run(run, known) if run else [_shown_word(word, known)]
-        shown = ", ".join(parts)
+        text = ", ".join(parts)
         return (
-            f"[{shown}]"
-            if any(c.isdigit() for c in shown) and shown.split(", ") != (self._words)
+            f"[{text}]"
+            if any(c.isdigit() for c in text) and text.split(", ") != (self._words)
             else ""
         )
 
     def _shown_run(self, run: Run, known: Mapping[str, Any]) -> list[str]:
         if run.name is None or known.get(run.name) is None:
             return ["..."]
-        return [str(n) for n in known[run.name]]
+        return [shown(n) for n in known[run.name]]
 
 
 def _shown_word(word: str, known: Mapping[str, Any]) -> str:
@@ -163,6 +164,6 @@ def _shown_word(word: str, known: Mapping[str, Any]) -> str:
     if any(known.get(name) is None for name in formula.names):
         return word
     try:
-        return " or ".join(dict.fromkeys(str(n) for n in formula.values(known)))
+        return " or ".join(dict.fromkeys(shown(n) for n in formula.values(known)))
     except Misfit:
         return word

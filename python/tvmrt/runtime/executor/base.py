@@ -7,6 +7,7 @@ network's own code.
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from typing import Any
 
@@ -20,6 +21,8 @@ from tvmrt.runtime.ndarray import NDArray, array, convert_elements, from_dlpack
 from tvmrt.runtime.packed_func import PackedFunc
 
 __all__ = ["Executor"]
+
+_UNASKED = object()
 
 
 class Executor:
@@ -46,6 +49,7 @@ class Executor:
         self._set_input = module["set_input"]
         self._zero_copy: dict[str, PackedFunc] = {}
         self._kept: dict[Any, Any] = {}
+        self._said_dims: Any = _UNASKED
 
     # ---- inputs ----
 
@@ -58,7 +62,8 @@ class Executor:
             Name or index of an input.
         value
             Its value: a numpy array, an NDArray, or anything that ``numpy.asarray`` takes. Elements
-            are converted to the input's type; the shape must be the input's.
+            are converted to the input's type; the shape must be the input's, or where runs choose
+            extents (see get_dims()) one within their bounds.
         params
             More inputs and parameters by name; names that the network does not have are passed
             over, so that a whole set of parameters can be given.
@@ -88,12 +93,33 @@ class Executor:
         """Set an input from a value of another type or layout, or say what is wrong with it."""
         self._check_input(key)
         target = self._get_input(key)
+        # where runs choose extents, the runtime tells which an input may have
+        shape = np.shape(value) if self._dims() else target.shape
         try:
-            converted = convert_elements(value, target.shape, target.dtype)
+            converted = convert_elements(value, shape, target.dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {key!r}: {error}") from None
         # numpy knows no name for the elements of other packages' types
         self._set_input(key, array(converted) if converted.dtype.kind == "V" else converted)
+
+    def _dims(self) -> str | None:
+        """What the network says of dimensions that runs choose; None where all is fixed."""
+        if self._said_dims is _UNASKED:
+            try:
+                self._said_dims = self.module["get_dims"]()
+            except (AttributeError, TVMError):  # an executor that others made
+                self._said_dims = None
+        return self._said_dims
+
+    def get_dims(self) -> dict[str, Any]:
+        """Return which dimensions a run may choose, and where they are.
+
+        Returns
+        -------
+        ``{"dims": {name: [least, most]}, "inputs": {name: [extent, ...]}, "outputs": ...}``; an
+        extent is a number, or the text of an expression of dimensions. Empty where all is fixed.
+        """
+        return json.loads(self._dims() or "{}")
 
     def _check_input(self, key: str | int) -> None:
         """Raise unless there is an input of a name or index."""
@@ -222,7 +248,7 @@ class Executor:
             Which one, by number or, where the executor knows names, by name.
         out
             A tensor to copy to; without it a tensor over the executor's memory is returned, which
-            the next run overwrites.
+            the next run overwrites, its shape included where runs choose extents.
         """
         if out is not None:
             self._get_output(index, out)

@@ -1,0 +1,96 @@
+/*!
+ * \file dims.h
+ * \brief The sizes of a run, from the shapes of its inputs.
+ *
+ * Nothing is written before all extents have passed: each has the bounds of its dimension, and a
+ * dimension has one size in all inputs.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_DIMS_H_
+#define TVM_RUNTIME_KERNELS_OP_DIMS_H_
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <tvm/runtime/c_backend_api.h>
+#include <tvm/runtime/dims.h>
+
+#define TVMRT_DIMS_TEXT_BYTES 400
+
+/* One axis of an input; sizes that are not known yet are below 0. */
+static inline int32_t tvmrt_read_extent(const tvmrt_dims* about, const tvmrt_dims_tensor* input,
+                                        int axis, int64_t extent, int32_t* sizes) {
+  const int32_t which = input->dim[axis];
+  const char* name = which < 0 ? "" : about->dims[which].name;
+  char text[TVMRT_DIMS_TEXT_BYTES];
+  if (extent < input->least[axis] || extent > input->most[axis]) {
+    (void)snprintf(text, sizeof(text),
+                   "ValueError: input '%.80s': axis %d%s%.80s has %" PRId64
+                   " elements, expected %" PRId64 " to %" PRId64 ".",
+                   input->name, axis, which < 0 ? "" : ", dimension ", name, extent,
+                   input->least[axis], input->most[axis]);
+    TVMAPISetLastError(text);
+    return -1;
+  }
+  if (which < 0) return 0;
+  if (sizes[which] >= 0 && sizes[which] != extent) {
+    (void)snprintf(text, sizeof(text),
+                   "ValueError: input '%.80s': axis %d, dimension %.80s, has %" PRId64
+                   " elements; another input has %d of that dimension.",
+                   input->name, axis, name, extent, (int)sizes[which]);
+    TVMAPISetLastError(text);
+    return -1;
+  }
+  sizes[which] = (int32_t)extent;
+  return 0;
+}
+
+/* The sizes of all dimensions; `args` are the inputs, as DLTensor. */
+static inline int32_t tvmrt_read_dims(const tvmrt_dims* about, const TVMValue* args,
+                                      int32_t* sizes) {
+  for (int32_t i = 0; i < about->num_dims; ++i) sizes[i] = -1;
+  for (int32_t i = 0; i < about->num_inputs; ++i) {
+    const DLTensor* tensor = (const DLTensor*)args[i].v_handle;
+    const tvmrt_dims_tensor* input = &about->inputs[i];
+    if (tensor->ndim != input->rank) {
+      char text[TVMRT_DIMS_TEXT_BYTES];
+      (void)snprintf(text, sizeof(text), "ValueError: input '%.80s' has %d axes, expected %d.",
+                     input->name, (int)tensor->ndim, (int)input->rank);
+      TVMAPISetLastError(text);
+      return -1;
+    }
+    for (int axis = 0; axis < tensor->ndim; ++axis) {
+      if (tvmrt_read_extent(about, input, axis, tensor->shape[axis], sizes) != 0) return -1;
+    }
+  }
+  return 0;
+}
+
+/* An extent of an input that is computed of dimensions. */
+static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
+  const DLTensor* tensor = (const DLTensor*)arg.v_handle;
+  char text[TVMRT_DIMS_TEXT_BYTES];
+  if (tensor->shape[axis] == extent) return 0;
+  (void)snprintf(text, sizeof(text),
+                 "ValueError: input '%.80s': axis %d has %" PRId64
+                 " elements; by the dimensions of the other axes it is %" PRId64 ".",
+                 name, axis, tensor->shape[axis], extent);
+  TVMAPISetLastError(text);
+  return -1;
+}
+
+/* Give an output the extent of this run; -1 where it has not as many elements. */
+static inline int32_t tvmrt_set_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
+  DLTensor* tensor = (DLTensor*)arg.v_handle;
+  char text[TVMRT_DIMS_TEXT_BYTES];
+  if (tensor->shape[axis] >= extent) {
+    tensor->shape[axis] = extent;
+    return 0;
+  }
+  (void)snprintf(text, sizeof(text),
+                 "ValueError: output '%.80s': axis %d has %" PRId64 " elements, the result %" PRId64
+                 "; pass a tensor with room for the largest result.",
+                 name, axis, tensor->shape[axis], extent);
+  TVMAPISetLastError(text);
+  return -1;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_OP_DIMS_H_ */

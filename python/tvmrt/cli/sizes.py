@@ -1,0 +1,71 @@
+"""At which sizes a network with open dimensions is tried: the largest, the least, one between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvmrt.cli import files, networks
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Inputs of a network; ``sizes`` tells its open dimensions, and is empty where there are none
+    or the user gave the inputs."""
+
+    sizes: str
+    inputs: dict[str, np.ndarray]
+
+
+def trials(
+    model: onnx.ModelProto, choices: Mapping[str, Any], inputs_file: Path | None
+) -> list[Trial]:
+    """Inputs from a file, or made up: where ``dims`` or ``shapes`` leave dimensions open, of
+    several sizes. Raises as ``networks.inputs_for``."""
+    shapes = choices["shapes"]
+    if not choices["dims"] and all(isinstance(n, int) for s in shapes.values() for n in s):
+        return [Trial("", networks.inputs_for(model, shapes, inputs_file))]
+    if inputs_file is not None:
+        given = {name: array.shape for name, array in files.load_inputs(inputs_file).items()}
+        known = {info.name for info in model.graph.input}
+        own = {name: shape for name, shape in given.items() if name in known}
+        return [Trial("", networks.inputs_for(model, own, inputs_file))]
+    rows = _shapes(model, shapes, choices["dims"])
+    return [Trial(sizes, networks.inputs_for(model, at, None)) for sizes, at in rows]
+
+
+def _shapes(
+    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int | str]], dims: Mapping[str, Any]
+) -> list[tuple[str, dict[str, tuple[int, ...]]]]:
+    """Sizes in words, with the shapes of all inputs at them."""
+    from tvmrt.frontend.dims import Dims
+    from tvmrt.frontend.onnx.inputs import input_types
+    from tvmrt.ir.extent import symbols_of
+
+    weights = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in weights]
+    types = input_types(infos, shapes, Dims(dims))
+    symbols = sorted(symbols_of(*(t.shape for t in types.values())), key=lambda s: s.name)
+    bindings = [
+        {s.name: s.high for s in symbols},
+        {s.name: s.low for s in symbols},
+        {s.name: (s.low + s.high) // 2 for s in symbols},
+    ]
+    distinct = list({tuple(b.items()): b for b in bindings}.values())
+    return [
+        (
+            ", ".join(f"{name}={size}" for name, size in sizes.items()),
+            {name: tuple(_at(n, sizes) for n in type.shape) for name, type in types.items()},
+        )
+        for sizes in distinct
+    ]
+
+
+def _at(extent: Any, sizes: Mapping[str, int]) -> int:
+    return extent if isinstance(extent, int) else int(extent.at(sizes))

@@ -1,0 +1,145 @@
+"""What a network says of the dimensions that a run may choose, and how it learns their sizes.
+
+The extents of the inputs are the sizes of a run. A main function reads them once and passes them on
+as plain numbers; in a graph, whose operators see only their own tensors, the first node reads them
+into a tensor that the others get.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from tvmrt.ir.extent import Extent, Symbol, Whole, least, most, shown, symbols_of
+from tvmrt.ir.graph import TensorType
+from tvmrt.ir.program import Buffer, Program
+
+from ..c.text import call, print_fields, rows, wrap
+from ..c.writer import c_string
+
+ABOUT = "dims"  # the constant in generated C
+HEADERS = ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>")
+
+
+def print_about(program: Program) -> list[str]:
+    """Lines of C: the struct of a network whose dimensions are not all fixed; else none."""
+    symbols = program.dims()
+    if not symbols:
+        return []
+    inputs = list(zip(program.input_names, program.input_types))
+    outputs = list(zip(program.output_names, program.output_types))
+    bounds = [{"name": c_string(s.name), "least": s.low, "most": s.high} for s in symbols]
+    about = {
+        "struct_bytes": "sizeof(tvmrt_dims)",
+        "dims": "dims_all",
+        "num_dims": len(symbols),
+        "inputs": "dims_inputs",
+        "num_inputs": len(inputs),
+        "outputs": "dims_outputs",
+        "num_outputs": len(outputs),
+        "text": c_string(json.dumps(described(program))),
+    }
+    return [
+        *rows("static const tvmrt_dim dims_all[]", bounds),
+        *_tensors("input", inputs, symbols),
+        *_tensors("output", outputs, symbols),
+        *print_fields(f"static const tvmrt_dims {ABOUT}", about),
+        "",
+        *_reader(program),
+    ]
+
+
+def _tensors(
+    kind: str, tensors: Sequence[tuple[str, TensorType]], symbols: Sequence[Symbol]
+) -> list[str]:
+    lines, table = [], []
+    for i, (name, type) in enumerate(tensors):
+        stem = f"dims_{kind}{i}"
+        which = [_which(extent, symbols) for extent in type.shape] or [-1]
+        low = [least(extent) for extent in type.shape] or [0]
+        high = [most(extent) for extent in type.shape] or [0]
+        lines += wrap(f"static const int32_t {stem}_dim[] = ", which, ";", brackets="{}")
+        lines += wrap(f"static const int64_t {stem}_least[] = ", low, ";", brackets="{}")
+        lines += wrap(f"static const int64_t {stem}_most[] = ", high, ";", brackets="{}")
+        fields = {"name": c_string(name), "rank": type.rank, "dim": f"{stem}_dim"}
+        table.append({**fields, "least": f"{stem}_least", "most": f"{stem}_most"})
+    return [*lines, *rows(f"static const tvmrt_dims_tensor dims_{kind}s[]", table)]
+
+
+def _which(extent: Whole, symbols: Sequence[Symbol]) -> int:
+    """The number of the dimension that an extent is; -1 if it is fixed or computed of others."""
+    return next((i for i, s in enumerate(symbols) if s.extent == extent), -1)
+
+
+def described(program: Program) -> dict[str, Mapping]:
+    """The dimensions for people and for tools: numbers, and expressions as text."""
+
+    def shapes(names: Sequence[str], types: Sequence[TensorType]) -> dict[str, list]:
+        return {
+            name: [shown(n) if isinstance(n, Extent) else n for n in type.shape]
+            for name, type in zip(names, types)
+        }
+
+    return {
+        "dims": {s.name: [s.low, s.high] for s in program.dims()},
+        "inputs": shapes(program.input_names, program.input_types),
+        "outputs": shapes(program.output_names, program.output_types),
+    }
+
+
+def _reader(program: Program) -> list[str]:
+    """Lines of C: the function that reads the sizes of a run, and compares with them what else the
+    inputs' extents must be."""
+    symbols = program.dims()
+    read = call("tvmrt_read_dims", f"&{ABOUT}", "args", "sizes")
+    computed = [
+        (f"args[{i}]", c_string(name), axis, extent)
+        for i, (name, type) in enumerate(zip(program.input_names, program.input_types))
+        for axis, extent in enumerate(type.shape)
+        if isinstance(extent, Extent) and _which(extent, symbols) < 0
+    ]
+    used = symbols_of(*(check[-1] for check in computed))
+    return [
+        "static int32_t read_sizes(const TVMValue *args, int32_t *sizes) {",
+        f"  if ({read} != 0) return -1;",
+        *named_sizes(symbols, (i for i, s in enumerate(symbols) if s in used)),
+        *(f"  if ({call('tvmrt_check_extent', *c)} != 0) return -1;" for c in computed),
+        "  return 0;",
+        "}",
+        "",
+    ]
+
+
+def print_read(symbols: Sequence[Symbol]) -> list[str]:
+    """Lines of a function with ``args``: all sizes, each in a variable of its name."""
+    if not symbols:
+        return []
+    return [
+        f"  int32_t sizes[{len(symbols)}];",
+        "  if (read_sizes(args, sizes) != 0) return -1;",
+        *named_sizes(symbols, range(len(symbols))),
+    ]
+
+
+def named_sizes(symbols: Sequence[Symbol], places: Iterable[int]) -> list[str]:
+    """Lines that name some of the sizes."""
+    return [f"  const int {symbols[i].c} = sizes[{i}];" for i in places]
+
+
+def print_extents(outputs: Mapping[int, tuple[str, TensorType]]) -> list[str]:
+    """Lines that give outputs, by their place among ``args``, the extents of this run."""
+    lines = []
+    for place, (name, type) in outputs.items():
+        for axis, extent in enumerate(type.shape):
+            if isinstance(extent, Extent):
+                given = call("tvmrt_set_extent", f"args[{place}]", c_string(name), axis, extent)
+                lines.append(f"  if ({given} != 0) return -1;")
+    return lines
+
+
+def output_types(program: Program) -> dict[Buffer, tuple[str, TensorType]]:
+    """Name and type of each output by its buffer."""
+    return {
+        b: (name, type)
+        for b, name, type in zip(program.outputs, program.output_names, program.output_types)
+    }

@@ -1,0 +1,150 @@
+"""Dimensions that are known only at run time, as whoever compiles declares them."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Union
+
+from tvmrt.ir.extent import Symbol, Whole, least, most, symbols_of
+
+# ``N<=8``, ``N=1..8``, ``N=M+1``
+_DECLARED = re.compile(
+    r"(?P<name>[^<=]+)(?:<=(?P<most>\d+)|=(?P<low>\d+)\.\.(?P<high>\d+)|=(?P<sum>.*[A-Za-z_].*))"
+)
+HIGHEST = 2**31 - 1
+
+Declaration = Union[int, str, Sequence[int]]
+
+
+def parse_dim(text: str) -> tuple[str, Declaration]:
+    """``("N", (1, 8))`` of ``N<=8`` or ``N=1..8``, ``("N", "M+1")`` of ``N=M+1``. Raises ValueError
+    for anything else."""
+    match = _DECLARED.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(
+            f"'{text}' declares no dimension; write NAME=LOW..HIGH, NAME<=HIGH, or NAME= and a sum "
+            "or product of other dimensions"
+        )
+    name = match["name"].strip()
+    if match["sum"]:
+        return name, match["sum"]
+    if match["most"]:
+        return name, (1, int(match["most"]))
+    return name, (int(match["low"]), int(match["high"]))
+
+
+class Dims:
+    """The declared dimensions of a network by name, and the extents that they become.
+
+    ``declared``: the most, or (least, most), of each, or how it is computed of others. Raises
+    ValueError where bounds are none.
+    """
+
+    def __init__(self, declared: Mapping[str, Declaration] | None = None) -> None:
+        self._bounds: dict[str, tuple[int, int]] = {}
+        self._sums: dict[str, str] = {}
+        self._open: list[str] = []  # sums that are being computed
+        self._symbols: dict[str, Symbol] = {}
+        for name, bounds in (declared or {}).items():
+            self.declare(name, bounds)
+
+    def declare(self, name: str, bounds: Declaration) -> None:
+        """Give a dimension its bounds; twice they must be the same ones."""
+        if isinstance(bounds, str):
+            self._sums[name] = bounds
+            return
+        low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
+        if not 0 <= low <= high <= HIGHEST:
+            raise ValueError(
+                f"dimension {name} is declared from {low} to {high}; "
+                f"its bounds are two numbers from 0 to {HIGHEST}, the lower one first"
+            )
+        before = self._bounds.setdefault(name, (low, high))
+        if before != (low, high):
+            raise ValueError(
+                f"dimension {name} is declared from {before[0]} to {before[1]} and from {low} to "
+                f"{high}; declare it once"
+            )
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a dimension is declared, or is a sum or product of such."""
+        if name in self._bounds or name in self._sums:
+            return True
+        names = _names_in(name) if isinstance(name, str) else None
+        return bool(names) and names != {name} and all(n in self for n in names)
+
+    def extent(self, name: str) -> Whole:
+        """What a declared dimension, or an expression of such, is in a shape. Raises ValueError
+        where it is computed of itself, or of one that is not declared."""
+        if name in self._bounds:
+            return self._symbol(name).extent
+        text = self._sums.get(name, name)
+        if name in self._open:
+            raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
+        self._open.append(name)
+        found = self._computed(name, ast.parse(text.strip(), mode="eval").body)
+        self._open.pop()
+        if least(found) < 0 or most(found) > HIGHEST:
+            raise ValueError(
+                f"dimension {name} = {text} is from {least(found)} to {most(found)}; declare "
+                "bounds by which it is never below 0"
+            )
+        return found
+
+    def _computed(self, name: str, node: ast.expr) -> Whole:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            return node.value
+        if isinstance(node, ast.Name):
+            if node.id not in self:
+                raise ValueError(f"dimension {name} is computed of {node.id}; declare that, too")
+            return self.extent(node.id)
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            left, right = (self._computed(name, side) for side in (node.left, node.right))
+            return _ARITHMETIC[type(node.op)](left, right)
+        raise ValueError(f"dimension {name}: {ast.unparse(node)} is no sum or product")
+
+    def _symbol(self, name: str) -> Symbol:
+        if name not in self._symbols:
+            low, high = self._bounds[name]
+            self._symbols[name] = Symbol(name, low, high, self._parameter(name))
+        return self._symbols[name]
+
+    def _parameter(self, name: str) -> str:
+        """A C name that no two dimensions share: ``n_batch``."""
+        stem = "n_" + (re.sub(r"\W", "_", name, flags=re.ASCII)[:24] or "dim")
+        taken = {symbol.c for symbol in self._symbols.values()}
+        found, count = stem, 1
+        while found in taken:
+            count += 1
+            found = f"{stem}_{count}"
+        return found
+
+    def unused(self, names: Iterable[str]) -> list[str]:
+        """Declared dimensions that are none of the network's."""
+        known = set(names)
+        known |= {n for name in known if name in self for n in self._parts(name)}
+        return [name for name in (*self._bounds, *self._sums) if name not in known]
+
+    def _parts(self, name: str) -> set[str]:
+        text = self._sums.get(name, name)
+        return {s.name for s in symbols_of(self.extent(text))} | (_names_in(text) or set())
+
+
+_ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def _names_in(text: str) -> set[str] | None:
+    """The names in an expression; None for a text that is none."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return None
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

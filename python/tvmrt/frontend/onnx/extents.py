@@ -1,0 +1,184 @@
+"""Shapes that networks compute: nodes on extents, followed element by element.
+
+Exporters spell a shape as ``Shape``, ``Gather``, ``Mul``, ``Concat``. As long as its elements are
+integers and extents, what such a node makes is known as an expression, and whoever needs a shape
+(Reshape, Expand, Slice) gets extents, not a tensor of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.extent import Extent, Undecided, bounds
+from tvmrt.ir.op import normalize_axis
+
+from .context import NodeContext
+
+MOST_ELEMENTS = 64  # of a tensor that is followed: shapes are short
+
+Elements = np.ndarray  # of int and Extent
+
+
+def follow(ctx: NodeContext) -> list[Value] | None:
+    """What a node makes of extents; None for one that is no arithmetic of shapes."""
+    rule = _RULES.get(ctx.op) if ctx.node.domain in ("", "ai.onnx") else None
+    known = ctx.importer.extents
+    if rule is None or not any(v in known for v in ctx.inputs):
+        return None
+    operands = [_elements(ctx, v) for v in ctx.inputs]
+    if any(v is not None and o is None for v, o in zip(ctx.inputs, operands)):
+        return None
+    try:
+        found = rule(ctx, *operands)
+    except Undecided:
+        return None  # the run computes it, and knows
+    if found is None:
+        return None
+    parts = found if isinstance(found, list) else [found]
+    return [ctx.whole_numbers(np.asarray(part, object)) for part in parts]
+
+
+def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
+    """The elements of an operand where all are known and whole."""
+    if value is None:
+        return None
+    if value in ctx.importer.extents:
+        return ctx.importer.extents[value]
+    if value.data is None or value.data.dtype.kind not in "iub" or value.data.size > MOST_ELEMENTS:
+        return None
+    return np.asarray(value.data.tolist(), object)
+
+
+def _each(function: Callable) -> Callable:
+    """A rule element by element, with broadcasting."""
+    pairs = np.frompyfunc(function, 2, 1)
+
+    def rule(ctx: NodeContext, *operands: Elements) -> Elements:
+        total = operands[0]
+        for operand in operands[1:]:
+            total = np.asarray(pairs(total, operand), object)
+        return total
+
+    return rule
+
+
+def _truncated(a, b):
+    """ONNX's quotient rounds towards zero."""
+    if a >= 0:
+        return a // b
+    return -((-a) // b)
+
+
+def _equal(a, b):
+    """1, 0, or nothing that can be told before the run."""
+    if a == b:
+        return 1
+    low, high = bounds(a - b)
+    if low > 0 or high < 0:
+        return 0
+    raise Undecided(f"whether {a!r} is {b!r} is known only when the network runs")
+
+
+def _chosen(ctx: NodeContext, condition: Elements, x: Elements, y: Elements) -> Elements | None:
+    if any(isinstance(c, Extent) for c in condition.reshape(-1)):
+        return None
+    return np.where(condition.astype(bool), x, y)
+
+
+def _gathered(ctx: NodeContext, x: Elements, indices: Elements) -> Elements | None:
+    if any(isinstance(i, Extent) for i in indices.reshape(-1)):
+        return None
+    return np.take(x, indices.astype(np.int64), ctx.attr("axis", 0))
+
+
+def _joined(ctx: NodeContext, *parts: Elements) -> Elements:
+    return np.concatenate(parts, ctx.attr("axis"))
+
+
+def _numbers(ctx: NodeContext, name: str, given: Elements | None) -> list[int] | None:
+    """Integers of an attribute, or of an operand that is constant."""
+    if given is None:
+        return ctx.attr(name)
+    return [int(n) for n in given.reshape(-1)]
+
+
+def _sliced(ctx: NodeContext, x: Elements, *operands: Elements | None) -> Elements:
+    names = ("starts", "ends", "axes", "steps")
+    given = [*operands, *[None] * (4 - len(operands))]
+    starts, ends, axes, steps = (
+        _numbers(ctx, name, operand) for name, operand in zip(names, given)
+    )
+    axes = list(range(len(starts))) if axes is None else axes
+    place = [slice(None)] * x.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps or [1] * len(starts)):
+        place[axis] = slice(start, end, step)
+    return x[tuple(place)]
+
+
+def _squeezed(ctx: NodeContext, x: Elements, axes: Elements | None = None) -> Elements:
+    wanted = _numbers(ctx, "axes", axes)
+    return np.squeeze(x, None if wanted is None else tuple(wanted))
+
+
+def _unsqueezed(ctx: NodeContext, x: Elements, axes: Elements | None = None) -> Elements:
+    wanted = _numbers(ctx, "axes", axes) or []
+    rank = x.ndim + len(wanted)
+    return np.expand_dims(x, tuple(normalize_axis(a, rank) for a in wanted))
+
+
+def _reshaped(ctx: NodeContext, x: Elements, shape: Elements) -> Elements:
+    wanted = [int(n) for n in shape.reshape(-1)]
+    if not ctx.attr("allowzero", 0):
+        wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
+    return x.reshape(wanted)
+
+
+def _cast(ctx: NodeContext, x: Elements) -> Elements | None:
+    return x if ctx.attr("to") in (6, 7) else None  # int32, int64
+
+
+def _reduced(function: Callable) -> Callable:
+    def rule(ctx: NodeContext, x: Elements, axes: Elements | None = None) -> Elements | None:
+        wanted = _numbers(ctx, "axes", axes)
+        if x.ndim != 1 or wanted not in (None, [], [0], [-1]):
+            return None
+        total = function(x.tolist())
+        return np.asarray([total] if ctx.attr("keepdims", 1) else total, object)
+
+    return rule
+
+
+def _split(ctx: NodeContext, x: Elements, sizes: Elements | None = None) -> list[Elements] | None:
+    wanted = _numbers(ctx, "split", sizes)
+    if wanted is None:
+        return None
+    return np.split(x, np.cumsum(wanted)[:-1], ctx.attr("axis", 0))
+
+
+_RULES: dict[str, Callable] = {
+    "Add": _each(lambda a, b: a + b),
+    "Cast": _cast,
+    "Concat": _joined,
+    "Div": _each(_truncated),
+    "Equal": _each(_equal),
+    "Gather": _gathered,
+    "Identity": lambda ctx, x: x,
+    "Max": _each(lambda a, b: a if a >= b else b),
+    "Min": _each(lambda a, b: a if a <= b else b),
+    "Mod": _each(lambda a, b: a % b),
+    "Mul": _each(lambda a, b: a * b),
+    "Neg": lambda ctx, x: -x,
+    "ReduceProd": _reduced(prod),
+    "ReduceSum": _reduced(sum),
+    "Reshape": _reshaped,
+    "Slice": _sliced,
+    "Split": _split,
+    "Squeeze": _squeezed,
+    "Sub": _each(lambda a, b: a - b),
+    "Unsqueeze": _unsqueezed,
+    "Where": _chosen,
+}

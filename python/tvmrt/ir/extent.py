@@ -1,0 +1,418 @@
+"""Extents that are known only when a network runs: polynomials over symbols with bounds.
+
+An :class:`Extent` stands wherever an extent, a stride or an offset may stand that is an integer
+otherwise. It adds, multiplies and divides as one; what is the same for all values of its symbols
+becomes an integer again. What depends on their values (a comparison, the truth of ``n``) is
+answered from the bounds, and where these do not decide raises :class:`Undecided`: no code is
+chosen by a size that a later run may not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd, prod
+from numbers import Integral
+from typing import Any, Union
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+
+# Values of symbols that are all tried where nothing else tells the bounds of an extent.
+MOST_TRIED = 1 << 16
+
+INT_MAX = 2**31 - 1  # of an int of C, which expressions are computed in where that suffices
+
+
+class Undecided(UnsupportedError):
+    """The compiler would have to know an extent that is known only when the network runs."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A dimension of the network's inputs: ``name`` as the network has it, from ``low`` to
+    ``high``, both included; ``c`` is the parameter that generated code has it in."""
+
+    name: str
+    low: int
+    high: int
+    c: str
+
+    def at(self, values: Mapping[str, Any]) -> Any:
+        return values[self.name]
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self.low, self.high
+
+    def symbols(self) -> set[Symbol]:
+        return {self}
+
+    def text(self, names: bool) -> str:
+        return self.name if names else self.c
+
+    @property
+    def extent(self) -> Extent:
+        return Extent({(self,): 1})
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """``number / divisor`` rounded down; the number is never negative."""
+
+    number: Extent
+    divisor: int
+
+    def at(self, values: Mapping[str, Any]) -> Any:
+        return self.number.at(values) // self.divisor
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        low, high = bounds(self.number)
+        return low // self.divisor, high // self.divisor
+
+    def symbols(self) -> set[Symbol]:
+        return self.number.symbols()
+
+    def text(self, names: bool) -> str:
+        return f"({self.number.text(names)} / {self.divisor})"
+
+
+Atom = Union[Symbol, Quotient]
+Whole = Union[int, "Extent"]
+
+
+class Extent:
+    """A polynomial with integer coefficients over symbols and quotients, in canonical form.
+
+    Two are equal if they are the same polynomial; then they are equal at all values.
+    """
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: Mapping[tuple[Atom, ...], int]) -> None:
+        self.terms = tuple(sorted(terms.items(), key=lambda term: _order(term[0])))
+        self._hash = hash(self.terms)
+
+    def at(self, values: Mapping[str, Any]) -> Any:
+        """The number for these values of the symbols, by name; for arrays of values an array."""
+        return sum(k * prod(a.at(values) for a in atoms) for atoms, k in self.terms)
+
+    def symbols(self) -> set[Symbol]:
+        """The symbols that it depends on."""
+        return {s for atoms, _ in self.terms for atom in atoms for s in atom.symbols()}
+
+    def text(self, names: bool = True) -> str:
+        """For people by the network's names of the symbols, else as an expression of C."""
+        parts = []
+        wide = not names and any(_most_of(atoms, k) > INT_MAX for atoms, k in self.terms)
+        # what is taken away after what is there, a number last: n + 1
+        for atoms, k in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
+            words = [a.text(names) for a in atoms]
+            if wide and atoms:
+                words.insert(0, f"{abs(k)}LL")
+            elif abs(k) != 1 or not words:
+                words.append(str(abs(k)))
+            sign = " - " if k < 0 else " + "
+            parts.append((sign if parts else sign.strip(" +")) + " * ".join(words))
+        text = "".join(parts)
+        alone = len(self.terms) == 1 and len(self.terms[0][0]) == 1 and self.terms[0][1] == 1
+        return text if alone else f"({text})"
+
+    def __str__(self) -> str:
+        return self.text(names=False)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Extent) and self.terms == other.terms
+
+    # Arithmetic.
+
+    def __add__(self, other: Any) -> Whole:
+        terms = _terms(other)
+        if terms is None:
+            return NotImplemented
+        total = dict(self.terms)
+        for atoms, k in terms.items():
+            total[atoms] = total.get(atoms, 0) + k
+        return _made(total)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Whole:
+        return Extent({atoms: -k for atoms, k in self.terms})
+
+    def __pos__(self) -> Whole:
+        return self
+
+    def __sub__(self, other: Any) -> Whole:
+        return NotImplemented if _terms(other) is None else self + -other
+
+    def __rsub__(self, other: Any) -> Whole:
+        return NotImplemented if _terms(other) is None else -self + other
+
+    def __mul__(self, other: Any) -> Whole:
+        terms = _terms(other)
+        if terms is None:
+            return NotImplemented
+        total: dict[tuple[Atom, ...], int] = {}
+        for atoms, k in self.terms:
+            for others, n in terms.items():
+                both = tuple(sorted(atoms + others, key=_atom_order))
+                total[both] = total.get(both, 0) + k * n
+        return _made(total)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Whole:
+        if _terms(other) is None:
+            return NotImplemented
+        return _divided(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Whole:
+        return NotImplemented if _terms(other) is None else _divided(int(other), self)
+
+    def __mod__(self, other: Any) -> Whole:
+        return NotImplemented if _terms(other) is None else self - _divided(self, other) * other
+
+    def __rmod__(self, other: Any) -> Whole:
+        return NotImplemented if _terms(other) is None else other - _divided(other, self) * self
+
+    def __truediv__(self, other: Any) -> float:
+        raise Undecided(f"the quotient {self!r} / {other!r} {_asked(self)}")
+
+    def __rtruediv__(self, other: Any) -> float:
+        raise Undecided(f"the quotient {other!r} / {self!r} {_asked(self)}")
+
+    # What bounds decide.
+
+    def __lt__(self, other: Any) -> bool:
+        return _below(self - other, f"{self!r} < {other!r}")
+
+    def __gt__(self, other: Any) -> bool:
+        return _below(other - self, f"{self!r} > {other!r}")
+
+    def __le__(self, other: Any) -> bool:
+        return not _below(other - self, f"{self!r} <= {other!r}")
+
+    def __ge__(self, other: Any) -> bool:
+        return not _below(self - other, f"{self!r} >= {other!r}")
+
+    def __abs__(self) -> Whole:
+        return -self if self < 0 else self
+
+    def __bool__(self) -> bool:
+        low, high = bounds(self)
+        if low > 0 or high < 0:
+            return True
+        raise Undecided(f"whether {self!r} is 0 {_asked(self)}")
+
+    def __index__(self) -> int:
+        raise Undecided(f"the number {self!r} {_asked(self)}")
+
+    __int__ = __index__
+    __float__ = __index__
+
+
+def _most_of(atoms: tuple[Atom, ...], factor: int) -> int:
+    return abs(factor) * prod(atom.bounds[1] for atom in atoms)
+
+
+@contextmanager
+def named(places: Sequence[str]) -> Iterator[None]:
+    """What is undecided here is told with these names of nodes in front."""
+    try:
+        yield
+    except Undecided as problem:
+        raise UnsupportedError(f"{', '.join(places)}: {problem}") from problem
+
+
+def _asked(extent: Extent) -> str:
+    return f"is known only when the network runs ({listed(extent.symbols())}); fix it with --shape"
+
+
+def listed(symbols: Iterable[Symbol]) -> str:
+    """Symbols with their bounds, for people."""
+    found = sorted(symbols, key=lambda s: s.name)
+    return ", ".join(f"{s.name} = {s.low}..{s.high}" for s in found)
+
+
+def _below(difference: Whole, words: str) -> bool:
+    low, high = bounds(difference)
+    if high < 0:
+        return True
+    if low >= 0:
+        return False
+    raise Undecided(f"whether {words} {_asked(difference)}")  # type: ignore[arg-type]
+
+
+def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
+    if isinstance(value, Extent):
+        return dict(value.terms)
+    return {(): int(value)} if isinstance(value, Integral) else None
+
+
+def _made(terms: Mapping[tuple[Atom, ...], int]) -> Whole:
+    kept = {atoms: k for atoms, k in terms.items() if k}
+    if not kept.keys() - {()}:
+        return kept.get((), 0)
+    return Extent(kept)
+
+
+def _atom_order(atom: Atom) -> str:
+    return atom.text(True)
+
+
+def _order(atoms: tuple[Atom, ...]) -> tuple:
+    return len(atoms), *map(_atom_order, atoms)
+
+
+def _divided(number: Whole, divisor: Whole) -> Whole:
+    """Rounded down; the divisor is positive."""
+    if not divisor > 0:
+        raise Undecided(f"{number!r} / {divisor!r} may be divided by 0")
+    whole = exact_quotient(number, divisor)
+    if whole is not None:
+        return whole
+    if isinstance(divisor, Extent):
+        if 0 <= number < divisor:
+            return 0
+        raise Undecided(f"the quotient {number!r} / {divisor!r} {_asked(divisor)}")
+    return _floor(number, int(divisor))  # type: ignore[arg-type]
+
+
+def _floor(number: Extent, divisor: int) -> Whole:
+    """In canonical form: coefficients below the divisor inside, no common factor, no quotient of a
+    quotient."""
+    outside = _made({atoms: k // divisor for atoms, k in number.terms})
+    inside = _made({atoms: k % divisor for atoms, k in number.terms})
+    low, high = bounds(inside)
+    if low // divisor == high // divisor:
+        return outside + low // divisor
+    factor = gcd(divisor, *(k for atoms, k in inside.terms if atoms))
+    if factor > 1:
+        inside = _made({atoms: k // factor for atoms, k in inside.terms})
+        divisor //= factor
+        if divisor == 1:
+            return outside + inside
+    varying = [(atoms, k) for atoms, k in inside.terms if atoms]
+    if len(varying) == 1 and varying[0][1] == 1 and len(varying[0][0]) == 1:
+        (atom,) = varying[0][0]
+        if isinstance(atom, Quotient):
+            rest = dict(inside.terms).get((), 0)
+            return outside + _floor(atom.number + rest * atom.divisor, atom.divisor * divisor)
+    return outside + Extent({(Quotient(inside, divisor),): 1})
+
+
+def exact_quotient(number: Whole, divisor: Whole) -> Whole | None:
+    """The quotient where it is whole for all values of the symbols, else None."""
+    left, parts = _terms(number), _terms(divisor)
+    lead = max(parts, key=_order)
+    total: dict[tuple[Atom, ...], int] = {}
+    while left:
+        top = max(left, key=_order)
+        rest = list(top)
+        for atom in lead:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if left[top] % parts[lead]:
+            return None
+        factor = left[top] // parts[lead]
+        total[tuple(rest)] = factor
+        taken = _terms(divisor * _made({tuple(rest): factor}))
+        for atoms, k in taken.items():
+            left[atoms] = left.get(atoms, 0) - k
+        left = {atoms: k for atoms, k in left.items() if k}
+    return _made(total)
+
+
+# Bounds.
+
+
+def most(value: Whole) -> int:
+    """The largest number that it can be."""
+    return bounds(value)[1]
+
+
+def least(value: Whole) -> int:
+    """The smallest number that it can be."""
+    return bounds(value)[0]
+
+
+def bounds(value: Whole) -> tuple[int, int]:
+    """The least and the largest number that it can be, or numbers beyond these where finding them
+    would take too long."""
+    return _bounds(value) if isinstance(value, Extent) else (int(value), int(value))
+
+
+@lru_cache(maxsize=1 << 14)
+def _bounds(extent: Extent) -> tuple[int, int]:
+    if all(k > 0 for _, k in extent.terms):
+        return _summed(extent)  # grows with each atom, and no atom is negative
+    symbols = extent.symbols()
+    if prod(s.high - s.low + 1 for s in symbols) <= MOST_TRIED:
+        return _tried(extent, symbols)
+    return _at_corners(extent, symbols) or _summed(extent)
+
+
+def _summed(extent: Extent) -> tuple[int, int]:
+    low = high = 0
+    for atoms, k in extent.terms:
+        least = prod(a.bounds[0] for a in atoms)
+        most = prod(a.bounds[1] for a in atoms)
+        low += k * (least if k > 0 else most)
+        high += k * (most if k > 0 else least)
+    return low, high
+
+
+def _tried(extent: Extent, symbols: set[Symbol]) -> tuple[int, int]:
+    axes = np.meshgrid(*(np.arange(s.low, s.high + 1, dtype=object) for s in symbols))
+    found = extent.at({s.name: axis for s, axis in zip(symbols, axes)})
+    return int(found.min()), int(found.max())
+
+
+def _at_corners(extent: Extent, symbols: set[Symbol]) -> tuple[int, int] | None:
+    """By the sign of the change with each symbol; None where it has none."""
+    if any(isinstance(a, Quotient) for atoms, _ in extent.terms for a in atoms):
+        return None
+    low, high = {}, {}
+    for symbol in symbols:
+        step = extent.at({s.name: s.extent + (s == symbol) for s in symbols}) - extent
+        least, most = bounds(step)
+        if least < 0 < most:
+            return None
+        ends = (symbol.low, symbol.high) if least >= 0 else (symbol.high, symbol.low)
+        low[symbol.name], high[symbol.name] = ends
+    return int(extent.at(low)), int(extent.at(high))
+
+
+def as_extent(value: Any) -> Whole:
+    """A number of any integer type as int; an extent as it is."""
+    return value if isinstance(value, Extent) else int(value)
+
+
+def symbols_of(*values: Any) -> set[Symbol]:
+    """The symbols in all extents among values, sequences of them and mappings to them."""
+    found: set[Symbol] = set()
+    for value in values:
+        if isinstance(value, Extent):
+            found |= value.symbols()
+        elif isinstance(value, (tuple, list)):
+            found |= symbols_of(*value)
+        elif isinstance(value, Mapping):
+            found |= symbols_of(*value.values())
+    return found
+
+
+def shown(value: Whole) -> str:
+    """An extent for people."""
+    return repr(value) if isinstance(value, Extent) else str(value)

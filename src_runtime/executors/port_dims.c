@@ -1,0 +1,105 @@
+/* Inputs and outputs whose extents a run chooses. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "port.h"
+
+static bool is_open(const tvmrt_dims_tensor* about) {
+  int32_t i = 0;
+  while (i < about->rank && about->least[i] == about->most[i]) ++i;
+  return i < about->rank;
+}
+
+/* The port stands on its own memory, which has room for the most. */
+static int open_port(tvmrt_port* port, const tvmrt_dims_tensor* about, const tvmrt_dims* dims) {
+  const DLTensor* t = &port->bound->dl;
+  const size_t bytes = (size_t)about->rank * sizeof(*port->room);
+  if (about->rank != t->ndim || memcmp(about->most, t->shape, bytes) != 0) {
+    return tvmrt__fail_value("the library's dimensions of '%.80s' are not those of its tensor.",
+                             port->name);
+  }
+  port->room = tvmrt__calloc((size_t)about->rank, sizeof(*port->room));
+  if (port->room == NULL) return -1;
+  memcpy(port->room, t->shape, bytes);
+  port->about = about;
+  port->dims = dims;
+  return 0;
+}
+
+static int open_ports(tvmrt_port* ports, size_t count, const tvmrt_dims_tensor* about,
+                      int32_t num_about, const tvmrt_dims* dims) {
+  int32_t i;
+  if (num_about < 0 || (size_t)num_about > count) {
+    return tvmrt__fail_value("the library has dimensions of %d tensors, the network has %zu.",
+                             (int)num_about, count);
+  }
+  for (i = 0; i < num_about; ++i) {
+    if (is_open(&about[i])) TVMRT_RETURN_IF_ERROR(open_port(&ports[i], &about[i], dims));
+  }
+  return 0;
+}
+
+int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
+                           tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out) {
+  const tvmrt_dims* dims;
+  void* found;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_dims", &found));
+  dims = found;
+  *out = dims;
+  if (dims == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(open_ports(inputs, num_inputs, dims->inputs, dims->num_inputs, dims));
+  return open_ports(outputs, num_outputs, dims->outputs, dims->num_outputs, dims);
+}
+
+bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
+  int i;
+  if (port->about == NULL) return tvmrt__same_shape(&port->bound->dl, given);
+  if (given->ndim != port->about->rank) return false;
+  for (i = 0; i < given->ndim; ++i) {
+    if (given->shape[i] < port->about->least[i] || given->shape[i] > port->about->most[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape) {
+  if (port->about == NULL) return;
+  memcpy(port->bound->dl.shape, shape, (size_t)port->about->rank * sizeof(*shape));
+}
+
+void tvmrt__port_note_room(tvmrt_port* port) {
+  if (port->about == NULL) return;
+  memcpy(port->room, port->bound == port->own ? port->about->most : port->bound->dl.shape,
+         (size_t)port->about->rank * sizeof(*port->room));
+}
+
+/* The first axis that is too short or too long; -1: none. */
+static int misfit_axis(const tvmrt_dims_tensor* about, const DLTensor* given) {
+  int i;
+  for (i = 0; i < about->rank; ++i) {
+    if (given->shape[i] < about->least[i] || given->shape[i] > about->most[i]) return i;
+  }
+  return -1;
+}
+
+int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given) {
+  const tvmrt_dims_tensor* about = port->about;
+  char a[TVMRT_TENSOR_TEXT_BYTES];
+  char b[TVMRT_TENSOR_TEXT_BYTES];
+  DLTensor most = port->bound->dl;
+  int axis = about == NULL || given->ndim != about->rank ? -1 : misfit_axis(about, given);
+  if (axis >= 0) {
+    const int32_t which = about->dim[axis];
+    return tvmrt__fail_value("%s '%.80s': axis %d%s%.80s has %" PRId64
+                             " elements, expected %" PRId64 " to %" PRId64 ".",
+                             kind, port->name, axis, which < 0 ? "" : ", dimension ",
+                             which < 0 ? "" : port->dims->dims[which].name, given->shape[axis],
+                             about->least[axis], about->most[axis]);
+  }
+  if (about != NULL) most.shape = (int64_t*)(uintptr_t)about->most; /* only read */
+  return tvmrt__fail_value("%s '%s' is %s%s, got %s.", kind, port->name,
+                           about == NULL ? "" : "at most ", tvmrt__tensor_text(&most, a),
+                           tvmrt__tensor_text(given, b));
+}

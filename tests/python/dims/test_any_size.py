@@ -1,0 +1,160 @@
+"""One library for all sizes within its bounds, against onnxruntime and against fixed shapes."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from dynamic_networks import CASES, FLOAT, Draft
+
+import tvmrt
+from tvmrt.runtime.executor import AotModule, GraphModule
+
+runtime = pytest.importorskip("onnxruntime")
+
+FLOATS = ctypes.POINTER(ctypes.c_float)
+EXECUTORS = {"graph": GraphModule, "aot": AotModule}
+
+
+def loaded(library, folder, executor):
+    path = folder / "net.so"
+    library.export_library(str(path))
+    module = tvmrt.runtime.load_module(str(path))
+    return EXECUTORS[executor](module["default"](tvmrt.cpu(0)))
+
+
+def results(network, inputs):
+    for name, value in inputs.items():
+        network.set_input(name, value)
+    network.run()
+    return [network.get_output(i).numpy() for i in range(network.get_num_outputs())]
+
+
+def assert_close(found, expected):
+    assert [y.shape for y in found] == [y.shape for y in expected]
+    for mine, theirs in zip(found, expected):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("name", CASES)
+def test_every_size_is_right(name, executor, tmp_path):
+    """Larger and smaller ones in turn, so that nothing of a run stays for the next."""
+    case = CASES[name]
+    model, rng = case.make(), np.random.default_rng(7)
+    network = loaded(tvmrt.compile(model, dims=case.dims, executor=executor), tmp_path, executor)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for sizes in case.sizes(rng, 20):
+        inputs = case.inputs(rng, sizes)
+        assert_close(results(network, inputs), session.run(None, inputs))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_memory_is_that_of_the_largest_sizes(name):
+    """To the byte, and so is what no plan can go below."""
+    case = CASES[name]
+    model = case.make()
+    library = tvmrt.compile(model, dims=case.dims)
+    largest = case.inputs(np.random.default_rng(0), case.most())
+    fixed = tvmrt.compile(model, shapes={n: a.shape for n, a in largest.items()})
+    assert library.summary.arena_bytes == fixed.summary.arena_bytes
+    assert library.program.lower_bound_bytes == fixed.program.lower_bound_bytes
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_change_nothing(threads, tmp_path, monkeypatch):
+    case = CASES["encoder"]
+    model, rng = case.make(), np.random.default_rng(3)
+    network = loaded(tvmrt.compile(model, dims=case.dims), tmp_path, "graph")
+    session = runtime.InferenceSession(model.SerializeToString())
+    tvmrt.get_global_func("runtime.config_threadpool")(1, threads)
+    try:
+        for sizes in case.sizes(rng, 3):
+            inputs = case.inputs(rng, sizes)
+            assert_close(results(network, inputs), session.run(None, inputs))
+    finally:
+        tvmrt.get_global_func("runtime.config_threadpool")(1, 1)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_nothing_beyond_a_small_result_is_written(executor, tmp_path):
+    """An output of the largest size that the caller lends keeps what lies behind the result."""
+    case = CASES["perceptron"]
+    network = loaded(
+        tvmrt.compile(case.make(), dims=case.dims, executor=executor), tmp_path, executor
+    )
+    output = tvmrt.nd.array(np.full((8, 10), 77, np.float32))
+    memory = np.ctypeslib.as_array(ctypes.cast(output.data_address, FLOATS), (80,))
+    network.set_output_zero_copy(0, output)
+    network.set_input("x", np.ones((3, 16), np.float32))
+    network.run()
+    assert output.shape == network.get_output(0).shape == (3, 10)
+    assert (memory[:30] != 77).all() and (memory[30:] == 77).all()
+    network.set_input("x", np.ones((8, 16), np.float32))
+    network.run()  # what was lent is as large as before
+    assert output.shape == (8, 10) and (memory != 77).all()
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_an_output_without_room_is_refused(executor, tmp_path):
+    """And nothing is written to it."""
+    case = CASES["perceptron"]
+    library = tvmrt.compile(case.make(), dims=case.dims, executor=executor)
+    network = loaded(library, tmp_path, executor)
+    output = tvmrt.nd.array(np.full((4, 10), 77, np.float32))
+    network.set_output_zero_copy(0, output)
+    network.set_input("x", np.ones((5, 16), np.float32))
+    with pytest.raises(
+        ValueError, match=r"output '\w+': axis 0 has 4 elements, the result 5; pass"
+    ):
+        network.run()
+    assert (output.numpy() == 77).all()
+    network.set_input("x", np.ones((4, 16), np.float32))
+    network.run()
+    assert (output.numpy() != 77).all()
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_inputs_without_a_copy(executor, tmp_path):
+    case = CASES["perceptron"]
+    model, rng = case.make(), np.random.default_rng(5)
+    network = loaded(tvmrt.compile(model, dims=case.dims, executor=executor), tmp_path, executor)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for batch in (8, 2, 5):
+        inputs = case.inputs(rng, {"batch": batch})
+        network.set_input_zero_copy("x", tvmrt.nd.array(inputs["x"]))
+        network.run()
+        assert_close([network.get_output(0).numpy()], session.run(None, inputs))
+
+
+def test_what_a_network_says_of_its_dimensions(tmp_path):
+    case = CASES["decoder"]
+    network = loaded(tvmrt.compile(case.make(), dims=case.dims), tmp_path, "graph")
+    said = network.get_dims()
+    assert said["dims"] == {"batch": [1, 2], "seq": [1, 5], "past": [0, 24]}
+    assert said["inputs"]["ids"] == ["batch", "seq"]
+    assert said["inputs"]["mask"][3] == "(past + seq)"
+    assert network.get_input_info()[0]["past_k"] == (2, 4, 24, 8)
+    cache = {"past_k": (1, 4, 1, 8), "past_v": (1, 4, 1, 8)}
+    fixed = tvmrt.compile(case.make(), shapes={"ids": (1, 1), "mask": (1, 1, 1, 2), **cache})
+    assert loaded(fixed, tmp_path, "graph").get_dims() == {}
+
+
+def test_steps_with_fixed_shapes_stay_as_they_are():
+    """Beside one branch that runs resize, the C of the other is that of a fixed network."""
+    d = Draft()
+    fixed = d.node("MatMul", [d.node("Relu", ["still"]), d.weight(16, 8)])
+    open_ = d.node("MatMul", [d.node("Relu", ["x"]), d.weight(16, 8)])
+    model = d.model(
+        {"still": (FLOAT, [4, 16]), "x": (FLOAT, ["n", 16])}, {fixed: FLOAT, open_: FLOAT}
+    )
+
+    def functions(library):
+        (text,) = [t for n, t in library.sources.files.items() if n.endswith("_lib1.c")]
+        return set(text.split("/*\n * "))
+
+    shared = functions(tvmrt.compile(model, dims={"n": 4})) & functions(
+        tvmrt.compile(model, shapes={"x": (4, 16)})
+    )
+    assert sum("MatMul: MatMul1_0" in text or "matmul: MatMul1_0" in text for text in shared) == 1

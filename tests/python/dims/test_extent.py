@@ -1,0 +1,165 @@
+"""Expressions of dimensions: canonical form, bounds, what they decide."""
+
+from __future__ import annotations
+
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tvmrt.ir.extent import Extent, Symbol, Undecided, bounds, exact_quotient, least, most
+
+A = Symbol("a", 0, 5, "n_a").extent
+B = Symbol("b", 1, 7, "n_b").extent
+H = Symbol("H", 1, 640, "n_H").extent
+SEQ = Symbol("seq", 1, 128, "n_seq").extent
+VALUES = [{"a": a, "b": b} for a in range(6) for b in range(1, 8)]
+
+
+def at(value, names):
+    return value.at(names) if isinstance(value, Extent) else value
+
+
+def divided(number, divisor):
+    return number // divisor
+
+
+OPERATIONS = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+}
+LEAVES = st.sampled_from([A, B]) | st.integers(-4, 9)
+
+
+def grown(children):
+    both = st.tuples(st.sampled_from(sorted(OPERATIONS)), children, children).map(
+        lambda t: OPERATIONS[t[0]](t[1], t[2])
+    )
+    return both | st.tuples(children, st.integers(1, 6)).map(lambda t: divided(*t))
+
+
+EXPRESSIONS = st.recursive(LEAVES, grown, max_leaves=8)
+
+
+@given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(sorted(OPERATIONS)), st.integers(1, 9))
+def test_arithmetic_is_that_of_numbers(x, y, sign, divisor):
+    found = OPERATIONS[sign](x, y)
+    quotient, rest = found // divisor, found % divisor
+    for names in VALUES:
+        number = OPERATIONS[sign](at(x, names), at(y, names))
+        assert at(found, names) == number
+        assert at(quotient, names) == number // divisor
+        assert at(rest, names) == number % divisor
+
+
+@given(EXPRESSIONS)
+def test_bounds_hold_all_values(x):
+    low, high = bounds(x)
+    found = [at(x, names) for names in VALUES]
+    assert low <= min(found) and max(found) <= high
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_what_is_equal_is_so_at_all_values(x, y):
+    if x == y:
+        assert all(at(x, names) == at(y, names) for names in VALUES)
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_a_decision_holds_at_all_values(x, y):
+    try:
+        below = x < y
+    except Undecided:
+        return
+    assert all((at(x, names) < at(y, names)) == below for names in VALUES)
+
+
+@given(EXPRESSIONS, EXPRESSIONS)
+def test_an_exact_quotient_is_one(x, y):
+    assume(y != 0)
+    found = exact_quotient(x, y)
+    if found is not None:
+        assert found * y == x
+
+
+@given(EXPRESSIONS)
+def test_c_computes_the_same(x):
+    """The text is an expression of C: here Python's, whose division of what is not negative is the
+    same."""
+    text = re.sub(r"(\d)LL", r"\1", str(x)).replace("/", "//")
+    for names in VALUES:
+        assert eval(text, {"n_a": names["a"], "n_b": names["b"]}) == at(x, names)
+
+
+def stages(extent, count):
+    """Layers that halve an extent, rounded up, one after the other."""
+    for _ in range(count):
+        extent = (extent + 1) // 2
+    return extent
+
+
+@pytest.mark.parametrize(
+    "found, text",
+    [
+        pytest.param(stages(H, 5), "((H + 31) / 32)", id="five halvings"),
+        pytest.param(H // 2 // 2 // 2, "(H / 8)", id="three floors"),
+        pytest.param((6 * SEQ + 5) // 4, "((seq / 2) + seq + 1)", id="whole parts go out"),
+        pytest.param((SEQ + H) - H, "seq", id="cancels"),
+        pytest.param((B * SEQ * 768) // (B * 12 * 64), "seq", id="a reshape of heads"),
+        pytest.param((2 * SEQ + 4) // 2, "(seq + 2)", id="divides"),
+    ],
+)
+def test_canonical_forms(found, text):
+    assert repr(found).lower() == text.lower()
+
+
+@pytest.mark.parametrize(
+    "found, expected",
+    [
+        pytest.param(SEQ * (128 - SEQ), (0, 4096), id="neither end is the most"),
+        pytest.param(8 * ((SEQ + 7) // 8) - SEQ, (0, 7), id="padding to eights"),
+        pytest.param(B * 16 * ((SEQ + 15) // 16), (16, 7 * 128), id="rows of sixteens"),
+    ],
+)
+def test_worked_bounds(found, expected):
+    assert bounds(found) == expected
+
+
+def test_what_is_not_known_is_a_sentence():
+    with pytest.raises(Undecided, match=r"whether seq > 3 is known only when .* \(seq = 1..128\)"):
+        bool(SEQ > 3)
+    with pytest.raises(Undecided, match="whether a is 0 is known only"):
+        bool(A)
+    with pytest.raises(Undecided, match="the number seq is known only"):
+        range(SEQ)
+    assert SEQ > 0 and SEQ <= 128 and SEQ != 0 and bool(SEQ)
+
+
+def test_large_products_are_long_in_c():
+    wide = Symbol("w", 1, 1 << 20, "n_w").extent
+    assert str(wide * wide) == "(1LL * n_w * n_w)"
+    assert str(wide * 2) == "(n_w * 2)"
+    assert (least(wide * wide), most(wide * wide)) == (1, 1 << 40)
+
+
+def test_the_order_of_terms_does_not_depend_on_the_process():
+    """Generated C is the same in each."""
+    code = (
+        "from tvmrt.ir.extent import Symbol\n"
+        "s = [Symbol(n, 1, 9, 'n_' + n).extent for n in 'wxyz']\n"
+        "print((s[0] + s[1] * s[2]) * (s[3] + 1) // 3)"
+    )
+    seeds = random.sample(range(1, 1000), 3)
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": str(seed), "PATH": ""},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in seeds
+    }  # fmt: skip
+    assert len(texts) == 1

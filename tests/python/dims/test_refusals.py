@@ -1,0 +1,135 @@
+"""Sizes that cannot be: when compiling, and when running."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dynamic_networks import CASES, FLOAT, Draft
+
+import tvmrt
+from tvmrt.runtime.executor import AotModule, GraphModule
+
+EXECUTORS = {"graph": GraphModule, "aot": AotModule}
+DECODER = CASES["decoder"]
+
+
+@pytest.fixture(scope="module", params=EXECUTORS)
+def network(request, tmp_path_factory):
+    """The decoder, ready to run; tests leave it as they like."""
+    path = tmp_path_factory.mktemp("decoder") / "net.so"
+    tvmrt.compile(DECODER.make(), dims=DECODER.dims, executor=request.param).export_library(
+        str(path)
+    )
+    factory = tvmrt.runtime.load_module(str(path))["default"]
+    return EXECUTORS[request.param](factory(tvmrt.cpu(0)))
+
+
+RUN = [
+    pytest.param(
+        {"ids": (3, 2)},
+        r"input 'ids': axis 0, dimension batch has 3 elements, expected 1 to 2",
+        id="beyond the most",
+    ),
+    pytest.param(
+        {"ids": (1, 0)},
+        r"axis 1, dimension seq has 0 elements, expected 1 to 5",
+        id="below the least",
+    ),
+    pytest.param(
+        {"ids": (2,)}, r"input 'ids' is at most int64 \(2, 5\), got int64 \(2\)", id="rank"
+    ),
+    pytest.param(
+        {"past_k": (1, 4, 3, 9)}, r"axis 3 has 9 elements, expected 8 to 8", id="fixed axis"
+    ),
+    pytest.param(
+        {"past_v": (1, 4, 4, 8)},
+        r"input 'past_v': axis 2, dimension past, has 4 elements; another input has 3",
+        id="one dimension, two sizes",
+    ),
+    pytest.param(
+        {"mask": (1, 1, 2, 6)},
+        r"input 'mask': axis 3 has 6 elements; by the dimensions of the other axes it is 5",
+        id="a sum that does not hold",
+    ),
+]
+
+
+@pytest.mark.parametrize("wrong, expected", RUN)
+def test_a_run_of_wrong_sizes_is_refused(network, wrong, expected):
+    """By a sentence; the right sizes run afterwards."""
+    right = DECODER.inputs(np.random.default_rng(0), {"batch": 1, "seq": 2, "past": 3})
+
+    def run(inputs):
+        for name, value in inputs.items():
+            network.set_input(name, value)
+        network.run()
+
+    run(right)
+    before = network.get_output(0).numpy()
+    changed = {name: np.zeros(shape, right[name].dtype) for name, shape in wrong.items()}
+    with pytest.raises(ValueError, match=expected):
+        run({**right, **changed})
+    run(right)
+    np.testing.assert_array_equal(network.get_output(0).numpy(), before)
+
+
+COMPILE = [
+    pytest.param({"dims": {"batch": (4, 1)}}, ValueError, "declared from 4 to 1", id="order"),
+    pytest.param({"dims": {"batch": (-1, 3)}}, ValueError, "declared from -1 to 3", id="negative"),
+    pytest.param({"dims": {"batch": 1 << 40}}, ValueError, "declared from 1 to 1099511627776",
+                 id="too large"),
+    pytest.param({"dims": {"batch": 2, "seq": 4, "past": 4, "sq": 3}}, KeyError,
+                 "dimension sq is declared, which no input has; the dimensions are ", id="unknown"),
+    pytest.param({"dims": {"batch": 2, "seq": "past", "past": "seq"}}, ValueError,
+                 "is computed of itself", id="circle"),
+    pytest.param({"dims": {"batch": 2, "seq": 4, "past": "seq - 9"}}, ValueError,
+                 "dimension past = seq - 9 is from -8 to -5", id="below zero"),
+    pytest.param({"dims": {"batch": 2, "seq": 4, "past": "other + 1"}}, ValueError,
+                 "dimension past is computed of other; declare that, too", id="not declared"),
+    pytest.param({"dims": {"batch": 2, "seq": 4}}, ValueError,
+                 r"--shape mask=1,1,1,1, or declare between which sizes it runs: --dim past=0..128|"
+                 r"--dim 'past \+ seq'", id="open"),
+    pytest.param({"dims": DECODER.dims, "target": "cortex-m4"}, tvmrt.error.UnsupportedError,
+                 "choose runtime host, or fix them with shapes", id="board"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, kind, expected", COMPILE)
+def test_what_cannot_be_declared(options, kind, expected):
+    with pytest.raises(kind, match=expected):
+        tvmrt.compile(DECODER.make(), **options)
+
+
+def test_all_open_dimensions_are_listed_with_bounds():
+    with pytest.raises(ValueError, match=r"--dim batch=1\.\.8 --dim seq=1\.\.128"):
+        tvmrt.compile(CASES["encoder"].make())
+    with pytest.raises(ValueError, match=r"--dim height=32\.\.640 --dim width=32\.\.640"):
+        tvmrt.compile(CASES["convolutions"].make())
+
+
+def test_what_an_operator_cannot_do_names_node_and_dimension():
+    d = Draft()
+    y = d.node("Resize", ["x", "", d.constant([1, 1.5], np.float32)], mode="linear")
+    model = d.model({"x": (FLOAT, [2, "n"])}, {y: FLOAT})
+    with pytest.raises(
+        tvmrt.error.UnsupportedError, match=r"Resize0_0 \(Resize: the extent n is chosen"
+    ):
+        tvmrt.compile(model, dims={"n": 8})
+
+
+def test_what_has_no_code_names_node_and_dimension():
+    """It is found late, where the C is printed."""
+    d = Draft()
+    y = d.node("GatherND", ["x", d.constant([[0, 1], [1, 0]], np.int64)])
+    model = d.model({"x": (FLOAT, ["n", 3])}, {y: FLOAT})
+    with pytest.raises(tvmrt.error.UnsupportedError, match=r"GatherND0_0: .* \(n = 2..8\)"):
+        tvmrt.compile(model, dims={"n": (2, 8)})
+
+
+def test_devices_leave_such_nodes_to_the_cpu():
+    case = CASES["encoder"]
+    library = tvmrt.compile(case.make(), dims=case.dims, devices=["ccompiler"])
+    rows = [row for row in library.summary.nodes if row.op_type == "Add"]
+    assert rows and all(row.device == "cpu" for row in rows)
+    reason = "its extents are chosen when the network runs (batch = 1..3, seq = 1..40)"
+    assert any(reason in row.reason for row in rows)
