@@ -19,7 +19,7 @@ from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery
 from tvmrt.codegen.c.naming import check_module_name
 from tvmrt.codegen.entries import graph as graph_file
-from tvmrt.codegen.image_memory import Need, plan_memory
+from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, SharedImage, prefix_of
 from tvmrt.codegen.target import Target, get_target
 from tvmrt.custom import GraphBuilder, gather
@@ -61,8 +61,8 @@ def compile(model: Any, request: Request | None = None, **options: Any) -> Compi
     """
     draft = _draft(model, _request(request, options))
     with draft.clock.stage("plan"):
-        planned = plan_memory([draft.need], draft.placement)
-    return draft.generate(*planned)
+        (planned,) = plan_memory([draft.need], draft.placement)
+    return draft.generate(planned)
 
 
 def _request(request: Request | None, options: Mapping[str, Any]) -> Request:
@@ -98,10 +98,9 @@ def _draft(model: Any, asked: Request) -> _Draft:
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
-        program = recovery.build_program(graph, machine)
-    program.concurrent = request.schedule == "async"
-    if request.workspace_io:
-        pool_options.move_io_into_pools(program)
+        program = recovery.build_program(graph, machine, request.schedule == "async")
+        if request.workspace_io:
+            program = pool_options.with_io_in_pools(program)
     need = Need(program, machine, _print_options(model, request), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound)
@@ -155,13 +154,14 @@ class _Draft:
     cuts: Any
     bound: limits.RunBound
 
-    def generate(self, options: Options) -> CompiledLibrary:
-        """The library of a network whose memory is planned."""
+    def generate(self, planned: Planned, image: SharedImage | None = None) -> CompiledLibrary:
+        """The library of a network whose memory is planned; ``image`` is the one that it is in."""
         program, machine = self.need.program, self.need.target
+        options = replace(self.need.options, image=image)
         self.bound.check(program)
         self.dump.program("plan", program)
         with self.clock.stage("generate"):
-            sources = c_source.generate(program, machine, options)
+            sources = c_source.generate(program, machine, options, planned.places, planned.printed)
             graph = options.executor == "graph"
             json = graph_file.graph_json(program, sources, options) if graph else None
         library = CompiledLibrary(
@@ -222,13 +222,15 @@ def compile_together(
         if not draft.need.options.firmware or draft.need.options.executor != "aot":
             raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
                              "firmware target, with executor aot")  # fmt: skip
-    image = SharedImage(prefix_of(image_name))
-    needs = [draft.need.in_image(image) for draft in drafts]
+    needs = [draft.need for draft in drafts]
     placement = pool_options.Placement(asked.place or {}, drafts[0].need.pools)
     with drafts[0].clock.stage("plan"):
         live = [[names.index(name) for name in group] for group in groups]
         planned = plan_memory(needs, placement, live)
-    libraries = [draft.generate(options) for draft, options in zip(drafts, planned)]
+    image, libraries = SharedImage(prefix_of(image_name)), []
+    for draft, places in zip(drafts, planned):
+        libraries.append(draft.generate(places, image))
+        image = image.after(libraries[-1].sources)
     return CompiledImage(image_name, libraries, groups)
 
 

@@ -45,10 +45,11 @@ from .target import Target
 KERNEL_ALIGN_BYTES = 16  # at what multiples tvmrt_scratch_alloc() gives blocks
 
 
-def build_program(graph: Graph, target: Target) -> Program:
-    """The steps that compute ``graph``. Raises UnsupportedError listing every operator that has
+def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
+    """The steps that compute ``graph``; ``concurrent``: those on different devices may run at the
+    same time. Raises UnsupportedError listing every operator that has
     no kernel, with the names of its nodes."""
-    return _ProgramBuilder(graph, target).build()
+    return _ProgramBuilder(graph, target).build(concurrent)
 
 
 def _lowering_class(op: str) -> type[Lowering]:
@@ -74,7 +75,7 @@ class _ProgramBuilder:
         self.copies: dict[tuple[Value, tuple[int, ...]], Access] = {}
         self.steps: list[Step] = []
 
-    def build(self) -> Program:
+    def build(self, concurrent: bool) -> Program:
         self._check_operators()
         inputs = []
         for value in self.graph.inputs:
@@ -97,6 +98,7 @@ class _ProgramBuilder:
             [v.name for v in graph.inputs],
             list(graph.output_names),
             self.steps,
+            concurrent=concurrent,
         )
         _check_sizes(program)
         join_concatenations(program)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import named
@@ -27,7 +27,7 @@ from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
 from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
-from .options import Options, Sources, prefix_of
+from .options import Options, Sources, WeightPlaces, content_key, prefix_of
 from .target import Target
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
@@ -53,15 +53,23 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     return sources
 
 
-def generate(program: Program, target: Target, options: Options) -> Sources:
-    """All files of the network. The same program and options give the same bytes, and the program
-    is only read."""
-    sources = print_functions(program, target, options)
+def generate(
+    program: Program,
+    target: Target,
+    options: Options,
+    places: WeightPlaces | None = None,
+    printed: Sources | None = None,
+) -> Sources:
+    """All files of the network. The same program, options and places give the same bytes, and they
+    are only read. ``printed`` is what :func:`print_functions` gave of them, if it was asked before;
+    it is completed."""
+    places = places or WeightPlaces()
+    sources = printed or print_functions(program, target, options)
     prefix = sources.prefix
     sources.weights = _lay_out(sources.weight_buffers)
-    _move_to_pools(sources, options)
+    _move_to_pools(sources, places)
     if options.image is not None:
-        _share_weights(sources, options.image.weights)
+        sources.shared = _shared(sources, options.image.weights)
     head = _head(program, options)
     sources.files[f"{prefix}_ops.h"] = head + _ops_header(prefix, sources, options)
     # firmware in one file, so that no kernel is in the image twice
@@ -76,7 +84,8 @@ def generate(program: Program, target: Target, options: Options) -> Sources:
     add_device_files(program, prefix, sources, head)
     add_custom_files(program, sources.files)
     if options.params == "flash":
-        sources.files[f"{prefix}_weights.c"] = head + _weight_arrays(prefix, sources, options)
+        text = _weight_arrays(prefix, sources, options, places)
+        sources.files[f"{prefix}_weights.c"] = head + text
     return sources
 
 
@@ -196,23 +205,19 @@ def _lay_out(buffers: Sequence[Buffer]) -> bytes:
     return b"".join(parts)
 
 
-def _move_to_pools(sources: Sources, options: Options) -> None:
+def _move_to_pools(sources: Sources, places: WeightPlaces) -> None:
     """Let constants that are copied to pools be read there."""
     for buffer in sources.weight_buffers:
-        if buffer.name in options.resident:
+        if buffer.name in places.resident:
             buffer.kind = ARENA
-            buffer.pool, buffer.address = options.resident[buffer.name]
+            buffer.pool, buffer.address = places.resident[buffer.name]
             sources.resident.append(buffer)
 
 
-def _share_weights(sources: Sources, known: dict[tuple, str]) -> None:
-    """Take constants from networks that have the same ones, and offer the others."""
-    for buffer in sources.weight_buffers:
-        key = (str(buffer.dtype), buffer.data.tobytes())
-        if key in known:
-            sources.shared[buffer] = known[key]
-        else:
-            known[key] = sources.symbol_of(buffer)
+def _shared(sources: Sources, known: Mapping[tuple, str]) -> dict[Buffer, str]:
+    """The constants that other networks have, with their symbols."""
+    keys = {buffer: content_key(buffer) for buffer in sources.weight_buffers}
+    return {buffer: known[key] for buffer, key in keys.items() if key in known}
 
 
 def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
@@ -298,13 +303,13 @@ def _operator_file(prefix: str, functions: Sequence[Function], target: Target) -
     return "\n".join(lines)
 
 
-def _weight_arrays(prefix: str, sources: Sources, options: Options) -> str:
+def _weight_arrays(prefix: str, sources: Sources, options: Options, places: WeightPlaces) -> str:
     place = " TVMGEN_RODATA" if options.firmware else ""
     lines = ["#include <math.h>", "#include <stdint.h>", "", f'#include "{prefix}_ops.h"', ""]
     for buffer in sources.weight_buffers:
         if buffer in sources.shared:
             continue
-        name, section = sources.symbol_of(buffer), options.sections.get(buffer.name)
+        name, section = sources.symbol_of(buffer), places.sections.get(buffer.name)
         where = place if section is None else f' TVMGEN_SECTION("{section}")'
         lines.append(f"const {buffer.dtype.c} {name}[{buffer.size}]{where} = {{")
         row = "  "

@@ -8,14 +8,15 @@ are copied to a pool outlive runs, and so are nobody else's in either case: they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tvmrt.ir.program import Buffer, MemoryPool, Program
 from tvmrt.ir.rounding import round_up
-from tvmrt.planner import plan_program
+from tvmrt.planner import plan_program, share_memory
 
 from . import pool_options
-from .options import Options, SharedImage
+from .c_source import print_functions
+from .options import Options, Sources, WeightPlaces
 from .pools import ALIGN_BYTES
 from .target import Target
 
@@ -29,44 +30,61 @@ class Need:
     options: Options
     pools: list[MemoryPool]
 
-    def in_image(self, image: SharedImage) -> Need:
-        """The need of a network that has its memory from an image."""
-        return replace(self, options=replace(self.options, image=image))
+
+@dataclass
+class Planned:
+    """Where a network's weights lie, and its functions, if their weights had to be known for
+    that."""
+
+    places: WeightPlaces
+    printed: Sources | None
 
 
 def plan_memory(
     needs: Sequence[Need], placement: pool_options.Placement, live: Sequence[Sequence[int]] = ()
-) -> list[Options]:
-    """Plan each network's memory; the options of each with the places of its weights.
+) -> list[Planned]:
+    """Plan each network's memory: its program gets addresses, its weights their places.
 
     ``live`` lists groups of networks, by their numbers: those of a group get memory side by side;
     the groups, and each network that is in none, use the same memory in turns. Every network has
     the same pools. Raises ValueError where they do not suffice, or a placement names nothing.
     """
-    wanted, sections = zip(*(placement.of_weights(n.program, n.target, n.options) for n in needs))
-    tensors = [placement.of_tensors(n.program) for n in needs]
+    tensors = [placement.of_tensors(need.program) for need in needs]
+    shared = [share_memory(need.program, where) for need, where in zip(needs, tensors)]
+    printed = [_printed(need) if placement.patterns else None for need in needs]
+    wanted = [placement.of_weights(p.weight_buffers if p else ()) for p in printed]
     placement.check_used()
     begins = [0] * len(needs[0].pools)
     planned = []
-    for need, rows, where in zip(needs, wanted, sections):
+    for need, functions, (rows, sections) in zip(needs, printed, wanted):
         resident, begins = _keep(need, rows, begins)
-        planned.append(replace(need.options, resident=resident, sections=where))
+        planned.append(Planned(WeightPlaces(resident, sections), functions))
     grouped = {i for group in live for i in group}
     alone = [[i] for i in range(len(needs)) if i not in grouped]
     for group in [*live, *alone]:
         ends = begins
         for i in group:
-            _plan(needs[i], tensors[i], ends)
+            _plan(needs[i], tensors[i], shared[i], ends)
             ends = [max(end, pool.used_bytes) for end, pool in zip(ends, needs[i].pools)]
     return planned
 
 
-def _plan(need: Need, placement: dict[Buffer, str], begins: Sequence[int]) -> None:
+def _printed(need: Need) -> Sources:
+    """Names and sizes of weights are those of the generated code."""
+    return print_functions(need.program, need.target, need.options)
+
+
+def _plan(
+    need: Need,
+    placement: dict[Buffer, str],
+    shared: dict[Buffer, Buffer],
+    begins: Sequence[int],
+) -> None:
     """Plan a network's memory from these bytes of each pool on."""
     for pool, begin in zip(need.pools, begins):
         pool.reserved_bytes = begin
     align_bytes = pool_options.align_bytes(need.options)
-    plan_program(need.program, need.pools, align_bytes, placement)
+    plan_program(need.program, need.pools, align_bytes, placement, shared)
 
 
 def _keep(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import Buffer
@@ -13,13 +13,23 @@ from .c.naming import identifier
 from .c.writer import Function
 
 
-@dataclass
+@dataclass(frozen=True)
 class SharedImage:
     """What several networks of one image have between them: the prefix of its symbols, and by
-    their content the symbols of the weights that the networks printed so far have."""
+    their content the symbols of the weights that the networks before one have."""
 
     prefix: str
-    weights: dict[tuple, str] = field(default_factory=dict)
+    weights: Mapping[tuple, str] = field(default_factory=dict)
+
+    def after(self, sources: Sources) -> SharedImage:
+        """The same for those that come after a network of these sources."""
+        own = {content_key(b): sources.symbol_of(b) for b in sources.weight_buffers}
+        return replace(self, weights={**own, **self.weights})
+
+
+def content_key(buffer: Buffer) -> tuple:
+    """What equal constants have in common."""
+    return str(buffer.dtype), buffer.data.tobytes()
 
 
 @dataclass(frozen=True)
@@ -29,14 +39,10 @@ class Options:
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
     arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
     makes code for machines without an operating system, called by ``interface_api``; its memory is
-    its own, the caller's, or that of the ``image`` of several networks.
+    its own, the caller's, or that of the ``image`` of several networks, of which it is one.
 
     ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
     tensors, in a ring of ``trace_records`` (None: enough for one run).
-
-    Planning memory gives, of constants by their names, ``resident``: pool and address of those that
-    are copied at the start, and ``sections``: the linker's sections of those that do not lie with
-    the others.
     """
 
     module_name: str = "default"
@@ -50,8 +56,6 @@ class Options:
     record: bool = False
     trace_records: int | None = None
     image: SharedImage | None = None
-    resident: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    sections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def traced(self) -> bool:
@@ -60,6 +64,18 @@ class Options:
     @property
     def firmware(self) -> bool:
         return self.runtime == "crt"
+
+
+@dataclass(frozen=True)
+class WeightPlaces:
+    """Where planning memory puts constants, by their names.
+
+    ``resident`` has pool and address of those that are copied at the start, ``sections`` the
+    linker's sections of those that do not lie with the others.
+    """
+
+    resident: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

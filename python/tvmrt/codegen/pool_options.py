@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program
+from tvmrt.ir.program import ALIGN_BYTES, ARENA, Access, Buffer, MemoryPool, Program
 
 from . import pools as pools_file
 from .c.naming import is_word
-from .c_source import print_functions
 from .options import Options
-from .target import Target
 
 FLASH = "flash"
 _SECTION = re.compile(r"[A-Za-z0-9_.$-]+")
@@ -41,10 +40,25 @@ def _make_pool(name: str, value: int | tuple[int, str]) -> MemoryPool:
     return MemoryPool(name, nbytes, section, lent=section is None)
 
 
-def move_io_into_pools(program: Program) -> None:
-    """Let the planner place inputs and outputs, too."""
-    for buffer in [*program.inputs, *program.outputs]:
-        buffer.kind = ARENA
+def with_io_in_pools(program: Program) -> Program:
+    """The program with inputs and outputs that the planner places, too."""
+    io = [*program.inputs, *program.outputs]
+    moved = {b: Buffer(b.name, b.dtype, b.size, ARENA) for b in io}
+
+    def at(access: Access) -> Access:
+        return replace(access, buffer=moved.get(access.buffer, access.buffer))
+
+    steps = [
+        replace(
+            step,
+            reads=[at(access) for access in step.reads],
+            writes=[at(access) for access in step.writes],
+            guard=step.guard and (at(step.guard[0]), step.guard[1]),
+        )
+        for step in program.steps
+    ]
+    inputs, outputs = [moved[b] for b in program.inputs], [moved[b] for b in program.outputs]
+    return replace(program, inputs=inputs, outputs=outputs, steps=steps)
 
 
 def align_bytes(options: Options) -> int:
@@ -82,17 +96,12 @@ class Placement:
         return {buffer: pool for buffer, pool in found.items() if _is_pool(pool)}
 
     def of_weights(
-        self, program: Program, target: Target, options: Options
+        self, weights: Iterable[Buffer]
     ) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
         """Names of the weights that are copied to pools, with the pool and their bytes, and of
-        those that lie elsewhere in flash, with their sections.
-
-        Names and sizes are those of the generated code, so that is printed once for nothing else.
-        """
-        if not self.patterns:
-            return {}, {}
+        those that lie elsewhere in flash, with their sections."""
         found, sections = {}, {}
-        for buffer in print_functions(program, target, options).weight_buffers:
+        for buffer in weights:
             pool = self.pool_of(buffer.name)
             section = _flash_section(pool)
             if section:

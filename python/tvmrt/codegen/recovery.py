@@ -21,16 +21,16 @@ from . import builder
 from .target import Target
 
 
-def build_program(graph: Graph, target: Target) -> Program:
+def build_program(graph: Graph, target: Target, concurrent: bool = False) -> Program:
     """The steps that compute ``graph``; as :func:`builder.build_program`."""
-    program = builder.build_program(graph, target)
+    program = builder.build_program(graph, target, concurrent)
     made: set[Node] = set()
     while not target.hosted:
         found = _recoverable(graph, program, made)
         if found is None:
             break
         made.add(_recover(graph, *found))
-        program = builder.build_program(graph, target)
+        program = builder.build_program(graph, target, concurrent)
     return program
 
 

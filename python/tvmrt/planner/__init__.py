@@ -1,7 +1,7 @@
 """Memory planning: lifetimes of a program's buffers, and their places in memory pools."""
 
 from .arena import Interval, liveness_bound, place
-from .plan import live_bytes_of_steps, plan_program
+from .plan import live_bytes_of_steps, plan_program, share_memory
 from .pools import place_in_pools
 
 __all__ = [
@@ -11,4 +11,5 @@ __all__ = [
     "place",
     "place_in_pools",
     "plan_program",
+    "share_memory",
 ]

@@ -17,11 +17,13 @@ def plan_program(
     pools: Sequence[MemoryPool] = (),
     align_bytes: int = ALIGN_BYTES,
     placement: Mapping[Buffer, str] | None = None,
+    shared: Mapping[Buffer, Buffer] | None = None,
 ) -> None:
     """Give every arena buffer its pool and address, every pool its size.
 
     ``pools`` in order of preference, the fastest first; without any there is one of any size.
-    ``placement`` names the pool that a buffer must lie in. ``program.lower_bound_bytes`` becomes
+    ``placement`` names the pool that a buffer must lie in; ``shared`` is what
+    :func:`share_memory` gave for it, if it was asked before. ``program.lower_bound_bytes`` becomes
     the most bytes that live at one step, given the same sharing in place and the same alignment
     of sizes.
 
@@ -30,10 +32,8 @@ def plan_program(
     """
     placement = placement or {}
     program.pools = list(pools) or [MemoryPool("workspace")]
+    shared = share_memory(program, placement) if shared is None else shared
     lives = lifetimes(program)
-    shared, pairs = share_in_place(program, lives, placement)
-    for step, kept in zip(program.steps, pairs):
-        step.in_place = kept
     groups = _groups(lives, shared)
     intervals = _intervals(lives, groups, align_bytes)
     allowed = [_allowed(group, program.pools, placement) for group in groups.values()]
@@ -48,6 +48,15 @@ def plan_program(
     program.lower_bound_bytes = liveness_bound(intervals)
     _measure(program, intervals, places)
     _check_room(program, intervals)
+
+
+def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buffer, Buffer]:
+    """For each buffer the one whose memory it takes over, itself if none; steps keep those of their
+    pairs ``in_place`` that really share. Of a plan this is all that printing needs."""
+    shared, pairs = share_in_place(program, lifetimes(program), placement)
+    for step, kept in zip(program.steps, pairs):
+        step.in_place = kept
+    return shared
 
 
 def live_bytes_of_steps(program: Program) -> list[int]:

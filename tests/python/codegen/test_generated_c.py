@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tvmrt
+from tvmrt.codegen import c_source
 from tvmrt.codegen.builder import build_program
 from tvmrt.codegen.c.writer import FunctionWriter
-from tvmrt.codegen.c_source import generate, print_functions
-from tvmrt.codegen.options import Options
+from tvmrt.codegen.c_source import generate, print_function, print_functions
+from tvmrt.codegen.options import Options, SharedImage, WeightPlaces
+from tvmrt.codegen.pool_options import with_io_in_pools
 from tvmrt.codegen.target import get_target
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
+from tvmrt.ir.program import ARENA
 from tvmrt.libinfo import find_include_path
 from tvmrt.planner import plan_program
 
@@ -177,9 +181,50 @@ def test_printing_leaves_the_program_as_it_was(make, target):
     before = state_of(program)
     names = [b.name for b in print_functions(program, machine, Options()).weight_buffers]
     resident = {name: (0, 64 * i) for i, name in enumerate(names)}
-    sources = generate(program, machine, Options(executor="aot", resident=resident))
+    sources = generate(program, machine, Options(executor="aot"), WeightPlaces(resident))
     assert len(sources.resident) == len(names) == (make is table_of_bytes)
     assert state_of(program) == before
+
+
+def test_inputs_and_outputs_move_to_pools_in_a_program_of_their_own():
+    program = build_program(wide_names(), get_target("cortex-m4"))
+    before = state_of(program)
+    moved = with_io_in_pools(program)
+    assert state_of(program) == before
+    io = [*moved.inputs, *moved.outputs]
+    assert [b.name for b in io] == [b.name for b in [*program.inputs, *program.outputs]]
+    assert all(b.kind == ARENA for b in io)
+    touched = {access.buffer for step in moved.steps for access in step.accesses()}
+    assert touched >= set(io)
+    assert not touched & {*program.inputs, *program.outputs}
+
+
+def test_functions_are_printed_once_where_weights_are_placed(network, monkeypatch):
+    printed = []
+
+    def count(symbol, *rest):
+        printed.append(symbol)
+        return print_function(symbol, *rest)
+
+    monkeypatch.setattr(c_source, "print_function", count)
+    options = {"target": "cortex-m4", "pools": {"fast": (1 << 22, ".fast")}}
+    library = tvmrt.compile(network, place={"*weights*": "fast"}, **options)
+    assert library.sources.resident
+    assert printed == [function.symbol for function in library.sources.functions]
+
+
+def test_networks_know_the_weights_of_those_before_them_only():
+    first = SharedImage("tvmgen_image")
+    target = get_target("cortex-m4")
+    program = build_program(table_of_bytes(), target)
+    plan_program(program)
+    options = [Options(name, "aot", "flash", runtime="crt", image=first) for name in "ab"]
+    sources = generate(program, target, options[0])
+    second = first.after(sources)
+    assert (first.weights, sources.shared) == ({}, {})
+    again = generate(program, target, replace(options[1], image=second))
+    assert set(again.shared.values()) == set(second.weights.values()) != set()
+    assert second.after(again).weights == second.weights
 
 
 def test_lines_and_symbols_are_short_and_comments_have_whole_names(tmp_path):

@@ -41,7 +41,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *arguments.places(),
         *pools_file.declarations(program, prefix, options),
         *pools_file.definitions(program, prefix, options),
-        *pool_calls.loaded_declarations(program, prefix, options),
+        *pool_calls.loaded_declarations(program, prefix),
         *proof.entry_lines(program, prefix, sources, options, arguments),
         *misplaced_function(program),
     ]

@@ -63,17 +63,16 @@ def loaded_symbol(pool: MemoryPool, prefix: str) -> str:
     return f"{prefix}_loaded_{pool.name}"
 
 
-def loaded_pools(program: Program, options) -> list[MemoryPool]:
+def loaded_pools(program: Program) -> list[MemoryPool]:
     """Pools into which weights are copied."""
-    numbers = sorted({number for number, _ in options.resident.values()})
-    return [program.pools[i] for i in numbers]
+    return [pool for pool in program.pools if pool.kept_bytes]
 
 
-def loaded_declarations(program: Program, prefix: str, options) -> list[str]:
+def loaded_declarations(program: Program, prefix: str) -> list[str]:
     """Lines of C for every file that asks whether weights were copied."""
     lines = [
         f"TVMGEN_LOCAL extern const uint8_t *{loaded_symbol(pool, prefix)};"
-        for pool in loaded_pools(program, options)
+        for pool in loaded_pools(program)
     ]
     return ["/* Where weights were copied to. */", *lines, ""] if lines else []
 
@@ -81,7 +80,7 @@ def loaded_declarations(program: Program, prefix: str, options) -> list[str]:
 def loaded_checks(program: Program, prefix: str, options) -> list[str]:
     """Lines of C that refuse to run before the weights are where they are read."""
     lines = []
-    for pool in loaded_pools(program, options):
+    for pool in loaded_pools(program):
         test = f"{loaded_symbol(pool, prefix)} != {base(pool, prefix, options)}"
         lines += [f"  if ({test})", "    return kTvmErrorNetworkWeightsNotLoaded;"]
     return lines
@@ -108,7 +107,7 @@ def print_files(program: Program, prefix: str, sources, options, arguments) -> d
     if io_in_pools(program):
         lines += _map_functions(program, prefix, options, arguments)
     if sources.resident:
-        lines += [*loaded_declarations(program, prefix, options)]
+        lines += [*loaded_declarations(program, prefix)]
         lines += _load_function(program, prefix, sources, options, arguments)
     return {f"{prefix}_pools.c": "\n".join(lines)}
 
@@ -136,7 +135,7 @@ def _map_functions(program: Program, prefix: str, options, arguments) -> list[st
 
 
 def _load_function(program: Program, prefix: str, sources, options, arguments) -> list[str]:
-    pools = loaded_pools(program, options)
+    pools = loaded_pools(program)
     refused = "return kTvmErrorNetworkPoolMisplaced;"
     lines = [
         *(f"const uint8_t *{loaded_symbol(pool, prefix)};" for pool in pools),

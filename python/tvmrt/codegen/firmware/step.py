@@ -34,7 +34,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         "",
         *arguments.places(),
         *pools.declarations(program, prefix, options),
-        *pool_calls.loaded_declarations(program, prefix, options),
+        *pool_calls.loaded_declarations(program, prefix),
         *main.misplaced_function(program),
         *_begin(program, prefix, options),
         *seal.definition(
