@@ -12,16 +12,20 @@ import numpy as np
 import pytest
 from kernel_build import build, pointer
 
-from tvmrt.codegen.window.boards import float32 as micro
+from tvmrt.codegen.window.boards.float32 import KERNELS, choose
+from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
+from tvmrt.codegen.window.boards.layer_f32 import MicroLayer
 from tvmrt.codegen.window.boards.shape import MicroShape
 
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
-HEAD = """
-#include <stdlib.h>
-#define TVMRT_FREESTANDING 1
-#include <tvm/runtime/kernels/board/conv_f32.h>
-#include <tvm/runtime/kernels/board/depthwise_f32.h>
-"""
+HEAD = "\n".join(
+    [
+        "#include <math.h>",
+        "#include <stdlib.h>",
+        "#define TVMRT_FREESTANDING 1",
+        *(f"#include <tvm/runtime/kernels/{kernel.header}>" for kernel in KERNELS.values()),
+    ]
+)
 # scratch from a block that ends where the layer's scratch ends
 FUNCTION = """
 int {name}(const float* x, const float* w, const float* bias, const float* residual, float* y);
@@ -87,21 +91,26 @@ def reference(x: np.ndarray, w: np.ndarray, s: MicroShape) -> np.ndarray:
 class Case:
     """A random layer, its operands and numpy's answer."""
 
-    small: micro.MicroLayer
-    members: str
+    kernel: MicroKernel
+    layer: MicroLayer
+    packed: MicroWeights
     x: np.ndarray
-    weights: np.ndarray
-    bias: np.ndarray
-    residual: np.ndarray
+    residual: np.ndarray | None
     expected: np.ndarray
 
     def function(self, name: str, lent: str) -> str:
-        return FUNCTION.format(
-            name=name, members=self.members, function=self.small.function, lent=lent
-        )
+        members = self.layer.members(self.kernel, self.layer.shape.out_c)
+        text = ", ".join(f".{member} = {value}" for member, value in members.items())
+        return FUNCTION.format(name=name, members=text, function=self.kernel.tile, lent=lent)
+
+    def run(self, library, name: str, y: np.ndarray, x: np.ndarray | None = None) -> int:
+        x = self.x if x is None else x
+        arrays = (x, self.packed.weights, self.packed.bias, self.residual, y)
+        return library[name](*map(pointer, arrays))
 
 
-def case(s: MicroShape, low: float, high: float) -> Case:
+def case(s: MicroShape, low: float, high: float, plain: bool = False) -> Case:
+    """The layer for the kernel that is chosen; ``plain``: without a residual."""
     rng = np.random.default_rng(zlib.crc32(repr(s).encode()))
 
     def random(*extents):
@@ -110,12 +119,11 @@ def case(s: MicroShape, low: float, high: float) -> Case:
     x = random(s.batch, *s.in_, s.in_c)
     w = random(s.out_c, 1 if s.depthwise else s.in_c, *s.kernel) / np.float32(s.window**0.5)
     bias, residual = random(s.out_c), random(s.batch, *s.out, s.out_c)
-    small = micro.MicroLayer(s, s.in_place)
-    literals = ["-INFINITY" if low == -np.inf else f"{low}f", "INFINITY" if high == np.inf
-                else f"{high}f"]  # fmt: skip
-    members = ", ".join(small.initializer(s.out_c, *literals))
-    expected = np.clip(reference(x, w, s) + bias + residual, low, high)
-    return Case(small, members, x, small.pack(w), small.pad_channels(bias), residual, expected)
+    layer = MicroLayer(s, w, bias, low, high, s.in_place, plain)
+    kernel = choose(layer, frozenset())
+    sums = reference(x, w, s) + bias + (0 if plain else residual)
+    packed, residual = kernel.pack(layer), None if plain else residual
+    return Case(kernel, layer, packed, x, residual, np.clip(sums, low, high))
 
 
 ENOUGH = "(layer.shape.scratch + 15) / 16 * 16"
@@ -128,8 +136,7 @@ def test_sums_are_those_of_numpy(bounds, tmp_path):
     library = build(tmp_path, "".join([HEAD, *functions]), CHECKED)
     for name, c in cases.items():
         y = np.full(c.expected.shape, np.nan, np.float32)
-        arrays = (c.x, c.weights, c.bias, c.residual, y)
-        assert library[f"run_{name}"](*map(pointer, arrays)) == 0
+        assert c.run(library, f"run_{name}", y) == 0
         np.testing.assert_allclose(y, c.expected, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
@@ -140,9 +147,9 @@ def test_the_result_may_lie_in_the_inputs_place(tmp_path):
     functions = [c.function(name, ENOUGH) for name, c in cases.items()]
     library = build(tmp_path, "".join([HEAD, *functions]), CHECKED)
     for name, c in cases.items():
-        assert c.small.shape.in_place
+        assert c.layer.shape.in_place
         x = c.x.copy()
-        assert library[name](*map(pointer, (x, c.weights, c.bias, c.residual, x))) == 0
+        assert c.run(library, name, x, x) == 0
         np.testing.assert_allclose(x, c.expected, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
@@ -151,7 +158,7 @@ def test_relu_keeps_what_is_no_number(tmp_path):
     c.x[0, 2, 1, 3] = np.nan
     library = build(tmp_path, HEAD + c.function("run", ENOUGH), CHECKED)
     y = np.zeros(c.expected.shape, np.float32)
-    assert library.run(*map(pointer, (c.x, c.weights, c.bias, c.residual, y))) == 0
+    assert c.run(library, "run", y) == 0
     assert np.isnan(y[0, 2, 1]).all() and np.isfinite(np.delete(y.reshape(15, -1), 7, 0)).all()
 
 
@@ -160,28 +167,27 @@ def test_too_little_scratch_is_an_error(name, tmp_path):
     c = case(SHAPES[name], 0.0, np.inf)
     library = build(tmp_path, HEAD + c.function("run", "16"), CHECKED)
     y = np.zeros(c.expected.shape, np.float32)
-    assert library.run(*map(pointer, (c.x, c.weights, c.bias, c.residual, y))) == -1
+    assert c.run(library, "run", y) == -1
     assert not y.any()
 
 
-@pytest.mark.parametrize("bound", [0, 1], ids=["free", "relu"])
-def test_small_dense_layers(bound, tmp_path):
-    rng = np.random.default_rng(5)
-    text = """
-#include <tvm/runtime/kernels/board/dense_f32.h>
-int run(const float* x, float* y, const float* w, int n, int m, int relu);
-int run(const float* x, float* y, const float* w, int n, int m, int relu) {
-  return tvmrt_micro_dense_f32(x, y, w, TVMRT_MICRO_DENSE(n, m, (unsigned)relu));
-}
-"""
-    library = build(tmp_path, text, CHECKED)
-    for inputs, results in ((1, 16), (16, 1), (7, 5)):
-        x = rng.standard_normal(inputs).astype(np.float32)
-        w = rng.standard_normal((inputs, results)).astype(np.float32)
-        bias = rng.standard_normal(results).astype(np.float32)
-        y = np.zeros(results, np.float32)
-        packed = micro.pack_dense(w, bias)
-        assert library.run(*map(pointer, (x, y, packed)), inputs, results, bound) == 0
-        expected = x.astype(np.float64) @ w + bias
-        np.testing.assert_allclose(y, np.maximum(expected, 0) if bound else expected, rtol=1e-5,
-                                   atol=1e-6)  # fmt: skip
+@pytest.mark.parametrize("bounds", ["free", "relu"])
+def test_small_products_of_a_row_take_the_least_code(bounds, tmp_path):
+    shapes = {f"row_{n}_{m}": shape(n, m, (1, 1)) for n, m in ((1, 16), (16, 1), (7, 5))}
+    cases = {name: case(s, *BOUNDS[bounds], plain=True) for name, s in shapes.items()}
+    functions = [c.function(name, ENOUGH) for name, c in cases.items()]
+    library = build(tmp_path, "".join([HEAD, *functions]), CHECKED)
+    for name, c in cases.items():
+        assert c.kernel is KERNELS["dense"]
+        y = np.full(c.expected.shape, np.nan, np.float32)
+        assert c.run(library, name, y) == 0
+        np.testing.assert_allclose(y, c.expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_other_layers_go_to_other_kernels():
+    row, large = shape(7, 5, (1, 1)), shape(30, 33, (1, 1))
+    assert case(row, -1.0, 1.0, plain=True).kernel is KERNELS["conv"]  # bounds of their own
+    assert case(row, 0.0, np.inf).kernel is KERNELS["conv"]  # a residual
+    assert case(large, 0.0, np.inf, plain=True).kernel is KERNELS["conv"]
+    assert case(shape(5, 5, (1, 1)), 0.0, np.inf, plain=True).kernel is KERNELS["conv"]  # in place
+    assert case(SHAPES["depthwise"], 0.0, np.inf).kernel is KERNELS["depthwise"]

@@ -29,7 +29,8 @@ from tvmrt.codegen.c.text import laid_out
 from tvmrt.codegen.target import get_target
 from tvmrt.codegen.window.boards.factors import factors, fixed_factors
 from tvmrt.codegen.window.boards.int8 import KERNELS, choose
-from tvmrt.codegen.window.boards.layer import MicroKernel, MicroLayer, MicroWeights, shape_of
+from tvmrt.codegen.window.boards.kernel import MicroKernel, MicroWeights
+from tvmrt.codegen.window.boards.layer_i8 import MicroLayer, shape_of
 
 CHECKED = ["-O1", "-g", "-fsanitize=undefined", "-fno-sanitize-recover=all"]
 HEAD = """

@@ -13,9 +13,10 @@ from ..c.initializers import print_struct, print_tiles, triple
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ImageLowering, lowers, same_place
 from . import packing_f32 as packing
-from .boards import float32 as micro
+from .boards import float32 as boards
+from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape, flat_shape
-from .epilogue import emit_row_epilogue, residual_fits, sort_epilogue
+from .epilogue import Epilogue, emit_row_epilogue, residual_fits, sort_epilogue
 from .layer_f32 import LayerF32
 from .plan import Window
 from .row_operands import fits_rows
@@ -134,30 +135,34 @@ def print_data_f32(f: FunctionWriter, fields: dict[str, str]) -> None:
     print_struct(f, "const tvmrt_data_f32 data", given)
 
 
-def emit_micro(
+def emit_board(
     f: FunctionWriter,
     step: Step,
-    epilogue,
-    small: micro.MicroLayer,
-    order,
-    operands: dict[str, str],
-    residual_stride: int,
+    epilogue: Epilogue,
+    layer: MicroLayer,
+    x: str,
+    residual: tuple[str, int],
+    order: tuple[int, ...],
 ) -> None:
     """Print the call of a microcontrollers' kernel.
 
-    ``order``: the result's axes with the channels last; ``operands``: members of the call's
-    ``tvmrt_micro_data_f32``.
+    ``x``: the input's pointer; ``residual``: its pointer and pixel stride; ``order``: the result's
+    axes with the channels last.
     """
-    y_stride, shape = small.shape.y_stride, step.lowering.node.output.shape
+    kernel = boards.choose(layer, step.lowering.target.board)
+    packed = kernel.pack(layer)
+    fields = {"x": x, "weights": f.constant("weights", packed.weights)}
+    if packed.bias is not None:
+        fields["bias"] = f.constant("bias", packed.bias)
+    y_stride, shape = layer.shape.y_stride, step.lowering.node.output.shape
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
-    f.include(small.header)
-    layer = small.initializer(residual_stride, *epilogue.bounds())
-    print_struct(f, f"{f.storage} tvmrt_micro_conv_f32 layer", layer)
-    optional = {"residual": operands["residual"], "epilogue": row, "ctx": context}
-    fields = {**operands, "y": f.write(), **optional}
+    f.include(kernel.header)
+    members = layer.members(kernel, residual[1])
+    print_struct(f, f"{f.storage} tvmrt_micro_conv_f32 layer", members)
+    fields |= {"y": f.write(), "residual": residual[0], "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)
-    f.line(f"return {small.function}(&layer, &data);")
+    f.line(f"return {kernel.tile}(&layer, &data);")
 
 
 @lowers("conv")
@@ -173,8 +178,8 @@ class ConvLowering(ConvolutionLowering):
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
         return w.shape[1] == 1 and groups == w.shape[0] and groups > 1
 
-    def micro(self, step: Step) -> micro.MicroLayer | None:
-        """The layer for the kernels of microcontrollers, where those are to be used."""
+    def board_shape(self, step: Step) -> MicroShape | None:
+        """The layer's shape for the kernels of microcontrollers, where those are to be used."""
         x, y, groups = self.node.inputs[0], self.node.output, self.node.attrs["groups"]
         if self.target.board is None or not (self.depthwise or groups == 1):
             return None
@@ -184,7 +189,14 @@ class ConvLowering(ConvolutionLowering):
             return None
         channels = (x.shape[1], y.shape[1], window.x_stride, window.y_stride)
         shape = MicroShape(window.batch, *flat, *channels, self.depthwise)
-        return micro.MicroLayer(shape, shape.in_place) if shape.fits else None
+        return shape if shape.fits else None
+
+    def board_layer(self, shape: MicroShape) -> MicroLayer:
+        """The layer as those kernels are asked about it."""
+        w, epilogue = self.node.inputs[1], self.epilogue
+        weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
+        bounds = (epilogue.low, epilogue.high)
+        return MicroLayer(shape, weights, self.bias(), *bounds, shape.in_place, epilogue.plain)
 
     def layer(self, step: Step) -> LayerF32:
         w, groups = self.node.inputs[1], self.node.attrs["groups"]
@@ -193,41 +205,33 @@ class ConvLowering(ConvolutionLowering):
         return LayerF32.conv(self.window(step), w.shape[1] * groups, w.shape[0], groups)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
-        small = self.micro(step)
-        return super().kernel_blocks(step) if small is None else (small.scratch.bytes,)
+        shape = self.board_shape(step)
+        if shape is None:
+            return super().kernel_blocks(step)
+        return (boards.scratch_bytes(self.board_layer(shape), self.target.board),)
 
     def in_place(self, step: Step) -> list[tuple[int, int]]:
-        pairs, small = super().in_place(step), self.micro(step)
+        pairs, shape = super().in_place(step), self.board_shape(step)
         i = step.read_values.index(self.node.inputs[0])
-        if small is not None and small.shape.in_place:
+        if shape is not None and shape.in_place:
             if same_place(step.reads[i].at, step.writes[0].at):
                 pairs.append((i, 0))
         return pairs
 
-    def _emit_micro(self, step: Step, f: FunctionWriter, small: micro.MicroLayer) -> None:
-        w = self.node.inputs[1]
-        weights = w.data.reshape(*w.shape[:2], *triple(w.shape[2:], 1)[1:])
-        residual, residual_stride = self.residual_parts(step, f, self.epilogue)
-        shape = self.node.output.shape
-        emit_micro(
-            f, step, self.epilogue, small, channels_last_order(len(shape)),
-            {
-                "x": f.name_read(step.read_values.index(self.node.inputs[0]), "in"),
-                "weights": f.constant("weights", small.pack(weights)),
-                "bias": f.constant("bias", small.pad_channels(self.bias())),
-                "residual": residual,
-            },
-            residual_stride,
-        )  # fmt: skip
-
     def emit(self, step: Step, f: FunctionWriter) -> None:
-        small = self.micro(step)
-        if small is not None:
-            self._emit_micro(step, f, small)
+        shape = self.board_shape(step)
+        if shape is not None:
+            self._emit_board(step, f, self.board_layer(shape))
         elif self.depthwise:
             self._emit_depthwise(step, f)
         else:
             self._emit_dense(step, f)
+
+    def _emit_board(self, step: Step, f: FunctionWriter, layer: MicroLayer) -> None:
+        x = f.name_read(step.read_values.index(self.node.inputs[0]), "in")
+        residual = self.residual_parts(step, f, self.epilogue)
+        order = channels_last_order(len(self.node.output.shape))
+        emit_board(f, step, self.epilogue, layer, x, residual, order)
 
     def _emit_dense(self, step: Step, f: FunctionWriter) -> None:
         w, groups, layer = self.node.inputs[1], self.node.attrs["groups"], self.layer(step)

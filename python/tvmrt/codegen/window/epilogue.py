@@ -31,6 +31,11 @@ class Epilogue:
     high: float = np.inf
     rest: list[Node] = field(default_factory=list)
 
+    @property
+    def plain(self) -> bool:
+        """Whether there are bounds at most."""
+        return self.residual is None and not self.rest
+
     def bounds(self) -> tuple[str, str]:
         """C initialisers of the bounds."""
         return _bound(self.low), _bound(self.high)

@@ -15,9 +15,10 @@ from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
 from . import packing_f32 as packing
-from .boards import float32 as micro
+from .boards import float32 as boards
+from .boards.layer_f32 import MicroLayer
 from .boards.shape import MicroShape
-from .conv import emit_micro, print_data_f32
+from .conv import emit_board, print_data_f32
 from .epilogue import emit_row_epilogue, sort_epilogue
 from .layer_f32 import LayerF32
 from .plan import Window
@@ -99,9 +100,9 @@ class _Product:
 
     def kernel_blocks(self) -> tuple[int, ...]:
         """Bytes that the kernel takes: a computed right factor is packed panel by panel."""
-        shape = self._micro_shape()
-        if shape is not None:
-            return () if self._is_small() else (micro.MicroLayer(shape, False).scratch.bytes,)
+        layer = self._board_layer()
+        if layer is not None:
+            return (boards.scratch_bytes(layer, self.target.board),)
         return () if self.b_at is None else (most(self.k) * self._tiles().block * 4,)
 
     def _b_at(self) -> Strided | None:
@@ -145,7 +146,7 @@ class _Product:
     def _tiles(self) -> packing.Tiles:
         return packing.choose_tiles(self.row.extent, self.n, self.k, self.target)
 
-    def _micro_shape(self) -> MicroShape | None:
+    def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""
         b, row = self.node.inputs[1], self.row
         shape = MicroShape(
@@ -153,15 +154,13 @@ class _Product:
             row.strides[self.A], row.strides[self.Y], False,
         )  # fmt: skip
         packed = b.is_constant and b.type.rank == 2 and not self.batches
-        return shape if self.target.board is not None and packed and shape.fits else None
-
-    def _is_small(self) -> bool:
-        """Whether the kernel with the least code does for a board."""
-        epilogue = self.epilogue
+        if self.target.board is None or not packed or not shape.fits:
+            return None
+        weights, epilogue = b.data.T.reshape(self.n, self.k, 1, 1), self.epilogue
+        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         bounds = (epilogue.low, epilogue.high)
-        plain = epilogue.residual is None and not epilogue.rest
-        few = self.row.extent == 1 and 0 < self.k * self.n <= micro.SMALL_MACS
-        return plain and few and bounds in ((0, float("inf")), (-float("inf"), float("inf")))
+        biases = None if bias is None else bias.data
+        return MicroLayer(shape, weights, biases, *bounds, plain=epilogue.plain)
 
     def _at(self, value: Value) -> Strided:
         if value.is_constant:
@@ -177,12 +176,9 @@ class _MatMulPrinter(_Product):
         self.f = f
 
     def emit(self) -> None:
-        shape = self._micro_shape()
-        if shape is not None:
-            if self._is_small():
-                self._emit_dense()
-            else:
-                self._emit_micro(shape)
+        layer = self._board_layer()
+        if layer is not None:
+            self._emit_board(layer)
             return
         f, tiles, residual = self.f, self._tiles(), self.epilogue.residual
         a, b = self.node.inputs[:2]
@@ -204,32 +200,12 @@ class _MatMulPrinter(_Product):
         self._print_layer(tiles, inner, b, tiles.block)
         self._print_calls(outer, names, row_function, context)
 
-    def _emit_micro(self, shape: MicroShape) -> None:
+    def _emit_board(self, layer: MicroLayer) -> None:
         """Print a call of the microcontrollers' kernel."""
-        a, b = self.node.inputs[:2]
-        small, residual = micro.MicroLayer(shape, False), self.epilogue.residual
-        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
-        weights = b.data.T.reshape(self.n, self.k, 1, 1)
-        bias_data = small.pad_channels(None if bias is None else bias.data)
-        operands = {
-            "x": self._pointer(a, "a"),
-            "weights": self.f.constant("weights", small.pack(weights)),
-            "bias": self.f.constant("bias", bias_data),
-            "residual": "NULL" if residual is None else self._pointer(residual, "residual"),
-        }
-        stride = self.row.strides[self.RESIDUAL]
-        emit_micro(self.f, self.step, self.epilogue, small, self.order, operands, stride)
-
-    def _emit_dense(self) -> None:
-        """Print a call of the kernel with the least code."""
-        a, b = self.node.inputs[:2]
-        bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
-        packed = micro.pack_dense(b.data, None if bias is None else bias.data)
-        self.f.include("board/dense_f32.h")
-        weights = self.f.constant("weights", packed)
-        layer = f"TVMRT_MICRO_DENSE({self.k}, {self.n}, {int(self.epilogue.low == 0)})"
-        operands = f"{self._pointer(a, 'a')}, {self.f.write()}, {weights}"
-        self.f.line(f"return tvmrt_micro_dense_f32({operands}, {layer});")
+        x, other = self._pointer(self.node.inputs[0], "a"), self.epilogue.residual
+        residual = "NULL" if other is None else self._pointer(other, "residual")
+        strided = (residual, self.row.strides[self.RESIDUAL])
+        emit_board(self.f, self.step, self.epilogue, layer, x, strided, self.order)
 
     def _pointer(self, value: Value, name: str) -> str:
         if value.is_constant:

@@ -28,7 +28,8 @@ from ..lowering import ANY, DENSE, Lowering, lowers, same_place
 from . import packing_i8 as packing
 from .boards import int8 as boards
 from .boards.factors import factors
-from .boards.layer import MicroKernel, MicroLayer, shape_of
+from .boards.kernel import MicroKernel
+from .boards.layer_i8 import MicroLayer, shape_of
 from .boards.shape import MicroShape
 from .layer_i8 import ConvI8
 from .plan import Window
@@ -130,9 +131,10 @@ class IntegerProduct(Lowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         shape = self.board_shape(step)
         if shape is not None:
-            return (self._board_kernel(step, shape)[1].scratch(shape).bytes,)
-        layer, packed, direct = self._packed(step)
-        return (layer.scratch(shifted=packed.shift is not None, epilogue=not direct).total,)
+            layer, kernel = self._board_kernel(step, shape)
+            return (kernel.scratch(layer).bytes,)
+        tiled, packed, direct = self._packed(step)
+        return (tiled.scratch(shifted=packed.shift is not None, epilogue=not direct).total,)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape = self.board_shape(step)

@@ -16,9 +16,8 @@
 #include <tvm/runtime/c_backend_api.h>
 
 #include "../parallel.h"
-#include "../tile/f32.h"
 #include "../tile/simd.h"
-#include "shape.h"
+#include "layer_f32.h"
 
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)
 #define TVMRT_MICRO_F32_MVE 1
@@ -38,25 +37,6 @@
 #define TVMRT_MICRO_F32_CHUNK 16
 /*! \brief Pixels of a tile. */
 #define TVMRT_MICRO_F32_PIXELS 4
-
-/*! \brief A layer. */
-typedef struct tvmrt_micro_conv_f32 {
-  tvmrt_micro_shape shape;
-  int32_t residual_stride; /*!< Elements from one of its pixels to the next. */
-  float lo;                /*!< Least result; -INFINITY for none. */
-  float hi;                /*!< Greatest result; INFINITY for none. */
-} tvmrt_micro_conv_f32;
-
-/*! \brief What a layer computes with; borrowed for the call. */
-typedef struct tvmrt_micro_data_f32 {
-  const float* x;
-  const float* weights;        /*!< Packed. */
-  const float* bias;           /*!< Of all channels, to a multiple of four. */
-  const float* residual;       /*!< Added to the sums, or NULL. May be y. */
-  float* y;                    /*!< May be x where the layer says so. */
-  tvmrt_epilogue_f32 epilogue; /*!< Called on finished pixels, or NULL. */
-  const void* ctx;             /*!< For the epilogue. */
-} tvmrt_micro_data_f32;
 
 /*
  * tvmrt_micro_tile_f32_1(sums, x, w, bias, n) and tvmrt_micro_tile_f32_4(): four channels' biases

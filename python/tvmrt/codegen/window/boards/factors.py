@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .layer import padded
+from .kernel import padded
 
 
 def factors(scale: np.ndarray, zero: int, low: int, high: int) -> np.ndarray:

@@ -6,18 +6,12 @@ A module that is put here is found by itself, and tested with the others; how to
 
 from __future__ import annotations
 
-import pkgutil
-from importlib import import_module
+from ..kernel import MicroKernel, cheapest, find_kernels
+from ..layer_i8 import MicroLayer
 
-from ..layer import MicroKernel, MicroLayer
-
-KERNELS: dict[str, MicroKernel] = {
-    each.name: import_module(f"{__name__}.{each.name}").KERNEL
-    for each in pkgutil.iter_modules(__path__)
-}
+KERNELS = find_kernels(__name__, __path__)
 
 
-def choose(layer: MicroLayer, board: frozenset[str]) -> MicroKernel:
+def choose(layer: MicroLayer, board: frozenset[str]) -> MicroKernel[MicroLayer]:
     """The cheapest kernel that supports the layer on a board with these instructions."""
-    kernels = sorted(KERNELS.values(), key=lambda kernel: kernel.cost)
-    return next(each for each in kernels if each.needs <= board and each.supports(layer))
+    return cheapest(KERNELS, layer, board)

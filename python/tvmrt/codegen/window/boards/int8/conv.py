@@ -1,6 +1,7 @@
 """Dense layers by pairs of 16-bit numbers: two at a time by DSP instructions, else one by one."""
 
-from ..layer import MicroKernel, pack_windows, windows_of
+from ..kernel import MicroKernel
+from ..layer_i8 import pack_windows, windows_of
 
 UNIT, QUAD = 8, 4
 
@@ -10,5 +11,5 @@ KERNEL = MicroKernel(
     cost=0.97,
     supports=lambda layer: not layer.shape.depthwise,
     pack=lambda layer: pack_windows(layer, UNIT, QUAD),
-    scratch=lambda shape: windows_of(shape, UNIT, 2),
+    scratch=lambda layer: windows_of(layer, UNIT, 2),
 )

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...packing_i8 import wrap_int32
-from ..layer import QUAD_ORDER, MicroLayer, MicroWeights, shifts
+from ..kernel import MicroWeights
+from ..layer_i8 import QUAD_ORDER, MicroLayer, shifts
 from . import conv
 
 MOST_UPPER = 1 << 23  # of the sums of a pair's second channel, board/joint_i8.h

@@ -1,6 +1,7 @@
 """Dense layers by Helium, 16 products of bytes at a time."""
 
-from ..layer import MicroKernel, MicroLayer, MicroWeights, pack_windows, windows_of
+from ..kernel import MicroKernel, MicroWeights
+from ..layer_i8 import MicroLayer, pack_windows, windows_of
 
 UNIT = 16
 
@@ -16,6 +17,6 @@ KERNEL = MicroKernel(
     cost=0.19,
     supports=lambda layer: not layer.shape.depthwise,
     pack=pack,
-    scratch=lambda shape: windows_of(shape, UNIT, 1),
+    scratch=lambda layer: windows_of(layer, UNIT, 1),
     needs=frozenset({"mve"}),
 )

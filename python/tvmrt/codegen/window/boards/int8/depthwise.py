@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..layer import QUAD_ORDER, MicroKernel, MicroLayer, MicroWeights, padded
+from ..kernel import MicroKernel, MicroWeights, padded
+from ..layer_i8 import QUAD_ORDER, MicroLayer
 from ..shape import ring_of_rows
 
 
@@ -21,5 +22,5 @@ KERNEL = MicroKernel(
     cost=3.5,
     supports=lambda layer: layer.shape.depthwise,
     pack=pack,
-    scratch=lambda shape: ring_of_rows(shape, 2),
+    scratch=lambda layer: ring_of_rows(layer.shape, 2),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..layer import MicroKernel, MicroLayer, MicroWeights, padded
+from ..kernel import MicroKernel, MicroWeights, padded
+from ..layer_i8 import MicroLayer
 from ..shape import MicroShape, Ring
 
 
@@ -34,11 +35,16 @@ def ring_of_pairs(shape: MicroShape, columns: int, element: int, summed: int) ->
     return Ring(2, columns, plane, shape.whole_quads * plane * element + summed * 2 * 4 * 4)
 
 
+def scratch(layer: MicroLayer) -> Ring:
+    shape = layer.shape
+    return ring_of_pairs(shape, shape.ring_columns, 2, shape.out[1])
+
+
 KERNEL = MicroKernel(
     header="board/depthwise_3x3_i8.h",
     tile="tvmrt_micro_depthwise_3x3_i8_run",
     cost=1.1,
     supports=supports,
     pack=pack,
-    scratch=lambda shape: ring_of_pairs(shape, shape.ring_columns, 2, shape.out[1]),
+    scratch=scratch,
 )

@@ -6,7 +6,8 @@ import numpy as np
 
 from tvmrt.ir.rounding import round_up
 
-from ..layer import MicroKernel, MicroLayer, MicroWeights, padded
+from ..kernel import MicroKernel, MicroWeights, padded
+from ..layer_i8 import MicroLayer
 from ..shape import MicroShape, Ring
 from . import depthwise_3x3
 
@@ -33,7 +34,8 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(np.append(packed, np.zeros(4, np.int8)), layer.folded(4, offset))
 
 
-def scratch(shape: MicroShape) -> Ring:
+def scratch(layer: MicroLayer) -> Ring:
+    shape = layer.shape
     return depthwise_3x3.ring_of_pairs(shape, columns(shape), 1, round_up(shape.out[1], 2))
 
 

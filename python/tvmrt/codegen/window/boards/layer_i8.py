@@ -1,8 +1,7 @@
-"""Integer layers of microcontrollers: what of a layer their kernels ask, what a kernel tells."""
+"""Integer layers of microcontrollers: what of a layer their kernels ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,27 +11,14 @@ from tvmrt.ir.rounding import round_up
 
 from ..layer_i8 import ConvI8, centred_weights
 from ..packing_i8 import wrap_int32
-from .shape import MicroShape, Ring, Windows, flat_shape
+from .kernel import MicroKernel, MicroWeights, padded
+from .shape import MicroShape, Windows, flat_shape
 
 STACK_WINDOWS = 160  # TVMRT_MICRO_STACK_WINDOWS
 # Places of four channels or elements that SXTB16 widens at once.
 QUAD_ORDER = [0, 2, 1, 3]
 # (signed, least, most) of all that bytes can be, as tvmrt_micro_range counts them
 WHOLE = {(True, -128, 127): 1, (False, 0, 255): 2}
-
-
-@dataclass(frozen=True)
-class MicroWeights:
-    """What a layer computes with.
-
-    ``weights``: packed; ``bias``: folded, with what the inputs' zero point gives, for all channels
-    and those that fill them up, or None where it is among the weights; ``shift``: what the weights
-    lack, or None.
-    """
-
-    weights: np.ndarray
-    bias: np.ndarray | None
-    shift: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -79,44 +65,12 @@ class MicroLayer:
     ) -> dict[str, object]:
         """The members of the layer's ``tvmrt_micro_conv_i8``; the numbers are the output's."""
         return {
-            "shape": self.shape.initializer(kernel.scratch(self.shape)),
+            "shape": self.shape.initializer(kernel.scratch(self)),
             "x_zero": self.layer.x_zero,
             "x_signed": int(self.layer.x_signed),
             "y_bytes": y_bytes,
             "range": f"{{{zero}, {low}, {high}, {WHOLE.get((signed, low, high), 0)}}}",
         }
-
-
-@dataclass(frozen=True)
-class MicroKernel:
-    """A kernel for layers of integers: the record that stands beside its header.
-
-    Parameters
-    ----------
-    header
-        Of ``include/tvm/runtime/kernels``.
-    tile
-        The C function, which takes a ``tvmrt_micro_conv_i8`` and a ``tvmrt_micro_data``.
-    cost
-        Instructions for a multiply-add in long loops, on the processor that it is for. Of kernels
-        that support a layer, the cheapest is taken.
-    supports
-        Whether it can compute a layer, weights included.
-    pack
-        A layer's weights in the order in which it reads them.
-    scratch
-        What it keeps in scratch for a shape.
-    needs
-        What processors must have, of the names in ``codegen/target.py``.
-    """
-
-    header: str
-    tile: str
-    cost: float
-    supports: Callable[[MicroLayer], bool]
-    pack: Callable[[MicroLayer], MicroWeights]
-    scratch: Callable[[MicroShape], Windows | Ring]
-    needs: frozenset[str] = frozenset()
 
 
 def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
@@ -135,11 +89,12 @@ def shape_of(layer: ConvI8, scale: np.ndarray | None) -> MicroShape | None:
     return shape if shape.fits else None
 
 
-def windows_of(shape: MicroShape, unit: int, element: int) -> Windows:
+def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     """Windows of two pixels by elements of so many bytes, and one of bytes.
 
     ``unit``: of what the length of a window is a multiple.
     """
+    shape = layer.shape
     length = round_up(shape.window, unit)
     as_they_lie = shape.pointwise and length == shape.in_c
     windows = min(2, shape.pixels) * length * element + (0 if as_they_lie else length)
@@ -157,10 +112,3 @@ def pack_windows(layer: MicroLayer, unit: int, group: int, offset: int = 0) -> M
 def shifts(shift: np.ndarray) -> np.ndarray | None:
     """What weights lack, for pairs of channels; None where they lack nothing."""
     return padded(shift.astype(np.int32), 2) if shift.any() else None
-
-
-def padded(values: np.ndarray, unit: int) -> np.ndarray:
-    """Values per channel with zeros to a whole unit."""
-    out = np.zeros((round_up(len(values), unit), *values.shape[1:]), values.dtype)
-    out[: len(values)] = values
-    return out

@@ -1,0 +1,34 @@
+"""Small products of one row, by as little code as can be."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernel import MicroKernel, MicroWeights
+from ..layer_f32 import MicroLayer
+from ..shape import Windows
+
+MOST_MACS = 512  # of a product whose code is to be small rather than fast
+
+
+def supports(layer: MicroLayer) -> bool:
+    shape, bounds = layer.shape, (layer.low, layer.high)
+    row = shape.pixels == 1 and shape.pointwise and not layer.over_input
+    few = 0 < shape.in_c * shape.out_c <= MOST_MACS
+    return row and few and layer.plain and bounds in ((0, np.inf), (-np.inf, np.inf))
+
+
+def pack(layer: MicroLayer) -> MicroWeights:
+    """The bias and the weights of each result."""
+    packed = np.concatenate([layer.biases[:, None], layer.weights.astype(np.float32)], axis=1)
+    return MicroWeights(packed.reshape(-1), None)
+
+
+KERNEL = MicroKernel(
+    header="board/dense_f32.h",
+    tile="tvmrt_micro_dense_f32_run",
+    cost=0,
+    supports=supports,
+    pack=pack,
+    scratch=lambda layer: Windows(layer.shape.window, 0),
+)

@@ -1,0 +1,84 @@
+"""The record of a kernel of microcontrollers, which stands beside its header."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tvmrt.ir.rounding import round_up
+
+from .shape import Ring, Windows
+
+Layer = TypeVar("Layer")
+
+
+@dataclass(frozen=True)
+class MicroWeights:
+    """What a layer computes with.
+
+    ``weights``: packed; ``bias``: for all channels and those that fill them up, of integers with
+    what the inputs' zero point gives, or None where it is among the weights; ``shift``: what the
+    weights lack, or None.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray | None
+    shift: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class MicroKernel(Generic[Layer]):
+    """A kernel for layers of integers (``layer_i8.py``) or of floats (``layer_f32.py``).
+
+    Parameters
+    ----------
+    header
+        Of ``include/tvm/runtime/kernels``.
+    tile
+        The C function, which takes the layer's struct and its data.
+    cost
+        Instructions for a multiply-add in long loops, on the processor that it is for; 0 where the
+        least code counts. Of kernels that support a layer, the cheapest is taken.
+    supports
+        Whether it can compute a layer, weights included.
+    pack
+        A layer's weights in the order in which it reads them.
+    scratch
+        What it keeps in scratch for a layer.
+    needs
+        What processors must have, of the names in ``codegen/target.py``.
+    """
+
+    header: str
+    tile: str
+    cost: float
+    supports: Callable[[Layer], bool]
+    pack: Callable[[Layer], MicroWeights]
+    scratch: Callable[[Layer], Windows | Ring]
+    needs: frozenset[str] = frozenset()
+
+
+def find_kernels(package: str, path: Iterable[str]) -> dict[str, MicroKernel]:
+    """The ``KERNEL`` of each module of a package, by the module's name."""
+    names = [each.name for each in pkgutil.iter_modules(path)]
+    return {name: import_module(f"{package}.{name}").KERNEL for name in names}
+
+
+def cheapest(
+    kernels: Mapping[str, MicroKernel[Layer]], layer: Layer, board: frozenset[str]
+) -> MicroKernel[Layer]:
+    """The cheapest kernel that supports the layer on a board with these instructions."""
+    by_cost = sorted(kernels.values(), key=lambda kernel: kernel.cost)
+    return next(each for each in by_cost if each.needs <= board and each.supports(layer))
+
+
+def padded(values: np.ndarray, unit: int) -> np.ndarray:
+    """Values per channel with zeros to a whole unit."""
+    out = np.zeros((round_up(len(values), unit), *values.shape[1:]), values.dtype)
+    out[: len(values)] = values
+    return out

@@ -1,0 +1,57 @@
+"""Float layers of microcontrollers: what of a layer their kernels ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...c.initializers import number
+from .kernel import MicroKernel, padded
+from .shape import MicroShape
+
+
+@dataclass(frozen=True)
+class MicroLayer:
+    """A layer of floats.
+
+    ``w``: [out_c, in_c / groups, rows, columns]; ``bias``: of all channels, or None; ``low`` and
+    ``high``: bounds of the results; ``over_input``: whether these may come to lie where the input
+    lies; ``plain``: whether nothing but the bounds follows the sums.
+    """
+
+    shape: MicroShape
+    w: np.ndarray
+    bias: np.ndarray | None = None
+    low: float = -np.inf
+    high: float = np.inf
+    over_input: bool = False
+    plain: bool = False
+
+    @property
+    def weights(self) -> np.ndarray:
+        """[out_c, element of the window], channels innermost."""
+        return self.w.transpose(0, 2, 3, 1).reshape(len(self.w), -1)
+
+    @property
+    def biases(self) -> np.ndarray:
+        """One a channel, zeros for None."""
+        if self.bias is None:
+            return np.zeros(self.shape.out_c, np.float32)
+        return self.bias.reshape(-1).astype(np.float32)
+
+    def members(self, kernel: MicroKernel, residual_stride: int) -> dict[str, object]:
+        """The members of the layer's ``tvmrt_micro_conv_f32``."""
+        return {
+            "shape": self.shape.initializer(kernel.scratch(self)),
+            "residual_stride": residual_stride,
+            "lo": number(self.low),
+            "hi": number(self.high),
+        }
+
+
+def by_fours(layer: MicroLayer) -> np.ndarray:
+    """Weights [four output channels][element of the window][channel]."""
+    full = padded(layer.weights, 4)
+    fours = full.reshape(-1, 4, full.shape[1]).transpose(0, 2, 1)
+    return np.ascontiguousarray(fours).reshape(-1)
