@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from tvmrt.entry_points import entry_points
 
 from .operator import STANDARD, Operator
 
@@ -94,7 +95,7 @@ def installed_operators() -> list[Operator]:
     Raises ImportError naming the entry point that cannot be loaded.
     """
     found: list[Operator] = []
-    for entry in _entry_points():
+    for entry in entry_points(ENTRY_POINTS):
         try:
             target = entry.load()
             found += flattened(target() if _is_factory(target) else target)
@@ -104,13 +105,6 @@ def installed_operators() -> list[Operator]:
                 f"loaded ({type(problem).__name__}: {problem}); repair or uninstall its package"
             ) from problem
     return list(dict.fromkeys(found))
-
-
-def _entry_points() -> list[Any]:
-    points = importlib.metadata.entry_points()
-    if hasattr(points, "select"):
-        return list(points.select(group=ENTRY_POINTS))
-    return list(points.get(ENTRY_POINTS, ()))  # Python 3.9
 
 
 def _is_factory(target: Any) -> bool:

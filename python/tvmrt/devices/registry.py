@@ -8,6 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from tvmrt.entry_points import entry_points
+
 from .base import Device
 from .python_device import PythonDevice
 
@@ -84,7 +86,12 @@ def names() -> list[str]:
     the loaded runtime has."""
     from .c_record import c_device_names
 
-    found = [*_own_modules(), *_DEVICES, *(p.name for p in _entry_points()), *c_device_names()]
+    found = [
+        *_own_modules(),
+        *_DEVICES,
+        *(p.name for p in entry_points(ENTRY_POINTS)),
+        *c_device_names(),
+    ]
     return sorted(dict.fromkeys(found), key=lambda n: (n != "cpu", n))
 
 
@@ -99,19 +106,10 @@ def _own_modules() -> list[str]:
     return [m.name for m in pkgutil.iter_modules(package.__path__) if m.name not in _OTHER]
 
 
-def _entry_points() -> list[Any]:
-    from importlib import metadata
-
-    found = metadata.entry_points()
-    if hasattr(found, "select"):
-        return list(found.select(group=ENTRY_POINTS))
-    return list(found.get(ENTRY_POINTS, []))
-
-
 def _load_entry_point(name: str) -> None:
     """Import what an installed package offers under the name; a class or device is registered, a
     string is the path of a C plug-in, which is loaded."""
-    for point in _entry_points():
+    for point in entry_points(ENTRY_POINTS):
         if point.name != name:
             continue
         offered = point.load()

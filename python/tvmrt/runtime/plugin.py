@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from tvmrt.entry_points import entry_points
 from tvmrt.runtime.packed_func import get_global_func, register_func
 
 __all__ = ["list_devices", "load_device_plugin", "set_device_options"]
@@ -47,7 +47,7 @@ def set_device_options(name: str, options: str) -> None:
 def _find_installed(name: str) -> None:
     """Bring a device that the runtime lacks, if an installed package offers it by an entry point:
     the path of a C plug-in is loaded, a class or device of Python enters its run-time half."""
-    for point in _entry_points():
+    for point in entry_points("tvmrt.devices"):
         if point.name != name:
             continue
         offered = point.load()
@@ -58,12 +58,3 @@ def _find_installed(name: str) -> None:
         if hasattr(device, "enter_runtime"):
             device.enter_runtime()
         return
-
-
-def _entry_points() -> list[Any]:
-    import importlib.metadata  # slow, and seldom needed
-
-    found: Any = importlib.metadata.entry_points()
-    if hasattr(found, "select"):
-        return list(found.select(group="tvmrt.devices"))
-    return list(found.get("tvmrt.devices", []))  # Python 3.9

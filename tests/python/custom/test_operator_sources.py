@@ -320,7 +320,7 @@ def installed(monkeypatch):
 
     def install(*targets):
         points = [EntryPoint(target) for target in targets]
-        monkeypatch.setattr("tvmrt.custom.catalogue._entry_points", lambda: points)
+        monkeypatch.setattr("tvmrt.custom.catalogue.entry_points", lambda group: points)
         return gather([])
 
     return install

@@ -13,14 +13,14 @@ PACKAGE = Path(__file__).parents[3] / "python" / "tvmrt"
 MAY_IMPORT = {
     "ir": {"error"},
     "frontend": {"error", "ir"},
-    "custom": {"error", "ir", "frontend", "libinfo"},
+    "custom": {"entry_points", "error", "ir", "frontend", "libinfo"},
     "transform": {"error", "ir"},
     "planner": {"error", "ir"},
     "codegen": {"error", "ir", "planner", "libinfo", "processor"},
-    "devices": {"error", "ir", "runtime", "processor"},
+    "devices": {"entry_points", "error", "ir", "runtime", "processor"},
     "partition": {"error", "ir", "devices"},
     "export": {"error", "ir", "planner", "codegen", "partition", "libinfo"},
-    "runtime": {"error", "libinfo", "_ffi", "nd"},
+    "runtime": {"entry_points", "error", "libinfo", "_ffi", "nd"},
 }
 
 
