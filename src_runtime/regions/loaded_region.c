@@ -24,6 +24,7 @@ static int failed(loaded* self, const char* slot) {
 /* Slots that take device and region alone; NULL ones do nothing. */
 static int call_slot(loaded* self, const char* name, int (*slot)(tvmrt_device*, tvmrt_region*)) {
   if (slot == NULL) return 0;
+  /* what an earlier call said of its failure is no answer to this one */
   tvmrt__forget_error();
   self->region.failed_node = -1;
   return slot(self->device, &self->region) == 0 ? 0 : failed(self, name);
@@ -70,7 +71,7 @@ static int pre_run(loaded* self) {
     rc = slots->pre_run(self->device, &self->region, self->options);
     if (rc != 0) {
       rc = failed(self, "pre_run");
-      release_graph(self);
+      release_graph(self); /* of which there may be a part */
     }
   }
   self->is_prepared = rc == 0;
@@ -138,6 +139,7 @@ static void forget_failure(loaded* self) {
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   if (self->device != NULL) {
     const tvmrt_device_allocator* allocator = self->device->allocator;
+    /* prepare() backwards: a run uses the graph, and the graph what was allocated */
     post_run(self);
     release_graph(self);
     if (self->is_allocated && allocator != NULL && allocator->release != NULL) {
@@ -196,6 +198,7 @@ static int bind(loaded* self, const TVMValue* args, const int* codes, int num_ar
   return 0;
 }
 
+/* The tensors are the caller's, who may free them after the call. */
 static void unbind(loaded* self) {
   const tvmrt_region* region = &self->region;
   int32_t i;
@@ -204,7 +207,7 @@ static void unbind(loaded* self) {
 }
 
 static int wait_until(loaded* self, double deadline) {
-  struct timespec pause = {0, 20000};
+  struct timespec pause = {0, 20000}; /* grows to a millisecond: long runs cost no processor */
   for (;;) {
     int rc = self->device->interface->async_wait(self->device, &self->region, 1);
     if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, "async_wait");
@@ -299,7 +302,7 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
     TVMPackedFuncSetLastError(self->failure);
     rc = -1;
   } else if (rc == 0) {
-    post_run(self);
+    post_run(self); /* what is under way has the old shapes */
     set_shapes(region, shapes, num_shapes);
     rc = tvmrt__device_evaluate(self->device, region);
     if (rc == 0) rc = pre_run(self);

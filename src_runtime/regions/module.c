@@ -22,6 +22,7 @@ typedef struct region_module {
 static void region_destroy(tvmrt_module* self) {
   region_module* m = (region_module*)self;
   size_t i;
+  /* regions hand their graphs back to the device, which may be unregistered once it is put */
   for (i = 0; i < m->num_regions; ++i) tvmrt__loaded_region_free(&m->regions[i]);
   tvmrt__device_put(m->device);
   free(m->regions);
@@ -108,7 +109,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   const tvmrt_region_draft* draft = &m->set.regions[i];
   tvmrt_device* device = why_no_device == NULL ? m->device : NULL;
   int rc;
-  ++m->num_regions;
+  ++m->num_regions; /* already: one that is begun and fails is freed like the others */
   region->text = m->json.data + draft->text_begin;
   region->text_size = draft->text_size;
   region->constants = m->constants;

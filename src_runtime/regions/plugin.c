@@ -93,6 +93,7 @@ static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugi
 
 /* `anew`: let a plug-in that is loaded already register again, since its device was unregistered. */
 static int load_plugin(const char* path, bool anew) {
+  /* a symbol that it lacks is an error here, and not the end of the process in the middle of a run */
   const tvmrt_opening how = {path, RTLD_NOW | RTLD_LOCAL, "cannot load the plug-in", file_of};
   tvmrt_file_id file;
   void* handle;
@@ -105,6 +106,7 @@ static int load_plugin(const char* path, bool anew) {
     TVMRT_RETURN_IF_ERROR(keep(handle, &file, path, &p));
   }
   if (p->is_entered && !anew) return 0;
+  /* without the lock, since what registers calls the registry, which may look for plug-ins */
   TVMRT_RETURN_IF_ERROR(enter_plugin(p->handle, path));
   p->is_entered = true;
   return 0;

@@ -42,6 +42,7 @@ static entry* find_entry(const char* name) {
 
 static int enter_builtin(tvmrt_builtin_device* b) {
   int rc;
+  /* enter() registers, which asks for built-in devices of that name once more */
   if (b->is_entering || b->is_without_device || find_entry(b->name) != NULL) return 0;
   b->is_entering = true;
   rc = b->enter();
@@ -131,6 +132,7 @@ static int start_device(entry* e) {
 static int add_device(const tvmrt_device* device) {
   entry* e;
   int rc;
+  /* built-in devices register when they are first asked for: nobody takes their names before */
   TVMRT_RETURN_IF_ERROR(enter_builtin_named(device->name));
   if (find_entry(device->name) != NULL) {
     return tvmrt__fail_value("there is a device '%s' already; names must be unique.", device->name);
@@ -139,7 +141,7 @@ static int add_device(const tvmrt_device* device) {
   if (e == NULL) return -1;
   e->device = *device;
   rc = tvmrt__device_enter_functions(device->name);
-  if (rc == 0) rc = start_device(e);
+  if (rc == 0) rc = start_device(e); /* last, so that nothing that fails here leaves it started */
   if (rc == 0) {
     append_entry(e);
   } else {
@@ -169,6 +171,8 @@ static int remove_device(const char* name) {
     return tvmrt__fail_value("device '%s' is used by %zu loaded libraries; free them first.", name,
                              e->users);
   }
+  /* nobody finds the device from here on, and only then what it has is released; the functions of a
+   * scripted one are the front end's */
   remove_entry(e);
   if (e->own_name == NULL) tvmrt__device_remove_functions(e->device.name);
   if (e->device.interface->release_device != NULL) {

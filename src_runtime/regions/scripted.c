@@ -64,7 +64,7 @@ static int make_graph(tvmrt_device* device, tvmrt_region* region) {
 static void keep_run(scripted_graph* g, TVMValue ret, int code) {
   if (code == kTVMPackedFuncHandle) {
     tvmrt__release(&g->run->base);
-    g->run = ret.v_handle;
+    g->run = ret.v_handle; /* with the reference that the call returned */
   } else {
     tvmrt__release(tvmrt__value_object(&ret, code));
   }
@@ -144,7 +144,7 @@ int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found)
   out->struct_bytes = sizeof(*out);
   out->name = name;
   out->interface = &slots;
-  out->version = UINT32_MAX;
+  out->version = UINT32_MAX; /* one front end wrote both halves: no version is too new */
   TVMRT_RETURN_IF_ERROR(find_slot(out, "run", &run));
   *out_found = run != NULL;
   if (run != NULL) tvmrt__release(&run->base);

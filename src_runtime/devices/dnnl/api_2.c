@@ -28,6 +28,7 @@ static dnnl_status_t keep(api_pool* pool, const dnnl_memory_desc_t* md, layout* 
     pool->items = moved;
     pool->capacity = larger;
   }
+  /* by itself: layouts point into it, and the list of them moves when it grows */
   kept = malloc(sizeof(*kept));
   if (kept == NULL) return dnnl_out_of_memory;
   *kept = *md;

@@ -70,7 +70,7 @@ static int choose_device(opencl_context* c) {
     }
     for (k = 0; k < num_devices && k < MAX_DEVICES; ++k) {
       int rank = rank_device(devices[k], wanted);
-      if (rank <= best) continue;
+      if (rank <= best) continue; /* of equals the first: every process has the same */
       best = rank;
       c->platform = platforms[i];
       c->device = devices[k];
@@ -103,6 +103,7 @@ static int create_objects(opencl_context* c) {
   cl_int status;
   c->context = clCreateContext(properties, 1, &c->device, NULL, NULL, &status);
   if (opencl_check(status, "clCreateContext") != 0) return -1;
+  /* deprecated since OpenCL 2.0, but all that 1.2 has; without properties it keeps the order */
   c->queue = clCreateCommandQueue(c->context, c->device, 0, &status);
   return opencl_check(status, "clCreateCommandQueue");
 }

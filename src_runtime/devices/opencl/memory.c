@@ -40,7 +40,7 @@ static int alloc_block(DLDevice dev, size_t bytes, size_t align, void** out) {
     free(b);
     return opencl_fail("there is no OpenCL device %d", dev.device_id);
   }
-  b->bytes = bytes == 0 ? 1 : bytes;
+  b->bytes = bytes == 0 ? 1 : bytes; /* neither mmap nor OpenCL has anything of no bytes */
   b->address = mmap(NULL, b->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (b->address == MAP_FAILED) {
     free(b);
@@ -102,6 +102,7 @@ static int copy(DLDevice from_dev, const void* from, DLDevice to_dev, void* to, 
   if (source != NULL && target != NULL) {
     status = clEnqueueCopyBuffer(owner->queue, source, target, from_offset, to_offset, bytes, 0,
                                  NULL, NULL);
+    /* which does not wait by itself, as writing and reading below do */
     if (status == CL_SUCCESS) status = clFinish(owner->queue);
   } else if (target != NULL) {
     status =

@@ -18,11 +18,12 @@ static bool is_alias(const tvmrt_region_node* node) {
 /* Buffers --------------------------------------------------------------------------------------- */
 
 static int create_buffer(opencl_plan* p, size_t bytes, const void* data, int32_t* out) {
+  /* constants are copied: the driver keeps no pointer into the library */
   cl_mem_flags flags = data == NULL ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR;
   cl_int status = CL_SUCCESS;
   buffer* b = &p->buffers[p->num_buffers];
   b->bytes = bytes == 0 ? 1 : bytes;
-  b->last = INT32_MAX;
+  b->last = INT32_MAX; /* of constants and inputs, whose places no result takes */
   b->memory = clCreateBuffer(p->context->context, flags, b->bytes, (void*)(uintptr_t)data, &status);
   if (opencl_check(status, "clCreateBuffer") != 0) return -1;
   *out = p->num_buffers++;
@@ -57,6 +58,7 @@ static void find_last_readers(opencl_plan* p) {
     }
   }
   for (i = 0; i < r->num_outputs; ++i) p->last[r->outputs[i]] = INT32_MAX;
+  /* backwards, so that of a chain of reshapes the first learns of the readers of the last */
   for (i = r->num_nodes - 1; i >= 0; --i) {
     const tvmrt_region_node* node = &r->nodes[i];
     if (!is_alias(node) || node->num_inputs < 1 || node->inputs[0] < 0) continue;

@@ -116,6 +116,7 @@ static cl_program load_program(const opencl_context* c, const char* path, const 
   program = clCreateProgramWithBinary(c->context, 1, &c->device, &size, &view, &loaded, &status);
   free(bytes);
   if (status != CL_SUCCESS || loaded != CL_SUCCESS) return NULL;
+  /* OpenCL wants programs built that come from binaries, too */
   if (clBuildProgram(program, 1, &c->device, options, NULL, NULL) == CL_SUCCESS) return program;
   clReleaseProgram(program);
   return NULL;
@@ -138,6 +139,7 @@ static bool write_program(const opencl_context* c, FILE* file, const char* sourc
   }
   bytes = malloc(size);
   if (bytes == NULL) return false;
+  /* an array with a pointer for each device of the program, of which there is one */
   done =
       clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, NULL) == CL_SUCCESS &&
       write_string(file, c->identity, strlen(c->identity)) &&

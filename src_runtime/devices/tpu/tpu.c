@@ -118,7 +118,7 @@ static int tpu_release_device(tvmrt_device* device) {
   if (a->worker_process != 0 && a->worker_process != getpid()) forget_worker(a);
   a->is_closing = true;
   (void)pthread_cond_broadcast(&a->changed);
-  (void)pthread_mutex_unlock(&a->lock);
+  (void)pthread_mutex_unlock(&a->lock); /* which the worker takes once more before it ends */
   if (a->worker_process == getpid()) (void)pthread_join(a->worker, NULL);
   (void)pthread_cond_destroy(&a->changed);
   (void)pthread_mutex_destroy(&a->lock);
@@ -279,6 +279,7 @@ static void stay_busy(accelerator* a, const job* j, const struct timespec* until
 
 static struct timespec later(int64_t microseconds) {
   struct timespec t;
+  /* the clock of pthread_cond_timedwait(), unless a condition is made with another */
   if (clock_gettime(CLOCK_REALTIME, &t) != 0) memset(&t, 0, sizeof(t));
   t.tv_sec += (time_t)(microseconds / 1000000);
   t.tv_nsec += (long)(microseconds % 1000000) * 1000;
@@ -310,7 +311,7 @@ static void run_job(accelerator* a, job* j) {
   j->state = RUNNING;
   if (strcmp(j->fault, "hang") == 0) stay_busy(a, j, NULL);
   if (!j->is_stopped && !is_lost && strcmp(j->fault, "run") != 0) {
-    (void)pthread_mutex_unlock(&a->lock);
+    (void)pthread_mutex_unlock(&a->lock); /* meanwhile others queue their runs, or give this up */
     compute(j);
     (void)pthread_mutex_lock(&a->lock);
     if (j->duration_us > 0) stay_busy(a, j, &end);
