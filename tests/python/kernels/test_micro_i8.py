@@ -219,10 +219,15 @@ def program(cases: dict[str, Case]) -> str:
     return "\n".join([*lines, MAIN.format(calls="".join(calls))])
 
 
-@pytest.mark.parametrize("name", list(KERNELS))
-def test_boards_with_its_instructions_give_the_same_bytes(name, tmp_path):
-    kernel = KERNELS[name]
-    board = next(b for t, b in BOARDS.items() if kernel.needs <= get_target(t).board)
+def runners(kernel: MicroKernel) -> list[str]:
+    """The first board that has what the kernel needs, and the one that has all instructions."""
+    able = [target for target in BOARDS if kernel.needs <= get_target(target).board]
+    return list(dict.fromkeys([able[0], "cortex-m55"]))
+
+
+@pytest.mark.parametrize(("name", "target"), [(n, t) for n in KERNELS for t in runners(KERNELS[n])])
+def test_boards_with_its_instructions_give_the_same_bytes(name, target, tmp_path):
+    kernel, board = KERNELS[name], BOARDS[target]
     if board.missing_tool():
         pytest.skip(f"{board.missing_tool()} is not installed")
     types = ("u8-s8-u8", "s8-s8-s8")
@@ -352,6 +357,62 @@ def test_fixed_factors_give_the_bytes_of_floats(bounds, fpu, tmp_path):
     )
     expected = requantise(sums, scale[:, None], zero, low, high).astype(np.uint8)
     np.testing.assert_array_equal(found, expected)
+
+
+BYTES_ON_BOARD = """
+#define TVMRT_FREESTANDING 1
+#include <stdio.h>
+#include <tvm/runtime/kernels/board/i8.h>
+{arrays}
+int main(void) {{
+  static const tvmrt_micro_range range = {{{zero}, {low}, {high}, {whole}}};
+  for (int row = 0, at = 0; row < {rows}; row++) {{
+    uint8_t y[{most} + 1];
+    const int n = row % {most} + 1;
+    memset(y, 0x5A, sizeof(y));
+    tvmrt_micro_requantize(y, sums + row * {most}, factors + row * {most}, n, &range);
+    if (memcmp(y, expected + at, (size_t)n) != 0 || y[n] != 0x5A) printf("row %d of %d\\n", row, n);
+    at += n;
+  }}
+  return 0;
+}}
+"""
+
+
+@pytest.mark.parametrize("bounds", [(-128, -128, 127, 1), (3, 0, 255, 2), (111, 111, 255, 0)])
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m4", "cortex-m55"])
+def test_boards_give_the_bytes_of_floats(target, bounds, tmp_path):
+    """Rows of 1 to 12 channels: sums next to ties and huge ones, fixed factors and floats."""
+    board, (zero, low, high, whole), most, rows = BOARDS[target], bounds, 12, 240
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    rng = np.random.default_rng(5)
+    pool = np.exp2(rng.uniform(-14, -2, 400)).astype(np.float32)
+    fixed = fixed_factors(pool, zero, low, high) > 0
+    scale = rng.choice(pool[~fixed], (rows, most))
+    scale[:, :4] = rng.choice(pool[fixed], (rows, 4))
+    scale[1::2, 8:] = rng.choice(pool[fixed], (rows // 2, 4))
+    used = np.stack([factors(row, zero, low, high) for row in scale])
+    assert (used[:, :4].view(np.int32) < 0).all() and (used[:, 4:8].view(np.int32) > 0).all()
+    ties = (rng.integers(low - zero - 3, high - zero + 4, scale.shape) + 0.5) / scale
+    sums = (np.floor(ties.astype(np.float64)) + rng.integers(-1, 3, scale.shape)).astype(np.int32)
+    sums[5::7] = rng.integers(-(1 << 30), 1 << 30, sums[5::7].shape)
+    found = requantise(sums, scale, zero, low, high).astype(np.uint8)
+    expected = np.concatenate([row[: i % most + 1] for i, row in enumerate(found)])
+    types = {"int32_t sums": sums, "uint8_t expected": expected}
+    arrays = [
+        f"static const {name}[] = {{{', '.join(map(str, array.reshape(-1)))}}};"
+        for name, array in types.items()
+    ]
+    bits = ", ".join(f"{{.fixed = {n}}}" for n in used.view(np.int32).reshape(-1))
+    arrays.append(f"static const tvmrt_micro_factor factors[] = {{{bits}}};")
+    text = BYTES_ON_BOARD.format(
+        arrays="\n".join(arrays), zero=zero, low=low, high=high, whole=whole, rows=rows, most=most
+    )
+    (tmp_path / "main.c").write_text(laid_out(text))
+    includes = [ROOT / "include"]
+    image = link_image(board, [tmp_path / "main.c"], [], tmp_path / "image.elf", includes)
+    assert run_image(board, image, tmp_path) == ""
 
 
 def test_four_channels_have_fixed_factors_or_none():

@@ -149,7 +149,7 @@ TVMRT_NOINLINE void tvmrt_micro_mve_3x3_bytes(const tvmrt_micro_conv_i8* c, uint
                                               const int32_t* sums,
                                               const tvmrt_micro_factor* factors, int32_t n,
                                               int32_t channels) {
-#if TVMRT_MICRO_CAN_MVE && (__ARM_FEATURE_MVE & 2)
+#if TVMRT_MICRO_MVE_BYTES
   const int32x4_t fixed = vnegq_s32(vldrwq_s32(&factors->fixed));
   const float32x4_t scale = vldrwq_f32(&factors->scale);
   const int32x4_t lo = vdupq_n_s32(c->range.lo), hi = vdupq_n_s32(c->range.hi);

@@ -62,6 +62,13 @@
 #endif
 #endif
 
+/*! \brief Whether sums become bytes by Helium, which needs vectors of floats for it. */
+#if TVMRT_MICRO_CAN_MVE && (__ARM_FEATURE_MVE & 2)
+#define TVMRT_MICRO_MVE_BYTES 1
+#else
+#define TVMRT_MICRO_MVE_BYTES 0
+#endif
+
 /*! \brief Channels of which the sums are kept before they become bytes. */
 #define TVMRT_MICRO_CHUNK 32
 /*! \brief Sums that are kept, of all pixels together. */
@@ -215,6 +222,52 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor
   "vcvtr.s32.f32 s0, s0\nvcvtr.s32.f32 s1, s1\nvcvtr.s32.f32 s2, s2\nvcvtr.s32.f32 s3, s3\n" \
   "vmov r3, r4, s0, s1\nvmov r5, r6, s2, s3\n"                                               \
   "qadd r3, r3, %[zero]\nqadd r4, r4, %[zero]\nqadd r5, r5, %[zero]\nqadd r6, r6, %[zero]\n"
+#endif
+
+/*
+ * tvmrt_micro_requantize(y, sums, factors, n, range): y[i] = the byte of sums[i] and factors[i]. By
+ * Helium, whole vectors of sums and factors are read, which there are.
+ */
+#if TVMRT_MICRO_MVE_BYTES
+
+/*! \brief The bytes of four sums, which have fixed factors or none has. */
+TVMRT_INLINE int32x4_t tvmrt_micro_rescaled_four(const int32_t* sums,
+                                                 const tvmrt_micro_factor* factors, int32_t zero,
+                                                 int32x4_t low, int32x4_t high) {
+  int32x4_t q = vldrwq_s32(sums);
+  if (factors->fixed < 0) {
+    q = vmulhq_s32(q, vnegq_s32(vldrwq_s32(&factors->fixed)));
+    q = vshrq_n_s32(vaddq_n_s32(q, zero * 16 + 8), 4);
+  } else {
+    q = vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(q), vldrwq_f32(&factors->scale)));
+    q = vqaddq_n_s32(q, zero);
+  }
+  return vminq_s32(vmaxq_s32(q, low), high);
+}
+
+TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
+                                           const tvmrt_micro_factor* factors, int32_t n,
+                                           const tvmrt_micro_range* range) {
+  const int32x4_t low = vdupq_n_s32(range->lo), high = vdupq_n_s32(range->hi);
+  const int32_t zero = range->zero;
+  for (; n >= 4; n -= 4) {
+    vstrbq_s32((int8_t*)y, tvmrt_micro_rescaled_four(sums, factors, zero, low, high));
+    y += 4;
+    sums += 4;
+    factors += 4;
+    TVMRT_OPAQUE(y); /* pointers that run are part of the loads and stores */
+    TVMRT_OPAQUE(sums);
+    TVMRT_OPAQUE(factors);
+  }
+  if (n > 0) {
+    const int32x4_t q = tvmrt_micro_rescaled_four(sums, factors, zero, low, high);
+    vstrbq_p_s32((int8_t*)y, q, vctp32q((uint32_t)n));
+  }
+}
+
+#else
+
+#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
 /* *y++ = the byte of *s++ and *f++, n times, where n is a multiple of 4 and not 0. */
 #define TVMRT_MICRO_BYTES(SATURATE)                                                              \
   __asm volatile(                                                                                \
@@ -237,7 +290,6 @@ TVMRT_INLINE int32_t tvmrt_micro_rescaled(int32_t sum, tvmrt_micro_factor factor
       : "r3", "r4", "r5", "r6", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "cc", "memory")
 #endif
 
-/*! \brief y[i] = the byte of sums[i] and factors[i]. */
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
                                            const tvmrt_micro_factor* factors, int32_t n,
                                            const tvmrt_micro_range* range) {
@@ -260,6 +312,8 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
     *y++ = (uint8_t)(q < lo ? lo : q > hi ? hi : q);
   }
 }
+
+#endif
 
 /*!
  * \brief What becomes of finished sums of some channels of neighbouring pixels.
