@@ -23,6 +23,7 @@ def _exact_session(session: type) -> type:
 
         def __init__(self, model, sess_options=None, *args, **options):
             chosen = sess_options or onnxruntime.SessionOptions()
+            chosen.log_severity_level = max(chosen.log_severity_level, 3)
             chosen.add_session_config_entry(EXACT_BYTES, "1")
             try:
                 super().__init__(model, chosen, *args, **options)

@@ -302,15 +302,17 @@ def onnxruntime_session(
         raise ImportError(
             "onnxruntime is not installed; get it with 'pip install onnxruntime'"
         ) from None
-    choices = onnxruntime.SessionOptions()
-    choices.intra_op_num_threads = threads
-    choices.inter_op_num_threads = 1
-    choices.log_severity_level = 3
     level = onnxruntime.GraphOptimizationLevel
-    choices.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
     source = str(model) if isinstance(model, Path) else model.SerializeToString()
     refused = ""
     for setting in ("1", "0") if exact else ("0",):
+        choices = onnxruntime.SessionOptions()
+        choices.intra_op_num_threads = threads
+        choices.inter_op_num_threads = 1
+        choices.log_severity_level = 3
+        choices.graph_optimization_level = (
+            level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
+        )
         choices.add_session_config_entry(EXACT_BYTES, setting)
         try:
             return onnxruntime.InferenceSession(source, choices, providers=["CPUExecutionProvider"])

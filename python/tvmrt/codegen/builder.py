@@ -236,7 +236,7 @@ class _ProgramBuilder:
             *(lowering.result_demand(i) for i in range(len(writes))),
         ]
         step = Step(name, group, lowering, operands, reads, writes, demands)
-        step.scratch_bytes = lowering.scratch_bytes()
+        step.scratch_bytes = most(lowering.scratch_bytes())
         if step.scratch_bytes:
             step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:

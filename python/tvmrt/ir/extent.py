@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Union
 
 import numpy as np
@@ -257,7 +257,12 @@ def _below(difference: Whole, words: str) -> bool:
 def _terms(value: Any) -> dict[tuple[Atom, ...], int] | None:
     if isinstance(value, Extent):
         return dict(value.terms)
-    return {(): int(value)} if isinstance(value, Integral) else None
+    if isinstance(value, Integral):
+        return {(): int(value)}
+    if isinstance(value, Real):
+        raise Undecided(f"what is computed of {value} and an extent, in floats, is known only when "
+                        "the network runs; fix it with --shape")  # fmt: skip
+    return None
 
 
 def _made(terms: Mapping[tuple[Atom, ...], int]) -> Whole:

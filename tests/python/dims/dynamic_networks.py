@@ -172,6 +172,34 @@ def tagger() -> onnx.ModelProto:
     return d.model({"ids": (INT64, ["seq", 1])}, {tags: FLOAT})
 
 
+def quantised() -> onnx.ModelProto:
+    """A convolution, a depthwise and a pointwise one and a product, all in 8-bit integers."""
+    d = Draft(6)
+    zero = d.constant(128, np.uint8)
+
+    def real(x: str, scale: float, zero: str) -> str:
+        return d.node("DequantizeLinear", [x, d.constant(scale, np.float32), zero])
+
+    def rounded(x: str, scale: float) -> str:
+        return d.node("QuantizeLinear", [x, d.constant(scale, np.float32), zero])
+
+    def weights(*shape: int) -> str:
+        numbers = d.constant(d.rng.integers(-60, 60, shape), np.int8)
+        return real(numbers, 0.01, d.constant(0, np.int8))
+
+    x = real(rounded("x", 0.03), 0.03, zero)
+    for shape, attrs in (
+        ((16, 3, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1]}),
+        ((24, 16, 1, 1), {}),
+    ):
+        x = real(rounded(d.node("Conv", [x, weights(*shape)], **attrs), 0.05), 0.05, zero)
+    x = d.node("Flatten", [d.node("GlobalAveragePool", [x])])
+    x = real(rounded(x, 0.01), 0.01, zero)
+    y = rounded(d.node("MatMul", [x, weights(24, 10)]), 0.02)
+    return d.model({"x": (FLOAT, ["batch", 3, "height", "width"])}, {y: TensorProto.UINT8})
+
+
 def _image(rng, sizes):
     shape = (sizes["batch"], 3, sizes["height"], sizes["width"])
     return {"x": rng.normal(size=shape).astype(np.float32)}

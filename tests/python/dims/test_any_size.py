@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from dynamic_networks import CASES, FLOAT, Draft
+from dynamic_networks import CASES, FLOAT, Draft, quantised
 
 import tvmrt
 from tvmrt.runtime.executor import AotModule, GraphModule
@@ -48,6 +48,23 @@ def test_every_size_is_right(name, executor, tmp_path):
     for sizes in case.sizes(rng, 20):
         inputs = case.inputs(rng, sizes)
         assert_close(results(network, inputs), session.run(None, inputs))
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_integers_are_those_of_fixed_shapes(executor, tmp_path):
+    """To the bit, at sizes around those of tiles."""
+    case = CASES["convolutions"]
+    model, rng = quantised(), np.random.default_rng(9)
+    network = loaded(tvmrt.compile(model, dims=case.dims, executor=executor), tmp_path, executor)
+    for i, sizes in enumerate(case.sizes(rng, 4)):
+        inputs = case.inputs(rng, sizes)
+        fixed = tvmrt.compile(model, shapes={"x": inputs["x"].shape}, executor=executor)
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        (expected,) = results(loaded(fixed, folder, executor), inputs)
+        (found,) = results(network, inputs)
+        np.testing.assert_array_equal(found, expected)
+        assert len(np.unique(found)) > 5
 
 
 @pytest.mark.parametrize("name", CASES)

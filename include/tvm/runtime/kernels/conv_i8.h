@@ -47,6 +47,7 @@ typedef struct tvmrt_conv_i8 {
   int32_t blocks_at_once; /*!< Blocks whose weights stay in the cache while the image passes by. */
   int64_t channel_bytes;  /*!< Packed weights of an output channel. */
   int32_t wt;             /*!< Pixels in a tile. */
+  int32_t rest;           /*!< Pixels in a tile for those left over; 0: it takes all of them. */
   int32_t chunk;          /*!< Pixels of a row that are finished for all blocks at a time. */
   int32_t chunks;         /*!< Chunks in a row. */
   /*! For wt pixels and for those left over in a row. Those that do not occur are NULL. */
@@ -228,7 +229,7 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   for (; p + c->wt <= pixels; p += c->wt) {
     tile[0](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
-  if (p < pixels) {
+  for (const int32_t rest = c->rest > 0 ? c->rest : c->wt; p < pixels; p += rest) {
     tile[1](&w->args, offset + p * w->args.x_step, y + p * y_step, sums != NULL ? sums + p : NULL);
   }
 }

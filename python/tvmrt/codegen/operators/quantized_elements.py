@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from math import prod
 
-import numpy as np
-
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Extent, Whole
 from tvmrt.ir.program import Step, pixel_stride
 
 from ..c.initializers import number, print_struct, range_initializer, triple
@@ -173,13 +172,19 @@ class QPoolLowering(ImageLowering):
     def _emit_whole(self, f: FunctionWriter, x_stride: int) -> None:
         value, attrs = self.node.inputs[0], self.node.attrs
         pixels = prod(value.shape[2:])
-        scale = np.float64(attrs["x_scale"]) / (np.float64(attrs["y_scale"]) * pixels)
         f.line(
             f"tvmrt_global_average_pool_i8({value.shape[0]}, {pixels}, {value.shape[1]}, "
             f"{f.read(0)}, {x_stride}, {attrs['x_zero']}, {int(value.dtype.is_signed)},"
         )
-        f.line(f"    {number(scale)}, &range, {f.write()});")
+        f.line(f"    {self._scale_of_sum(pixels)}, &range, {f.write()});")
         f.line("return 0;")
+
+    def _scale_of_sum(self, pixels: Whole) -> str:
+        """What a sum over the pixels is multiplied by, in C: rounded once, from doubles."""
+        x, y = (float(self.node.attrs[name]) for name in ("x_scale", "y_scale"))
+        if isinstance(pixels, Extent):
+            return f"(float)({x!r} / ({y!r} * {pixels}))"
+        return number(x / (y * pixels))
 
     def _emit_shape(self, f: FunctionWriter, x_stride: int, y_stride: int) -> None:
         node = self.node

@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.ir.extent import Extent, most
 from tvmrt.ir.rounding import ceil_div, round_up
 
 from ..c.text import braces, initializer, nested
@@ -167,7 +168,7 @@ class ConvI8:
             return self.tile
         if self.depthwise:
             return 1, choose_depthwise_tile(self.fmt, self)
-        return choose_tile(self.fmt, self.vectors, self.window.out[2])
+        return choose_tile(self.fmt, self.vectors, most(self.window.out[2]))
 
     @cached_property
     def block(self) -> int:
@@ -182,6 +183,13 @@ class ConvI8:
         return self.vectors * self.fmt.lanes
 
     @cached_property
+    def rest(self) -> int:
+        """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
+        known only when the network runs how many there are."""
+        wt, width = self.tiling[1], self.window.out[2]
+        return int(wt > 1) if isinstance(width, Extent) else width % wt
+
+    @cached_property
     def tile_sizes(self) -> list[list[tuple[int, int]]]:
         """The sizes of the four tile functions, one of them 0 where a tile does not occur.
 
@@ -192,7 +200,7 @@ class ConvI8:
         if self.depthwise:
             block = self.depthwise_block
             blocks = (block if self.out_c >= block else 0, self.out_c % block)
-        widths = (wt if width >= wt else 0, width % wt)
+        widths = (wt if most(width) >= wt else 0, self.rest)
         return [[(block, width) for width in widths] for block in blocks]
 
     def _tile_name(self, size: tuple[int, int]) -> str:
@@ -246,6 +254,7 @@ class ConvI8:
             "blocks_at_once": max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block)),
             "channel_bytes": self.channel_bytes,
             "wt": self.tiling[1],
+            **({"rest": self.rest} if isinstance(width, Extent) else {}),
             "chunk": scratch.chunk,
             "chunks": ceil_div(width, scratch.chunk),
             "tile": braces(tiles),
@@ -281,7 +290,7 @@ class ConvI8:
         sums = patches + (round_up(chunk * plan.run, LINE) if plan.gathers else 0)
         acc = sums + (round_up(chunk * 4, LINE) if shifted else 0)
         total = acc + (chunk * self._acc_stride * 4 if epilogue else 0)
-        rest = 0 if total <= STACK_BYTES else total
+        rest = 0 if most(total) <= STACK_BYTES else total
         return ScratchI8(chunk, rows, none, patches, sums, acc, rest)
 
     @property
@@ -294,7 +303,7 @@ class ConvI8:
         wide = window.kernel[0] * window.kernel[1] * window.stride[2] * self.in_c
         wide = 1 if self.depthwise else self.plan.run if self.plan.gathers else wide
         wide = max(wide, self._acc_stride * 4) if epilogue else wide
-        return min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), window.out[2])
+        return min(max(CHUNK_BYTES // wide // wt * wt, 2 * wt), most(window.out[2]))
 
     @property
     def _work(self) -> int:
@@ -310,9 +319,9 @@ class ConvI8:
         """
         window = self.window
         blocks = self._acc_stride // self.padded * ceil_div(self.padded, self.block)
-        few_rows = window.rows < 4 and window.out[2] < 16 * self.tiling[1]
+        few_rows = most(window.rows) < 4 and most(window.out[2]) < 16 * self.tiling[1]
         weights = window.taps * self.in_c // self.groups * self.out_c
-        image = window.batch * prod(window.in_) * self.in_c
+        image = most(window.batch * prod(window.in_)) * self.in_c
         return blocks >= 4 and (weights > image or few_rows)
 
     @cached_property

@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir import Strided, Value
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import (
     CHANNELS_LAST,
     MATRIX,
@@ -71,7 +72,7 @@ class IntegerProduct(Lowering):
     @property
     def threads(self) -> int:
         """As the kernels count: 1 for the caller alone, 0 for all."""
-        return 0 if self.target.threads and self.macs() >= PARALLEL_MACS else 1
+        return 0 if self.target.threads and most(self.macs()) >= PARALLEL_MACS else 1
 
     @property
     def w_zero(self) -> np.ndarray:
@@ -303,7 +304,7 @@ class QMatMulLowering(IntegerProduct):
 
 def _row_step(at, extent: int) -> int:
     """Elements from one row of a matrix, or of all of a dense batch, to the next."""
-    return at.strides[-2] if at.shape[-2] > 1 else extent
+    return at.strides[-2] if at.shape[-2] != 1 else extent
 
 
 def packing_bytes(layer: ConvI8) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import ceil_div
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
     """The number of output pixels of a depthwise tile with the fewest estimated operations."""
     rows, columns = layer.depthwise_taps
     width, stride, dilation = (
-        layer.window.out[2],
+        most(layer.window.out[2]),
         layer.window.stride[2],
         layer.window.dilation[2],
     )
@@ -132,10 +133,10 @@ def choose_depthwise_tile(fmt: Format, layer: ConvI8) -> int:
     def row(wt: int) -> float:
         return (width // wt) * cost(wt) + cost(width % wt)
 
-    most = 2 if fmt.wide else 5
-    if columns * quads * most > 128:  # such kernels would fill the instruction cache
-        most = 1
-    return min(range(1, min(most, width) + 1), key=row)
+    widest = 2 if fmt.wide else 5
+    if columns * quads * widest > 128:  # such kernels would fill the instruction cache
+        widest = 1
+    return min(range(1, min(widest, width) + 1), key=row)
 
 
 def name_format(f: FunctionWriter, target: Target) -> None:

@@ -91,12 +91,13 @@ class NodeContext:
             return None
         return [as_extent(v) for v in np.asarray(data).reshape(-1)]
 
-    def whole_numbers(self, array: np.ndarray) -> Value:
-        """A tensor of int64 from integers and extents."""
+    def whole_numbers(self, array: np.ndarray, dtype: str = "int64") -> Value:
+        """A tensor of integers from integers and extents."""
         elements = array.reshape(-1).tolist()
         if not any(isinstance(n, Extent) for n in elements):
-            return self.const(array.astype(np.int64))
+            return self.const(array.astype(dtype))
         value = self.emit("extents", [], values=tuple(elements), shape=array.shape)
+        value = self.cast(value, dtype)
         self.importer.extents[value] = array
         return value
 

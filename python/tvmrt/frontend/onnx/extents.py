@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import prod
 
 import numpy as np
+from onnx import TensorProto
 
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent, Undecided, bounds
@@ -39,7 +40,17 @@ def follow(ctx: NodeContext) -> list[Value] | None:
     if found is None:
         return None
     parts = found if isinstance(found, list) else [found]
-    return [ctx.whole_numbers(np.asarray(part, object)) for part in parts]
+    dtype = _type_of(ctx)
+    return [ctx.whole_numbers(np.asarray(part, object), dtype) for part in parts]
+
+
+def _type_of(ctx: NodeContext) -> str:
+    """The element type of what a node makes."""
+    if ctx.op == "Equal":
+        return "bool"
+    if ctx.op == "Cast":
+        return "int32" if ctx.attr("to") == TensorProto.INT32 else "int64"
+    return ctx.required(1 if ctx.op == "Where" else 0).dtype.name
 
 
 def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
@@ -138,7 +149,7 @@ def _reshaped(ctx: NodeContext, x: Elements, shape: Elements) -> Elements:
 
 
 def _cast(ctx: NodeContext, x: Elements) -> Elements | None:
-    return x if ctx.attr("to") in (6, 7) else None  # int32, int64
+    return x if ctx.attr("to") in (TensorProto.INT32, TensorProto.INT64) else None
 
 
 def _reduced(function: Callable) -> Callable:

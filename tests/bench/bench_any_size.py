@@ -1,0 +1,129 @@
+"""A library for every size beside one for a fixed shape: speed, memory, code, what sizes cost.
+
+Both libraries run in turn in one process; ratios are medians over the rounds. Run:
+``python tests/bench/bench_any_size.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "dims"))
+
+from dynamic_networks import CASES, FLOAT, Case, Draft
+
+import tvmrt
+from tvmrt.runtime.executor import AotModule
+
+STEPS = 100  # of the network that tells what changing the size costs
+
+
+def network(library, folder: Path, name: str):
+    path = folder / f"{name}.so"
+    library.export_library(str(path))
+    module = tvmrt.runtime.load_module(str(path))
+    return AotModule(module["default"](tvmrt.cpu(0))), code_bytes(path)
+
+
+def code_bytes(path: Path) -> int:
+    """Of the section of instructions."""
+    text = subprocess.run(["size", "-A", path], capture_output=True, text=True, check=True).stdout
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith(".text"))
+
+
+def prepared(executor, inputs):
+    for key, value in inputs.items():
+        executor.set_input(key, value)
+    executor.run()
+    return executor
+
+
+def ratio(first, second, rounds: int, calls: int) -> float:
+    """Time of the first's runs by that of the second's."""
+    found = []
+    for _ in range(rounds):
+        seconds = []
+        for executor in (first, second):
+            executor.run()
+            start = time.perf_counter()
+            for _ in range(calls):
+                executor.run()
+            seconds.append(time.perf_counter() - start)
+        found.append(seconds[0] / seconds[1])
+    return median(found)
+
+
+def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
+    """Ratios of the library for every size to those for fixed shapes."""
+    model, rng, most = case.make(), np.random.default_rng(0), case.most()
+    largest = case.inputs(rng, most)
+    shapes = {name: array.shape for name, array in largest.items()}
+    any_size = tvmrt.compile(model, executor="aot", dims=case.dims)
+    fixed = tvmrt.compile(model, executor="aot", shapes=shapes)
+    (open_, open_code), (still, still_code) = (
+        network(library, folder, name) for library, name in ((any_size, "open"), (fixed, "fixed"))
+    )
+    twin, _ = network(any_size, folder, "twin")
+    start = time.perf_counter()
+    prepared(open_, largest), prepared(still, largest)
+    calls = max(1, int(0.01 / (time.perf_counter() - start)))
+    found = {
+        "largest": ratio(open_, still, rounds, calls),
+        "arena": any_size.summary.arena_bytes / fixed.summary.arena_bytes,
+        "code": open_code / still_code,
+    }
+    if most.get("batch", 1) > 1:
+        half = case.inputs(rng, {**most, "batch": most["batch"] // 2})
+        found["half"] = ratio(prepared(twin, half), open_, rounds, calls)
+    return found
+
+
+def size_cost(folder: Path, rounds: int) -> float:
+    """Microseconds by which runs of alternating sizes are slower than those of one, of a network of
+    many steps that compute next to nothing."""
+    d = Draft()
+    x = "x"
+    for i in range(STEPS):
+        x = d.node("Transpose" if i % 2 else "Relu", [x], **({"perm": [1, 0]} if i % 2 else {}))
+    model = d.model({"x": (FLOAT, ["n", "m"])}, {x: FLOAT})
+    executor, _ = network(
+        tvmrt.compile(model, executor="aot", dims={"n": 4, "m": 4}), folder, "cost"
+    )
+    arrays = [tvmrt.nd.array(np.zeros(shape, np.float32)) for shape in ((2, 4), (4, 2))]
+
+    def seconds(chosen) -> float:
+        start = time.perf_counter()
+        for i in range(2000):
+            executor.set_input("x", arrays[chosen[i % 2]])
+            executor.run()
+        return (time.perf_counter() - start) / 2000
+
+    seconds((0, 1))
+    return 1e6 * median(seconds((0, 1)) - seconds((0, 0)) for _ in range(rounds))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=21)
+    rounds = parser.parse_args().rounds
+    print("network        largest   half  arena   code   (ratios to a library of fixed shape;")
+    print("                                               half a batch: to the whole)")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, case in CASES.items():
+            found = measure(case, Path(folder), rounds)
+            cells = (f"{found[key]:6.3f}" if key in found else "     -"
+                     for key in ("largest", "half", "arena", "code"))  # fmt: skip
+            print(f"{name:14} {'  '.join(cells)}")
+        print(f"changing the size between runs: {size_cost(Path(folder), rounds):.2f} us")
+
+
+if __name__ == "__main__":
+    main()
