@@ -8,9 +8,9 @@ are copied to a pool outlive runs, and so are nobody else's in either case: they
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tvmrt.ir.program import Buffer, MemoryPool, Program
+from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.ir.rounding import round_up
 from tvmrt.planner import plan_program, share_memory
 
@@ -55,17 +55,24 @@ def plan_memory(
     wanted = [placement.of_weights(p.weight_buffers if p else ()) for p in printed]
     placement.check_used()
     begins = [0] * len(needs[0].pools)
-    planned = []
+    planned, kept = [], []
     for need, functions, (rows, sections) in zip(needs, printed, wanted):
-        resident, begins = _keep(need, rows, begins)
+        resident, taken = _keep(need, rows, begins)
+        begins = [begin + nbytes for begin, nbytes in zip(begins, taken)]
+        kept.append(taken)
         planned.append(Planned(WeightPlaces(resident, sections), functions))
     grouped = {i for group in live for i in group}
     alone = [[i] for i in range(len(needs)) if i not in grouped]
     for group in [*live, *alone]:
         ends = begins
         for i in group:
-            _plan(needs[i], tensors[i], shared[i], ends)
-            ends = [max(end, pool.used_bytes) for end, pool in zip(ends, needs[i].pools)]
+            pools = [
+                replace(pool, reserved_bytes=end, kept_bytes=nbytes)
+                for pool, end, nbytes in zip(needs[i].pools, ends, kept[i])
+            ]
+            align_bytes = pool_options.align_bytes(needs[i].options)
+            plan_program(needs[i].program, pools, align_bytes, tensors[i], shared[i])
+            ends = [max(end, pool.used_bytes) for end, pool in zip(ends, needs[i].program.pools)]
     return planned
 
 
@@ -74,33 +81,19 @@ def _printed(need: Need) -> Sources:
     return print_functions(need.program, need.target, need.options)
 
 
-def _plan(
-    need: Need,
-    placement: dict[Buffer, str],
-    shared: dict[Buffer, Buffer],
-    begins: Sequence[int],
-) -> None:
-    """Plan a network's memory from these bytes of each pool on."""
-    for pool, begin in zip(need.pools, begins):
-        pool.reserved_bytes = begin
-    align_bytes = pool_options.align_bytes(need.options)
-    plan_program(need.program, need.pools, align_bytes, placement, shared)
-
-
 def _keep(
     need: Need, rows: dict[str, tuple[str, int]], begins: Sequence[int]
 ) -> tuple[dict[str, tuple[int, int]], list[int]]:
-    """Places of the weights that are copied, from these bytes of each pool on, and where they
-    end."""
-    resident = {}
+    """Places of the weights that are copied, from these bytes of each pool on, and the bytes of
+    each pool that they take."""
+    resident, taken = {}, [0] * len(need.pools)
     numbers = {pool.name: i for i, pool in enumerate(need.pools)}
     for name, (pool_name, nbytes) in rows.items():
         number = numbers[pool_name]
-        pool = need.pools[number]
-        _check_loadable(need, name, pool)
-        resident[name] = (number, begins[number] + pool.kept_bytes)
-        pool.kept_bytes += round_up(nbytes, ALIGN_BYTES)
-    return resident, [begin + pool.kept_bytes for begin, pool in zip(begins, need.pools)]
+        _check_loadable(need, name, need.pools[number])
+        resident[name] = (number, begins[number] + taken[number])
+        taken[number] += round_up(nbytes, ALIGN_BYTES)
+    return resident, taken
 
 
 def _check_loadable(need: Need, name: str, pool: MemoryPool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.ir.rounding import round_up
@@ -19,7 +20,7 @@ def plan_program(
     placement: Mapping[Buffer, str] | None = None,
     shared: Mapping[Buffer, Buffer] | None = None,
 ) -> None:
-    """Give every arena buffer its pool and address, every pool its size.
+    """Give every arena buffer its pool and address; the program gets pools with their sizes.
 
     ``pools`` in order of preference, the fastest first; without any there is one of any size.
     ``placement`` names the pool that a buffer must lie in; ``shared`` is what
@@ -31,7 +32,7 @@ def plan_program(
     operator needs most.
     """
     placement = placement or {}
-    program.pools = list(pools) or [MemoryPool("workspace")]
+    program.pools = [replace(pool) for pool in pools] or [MemoryPool("workspace")]
     shared = share_memory(program, placement) if shared is None else shared
     lives = lifetimes(program)
     groups = _groups(lives, shared)

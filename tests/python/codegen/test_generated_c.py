@@ -19,7 +19,7 @@ from tvmrt.codegen.options import Options, SharedImage, WeightPlaces
 from tvmrt.codegen.pool_options import with_io_in_pools
 from tvmrt.codegen.target import get_target
 from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value
-from tvmrt.ir.program import ARENA
+from tvmrt.ir.program import ARENA, MemoryPool
 from tvmrt.libinfo import find_include_path
 from tvmrt.planner import plan_program
 
@@ -197,6 +197,16 @@ def test_inputs_and_outputs_move_to_pools_in_a_program_of_their_own():
     touched = {access.buffer for step in moved.steps for access in step.accesses()}
     assert touched >= set(io)
     assert not touched & {*program.inputs, *program.outputs}
+
+
+def test_planning_leaves_the_pools_that_were_asked_for_as_they_are():
+    program = build_program(wide_names(), get_target("cortex-m4"))
+    asked = [MemoryPool("fast", 1 << 10, reserved_bytes=32), MemoryPool("slow")]
+    before = [dict(vars(pool)) for pool in asked]
+    plan_program(program, asked)
+    assert [vars(pool) for pool in asked] == before
+    assert [pool.name for pool in program.pools] == ["fast", "slow"]
+    assert program.pools[0].used_bytes > 32
 
 
 def test_functions_are_printed_once_where_weights_are_placed(network, monkeypatch):
