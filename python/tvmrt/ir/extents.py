@@ -8,6 +8,17 @@ from .contract import Contract, holds
 from .op import Op, register
 
 
+@register("iota")
+class Iota(Op):
+    """start, start + step, ...: ``count`` integers."""
+
+    contract = Contract(
+        attributes=["count: int 0..", "start: int", "step: int"],
+        results=["y: int64[count]"],
+        example={"count": 3, "start": 2, "step": -1},
+    )
+
+
 @register("extents")
 class Extents(Op):
     """``values``: integers and extents, the elements in row-major order."""

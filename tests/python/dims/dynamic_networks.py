@@ -139,6 +139,22 @@ def decoder() -> onnx.ModelProto:
     )
 
 
+def causal() -> onnx.ModelProto:
+    """Positions counted by Range, and a mask that Trilu cuts out of a matrix of one length."""
+    d = Draft(7)
+    words = d.node("Gather", [d.weight(WORDS, WIDTH), "ids"])
+    length = d.extent("ids", 1)
+    scalar = d.node("Squeeze", [length, d.constant([0], np.int64)])
+    places = d.node("Range", [d.constant(0, np.int64), scalar, d.constant(1, np.int64)])
+    x = d.node("Add", [words, d.node("Gather", [d.weight(64, WIDTH), places])])
+    shape = d.node("Concat", [length, length], axis=0)
+    value = helper.make_tensor("value", FLOAT, [1], [-1e4])
+    full = d.node("ConstantOfShape", [shape], value=value)
+    x, _, _ = attention(d, x, None, d.node("Trilu", [full, d.constant(1, np.int64)], upper=1))
+    y = d.node("Hardmax", [d.node("MatMul", [x, d.weight(WIDTH, 6)])], axis=-1)
+    return d.model({"ids": (INT64, ["batch", "seq"])}, {x: FLOAT, y: FLOAT})
+
+
 def convolutions() -> onnx.ModelProto:
     """Strided, depthwise and pointwise layers, a residual, pooling, nearest enlargement."""
     d = Draft(4)
@@ -216,6 +232,10 @@ def _encoded(rng, sizes):
     return {"ids": rng.integers(0, WORDS, shape), "mask": _masked(rng, *shape)}
 
 
+def _sentences(rng, sizes):
+    return {"ids": rng.integers(0, WORDS, (sizes["batch"], sizes["seq"]))}
+
+
 def _decoded(rng, sizes):
     batch, length, past = sizes["batch"], sizes["seq"], sizes["past"]
     cache = (batch, HEADS, past, WIDTH // HEADS)
@@ -238,6 +258,7 @@ def _words(rng, sizes):
 CASES = {
     "perceptron": Case(perceptron, {"batch": (1, 8)}, _rows),
     "encoder": Case(encoder, {"batch": (1, 3), "seq": (1, 40)}, _encoded),
+    "causal": Case(causal, {"batch": (1, 3), "seq": (1, 33)}, _sentences),
     "decoder": Case(decoder, {"batch": (1, 2), "seq": (1, 5), "past": (0, 24)}, _decoded),
     "convolutions": Case(
         convolutions, {"batch": (1, 2), "height": (9, 50), "width": (7, 61)}, _image

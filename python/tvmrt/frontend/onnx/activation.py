@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import pi, prod, sqrt
 
-import numpy as np
-
 from tvmrt.ir import Value
 from tvmrt.ir.op import normalize_axis
 
@@ -173,9 +171,9 @@ def hardmax(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis, rows = _softmax_axis(ctx, x)
     winner = ctx.emit("argmax", [rows], axis=axis, keepdims=1, select_last=0)
-    count = ctx.table_size(rows.shape[axis], "the axis")
+    count = rows.shape[axis]
     shape = [count if d == axis else 1 for d in range(len(rows.shape))]
-    places = ctx.const(np.arange(count).reshape(shape), np.int64)
+    places = ctx.reshape(ctx.counted(count, what="the axis"), shape)
     out = ctx.cast(ctx.emit("equal", [winner, places]), x.dtype.name)
     return ctx.reshape(out, x.shape)
 

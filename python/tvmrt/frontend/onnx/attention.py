@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole
 
 from .activation import softmax_along
 from .context import NodeContext
@@ -122,7 +123,7 @@ def attention(ctx: NodeContext) -> list[Value]:
     return [join_heads(ctx, y) if flat else y, key, value, stages[mode]]
 
 
-def _biases(ctx: NodeContext, query: Value, length: int, past: int) -> list[Value]:
+def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[Value]:
     """What is added to the scores: the mask, the causal frontier, the window, the padding."""
     steps, found = query.shape[2], []
     mask, valid = ctx.input(3), ctx.input(6)
@@ -130,13 +131,11 @@ def _biases(ctx: NodeContext, query: Value, length: int, past: int) -> list[Valu
         if mask.dtype.name == "bool":
             mask = bias_of(ctx, mask, query)
         found.append(_padded_mask(ctx, mask, length))
-    # how far each query is ahead of each key
-    ahead = np.arange(steps)[:, None] - np.arange(length)[None, :]
     if valid is None or ctx.input(4) is not None:
-        distance = ctx.const(ahead + past, np.int64)
+        distance = _ahead(ctx, steps, length, past)
     else:
         offset = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
-        distance = ctx.emit("add", [ctx.const(ahead - steps, np.int64), offset])
+        distance = ctx.emit("add", [_ahead(ctx, steps, length, -steps), offset])
     left, right = ctx.attr("left_window_size", -1), ctx.attr("right_window_size", -1)
     if ctx.attr("is_causal", 0):
         right = 0
@@ -147,13 +146,13 @@ def _biases(ctx: NodeContext, query: Value, length: int, past: int) -> list[Valu
         allowed = ctx.emit("less_equal", [distance, ctx.const(left, np.int64)])
         found.append(bias_of(ctx, allowed, query))
     if valid is not None:
-        places = ctx.const(np.arange(length)[None, None, None, :], np.int64)
+        places = ctx.reshape(ctx.counted(length), (1, 1, 1, length))
         count = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
         found.append(bias_of(ctx, ctx.emit("less", [places, count]), query))
     return found
 
 
-def _padded_mask(ctx: NodeContext, mask: Value, length: int) -> Value:
+def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
     """A mask for fewer keys than there are forbids the others."""
     missing = length - mask.shape[-1]
     if missing <= 0 or mask.shape[-1] == 1:
@@ -213,16 +212,23 @@ def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
     return ctx.transpose(part, (0, 2, 1, 3))
 
 
-def _causal(ctx: NodeContext, query: Value, length: int, past: int) -> Value:
-    ahead = np.arange(query.shape[2])[:, None] - np.arange(length)[None, :] + past
-    return bias_of(ctx, ctx.const(ahead >= 0), query)
+def _causal(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> Value:
+    ahead = _ahead(ctx, query.shape[2], length, past)
+    return bias_of(ctx, ctx.emit("greater_equal", [ahead, ctx.const(0, np.int64)]), query)
+
+
+def _ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
+    """How far each of so many queries, the first of them the one after ``past``, is ahead of each
+    key."""
+    queries = ctx.reshape(ctx.counted(steps, past), (steps, 1))
+    return ctx.emit("sub", [queries, ctx.reshape(ctx.counted(length), (1, length))])
 
 
 def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: int) -> Value:
     """A bias from a mask of keys [B, T] or [B, S, T], or from the number of valid keys [B]."""
     batch = query.shape[0]
     if mask.shape == (batch,):
-        places = ctx.const(np.arange(length)[None, None, None, :], mask.dtype.numpy)
+        places = ctx.reshape(ctx.cast(ctx.counted(length), mask.dtype.name), (1, 1, 1, length))
         allowed = ctx.emit("less", [places, ctx.reshape(mask, (batch, 1, 1, 1))])
     elif len(mask.shape) in (2, 3) and mask.shape[-1] == length:
         middle = (1, 1) if len(mask.shape) == 2 else (1, mask.shape[1])
@@ -275,7 +281,7 @@ def contributed_rotary_embedding(ctx: NodeContext) -> Value:
     x, places = ctx.required(0), ctx.required(1)
     steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
     if places.type.size == 1 and ctx.table_size(steps, "the sequence") > 1:
-        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.const(np.arange(steps))])
+        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.counted(steps)])
     return _rotated(ctx, x, ctx.required(2), ctx.required(3), places)
 
 

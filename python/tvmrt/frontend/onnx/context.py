@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Builder, Value, limits
-from tvmrt.ir.extent import Extent, Whole, as_extent, most
+from tvmrt.ir.extent import Extent, Whole, as_extent, most, symbols_of
 
 from .halves import HALF, in_float32, rounded
 
@@ -100,6 +100,15 @@ class NodeContext:
         value = self.cast(value, dtype)
         self.importer.extents[value] = array
         return value
+
+    def counted(
+        self, count: Whole, start: Whole = 0, step: int = 1, what: str = "the range"
+    ) -> Value:
+        """start, start + step, ... as int64; ``what`` it counts, if that is too much."""
+        self.table_size(most(count), what)
+        if symbols_of(count, start):
+            return self.emit("iota", [], count=count, start=start, step=step)
+        return self.const(start + np.arange(count) * step, np.int64)
 
     def attr_or_input(self, name: str, index: int) -> list[int] | None:
         """A list of ints that older opsets give as an attribute and newer ones as an input."""

@@ -55,11 +55,22 @@ def range_(ctx: NodeContext) -> Value:
     names = ("start", "limit", "delta")
     if any(ctx.input(i) is None for i in range(len(names))):
         raise ValueError("start, limit or delta is missing")
+    if any(ctx.input(i) in ctx.importer.extents for i in range(len(names))):
+        return _range_of_extents(ctx, *(ctx.ints_of(i, name)[0] for i, name in enumerate(names)))
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
         raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
     count = ctx.table_size(max(int(np.ceil((limit - start) / delta)), 0), "the range")
     return ctx.const(start + np.arange(count) * delta, start.dtype)
+
+
+def _range_of_extents(ctx: NodeContext, start: Whole, limit: Whole, delta: Whole) -> Value:
+    if not isinstance(delta, int) or delta == 0:
+        raise UnsupportedError(f"a range by steps of {delta!r}")
+    apart, step = (limit - start, delta) if delta > 0 else (start - limit, -delta)
+    count = ceil_div(apart, step)
+    count = count if count >= 0 else 0
+    return ctx.cast(ctx.counted(count, start, delta), ctx.required(0).dtype.name)
 
 
 @onnx_op("EyeLike")
@@ -334,7 +345,7 @@ def trilu(ctx: NodeContext) -> Value:
     x, k = ctx.required(0), ctx.input(1)
     rows, columns = x.shape[-2:]
     k = ctx.const(0, np.int64) if k is None else ctx.reshape(ctx.cast(k, "int64"), ())
-    first = ctx.emit("add", [ctx.const(np.arange(rows)[:, None], np.int64), k])
+    first = ctx.emit("add", [ctx.reshape(ctx.counted(rows), (rows, 1)), k])
     side = "greater_equal" if ctx.attr("upper", 1) else "less_equal"
-    kept = ctx.emit(side, [ctx.const(np.arange(columns)[None, :], np.int64), first])
+    kept = ctx.emit(side, [ctx.reshape(ctx.counted(columns), (1, columns)), first])
     return ctx.emit("where", [kept, x, ctx.scalar_like(0, x)])
