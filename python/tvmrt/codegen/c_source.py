@@ -94,7 +94,7 @@ _ENTRY_NAMES = (
     "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
-    "graph_json", "graph_create",
+    "graph_json", "graph_create", "dims_text", "sizes",
 )  # fmt: skip
 
 _DERIVED = ("_packed", "_args", "_task", "_epilogue", "_rows")  # endings of what an operator owns
@@ -339,7 +339,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     ]
     arguments = Arguments(program, sources, options)
     lines += arguments.places()
-    lines += dims.print_about(program)
+    lines += dims.print_about(program, prefix)
     if options.executor == "aot":
         lines += aot.print_main(program, prefix, sources, options, arguments)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -47,6 +48,9 @@ def test_the_command_compiles_runs_verifies_and_times(tmp_path):
         return done.stdout
 
     run("compile", path, "-o", library, *open_)
+    told = run("inspect", library)
+    assert re.search(r"batch +1 +3\n", told) and re.search(r"seq +1 +40\n", told)
+    assert "batch x seq x 32" in told
     inputs = CASES["encoder"].inputs(np.random.default_rng(0), {"batch": 2, "seq": 7})
     np.savez(tmp_path / "in.npz", **inputs)
     run("run", library, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")

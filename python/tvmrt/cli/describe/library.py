@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ EXECUTORS = {
     "GraphRuntimeFactory": "graph",  # the name before 0.8
     "AotExecutorFactory": "aot",
 }
+DIMS = "_dims_text"  # ends the symbol of what a library says of dimensions that runs choose
 RUNTIME_PREFIXES = ("TVM", "tvmrt_")
 
 
@@ -81,6 +83,23 @@ def _describe_blob(blob: bytes, what: str, description: Description) -> None:
     description.facts["modules"] = ", ".join(k for k in kinds if k != "_import_tree")
 
 
+def _describe_dims(text: bytes, path: Path, description: Description) -> None:
+    """Add the dimensions that runs choose, and the tensors that have them."""
+    try:
+        said = json.loads(text.rstrip(b"\0"))
+        rows = [(name, low, high) for name, (low, high) in said["dims"].items()]
+        tensors = [
+            (kind, name, " x ".join(map(str, shape)))
+            for kind in ("inputs", "outputs")
+            for name, shape in said[kind].items()
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ValueError(f"{path}: its dimensions cannot be read; compile it again") from None
+    description.tables["dimensions"] = Table(("dimension", "least", "most"), rows)
+    columns = ("of", "tensor", "shape")
+    description.tables["shapes"] = Table(columns, tensors, left=columns)
+
+
 def describe(path: Path) -> Description:
     """Describe a shared library without loading it."""
     elf = ElfFile(path)
@@ -100,6 +119,8 @@ def describe(path: Path) -> Description:
     for symbol in defined:
         if symbol.name == BLOB:
             _describe_blob(elf.bytes_of(symbol), f"the module tree in {path}", description)
+        elif symbol.name.startswith("tvmgen_") and symbol.name.endswith(DIMS):
+            _describe_dims(elf.bytes_of(symbol), path, description)
     rows = sorted((symbol.name, symbol.size) for symbol in defined)
     description.tables["symbols"] = Table(("symbol", "bytes"), rows, left=("symbol",))
     return description

@@ -17,11 +17,12 @@ from tvmrt.ir.program import Buffer, Program
 from ..c.text import call, print_fields, rows, wrap
 from ..c.writer import c_string
 
+PIECE = 80  # characters of a string on a line
 ABOUT = "dims"  # the constant in generated C
 HEADERS = ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>")
 
 
-def print_about(program: Program) -> list[str]:
+def print_about(program: Program, prefix: str) -> list[str]:
     """Lines of C: the struct of a network whose dimensions are not all fixed; else none."""
     symbols = program.dims()
     if not symbols:
@@ -37,9 +38,14 @@ def print_about(program: Program) -> list[str]:
         "num_inputs": len(inputs),
         "outputs": "dims_outputs",
         "num_outputs": len(outputs),
-        "text": c_string(json.dumps(described(program))),
+        "text": f"{prefix}_dims_text",
     }
     return [
+        "/* For people and for tools that only read the file. */",
+        f"TVM_DLL extern const char {prefix}_dims_text[];",
+        f"const char {prefix}_dims_text[] =",
+        *_pieces(json.dumps(described(program))),
+        "",
         *rows("static const tvmrt_dim dims_all[]", bounds),
         *_tensors("input", inputs, symbols),
         *_tensors("output", outputs, symbols),
@@ -47,6 +53,12 @@ def print_about(program: Program) -> list[str]:
         "",
         *_reader(program),
     ]
+
+
+def _pieces(text: str) -> list[str]:
+    """The lines of a long string of C."""
+    parts = [c_string(text[i : i + PIECE]) for i in range(0, len(text), PIECE)]
+    return [f"    {part}" for part in parts[:-1]] + [f"    {parts[-1]};"]
 
 
 def _tensors(
