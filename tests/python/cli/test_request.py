@@ -42,6 +42,7 @@ REFUSED = {
     "memory pools are for networks without an operating system": ("--pool", "sram=1000"),
     "place chooses among memories of a board": ("--place", "a=flash"),
     "workspace-io maps inputs and outputs to C structs": ("--workspace-io",),
+    "dimensions that runs choose need an operating system's memory": (*BOARD, "--dim", "n=1..4"),
     "max-error and calibration are for mixed-precision": ("--max-error", "0.1"),
 }  # fmt: skip
 
