@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from math import gcd
 
+from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, Access, Buffer, Program, Step
 from tvmrt.ir.strided import Strided, dense
 
@@ -78,6 +79,8 @@ def may_meet(a: Access, b: Access) -> bool:
         return True
     if 0 in a.shape or 0 in b.shape:
         return False
+    if symbols_of(*((at.shape, at.strides, at.offset) for at in (a.at, b.at))):
+        return True  # where they lie is known only when the network runs
     low_a, high_a = _extent(a.at)
     low_b, high_b = _extent(b.at)
     if high_a < low_b or high_b < low_a:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tvmrt.codegen.c.writer import Function
 from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
+from tvmrt.ir.extent import Extent, Whole, most, shown
 from tvmrt.ir.program import ARENA, MemoryPool, Program, Step
 from tvmrt.partition import BorderRow, NodeRow, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
@@ -18,7 +19,7 @@ class TensorSummary:
     """One input or output of the network."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]  # an extent that runs choose by its expression
     dtype: str
     nbytes: int
 
@@ -28,14 +29,14 @@ class OperatorSummary:
     """One generated function: the network's nodes in it, its work, its result.
 
     ``live_bytes`` of the pools are in use while it runs, ``scratch_bytes`` of them by itself;
-    ``weights_bytes`` are the weights that it reads.
+    ``weights_bytes`` are the weights that it reads, ``macs`` multiply-adds at the largest sizes.
     """
 
     name: str
     op: str
     onnx_nodes: list[str]
     macs: int
-    out_shape: tuple[int, ...]
+    out_shape: tuple[int | str, ...]
     symbol: str = ""
     live_bytes: int = 0
     scratch_bytes: int = 0
@@ -122,8 +123,8 @@ def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummar
         step.name,
         shown_op(step.group.root),
         list(step.sources),
-        step.lowering.macs(),
-        step.writes[0].shape,
+        most(step.lowering.macs()),
+        _shape(step.writes[0].shape),
         function.symbol,
         live_bytes,
         step.scratch_bytes,
@@ -151,5 +152,9 @@ def _live_bytes(lives, step: int) -> int:
     return total
 
 
+def _shape(shape: Sequence[Whole]) -> tuple[int | str, ...]:
+    return tuple(shown(n) if isinstance(n, Extent) else n for n in shape)
+
+
 def _tensor(name: str, type: TensorType) -> TensorSummary:
-    return TensorSummary(name, type.shape, str(type.dtype), type.nbytes)
+    return TensorSummary(name, _shape(type.shape), str(type.dtype), type.nbytes)

@@ -56,7 +56,12 @@ class Dims:
         if isinstance(bounds, str):
             self._sums[name] = bounds
             return
-        low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
+        try:
+            low, high = (1, bounds) if isinstance(bounds, int) else map(int, bounds)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"dimension {name} is declared {bounds!r}; give the most, or the least and the most"
+            ) from None
         if not 0 <= low <= high <= HIGHEST:
             raise ValueError(
                 f"dimension {name} is declared from {low} to {high}; "
@@ -85,7 +90,7 @@ class Dims:
         if name in self._open:
             raise ValueError(f"dimension {name} is computed of itself; declare its bounds")
         self._open.append(name)
-        found = self._computed(name, ast.parse(text.strip(), mode="eval").body)
+        found = self._computed(name, _parsed(name, text))
         self._open.pop()
         if least(found) < 0 or most(found) > HIGHEST:
             raise ValueError(
@@ -141,10 +146,17 @@ _ARITHMETIC = {
 }
 
 
+def _parsed(name: str, text: str) -> ast.expr:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ValueError(f"dimension {name}: '{text}' is no sum or product of others") from None
+
+
 def _names_in(text: str) -> set[str] | None:
     """The names in an expression; None for a text that is none."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 
 import numpy as np
 import pytest
@@ -175,3 +176,25 @@ def test_steps_with_fixed_shapes_stay_as_they_are():
         tvmrt.compile(model, shapes={"x": (4, 16)})
     )
     assert sum("MatMul: MatMul1_0" in text or "matmul: MatMul1_0" in text for text in shared) == 1
+
+
+def test_steps_that_run_at_the_same_time_wait_for_the_sizes(tmp_path):
+    """Beside a region on a device, whose steps are told what to wait for."""
+    d = Draft()
+    fixed = d.node("Add", [d.node("Mul", ["still", d.weight(4, 16)]), d.weight(4, 16)])
+    open_ = d.node("MatMul", [d.node("Relu", ["x"]), d.weight(16, 8)])
+    shapes = {"still": (FLOAT, [4, 16]), "x": (FLOAT, ["n", 16])}
+    model = d.model(shapes, {fixed: FLOAT, open_: FLOAT})
+    library = tvmrt.compile(model, dims={"n": 6}, devices=["ccompiler"], schedule="async")
+    nodes = json.loads(library.get_graph_json())["nodes"]
+    (sizes,) = [i for i, node in enumerate(nodes) if node["name"] == "tvmrt_sizes"]
+    waiting = [json.loads(n["attrs"]["after"]) for n in nodes if [sizes, 0, 0] in n["inputs"]]
+    assert waiting and all(sizes in after for after in waiting)
+    network = loaded(library, tmp_path, "graph")
+    network.set_scheduler("async")
+    session = runtime.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(2)
+    for rows in (6, 1, 4):
+        inputs = {"still": rng.normal(size=(4, 16)), "x": rng.normal(size=(rows, 16))}
+        inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
+        assert_close(results(network, inputs), session.run(None, inputs))

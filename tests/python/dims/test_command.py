@@ -48,6 +48,10 @@ def test_the_command_compiles_runs_verifies_and_times(tmp_path):
         return done.stdout
 
     run("compile", path, "-o", library, *open_)
+    explained = run("compile", path, "-o", library, *open_, "--explain")
+    assert "batch x seq x 32" in explained
+    summary = json.loads(run("compile", path, "-o", library, *open_, "--explain", "--json"))
+    assert summary["output"] == str(library)
     told = run("inspect", library)
     assert re.search(r"batch +1 +3\n", told) and re.search(r"seq +1 +40\n", told)
     assert "batch x seq x 32" in told

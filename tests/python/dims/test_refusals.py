@@ -91,6 +91,12 @@ COMPILE = [
                  r"--dim 'past \+ seq'", id="open"),
     pytest.param({"dims": DECODER.dims, "target": "cortex-m4"}, tvmrt.error.UnsupportedError,
                  "choose runtime host, or fix them with shapes", id="board"),
+    pytest.param({"dims": {"batch": 2.5}}, TypeError, "dimension batch is declared 2.5; give the",
+                 id="a fraction"),
+    pytest.param({"dims": {"batch": 2, "seq": "past +", "past": 3}}, ValueError,
+                 r"dimension seq: 'past \+' is no sum or product", id="half a sum"),
+    pytest.param({"dims": {"batch": "heads * 2", "heads": 3, "seq": 4, "past": 4}}, ValueError,
+                 r"the dimension heads is in \(heads \* 2\) alone, and no axis", id="no axis"),
 ]  # fmt: skip
 
 

@@ -296,6 +296,8 @@ class _Graph:
             return {"device": device}
         before = self.waits[index - self.first_operator]
         after = [self.first_operator + number for number in before]
+        if step.symbols():
+            after.append(self.latest[SIZES][0])
         return {"device": device, "after": json.dumps(after)}
 
 

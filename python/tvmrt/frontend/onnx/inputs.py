@@ -11,7 +11,7 @@ from onnx import helper
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, TensorType
-from tvmrt.ir.extent import Extent
+from tvmrt.ir.extent import Extent, symbols_of
 
 
 def input_types(
@@ -34,7 +34,20 @@ def input_types(
     types = {info.name: _input_type(info, given.get(info.name), dims) for info in infos}
     _check_symbols(infos, types)
     _check_used(infos, given, dims)
+    _check_known(types)
     return types
+
+
+def _check_known(types: Mapping[str, TensorType]) -> None:
+    """A run learns a dimension's size from an axis that is nothing but this dimension."""
+    extents = [n for type in types.values() for n in type.shape]
+    for symbol in symbols_of(extents):
+        if symbol.extent not in extents:
+            found = next(n for n in extents if symbol in symbols_of(n))
+            raise ValueError(
+                f"the dimension {symbol.name} is in {found!r} alone, and no axis of an input tells "
+                "its size; declare what it is in as one dimension"
+            )
 
 
 def _declaring(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:

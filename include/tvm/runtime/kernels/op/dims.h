@@ -81,14 +81,14 @@ static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axi
 static inline int32_t tvmrt_set_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
   DLTensor* tensor = (DLTensor*)arg.v_handle;
   char text[TVMRT_DIMS_TEXT_BYTES];
-  if (tensor->shape[axis] >= extent) {
+  if (axis < tensor->ndim && tensor->shape[axis] >= extent) {
     tensor->shape[axis] = extent;
     return 0;
   }
   (void)snprintf(text, sizeof(text),
                  "ValueError: output '%.80s': axis %d has %" PRId64 " elements, the result %" PRId64
                  "; pass a tensor with room for the largest result.",
-                 name, axis, tensor->shape[axis], extent);
+                 name, axis, axis < tensor->ndim ? tensor->shape[axis] : (int64_t)0, extent);
   TVMAPISetLastError(text);
   return -1;
 }
