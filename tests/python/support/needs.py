@@ -1,0 +1,13 @@
+"""What a test needs of the machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvmrt import processor
+
+
+def one_of(*flags: str, why: str) -> None:
+    """Skip the test on x86 processors that have none of these instructions."""
+    if processor.machine() == "x86_64" and not processor.flags() & set(flags):
+        pytest.skip(f"needs a processor with {' or '.join(flags)}: {why}")
