@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tvmrt.ir.extent import Extent, Symbol, Undecided, bounds, exact_quotient, least, most
@@ -46,6 +46,11 @@ def grown(children):
 EXPRESSIONS = st.recursive(LEAVES, grown, max_leaves=8)
 
 
+# all values of the symbols are tried, on machines of any speed
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@unhurried
 @given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(sorted(OPERATIONS)), st.integers(1, 9))
 def test_arithmetic_is_that_of_numbers(x, y, sign, divisor):
     found = OPERATIONS[sign](x, y)
@@ -57,6 +62,7 @@ def test_arithmetic_is_that_of_numbers(x, y, sign, divisor):
         assert at(rest, names) == number % divisor
 
 
+@unhurried
 @given(EXPRESSIONS)
 def test_bounds_hold_all_values(x):
     low, high = bounds(x)
@@ -64,12 +70,14 @@ def test_bounds_hold_all_values(x):
     assert low <= min(found) and max(found) <= high
 
 
+@unhurried
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_what_is_equal_is_so_at_all_values(x, y):
     if x == y:
         assert all(at(x, names) == at(y, names) for names in VALUES)
 
 
+@unhurried
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_a_decision_holds_at_all_values(x, y):
     try:
@@ -79,6 +87,7 @@ def test_a_decision_holds_at_all_values(x, y):
     assert all((at(x, names) < at(y, names)) == below for names in VALUES)
 
 
+@unhurried
 @given(EXPRESSIONS, EXPRESSIONS)
 def test_an_exact_quotient_is_one(x, y):
     assume(y != 0)
@@ -87,6 +96,7 @@ def test_an_exact_quotient_is_one(x, y):
         assert found * y == x
 
 
+@unhurried
 @given(EXPRESSIONS)
 def test_c_computes_the_same(x):
     """The text is an expression of C: here Python's, whose division of what is not negative is the
