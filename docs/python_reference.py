@@ -78,6 +78,10 @@ SECTIONS = {
         Entry("tvmrt.contrib.graph_executor.create", "contrib/graph_executor.py", "create"),
         Entry("tvmrt.runtime.profiling.Report", "runtime/profiling/__init__.py", "Report"),
     ],
+    "ONNX's interface of backends": [
+        Entry("tvmrt.onnx_backend.Backend", "onnx_backend.py", "Backend"),
+        Entry("tvmrt.onnx_backend.Network", "onnx_backend.py", "Network"),
+    ],
     "Modules and functions": [
         Entry("tvmrt.runtime.Module", "runtime/module.py", "Module"),
         Entry("tvmrt.runtime.BenchmarkResult", "runtime/module.py", "BenchmarkResult"),

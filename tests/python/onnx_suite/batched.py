@@ -1,0 +1,101 @@
+"""Many networks in one shared library: the C compiler reads the headers of kernels once for all."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+
+import tvmrt
+from tvmrt.contrib import graph_executor
+from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.export.blob import included_bytes
+from tvmrt.export.library import CompiledLibrary
+from tvmrt.export.toolchain import COMMON, find_compiler
+from tvmrt.libinfo import find_include_path
+
+# What a network's entry file has for itself alone, and is called alike in all of them.
+_OWN = re.compile(r"^static .*?\b(\w+)(?:\[\])* ?(?:=|\()|^  (\w+) = \d+,$", re.MULTILINE)
+_ABOUT = ("get_model_metadata",)
+_ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)
+
+
+def compile_alone(model: onnx.ModelProto, name: str) -> CompiledLibrary:
+    """The library as any compiler makes it: the plain kernels, the same on all machines."""
+    return tvmrt.compile(model, target="host", module_name=name, executor="graph")
+
+
+def load_together(libraries: Sequence[CompiledLibrary]) -> list[GraphModule]:
+    """Executors of networks, whose C files become one library.
+
+    Raises CalledProcessError if the C compiler fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="tvmrt-suite-") as name:
+        folder = Path(name)
+        sources = [_operators(libraries, folder), _entries(libraries, folder)]
+        sources.append(_weights(libraries, folder))
+        includes = [f"-I{path}" for path in find_include_path()]
+        command = [*find_compiler(), *COMMON, "-O0", "-w", *includes, "-shared"]
+        command += [*(source.name for source in sources), "-o", "all.so", "-lm"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        module = tvmrt.runtime.load_module(str(folder / "all.so"))
+    return [graph_executor.create(lib.get_graph_json(), module, tvmrt.cpu(0)) for lib in libraries]
+
+
+def _text(library: CompiledLibrary, ending: str) -> str:
+    files = library.sources.files.items()
+    return "\n".join(text for name, text in files if re.search(ending, name))
+
+
+def _operators(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
+    """Steps of all networks: a tile that several need is defined once."""
+    texts, seen = [], set()
+
+    def first(match: re.Match) -> str:
+        if match[1] in seen:
+            return ""
+        seen.add(match[1])
+        return match[1]
+
+    for library in libraries:
+        (folder / f"{library.sources.prefix}_ops.h").write_text(_text(library, r"_ops\.h$"))
+        texts.append(_ONCE.sub(first, _text(library, r"_lib[1-9]\d*\.c$")))
+    path = folder / "operators.c"
+    path.write_text("\n".join(texts))
+    return path
+
+
+def _entries(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
+    """What the executors call, with names that no other network has."""
+    texts = []
+    for number, library in enumerate(libraries):
+        text = _text(library, r"_lib0\.c$")
+        names = {name for pair in _OWN.findall(text) for name in pair if name} | set(_ABOUT)
+        words = re.compile(rf'(?<![.\w"])(?:{"|".join(sorted(names))})\b')
+        texts.append(words.sub(lambda match, n=number: f"n{n}_{match[0]}", text))
+    path = folder / "entries.c"
+    path.write_text("\n".join(texts))
+    return path
+
+
+def _weights(libraries: Sequence[CompiledLibrary], folder: Path) -> Path:
+    texts = []
+    for library in libraries:
+        name = f"{library.sources.prefix}_weights"
+        if library.sources.weights:
+            (folder / f"{name}.bin").write_bytes(library.sources.weights)
+            texts.append(included_bytes(name, f"{name}.bin", len(library.sources.weights)))
+    path = folder / "weights.S"
+    path.write_text("\n".join(texts))
+    return path
+
+
+def stands_alone(library: CompiledLibrary) -> bool:
+    """Whether a network has what a library can have only once, or is large."""
+    large = len(library.sources.weights) > 1 << 20
+    macros = any(function.macros for function in library.sources.functions)
+    return bool(library.program.dims() or library.sources.modules or large or macros)

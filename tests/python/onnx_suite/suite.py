@@ -1,0 +1,244 @@
+"""The tests of the onnx package through ``tvmrt.onnx_backend``: as they are, many at a time.
+
+    python tests/python/onnx_suite/suite.py                    # all kinds, counted
+    python tests/python/onnx_suite/suite.py --kind node --only 'test_reduce_.*' --show
+    python tests/python/onnx_suite/suite.py --shrink           # what passes leaves the list
+
+``not_passing.json`` has what does not pass, each with its reason; it only shrinks. The exit code
+is 1 where something passes that is listed, or does not and is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import re
+import sys
+import tempfile
+import unittest
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ClassVar
+from unittest import mock
+
+import onnx
+from batched import compile_alone, load_together, stands_alone
+from onnx.backend.test import loader
+from onnx.backend.test.case import node
+from onnx.backend.test.runner import Runner
+
+from tvmrt import onnx_backend
+
+LIST = Path(__file__).with_name("not_passing.json")
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
+BATCH = 64  # networks in a library
+LONGEST = 100  # characters of a reason
+
+Results = dict[str, str]  # by case: "" where it passes, else why not
+
+
+class _Recorded(Exception):
+    """The model of a case is known now."""
+
+
+class Suite(onnx_backend.Backend):
+    """The backend, of which the suite gets networks that were compiled before."""
+
+    recorded: list[onnx.ModelProto] | None = None
+    ready: ClassVar[dict[bytes, onnx_backend.Network | Exception]] = {}
+
+    @classmethod
+    def prepare(cls, model, device="CPU", **options):
+        if cls.recorded is not None:
+            cls.recorded.append(model)
+            raise _Recorded
+        found = cls.ready.get(model.SerializeToString(deterministic=True))
+        if isinstance(found, Exception):
+            raise found
+        return found or super().prepare(model, device, **options)
+
+
+def cases_of(kinds: Sequence[str] = KINDS, operators: Sequence[str] = ()) -> dict[str, Callable]:
+    """Cases by name, each a function that raises where it does not pass.
+
+    ``operators``: of the kind node only the cases of these modules, read without the others.
+    """
+
+    def chosen(kind: str) -> list:
+        if kind not in kinds:
+            return []
+        return _of_operators(operators) if operators else loader.load_model_tests(kind=kind)
+
+    with warnings.catch_warnings(), mock.patch("onnx.backend.test.runner.load_model_tests", chosen):
+        warnings.simplefilter("ignore")
+        tests = Runner(Suite).test_cases
+    found = {}
+    for test in tests.values():
+        for name in vars(test):
+            if name.endswith("_cpu"):
+                found[name[: -len("_cpu")]] = getattr(test(name), name)
+    return found
+
+
+def _of_operators(modules: Sequence[str]) -> list:
+    """The node cases of some of onnx's modules, each of which has those of an operator."""
+    for module in modules:
+        importlib.import_module(f"onnx.backend.test.case.node.{module}")
+    return list(node._NodeTestCases)
+
+
+def run_batch(cases: Mapping[str, Callable]) -> Results:
+    """Compile the networks of some cases, in one library as far as that goes, and run all."""
+    results, models = {}, {}
+    for name, case in cases.items():
+        Suite.recorded = []
+        try:
+            case()
+        except _Recorded:
+            models[name] = Suite.recorded[0]
+        except Exception as problem:
+            results[name] = _told("", problem)
+    Suite.recorded = None
+    _compile(models)
+    for name, model in models.items():
+        try:
+            cases[name]()
+            results[name] = ""
+        except (Exception, unittest.SkipTest) as problem:
+            refused = Suite.ready.get(model.SerializeToString(deterministic=True)) is problem
+            results[name] = _told("" if refused else "wrong: ", problem)
+    Suite.ready.clear()
+    return results
+
+
+def _compile(models: Mapping[str, onnx.ModelProto]) -> None:
+    together = {}
+    for name, model in models.items():
+        key = model.SerializeToString(deterministic=True)
+        try:
+            library = compile_alone(model, re.sub(r"\W", "_", name))
+        except Exception as problem:
+            Suite.ready[key] = problem
+            continue
+        if not stands_alone(library):
+            together[key] = (model, library)
+    executors = load_together([library for _, library in together.values()])
+    for (key, (model, _)), executor in zip(together.items(), executors):
+        Suite.ready[key] = onnx_backend.Network(model, executor)
+
+
+def _told(before: str, problem: BaseException) -> str:
+    text = " ".join(f"{before}{problem}".split()) or type(problem).__name__
+    text = re.sub(r"^\d+ nodes? of the network cannot be compiled: ", "", text)
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+
+
+def run_guarded(cases: Mapping[str, Callable]) -> Results:
+    """The same in a process of its own; whose C is wrong, or who ends the process, is found."""
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(target=_send, args=(sender, cases))
+    child.start()
+    sender.close()
+    try:
+        found = receiver.recv()
+    except EOFError:
+        found = None
+    child.join()
+    if isinstance(found, dict):
+        return found
+    if len(cases) == 1:
+        return dict.fromkeys(cases, found or f"the process ended with {child.exitcode}")
+    names, half = list(cases), len(cases) // 2
+    parts = ({n: cases[n] for n in some} for some in (names[:half], names[half:]))
+    return {name: why for part in parts for name, why in run_guarded(part).items()}
+
+
+def _send(sender, cases: Mapping[str, Callable]) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory(prefix="tvmrt-onnx-") as home:
+        os.environ["ONNX_HOME"] = home
+        try:
+            sender.send(run_batch(cases))
+        except Exception as problem:
+            sender.send(_told("", problem))
+    sender.close()
+    os._exit(0)
+
+
+def run_all(cases: Mapping[str, Callable], workers: int | None = None) -> Results:
+    """All cases; light models have a library each, for they are large."""
+    # neighbours are alike and take alike long
+    count = max(1, -(-len(cases) // BATCH))
+    names = list(cases)
+    batches = [{n: cases[n] for n in names[i::count]} for i in range(count)]
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        found = {k: v for part in pool.map(run_guarded, batches) for k, v in part.items()}
+    return {name: found[name] for name in names}
+
+
+def listed() -> dict[str, str]:
+    """What does not pass, by name, with the reason."""
+    return json.loads(LIST.read_text())
+
+
+def surprises(results: Results, known: Mapping[str, str]) -> list[str]:
+    """What must not be: cases that do not pass and are not listed, and those that pass and are."""
+    found = [f"{n} does not pass: {why}" for n, why in results.items() if why and n not in known]
+    passing = [n for n, why in results.items() if not why and n in known]
+    return found + [f"{n} passes; take it from the list by suite.py --shrink" for n in passing]
+
+
+def counted(results: Results, kinds: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """A line a kind."""
+    for kind, names in kinds.items():
+        ran = [results[n] for n in names if n in results]
+        if ran:
+            wrong = sum(why.startswith("wrong") for why in ran)
+            refused = sum(map(bool, ran)) - wrong
+            right = len(ran) - wrong - refused
+            yield f"{kind}: {right} of {len(ran)} pass, {refused} refused, {wrong} wrong"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kind", action="append", choices=KINDS, help="all but real: light models")
+    parser.add_argument("--operators", nargs="*", default=[], help="onnx's modules of node cases")
+    parser.add_argument("--only", default="", help="a regular expression of names")
+    parser.add_argument("--show", action="store_true", help="what does not pass, with the reason")
+    parser.add_argument("--causes", action="store_true", help="how often which reason")
+    parser.add_argument("--shrink", action="store_true", help="take from the list what passes")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = _arguments()
+    kinds, results = {}, {}
+    for kind in args.kind or (["node"] if args.operators else KINDS[:-1]):
+        found = cases_of([kind], args.operators)
+        kinds[kind] = list(found)
+        results.update(run_all({n: c for n, c in found.items() if re.search(args.only, n)}))
+    known = listed()
+    if args.show:
+        print(*(f"{name}: {why}" for name, why in results.items() if why), sep="\n")
+    if args.causes:
+        why = Counter(re.sub(r"^\S+ ", "", text) for text in results.values() if text)
+        print(*(f"{count:5} {text}" for text, count in why.most_common()), sep="\n")
+    print(*counted(results, kinds), sep="\n")
+    if args.shrink:
+        known = {n: why for n, why in known.items() if results.get(n, why)}
+        LIST.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    unexpected = surprises(results, known)
+    for line in unexpected:
+        print(line)
+    return 1 if unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
