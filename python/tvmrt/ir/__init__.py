@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (fill the table)
     region,
     resize,
     scan,
+    trees,
     view,
     vision,
 )

@@ -104,6 +104,11 @@ MISFITS = {
     "volume": ("grid_sample", {"S": (4, 5, 6), "P": 3}, {"mode": "cubic"}, "volumes"),
     "offsets": ("deform_columns", {"P": 35}, {}, "two offsets for each place"),
     "mask": ("deform_columns", {"Q": 17}, {}, "the mask has a number for each place"),
+    "tree-features": ("forest", {"features_data": 9, "F": 9}, {}, "features are columns of x"),
+    "tree-nodes": ("forest", {"M": 2}, {}, "nodes lead on to nodes behind them"),
+    "tree-leaves": ("forest", {"leaves_data": 3, "L": 3}, {}, "leaves are rows of values"),
+    "tree-roots": ("forest", {"roots_data": 1}, {}, "roots are nodes"),
+    "tree-targets": ("forest", {"targets_data": 1}, {}, "targets have places for C numbers"),
     "activations": ("lstm", {}, {"activations": ()}, "activations has 3 rows"),
 }
 

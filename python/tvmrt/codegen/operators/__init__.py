@@ -16,6 +16,7 @@ FAMILIES = (
     "pad",
     "rows",
     "extents",
+    "forest",
 )
 
 for _family in FAMILIES:

@@ -36,6 +36,7 @@ FAMILIES = (
     "quantize",
     "narrow",
     "refused",
+    "ml",
 )
 
 

@@ -1,0 +1,222 @@
+/*!
+ * \file forest.h
+ * \brief Decision trees in float32 and float64: walks without branches, eight at a time.
+ *
+ * Thresholds and columns are compared as keys: integers in the order of the floats that they stand
+ * for, of which NaN has the least or the greatest. A node is a pair, the key of its threshold and
+ * its link: the step to its left child << feature_bits | its column. The right child lies behind
+ * the left one. A leaf has the greatest key and the link 0, so that a walk stays there; walks may
+ * therefore be longer than a tree is deep, and eight of them take every step together.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_FOREST_H_
+#define TVM_RUNTIME_KERNELS_OP_FOREST_H_
+
+#include <math.h>
+#include <string.h>
+
+#include "../parallel.h"
+
+/*! \brief Walks at a time, and steps between two looks whether all have ended. */
+enum { TVMRT_FOREST_WALKS = 8, TVMRT_FOREST_STEPS = 4 };
+
+/*! \brief What becomes of a leaf's number and those before it. */
+enum { TVMRT_FOREST_SUM, TVMRT_FOREST_MIN, TVMRT_FOREST_MAX };
+
+/*! \brief Where NaN goes: to the right everywhere, to the left, or as each node has it. */
+enum { TVMRT_FOREST_NAN_RIGHT, TVMRT_FOREST_NAN_LEFT, TVMRT_FOREST_NAN_BOTH };
+
+/*! \brief The place of a float in their order; both zeros have the same. NaN has nan's. */
+static inline int32_t tvmrt_forest_key_f32(float x, int32_t nan) {
+  int32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  const int32_t size = bits & INT32_MAX;
+  if (size > 0x7F800000) return nan;
+  return bits < 0 ? -size : size;
+}
+
+/*! \brief The same of a double. */
+static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
+  int64_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  const int64_t size = bits & INT64_MAX;
+  if (size > (int64_t)0x7FF0000000000000) return nan;
+  return bits < 0 ? -size : size;
+}
+
+/* One step of a walk that is at node A of a row with these keys. */
+#define TVMRT_FOREST_STEP(KEY, A, KEYS)                             \
+  {                                                                 \
+    const KEY* const node = nodes + 2 * (int64_t)(A);               \
+    const KEY link = node[1];                                       \
+    (A) += (int32_t)(link >> bits) + ((KEYS)[link & mask] > *node); \
+    moved |= link;                                                  \
+  }
+
+/* One step of all walks, which are in variables of their own: compilers keep those in registers,
+ * and gather the elements of an array slower than they load them one by one. */
+#define TVMRT_FOREST_ALL(KEY)                 \
+  TVMRT_FOREST_STEP(KEY, a0, keys)            \
+  TVMRT_FOREST_STEP(KEY, a1, keys + next)     \
+  TVMRT_FOREST_STEP(KEY, a2, keys + 2 * next) \
+  TVMRT_FOREST_STEP(KEY, a3, keys + 3 * next) \
+  TVMRT_FOREST_STEP(KEY, a4, keys + 4 * next) \
+  TVMRT_FOREST_STEP(KEY, a5, keys + 5 * next) \
+  TVMRT_FOREST_STEP(KEY, a6, keys + 6 * next) \
+  TVMRT_FOREST_STEP(KEY, a7, keys + 7 * next)
+
+/*
+ * tvmrt_forest_NAME: the tables of a forest.
+ *   nodes         [nodes][2] keys and links
+ *   leaves        [nodes] the row of values of a leaf, or NULL where each node has a row
+ *   values        [rows][width]
+ *   roots, depths [trees, whole groups of walks] nodes, and steps to the farthest leaf; ascending
+ *   targets       [trees] the first output that a tree gives to, or NULL where that is 0
+ *   base          [outputs]
+ *   inputs        [features] columns of x that nodes read, or NULL for all in order
+ *   divisor       of the aggregate: the number of trees for an average, else 1
+ *
+ * tvmrt_forest_run_NAME(forest, x, y, begin, end): rows begin to end of x [rows][columns] become
+ * rows of y [rows][outputs], which may not overlap x. Returns 0, or -1 where there is no scratch
+ * memory; threads may each do some of the rows.
+ */
+#define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, LEAST, GREATEST)                                      \
+  typedef struct {                                                                                 \
+    const KEY* nodes;                                                                              \
+    const int32_t* leaves;                                                                         \
+    const REAL* values;                                                                            \
+    const int32_t* roots;                                                                          \
+    const int32_t* depths;                                                                         \
+    const int32_t* targets;                                                                        \
+    const REAL* base;                                                                              \
+    const int32_t* inputs;                                                                         \
+    int32_t columns, features, feature_bits, nan, trees, width, outputs, fold, divisor;            \
+  } tvmrt_forest_##NAME;                                                                           \
+                                                                                                   \
+  static inline int32_t tvmrt_forest_keys_of_##NAME(const tvmrt_forest_##NAME* forest) {           \
+    return forest->nan == TVMRT_FOREST_NAN_BOTH ? 2 * forest->features : forest->features;         \
+  }                                                                                                \
+                                                                                                   \
+  static inline void tvmrt_forest_prepare_##NAME(const tvmrt_forest_##NAME* forest, const REAL* x, \
+                                                 KEY* keys, double* sums) {                        \
+    const KEY nan = forest->nan == TVMRT_FOREST_NAN_RIGHT ? GREATEST : LEAST;                      \
+    const double start = forest->fold == TVMRT_FOREST_SUM   ? 0.0                                  \
+                         : forest->fold == TVMRT_FOREST_MIN ? (double)INFINITY                     \
+                                                            : -(double)INFINITY;                   \
+    for (int32_t i = 0; i < forest->features; i++) {                                               \
+      keys[i] = tvmrt_forest_key_##NAME(x[forest->inputs ? forest->inputs[i] : i], nan);           \
+    }                                                                                              \
+    if (forest->nan == TVMRT_FOREST_NAN_BOTH) {                                                    \
+      for (int32_t i = 0; i < forest->features; i++) {                                             \
+        keys[forest->features + i] = keys[i] == LEAST ? GREATEST : keys[i];                        \
+      }                                                                                            \
+    }                                                                                              \
+    for (int32_t i = 0; i < forest->outputs; i++) sums[i] = start;                                 \
+  }                                                                                                \
+                                                                                                   \
+  static inline void tvmrt_forest_take_##NAME(const tvmrt_forest_##NAME* forest, int32_t tree,     \
+                                              int32_t leaf, double* sums) {                        \
+    const int32_t width = forest->width;                                                           \
+    const int64_t row = forest->leaves ? forest->leaves[leaf] : leaf;                              \
+    const REAL* const value = forest->values + row * width;                                        \
+    if (forest->targets) sums += forest->targets[tree];                                            \
+    for (int32_t i = 0; i < width; i++) {                                                          \
+      if (forest->fold == TVMRT_FOREST_SUM) {                                                      \
+        sums[i] += value[i];                                                                       \
+      } else if (forest->fold == TVMRT_FOREST_MIN) {                                               \
+        sums[i] = value[i] < sums[i] ? value[i] : sums[i];                                         \
+      } else {                                                                                     \
+        sums[i] = value[i] > sums[i] ? value[i] : sums[i];                                         \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+                                                                                                   \
+  /* Eight walks from these nodes, by keys that are next apart, of at most depth steps. */         \
+  static inline void tvmrt_forest_walk_##NAME(const tvmrt_forest_##NAME* forest, const KEY* keys,  \
+                                              int64_t next, int32_t depth, int32_t* at) {          \
+    const KEY* const nodes = forest->nodes;                                                        \
+    const int bits = forest->feature_bits;                                                         \
+    const KEY mask = ((KEY)1 << bits) - 1;                                                         \
+    int32_t a0 = at[0], a1 = at[1], a2 = at[2], a3 = at[3];                                        \
+    int32_t a4 = at[4], a5 = at[5], a6 = at[6], a7 = at[7];                                        \
+    for (int32_t d = 0; d < depth; d += TVMRT_FOREST_STEPS) {                                      \
+      KEY moved = 0;                                                                               \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      if (moved == 0) break;                                                                       \
+    }                                                                                              \
+    at[0] = a0, at[1] = a1, at[2] = a2, at[3] = a3;                                                \
+    at[4] = a4, at[5] = a5, at[6] = a6, at[7] = a7;                                                \
+  }                                                                                                \
+                                                                                                   \
+  /* One row, eight trees at a time. */                                                            \
+  static inline void tvmrt_forest_row_##NAME(const tvmrt_forest_##NAME* forest, const KEY* keys,   \
+                                             double* sums) {                                       \
+    for (int32_t tree = 0; tree < forest->trees; tree += TVMRT_FOREST_WALKS) {                     \
+      const int32_t depth = forest->depths[tree + TVMRT_FOREST_WALKS - 1];                         \
+      const int32_t left = forest->trees - tree;                                                   \
+      int32_t at[TVMRT_FOREST_WALKS];                                                              \
+      memcpy(at, forest->roots + tree, sizeof(at));                                                \
+      tvmrt_forest_walk_##NAME(forest, keys, 0, depth, at);                                        \
+      for (int32_t i = 0; i < TVMRT_FOREST_WALKS && i < left; i++) {                               \
+        tvmrt_forest_take_##NAME(forest, tree + i, at[i], sums);                                   \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+                                                                                                   \
+  /* Eight rows, a tree at a time. */                                                              \
+  static inline void tvmrt_forest_rows_##NAME(const tvmrt_forest_##NAME* forest, const KEY* keys,  \
+                                              double* sums) {                                      \
+    const int32_t next = tvmrt_forest_keys_of_##NAME(forest);                                      \
+    for (int32_t tree = 0; tree < forest->trees; tree++) {                                         \
+      int32_t at[TVMRT_FOREST_WALKS];                                                              \
+      for (int i = 0; i < TVMRT_FOREST_WALKS; i++) at[i] = forest->roots[tree];                    \
+      tvmrt_forest_walk_##NAME(forest, keys, next, forest->depths[tree], at);                      \
+      for (int i = 0; i < TVMRT_FOREST_WALKS; i++) {                                               \
+        tvmrt_forest_take_##NAME(forest, tree, at[i], sums + (int64_t)i * forest->outputs);        \
+      }                                                                                            \
+    }                                                                                              \
+  }                                                                                                \
+                                                                                                   \
+  static inline void tvmrt_forest_finish_##NAME(const tvmrt_forest_##NAME* forest,                 \
+                                                const double* sums, REAL* y) {                     \
+    for (int32_t i = 0; i < forest->outputs; i++) {                                                \
+      const double sum = forest->fold != TVMRT_FOREST_SUM && isinf(sums[i]) ? 0.0 : sums[i];       \
+      y[i] = (REAL)(sum / forest->divisor + forest->base[i]);                                      \
+    }                                                                                              \
+  }                                                                                                \
+                                                                                                   \
+  static inline int tvmrt_forest_run_##NAME(const tvmrt_forest_##NAME* forest, const REAL* x,      \
+                                            REAL* y, int64_t begin, int64_t end) {                 \
+    const int32_t outputs = forest->outputs, next = tvmrt_forest_keys_of_##NAME(forest);           \
+    const int64_t most = end - begin < TVMRT_FOREST_WALKS ? 1 : TVMRT_FOREST_WALKS;                \
+    if (begin >= end) return 0;                                                                    \
+    double* const sums =                                                                           \
+        (double*)tvmrt_scratch_alloc(most * ((int64_t)outputs * (int64_t)sizeof(double) +          \
+                                             (int64_t)next * (int64_t)sizeof(KEY)));               \
+    if (!sums) return -1;                                                                          \
+    KEY* const keys = (KEY*)(void*)(sums + most * outputs);                                        \
+    while (begin < end) {                                                                          \
+      const int64_t rows = end - begin < most ? 1 : most;                                          \
+      for (int64_t i = 0; i < rows; i++) {                                                         \
+        tvmrt_forest_prepare_##NAME(forest, x + (begin + i) * forest->columns, keys + i * next,    \
+                                    sums + i * outputs);                                           \
+      }                                                                                            \
+      if (rows == 1) {                                                                             \
+        tvmrt_forest_row_##NAME(forest, keys, sums);                                               \
+      } else {                                                                                     \
+        tvmrt_forest_rows_##NAME(forest, keys, sums);                                              \
+      }                                                                                            \
+      for (int64_t i = 0; i < rows; i++) {                                                         \
+        tvmrt_forest_finish_##NAME(forest, sums + i * outputs, y + (begin + i) * outputs);         \
+      }                                                                                            \
+      begin += rows;                                                                               \
+    }                                                                                              \
+    return tvmrt_scratch_free(sums);                                                               \
+  }
+
+TVMRT_DEFINE_FOREST(f32, float, int32_t, INT32_MIN, INT32_MAX)
+TVMRT_DEFINE_FOREST(f64, double, int64_t, INT64_MIN, INT64_MAX)
+
+#endif /* TVM_RUNTIME_KERNELS_OP_FOREST_H_ */

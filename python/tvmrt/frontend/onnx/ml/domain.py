@@ -1,0 +1,3 @@
+"""The name of the domain."""
+
+DOMAIN = "ai.onnx.ml"

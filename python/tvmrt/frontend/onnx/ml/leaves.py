@@ -1,0 +1,48 @@
+"""What the leaves of trees give, as rows of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """What leaves give: ``weight`` to ``target``, at the node ``place``."""
+
+    place: np.ndarray
+    target: np.ndarray
+    weight: np.ndarray
+
+
+def leaf_table(
+    leaves: Leaves, branch: np.ndarray, tree: np.ndarray, outputs: int, aggregate: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of leaves' numbers, the row of each node, and where each tree's rows go.
+
+    ``branch``: which nodes are no leaves; ``tree``: the tree of each node. Where every tree gives
+    to one output alone, rows have one number.
+    """
+    place, target, weight = leaves.place, leaves.target, leaves.weight
+    trees = int(tree.max()) + 1
+    low, high = np.full(trees, outputs), np.full(trees, -1)
+    np.minimum.at(low, tree[place], target)
+    np.maximum.at(high, tree[place], target)
+    single = bool((low >= high).all())
+    width = 1 if single else outputs
+    targets = np.where(high >= 0, low, 0) if single else np.zeros(trees, np.int64)
+    nothing = {"min": np.inf, "max": -np.inf}.get(aggregate, 0.0)
+    ends = np.flatnonzero(~branch)
+    row_of = np.zeros(branch.size, np.int64)
+    row_of[ends] = np.arange(ends.size)
+    table = np.full((ends.size, width), nothing)
+    at = row_of[place], 0 if single else target
+    if aggregate in ("sum", "average"):
+        np.add.at(table, at, weight)
+    else:
+        (np.minimum if aggregate == "min" else np.maximum).at(table, at, weight)
+    table = table.astype(weight.dtype)
+    table, same = np.unique(table, axis=0, return_inverse=True)
+    row_of[ends] = same.reshape(-1)
+    return table, row_of, targets

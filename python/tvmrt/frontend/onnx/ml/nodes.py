@@ -1,0 +1,206 @@
+"""Trees as ONNX writes them, brought into the one form that the operator ``forest`` has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.trees import links_fit
+
+from ..context import NodeContext
+
+LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of all trees, an element of each array for each.
+
+    ``mode``: one of the above; ``true`` and ``false``: where children are; ``missing``: whether
+    NaN holds, too; ``rows``: what a leaf gives, a row of a table.
+    """
+
+    mode: np.ndarray
+    features: np.ndarray
+    thresholds: np.ndarray
+    true: np.ndarray
+    false: np.ndarray
+    missing: np.ndarray
+    rows: np.ndarray
+    roots: np.ndarray
+
+    @property
+    def count(self) -> int:
+        return self.mode.size
+
+
+def in_order(nodes: Nodes) -> Nodes:
+    """Each tree's nodes in a run of their own, by their depths, siblings side by side.
+
+    Raises ValueError where the nodes are no trees, or children are not there.
+    """
+    branch = nodes.mode != LEAF
+    children = np.concatenate([nodes.true[branch], nodes.false[branch]])
+    if children.size and not (0 <= children.min() and children.max() < nodes.count):
+        raise ValueError(f"a node has a child that is none of the {nodes.count} nodes")
+    level, tree = nodes.roots, np.arange(nodes.roots.size)
+    places, trees, seen = [level], [tree], level.size
+    while level.size:
+        inner = branch[level]
+        level, tree = level[inner], np.repeat(tree[inner], 2)
+        level = np.stack([nodes.true[level], nodes.false[level]], 1).reshape(-1)
+        seen += level.size
+        if seen > nodes.count:
+            raise ValueError("a node is the child of several, or of itself; trees have one way")
+        places.append(level)
+        trees.append(tree)
+    order = np.concatenate(places)[np.argsort(np.concatenate(trees), kind="stable")]
+    moved = np.zeros(nodes.count, np.int64)
+    moved[order] = np.arange(order.size)
+    taken = {
+        name: getattr(nodes, name)[order]
+        for name in ("mode", "features", "thresholds", "missing", "rows")
+    }
+    return Nodes(
+        **taken,
+        true=moved[np.where(branch, nodes.true, 0)[order]],
+        false=moved[np.where(branch, nodes.false, 0)[order]],
+        roots=moved[nodes.roots],
+    )
+
+
+def _check(nodes: Nodes, columns: int) -> None:
+    branch = nodes.mode != LEAF
+    if not ((nodes.mode >= 0) & (nodes.mode <= LEAF)).all():
+        raise ValueError("a node has a mode that is not known")
+    read = nodes.features[branch]
+    if read.size and not (0 <= read.min() and read.max() < columns):
+        wrong = read.max() if read.max() >= columns else read.min()
+        raise ValueError(f"a node reads column {wrong} of {columns}")
+
+
+def emit_forest(
+    ctx: NodeContext,
+    x: Value,
+    nodes: Nodes,
+    values: np.ndarray,
+    targets: np.ndarray,
+    base: np.ndarray,
+    aggregate: str,
+    members: list[np.ndarray] | None = None,
+) -> Value:
+    """What the trees give for the rows of x, in x's element type.
+
+    ``values``: a row for each number in ``nodes.rows``; ``targets``: where each tree's go;
+    ``members``: the sets of the nodes of mode MEMBER, in their order.
+    """
+    if len(x.shape) != 2:
+        raise UnsupportedError(f"an input of {len(x.shape)} axes; rows of columns are expected")
+    _check(nodes, x.shape[1])
+    x, nodes = with_equalities(ctx, x, nodes, members or [])
+    nodes = in_order(_at_most(nodes, x.dtype.numpy))
+    leaf, here = nodes.mode == LEAF, np.arange(nodes.count)
+    left = np.where(leaf, here, nodes.true)
+    result = x.dtype.name
+    if not links_fit(nodes.features, left, x.dtype.bits):
+        x = ctx.cast(x, "float64")  # of which integers have more bits; no comparison changes
+    kind = x.dtype.numpy
+    scores = ctx.emit(
+        "forest",
+        [
+            x,
+            ctx.const(np.where(leaf, 0, nodes.thresholds), kind),
+            ctx.const(np.where(leaf, 0, nodes.features), np.int32),
+            ctx.const(left, np.int32),
+            ctx.const(~leaf & nodes.missing),
+            ctx.const(np.where(leaf, nodes.rows, 0), np.int32),
+            ctx.const(nodes.roots, np.int32),
+            ctx.const(targets, np.int32),
+            ctx.const(values, kind),
+            ctx.const(base, kind),
+        ],
+        aggregate=aggregate,
+    )
+    return ctx.cast(scores, result)
+
+
+def _at_most(nodes: Nodes, kind: np.dtype) -> Nodes:
+    """The same with no other comparison than LEQ: x >= t is what is not x < t, which is x <= the
+    float before t."""
+    thresholds = nodes.thresholds.astype(kind)
+    strict, swapped = np.isin(nodes.mode, (LT, GTE)), np.isin(nodes.mode, (GTE, GT))
+    return replace(
+        nodes,
+        mode=np.where(nodes.mode == LEAF, LEAF, LEQ),
+        thresholds=np.where(strict, _before(thresholds), thresholds),
+        true=np.where(swapped, nodes.false, nodes.true),
+        false=np.where(swapped, nodes.true, nodes.false),
+        missing=nodes.missing != swapped,
+    )
+
+
+def _before(numbers: np.ndarray) -> np.ndarray:
+    """The next smaller floats: x < t is x <= the one before t. None is less than -infinity."""
+    with np.errstate(all="ignore"):
+        least = np.asarray(-np.inf, numbers.dtype)
+        nan = np.asarray(np.nan, numbers.dtype)
+        return np.where(numbers == least, nan, np.nextafter(numbers, least))
+
+
+def with_equalities(
+    ctx: NodeContext, x: Value, nodes: Nodes, members: list[np.ndarray]
+) -> tuple[Value, Nodes]:
+    """x with a column of 0 and 1 for each comparison with one number or several, and nodes that
+    read those instead."""
+    asked = np.flatnonzero(np.isin(nodes.mode, (EQ, NEQ, MEMBER)))
+    if not asked.size:
+        return x, nodes
+    sets = iter(members)
+    tests: dict[tuple, int] = {}
+    column = np.empty(asked.size, np.int64)
+    for i, node in enumerate(asked):
+        mode = nodes.mode[node]
+        numbers = next(sets) if mode == MEMBER else nodes.thresholds[node : node + 1]
+        missing = bool(nodes.missing[node]) and mode != NEQ
+        key = (int(nodes.features[node]), missing, *np.unique(numbers).tolist())
+        column[i] = tests.setdefault(key, len(tests))
+    mode, features = nodes.mode.copy(), nodes.features.copy()
+    thresholds, missing = nodes.thresholds.copy(), nodes.missing.copy()
+    true, false = nodes.true.copy(), nodes.false.copy()
+    holds = np.isin(nodes.mode, (EQ, MEMBER))
+    mode[asked], thresholds[asked], missing[asked] = LEQ, 0.5, False
+    features[asked] = x.shape[1] + column
+    # at most one half is what does not equal
+    true[holds], false[holds] = nodes.false[holds], nodes.true[holds]
+    columns = _equal_columns(ctx, x, list(tests))
+    changed = replace(
+        nodes,
+        mode=mode,
+        features=features,
+        thresholds=thresholds,
+        missing=missing,
+        true=true,
+        false=false,
+    )
+    return ctx.emit("concat", [x, columns], axis=1), changed
+
+
+def _equal_columns(ctx: NodeContext, x: Value, tests: list[tuple]) -> Value:
+    """A column for each test (feature, whether NaN holds, numbers...): 1 where one is equal."""
+    numbers = [(i, number) for i, test in enumerate(tests) for number in test[2:]]
+    places = np.array([i for i, _ in numbers], np.int32)
+    features = np.array([tests[i][0] for i in places], np.int64)
+    compared = np.array([number for _, number in numbers], x.dtype.numpy)
+    read = ctx.emit("gather", [x, ctx.const(features)], axis=1)
+    equal = ctx.emit("equal", [read, ctx.const(compared[None])])
+    missing = np.array([tests[i][1] for i in places])
+    if missing.any():
+        nan = ctx.emit("logical_and", [ctx.emit("is_nan", [read]), ctx.const(missing[None])])
+        equal = ctx.emit("logical_or", [equal, nan])
+    columns = ctx.cast(equal, x.dtype.name)
+    if len(numbers) == len(tests):
+        return columns
+    return ctx.emit("sum_into", [columns, ctx.const(places)], size=len(tests))

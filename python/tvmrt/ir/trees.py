@@ -1,0 +1,75 @@
+"""Decision trees: forests that are walked row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .contract import Contract, holds
+from .op import Op, register
+
+
+def _between(array: np.ndarray, low: int, end: int) -> bool:
+    """Whether all elements are at least ``low`` and less than ``end``."""
+    return not array.size or bool(low <= array.min() and array.max() < end)
+
+
+def links_fit(features: np.ndarray, left: np.ndarray, bits: int) -> bool:
+    """Whether kernels can keep a node's column and the step to its left child in one integer."""
+    steps = left - np.arange(left.size)
+    branches = steps != 0
+    columns = 2 * np.unique(features[branches]).size  # NaN may go both ways
+    return int(steps.max(initial=0)).bit_length() + columns.bit_length() < bits
+
+
+def _lead_on(left_data: np.ndarray) -> bool:
+    """Whether every walk ends: children come after their node, two places of the table each."""
+    place = np.arange(left_data.size)
+    branches = left_data != place
+    later = left_data[branches]
+    return bool((later > place[branches]).all() and (later + 1 < left_data.size).all())
+
+
+@register("forest")
+class Forest(Op):
+    """What all trees give for each row of x, taken together by ``aggregate``, and ``base`` on it.
+
+    A walk begins at a tree's root and goes from node to node: to ``left`` where column
+    ``features`` of x is at most ``thresholds``, or is NaN and ``nan_left`` holds; to the place
+    behind left otherwise. A node that is its own left is a leaf, and gives the C numbers in row
+    ``leaves`` of values to the outputs from the tree's place in ``targets`` on. Of min and max,
+    infinities are leaves that say nothing of an output, which is base where all do.
+    """
+
+    contract = Contract(
+        operands=[
+            "x: E=float[N F]",
+            "thresholds: constant E[M]",
+            "features: constant int32[M]",
+            "left: constant int32[M]",
+            "nan_left: constant bool[M]",
+            "leaves: constant int32[M]",
+            "roots: constant int32[K]",
+            "targets: constant int32[K]",
+            "values: constant E[L C]",
+            "base: constant E[T]",
+        ],
+        attributes=["aggregate: sum|average|min|max"],
+        rules=[
+            holds(
+                "features are columns of x", lambda features_data, F: _between(features_data, 0, F)
+            ),
+            holds("nodes lead on to nodes behind them", _lead_on),
+            holds(
+                "a column and a step are one number",
+                lambda features_data, left_data, E: links_fit(features_data, left_data, E.bits),
+            ),
+            holds("leaves are rows of values", lambda leaves_data, L: _between(leaves_data, 0, L)),
+            holds("roots are nodes", lambda roots_data, M: _between(roots_data, 0, M)),
+            holds(
+                "targets have places for C numbers",
+                lambda targets_data, C, T: _between(targets_data, 0, T - C + 1),
+            ),
+        ],
+        results=["y: E[N T]"],
+        example={"M": 1, "C": 2, "T": 2},
+    )

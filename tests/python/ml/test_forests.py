@@ -1,0 +1,259 @@
+"""Trees with every comparison, aggregate and post transform, as onnxruntime computes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ml_networks import by_onnxruntime, differences, one_node, run, side_by_side
+from onnx import helper, numpy_helper
+
+import tvmrt
+
+COLUMNS = 6
+_MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+
+
+def rows(count: int, dtype=np.float32) -> np.ndarray:
+    """Small numbers, so that many are equal to thresholds, and those that compare strangely."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(-3, 4, (count, COLUMNS)).astype(dtype)
+    x[rng.random(x.shape) < 0.3] += dtype(0.25)
+    strange = [np.nan, np.inf, -np.inf, -0.0, np.nextafter(dtype(1), dtype(0)), 1e-40]
+    chosen = rng.random(x.shape) < 0.2
+    x[chosen] = rng.choice(np.array(strange, dtype), int(chosen.sum()))
+    return x
+
+
+def trees(seed: int, count: int, modes: list[str], depth: int = 5, missing: bool = True) -> dict:
+    """Attributes of nodes of random trees, some of them a leaf alone; also where the leaves are."""
+    rng = np.random.default_rng(seed)
+    nodes: dict[str, list] = {n: [] for n in _NODE_ATTRIBUTES}
+    leaves: list[tuple[int, int]] = []
+    for tree in range(count):
+        numbers = iter(rng.permutation(4 << depth).tolist())
+        _grow(rng, nodes, leaves, tree, next(numbers), numbers, modes, 0 if tree == 1 else depth)
+    if not missing:
+        nodes["nodes_missing_value_tracks_true"] = [0] * len(nodes["nodes_modes"])
+    return {"nodes": nodes, "leaves": leaves}
+
+
+_NODE_ATTRIBUTES = (
+    "nodes_treeids nodes_nodeids nodes_featureids nodes_modes nodes_values "
+    "nodes_truenodeids nodes_falsenodeids nodes_missing_value_tracks_true"
+).split()
+
+
+def _grow(rng, nodes, leaves, tree, number, numbers, modes, depth) -> None:
+    ends = depth == 0 or rng.random() < 0.1
+    children = [0, 0] if ends else [next(numbers), next(numbers)]
+    mode = "LEAF" if ends else str(rng.choice(modes))
+    value = float(rng.choice([*range(-3, 4), 0.25, np.inf, -np.inf]))
+    row = tree, number, int(rng.integers(COLUMNS)), mode, value, *children, int(rng.integers(2))
+    for name, element in zip(_NODE_ATTRIBUTES, row):
+        nodes[name].append(element)
+    if ends:
+        leaves.append((tree, number))
+    for child in children if not ends else []:
+        _grow(rng, nodes, leaves, tree, child, numbers, modes, depth - 1)
+
+
+def weights(stem: str, forest: dict, targets: int, most: int = 2, low: float = -1.0) -> dict:
+    """Attributes of what leaves give: to one target or several, some of them twice."""
+    rng = np.random.default_rng(len(forest["leaves"]))
+    given = [
+        (tree, node, int(rng.integers(targets)), float(np.float32(rng.uniform(low, 1))))
+        for tree, node in forest["leaves"]
+        for _ in range(int(rng.integers(most + 1)) if most > 1 else 1)
+    ]
+    names = ("treeids", "nodeids", "ids", "weights")
+    return {f"{stem}_{name}": list(column) for name, column in zip(names, zip(*given))}
+
+
+def regressors() -> dict:
+    found = {}
+    for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
+        for targets in (1, 3):
+            forest = trees(targets, 11, _MODES if aggregate == "SUM" else _MODES[:4])
+            found[f"{aggregate}{targets}"] = one_node(
+                "TreeEnsembleRegressor",
+                [rows(19)],
+                **forest["nodes"],
+                **weights("target", forest, targets, 1 if targets == 1 else 2),
+                n_targets=targets,
+                aggregate_function=aggregate,
+                base_values=[0.5, -2.0, 3.0][:targets],
+            )
+    for how in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        forest = trees(7, 3, _MODES[:1], missing=False)
+        found[how] = one_node(
+            "TreeEnsembleRegressor",
+            [rows(19)],
+            **forest["nodes"],
+            **weights("target", forest, 4),
+            n_targets=4,
+            post_transform=how,
+        )
+    return found
+
+
+def classifiers() -> dict:
+    found = {}
+    for classes in (2, 4):
+        for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+            forest = trees(classes, 9, _MODES[:1], missing=False)
+            found[f"{classes}{how}"] = one_node(
+                "TreeEnsembleClassifier",
+                [rows(9)],
+                2,
+                **forest["nodes"],
+                **weights("class", forest, classes, 2, 0.0),
+                classlabels_int64s=[3, 1, 4, 15][:classes],
+                post_transform=how,
+            )
+    for how in ("NONE", "LOGISTIC"):
+        for low in (-1.0, 0.0):
+            forest = trees(5, 5, _MODES[:1])
+            found[f"one{how}{low}"] = one_node(
+                "TreeEnsembleClassifier",
+                [rows(9)],
+                2,
+                **forest["nodes"],
+                **weights("class", forest, 1, 1, low),
+                classlabels_int64s=[0, 1],
+                base_values=[0.25],
+                post_transform=how,
+            )
+    return found
+
+
+def wide_forest(x: np.ndarray):
+    """So many columns and nodes on a level that both do not fit 31 bits."""
+    count = x.shape[1] - 1
+    numbers = np.arange(2 * count + 1)
+    branch = numbers < count
+    return one_node(
+        "TreeEnsembleRegressor",
+        [x],
+        nodes_treeids=np.zeros_like(numbers),
+        nodes_nodeids=numbers,
+        nodes_featureids=np.where(branch, numbers, 0),
+        nodes_modes=np.where(branch, "BRANCH_LEQ", "LEAF").tolist(),
+        nodes_values=np.where(branch, 0.5, 0).tolist(),
+        nodes_truenodeids=np.where(branch, 2 * numbers + 1, 0),
+        nodes_falsenodeids=np.where(branch, 2 * numbers + 2, 0),
+        target_treeids=np.zeros(count + 1, np.int64),
+        target_nodeids=numbers[~branch],
+        target_ids=np.zeros(count + 1, np.int64),
+        target_weights=numbers[~branch].astype(float).tolist(),
+        n_targets=1,
+    )
+
+
+def test_links_of_wide_and_large_trees_are_longer(tmp_path):
+    x = np.random.default_rng(1).random((3, 1 << 16)).astype(np.float32)
+    wanted = np.zeros((3, 1), np.float32)
+    for row in range(3):
+        node = 0
+        while node < x.shape[1] - 1:
+            node = 2 * node + (1 if x[row, node] <= 0.5 else 2)
+        wanted[row] = node
+    assert not differences(run(wide_forest(x), {"x0": x}, tmp_path), {"y0": wanted}, 0, 0)
+
+
+def argmax_of_two(wanted: dict) -> None:
+    """Of two classes with scores of their own, onnxruntime takes the second whenever its score is
+    positive; the standard means the greater one, as with more classes."""
+    for how in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        wanted[f"2{how}/y0"] = np.array([3, 1])[wanted[f"2{how}/y1"].argmax(1)]
+
+
+def ensemble(dtype, **changed):
+    """The form of version 5, with sets."""
+    tensors = {
+        "nodes_splits": np.array([1, 0.25, 0, 2, 0.5], dtype),
+        "nodes_modes": np.array([0, 6, 1, 6, 3], np.uint8),
+        "leaf_weights": np.array([1, -2, 0.1, 7], dtype),
+        "membership_values": np.array([1, 2, np.nan, 3, 1, np.nan], dtype),
+    }
+    attributes = {name: numpy_helper.from_array(a, name) for name, a in tensors.items()}
+    attributes.update(
+        nodes_featureids=[0, 1, 2, 3, 4],
+        nodes_truenodeids=[1, 0, 3, 2, 1],
+        nodes_falsenodeids=[2, 1, 3, 0, 1],
+        nodes_trueleafs=[0, 1, 0, 1, 1],
+        nodes_falseleafs=[0, 1, 1, 1, 1],
+        leaf_targetids=[0, 1, 0, 1],
+        tree_roots=[0, 4],
+        n_targets=2,
+        aggregate_function=1,
+    )
+    return one_node("TreeEnsemble", [rows(19, dtype)], version=5, **{**attributes, **changed})
+
+
+def ensembles() -> dict:
+    return {dtype.__name__: ensemble(dtype) for dtype in (np.float32, np.float64)}
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """Outputs of all networks, ours and onnxruntime's; those of one version in one library."""
+    found, wanted = {}, {}
+    for models in ({**regressors(), **classifiers()}, ensembles()):
+        model = side_by_side(models)
+        sizes = {i.name: i.type.tensor_type for i in model.graph.input}
+        feeds = {
+            name: rows(t.shape.dim[0].dim_value, helper.tensor_dtype_to_np_dtype(t.elem_type).type)
+            for name, t in sizes.items()
+        }
+        found.update(run(model, feeds, tmp_path_factory.mktemp("forests")))
+        wanted.update(by_onnxruntime(model, feeds))
+    argmax_of_two(wanted)
+    return found, wanted
+
+
+@pytest.mark.parametrize("name", [*regressors(), *classifiers(), *ensembles()])
+def test_a_forest_is_as_onnxruntime_has_it(everything, name):
+    found, wanted = everything
+    own = {key: array for key, array in wanted.items() if key.startswith(f"{name}/")}
+    assert own
+    assert not differences(found, own, 1e-5, 1e-6)
+
+
+def wrong_forests() -> dict:
+    """Broken networks, and what their sentences say."""
+    forest = trees(2, 2, _MODES[:1])
+    right = {**forest["nodes"], **weights("target", forest, 2), "n_targets": 2}
+
+    def changed(name: str, element: object, at: int = 0) -> dict:
+        elements = list(right[name])
+        elements[at] = element
+        return {**right, name: elements}
+
+    return {
+        "child": (changed("nodes_truenodeids", 12345), "names node 12345 of tree 0"),
+        "shared": (
+            changed("nodes_truenodeids", forest["nodes"]["nodes_falsenodeids"][0]),
+            "no root, or several",
+        ),
+        "column": (changed("nodes_featureids", COLUMNS), f"reads column {COLUMNS} of {COLUMNS}"),
+        "mode": (changed("nodes_modes", "BRANCH_MAYBE"), "BRANCH_MAYBE is none of them"),
+        "length": ({**right, "nodes_values": [1.0]}, "nodes_values has 1 elements"),
+        "target": (changed("target_ids", 7), "gives to output 7 of 2"),
+        "leaf": (changed("target_nodeids", -1), "names node -1"),
+        "base": ({**right, "base_values": [1.0]}, "base_values has 1 elements, expected 2"),
+        "transform": ({**right, "post_transform": "NO"}, "post_transform NO is not known"),
+    }
+
+
+@pytest.mark.parametrize("name", wrong_forests())
+def test_a_broken_forest_is_a_sentence(name):
+    attributes, said = wrong_forests()[name]
+    with pytest.raises(ValueError, match="TreeEnsembleRegressor") as caught:
+        tvmrt.compile(one_node("TreeEnsembleRegressor", [rows(1)], **attributes))
+    assert said in str(caught.value)
+
+
+def test_nodes_in_a_circle_are_a_sentence():
+    model = ensemble(np.float32, nodes_truenodeids=[0, 0, 3, 2, 1])
+    with pytest.raises(ValueError, match=r"node \(ai.onnx.ml::TreeEnsemble\): a node is the child"):
+        tvmrt.compile(model)
