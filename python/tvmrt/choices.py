@@ -86,9 +86,14 @@ RULES = (
         lambda r: r.workspace_io and (r.runtime != "crt" or r.interface_api != "c"),
     ),
     Rule(
-        "dimensions that runs choose need an operating system's memory and tensors for now; "
-        "choose runtime host, or fix them with shapes",
-        lambda r: r.runtime == "crt" and (r.dims or _declares(r.shapes)),
+        "dimensions that runs choose are members of a C struct on boards; choose interface-api c "
+        "with executor aot, or fix them with shapes",
+        lambda r: r.runtime == "crt" and r.interface_api != "c" and _is_sized(r),
+        UnsupportedError,
+    ),
+    Rule(
+        "record compares runs of one size; fix the dimensions with shapes, or choose profile",
+        lambda r: r.record and _is_sized(r),
         UnsupportedError,
     ),
     Rule(
@@ -96,6 +101,11 @@ RULES = (
         lambda r: r.mixed_precision is None and (r.max_error is not None or r.calibration),
     ),
 )
+
+
+def _is_sized(request: Request) -> bool:
+    """Whether runs choose dimensions."""
+    return bool(request.dims) or _declares(request.shapes)
 
 
 def _declares(shapes: Mapping[str, Sequence[int | str]] | None) -> bool:

@@ -178,6 +178,7 @@ def compile_together(
     concurrent: bool | Sequence[Sequence[str]] = False,
     image_name: str = "image",
     shapes: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
+    dims: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> CompiledImage:
     """Compile several networks for one program without an operating system.
@@ -198,6 +199,8 @@ def compile_together(
         Name of what the networks share: ``tvmgen_<image_name>.h``.
     shapes
         By network: extents of inputs with symbolic dimensions, by input name.
+    dims
+        By network: dimensions that its runs choose, with their bounds.
     options
         As :func:`compile` takes them, for all networks alike. The runtime must be crt.
 
@@ -216,7 +219,8 @@ def compile_together(
     drafts = []
     for name, model in networks.items():
         folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
-        own = replace(asked, module_name=name, shapes=(shapes or {}).get(name), dump_dir=folder)
+        own = replace(asked, module_name=name, shapes=(shapes or {}).get(name),
+                      dims=(dims or {}).get(name), dump_dir=folder)  # fmt: skip
         drafts.append(_draft(model, own))
     for draft in drafts:
         if not draft.need.options.firmware or draft.need.options.executor != "aot":

@@ -149,9 +149,10 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
             raise click.UsageError("--concurrent keeps several networks apart; there is one")
         ((name, model),) = networks.items()
         return compile(str(model), module_name=name, **asked)
-    shapes = options.shapes_by_network(asked.pop("shapes"), list(networks))
+    shapes = options.by_network(asked.pop("shapes"), list(networks))
+    dims = options.by_network(asked.pop("dims"), list(networks), "DIMENSION")
     paths = {name: str(model) for name, model in networks.items()}
-    return compile_together(paths, shapes=shapes, **together, **asked)
+    return compile_together(paths, shapes=shapes, dims=dims, **together, **asked)
 
 
 def _measure(compiled: Any, cc: str | None) -> Any:

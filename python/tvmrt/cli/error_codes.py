@@ -274,4 +274,11 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "Weights were not copied to the pool where they are read.",
         "Call tvmgen_<module>_load() once, with the same pools, before the first run.",
     ),
+    Explanation(
+        "NetworkDimensionOutOfRange",
+        0x1104,
+        "A size of struct tvmgen_<module>_dims is below its least or beyond its largest.",
+        "Stay within TVMGEN_<MODULE>_<DIMENSION>_MIN and _MAX of the network's header, or compile"
+        " the network with other bounds (--dim).",
+    ),
 )

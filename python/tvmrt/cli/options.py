@@ -80,18 +80,20 @@ def parse_places(texts: Iterable[str]) -> dict[str, str]:
     return dict(_split(text, "PATTERN=POOL or PATTERN=flash[@SECTION]") for text in texts)
 
 
-def shapes_by_network(
-    shapes: dict[str, tuple[int | str, ...]], networks: list[str]
-) -> dict[str, dict[str, tuple[int | str, ...]]]:
-    """Turn ``{"a:x": (1, 3)}`` into ``{"a": {"x": (1, 3)}}`` for the networks of an image."""
-    found: dict[str, dict[str, tuple[int | str, ...]]] = {}
-    for key, shape in shapes.items():
+def by_network(
+    options: dict[str, Any], networks: list[str], what: str = "INPUT"
+) -> dict[str, dict[str, Any]]:
+    """Turn ``{"a:x": (1, 3)}`` into ``{"a": {"x": (1, 3)}}`` for the networks of an image; ``what``
+    has a value."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in options.items():
         network, colon, name = key.partition(":")
         if not colon or network not in networks:
             raise click.UsageError(
-                f"'{key}': of several networks ({', '.join(networks)}), name one: NETWORK:INPUT=..."
+                f"'{key}': of several networks ({', '.join(networks)}), "
+                f"name one: NETWORK:{what}=..."
             )
-        found.setdefault(network, {})[name] = shape
+        found.setdefault(network, {})[name] = value
     return found
 
 

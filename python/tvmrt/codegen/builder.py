@@ -299,7 +299,7 @@ class _ProgramBuilder:
 def _reserve_kernel_scratch(step: Step) -> None:
     """Make the step's scratch hold what its kernels would ask of a runtime."""
     blocks = step.lowering.kernel_blocks(step)
-    step.kernel_bytes = sum(round_up(nbytes, KERNEL_ALIGN_BYTES) for nbytes in blocks)
+    step.kernel_bytes = sum(round_up(most(nbytes), KERNEL_ALIGN_BYTES) for nbytes in blocks)
     if step.kernel_bytes:
         begin = round_up(step.scratch_bytes, ALIGN_BYTES)
         step.scratch_bytes = begin + step.kernel_bytes

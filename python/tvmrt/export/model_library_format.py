@@ -18,6 +18,7 @@ from dataclasses import asdict
 from math import prod
 from pathlib import Path
 
+from tvmrt.codegen.entries.dims import described
 from tvmrt.ir import DTYPES, ModuleBlob
 from tvmrt.libinfo import __version__
 
@@ -179,6 +180,8 @@ def _module(library) -> dict:
         },
         "tvmrt_version": __version__,
     }
+    if library.program.dims():
+        module["dims"] = described(library.program)
     if library.has_graph_json:
         module["memory"]["sids"] = _storages(library)
     if library.has_graph_json and library.options.firmware:

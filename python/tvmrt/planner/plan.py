@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tvmrt.ir.extent import listed
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.ir.rounding import round_up
 
@@ -118,10 +119,13 @@ def _check_room(program: Program, intervals: Sequence[Interval]) -> None:
     several = len(program.pools) > 1
     missing = sum(p.used_bytes - p.capacity for p in short)
     step, live = _fullest_step(program, intervals)
+    dims = program.dims()
+    sizes = f" at its largest sizes ({listed(dims)})" if dims else ""
     enough = " and ".join(f"{p.name} to {p.used_bytes} bytes" for p in short)
     raise ValueError(
         f"pool{'s' if several else ''} {names} {'are' if several else 'is'} {missing} bytes too "
-        f"small for the network; most lives at operator {step}, {live} bytes: enlarge {enough}"
+        f"small for the network{sizes}; most lives at operator {step}, {live} bytes: "
+        f"enlarge {enough}"
     )
 
 

@@ -174,7 +174,7 @@ def test_the_header_states_the_sizes_of_the_summary(tmp_path):
 
 CODES = [
     "NetworkPoolMisplaced", "NetworkPoolTooSmall", "NetworkTensorMismatch",
-    "NetworkWeightsNotLoaded",
+    "NetworkWeightsNotLoaded", "NetworkDimensionOutOfRange",
 ]  # fmt: skip
 
 

@@ -85,7 +85,8 @@ typedef enum {
   X(NetworkPoolMisplaced, Network, 0)              \
   X(NetworkPoolTooSmall, Network, 1)               \
   X(NetworkTensorMismatch, Network, 2)             \
-  X(NetworkWeightsNotLoaded, Network, 3)
+  X(NetworkWeightsNotLoaded, Network, 3)           \
+  X(NetworkDimensionOutOfRange, Network, 4)
 
 #define TVMRT_CRT_ERROR_ENUMERATOR(name, category, number) \
   kTvmError##name = DEFINE_TVM_CRT_ERROR(kTvmErrorCategory##category, number),

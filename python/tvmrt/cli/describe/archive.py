@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table, graph_json, params
+from tvmrt.cli.describe import Description, Table, dims, graph_json, params
 
 METADATA = "metadata.json"
 
@@ -134,6 +134,10 @@ def describe(path: Path) -> Description:
             rows = [row for name, m in modules.items() for row in _memory_rows(name, m)]
             columns = ("module", "function", "workspace", "constants", "inputs and outputs")
             description.tables["memory in bytes"] = Table(columns, rows, columns[:2])
+            for name, module in modules.items():
+                if "dims" in module:
+                    behind = f" of {name}" if len(modules) > 1 else ""
+                    description.tables.update(dims.tables(module["dims"], behind))
             _add_report(archive, metadata, modules, description)
             _add_parts(archive, description)
             files = [(m.name, m.size) for m in archive.getmembers() if m.isfile()]

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.cli.describe import Description, Table, graph_json, params
+from tvmrt.cli.describe import Description, Table, dims, graph_json, params
 from tvmrt.cli.describe.elf import UNDEFINED, ElfFile
 from tvmrt.cli.describe.stream import Stream
 
@@ -86,18 +86,9 @@ def _describe_blob(blob: bytes, what: str, description: Description) -> None:
 def _describe_dims(text: bytes, path: Path, description: Description) -> None:
     """Add the dimensions that runs choose, and the tensors that have them."""
     try:
-        said = json.loads(text.rstrip(b"\0"))
-        rows = [(name, low, high) for name, (low, high) in said["dims"].items()]
-        tensors = [
-            (kind, name, " x ".join(map(str, shape)))
-            for kind in ("inputs", "outputs")
-            for name, shape in said[kind].items()
-        ]
+        description.tables.update(dims.tables(json.loads(text.rstrip(b"\0"))))
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ValueError(f"{path}: its dimensions cannot be read; compile it again") from None
-    description.tables["dimensions"] = Table(("dimension", "least", "most"), rows)
-    columns = ("of", "tensor", "shape")
-    description.tables["shapes"] = Table(columns, tensors, left=columns)
 
 
 def describe(path: Path) -> Description:

@@ -86,8 +86,10 @@ def _parameters(program: Program, prefix: str) -> list[Declaration]:
 def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
     """Members of the struct of sizes: name, comparison that refuses, error."""
     rows = []
-    if not pools_file.io_in_pools(program):
-        invalid = "NetworkTensorMismatch"
+    invalid = "NetworkTensorMismatch"
+    if program.dims():
+        rows += _compared(program, invalid)
+    elif not pools_file.io_in_pools(program):
         for tensor in input_tensors(program):
             rows.append((tensor.member, f"!= {size_macro(prefix, tensor.member)}", invalid))
         for tensor in output_tensors(program):
@@ -98,6 +100,26 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
         member = f"{pool.name}_workspace_pool"
         rows.append((member, _less_than(macro, pool.used_bytes), "NetworkPoolTooSmall"))
     return rows
+
+
+def _measured(program: Program, prefix: str) -> list[str]:
+    """Lines of C: what the tensors take at the sizes of this run."""
+    if pools_file.io_in_pools(program):
+        return []
+    call = f"{prefix}_measure(dims, NULL, &needed)"
+    return [
+        f"  struct {prefix.lower()}_sizes needed;",
+        f"  const int32_t code = {call};",
+        "  if (code != 0) return code;",
+    ]
+
+
+def _compared(program: Program, error: str) -> list[tuple[str, str, str]]:
+    """Rows of tensors whose bytes follow from the sizes of the run."""
+    if pools_file.io_in_pools(program):
+        return []
+    inputs = [(t.member, f"!= needed.{t.member}", error) for t in input_tensors(program)]
+    return inputs + [(t.member, f"< needed.{t.member}", error) for t in output_tensors(program)]
 
 
 def _less_than(macro: str, nbytes: int) -> str:
@@ -111,6 +133,8 @@ def _plain(program: Program, prefix: str) -> list[str]:
         *wrap(f"int32_t {prefix}_run_checked", parameters, " {"),
         "  if (sizes == NULL) return kTvmErrorFunctionCallInvalidArg;",
     ]
+    if program.dims():
+        lines += _measured(program, prefix)
     for name, comparison, error in _members(program, prefix):
         if comparison:
             lines += refusal(f"sizes->{name}{GAP}{comparison}", error)

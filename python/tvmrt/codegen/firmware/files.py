@@ -8,7 +8,7 @@ from ..entries.arguments import Arguments
 from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
 from ..options import Options
 from ..target import Target
-from . import checked, graph, main, pool_calls, seal, step, trace
+from . import checked, extents, graph, main, pool_calls, seal, step, trace
 from . import header as header_file
 from .names import header_name, own_include
 
@@ -24,6 +24,7 @@ def add_firmware_files(
         return
     sliced = options.interface_api == "c"
     more = checked.declarations(program, prefix, options)
+    more += extents.declarations(program, prefix)
     more += accessor_declarations(prefix) if sliced else []
     more += pool_calls.load_declarations(program, prefix, options, sources)
     more += step.declarations(program, prefix) if sliced else []
@@ -41,6 +42,8 @@ def add_firmware_files(
     sources.files[f"{prefix}_lib0.c"] = head + entry
     text = checked.print_file(program, prefix, sources.number, options)
     sources.files[f"{prefix}_checked.c"] = head + text
+    measured = extents.print_file(program, prefix, sources.number)
+    sources.files.update({name: head + text for name, text in measured.items()})
     more_files = pool_calls.print_files(program, prefix, sources, options, arguments)
     sources.files.update({name: head + text for name, text in more_files.items()})
     if sliced:

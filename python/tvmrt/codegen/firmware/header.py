@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.ir.graph import TensorType
 from tvmrt.ir.program import Program
 
 from .. import pools
 from ..c.packed import packed_prototype
 from ..c.writer import comment_text
 from ..entries import hooks
-from . import pool_calls, proof, seal
+from . import extents, pool_calls, proof, seal
 from .names import Tensor, input_tensors, output_tensors, size_macro
 
 
@@ -50,11 +49,13 @@ def print_body(
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for tensor in tensors:
             lines += [
-                f"/*! \\brief {what} {comment_text(tensor.origin)}: {_type_text(tensor.type)};"
-                " in bytes. */",
+                f"/*! \\brief {what} {comment_text(tensor.origin)}:"
+                f" {extents.shape_text(tensor.type)};"
+                f" in bytes{extents.bounds_text(tensor.type.shape)}. */",
                 f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
     lines.append("")
+    lines += extents.struct(program, prefix)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options, inputs, outputs)
     lines += proof.header_lines(program, prefix, weights_bytes)
     return [*lines, *more]
@@ -81,9 +82,11 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
     lines += hooks.struct(program, prefix)
     if hooks.hooked(program):
         parameters.append(f"struct {tag}_devices *devices")
+    parameters += map(str, extents.parameter(program, prefix))
     if pools.io_in_pools(program):
         lines += pool_calls.map_declarations(program, prefix, options)
-    return [*lines, *_RUN, *prototype(prefix, "run", parameters), ""]
+    about = _RUN_SIZED if program.dims() else _RUN
+    return [*lines, *about, *prototype(prefix, "run", parameters), ""]
 
 
 def prototype(prefix: str, function: str, parameters: Sequence[object]) -> list[str]:
@@ -103,9 +106,17 @@ _RUN = [
     " */",
 ]
 
+_RUN_SIZED = [
+    *_RUN[:3],
+    " * kTvmErrorNetworkPoolMisplaced for such a pool, kTvmErrorNetworkDimensionOutOfRange for a",
+    " * size beyond its bounds, and nothing is written then; -1 where the network stops. One call",
+    " * at a time: the workspace is not shared.",
+    " */",
+]
+
 
 def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
-    order = [f"{t.member}, {_type_text(t.type)}" for t in [*inputs, *outputs]]
+    order = [f"{t.member}, {extents.shape_text(t.type)}" for t in [*inputs, *outputs]]
     order += [
         f"memory that the program lends: the pool {pool.name}, {pool.used_bytes} bytes"
         for pool in pools.lent(program)
@@ -129,10 +140,6 @@ def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list
 
 
 def _struct(tag: str, brief: str, tensors: Sequence[Tensor]) -> list[str]:
-    members = [f"  void *{t.member}; /*!< {_type_text(t.type)} */" for t in tensors]
+    members = [f"  void *{t.member}; /*!< {extents.shape_text(t.type)} */" for t in tensors]
     empty = ["  void *unused; /*!< C has no empty struct. */"]
     return [f"/*! \\brief {brief} */", f"struct {tag} {{", *(members or empty), "};", ""]
-
-
-def _type_text(type: TensorType) -> str:
-    return f"{type.dtype}[{', '.join(map(str, type.shape))}]"

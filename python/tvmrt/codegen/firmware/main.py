@@ -15,7 +15,7 @@ from ..c.packed import packed_prototype
 from ..c.text import Declaration, any_null, refusal, wrap
 from ..entries import graph, hooks
 from ..entries.aot import checked_call, guarded_call
-from . import pool_calls, proof, seal
+from . import extents, pool_calls, proof, seal
 from .names import input_tensors, output_tensors, own_include
 from .trace import Tracer
 
@@ -99,7 +99,7 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
         *wrap(head, declared or ["void"], ";"),
         *wrap(head, declared or ["void"], " {"),
     ]
-    lines += [f"  (void){arguments.names[b]};" for b in unused_tensors(program, sources)]
+    lines += [f"  (void){name};" for name in unused_names(program, sources, arguments)]
     lines += tracer.locals() if program.steps else []
     lines += [f"  {line}" for line in (*tracer.begin(), *hooks.activate(program))]
     for i, function in enumerate(sources.functions):
@@ -109,14 +109,20 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
 
 
 def main_parameters(program: Program, arguments) -> list[str]:
-    """Declarations of main's parameters over pointers: inputs, outputs, pools, devices."""
+    """Declarations of main's parameters over pointers: inputs, outputs, pools, devices, sizes."""
     declared = [
         f"{'' if b.kind == OUTPUT else 'const '}{b.dtype.c} *{arguments.names[b]}"
         for b in _tensors(program)
     ]
     pools = [f"uint8_t *{arguments.pools[i]}" for i, _ in pools_file.used(program)]
     devices = [f"void *{hooks.variable(d)}" for d in hooks.hooked(program)]
-    return [*declared, *pools, *devices]
+    return [*declared, *pools, *devices, *map(str, extents.variables(program))]
+
+
+def unused_names(program: Program, sources, arguments) -> list[str]:
+    """Those of main's parameters that no operator is passed."""
+    tensors = unused_tensors(program, sources)
+    return [*(arguments.names[b] for b in tensors), *extents.unused(program, sources)]
 
 
 def unused_tensors(program: Program, sources) -> list[Buffer]:
@@ -252,7 +258,8 @@ def run_parameters(program: Program, prefix: str) -> list[Declaration]:
     if hooks.hooked(program):
         names.append("devices")
     tag = prefix.lower()
-    return [Declaration(f"struct {tag}_{name}", name, pointer=True) for name in names]
+    structs = [Declaration(f"struct {tag}_{name}", name, pointer=True) for name in names]
+    return [*structs, *extents.parameter(program, prefix)]
 
 
 def run_checks(program: Program, prefix: str, options) -> list[str]:
@@ -264,7 +271,8 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
         lines += refusal(any_null(given))
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, _lent_members(program))
-    return lines + pool_calls.loaded_checks(program, prefix, options)
+    lines += pool_calls.loaded_checks(program, prefix, options)
+    return lines + extents.checks(program, prefix)
 
 
 def _lent_members(program: Program, place: str = "{}->") -> dict[str, str]:
@@ -281,6 +289,7 @@ def structs_read(program: Program) -> list[str]:
         "outputs": passed and bool(program.outputs),
         "workspace_pools": any(pool.lent for _, pool in pools_file.used(program)),
         "devices": bool(hooks.hooked(program)),
+        "dims": bool(program.dims()),
     }
     return [name for name, needed in read.items() if needed]
 
@@ -302,7 +311,8 @@ def main_arguments(program: Program, prefix: str, options, place: str = "{}->") 
     passed = [_cast(b, m) for b, m in zip(_tensors(program), _members(program, place))]
     passed += _pool_pointers(program, prefix, options, _lent_members(program, place))
     devices = hooks.hooked(program)
-    return [*passed, *(f"{place.format('devices')}{device}" for device in devices)]
+    passed += [f"{place.format('devices')}{device}" for device in devices]
+    return [*passed, *extents.values(program, place.format("dims"))]
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:

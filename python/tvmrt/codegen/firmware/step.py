@@ -125,8 +125,7 @@ def _operator_at(
     passed = main.main_arguments(program, prefix, options, "state->{}.")
     declared = main.main_parameters(program, arguments)
     lines += [f"  {parameter} ={GAP}{text};" for parameter, text in zip(declared, passed)]
-    unused = main.unused_tensors(program, sources)
-    lines += [f"  (void){arguments.names[b]};" for b in unused]
+    lines += [f"  (void){name};" for name in main.unused_names(program, sources, arguments)]
     lines += tracer.locals()
     if tracer.begin():
         lines += ["  if (state->next == 0) {", *(f"    {s}" for s in tracer.begin()), "  }"]

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import round_up
 
 from ..layer_i8 import ConvI8, centred_weights
@@ -97,7 +98,7 @@ def windows_of(layer: MicroLayer, unit: int, element: int) -> Windows:
     shape = layer.shape
     length = round_up(shape.window, unit)
     as_they_lie = shape.pointwise and length == shape.in_c
-    windows = min(2, shape.pixels) * length * element + (0 if as_they_lie else length)
+    windows = min(2, most(shape.pixels)) * length * element + (0 if as_they_lie else length)
     return Windows(length, windows if windows > STACK_WINDOWS else 0)
 
 

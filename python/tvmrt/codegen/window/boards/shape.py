@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from tvmrt.ir.extent import Extent, Undecided, Whole, least, most
 from tvmrt.ir.rounding import round_up
 
 from ...c.text import initializer, nested
@@ -14,6 +15,9 @@ MOST = (1 << 15) - 1  # of an extent
 MOST_ROWS = 16  # of a depthwise kernel, TVMRT_MICRO_MAX_ROWS
 
 
+Pair = tuple[Whole, Whole]
+
+
 @dataclass(frozen=True)
 class MicroShape:
     """A 2-D convolution or a matrix product, channels last; pairs are (height, width).
@@ -21,28 +25,29 @@ class MicroShape:
     ``pad`` is the padding at the start, the end follows from ``out``; strides are in elements.
     """
 
-    batch: int
-    in_: tuple[int, int]
-    out: tuple[int, int]
+    batch: Whole
+    in_: Pair
+    out: Pair
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
     pad: tuple[int, int]
     in_c: int
     out_c: int
-    x_stride: int
-    y_stride: int
+    x_stride: Whole
+    y_stride: Whole
     depthwise: bool
 
     @property
     def fits(self) -> bool:
         """Whether the numbers fit into the kernels' structures."""
         pairs = (self.in_, self.out, self.kernel, self.stride, self.dilation, self.pad)
-        numbers = [*(abs(n) for pair in pairs for n in pair), self.in_c, self.out_c]
+        numbers = [*(n for pair in pairs for n in pair), self.in_c, self.out_c]
         if self.depthwise:
             numbers += [self.batch, self.ring_columns]
         rows = not self.depthwise or self.kernel[0] <= MOST_ROWS
-        return rows and max(numbers) <= MOST and min(self.in_ + self.out) > 0
+        fit = all(-MOST <= least(n) and most(n) <= MOST for n in numbers)
+        return rows and fit and min(map(least, self.in_ + self.out)) > 0
 
     @property
     def pointwise(self) -> bool:
@@ -60,7 +65,7 @@ class MicroShape:
         return self.pointwise
 
     @property
-    def pixels(self) -> int:
+    def pixels(self) -> Whole:
         """Output pixels of all images."""
         return self.batch * prod(self.out)
 
@@ -75,7 +80,7 @@ class MicroShape:
         return self.kernel[1] if self.x_stride == self.in_c and self.dilation[1] == 1 else 1
 
     @property
-    def ring_columns(self) -> int:
+    def ring_columns(self) -> Whole:
         """Columns under all windows of a row, padding included."""
         return (self.out[1] - 1) * self.stride[1] + (self.kernel[1] - 1) * self.dilation[1] + 1
 
@@ -87,11 +92,11 @@ class MicroShape:
     def initializer(self, scratch: Windows | Ring) -> str:
         """The C initialiser of the ``tvmrt_micro_shape``."""
         kept = scratch.members(self)
-        pad = (self.pad[0], min(self.pad[1], scratch.columns)) if self.depthwise else self.pad
+        pad = (self.pad[0], smaller(self.pad[1], scratch.columns)) if self.depthwise else self.pad
         pairs = {"in": self.in_, "out": self.out, "kernel": self.kernel, "stride": self.stride,
                  "dilation": self.dilation, "pad": pad}  # fmt: skip
         fields = {
-            **{name: f"{{{height}, {width}}}" for name, (height, width) in pairs.items()},
+            **{name: f"{{{short(h)}, {short(w)}}}" for name, (h, w) in pairs.items()},
             "in_c": self.in_c,
             "out_c": self.out_c,
             "x_stride": self.x_stride,
@@ -100,6 +105,14 @@ class MicroShape:
             "kept": initializer({name: initializer(numbers) for name, numbers in kept.items()}),
         }
         return nested(fields)
+
+
+def smaller(a: Whole, b: Whole) -> Whole | str:
+    """The smaller of both; as an expression of C where a run decides."""
+    try:
+        return min(a, b)
+    except Undecided:
+        return f"({a} < {b} ? {a} : {b})"
 
 
 @dataclass(frozen=True)
@@ -130,23 +143,35 @@ class Ring:
     """
 
     slots: int
-    columns: int
-    plane: int
-    bytes: int
+    columns: Whole
+    plane: Whole
+    bytes: Whole
 
     def members(self, shape: MicroShape) -> dict[str, dict[str, object]]:
         """What the shape's ``kept`` is."""
         left, skipped = max(0, shape.pad[1]), max(0, -shape.pad[1])
-        inside = max(0, min(shape.in_[1] - skipped, self.columns - left))
+        read, room = shape.in_[1] - skipped, self.columns - left
+        inside = smaller(read, room)
+        if min(least(read), least(room)) < 0:
+            inside = f"({inside} < 0 ? 0 : {inside})" if _open(inside) else max(0, inside)
         return {
             "ring": {
                 "plane": self.plane,
-                "images": shape.batch,
+                "images": short(shape.batch),
                 "slots": self.slots,
-                "columns": self.columns,
-                "inside": inside,
+                "columns": short(self.columns),
+                "inside": short(inside),
             }
         }
+
+
+def _open(value: Whole | str) -> bool:
+    return isinstance(value, (Extent, str))
+
+
+def short(value: Whole | str) -> Whole | str:
+    """A number for a member of 16 bits, which it fits."""
+    return f"(int16_t){value}" if _open(value) else value
 
 
 def ring_of_rows(shape: MicroShape, element: int) -> Ring:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tvmrt.ir.extent import most
+
 from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_f32 import MicroLayer, by_fours
 from ..shape import Windows
@@ -13,7 +15,7 @@ PIXELS = 4  # TVMRT_MICRO_F32_PIXELS
 def scratch(layer: MicroLayer) -> Windows:
     """Windows of four pixels, or of one; none where they are read as they lie."""
     shape = layer.shape
-    few = shape.pixels < PIXELS
+    few = most(shape.pixels) < PIXELS
     if few and shape.pointwise and not layer.over_input:
         return Windows(shape.window, 0)
     windows = (1 if few else PIXELS) * shape.window * 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.ir.extent import Whole
+
 from ..kernel import MicroKernel, MicroWeights, padded
 from ..layer_i8 import MicroLayer
 from ..shape import MicroShape, Ring
@@ -25,7 +27,7 @@ def pack(layer: MicroLayer) -> MicroWeights:
     return MicroWeights(packed.reshape(-1), layer.folded(4))
 
 
-def ring_of_pairs(shape: MicroShape, columns: int, element: int, summed: int) -> Ring:
+def ring_of_pairs(shape: MicroShape, columns: Whole, element: int, summed: Whole) -> Ring:
     """Two pairs of rows a channel, and in front of them int32 sums.
 
     ``element``: bytes of an element; ``summed``: columns that have sums, of four channels of two

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.rounding import round_up
 
 from ..kernel import MicroKernel, MicroWeights, padded
@@ -14,13 +15,13 @@ from . import depthwise_3x3
 MOST_COLUMNS = 4680  # seven planes of so many are within the 16 bits of a scattered store
 
 
-def columns(shape: MicroShape) -> int:
+def columns(shape: MicroShape) -> Whole:
     """Columns that are kept of a row: vectors begin at even ones and have four."""
     return round_up(shape.out[1] * shape.stride[1], 2) + 2
 
 
 def supports(layer: MicroLayer) -> bool:
-    if not depthwise_3x3.supports(layer) or columns(layer.shape) > MOST_COLUMNS:
+    if not depthwise_3x3.supports(layer) or most(columns(layer.shape)) > MOST_COLUMNS:
         return False
     return layer.weights.min() >= -128 and layer.weights.max() <= 127
 

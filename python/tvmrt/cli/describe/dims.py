@@ -1,0 +1,25 @@
+"""What a network says of the dimensions that its runs choose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvmrt.cli.describe import Table
+
+
+def tables(said: dict[str, Any], behind: str = "") -> dict[str, Table]:
+    """The dimensions with their bounds, and the tensors that have them; ``behind`` ends the titles.
+
+    Raises ValueError, TypeError, KeyError or AttributeError for what is no such description.
+    """
+    rows = [(name, low, high) for name, (low, high) in said["dims"].items()]
+    tensors = [
+        (kind, name, " x ".join(map(str, shape)))
+        for kind in ("inputs", "outputs")
+        for name, shape in said[kind].items()
+    ]
+    columns = ("of", "tensor", "shape")
+    return {
+        f"dimensions{behind}": Table(("dimension", "least", "most"), rows),
+        f"shapes{behind}": Table(columns, tensors, left=columns),
+    }

@@ -1,0 +1,219 @@
+"""The C interface of networks whose dimensions a run chooses, on this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import subprocess
+import tarfile
+
+import numpy as np
+import pytest
+from dynamic_networks import CASES
+from firmware_call import Memory, build_shared, pointers
+from sized_call import program_text, read_results, write_runs
+
+import tvmrt
+from tvmrt import cli
+from tvmrt.error import UnsupportedError
+from tvmrt.libinfo import find_include_path
+
+runtime = pytest.importorskip("onnxruntime")
+
+C = {"interface_api": "c", "module_name": "net"}
+STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-O1"]
+SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+INVALID, MISMATCH, OUT_OF_RANGE = 0x0803, 0x1102, 0x1104
+
+
+@pytest.mark.parametrize(
+    "name, target, pools",
+    [("decoder", "cortex-m4", {"sram": 1 << 15}), ("convolutions", "cortex-m4", None)],
+)
+def test_a_run_touches_just_what_its_sizes_take(name, target, pools, tmp_path):
+    """Under sanitizers, in memory of the bytes that the network says; a large run before each
+    small one."""
+    case = CASES[name]
+    model, rng = case.make(), np.random.default_rng(4)
+    library = tvmrt.compile(model, dims=case.dims, target=target, pools=pools, **C)
+    library.export_sources(tmp_path)
+    (tmp_path / "main.c").write_text(program_text(library))
+    flags = [f"-I{path}" for path in [tmp_path, *find_include_path()]]
+    sources = [str(path) for path in sorted(tmp_path.glob("*.c"))]
+    program = [*STRICT, *SANITIZED, *flags, *sources, "-lm", "-o", str(tmp_path / "program")]
+    program[0] = "-std=c11"  # the program aligns its pool
+    subprocess.run(["cc", *program], check=True)
+    runs = [(sizes, case.inputs(rng, sizes)) for sizes in case.sizes(rng, 8)]
+    write_runs(library, runs, tmp_path)
+    subprocess.run([tmp_path / "program"], cwd=tmp_path, check=True)
+    session = runtime.InferenceSession(model.SerializeToString())
+    found = read_results(library, tmp_path)
+    assert len(found) == len(runs)
+    for (_, inputs), results in zip(runs, found):
+        for mine, theirs in zip(results, session.run(None, inputs)):
+            assert mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """The network with batch and seq, its inputs and outputs in a pool that the caller lends."""
+    folder = tmp_path_factory.mktemp("encoder")
+    case = CASES["encoder"]
+    library = tvmrt.compile(case.make(), dims=case.dims, target="cortex-m4", **C)
+    library.export_sources(folder)
+    return library, build_shared(folder)
+
+
+def sizes_of(*numbers: int):
+    return (ctypes.c_int32 * len(numbers))(*numbers)
+
+
+def structs(batch: int, seq: int):
+    """Inputs, outputs with guards, and both as structs of pointers."""
+    rng = np.random.default_rng(batch + seq)
+    inputs = CASES["encoder"].inputs(rng, {"batch": batch, "seq": seq})
+    outputs = [Memory(4 * batch * seq * 32), Memory(4 * batch * 32)]
+    given = pointers([a.ctypes.data for a in inputs.values()])
+    return inputs, outputs, given, pointers([m.address for m in outputs])
+
+
+WRONG = [
+    pytest.param((0, 5), OUT_OF_RANGE, id="below"),
+    pytest.param((4, 5), OUT_OF_RANGE, id="beyond"),
+    pytest.param((2, 41), OUT_OF_RANGE, id="second"),
+    pytest.param((-1, 5), OUT_OF_RANGE, id="negative"),
+    pytest.param((2, 2**31 - 1), OUT_OF_RANGE, id="largest"),
+    pytest.param(None, INVALID, id="none"),
+]
+
+
+@pytest.mark.parametrize("sizes, code", WRONG)
+def test_sizes_beyond_their_bounds_are_refused(encoder, sizes, code):
+    """By every function that takes them; nothing is written."""
+    _, shared = encoder
+    _, outputs, given, results = structs(2, 5)
+    before = [ctypes.string_at(m.address, m.nbytes) for m in outputs]
+    dims = None if sizes is None else sizes_of(*sizes)
+    state, bytes_ = (ctypes.c_size_t * 64)(), (ctypes.c_size_t * 4)(80, 40, 1 << 20, 1 << 20)
+    assert shared.tvmgen_net_run(given, results, dims) == code
+    assert shared.tvmgen_net_run_checked(given, results, dims, bytes_) == code
+    assert shared.tvmgen_net_step_begin(state, given, results, dims) == code
+    assert shared.tvmgen_net_step(state, 1) == INVALID
+    assert shared.tvmgen_net_measure(dims, None, None) == code
+    assert [ctypes.string_at(m.address, m.nbytes) for m in outputs] == before
+
+
+def test_the_code_is_explained(capsys):
+    assert cli.main(["explain", hex(OUT_OF_RANGE)]) == 0
+    text = capsys.readouterr().out
+    assert "beyond its largest" in text
+    assert "--dim" in text
+
+
+def test_extents_and_bytes_follow_from_the_sizes(encoder):
+    """The function that tells them, and the run that compares the bytes that the caller has."""
+    library, shared = encoder
+    inputs, outputs, given, results = structs(2, 7)
+    shapes, needed = (ctypes.c_int32 * 9)(), (ctypes.c_size_t * 4)()
+    assert shared.tvmgen_net_measure(sizes_of(2, 7), shapes, needed) == 0
+    assert list(shapes) == [2, 7, 2, 7, 2, 7, 32, 2, 32]
+    ids, mask = inputs.values()
+    assert list(needed) == [ids.nbytes, mask.nbytes, *(m.nbytes for m in outputs)]
+    for i in range(4):
+        for more in (-1, 1):
+            has = (ctypes.c_size_t * 4)(*needed)
+            has[i] += more
+            wrong = more < 0 or i < 2  # an output may have room to spare
+            code = shared.tvmgen_net_run_checked(given, results, sizes_of(2, 7), has)
+            assert code == (MISMATCH if wrong else 0)
+    assert shared.tvmgen_net_run_checked(given, results, sizes_of(2, 7), needed) == 0
+    assert all(memory.is_sound() for memory in outputs)
+    session = runtime.InferenceSession(CASES["encoder"].make().SerializeToString())
+    for memory, expected in zip(outputs, session.run(None, inputs)):
+        found = np.frombuffer(ctypes.string_at(memory.address, memory.nbytes), np.float32)
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+    header = library.sources.files["tvmgen_net.h"]
+    assert "#define TVMGEN_NET_SEQ_MAX 40" in header
+    assert f"#define TVMGEN_NET_OUTPUT0_SIZE {4 * 3 * 40 * 32}" in header
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55"])
+@pytest.mark.parametrize("name", ["tagger", "convolutions", "decoder"])
+def test_pools_are_those_of_the_largest_sizes(name, target):
+    """To the byte; a pool of a byte less is refused by a sentence with the sizes."""
+    case = CASES[name]
+    model = case.make()
+    largest = case.inputs(np.random.default_rng(0), case.most())
+    shapes = {n: a.shape for n, a in largest.items()}
+    fixed = tvmrt.compile(model, shapes=shapes, target=target, **C).summary
+    sized = tvmrt.compile(model, dims=case.dims, target=target, **C).summary
+    assert sized.arena_bytes == fixed.arena_bytes
+    assert sized.lower_bound_bytes == fixed.lower_bound_bytes
+    if name == "tagger":
+        pools = {"sram": sized.arena_bytes}
+        tvmrt.compile(model, dims=case.dims, target=target, pools=pools, **C)
+        short = {"sram": sized.arena_bytes - 1}
+        sentence = (
+            r"is 1 bytes too small for the network at its largest sizes \(seq = 1..30\); most"
+        )
+        with pytest.raises(ValueError, match=sentence):
+            tvmrt.compile(model, dims=case.dims, target=target, pools=short, **C)
+
+
+def test_tensors_in_pools_and_networks_together(tmp_path):
+    """Inputs and outputs in the workspace that two networks share, each with sizes of its own."""
+    names = ("perceptron", "tagger")
+    models = {name: CASES[name].make() for name in names}
+    image = tvmrt.compile_together(
+        models, dims={n: CASES[n].dims for n in names}, target="cortex-m4", interface_api="c",
+        workspace_io=True,
+    )  # fmt: skip
+    image.export(tmp_path / "out")
+    shared = build_shared(tmp_path / "out")
+    rng = np.random.default_rng(8)
+    for name, size in (("tagger", 30), ("perceptron", 8), ("tagger", 3), ("perceptron", 5)):
+        case = CASES[name]
+        inputs = case.inputs(rng, dict.fromkeys(case.dims, size))
+        place = {}
+        for kind in ("inputs", "outputs"):
+            function = getattr(shared, f"tvmgen_{name}_map_{kind}")
+            function.restype = ctypes.c_void_p  # the struct of one pointer
+            place[kind] = function()
+        (given,) = (np.ascontiguousarray(a) for a in inputs.values())
+        ctypes.memmove(place["inputs"], given.ctypes.data, given.nbytes)
+        assert getattr(shared, f"tvmgen_{name}_run")(sizes_of(size)) == 0
+        session = runtime.InferenceSession(models[name].SerializeToString())
+        (expected,) = session.run(None, inputs)
+        found = np.frombuffer(ctypes.string_at(place["outputs"], expected.nbytes), np.float32)
+        np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_archives_say_their_dimensions(tmp_path, capsys):
+    case = CASES["encoder"]
+    library = tvmrt.compile(case.make(), dims=case.dims, target="riscv32", **C)
+    library.export(tmp_path / "net.tar")
+    with tarfile.open(tmp_path / "net.tar") as archive:
+        said = json.load(archive.extractfile("./metadata.json"))["modules"]["net"]["dims"]
+    assert said["dims"] == {"batch": [1, 3], "seq": [1, 40]}
+    assert cli.main(["inspect", str(tmp_path / "net.tar")]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"seq +1 +40\s", text)
+    assert re.search(r"inputs +mask +batch x seq", text)
+
+
+REFUSED = [
+    pytest.param({"target": "cortex-m4"}, "choose interface-api c", id="packed"),
+    pytest.param({"target": "cortex-m4", "executor": "graph"}, "interface-api c with executor aot",
+                 id="graph"),
+    pytest.param({"target": "cortex-m4", "record": True, **C}, "record compares runs of one size",
+                 id="record"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options, sentence", REFUSED)
+def test_what_does_not_go_with_sizes_is_refused(options, sentence):
+    case = CASES["perceptron"]
+    with pytest.raises(UnsupportedError, match=sentence):
+        tvmrt.compile(case.make(), dims=case.dims, **options)

@@ -1,0 +1,78 @@
+"""Networks whose length a run chooses, on boards that QEMU plays, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from boards import BOARDS, build_library, link_image, run_image
+from dynamic_networks import CASES, quantised
+from keyword_network import KEYWORD, keyword
+from sized_call import program_text, read_results, write_runs
+
+import tvmrt
+
+runtime = pytest.importorskip("onnxruntime")
+
+STRICT = "-Os -ffreestanding -Wall -Wextra -Werror -Wconversion"
+# One pooled number may be rounded otherwise: 0.02 of it times the largest weight, 100 * 0.008.
+ROUNDED = 0.0161
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def close_integers(found, expected):
+    away = np.abs(found.astype(np.float32) - expected)
+    assert away.max() <= 2 * ROUNDED
+    assert np.std(expected) > 20 * ROUNDED
+
+
+def close_bytes(found, expected):
+    assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+# network, dimensions and inputs, how each output is compared, pools
+NETWORKS = {
+    "tagger": (CASES["tagger"].make, CASES["tagger"], [close], {"sram": 1 << 16}),
+    "keyword": (keyword, KEYWORD, [close, close_integers], None),
+    "images": (quantised, CASES["convolutions"], [close_bytes], None),
+}
+CHOSEN = [
+    ("cortex-m4", "tagger"),
+    ("cortex-m4", "keyword"),
+    *(
+        pytest.param(board, name, marks=pytest.mark.slow)
+        for board in ("cortex-m55", "riscv32", "cortex-m0plus")
+        for name in NETWORKS
+    ),
+]
+
+
+@pytest.mark.parametrize("target, name", CHOSEN)
+def test_every_size_is_right_on_the_board(target, name, tmp_path):
+    """Larger and smaller ones in turn, in one image; every second one in slices."""
+    board = BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    make, case, closes, pools = NETWORKS[name]
+    model, rng = make(), np.random.default_rng(5)
+    library = tvmrt.compile(
+        model, dims=case.dims, target=target, interface_api="c", module_name="net", pools=pools
+    )
+    library.export(tmp_path / "net.tar")
+    archive = build_library(tmp_path / "net.tar", board, tmp_path / "net", STRICT)
+    (tmp_path / "main.c").write_text(program_text(library))
+    includes = [archive.parent / "codegen/host/include", archive.parent / "runtime/include"]
+    image = link_image(board, [tmp_path / "main.c"], [archive], tmp_path / "image.elf", includes)
+    runs = [(sizes, case.inputs(rng, sizes)) for sizes in case.sizes(rng, 20)]
+    write_runs(library, runs, tmp_path)
+    run_image(board, image, tmp_path)
+    found = read_results(library, tmp_path)
+    session = runtime.InferenceSession(model.SerializeToString())
+    assert len(found) == len(runs)
+    for (_, inputs), results in zip(runs, found):
+        expected = session.run(None, inputs)
+        assert [y.shape for y in results] == [y.shape for y in expected]
+        for check, mine, theirs in zip(closes, results, expected):
+            check(mine, theirs)

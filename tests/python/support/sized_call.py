@@ -1,0 +1,129 @@
+"""A C program around a firmware network whose dimensions a run chooses, for hosts and for boards.
+
+It makes one run after the other from a file: the sizes, then the inputs, each in memory of exactly
+the bytes that the network says it takes, so that sanitizers see what goes beyond. Every second run
+goes in slices. The results with their extents go to another file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+PROGRAM = """\
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tvmgen_%(name)s.h>
+
+%(pool)s
+static void *room(size_t bytes) { return malloc(bytes ? bytes : 1); }
+
+static int32_t in_slices(struct tvmgen_%(name)s_inputs *inputs,
+                         struct tvmgen_%(name)s_outputs *outputs,
+                         const struct tvmgen_%(name)s_dims *dims) {
+  struct tvmgen_%(name)s_step_state state;
+  int32_t code = tvmgen_%(name)s_step_begin(&state, inputs, outputs%(pools)s, dims);
+  if (code != 0) return code;
+  do {
+    code = tvmgen_%(name)s_step(&state, 2);
+  } while (code == TVMGEN_%(upper)s_STEP_MORE);
+  return code;
+}
+
+static int once(const struct tvmgen_%(name)s_dims *dims, int sliced, FILE *in, FILE *out) {
+  struct tvmgen_%(name)s_inputs inputs;
+  struct tvmgen_%(name)s_outputs outputs;
+  struct tvmgen_%(name)s_shapes shapes;
+  struct tvmgen_%(name)s_sizes sizes;
+  int32_t code;
+  if (tvmgen_%(name)s_measure(dims, &shapes, &sizes) != 0) return 10;
+%(fetches)s
+  code = sliced ? in_slices(&inputs, &outputs, dims)
+                : tvmgen_%(name)s_run_checked(&inputs, &outputs%(pools)s, dims, &sizes);
+  if (code != 0) return 12;
+%(stores)s
+  return 0;
+}
+
+int main(void) {
+  struct tvmgen_%(name)s_dims dims;
+  FILE *in = fopen("runs.bin", "rb"), *out = fopen("results.bin", "wb");
+  int sliced = 0, code = 0;
+  if (in == NULL || out == NULL) return 1;
+  while (code == 0 && fread(&dims, sizeof(dims), 1, in) == 1) {
+    code = once(&dims, sliced, in, out);
+    sliced = !sliced;
+  }
+  fclose(in);
+  return fclose(out) == 0 ? code : 2;
+}
+"""
+
+POOL = """\
+static _Alignas(16) uint8_t memory[TVMGEN_%(upper)s_%(pool)s_WORKSPACE_POOL_SIZE];
+static struct tvmgen_%(name)s_workspace_pools pools = {memory};
+"""
+
+
+def program_text(library) -> str:
+    """C of the program, for a network of the C interface that is lent one pool or none."""
+    name, upper = library.module_name, library.module_name.upper()
+    lent = [pool.name for pool in library.summary.pools if pool.lent]
+    fetches, stores = [], []
+    for tensor in library.summary.inputs:
+        member = tensor.name
+        fetches += [
+            f"  inputs.{member} = room(sizes.{member});",
+            f"  if (inputs.{member} == NULL) return 11;",
+            f"  if (fread(inputs.{member}, 1, sizes.{member}, in) != sizes.{member}) return 11;",
+        ]
+        stores.append(f"  free(inputs.{member});")
+    several = len(library.summary.outputs) > 1
+    for i in range(len(library.summary.outputs)):
+        member = f"output{i}" if several else "output"
+        fetches.append(f"  outputs.{member} = room(sizes.{member});")
+        stores += [
+            f"  fwrite(shapes.{member}, sizeof(shapes.{member}), 1, out);",
+            f"  fwrite(outputs.{member}, 1, sizes.{member}, out);",
+            f"  free(outputs.{member});",
+        ]
+    return PROGRAM % {
+        "name": name,
+        "upper": upper,
+        "fetches": "\n".join(fetches),
+        "stores": "\n".join(stores),
+        "pool": POOL % {"name": name, "upper": upper, "pool": lent[0].upper()} if lent else "",
+        "pools": ", &pools" if lent else "",
+    }
+
+
+def write_runs(
+    library, runs: Sequence[tuple[Mapping[str, int], Mapping[str, np.ndarray]]], folder: Path
+) -> None:
+    """The file of runs: sizes by dimension, inputs by name."""
+    order = [symbol.name for symbol in library.program.dims()]
+    parts = []
+    for sizes, inputs in runs:
+        parts.append(np.array([sizes[name] for name in order], np.int32).tobytes())
+        for tensor in library.summary.inputs:
+            parts.append(np.ascontiguousarray(inputs[tensor.name], tensor.dtype).tobytes())
+    (folder / "runs.bin").write_bytes(b"".join(parts))
+
+
+def read_results(library, folder: Path) -> list[list[np.ndarray]]:
+    """The outputs of each run, as the network says their extents are."""
+    data, at, runs = (folder / "results.bin").read_bytes(), 0, []
+    while at < len(data):
+        results = []
+        for tensor in library.summary.outputs:
+            rank, dtype = len(tensor.shape), np.dtype(tensor.dtype)
+            shape = np.frombuffer(data, np.int32, rank, at)
+            at += shape.nbytes
+            flat = np.frombuffer(data, dtype, int(np.prod(shape)), at)
+            at += flat.nbytes
+            results.append(flat.reshape(shape))
+        runs.append(results)
+    return runs
