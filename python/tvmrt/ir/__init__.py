@@ -14,6 +14,7 @@ from . import (  # noqa: F401  (fill the table)
     reduction,
     region,
     resize,
+    run_operands,
     scan,
     trees,
     view,

@@ -32,6 +32,7 @@ class Op:
 
     name: str = ""
     kind: str = KERNEL
+    stays: bool = False  # whether it is there for the error that it may end a run with
     contract: Contract
 
     def infer(

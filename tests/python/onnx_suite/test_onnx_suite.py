@@ -37,7 +37,7 @@ def test_some_cases():
 
 @pytest.mark.slow
 def test_all_cases():
-    assert _passing(_run(), "node") >= 1164
+    assert _passing(_run(), "node") >= 1410
 
 
 @pytest.mark.slow

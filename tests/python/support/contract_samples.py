@@ -111,6 +111,7 @@ def _plain_value(attribute) -> Any:
         "ints": (number,) * (attribute.length or 2),
         "float": 1.0,
         "bool": False,
+        "text": "words",
     }
     return values[attribute.kind]
 

@@ -17,6 +17,7 @@ FAMILIES = (
     "rows",
     "extents",
     "forest",
+    "run_operands",
 )
 
 for _family in FAMILIES:

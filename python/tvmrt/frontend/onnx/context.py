@@ -13,6 +13,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Builder, Value, limits
 from tvmrt.ir.extent import Extent, Whole, as_extent, most, symbols_of
 
+from . import supposed
 from .halves import HALF, in_float32, rounded
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class NodeContext:
         self.opset = opset
         self.builder = builder
         self.importer = importer
+        self.supposed: dict[int, np.ndarray] = {}  # operands of the run that one import is for
         self._attrs = {a.name: a for a in node.attribute}
 
     @property
@@ -70,16 +72,22 @@ class NodeContext:
         return list(value)
 
     def constant_of(self, index: int, what: str) -> np.ndarray | None:
-        """The elements of an input that must be known at compile time; None if left out."""
+        """The elements of an input that must be known at compile time; None if left out.
+
+        What the shapes of the results tell is known, and runs are held to it.
+        """
         value = self.input(index)
         if value is None:
             return None
-        if value.data is None:
+        if value.data is not None:
+            return value.data
+        found = supposed.operand(self, index)
+        if found is None:
             raise UnsupportedError(
                 f"{what} (input {index}, {value.name}) is computed at run time; "
-                "it must be a constant, for tvmrt fixes every shape when it compiles"
+                "it must be a constant, or the shape of the result be declared and tell it"
             )
-        return value.data
+        return found
 
     def ints_of(self, index: int, what: str) -> list[Whole] | None:
         """Like constant_of, as a flat list of ints; what is computed of extents counts, too."""

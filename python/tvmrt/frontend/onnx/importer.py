@@ -15,11 +15,12 @@ from tvmrt.frontend.dims import Dims
 from tvmrt.ir import Builder, Graph, TensorType, Value, constant
 
 from . import extents, fallback
+from .candidates import run_importer
 from .context import NodeContext
 from .custom import importer_of
 from .definitions import check_inference, check_inputs, check_node
 from .halves import HALF, in_float32, result_halves
-from .inputs import element_name, input_types
+from .inputs import declared_shapes, element_name, input_types
 from .model_file import load_model, opsets
 from .narrow import only_dequantized, widened
 from .registry import Importer, find
@@ -78,7 +79,14 @@ class GraphImporter:
         # tensors in half precision, which are float32 here, and their ONNX types
         self.halves: dict[Value, str] = {}
         self.written_out = WrittenOut(self.functions)
+        self._declared_shapes: dict[str, tuple] | None = None
         self.tabled = 0  # elements of tables that importers wrote
+
+    def declared(self, name: str) -> tuple | None:
+        """The shape that the network declares of one of its own tensors; None where it does not."""
+        if self._declared_shapes is None:
+            self._declared_shapes = declared_shapes(self.model.graph, self.dims)
+        return None if self.open_functions else self._declared_shapes.get(name)
 
     def run(self) -> Graph:
         proto = self.model.graph
@@ -298,8 +306,7 @@ class GraphImporter:
         """The same by its importer or the function that the model defines for it."""
         importer = self._importer_of(context.node, record)
         if importer is not None:
-            result = importer(context)
-            return result if isinstance(result, list) else [result]
+            return run_importer(importer, context)
         function = self._function(context.node)
         return function and self._inline(function, context.node, context.inputs)
 

@@ -50,6 +50,30 @@ def _check_known(types: Mapping[str, TensorType]) -> None:
             )
 
 
+# What gives each element from the one at its place: the shape of the result is that of the operand.
+_SHAPED_ALIKE = {
+    "Abs", "Cast", "CastLike", "Ceil", "Erf", "Exp", "Floor", "Identity", "Log", "Neg", "Not",
+    "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Softmax", "Sqrt", "Tanh",
+}  # fmt: skip
+
+
+def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int | Extent, ...]]:
+    """Shapes that a graph declares of its tensors, by name, and those that follow backwards."""
+    found: dict[str, tuple[int | Extent, ...]] = {}
+    for info in (*proto.value_info, *proto.output):
+        tensor = info.type.tensor_type
+        declared = [
+            d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim
+        ]
+        known = all(isinstance(d, int) or d in dims for d in declared)
+        if info.type.HasField("tensor_type") and tensor.HasField("shape") and known:
+            found[info.name] = tuple(dims.extent(d) if isinstance(d, str) else d for d in declared)
+    for node in reversed(proto.node):
+        if node.op_type in _SHAPED_ALIKE and node.output[0] in found:
+            found.setdefault(node.input[0], found[node.output[0]])
+    return found
+
+
 def _declaring(shape: Sequence[int | str], dims: Dims) -> tuple[int | str, ...]:
     """The shape with names where it declares dimensions."""
     found: list[int | str] = []

@@ -12,9 +12,11 @@ from tvmrt.ir.extent import Whole, exact_quotient, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
+from . import fallback, run_places
 from .context import NodeContext
 from .elementwise import element_type
 from .registry import onnx_op
+from .supposed import is_given
 from .tensors import dense
 
 
@@ -57,6 +59,8 @@ def range_(ctx: NodeContext) -> Value:
         raise ValueError("start, limit or delta is missing")
     if any(ctx.input(i) in ctx.importer.extents for i in range(len(names))):
         return _range_of_extents(ctx, *(ctx.ints_of(i, name)[0] for i, name in enumerate(names)))
+    if is_given(ctx, 0, 1, 2):
+        return run_places.ranged(ctx)
     start, limit, delta = (ctx.constant_of(i, name).reshape(()) for i, name in enumerate(names))
     if delta == 0 or not np.isfinite((start, limit, delta)).all():
         raise ValueError(f"a range from {start} to {limit} by {delta} has no end")
@@ -90,6 +94,11 @@ def table(ctx: NodeContext) -> Value:
     extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]
     # a window's length, or the numbers of mel bins and of the transform's elements
     ctx.table_size(prod(max(int(n.reshape(-1)[0]), 0) for n in extents[:2]), "the table")
+    if any(v.data is None for v in ctx.inputs):
+        sizes = [ctx.const(n, v.dtype.numpy) for n, v in zip(extents, ctx.inputs)]
+        found = fallback.evaluate(ctx.node, sizes, ctx.importer.model)
+        if found is not None:
+            return found[0]
     raise UnsupportedError("the table could not be computed; check its sizes and element type")
 
 
@@ -231,6 +240,8 @@ def concat(ctx: NodeContext) -> Value:
 @onnx_op("Slice")
 def slice_(ctx: NodeContext) -> Value:
     x = ctx.required(0)
+    if is_given(ctx, 1, 2, 3, 4):
+        return run_places.sliced(ctx)
     starts = ctx.attr_or_input("starts", 1)
     ends = ctx.attr_or_input("ends", 2)
     axes = ctx.attr_or_input("axes", 3)
@@ -293,6 +304,9 @@ def _equal_parts(extent: int, count: int) -> list[int]:
 def pad(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
+    if is_given(ctx, 1, 3):
+        value = ctx.input(2) or ctx.scalar_like(0, x)
+        return run_places.padded(ctx, ctx.attr("mode", "constant"), value)
     pads = ctx.attr_or_input("pads", 1)
     axes = ctx.ints_of(3, "axes")
     axes = list(range(rank)) if axes is None else [normalize_axis(a, rank) for a in axes]

@@ -1,0 +1,145 @@
+"""Formulas on small tensors of a run, written as on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.extent import symbols_of
+
+if TYPE_CHECKING:
+    from .context import NodeContext
+
+Operand = Union["Numbers", int, float, Sequence, np.ndarray]
+
+
+class Numbers:
+    """A tensor in formulas: numbers and arrays beside it get its element type.
+
+    Whole ones are int64, which wrap around; a quotient is rounded towards zero, by 0 it is 0.
+    """
+
+    def __init__(self, ctx: NodeContext, value: Value) -> None:
+        self.ctx = ctx
+        self.value = value
+
+    @classmethod
+    def whole(cls, ctx: NodeContext, value: Value) -> Numbers:
+        """An operand of any integer type."""
+        return cls(ctx, ctx.cast(value, "int64"))
+
+    @property
+    def shape(self) -> tuple:
+        return self.value.shape
+
+    def _operand(self, other: Operand) -> Value:
+        if isinstance(other, Numbers):
+            return other.value
+        array = np.asarray(other, object)
+        if symbols_of(*array.reshape(-1).tolist()):
+            return self.ctx.whole_numbers(array)
+        return self.ctx.const(other, self.value.dtype.numpy)
+
+    def _with(self, op: str, other: Operand, swapped: bool = False) -> Numbers:
+        pair = [self.value, self._operand(other)]
+        return Numbers(self.ctx, self.ctx.emit(op, pair[::-1] if swapped else pair))
+
+    def apply(self, op: str) -> Numbers:
+        """A pointwise operator of one operand."""
+        return Numbers(self.ctx, self.ctx.emit(op, [self.value]))
+
+    def __add__(self, other: Operand) -> Numbers:
+        return self._with("add", other)
+
+    def __sub__(self, other: Operand) -> Numbers:
+        return self._with("sub", other)
+
+    def __rsub__(self, other: Operand) -> Numbers:
+        return self._with("sub", other, True)
+
+    def __mul__(self, other: Operand) -> Numbers:
+        return self._with("mul", other)
+
+    def __truediv__(self, other: Operand) -> Numbers:
+        return self._with("div", other)
+
+    def __rtruediv__(self, other: Operand) -> Numbers:
+        return self._with("div", other, True)
+
+    def __mod__(self, other: Operand) -> Numbers:
+        return self._with("floor_mod", other)
+
+    def __lt__(self, other: Operand) -> Numbers:
+        return self._with("less", other)
+
+    def __le__(self, other: Operand) -> Numbers:
+        return self._with("less_equal", other)
+
+    def __gt__(self, other: Operand) -> Numbers:
+        return self._with("greater", other)
+
+    def __ge__(self, other: Operand) -> Numbers:
+        return self._with("greater_equal", other)
+
+    def equals(self, other: Operand) -> Numbers:
+        return self._with("equal", other)
+
+    def least(self, other: Operand) -> Numbers:
+        """The smaller of two."""
+        return self._with("min", other)
+
+    def most(self, other: Operand) -> Numbers:
+        """The larger of two."""
+        return self._with("max", other)
+
+    def both(self, other: Numbers) -> Numbers:
+        return self._with("logical_and", other)
+
+    def either(self, other: Numbers) -> Numbers:
+        return self._with("logical_or", other)
+
+    def choose(self, yes: Operand, no: Operand) -> Numbers:
+        """``yes`` where this holds, else ``no``; one of them is Numbers."""
+        kind = yes if isinstance(yes, Numbers) else no
+        pair = [kind._operand(yes), kind._operand(no)]
+        return Numbers(self.ctx, self.ctx.emit("where", [self.value, *pair]))
+
+    def cast(self, to: str) -> Numbers:
+        return Numbers(self.ctx, self.ctx.cast(self.value, to))
+
+    def reshape(self, *shape: int) -> Numbers:
+        return Numbers(self.ctx, self.ctx.reshape(self.value, shape))
+
+    def at(self, place: int) -> Numbers:
+        """The element at a place of a vector, without axes."""
+        part = self.ctx.slice_axis(self.value, 0, place, 1)
+        return Numbers(self.ctx, self.ctx.reshape(part, ()))
+
+    def fold(self, op: str, axis: int = 0) -> Numbers:
+        """reduce_sum, reduce_max, ... along an axis, which goes."""
+        return Numbers(self.ctx, self.ctx.emit(op, [self.value], axes=(axis,), keepdims=0))
+
+    def from_the_front(self, extent: Operand) -> Numbers:
+        """Places, those that are negative counted from the end."""
+        return (self < 0).choose(self + extent, self)
+
+
+def require(found: Numbers, expected: Sequence, given: Value, operand: str, text: str) -> None:
+    """End runs in which the whole numbers ``found`` are not ``expected``.
+
+    ``given`` is the node's operand for the error text, ``text`` what the library was compiled for.
+    """
+    ctx = found.ctx
+    name = ctx.name if len(ctx.name) <= 60 else f"{ctx.name[:57]}..."
+    shown = ctx.cast(given, "int64")
+    flat = ctx.reshape(shown, (given.type.size,))
+    ctx.emit(
+        "require",
+        [ctx.cast(found.value, "int64"), flat],
+        expected=tuple(expected),
+        where=f"{ctx.op} '{name}', {operand}",
+        text=text,
+    )

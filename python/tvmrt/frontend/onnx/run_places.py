@@ -1,0 +1,148 @@
+"""Slice, Pad and Range whose operands a run brings: where each element comes from is computed by
+the run, along one axis at a time; how many there are the network declares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+
+FAR = 2**31 - 1  # no axis has as many elements
+
+
+def declared(ctx: NodeContext, rank: int) -> tuple:
+    """The shape of the result as the network declares it. Raises UnsupportedError without it."""
+    shape = ctx.importer.declared(ctx.node.output[0])
+    if shape is None:
+        raise UnsupportedError(
+            "operands are computed at run time; they must be constants, or the shape of the result "
+            "be declared"
+        )
+    if len(shape) != rank:
+        raise ValueError(f"the result is declared of rank {len(shape)}, it has rank {rank}")
+    return shape
+
+
+def along_axes(
+    ctx: NodeContext, values: Numbers, axes: Value | None, rank: int, default: Sequence
+) -> Numbers:
+    """One number for each axis, from those for some axes; ``default`` for the others.
+
+    ``axes`` may be computed by the run; one outside the rank is no axis.
+    """
+    if axes is None:
+        axes = ctx.const(np.arange(values.shape[0]), np.int64)
+    count = values.shape[0]
+    named = Numbers.whole(ctx, axes).reshape(count).from_the_front(rank)
+    hits = named.reshape(count, 1).equals(np.arange(rank)[None])
+    chosen = hits.choose(values.reshape(count, 1), 0).fold("reduce_sum")
+    return hits.cast("int64").fold("reduce_sum").equals(0).choose(default, chosen)
+
+
+def sliced(ctx: NodeContext) -> Value:
+    """Slice by operands of the run."""
+    x, axes, steps = ctx.required(0), ctx.input(3), ctx.input(4)
+    rank = len(x.shape)
+    shape = declared(ctx, rank)
+    starts, ends = (Numbers.whole(ctx, ctx.required(i)) for i in (1, 2))
+    extents = np.asarray(x.shape, object)
+    first = along_axes(ctx, starts, axes, rank, [0] * rank)
+    last = along_axes(ctx, ends, axes, rank, x.shape)
+    step = Numbers(ctx, ctx.const([1] * rank, np.int64))
+    if steps is not None:
+        step = along_axes(ctx, Numbers.whole(ctx, steps), axes, rank, [1] * rank)
+    step = step.least(FAR).most(-FAR)
+    forward = step > 0
+    # backwards the last element that may be taken lies before the first, at -1
+    low, high = (
+        forward.choose([0] * rank, step * 0 - 1),
+        forward.choose(extents, step * 0 + extents),
+    )
+    high = forward.choose(high, high - 1)
+    low_first = forward.choose(low, step * 0)
+    first = first.from_the_front(extents).least(high).most(low_first)
+    last = last.from_the_front(extents).least(high).most(low)
+    away = last - first
+    count = ((away + forward.choose(step - 1, step + 1)) / step).most(0)
+    require(count, shape, starts.value, "starts", _counts(shape))
+    places = [step.at(d) * np.arange(n) + first.at(d) for d, n in enumerate(shape)]
+    return ctx.emit("take_at", [x, None, *(p.value for p in places)])
+
+
+def _counts(shape: Sequence[int]) -> str:
+    return f"results of shape {list(shape)}"
+
+
+def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
+    """Pad by operands of the run."""
+    x, axes = ctx.required(0), ctx.input(3)
+    rank = len(x.shape)
+    shape = declared(ctx, rank)
+    pads = Numbers.whole(ctx, ctx.required(1))
+    both, width = pads.shape[0], pads.shape[0] // 2
+    if both % 2 or (axes is None and width != rank) or mode not in _MIRRORS:
+        raise ValueError(f"{both} pads in mode {mode} do not fit {x.type}")
+    before, after = (
+        along_axes(ctx, Numbers(ctx, ctx.slice_axis(pads.value, 0, i * width, width)), axes, rank,
+                   [0] * rank)
+        for i in range(2)
+    )  # fmt: skip
+    # more than any axis has is as good as that
+    before, after = (side.least(FAR).most(-FAR) for side in (before, after))
+    require(before + after + list(x.shape), shape, pads.value, "pads", _counts(shape))
+    places = []
+    for d, (n, m) in enumerate(zip(x.shape, shape)):
+        cut, left = before.at(d).least(0) * -1, before.at(d).most(0)
+        kept = after.at(d).least(0) + n - cut
+        place = _MIRRORS[mode](left * -1 + np.arange(m), kept)
+        places.append(place.value if mode == "constant" and n == 0 else _shifted(place, cut).value)
+    fill = ctx.reshape(value, ()) if mode == "constant" else None
+    return ctx.emit("take_at", [x, fill, *places])
+
+
+def _shifted(place: Numbers, cut: Numbers) -> Numbers:
+    return (place < 0).choose(place, place + cut)
+
+
+def _constant(place: Numbers, extent: Numbers) -> Numbers:
+    return (place >= 0).both(place < extent).choose(place, place * 0 - 1)
+
+
+def _reflected(place: Numbers, extent: Numbers) -> Numbers:
+    """Back and forth between the first and the last element."""
+    period = ((extent - 1) * 2).most(1)
+    there = place % period
+    return there.least(period - there).least((extent - 1).most(0))
+
+
+_MIRRORS = {
+    "constant": _constant,
+    "edge": lambda place, extent: place.least(extent - 1).most(0),
+    "reflect": _reflected,
+    "wrap": lambda place, extent: place % extent,
+}
+
+
+def ranged(ctx: NodeContext) -> Value:
+    """Range by operands of the run."""
+    (count,) = declared(ctx, 1)
+    start, limit, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
+    wide = "int64" if start.dtype.is_int else "float64"
+    first, last, step = (Numbers(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
+    if start.dtype.is_int:
+        # a quotient by 0 is 0, so that such steps give no elements
+        up = step > 0
+        found = (last - first + up.choose(step - 1, step + 1)) / step
+    else:
+        found = ((last - first) / step).apply("ceil")
+    whole = found.most(0).least(FAR).cast("int64").reshape(1)
+    given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
+    require(whole, [count], given, "limit", f"{count} elements")
+    places = ctx.cast(ctx.const(np.arange(count), np.int64), start.dtype.name)
+    return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value

@@ -1,0 +1,325 @@
+"""Operands that a run brings, where the network declares the shape of the result.
+
+What such an operand must be follows from the shapes, and the node is imported as if it were a
+constant; a step of the run ends it with an error where the operand is something else. Where several
+values give one shape and not one result, the node is imported for each of them (see candidates.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.extent import shown, symbols_of
+
+from .arithmetic import Numbers, require
+
+if TYPE_CHECKING:
+    from .context import NodeContext
+
+MOST_CANDIDATES = 8  # values of an operand for each of which a node is imported
+MOST_AXES = 8  # of a tensor whose sets of axes are tried
+
+
+class Several(Exception):
+    """An operand may be one of several: ``values``, and for each the condition of the run."""
+
+    def __init__(self, index: int, values: Sequence[np.ndarray], chosen: Sequence[Value]) -> None:
+        super().__init__(index)
+        self.index = index
+        self.values = values
+        self.chosen = chosen
+
+
+def is_given(ctx: NodeContext, *places: int) -> bool:
+    """Whether one of the node's operands is known only when the network runs."""
+    values = (ctx.input(i) for i in places)
+    known = ctx.importer.extents
+    return any(v is not None and v.data is None and v not in known and v.type.size for v in values)
+
+
+def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
+    """What an operand must be for the results to have their declared shapes; None if nothing tells.
+
+    Raises Several where that leaves a choice.
+    """
+    value = ctx.required(index)
+    if value.type.size == 0:
+        return np.zeros(value.shape, value.dtype.numpy)
+    if index in ctx.supposed:
+        return ctx.supposed[index]
+    rule = _RULES.get((ctx.op, index)) if ctx.node.domain in ("", "ai.onnx") else None
+    return rule and rule(ctx, index, value)
+
+
+def _names(ctx: NodeContext, index: int) -> str:
+    """The operand's name in the standard."""
+    return _CALLED.get((ctx.op, index), "axes")
+
+
+def _as_text(array: Sequence) -> str:
+    return f"[{', '.join(map(shown, array))}]"
+
+
+# One value.
+
+
+def _exactly(ctx: NodeContext, index: int, value: Value, wanted: Sequence) -> np.ndarray | None:
+    """The operand is these numbers; None is one that no shape tells and no result depends on."""
+    if len(wanted) != value.type.size:
+        return None
+    numbers = [1 if n is None else n for n in wanted]
+    found = Numbers.whole(ctx, value).reshape(len(wanted))
+    if None in wanted:
+        found = found * [int(n is not None) for n in wanted]
+    text = "[" + ", ".join("any" if n is None else shown(n) for n in wanted) + "]"
+    require(found, [n or 0 for n in wanted], value, _names(ctx, index), text)
+    return np.asarray(numbers, object if symbols_of(numbers) else np.int64).reshape(value.shape)
+
+
+def _declared(ctx: NodeContext, result: int = 0) -> tuple | None:
+    names = ctx.node.output
+    found = ctx.importer.declared(names[result]) if result < len(names) else None
+    return None if found is None or symbols_of(found) else found
+
+
+def _by_shape(wanted: Callable[[NodeContext, tuple], Sequence]) -> Callable:
+    """A rule by the declared shape of the first result."""
+
+    def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+        y = _declared(ctx)
+        return None if y is None else _exactly(ctx, index, value, wanted(ctx, y))
+
+    return rule
+
+
+def _along(ctx: NodeContext, y: tuple, default: int) -> list[int]:
+    return [y[ctx.attr("axis", default)]]
+
+
+def _tiled(ctx: NodeContext, y: tuple) -> list[int | None]:
+    x = ctx.required(0).shape
+    return [m // n if n else None for n, m in zip(x, y)] if len(x) == len(y) else []
+
+
+def _parts(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    shapes = [_declared(ctx, i) for i in range(len(ctx.node.output))]
+    if any(s is None for s in shapes):
+        return None
+    return _exactly(ctx, index, value, [s[ctx.attr("axis", 0)] for s in shapes])
+
+
+def _resized(ctx: NodeContext, y: tuple) -> list[int]:
+    if ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return []
+    return [y[a] for a in ctx.attr("axes") or range(len(y))]
+
+
+def _reshaped(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """Zeros and -1 stand for what the declared shape has in their places."""
+    y, x = _declared(ctx), ctx.required(0).shape
+    if y is None or len(y) != value.type.size or prod(y) != prod(x):
+        return None
+    found = Numbers.whole(ctx, value).reshape(len(y))
+    zeros = 0 if ctx.attr("allowzero", 0) else len(x)
+    kept = [i < zeros and x[i] == n for i, n in enumerate(y)]
+    right = found.equals(y).either(found.equals(-1))
+    right = right.either(found.equals(0).both(Numbers(ctx, ctx.const(kept, np.bool_))))
+    require(right.cast("int64"), [1] * len(y), value, "shape", _as_text(y))
+    return np.asarray(y, np.int64)
+
+
+def _expanded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """Ones leave x's extents as they are."""
+    y, x = _declared(ctx), ctx.required(0).shape
+    count = value.type.size
+    if y is None or count > len(y):
+        return None
+    own = (1,) * (len(y) - len(x)) + tuple(x)
+    wanted, own = y[len(y) - count :], own[len(y) - count :]
+    found = Numbers.whole(ctx, value).reshape(count)
+    kept = Numbers(ctx, ctx.const([a == b for a, b in zip(own, wanted)], np.bool_))
+    right = found.equals(wanted).either(found.equals(1).both(kept))
+    require(right.cast("int64"), [1] * count, value, "shape", _as_text(wanted))
+    return np.asarray(wanted, np.int64)
+
+
+# One of several sets of axes.
+
+
+def _axes(fits: Callable, matters: Callable) -> Callable:
+    """A rule: the sets of axes for which ``fits(ctx, set, declared shape)`` holds, where those of
+    one ``matters(ctx, set)`` give one result."""
+
+    def rule(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+        y, rank = _declared(ctx), _rank(ctx, value)
+        if y is None or rank > MOST_AXES:
+            return None
+        sets = [s for s in combinations(range(rank), value.type.size) if fits(ctx, s, y)]
+        groups: dict = {}
+        for axes in sets:
+            groups.setdefault(matters(ctx, axes), []).append(axes)
+        if not 0 < len(groups) <= MOST_CANDIDATES:
+            return None
+        return _chosen(ctx, index, value, list(groups.values()), rank)
+
+    return rule
+
+
+def _rank(ctx: NodeContext, value: Value) -> int:
+    """Of the tensor that axes are counted in."""
+    rank = len(ctx.required(0).shape)
+    return rank + value.type.size if ctx.op == "Unsqueeze" else rank
+
+
+def _chosen(
+    ctx: NodeContext, index: int, value: Value, groups: Sequence[Sequence[tuple]], rank: int
+) -> np.ndarray:
+    """The operand is a set of one of the groups, in any order, counted from either end."""
+    flat = Numbers.whole(ctx, value).reshape(value.type.size).from_the_front(rank)
+    named = flat.reshape(value.type.size, 1).equals(np.arange(rank)[None])
+    bits = named.fold("reduce_max").choose(Numbers(ctx, ctx.const(2 ** np.arange(rank))), 0)
+    code = bits.fold("reduce_sum")
+    holds = [_is_one_of(code, [sum(2**a for a in axes) for axes in group]) for group in groups]
+    right = holds[0]
+    for other in holds[1:]:
+        right = right.either(other)
+    text = " or ".join(_as_text(axes) for group in groups for axes in group)
+    require(right.cast("int64"), [1], value, _names(ctx, index), text)
+    arrays = [np.asarray(group[0], np.int64).reshape(value.shape) for group in groups]
+    if len(groups) == 1:
+        return arrays[0]
+    raise Several(index, arrays, [h.value for h in holds])
+
+
+def _is_one_of(code: Numbers, codes: Sequence[int]) -> Numbers:
+    right = code.equals(codes[0])
+    for other in codes[1:]:
+        right = right.either(code.equals(other))
+    return right
+
+
+def _folds(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    x = ctx.required(0).shape
+    if ctx.attr("keepdims", 1):
+        return tuple(1 if d in axes else n for d, n in enumerate(x)) == y
+    return tuple(n for d, n in enumerate(x) if d not in axes) == y
+
+
+def _longer(ctx: NodeContext, axes: tuple) -> tuple:
+    """Axes of one element change nothing but the shape."""
+    return tuple(a for a in axes if ctx.required(0).shape[a] != 1)
+
+
+def _squeezes(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    x = ctx.required(0).shape
+    kept = tuple(n for d, n in enumerate(x) if d not in axes)
+    return all(x[a] == 1 for a in axes) and kept == y
+
+
+def _unsqueezes(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    kept = tuple(n for d, n in enumerate(y) if d not in axes)
+    x = ctx.required(0).shape
+    return len(y) == len(x) + len(axes) and kept == tuple(x) and all(y[a] == 1 for a in axes)
+
+
+def _transforms(ctx: NodeContext, axes: tuple, y: tuple) -> bool:
+    """Axes of a Fourier transform, one; its length, if the network gives it, is the result's."""
+    x, length = ctx.required(0).shape, ctx.input(1)
+    inverse, onesided = ctx.attr("inverse", 0), ctx.attr("onesided", 0)
+    (axis,) = axes
+    if axis == len(x) - 1 or (length is not None and length.data is None):
+        return False
+    count = x[axis] if length is None else int(length.data.reshape(-1)[0])
+    if onesided and inverse and length is None:
+        count = 2 * (count - 1)
+    bins = count // 2 + 1 if onesided and not inverse else count
+    parts = 1 if onesided and inverse else 2
+    return (*x[:axis], bins, *x[axis + 1 : -1], parts) == y
+
+
+def _same(ctx: NodeContext, axes: tuple) -> tuple:
+    return ()
+
+
+def _each(ctx: NodeContext, axes: tuple) -> tuple:
+    return axes
+
+
+# Blocks of an image.
+
+
+def _blocks(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """The block's extents that give x's channels and columns, where only one does."""
+    y, (_, rows, columns) = _declared(ctx), ctx.required(0).shape
+    if y is None or rows % y[1]:
+        return None
+    image, whole = y[2:], rows // y[1]
+    sizes = [[n for n in range(1, whole + 1) if whole % n == 0]] * len(image)
+    fitting = [
+        b for b in product(*sizes) if prod(b) == whole and _columns(ctx, image, b) == columns
+    ]
+    return _exactly(ctx, index, value, fitting[0]) if len(fitting) == 1 else None
+
+
+def _columns(ctx: NodeContext, image: Sequence[int], block: Sequence[int]) -> int:
+    rank = len(image)
+    pads, strides, dilations = (
+        ctx.attr(name, [one] * count)
+        for name, one, count in (
+            ("pads", 0, 2 * rank),
+            ("strides", 1, rank),
+            ("dilations", 1, rank),
+        )
+    )
+    reach = (
+        image[d] + pads[d] + pads[rank + d] - dilations[d] * (block[d] - 1) - 1 for d in range(rank)
+    )
+    return prod(max(n // s + 1, 0) for n, s in zip(reach, strides))
+
+
+_REDUCTIONS = (
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
+_CALLED = {
+    ("AffineGrid", 1): "size", ("CenterCropPad", 1): "shape", ("Col2Im", 1): "image_shape",
+    ("Col2Im", 2): "block_shape", ("ConstantOfShape", 0): "input", ("CumProd", 1): "axis",
+    ("CumSum", 1): "axis", ("DFT", 2): "axis", ("MaxUnpool", 2): "output_shape",
+    ("OneHot", 1): "depth", ("Resize", 3): "sizes", ("Split", 1): "split", ("Tile", 1): "repeats",
+    ("TopK", 1): "K",
+}  # fmt: skip
+
+
+def _windows() -> Iterator[tuple]:
+    for op in ("BlackmanWindow", "HammingWindow", "HannWindow"):
+        yield (op, 0), _by_shape(lambda ctx, y: y)
+
+
+_RULES: dict[tuple[str, int], Callable] = {
+    **{(op, 1): _axes(_folds, _longer) for op in _REDUCTIONS},
+    **dict(_windows()),
+    ("AffineGrid", 1): _by_shape(lambda ctx, y: [y[0], None, *y[1:-1]]),
+    ("CenterCropPad", 1): _by_shape(lambda ctx, y: [y[a] for a in ctx.attr("axes", range(len(y)))]),
+    ("Col2Im", 1): _by_shape(lambda ctx, y: y[2:]),
+    ("Col2Im", 2): _blocks,
+    ("ConstantOfShape", 0): _by_shape(lambda ctx, y: y),
+    ("CumProd", 1): _axes(lambda ctx, axes, y: True, _each),
+    ("CumSum", 1): _axes(lambda ctx, axes, y: True, _each),
+    ("DFT", 2): _axes(_transforms, _each),
+    ("Expand", 1): _expanded,
+    ("MaxUnpool", 2): _by_shape(lambda ctx, y: y),
+    ("OneHot", 1): _by_shape(lambda ctx, y: _along(ctx, y, -1)),
+    ("Reshape", 1): _reshaped,
+    ("Resize", 3): _by_shape(_resized),
+    ("Split", 1): _parts,
+    ("Squeeze", 1): _axes(_squeezes, _same),
+    ("Tile", 1): _by_shape(_tiled),
+    ("TopK", 1): _by_shape(lambda ctx, y: _along(ctx, y, -1)),
+    ("Unsqueeze", 1): _axes(_unsqueezes, _same),
+}

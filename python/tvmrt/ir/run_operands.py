@@ -1,0 +1,64 @@
+"""What becomes of operands that are known only when the network runs: places along axes, and
+numbers that are held against those for which the network was compiled."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .contract import Contract, holds, let
+from .op import Op, register
+
+
+@register("take_at")
+class TakeAt(Op):
+    """The elements at ``places`` along each axis of x; place -1 gives ``value``, if that is there.
+
+    A place outside its axis stops the run with an error.
+    """
+
+    contract = Contract(
+        operands=["x: E=any[*S]", "value?: E[]", "places+: int64[_]"],
+        rules=[
+            holds("there are places for each axis of x", lambda S, places: len(S) == len(places)),
+            let("*Y", "how many places each axis has", lambda places: [p.size for p in places]),
+        ],
+        results=["y: E[*Y]"],
+    )
+
+    def evaluate(self, arrays, attrs):
+        x, value, *places = arrays
+        least = 0 if value is None else -1
+        if any(((p < least) | (p >= n)).any() for p, n in zip(places, x.shape)):
+            return None
+        if 0 in x.shape:
+            return [np.full([p.size for p in places], 0 if value is None else value, x.dtype)]
+        taken = x[np.ix_(*places)]
+        outside = np.zeros(taken.shape, bool)
+        for grid in np.meshgrid(*(p < 0 for p in places), indexing="ij"):
+            outside |= grid
+        return [np.where(outside, x.dtype.type(0) if value is None else value, taken)]
+
+
+@register("require")
+class Require(Op):
+    """Stop the run with an error unless ``found`` is ``expected``.
+
+    The error tells ``given``, the operand of the run, beside ``text``: what the network was
+    compiled for. ``where`` is the operand's name. Nobody reads the result, and it stays anyway.
+    """
+
+    stays = True
+    contract = Contract(
+        operands=["found: int64[*]", "given: int64[*]"],
+        attributes=["expected: ints", "where: text", "text: text"],
+        rules=[
+            holds(
+                "expected has as many elements as found",
+                lambda found, expected: prod(found.shape) == len(expected),
+            )
+        ],
+        results=["y: bool[]"],
+        example={"expected": (2,), "found": (1,)},
+    )
