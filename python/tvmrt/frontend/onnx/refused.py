@@ -10,14 +10,12 @@ from .registry import onnx_op
 _RANDOM = "it draws random numbers; compile a network whose results depend on its inputs only"
 _SEQUENCE = "it handles sequences or optional values; only tensors are supported"
 _STRING = "it handles strings; do that before the network runs"
-_LOSS = "it is a loss for training; export the network for inference"
 
 _REASONS = {
     "Bernoulli": _RANDOM,
     "ConcatFromSequence": _SEQUENCE,
     "ImageDecoder": "it decodes image files; do that before the network runs",
     "Multinomial": _RANDOM,
-    "NegativeLogLikelihoodLoss": _LOSS,
     "Optional": _SEQUENCE,
     "OptionalGetElement": _SEQUENCE,
     "OptionalHasElement": _SEQUENCE,
@@ -33,7 +31,6 @@ _REASONS = {
     "SequenceInsert": _SEQUENCE,
     "SequenceLength": _SEQUENCE,
     "SequenceMap": _SEQUENCE,
-    "SoftmaxCrossEntropyLoss": _LOSS,
     "SplitToSequence": _SEQUENCE,
     "StringConcat": _STRING,
     "StringNormalizer": _STRING,

@@ -32,6 +32,7 @@ FAMILIES = (
     "resize",
     "signal",
     "vision",
+    "training",
     "control",
     "quantize",
     "narrow",
