@@ -1,4 +1,4 @@
-"""The compiler from end to end: an ONNX network to a library that can be exported.
+"""The compiler from end to end: a network to a library that can be exported.
 
 ``frontend -> ir -> transform -> partition -> codegen (program) -> planner -> codegen (C) ->
 export``; each stage is a function of its own, this file only calls them in order.
@@ -29,7 +29,7 @@ from tvmrt.export.dump import Dump
 from tvmrt.export.firmware_graph import print_files
 from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
-from tvmrt.frontend.onnx import import_model
+from tvmrt.frontend import onnx, tflite
 from tvmrt.ir import Graph, Node, limits
 from tvmrt.partition import Partition, Reducer, partition
 from tvmrt.request import Request, documented, make
@@ -40,12 +40,13 @@ Progress = Callable[[str, int, int], None]
 
 @documented
 def compile(model: Any, request: Request | None = None, **options: Any) -> CompiledLibrary:
-    """Compile an ONNX network.
+    """Compile an ONNX or TensorFlow Lite network.
 
     Parameters
     ----------
     model
-        Path of an ``.onnx`` file, an ``onnx.ModelProto``, or a ``tvmrt.custom.GraphBuilder``.
+        Path of an ``.onnx`` or ``.tflite`` file, an ``onnx.ModelProto``, the bytes of a
+        ``.tflite`` file, or a ``tvmrt.custom.GraphBuilder``.
     request
         All options as one ``tvmrt.Request``, in place of naming them one by one.
     {options}
@@ -239,8 +240,14 @@ def compile_together(
 
 
 def _import(model: Any, request: Request) -> Graph:
+    if isinstance(model, tflite.EveryTensor) or tflite.is_tflite(model):
+        if request.dims:
+            raise UnsupportedError(
+                "sizes of a .tflite network are fixed when it is compiled; give shapes, not dims"
+            )
+        return tflite.import_model(model, request.shapes, request.tflite_rounding or "reference")
     if not isinstance(model, GraphBuilder):
-        return import_model(model, request.shapes, gather(request.operators), request.dims)
+        return onnx.import_model(model, request.shapes, gather(request.operators), request.dims)
     if request.shapes or request.dims or request.operators:
         raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
     return model.graph()

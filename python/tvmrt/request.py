@@ -175,6 +175,13 @@ class Request:
         python="By name the most, or (least, most), or the text of a sum or product of others.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True,
     )
+    tflite_rounding: str | None = _option(
+        None,
+        "How a .tflite network rounds integers where LiteRT's reference kernels and those for "
+        "microcontrollers differ: fully connected layers, LOGISTIC and TANH. Default: reference; "
+        "micro for a board.",
+        values=("reference", "micro"), flag="--tflite-rounding",
+    )
     params: str | None = _option(
         None,
         "Where the weights go: ``embed``, into the library; ``file``, beside it, as params to "
@@ -252,7 +259,11 @@ class Request:
         plain = self.unpacked_api
         if plain is None:
             plain = runtime == "crt" and executor == "aot"
-        return replace(self, executor=executor, runtime=runtime, params=params, unpacked_api=plain)
+        rounding = self.tflite_rounding or ("reference" if hosted else "micro")
+        return replace(
+            self, executor=executor, runtime=runtime, params=params, unpacked_api=plain,
+            tflite_rounding=rounding,
+        )  # fmt: skip
 
 
 def rows() -> dict[str, tuple[Any, Row]]:

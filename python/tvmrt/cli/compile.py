@@ -1,4 +1,4 @@
-"""``tvmrt compile``: an ONNX file to a shared library, an archive, or a folder of C sources."""
+"""``tvmrt compile``: a network to a shared library, an archive, or a folder of C sources."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "runtime", "target", "devices", "require_device",
     "device_fallback", "schedule", "mixed_precision", "max_error", "calibration", "device_options",
-    "operators", "shapes", "dims", "params", "pools", "workspace_io", "place", "max_memory",
+    "operators", "shapes", "dims", "tflite_rounding", "params", "pools", "workspace_io", "place",
+    "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",
@@ -76,7 +77,7 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Compile the ONNX network MODEL; several of them into one image for a board."""
+    """Compile the ONNX or .tflite network MODEL; several of them into one image for a board."""
     for model in models:
         files.check_file(model)
     (files.check_target if output.suffix in FILE_SUFFIXES else files.check_target_folder)(output)

@@ -13,7 +13,7 @@ from tvmrt.cli import console, files, options
 @click.argument("file", type=options.PATH)
 @console.json_option
 def command(file: Path, as_json: bool) -> None:
-    """Describe FILE: .onnx, .so, .tar, .params or .json. Nothing in it is executed."""
+    """Describe FILE: .onnx, .tflite, .so, .tar, .params or .json. Nothing in it is executed."""
     from tvmrt.cli.describe import describe
 
     files.check_file(file)

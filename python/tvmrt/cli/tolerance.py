@@ -31,6 +31,18 @@ class Verdict:
         return self.excess <= 1.0 and not self.problem
 
 
+@dataclass(frozen=True)
+class Row:
+    """One tensor compared; ``part`` tells the network itself from the one with all tensors kept."""
+
+    part: str
+    tensor: str
+    made_by: str
+    dtype: str
+    shape: tuple[int, ...]
+    verdict: Verdict
+
+
 def difference(actual: np.ndarray, right: np.ndarray) -> float:
     """Return the largest difference: absolute, in steps, or as a share of the elements."""
     import numpy as np
@@ -53,6 +65,14 @@ def _float_errors(actual: np.ndarray, right: np.ndarray) -> np.ndarray:
         errors = np.abs(a - r)
     same = (a == r) | (np.isnan(a) & np.isnan(r))
     return np.where(same, 0.0, np.where(np.isnan(errors), np.inf, errors))
+
+
+def same(actual: np.ndarray, right: np.ndarray) -> Verdict:
+    """Compare a result with the right one: integers must be equal, floats as by ``judge``."""
+    verdict = judge(actual, right)
+    if verdict.problem or right.dtype.kind in "fV":
+        return verdict
+    return Verdict(verdict.error, 0.0, float("inf") if verdict.error else 0.0)
 
 
 def judge(actual: np.ndarray, right: np.ndarray, noise: float = 0.0) -> Verdict:

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import app, console, networks, options, sizes, tolerance, verify_operators
+from tvmrt.cli import (
+    app,
+    console,
+    networks,
+    options,
+    sizes,
+    tolerance,
+    verify_operators,
+    verify_tflite,
+)
 from tvmrt.cli.console import format_shape
+from tvmrt.cli.tolerance import Row
 
 if TYPE_CHECKING:
     import numpy as np
     import onnx
 
 ROWS_SHOWN = 20
-
-
-@dataclass(frozen=True)
-class Row:
-    """One tensor compared; ``part`` tells the network itself from the one with all tensors kept."""
-
-    part: str
-    tensor: str
-    made_by: str
-    dtype: str
-    shape: tuple[int, ...]
-    verdict: tolerance.Verdict
 
 
 @click.command("verify")
@@ -49,17 +47,22 @@ def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
     as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
-    """Check every node of the ONNX network MODEL against onnxruntime.
+    """Check every node of the network MODEL against onnxruntime, or LiteRT.
 
     The network is compiled twice: as it is, to compare its outputs, and with every tensor between
     nodes kept, to compare what each node makes of what it is given. Without onnxruntime, the
     reference evaluator of the onnx package is the judge. The exit code is 1 if anything is wrong.
+
+    A .tflite network is compared with LiteRT's reference kernels: its integers must be the same.
 
     MODEL may also be a Python file or shared library of operators: every body of each is then
     compared with its Python reference on random operands.
     """
     if model.suffix in verify_operators.SUFFIXES:
         return verify_operators.check(model, as_json)
+    if model.suffix == ".tflite":
+        rows, judge = verify_tflite.rows_of(model, inputs_file, threads, outputs_only, choices)
+        return _report(rows, judge, show_all, as_json)
     network = networks.load_model(model)
     tried = sizes.trials(network, choices, inputs_file)
     choices["operators"] = options.load_operators(choices["operators"])
@@ -68,6 +71,10 @@ def command(
         rows, judge = _check_outputs(network, tried, threads, compiling)
         if not outputs_only:
             rows += _check_nodes(network, tried, threads, compiling)
+    return _report(rows, judge, show_all, as_json)
+
+
+def _report(rows: list[Row], judge: str, show_all: bool, as_json: bool) -> int:
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
         tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]

@@ -5,6 +5,7 @@ from . import (  # noqa: F401  (fill the table)
     custom,
     data_movement,
     extents,
+    fixed_point,
     indexing,
     nn,
     normalization,

@@ -14,6 +14,7 @@ from typing import Any
 
 FORMATS = {
     ".onnx": "tvmrt.cli.describe.onnx_model",
+    ".tflite": "tvmrt.cli.describe.tflite_model",
     ".so": "tvmrt.cli.describe.library",
     ".tar": "tvmrt.cli.describe.archive",
     ".params": "tvmrt.cli.describe.params",

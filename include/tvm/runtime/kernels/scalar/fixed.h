@@ -1,0 +1,77 @@
+/*!
+ * \file scalar/fixed.h
+ * \brief Rescaling of integers by fixed-point multipliers, without floating point, bit for bit as
+ * networks of the TensorFlow Lite format define it.
+ *
+ * A multiplier (m, e) stands for m * 2 ^ (e - 31), m from 2 ^ 30 on; e is from -31 to 30. Fractions
+ * are int32_t whose value is x * 2 ^ -31.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_
+#define TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_
+
+#include <stdint.h>
+
+/*! \brief a * b as fractions, to the nearest, halves upwards; the one that overflows saturates. */
+static inline int32_t tvmrt_fixed_product(int32_t a, int32_t b) {
+  const int64_t product = ((int64_t)a * b + ((int64_t)1 << 30)) >> 31;
+  return product > INT32_MAX ? INT32_MAX : (int32_t)product;
+}
+
+/*! \brief x / 2 ^ n to the nearest, halves away from zero; n is from 0 to 31. */
+static inline int32_t tvmrt_fixed_shift(int32_t x, int32_t n) {
+  const uint32_t mask = ((uint32_t)1 << n) - 1;
+  const uint32_t rest = (uint32_t)x & mask;
+  return (x >> n) + (int32_t)(rest > (mask >> 1) + (uint32_t)(x < 0));
+}
+
+/*! \brief x times the multiplier (m, e), rounded twice; a shift to the left wraps around. */
+static inline int32_t tvmrt_fixed_scale(int32_t x, int32_t m, int32_t e) {
+  const int32_t shifted = (int32_t)((uint32_t)x << (e > 0 ? e : 0));
+  return tvmrt_fixed_shift(tvmrt_fixed_product(shifted, m), e > 0 ? 0 : -e);
+}
+
+/*! \brief x, within +-2 ^ 47, times the multiplier (m, e) of which 15 bits count; e is below 15. */
+static inline int32_t tvmrt_fixed_scale_wide(int64_t x, int32_t m, int32_t e) {
+  const int32_t narrow = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
+  return (int32_t)((x * narrow + ((int64_t)1 << (14 - e))) >> (15 - e));
+}
+
+/*! \brief x times the factor in double, to the nearest, halves away from zero, saturated. */
+static inline int32_t tvmrt_float_scale(double x, double factor) {
+  const double v = x * factor;
+  /* the largest number below a half: added to one above it, the sum is rounded to a whole */
+  const double w = v < 0 ? v - 0.49999999999999994 : v + 0.49999999999999994;
+  return w >= 2147483647.0 ? INT32_MAX : w > -2147483648.0 ? (int32_t)w : INT32_MIN;
+}
+
+/*! \brief The number of zero bits above the highest one; 32 for 0. */
+static inline int32_t tvmrt_leading_zeros(int32_t x) {
+  uint32_t rest = (uint32_t)x;
+  int32_t count = rest == 0;
+  for (int32_t step = 16; step > 0; step >>= 1) {
+    if (rest < (uint32_t)1 << (32 - step)) {
+      count += step;
+      rest <<= step;
+    }
+  }
+  return count;
+}
+
+/*! \brief a << 2, saturated. */
+static inline int32_t tvmrt_fixed_times_4(int32_t a) {
+  return a > INT32_MAX / 4 ? INT32_MAX : a < INT32_MIN / 4 ? INT32_MIN : a * 4;
+}
+
+/*! \brief 1 / (1 + a) as a fraction, for a fraction from 0 on: three steps of Newton's. */
+static inline int32_t tvmrt_fixed_reciprocal(int32_t a) {
+  const int32_t half = (int32_t)(((int64_t)a + ((int64_t)1 << 31)) >> 1);
+  /* two integer bits: 48 / 17 - 32 / 17 of the half denominator */
+  int32_t x = 1515870810 + tvmrt_fixed_product(half, -1010580540);
+  for (int i = 0; i < 3; ++i) {
+    const int32_t error = (1 << 29) - tvmrt_fixed_product(half, x);
+    x += tvmrt_fixed_times_4(tvmrt_fixed_product(x, error));
+  }
+  return x > INT32_MAX / 2 ? INT32_MAX : x * 2;
+}
+
+#endif  // TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_

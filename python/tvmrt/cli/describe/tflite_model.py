@@ -1,0 +1,63 @@
+"""A TensorFlow Lite network: inputs, outputs, operators and weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tvmrt.cli.console import format_shape
+from tvmrt.cli.describe import Description, Table
+
+
+def _import_verdict(path: Path) -> str:
+    """Return "yes", or what the importer has against the network."""
+    from tvmrt.cli.app import one_line
+    from tvmrt.error import TVMError
+    from tvmrt.frontend.tflite import import_model
+
+    try:
+        import_model(path)
+    except (TVMError, ValueError, TypeError, KeyError, OSError) as error:
+        return f"no: {one_line(error)}"
+    return "yes"
+
+
+def describe(path: Path) -> Description:
+    """Describe a network; it need not be one that can be compiled."""
+    from tvmrt.frontend.tflite import load_model, names_of
+
+    model = load_model(path)
+    main = model.subgraphs[0]
+    operators = [op for graph in model.subgraphs for op in graph.operators]
+    weights = [t for graph in model.subgraphs for t in graph.tensors if t.data is not None]
+    facts = {
+        "format": "TensorFlow Lite",
+        "graphs": len(model.subgraphs),
+        "signatures": ", ".join(s.key for s in model.signatures) or "none",
+        "description": model.description,
+        "nodes": len(operators),
+        "weights": len(weights),
+        "weights_bytes": sum(t.data.nbytes for t in weights),
+        "file_bytes": path.stat().st_size,
+        "can_be_imported": _import_verdict(path),
+    }
+    columns = ("name", "dtype", "shape", "scale", "zero point")
+
+    def rows(indices, names) -> list[tuple]:
+        return [_row(main.tensors[i], name) for i, name in zip(indices, names)]
+
+    inputs, outputs = names_of(model)
+    counts = Counter((op.name, op.version) for op in operators)
+    kinds = [(name, version, count) for (name, version), count in counts.most_common()]
+    tables = {
+        "inputs": Table(columns, rows(main.inputs, inputs), columns[:3]),
+        "outputs": Table(columns, rows(main.outputs, outputs), columns[:3]),
+        "operators": Table(("operator", "version", "count"), kinds, ("operator",)),
+    }
+    return Description(facts, tables)
+
+
+def _row(tensor, name: str) -> tuple:
+    q = tensor.quantization
+    scale, zero = ("", "") if q is None else (f"{q.scale[0]:.6g}", int(q.zero[0]))
+    return name, tensor.dtype, format_shape(tensor.shape), scale, zero

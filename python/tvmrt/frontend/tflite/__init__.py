@@ -1,0 +1,13 @@
+"""TensorFlow Lite files (``.tflite``) to graphs, one module an operator family."""
+
+from .importer import EveryTensor, import_model, made_by_operators, names_of
+from .model_file import is_tflite, load_model
+
+__all__ = [
+    "EveryTensor",
+    "import_model",
+    "is_tflite",
+    "load_model",
+    "made_by_operators",
+    "names_of",
+]

@@ -1,0 +1,170 @@
+"""Operators of two operands, element by element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .activation import activated
+from .context import QUANTIZED, OpContext
+from .multipliers import activation_name, f32, multiplier, power_of_two
+from .registry import tflite_op
+from .requantize import centred, clamped, scaled
+
+PLAIN = {"ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div"}
+
+
+def is_quantized(ctx: OpContext) -> bool:
+    """Whether the operator computes with scales."""
+    tensor = ctx.tensor(0)
+    return tensor.dtype in QUANTIZED and tensor.quantization is not None
+
+
+@tflite_op(ADD=5, SUB=5, MUL=7, DIV=2)
+def arithmetic(ctx: OpContext) -> Value:
+    name = ctx.op.name
+    if not is_quantized(ctx):
+        return activated(ctx, ctx.emit(PLAIN[name], [ctx.required(0), ctx.required(1)]))
+    if name in ("ADD", "SUB"):
+        return _sum(ctx)
+    if name == "MUL":
+        return _product(ctx)
+    return _quotient(ctx)
+
+
+def _scales(ctx: OpContext) -> tuple[np.float32, np.float32, np.float32, int]:
+    """Those of both operands and the result, and the result's zero point."""
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    return ctx.per_tensor(ctx.tensor(0))[0], ctx.per_tensor(ctx.tensor(1))[0], y_scale, zero
+
+
+def _sum(ctx: OpContext) -> Value:
+    a, b, y, zero = _scales(ctx)
+    op, activation = PLAIN[ctx.op.name], activation_name(ctx.options["act"])
+    wide = ctx.tensor(0).dtype == "int16"
+    if wide and ctx.options["pot_scale_int16"]:
+        powers = [power_of_two(scale) for scale in (a, b, y)]
+        if None not in powers:
+            return _shifted_sum(ctx, powers, op, activation)
+    bits = 15 if wide else 20
+    twice = f32(2) * max(a, b)
+    terms = [
+        scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << bits, np.int32)]),
+               float(scale) / float(twice))
+        for i, scale in enumerate((a, b))
+    ]  # fmt: skip
+    total = ctx.emit(op, terms)
+    real = float(twice) / float(f32(f32(1 << bits) * y))
+    return clamped(ctx, scaled(ctx, total, real), zero, activation)
+
+
+def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Value:
+    """Of int16 whose scales are powers of two: one of them as it is, the other shifted."""
+    shifts = [power - powers[2] for power in powers[:2]]
+    if max(shifts) > 0 or 0 not in shifts or min(shifts) < -31:
+        raise ValueError(f"its scales are 2 ** {powers[0]}, {powers[1]} and {powers[2]}")
+    terms = [
+        ctx.cast(ctx.required(i), "int32")
+        if not shift
+        else ctx.emit("fixed_shift", [ctx.cast(ctx.required(i), "int32"), ctx.const(-shift, "i4")])
+        for i, shift in enumerate(shifts)
+    ]
+    return clamped(ctx, ctx.emit(op, terms), 0, activation)
+
+
+def _product(ctx: OpContext) -> Value:
+    a, b, y, zero = _scales(ctx)
+    both = ctx.emit("mul", [centred(ctx, 0), centred(ctx, 1)])
+    real = float(f32(f32(a * b) / y))
+    return clamped(ctx, scaled(ctx, both, real), zero, activation_name(ctx.options["act"]))
+
+
+def _quotient(ctx: OpContext) -> Value:
+    raise UnsupportedError("a quotient of integers")
+
+
+@tflite_op(SQUARED_DIFFERENCE=2)
+def squared_difference(ctx: OpContext) -> Value:
+    if not is_quantized(ctx):
+        difference = ctx.emit("sub", [ctx.required(0), ctx.required(1)])
+        return ctx.emit("mul", [difference, difference])
+    a, b, y, zero = _scales(ctx)
+    twice = f32(2) * max(a, b)
+    terms = [
+        scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << 7, np.int32)]),
+               float(scale) / float(twice))
+        for i, scale in enumerate((a, b))
+    ]  # fmt: skip
+    difference = ctx.emit("sub", terms)
+    real = float(f32(twice * twice)) / float(f32(f32(1 << 14) * y))
+    return clamped(ctx, scaled(ctx, ctx.emit("mul", [difference, difference]), real), zero)
+
+
+@tflite_op(MAXIMUM=4, MINIMUM=4)
+def extreme(ctx: OpContext) -> Value:
+    op = "max" if ctx.op.name == "MAXIMUM" else "min"
+    return ctx.emit(op, [ctx.required(0), ctx.required(1)])
+
+
+_COMPARISONS = {
+    "EQUAL": "equal", "NOT_EQUAL": "equal", "LESS": "less", "LESS_EQUAL": "less_equal",
+    "GREATER": "greater", "GREATER_EQUAL": "greater_equal",
+}  # fmt: skip
+
+
+@tflite_op(EQUAL=5, NOT_EQUAL=4, LESS=3, LESS_EQUAL=3, GREATER=3, GREATER_EQUAL=3)
+def comparison(ctx: OpContext) -> Value:
+    sides = [ctx.required(0), ctx.required(1)]
+    if is_quantized(ctx) and ctx.tensor(0).dtype != "int16":
+        for i in (0, 1):
+            m, e = multiplier(float(ctx.per_tensor(ctx.tensor(i))[0]))
+            raised = ctx.emit("mul", [centred(ctx, i), ctx.const(256, np.int32)])
+            sides[i] = ctx.emit("fixed_scale", [raised, ctx.const(m, "i4"), ctx.const(e, "i4")])
+    y = ctx.emit(_COMPARISONS[ctx.op.name], sides)
+    return ctx.emit("logical_not", [y]) if ctx.op.name == "NOT_EQUAL" else y
+
+
+@tflite_op(LOGICAL_AND=1, LOGICAL_OR=1)
+def logical(ctx: OpContext) -> Value:
+    return ctx.emit(ctx.op.name.lower(), [ctx.required(0), ctx.required(1)])
+
+
+@tflite_op(FLOOR_DIV=3, FLOOR_MOD=2)
+def floor_division(ctx: OpContext) -> Value:
+    a, b = ctx.required(0), ctx.required(1)
+    if is_quantized(ctx):
+        raise UnsupportedError("a quotient of quantised tensors")
+    if ctx.op.name == "FLOOR_MOD":
+        return ctx.emit("floor_mod", [a, b])
+    if a.dtype.is_float:
+        return ctx.emit("floor", [ctx.emit("div", [a, b])])
+    rest = ctx.emit("floor_mod", [a, b])
+    return ctx.emit("div", [ctx.emit("sub", [a, rest]), b])
+
+
+@tflite_op(POW=1, ATAN2=1)
+def power(ctx: OpContext) -> Value:
+    if ctx.op.name == "ATAN2":
+        raise UnsupportedError("an angle of two operands")
+    return ctx.emit("pow", [ctx.required(0), ctx.required(1)])
+
+
+@tflite_op(ADD_N=1)
+def add_n(ctx: OpContext) -> Value:
+    total = ctx.required(0)
+    for i in range(1, len(ctx.inputs)):
+        total = ctx.emit("add", [total, ctx.required(i)])
+    return total
+
+
+@tflite_op(SELECT=5, SELECT_V2=4)
+def select(ctx: OpContext) -> Value:
+    condition, a, b = (ctx.required(i) for i in range(3))
+    if ctx.op.name == "SELECT" and condition.type.rank < a.type.rank:
+        # a condition of one number a row chooses among rows
+        condition = ctx.reshape(
+            condition, (*condition.shape, *[1] * (a.type.rank - 1))[: a.type.rank]
+        )
+    return ctx.emit("where", [condition, a, b])

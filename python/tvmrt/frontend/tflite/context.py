@@ -1,0 +1,181 @@
+"""What an operator's importer sees: its operands as values and as the file has them, its options.
+
+Tensors keep the format's order, channels last; convolutions and pools of the IR have channels
+second. Transposes between the two cost nothing, for memory has channels last either way, but they
+would stand between a product and what follows it: so pointwise work on transposed operands is
+emitted in front of the transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import POINTWISE, Value, get_op
+
+from .model_file import Quantization, Subgraph, Tensor
+
+if TYPE_CHECKING:
+    from .importer import GraphImporter
+    from .model_file import Operator
+
+CHANNELS_SECOND = (0, 3, 1, 2)
+CHANNELS_LAST = (0, 2, 3, 1)
+QUANTIZED = ("int8", "uint8", "int16")
+
+
+class OpContext:
+    """One operator during import; operands that are left out are None."""
+
+    def __init__(
+        self,
+        importer: GraphImporter,
+        subgraph: Subgraph,
+        op: Operator,
+        name: str,
+        inputs: list[Value | None],
+    ) -> None:
+        self.importer = importer
+        self.subgraph = subgraph
+        self.op = op
+        self.name = name
+        self.inputs = inputs
+        self.builder = importer.builder
+        self.options = op.options
+        self.micro = importer.rounding == "micro"
+
+    # Operands.
+
+    def input(self, index: int) -> Value | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def required(self, index: int) -> Value:
+        value = self.input(index)
+        if value is None:
+            raise ValueError(f"operand {index} is missing")
+        return value
+
+    def tensor(self, index: int) -> Tensor:
+        """An operand as the file has it."""
+        self.required(index)
+        return self.subgraph.tensors[self.op.inputs[index]]
+
+    def result(self, index: int = 0) -> Tensor:
+        """A result as the file has it."""
+        if index >= len(self.op.outputs):
+            raise ValueError("it has no result")
+        return self.subgraph.tensors[self.op.outputs[index]]
+
+    def constant_of(self, index: int, what: str) -> np.ndarray:
+        """The elements of an operand that must be known at compile time."""
+        value = self.required(index)
+        if value.data is None:
+            raise UnsupportedError(
+                f"{what} (operand {index}, {value.name}) is computed at run time; it must be a "
+                "constant, for tvmrt fixes every shape when it compiles"
+            )
+        return value.data
+
+    def ints_of(self, index: int, what: str) -> list[int]:
+        """The same as a flat list of ints."""
+        return [int(n) for n in self.constant_of(index, what).reshape(-1)]
+
+    # Emitting.
+
+    def emit(self, op: str, inputs: Sequence[Value | None], **attrs: Any) -> Value:
+        """Add an IR node with one output, named after this operator."""
+        if get_op(op).kind == POINTWISE and len(inputs) > 0:
+            inner = self._before_transpose(inputs)
+            if inner is not None:
+                return self.emit(
+                    "transpose", [self.builder.emit(op, inner[1], self.name, **attrs)],
+                    perm=inner[0],
+                )  # fmt: skip
+        return self.builder.emit(op, inputs, self.name, **attrs)
+
+    def _before_transpose(self, inputs: Sequence[Value]) -> tuple[tuple[int, ...], list] | None:
+        """The permutation behind, and the operands in front of it; None where there is none."""
+        rank = max(len(v.shape) for v in inputs)
+        shape = np.broadcast_shapes(*(v.shape for v in inputs))
+        perms = [
+            tuple(v.producer.attrs["perm"])
+            for v in inputs
+            if v.producer is not None and v.producer.op == "transpose" and v.shape == shape
+        ]
+        if not perms:
+            return None
+        inverse = tuple(int(i) for i in np.argsort(perms[0]))
+        return perms[0], [self._transposed_operand(v, rank, inverse) for v in inputs]
+
+    def _transposed_operand(self, value: Value, rank: int, perm: tuple[int, ...]) -> Value:
+        if value.type.size == 1:
+            return value if value.type.rank == 0 else self.reshape(value, (1,) * rank)
+        full = self.reshape(value, (1,) * (rank - value.type.rank) + value.shape)
+        return self.transpose(full, perm)
+
+    def const(self, array: Any, dtype: Any = None) -> Value:
+        """A constant named after this operator."""
+        return self.builder.const(np.asarray(array, dtype), f"{self.name}_const")
+
+    def like(self, number: float, value: Value) -> Value:
+        """A constant number of a value's element type."""
+        return self.const(number, value.dtype.numpy)
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        shape = tuple(int(n) for n in shape)
+        return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
+
+    def transpose(self, x: Value, perm: Sequence[int]) -> Value:
+        """x with its axes in another order; of two transposes behind each other, one is left."""
+        perm = tuple(int(p) for p in perm)
+        if x.producer is not None and x.producer.op == "transpose":
+            first = x.producer.attrs["perm"]
+            x, perm = x.producer.inputs[0], tuple(first[p] for p in perm)
+        return x if perm == tuple(range(len(perm))) else self.emit("transpose", [x], perm=perm)
+
+    def channels_second(self, x: Value) -> Value:
+        """[N, H, W, C] as [N, C, H, W]."""
+        if len(x.shape) != 4:
+            raise ValueError(f"its operand has {len(x.shape)} dimensions, not 4")
+        return self.transpose(x, CHANNELS_SECOND)
+
+    def channels_last(self, x: Value) -> Value:
+        """[N, C, H, W] as [N, H, W, C]."""
+        return self.transpose(x, CHANNELS_LAST)
+
+    def cast(self, x: Value, to: str) -> Value:
+        return x if x.dtype.name == to else self.emit("cast", [x], to=to)
+
+    def clamp(self, x: Value, low: float | None, high: float | None) -> Value:
+        """Between two numbers of x's type; None is no bound."""
+        if low is not None:
+            x = self.emit("max", [x, self.like(low, x)])
+        return x if high is None else self.emit("min", [x, self.like(high, x)])
+
+    def slice_axis(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+        """Elements start, start + step, ... along one axis."""
+        rank = len(x.shape)
+        starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
+        starts[axis], steps[axis], sizes[axis] = start, step if size > 1 else 1, size
+        if tuple(sizes) == x.shape and step == 1:
+            return x
+        return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+    # Quantisation.
+
+    def quantization(self, tensor: Tensor) -> Quantization:
+        """That of a tensor, which must have one with scales above 0."""
+        found = tensor.quantization
+        if found is None or not (found.scale > 0).all():
+            raise ValueError(f"tensor {tensor.name} has no scale; quantise the model again")
+        return found
+
+    def per_tensor(self, tensor: Tensor) -> tuple[np.float32, int]:
+        """The one scale and zero point of a tensor."""
+        found = self.quantization(tensor)
+        if found.per_axis:
+            raise UnsupportedError(f"tensor {tensor.name} has a scale for each slice of an axis")
+        return found.scale[0], int(found.zero[0])

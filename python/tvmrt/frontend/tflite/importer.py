@@ -1,0 +1,216 @@
+"""A whole ``.tflite`` file to a graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvmrt.error import UnforeseenError, UnsupportedError
+from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
+
+from .context import OpContext
+from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
+from .registry import find
+
+NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
+ROUNDINGS = ("reference", "micro")
+
+
+@dataclass(frozen=True)
+class EveryTensor:
+    """A ``.tflite`` file whose network has everything that an operator makes for an output, too;
+    the names of these are those of the tensors."""
+
+    source: str | os.PathLike | bytes
+
+
+def import_model(
+    source: str | os.PathLike | bytes | EveryTensor,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    rounding: str = "reference",
+) -> Graph:
+    """Read a ``.tflite`` file.
+
+    ``shapes`` gives the extents of inputs by name, for those that the file leaves open.
+    ``rounding``: where LiteRT's reference kernels and those for microcontrollers differ, as which
+    of them integers are rounded.
+    Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an input
+    that is not there) or UnsupportedError, which lists every unsupported operator at once.
+    """
+    every = isinstance(source, EveryTensor)
+    model = load_model(source.source if every else source)
+    return GraphImporter(model, dict(shapes or {}), rounding).run(every)
+
+
+class GraphImporter:
+    """State of one import. ``problems`` collects what is not supported, operator by operator."""
+
+    def __init__(self, model: Model, shapes: dict, rounding: str) -> None:
+        self.model = model
+        self.shapes = shapes
+        self.rounding = rounding
+        self.graph = Graph(model.subgraphs[0].name or "main")
+        self.builder = Builder(self.graph)
+        self.problems: list[str] = []
+
+    def run(self, every: bool = False) -> Graph:
+        main = self.model.subgraphs[0]
+        inputs, outputs = names_of(self.model)
+        unknown = set(self.shapes) - set(inputs)
+        if unknown:
+            raise KeyError(
+                f"there is no input {min(unknown)}; the inputs are {', '.join(inputs) or 'none'}"
+            )
+        scope: dict[int, Value | None] = {}
+        for index, name in zip(main.inputs, inputs):
+            scope[index] = self._input(main.tensors[index], name)
+        self.import_operators(main, scope)
+        if self.problems:
+            count = len(self.problems)
+            raise UnsupportedError(
+                f"{count} operator{'s' if count > 1 else ''} of the network cannot be compiled: "
+                + "; ".join(self.problems)
+            )
+        indices = list(main.outputs)
+        if every:
+            indices += made_by_operators(main)
+            outputs = _distinct(
+                [*outputs, *(main.tensors[i].name for i in made_by_operators(main))]
+            )
+        for index, name in zip(indices, outputs):
+            self.graph.outputs.append(self.value(main, index, scope))
+            self.graph.output_names.append(name)
+        return self.graph
+
+    def _input(self, tensor: Tensor, name: str) -> Value:
+        if tensor.dtype not in DTYPES:
+            raise UnsupportedError(f"input {name} has elements of type {tensor.dtype}")
+        given = self.shapes.get(name)
+        shape = tensor.shape if given is None else tuple(given)
+        if not all(isinstance(n, int) for n in shape):
+            raise UnsupportedError(
+                f"input {name}: sizes of a .tflite network are fixed when it is compiled; give "
+                "each dimension a number"
+            )
+        if len(shape) != len(tensor.shape):
+            raise ValueError(f"input {name} has {len(tensor.shape)} dimensions, not {len(shape)}")
+        value = Value(name, TensorType(shape, DTYPES[tensor.dtype]))
+        self.graph.inputs.append(value)
+        return value
+
+    def value(self, subgraph: Subgraph, index: int, scope: dict[int, Value | None]) -> Value | None:
+        """The value of a tensor; None where an operator that is not supported makes it.
+
+        Raises ValueError when nothing makes it before it is read.
+        """
+        if index in scope:
+            return scope[index]
+        tensor = subgraph.tensors[index]
+        if tensor.data is None and 0 not in tensor.shape:
+            raise ValueError(
+                f"{self.model.what}: tensor {tensor.name} is read before an operator makes it; "
+                "convert it again"
+            )
+        name = NARROW.get(tensor.dtype, tensor.dtype)
+        if name not in DTYPES:
+            raise UnsupportedError(f"tensor {tensor.name} has elements of type {tensor.dtype}")
+        data = tensor.data
+        if data is None:
+            data = np.zeros(tensor.shape, DTYPES[name].numpy)
+        elif name == "bfloat16":
+            data = data.view(DTYPES[name].numpy)
+        scope[index] = constant(data.astype(DTYPES[name].numpy, copy=False), tensor.name)
+        return scope[index]
+
+    def import_operators(self, subgraph: Subgraph, scope: dict[int, Value | None]) -> None:
+        """Import the operators of a graph in order; ``scope`` takes their results."""
+        for op in subgraph.operators:
+            inputs = [None if i < 0 else self.value(subgraph, i, scope) for i in op.inputs]
+            lost = any(i >= 0 and v is None for i, v in zip(op.inputs, inputs))
+            outputs = self._import_operator(subgraph, op, inputs, lost)
+            for index, value in zip(op.outputs, outputs):
+                scope[index] = value
+
+    def _import_operator(
+        self, subgraph: Subgraph, op: Operator, inputs: list[Value | None], lost: bool
+    ) -> Sequence[Value | None]:
+        nothing: list[Value | None] = [None] * len(op.outputs)
+        name = subgraph.tensors[op.outputs[0]].name if op.outputs else op.name
+        row = None if op.is_custom else find(op.name)
+        if row is None or op.version > row.newest:
+            kind = "custom operator " if op.is_custom else ""
+            known = "" if row is None else f", known are those up to {row.newest}"
+            self.problems.append(f"{name} ({kind}{op.name} version {op.version}{known})")
+            return nothing
+        if lost:
+            return nothing
+        self.builder.sources = (name,)
+        self.graph.op_types[name] = op.name
+        where = f"operator {name} ({op.name})"
+        try:
+            made = row.importer(OpContext(self, subgraph, op, name, inputs))
+            outputs = made if isinstance(made, list) else [made]
+            self._check(subgraph, op, outputs)
+        except UnsupportedError as problem:
+            self.problems.append(f"{name} ({op.name} version {op.version}: {problem})")
+            return nothing
+        except (ValueError, MemoryError) as problem:
+            why = str(problem) or "there is not enough memory for it"
+            raise ValueError(f"{where}: {why}") from problem
+        except Exception as problem:
+            what = f"it cannot be read ({type(problem).__name__}: {problem})"
+            raise UnforeseenError(f"{where}: {what}; check its operands") from problem
+        return outputs
+
+    def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:
+        """Hold what an importer made against what the file says of it."""
+        if len(outputs) != len(op.outputs):
+            raise ValueError(f"it has {len(op.outputs)} outputs, not {len(outputs)}")
+        for index, value in zip(op.outputs, outputs):
+            tensor = subgraph.tensors[index]
+            if value.dtype.name != tensor.dtype:
+                raise ValueError(f"{tensor.name} is declared {tensor.dtype}, not {value.dtype}")
+            declared = tensor.open or tensor.shape
+            fits = len(declared) == len(value.shape) and all(
+                n < 0 or n == m for n, m in zip(declared, value.shape)
+            )
+            # converters leave shapes out that they do not know
+            if not fits and declared and not self.shapes:
+                raise ValueError(
+                    f"{tensor.name} is declared {list(declared)}, not {list(value.shape)}"
+                )
+
+
+def made_by_operators(subgraph: Subgraph) -> list[int]:
+    """The tensors between operators: those that one makes and that are no outputs of the graph."""
+    made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
+    return [i for i in made if i not in subgraph.outputs]
+
+
+def names_of(model: Model, subgraph: int = 0) -> tuple[list[str], list[str]]:
+    """Names of the inputs and outputs of a graph: those of its signature, or its tensors'."""
+    found: Signature | None = next((s for s in model.signatures if s.subgraph == subgraph), None)
+    graph = model.subgraphs[subgraph]
+    named = [
+        {} if found is None else {i: n for n, i in table.items() if n}
+        for table in ((found and found.inputs) or {}, (found and found.outputs) or {})
+    ]
+    return (
+        _distinct([named[0].get(i, graph.tensors[i].name) for i in graph.inputs]),
+        _distinct([named[1].get(i, graph.tensors[i].name) for i in graph.outputs]),
+    )
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names, a number behind those that come again."""
+    found: list[str] = []
+    for name in names:
+        trial, count = name, 1
+        while trial in found:
+            count += 1
+            trial = f"{name}_{count}"
+        found.append(trial)
+    return found

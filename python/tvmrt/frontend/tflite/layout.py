@@ -1,0 +1,239 @@
+"""Operators that join, cut, order and pick elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .activation import activated
+from .arithmetic import is_quantized
+from .context import OpContext
+from .multipliers import activation_name, f32
+from .registry import tflite_op
+
+
+@tflite_op(CONCATENATION=7)
+def concatenation(ctx: OpContext) -> Value:
+    parts = [ctx.required(i) for i in range(len(ctx.inputs))]
+    if not parts:
+        raise ValueError("it joins nothing")
+    axis = normalize_axis(ctx.options["axis"], parts[0].type.rank)
+    if is_quantized(ctx):
+        if activation_name(ctx.options["act"]) != "NONE":
+            raise UnsupportedError("an activation behind a concatenation of integers")
+        parts = [_alike(ctx, i, part) for i, part in enumerate(parts)]
+        return ctx.emit("concat", parts, axis=axis)
+    return activated(ctx, ctx.emit("concat", parts, axis=axis))
+
+
+def _alike(ctx: OpContext, index: int, part: Value) -> Value:
+    """A part with the quantisation of the result."""
+    (scale, zero), (to, to_zero) = ctx.per_tensor(ctx.tensor(index)), ctx.per_tensor(ctx.result())
+    if scale == to and zero == to_zero:
+        return part
+    if part.dtype.name != "uint8":
+        raise ValueError("its operands have other scales than its result; quantise the model again")
+    factor = f32(scale * (f32(1) / to))
+    q = np.arange(256).astype(np.float32)
+    steps = np.rint(q * factor + f32(-zero) * factor) + to_zero
+    entries = np.clip(steps, 0, 255).astype(np.uint8)
+    return ctx.emit("table", [part, ctx.const(entries)], to="uint8")
+
+
+@tflite_op(PACK=5)
+def pack(ctx: OpContext) -> Value:
+    parts = [ctx.required(i) for i in range(len(ctx.inputs))]
+    shape = parts[0].shape
+    axis = normalize_axis(ctx.options["axis"], len(shape) + 1)
+    raised = [ctx.reshape(part, (*shape[:axis], 1, *shape[axis:])) for part in parts]
+    return ctx.emit("concat", raised, axis=axis)
+
+
+@tflite_op(UNPACK=6)
+def unpack(ctx: OpContext) -> list[Value]:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.options["axis"], x.type.rank)
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    return [ctx.reshape(ctx.slice_axis(x, axis, i, 1), rest) for i in range(x.shape[axis])]
+
+
+@tflite_op(SPLIT=5)
+def split(ctx: OpContext) -> list[Value]:
+    (axis,), x, count = ctx.ints_of(0, "the axis"), ctx.required(1), ctx.options["num_splits"]
+    axis = normalize_axis(axis, x.type.rank)
+    if count < 1 or x.shape[axis] % count:
+        raise ValueError(f"{x.type} is not split in {count} along axis {axis}")
+    size = x.shape[axis] // count
+    return [ctx.slice_axis(x, axis, i * size, size) for i in range(count)]
+
+
+@tflite_op(SPLIT_V=3)
+def split_v(ctx: OpContext) -> list[Value]:
+    x, sizes, (axis,) = ctx.required(0), ctx.ints_of(1, "the sizes"), ctx.ints_of(2, "the axis")
+    axis = normalize_axis(axis, x.type.rank)
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
+    if min(sizes, default=0) < 0 or sum(sizes) != x.shape[axis]:
+        raise ValueError(f"{x.type} is not split in {sizes} along axis {axis}")
+    starts = np.cumsum([0, *sizes[:-1]])
+    return [ctx.slice_axis(x, axis, int(a), n) for a, n in zip(starts, sizes)]
+
+
+@tflite_op(TRANSPOSE=8)
+def transpose(ctx: OpContext) -> Value:
+    x, perm = ctx.required(0), ctx.ints_of(1, "the order")
+    perm = [normalize_axis(p, x.type.rank) for p in perm]
+    if sorted(perm) != list(range(x.type.rank)):
+        raise ValueError(f"{perm} is no order of the axes of {x.type}")
+    return ctx.transpose(x, perm)
+
+
+@tflite_op(REVERSE_V2=4)
+def reverse(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    axes = {normalize_axis(a, x.type.rank) for a in ctx.ints_of(1, "the axes")}
+    starts = [n - 1 if d in axes and n else 0 for d, n in enumerate(x.shape)]
+    steps = [-1 if d in axes else 1 for d in range(x.type.rank)]
+    return ctx.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=x.shape)
+
+
+@tflite_op(SLICE=8)
+def slice_(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    starts, sizes = ctx.ints_of(1, "the starts"), ctx.ints_of(2, "the sizes")
+    if len(starts) != x.type.rank or len(sizes) != x.type.rank:
+        raise ValueError(f"starts {starts} and sizes {sizes} do not fit {x.type}")
+    sizes = [n - a if s == -1 else s for n, a, s in zip(x.shape, starts, sizes)]
+    return _slice(ctx, x, starts, [1] * x.type.rank, sizes)
+
+
+def _slice(ctx: OpContext, x: Value, starts: Sequence[int], steps, sizes) -> Value:
+    if tuple(sizes) == x.shape and all(step == 1 for step in steps):
+        return x
+    return ctx.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))
+
+
+@tflite_op(STRIDED_SLICE=8)
+def strided_slice(ctx: OpContext) -> Value:
+    x, o = ctx.required(0), ctx.options
+    begin, end, step = (ctx.ints_of(i, "the slice") for i in (1, 2, 3))
+    if not len(begin) == len(end) == len(step) or 0 in step:
+        raise ValueError(f"begin {begin}, end {end} and steps {step} make no slice")
+    starts, steps, sizes, shape = [], [], [], []
+    axis = 0
+    added = [i for i in range(len(begin)) if o["new_axis_mask"] >> i & 1]
+    for i in range(len(begin)):
+        if o["ellipsis_mask"] >> i & 1:
+            behind = [k for k in range(i + 1, len(begin)) if k not in added]
+            for n in x.shape[axis : x.type.rank - len(behind)]:
+                starts, steps, sizes = [*starts, 0], [*steps, 1], [*sizes, n]
+                shape.append(n)
+                axis += 1
+            continue
+        if i in added:
+            shape.append(1)
+            continue
+        if axis >= x.type.rank:
+            raise ValueError(f"a slice of {len(begin)} axes does not fit {x.type}")
+        start, size = _range(o, i, begin[i], end[i], step[i], x.shape[axis])
+        starts, steps, sizes = [*starts, start], [*steps, step[i]], [*sizes, size]
+        if not o["shrink_axis_mask"] >> i & 1:
+            shape.append(size)
+        axis += 1
+    rest = x.shape[axis:]
+    starts, steps = [*starts, *[0] * len(rest)], [*steps, *[1] * len(rest)]
+    steps = [s if n > 1 else 1 for s, n in zip(steps, [*sizes, *rest])]
+    return ctx.reshape(_slice(ctx, x, starts, steps, [*sizes, *rest]), [*shape, *rest])
+
+
+def _range(o: dict, i: int, begin: int, end: int, step: int, n: int) -> tuple[int, int]:
+    """(first, how many) of an axis of n."""
+    end = begin + end if o["offset"] else end
+    if o["shrink_axis_mask"] >> i & 1:
+        first = begin + n if begin < 0 else begin
+        if not 0 <= first < n:
+            raise ValueError(f"element {begin} is outside of an axis of {n}")
+        return first, 1
+    least, most = (0, n) if step > 0 else (-1, n - 1)
+    first = min(max(begin + n if begin < 0 else begin, least), most)
+    last = min(max(end + n if end < 0 else end, least), most)
+    if o["begin_mask"] >> i & 1:
+        first = least if step > 0 else most
+    if o["end_mask"] >> i & 1:
+        last = most if step > 0 else least
+    size = max(0, -(-(last - first) // step))
+    return (first if size else 0), size
+
+
+@tflite_op(GATHER=8)
+def gather(ctx: OpContext) -> Value:
+    x, indices = ctx.required(0), ctx.required(1)
+    axis = normalize_axis(ctx.options["axis"], x.type.rank)
+    if ctx.options["batch_dims"]:
+        raise UnsupportedError("a gather with batch dimensions")
+    if indices.dtype.name not in ("int32", "int64"):
+        indices = ctx.cast(indices, "int32")
+    return ctx.emit("gather", [x, indices], axis=axis)
+
+
+@tflite_op(EMBEDDING_LOOKUP=5)
+def embedding_lookup(ctx: OpContext) -> Value:
+    if ctx.tensor(1).dtype != ctx.result().dtype:
+        raise UnsupportedError(f"a table of {ctx.tensor(1).dtype}")
+    return ctx.emit("gather", [ctx.required(1), ctx.required(0)], axis=0)
+
+
+@tflite_op(GATHER_ND=6)
+def gather_nd(ctx: OpContext) -> Value:
+    return ctx.emit("gather_nd", [ctx.required(0), ctx.required(1)], batch=0)
+
+
+def padding(ctx: OpContext, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Elements in front and behind, axis by axis."""
+    pads = np.asarray(ctx.constant_of(1, "the padding"), np.int64)
+    if pads.shape != (x.type.rank, 2) or pads.min(initial=0) < 0:
+        raise ValueError(f"padding {pads.tolist()} does not fit {x.type}")
+    return tuple(int(n) for n in pads[:, 0]), tuple(int(n) for n in pads[:, 1])
+
+
+@tflite_op(PAD=6, PADV2=6)
+def pad(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    before, after = padding(ctx, x)
+    value = ctx.input(2)
+    if value is None:
+        zero = ctx.per_tensor(ctx.result())[1] if is_quantized(ctx) else 0
+        value = ctx.like(zero, x)
+    return _padded(ctx, x, value, before, after, "constant")
+
+
+def _padded(ctx: OpContext, x: Value, value: Value | None, before, after, mode: str) -> Value:
+    """Images are padded with channels second, where a convolution behind takes the padding."""
+    operands = [] if value is None else [ctx.reshape(value, ())]
+    if x.type.rank != 4:
+        return ctx.emit("pad", [x, *operands], before=before, after=after, mode=mode)
+    order = (0, 3, 1, 2)
+    before, after = tuple(before[d] for d in order), tuple(after[d] for d in order)
+    y = ctx.emit("pad", [ctx.channels_second(x), *operands], before=before, after=after, mode=mode)
+    return ctx.channels_last(y)
+
+
+@tflite_op(MIRROR_PAD=3)
+def mirror_pad(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    before, after = padding(ctx, x)
+    if ctx.options["mode"] == 0:
+        return _padded(ctx, x, None, before, after, "reflect")
+    for axis, (b, a) in enumerate(zip(before, after)):
+        n = x.shape[axis]
+        if max(b, a) > n:
+            raise ValueError(f"padding of {b} and {a} is more than {x.type} has along axis {axis}")
+        if b or a:
+            places = [*range(b - 1, -1, -1), *range(n), *range(n - 1, n - 1 - a, -1)]
+            x = ctx.emit("pick", [x, ctx.const(places, np.int32)], axes=(axis,))
+    return x

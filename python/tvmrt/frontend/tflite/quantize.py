@@ -1,0 +1,74 @@
+"""From floats to integers, back, and from one quantisation to another."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.quantized import storage_range
+
+from .context import QUANTIZED, OpContext
+from .multipliers import multiplier
+from .registry import tflite_op
+from .requantize import centred, clamped, scaled
+from .tables import scale_array, table
+
+
+@tflite_op(QUANTIZE=6)
+def quantize(ctx: OpContext) -> Value:
+    x, to = ctx.required(0), ctx.result().dtype
+    if to not in QUANTIZED:
+        raise UnsupportedError(f"quantising {x.dtype} to {to}")
+    if x.dtype.is_float:
+        return _from_floats(ctx, x, to)
+    (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    if x_scale == y_scale and x_zero == zero and x.dtype.name == to:
+        return x
+    m, e = multiplier(float(x_scale) / float(y_scale))
+    low, high = storage_range(DTYPES[to])
+    if x.dtype.bits == 8 and DTYPES[to].bits == 8:
+        same = x_scale == y_scale and abs(x_zero - zero) == 128 and x.dtype.name != to
+
+        def entries(q: np.ndarray) -> np.ndarray:
+            return np.clip((q if same else scale_array(q, m, e)) + zero, low, high)
+
+        return table(ctx, entries)
+    return clamped(ctx, scaled(ctx, centred(ctx, 0), float(x_scale) / float(y_scale)), zero)
+
+
+def _from_floats(ctx: OpContext, x: Value, to: str) -> Value:
+    q = ctx.quantization(ctx.result())
+    low, high = storage_range(DTYPES[to])
+    spread = [1] * x.type.rank
+    if q.per_axis:
+        spread[q.axis] = q.scale.size
+    shape = tuple(spread) if q.per_axis else ()
+    zero = q.zero if q.per_axis else q.zero[:1]
+    steps = ctx.emit("div", [x, ctx.const(q.scale.reshape(shape), np.float32)])
+    whole = ctx.emit("round_away", [steps])
+    zeros = ctx.const(zero.reshape(shape), np.float32)
+    moved = ctx.emit("add", [whole, zeros]) if zero.any() else whole
+    return ctx.cast(ctx.clamp(moved, low, high), to)
+
+
+@tflite_op(DEQUANTIZE=9)
+def dequantize(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if x.dtype.is_half:
+        return ctx.cast(x, "float32")
+    q = ctx.quantization(ctx.tensor(0))
+    shape = [1] * x.type.rank
+    if q.per_axis:
+        shape[q.axis] = q.scale.size
+    spread = tuple(shape) if q.per_axis else ()
+    steps = ctx.cast(x, "int32")
+    if q.zero.any():
+        steps = ctx.emit("sub", [steps, ctx.const(q.zero.reshape(spread), np.int32)])
+    real = ctx.cast(steps, "float32")
+    return ctx.emit("mul", [real, ctx.const(q.scale.reshape(spread), np.float32)])
+
+
+@tflite_op(FAKE_QUANT=2)
+def fake_quantize(ctx: OpContext) -> Value:
+    raise UnsupportedError("quantisation that is only played; convert the model to integers")

@@ -1,0 +1,86 @@
+"""Folding axes."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .arithmetic import is_quantized
+from .context import OpContext
+from .multipliers import multiplier
+from .registry import tflite_op
+from .requantize import clamped
+from .types import element_type
+
+
+def axes_of(ctx: OpContext, rank: int) -> tuple[int, ...]:
+    """The axes that operand 1 names, each once."""
+    return tuple(sorted({normalize_axis(a, rank) for a in ctx.ints_of(1, "the axes")}))
+
+
+_FOLDS = {
+    "MEAN": "reduce_mean", "SUM": "reduce_sum", "REDUCE_MAX": "reduce_max",
+    "REDUCE_MIN": "reduce_min", "REDUCE_PROD": "reduce_prod", "REDUCE_ANY": "reduce_max",
+    "REDUCE_ALL": "reduce_min",
+}  # fmt: skip
+
+
+@tflite_op(MEAN=3, SUM=3, REDUCE_MAX=3, REDUCE_MIN=3, REDUCE_PROD=3, REDUCE_ANY=1, REDUCE_ALL=1)
+def reduce(ctx: OpContext) -> Value:
+    x, name = ctx.required(0), ctx.op.name
+    axes, keep = axes_of(ctx, x.type.rank), bool(ctx.options["keep_dims"])
+    if not axes:
+        return x
+    if x.dtype.name == "bool":
+        bits = ctx.cast(x, "uint8")
+        return ctx.cast(ctx.emit(_FOLDS[name], [bits], axes=axes, keepdims=keep), "bool")
+    if is_quantized(ctx) and name in ("MEAN", "SUM"):
+        return _rescaled(ctx, x, axes, keep)
+    if is_quantized(ctx) and name == "REDUCE_PROD":
+        raise UnsupportedError("a product of quantised elements")
+    if name == "MEAN" and not x.dtype.is_float:
+        total = ctx.emit("reduce_sum", [x], axes=axes, keepdims=keep)
+        return ctx.emit("div", [total, ctx.like(prod(x.shape[a] for a in axes), total)])
+    return ctx.emit(_FOLDS[name], [x], axes=axes, keepdims=keep)
+
+
+def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+    """Sums of quantised elements, and means: the count is in the multiplier."""
+    (x_scale, x_zero), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    m, e = multiplier(float(x_scale) / float(y_scale))
+    count = prod(x.shape[a] for a in axes)
+    if ctx.op.name == "MEAN" and count:
+        shift = min(count.bit_length() - 1, 32, 31 + e)
+        m, e = (m << shift) // count, e - shift
+    total = ctx.emit("reduce_sum", [ctx.cast(x, "int32")], axes=axes, keepdims=keep)
+    total = ctx.emit("sub", [total, ctx.const(count * x_zero, np.int32)])
+    y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
+    return clamped(ctx, y, zero)
+
+
+@tflite_op(ARG_MAX=3, ARG_MIN=3)
+def arg_extreme(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    (axis,) = ctx.ints_of(1, "the axis")
+    op = "argmax" if ctx.op.name == "ARG_MAX" else "argmin"
+    axis = normalize_axis(axis, x.type.rank)
+    y = ctx.emit(op, [x], axis=axis, keepdims=False, select_last=False)
+    return ctx.cast(y, element_type(ctx.options["output_type"]))
+
+
+@tflite_op(CUMSUM=1)
+def cumulative_sum(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    (axis,) = ctx.ints_of(1, "the axis")
+    return ctx.emit(
+        "cumulative_sum",
+        [x],
+        axis=normalize_axis(axis, x.type.rank),
+        exclusive=bool(ctx.options["exclusive"]),
+        reverse=bool(ctx.options["reverse"]),
+    )

@@ -1,0 +1,63 @@
+"""Exponentials over rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .context import OpContext
+from .fixed_exp import exp_fraction
+from .multipliers import multiplier
+from .registry import tflite_op
+from .requantize import clamped
+from .tables import scale_array
+
+
+@tflite_op(SOFTMAX=3)
+def softmax(ctx: OpContext) -> Value:
+    x, beta = ctx.required(0), float(ctx.options["beta"])
+    if x.dtype.name == "float32":
+        scaled = x if beta == 1.0 else ctx.emit("mul", [x, ctx.const(beta, np.float32)])
+        return ctx.emit("softmax", [scaled], axis=x.type.rank - 1)
+    if x.dtype.bits == 8:
+        return _of_bytes(ctx, x, beta)
+    raise UnsupportedError(f"a softmax of {x.dtype}")
+
+
+def _of_bytes(ctx: OpContext, x: Value, beta: float) -> Value:
+    """By a table of the exponentials of all differences, and Newton's reciprocal of their sum."""
+    scale = float(ctx.per_tensor(ctx.tensor(0))[0])
+    m, e = multiplier(min(beta * scale * 2.0**26, 2.0**31 - 1))
+    least = -math.floor(31 * 2.0**26 / 2.0**e)
+    below = -np.arange(256)
+    table = np.where(below < least, 0, exp_fraction(scale_array(below, m, e), 5)).astype(np.int32)
+    last = x.type.rank - 1
+    wide = ctx.cast(x, "int32")
+    largest = ctx.emit("reduce_max", [wide], axes=(last,), keepdims=True)
+    steps = ctx.emit("sub", [largest, wide])
+    powers = ctx.emit("gather", [ctx.const(table), steps], axis=0)
+    shifted = ctx.emit("fixed_shift", [powers, ctx.const(12, np.int32)])
+    total = ctx.emit("reduce_sum", [shifted], axes=(last,), keepdims=True)
+    zeros = ctx.emit("leading_zeros", [total])
+    # the sum as 2 ** 31 * (1 + fraction): its highest bit falls off
+    aligned = ctx.emit("shift_left", [total, zeros])
+    fraction = ctx.emit("bit_and", [aligned, ctx.const(2**31 - 1, np.int32)])
+    inverse = ctx.emit("fixed_reciprocal", [fraction])
+    bits = 16 if ctx.result().dtype == "int16" else 8
+    product = ctx.emit("fixed_product", [inverse, powers])
+    by = ctx.emit("sub", [ctx.const(12 + 31 - bits, np.int32), zeros])
+    y = ctx.emit("fixed_shift", [product, by])
+    to = {"int8": -128, "uint8": 0, "int16": -32768}
+    return clamped(ctx, y, to.get(ctx.result().dtype, 0))
+
+
+@tflite_op(LOG_SOFTMAX=2)
+def log_softmax(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"a logarithm of a softmax of {x.dtype}")
+    return ctx.emit("softmax", [x], axis=x.type.rank - 1, log=True)

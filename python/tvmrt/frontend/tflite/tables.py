@@ -1,0 +1,45 @@
+"""Functions of one quantised byte as tables of all its values, computed here once and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.fixed_point import round_away, scale
+
+from .context import OpContext
+from .multipliers import f32
+
+
+def scale_array(x: np.ndarray, m: int, e: int) -> np.ndarray:
+    """Integers times the multiplier (m, e) in fixed point, as int64."""
+    return scale(np.asarray(x, np.int32), np.int32(m), np.int32(e)).astype(np.int64)
+
+
+def table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Value:
+    """The result of ``fn``, which is given every value of the operand less its zero point (int64)
+    and gives those of the result, in the range of its type."""
+    x, (_, zero) = ctx.required(index), ctx.per_tensor(ctx.tensor(index))
+    to = ctx.result().dtype
+    values = np.arange(256, dtype=np.uint8).view(x.dtype.numpy).astype(np.int64)
+    entries = np.asarray(fn(values - zero)).astype(DTYPES[to].numpy)
+    return ctx.emit("table", [x, ctx.const(entries.view(np.uint8))], to=to)
+
+
+def real_table(ctx: OpContext, fn: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """The same of a function of real numbers, which is given float64 and rounded to float32 as the
+    C library's functions of float32 are, or all but."""
+    x_scale = ctx.per_tensor(ctx.tensor(0))[0]
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    info = np.iinfo(DTYPES[ctx.result().dtype].numpy)
+
+    def entries(q: np.ndarray) -> np.ndarray:
+        real = f32(x_scale) * q.astype(np.float32)
+        with np.errstate(all="ignore"):
+            value = fn(real.astype(np.float64)).astype(np.float32) * f32(f32(1) / y_scale)
+        steps = np.clip(round_away(value.astype(np.float64)), -(2.0**31), 2.0**31 - 1)
+        return np.clip(steps + zero, info.min, info.max).astype(np.int64)
+
+    return table(ctx, entries)

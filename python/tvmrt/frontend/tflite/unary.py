@@ -1,0 +1,188 @@
+"""Functions of one operand, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .arithmetic import is_quantized
+from .context import OpContext
+from .multipliers import f32, multiplier
+from .registry import tflite_op
+from .tables import real_table, scale_array, table
+from .types import element_type
+
+_PLAIN = {
+    "ABS": "abs", "NEG": "neg", "CEIL": "ceil", "FLOOR": "floor", "ROUND": "round", "COS": "cos",
+    "SIN": "sin", "EXP": "exp", "LOG": "log", "SQRT": "sqrt", "LOGISTIC": "sigmoid",
+    "TANH": "tanh", "SIGN": "sign", "LOGICAL_NOT": "logical_not",
+}  # fmt: skip
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    from math import erf
+
+    return 0.5 * x * (1 + np.vectorize(erf)(x * np.sqrt(0.5)))
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+# What quantised bytes are by a table of real numbers.
+_REAL: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
+    "TANH": np.tanh,
+    "EXP": np.exp,
+    "ELU": lambda x: np.where(x < 0, np.expm1(x), x),
+}
+
+
+@tflite_op(ABS=5, NEG=1, CEIL=1, FLOOR=1, ROUND=1, COS=1, SIN=1, EXP=2, SQRT=2, LOGISTIC=3, TANH=3)
+def unary(ctx: OpContext) -> Value:
+    x, name = ctx.required(0), ctx.op.name
+    if not is_quantized(ctx):
+        return ctx.emit(_PLAIN[name], [x])
+    if x.dtype.bits != 8:
+        raise UnsupportedError(f"{name} of {x.dtype}")
+    if name in _REAL:
+        return real_table(ctx, _REAL[name])
+    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    info = np.iinfo(x.dtype.numpy)
+    if name == "ABS":
+        m, e = multiplier(float(f32(x_scale / y_scale)))
+        same = x_scale == y_scale
+
+        def absolute(q: np.ndarray) -> np.ndarray:
+            q = np.abs(q)
+            return np.clip((q if same else scale_array(q, m, e)) + zero, info.min, info.max)
+
+        return table(ctx, absolute)
+    if name == "NEG" and x_scale == y_scale:
+        return table(ctx, lambda q: np.clip(zero - q, info.min, info.max))
+    raise UnsupportedError(f"{name} of {x.dtype}")
+
+
+@tflite_op(LOG=2)
+def log(ctx: OpContext) -> Value:
+    if not is_quantized(ctx):
+        return ctx.emit("log", [ctx.required(0)])
+    if ctx.tensor(0).dtype == "int16":
+        raise UnsupportedError("LOG of int16")
+    least = np.iinfo(ctx.required(0).dtype.numpy).min
+    y_scale, zero = ctx.per_tensor(ctx.result())
+
+    def real(x: np.ndarray) -> np.ndarray:
+        return np.where(x > 0, np.log(np.maximum(x, 1e-300)), (float(least) - zero) * y_scale)
+
+    return real_table(ctx, real)
+
+
+@tflite_op(RSQRT=3, SQUARE=1)
+def of_squares(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx):
+        raise UnsupportedError(f"{ctx.op.name} of {x.dtype}")
+    if ctx.op.name == "SQUARE":
+        return ctx.emit("mul", [x, x])
+    return ctx.emit("reciprocal", [ctx.emit("sqrt", [x])])
+
+
+@tflite_op(ELU=1)
+def elu(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx):
+        return real_table(ctx, _REAL["ELU"])
+    positive = ctx.emit("greater", [x, ctx.like(0, x)])
+    return ctx.emit("where", [positive, x, ctx.emit("expm1", [x])])
+
+
+@tflite_op(GELU=2)
+def gelu(ctx: OpContext) -> Value:
+    x, near = ctx.required(0), ctx.options["approximate"]
+    if is_quantized(ctx):
+        return real_table(ctx, _gelu_tanh if near else _gelu)
+    if near:
+        cube = ctx.emit(
+            "mul", [ctx.emit("mul", [x, x]), ctx.emit("mul", [x, ctx.like(0.044715, x)])]
+        )
+        inner = ctx.emit("mul", [ctx.emit("add", [x, cube]), ctx.like(np.sqrt(2 / np.pi), x)])
+        bent = ctx.emit("tanh", [inner])
+    else:
+        bent = ctx.emit("erf", [ctx.emit("mul", [x, ctx.like(np.sqrt(0.5), x)])])
+    half = ctx.emit("mul", [x, ctx.like(0.5, x)])
+    return ctx.emit("mul", [half, ctx.emit("add", [bent, ctx.like(1, x)])])
+
+
+@tflite_op(HARD_SWISH=1)
+def hard_swish(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if is_quantized(ctx):
+        return _hard_swish_table(ctx)
+    bent = ctx.clamp(ctx.emit("add", [x, ctx.like(3, x)]), 0, 6)
+    return ctx.emit("mul", [ctx.emit("mul", [x, bent]), ctx.like(1 / 6, x)])
+
+
+def _hard_swish_table(ctx: OpContext) -> Value:
+    """In fixed point of 16 bits."""
+    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    info = np.iinfo(ctx.required(0).dtype.numpy)
+    fine = f32(x_scale / f32(128))
+    m_out, e_out = multiplier(float(f32(fine / y_scale)))
+    m_bend, e_bend = multiplier(float(f32(fine / f32(f32(3) / f32(32768)))))
+    m_out, m_bend = (min((m + (1 << 15)) >> 16, 32767) for m in (m_out, m_bend))
+    if e_out > 0:
+        raise UnsupportedError("a result whose scale is that much finer than its operand's")
+
+    def entries(q: np.ndarray) -> np.ndarray:
+        v = q * 128
+        product = _halves(v, m_out)
+        bend = _sat16(v << (e_bend - 1)) if e_bend > 0 else v
+        bend = _halves(bend, m_bend)
+        if e_bend > 0:
+            bend = _sat16(bend * 2)
+        elif e_bend < 0:
+            bend = _shifted(bend, -e_bend)
+        bend = (bend + (1 << 15)) >> 1
+        both = bend * product
+        y = np.sign(both) * (np.abs(both) >> 15)
+        return np.clip(_shifted(y, -e_out) + zero, info.min, info.max)
+
+    return table(ctx, entries)
+
+
+def _halves(a: np.ndarray, b: int) -> np.ndarray:
+    """a * b as fractions of 15 bits, to the nearest, halves upwards."""
+    return np.minimum((a * b + (1 << 14)) >> 15, 32767)
+
+
+def _sat16(x: np.ndarray) -> np.ndarray:
+    return np.clip(x, -32768, 32767)
+
+
+def _shifted(x: np.ndarray, n: int) -> np.ndarray:
+    rest, mask = x & ((1 << n) - 1), (1 << n) - 1
+    return (x >> n) + (rest > (mask >> 1) + (x < 0))
+
+
+@tflite_op(CAST=9)
+def cast(ctx: OpContext) -> Value:
+    return ctx.cast(ctx.required(0), element_type(_code(ctx.result().dtype)))
+
+
+def _code(name: str) -> int:
+    from .model_file import TYPES
+
+    return next(i for i, row in enumerate(TYPES) if row[0] == name)
+
+
+@tflite_op(LOGICAL_NOT=1, SIGN=2, ZEROS_LIKE=1)
+def plain(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    if ctx.op.name == "ZEROS_LIKE":
+        return ctx.const(np.zeros(x.shape, x.dtype.numpy))
+    return ctx.emit(_PLAIN[ctx.op.name], [x])

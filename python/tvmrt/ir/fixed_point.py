@@ -1,0 +1,119 @@
+"""Pointwise operators of fixed-point arithmetic, as networks of the TensorFlow Lite format have it.
+
+A multiplier (m, e) stands for m * 2 ** (e - 31). Fractions are int32, in units of 2 ** -31. Behind
+an integer product they are its requantisation, without floating point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .contract import Contract, let
+from .graph import Node
+from .op import POINTWISE, Expression, Op, broadcast, define
+
+FIXED = "scalar/fixed.h"
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a * b as fractions, to the nearest, halves upwards; saturated."""
+    wide = (np.int64(a) * np.int64(b) + (1 << 30)) >> 31
+    return np.minimum(wide, 2**31 - 1).astype(np.int32)
+
+
+def shift(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """x / 2 ** n to the nearest, halves away from zero."""
+    x, n = np.int64(x), np.int64(n)
+    rest, mask = x & ((1 << n) - 1), (1 << n) - 1
+    return ((x >> n) + (rest > (mask >> 1) + (x < 0))).astype(np.int32)
+
+
+def scale(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """x times the multiplier (m, e), rounded twice; a shift to the left wraps around."""
+    e = np.int64(e)
+    shifted = (np.int64(x) << np.maximum(e, 0)).astype(np.int32)
+    return shift(product(shifted, m), np.maximum(-e, 0))
+
+
+def scale_wide(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """x, within 2 ** 47, times the multiplier (m, e) of which 15 bits count; halves upwards."""
+    m, e = np.int64(m), np.int64(e)
+    narrow = np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
+    return ((np.int64(x) * narrow + (np.int64(1) << (14 - e))) >> (15 - e)).astype(np.int32)
+
+
+def round_away(x: np.ndarray) -> np.ndarray:
+    """To the nearest whole number, halves away from zero."""
+    whole = np.trunc(x)
+    return (whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)).astype(x.dtype)
+
+
+def float_scale(x: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """x times the factor in double, to the nearest, halves away from zero, saturated."""
+    exact = round_away(np.float64(x) * factor)
+    return np.clip(exact, -(2.0**31), 2.0**31 - 1).astype(np.int32)
+
+
+def leading_zeros(x: np.ndarray) -> np.ndarray:
+    """The number of zero bits above the highest one; 32 for 0."""
+    bits = np.asarray(x).astype(np.uint32).astype(np.float64)
+    return (32 - np.frexp(bits)[1]).astype(np.int32)
+
+
+def reciprocal(a: np.ndarray) -> np.ndarray:
+    """1 / (1 + a) as a fraction, for fractions from 0 on."""
+    half = ((np.int64(a) + (1 << 31)) >> 1).astype(np.int32)
+    x = np.int64(1515870810) + product(half, np.int32(-1010580540))
+    for _ in range(3):
+        error = (1 << 29) - np.int64(product(half, x))
+        step = np.clip(np.int64(product(x, error)) * 4, -(2**31), 2**31 - 1)
+        x = (x + step).astype(np.int32).astype(np.int64)
+    return np.clip(x * 2, -(2**31), 2**31 - 1).astype(np.int32)
+
+
+class FixedPointOp(Op):
+    """One row: operands as a contract has them, a C function of that name, its numpy meaning."""
+
+    kind = POINTWISE
+
+    def __init__(
+        self,
+        name: str,
+        operands: Sequence[str],
+        fn: Callable[..., np.ndarray],
+        result: str = "int32",
+        text: str = "",
+    ) -> None:
+        self.name = name
+        self.fn = fn
+        letters = "ABC"[: len(operands)]
+        rows = [f"{operand}[*{letter}]" for operand, letter in zip(operands, letters)]
+        words = "the operands' extents, broadcast"
+        joined = [let("*Y", words, broadcast, " ".join(letters))] if len(rows) > 1 else []
+        shape = "*Y" if len(rows) > 1 else "*A"
+        self.contract = Contract(operands=rows, rules=joined, results=[f"y: {result}[{shape}]"])
+        self.text = text or f"tvmrt_{name}({{}})"
+
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        return Expression(self.text.format(", ".join(args)), FIXED)
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        return [np.asarray(self.fn(*arrays))]
+
+
+_ROWS = (
+    FixedPointOp("fixed_scale", ["x: int32", "m: int32", "e: constant int32"], scale),
+    FixedPointOp("fixed_scale_wide", ["x: int64", "m: int32", "e: constant int32"], scale_wide),
+    FixedPointOp("float_scale", ["x: int32|int64", "factor: float64"], float_scale),
+    FixedPointOp("fixed_product", ["a: int32", "b: int32"], product),
+    FixedPointOp("fixed_shift", ["x: int32", "n: int32"], shift),
+    FixedPointOp("fixed_reciprocal", ["a: int32"], reciprocal),
+    FixedPointOp("leading_zeros", ["x: int32"], leading_zeros),
+    FixedPointOp("round_away", ["x: float32"], round_away, result="float32", text="roundf({})"),
+)
+
+for _row in _ROWS:
+    define(_row)

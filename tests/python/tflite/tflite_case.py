@@ -1,0 +1,139 @@
+"""Small ``.tflite`` files made in a test, and networks held against LiteRT tensor by tensor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvmrt.cli import verify_tflite
+from tvmrt.cli.session import Session
+from tvmrt.frontend.tflite import EveryTensor, load_model, made_by_operators
+from tvmrt.pipeline import compile as compile_network
+
+FILES = Path(__file__).parents[2] / "data" / "tflite"
+
+
+class Net:
+    """A file with one graph; tensors are called by their indices."""
+
+    def __init__(self) -> None:
+        from ai_edge_litert import schema_py_generated as schema
+
+        self.schema = schema
+        self.model = schema.ModelT()
+        self.model.version = 3
+        self.model.buffers = [schema.BufferT()]
+        self.model.operatorCodes = []
+        self.graph = schema.SubGraphT()
+        self.graph.tensors, self.graph.operators = [], []
+        self.graph.inputs, self.graph.outputs = [], []
+        self.model.subgraphs = [self.graph]
+
+    def tensor(self, shape, dtype, data=None, scale=None, zero=0, axis=0, name=None) -> int:
+        tensor = self.schema.TensorT()
+        index = len(self.graph.tensors)
+        tensor.name = name or f"t{index}"
+        tensor.shape = list(shape)
+        tensor.type = getattr(self.schema.TensorType, dtype.upper())
+        tensor.buffer = 0
+        if data is not None:
+            buffer = self.schema.BufferT()
+            buffer.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+            tensor.buffer = len(self.model.buffers)
+            self.model.buffers.append(buffer)
+        if scale is not None:
+            q = tensor.quantization = self.schema.QuantizationParametersT()
+            q.scale = np.atleast_1d(np.asarray(scale, np.float32))
+            q.zeroPoint = np.broadcast_to(np.asarray(zero, np.int64), q.scale.shape).copy()
+            q.quantizedDimension = axis
+        self.graph.tensors.append(tensor)
+        return index
+
+    def input(self, shape, dtype, **quantization) -> int:
+        index = self.tensor(shape, dtype, **quantization)
+        self.graph.inputs.append(index)
+        return index
+
+    def const(self, data, scale=None, zero=0, axis=0) -> int:
+        data = np.asarray(data)
+        return self.tensor(data.shape, data.dtype.name, data, scale, zero, axis)
+
+    def op(self, name: str, inputs, outputs, version=1, options: str = "", **fields: Any) -> None:
+        """``options``: the name of their table, if it is not the operator's."""
+        schema = self.schema
+        code = schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, name)
+        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
+        code.version = version
+        self.model.operatorCodes.append(code)
+        op = schema.OperatorT()
+        op.opcodeIndex = len(self.model.operatorCodes) - 1
+        op.inputs, op.outputs = list(inputs), list(outputs)
+        if options:
+            op.builtinOptionsType = getattr(schema.BuiltinOptions, options)
+            op.builtinOptions = getattr(schema, f"{options}T")()
+            for key, value in fields.items():
+                assert hasattr(op.builtinOptions, key), key
+                setattr(op.builtinOptions, key, value)
+        self.graph.operators.append(op)
+
+    def data(self) -> bytes:
+        import flatbuffers
+
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def feeds_for(data: bytes, seed: int = 0) -> list[np.ndarray]:
+    """Inputs: normal floats, integers of 8 and 16 bits over their range, small ones otherwise."""
+    rng = np.random.default_rng(seed)
+    main = load_model(data).subgraphs[0]
+    feeds = []
+    for index in main.inputs:
+        tensor = main.tensors[index]
+        dtype = np.dtype(tensor.dtype)
+        if dtype.kind == "f":
+            values = rng.standard_normal(tensor.shape)
+        elif dtype.itemsize < 4 and dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            values = rng.integers(info.min, info.max, tensor.shape, endpoint=True)
+        else:
+            values = rng.integers(0, 2 if dtype.kind == "b" else 9, tensor.shape)
+        feeds.append(np.asarray(values).astype(dtype))
+    return feeds
+
+
+def ours(source: Any, feeds: list[np.ndarray], folder: Path, **options: Any) -> list[np.ndarray]:
+    """The outputs of a compiled network in their order."""
+    path = folder / "network.so"
+    compile_network(source, executor="aot", **options).export_library(str(path))
+    session = Session(path, 1)
+    return list(session.run({i.name: a for i, a in zip(session.inputs, feeds)}).values())
+
+
+def check_every_tensor(source: Path | bytes, folder: Path, tolerance: float = 1e-5) -> list[str]:
+    """Hold every tensor between operators against LiteRT: integers to the bit, floats within the
+    tolerance of the largest; the names of the operators that were held."""
+    data = source if isinstance(source, bytes) else source.read_bytes()
+    main = load_model(data).subgraphs[0]
+    indices = [*main.outputs, *made_by_operators(main)]
+    feeds = feeds_for(data)
+    _, right = verify_tflite.litert_tensors(data, feeds, indices)
+    actual = ours(EveryTensor(data), feeds, folder)
+    makers = {i: op.name for op in main.operators for i in op.outputs}
+    held = []
+    for index, mine, wanted in zip(indices, actual, right):
+        if wanted is None:
+            continue
+        where = f"{makers.get(index)} {main.tensors[index].name}"
+        assert mine.shape == wanted.shape and mine.dtype == wanted.dtype, where
+        if wanted.dtype.kind == "f":
+            bound = tolerance * max(1.0, float(np.abs(wanted).max(initial=0)))
+            np.testing.assert_allclose(mine, wanted, rtol=0, atol=bound, err_msg=where)
+        else:
+            np.testing.assert_array_equal(mine, wanted, err_msg=where)
+        held.append(makers.get(index, ""))
+    return held
