@@ -133,9 +133,10 @@ static int write_description(tvmrt_device* device, tvmrt_buf* out) {
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(device, &can));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
-      out, "{\"name\": \"%s\", \"version\": %u, \"layout\": \"%s\", \"async\": %d", device->name,
-      (unsigned)device->version, can.layout == NULL ? "dense" : can.layout,
-      device->interface->async_run != NULL));
+      out,
+      "{\"name\": \"%s\", \"version\": %u, \"layout\": \"%s\", \"async\": %d, \"any_size\": %d",
+      device->name, (unsigned)device->version, can.layout == NULL ? "dense" : can.layout,
+      device->interface->async_run != NULL, (device->abilities & TVMRT_DEVICE_ANY_SIZE) != 0));
   TVMRT_RETURN_IF_ERROR(write_list(out, "ops", can.ops));
   TVMRT_RETURN_IF_ERROR(write_list(out, "dtypes", can.dtypes == NULL ? float32 : can.dtypes));
   TVMRT_RETURN_IF_ERROR(write_list(out, "precisions", can.precisions));
@@ -199,7 +200,7 @@ static int write_answers(question* q, const tvmrt_region* region) {
   return tvmrt__buf_puts(&q->text, "]");
 }
 
-/* () -> JSON {"name", "version", "layout", "async", "ops", "dtypes", "precisions"} */
+/* () -> JSON {"name", "version", "layout", "async", "any_size", "ops", "dtypes", "precisions"} */
 TVMRT_NATIVE(describe) {
   question q;
   int rc = begin_question(&q, resource_handle);

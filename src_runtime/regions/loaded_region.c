@@ -90,6 +90,12 @@ static int prepare(loaded* self) {
   const tvmrt_device_allocator* allocator = self->device->allocator;
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(self->device, &can));
+  if (tvmrt__region_is_open(&self->region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
+    return tvmrt__fail_value(
+        "device '%s' takes no extents that a run chooses, which region '%.100s' has: load the "
+        "device that the library was compiled for, or compile it again.",
+        self->device->name, self->region.symbol);
+  }
   self->any_layout = can.layout != NULL && strcmp(can.layout, "dense") != 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_evaluate(self->device, &self->region));
   if (allocator != NULL) TVMRT_RETURN_IF_ERROR(call_slot(self, "allocate", allocator->allocate));
@@ -168,7 +174,7 @@ static int bind_tensor(loaded* self, int32_t tensor, const TVMValue* value, int 
     return wrong_tensor(&self->region, tensor, "comes with another rank or type");
   }
   for (i = 0; i < t->ndim; ++i) {
-    if (t->shape[i] != wanted->shape[i]) {
+    if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__least_extents(wanted)[i]) {
       return wrong_tensor(&self->region, tensor, "comes with another shape");
     }
   }
@@ -279,6 +285,7 @@ static void set_shapes(const tvmrt_region* region, const tvmrt_region_shape* sha
   for (i = 0; i < num_shapes; ++i) {
     tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)&region->tensors[shapes[i].tensor];
     memcpy((int64_t*)(uintptr_t)t->shape, shapes[i].shape, (size_t)t->ndim * sizeof(*t->shape));
+    memcpy(tvmrt__least_extents(t), shapes[i].shape, (size_t)t->ndim * sizeof(*t->shape));
     (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
   }
 }

@@ -200,11 +200,40 @@ static int place_constant(reader* r, tvmrt_region_tensor* t, int64_t offset, int
 /* A tensor, and what else is said of it. */
 typedef struct tensor_draft {
   tvmrt_region_tensor t;
+  const int64_t* least; /* NULL: those of its shape */
+  int32_t num_least;
   bool has_dtype;
   bool is_constant;
   int64_t offset;
   int64_t bytes;
 } tensor_draft;
+
+/* The shape, and behind it the least extents. */
+static int set_extents(reader* r, tensor_draft* d) {
+  const size_t bytes = (size_t)d->t.ndim * sizeof(int64_t);
+  int64_t* both = tvmrt__arena_alloc(&r->set->arena, (size_t)d->t.ndim * 2 + 1, sizeof(*both));
+  int32_t i;
+  if (both == NULL) return -1;
+  if (bytes != 0) memcpy(both, d->t.shape, bytes);
+  if (bytes != 0) memcpy(both + d->t.ndim, d->least == NULL ? d->t.shape : d->least, bytes);
+  for (i = 0; i < d->t.ndim; ++i) {
+    if (both[i + d->t.ndim] > both[i]) {
+      return FAIL(r, "tensor '%.60s' has a least extent beyond the most", d->t.name);
+    }
+  }
+  d->t.shape = both;
+  return 0;
+}
+
+bool tvmrt__region_is_open(const tvmrt_region* region) {
+  int32_t i;
+  for (i = 0; i < region->num_tensors; ++i) {
+    const tvmrt_region_tensor* t = &region->tensors[i];
+    const size_t bytes = (size_t)t->ndim * sizeof(*t->shape);
+    if (bytes != 0 && memcmp(t->shape, tvmrt__least_extents(t), bytes) != 0) return true;
+  }
+  return false;
+}
 
 static int finish_tensor(reader* r, tensor_draft* d) {
   tvmrt_region_tensor* t = &d->t;
@@ -212,6 +241,10 @@ static int finish_tensor(reader* r, tensor_draft* d) {
     return FAIL(r, "a tensor lacks 'name', 'dtype' or 'shape'");
   }
   if (t->ndim > TVMRT_MAX_NDIM) return FAIL(r, "tensor '%.60s' has too many dimensions", t->name);
+  if (d->least != NULL && (d->num_least != t->ndim || d->is_constant)) {
+    return FAIL(r, "tensor '%.60s' has %d least extents", t->name, (int)d->num_least);
+  }
+  TVMRT_RETURN_IF_ERROR(set_extents(r, d));
   TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes));
   return d->is_constant ? place_constant(r, t, d->offset, d->bytes) : 0;
 }
@@ -222,6 +255,9 @@ static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
   if (is(key, "name")) return read_text(r, &d->t.name);
   if (is(key, "shape")) {
     return read_list(r, add_extent, sizeof(int64_t), (void*)&d->t.shape, &d->t.ndim);
+  }
+  if (is(key, "least")) {
+    return read_list(r, add_extent, sizeof(int64_t), (void*)&d->least, &d->num_least);
   }
   if (is(key, "bytes")) return tvmrt__parse_int(in, &d->bytes);
   if (is(key, "offset")) {

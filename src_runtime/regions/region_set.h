@@ -9,7 +9,8 @@
  *                 "attrs": {"strides": [1, 1], "alpha": 0.1, "mode": "linear"}}],
  *      "inputs": [0], "outputs": [2]}]}
  *
- * A tensor with an offset is a constant; offsets count from the start of the constants and are
+ * A tensor whose extents a run chooses has the most of them as its shape, and "least": [1, 1]. A
+ * tensor with an offset is a constant; offsets count from the start of the constants and are
  * multiples of 64. Keys that are unknown are skipped. Nodes follow each other so that they can run.
  */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
@@ -38,6 +39,13 @@ typedef struct tvmrt_region_set {
   tvmrt_region_draft* regions;
   size_t num_regions;
 } tvmrt_region_set;
+
+/* The least extents of a tensor that was read here; they are those of its shape where no run chooses
+ * them. */
+static inline int64_t* tvmrt__least_extents(const tvmrt_region_tensor* t) {
+  return (int64_t*)(uintptr_t)t->shape + t->ndim;
+}
+bool tvmrt__region_is_open(const tvmrt_region* region);
 
 /* Read and check. The constants are borrowed as long as `out` lives, and aligned; NULL leaves them
  * without data. On failure *out is empty. */

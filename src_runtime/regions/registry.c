@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 typedef struct entry {
@@ -78,8 +79,11 @@ static bool is_name(const char* text) {
   return *text == '\0';
 }
 
+/* Devices were built with the struct as it is, or as it was before `abilities`. */
+#define FIRST_BYTES offsetof(tvmrt_device, abilities)
+
 static int check_device(const tvmrt_device* d) {
-  if (d == NULL || d->struct_bytes != sizeof(*d)) {
+  if (d == NULL || (d->struct_bytes != sizeof(*d) && d->struct_bytes != FIRST_BYTES)) {
     return tvmrt__fail_value(
         "tvmrt_device_register: struct_bytes is %zu instead of %zu: the device was "
         "built "
@@ -139,7 +143,8 @@ static int add_device(const tvmrt_device* device) {
   }
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
-  e->device = *device;
+  memcpy(&e->device, device, device->struct_bytes); /* what it has not is 0 */
+  e->device.struct_bytes = sizeof(e->device);
   rc = tvmrt__device_enter_functions(device->name);
   if (rc == 0) rc = start_device(e); /* last, so that nothing that fails here leaves it started */
   if (rc == 0) {

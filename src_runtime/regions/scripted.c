@@ -144,7 +144,8 @@ int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found)
   out->struct_bytes = sizeof(*out);
   out->name = name;
   out->interface = &slots;
-  out->version = UINT32_MAX; /* one front end wrote both halves: no version is too new */
+  out->version = UINT32_MAX;   /* one front end wrote both halves: no version is too new, */
+  out->abilities = UINT64_MAX; /* and no ability is lacking */
   TVMRT_RETURN_IF_ERROR(find_slot(out, "run", &run));
   *out_found = run != NULL;
   if (run != NULL) tvmrt__release(&run->base);

@@ -31,8 +31,8 @@
  * Slots return 0, or -1 after TVMPackedFuncSetLastError(). The runtime puts device, slot, region
  * and node before the text; a slot that knows the node sets region->failed_node. A region whose
  * payload says "fallback" does not keep its library from loading: it fails when it is called, and
- * the generated code calls the CPU's function instead. Every slot may be NULL
- * except where "required" is written. Words for ownership and threads are those of c_packed_func.h.
+ * the CPU's function is called instead. Every slot may be NULL except where "required" is written.
+ * Words for ownership and threads are those of c_packed_func.h.
  *
  * Threads: the runtime never runs two slots for one region at the same time; slots for different
  * regions of one device run at the same time, on any threads. init and release_device run alone.
@@ -82,7 +82,7 @@ typedef struct tvmrt_region_tensor {
   const char* name;
   DLDataType dtype;
   int32_t ndim;         /*!< 0 for a scalar. */
-  const int64_t* shape; /*!< ndim extents in elements, in the order of ONNX. */
+  const int64_t* shape; /*!< ndim extents in elements, in the order of ONNX; the most of them. */
   uint64_t num_bytes;   /*!< Of all elements, compact. */
   int32_t is_constant;  /*!< 1: a weight. */
   /*! Constants: compact, row-major, aligned to 64 bytes; else NULL. Also NULL while a graph is only
@@ -187,8 +187,7 @@ typedef struct tvmrt_device_allocator {
    * and by tvmrt_split_graph_by_describe(); must not depend on a network. */
   int (*describe)(tvmrt_device* device, tvmrt_device_description* out);
   /*! Optional; NULL: takes every region. 0: the device can run this region; -1: it cannot, with the
-   * reason as error text. The compiler then leaves the region to the CPU; at load it
-   * is an error. */
+   * reason as error text: the compiler leaves the region to the CPU; at load it is an error. */
   int (*evaluation)(tvmrt_device* device, const tvmrt_region* region);
   /*! Optional. Reserve the region's memory in the device's pool, before the first pre_run. */
   int (*allocate)(tvmrt_device* device, tvmrt_region* region);
@@ -234,7 +233,11 @@ struct tvmrt_device {
   /*! Version of the nodes' meaning that the device understands. A library that was compiled for a
    * newer one is refused. */
   uint32_t version;
+  uint64_t abilities; /*!< 0, or TVMRT_DEVICE_ANY_SIZE; devices built without this field have 0. */
 };
+
+/*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). */
+#define TVMRT_DEVICE_ANY_SIZE 1u
 
 /*!
  * \brief Add a device; calls its init.
@@ -390,9 +393,8 @@ TVM_DLL int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler);
  * \brief Put this once into a device's source, before its functions
  *        `int register_<name>_device(void)` and `int unregister_<name>_device(void)`.
  *
- * Declares the two; and makes the shared object a plug-in by two exported functions,
- * `tvmrt_plugin_abi` and `tvmrt_plugin_register`, unless TVMRT_DEVICE_BUILTIN is defined, as it is
- * for devices inside the runtime library.
+ * Declares the two; and makes the shared object a plug-in by two exported functions, unless
+ * TVMRT_DEVICE_BUILTIN is defined, as it is for devices inside the runtime library.
  */
 #define TVMRT_DEVICE_PLUGIN(name) TVMRT_DEVICE_FUNCTIONS_(name) TVMRT_DEVICE_ENTRIES_(name)
 
@@ -427,11 +429,16 @@ static inline void* tvmrt_region_data(const tvmrt_region* region, int32_t tensor
   return t == NULL || t->data == NULL ? NULL : (char*)t->data + t->byte_offset;
 }
 
-/*! \brief Number of elements of a tensor. */
+/*! \brief Extents of an input or output in the current call; of others the region's. Borrowed. */
+static inline const int64_t* tvmrt_region_extents(const tvmrt_region* region, int32_t tensor) {
+  const DLTensor* t = region->data[tensor];
+  return t == NULL ? region->tensors[tensor].shape : t->shape;
+}
+
+/*! \brief Number of elements of a tensor; the most, where a run chooses extents. */
 static inline int64_t tvmrt_region_size(const tvmrt_region* region, int32_t tensor) {
   const tvmrt_region_tensor* t = &region->tensors[tensor];
-  int64_t size = 1;
-  int32_t i;
+  int64_t i, size = 1;
   for (i = 0; i < t->ndim; ++i) size *= t->shape[i];
   return size;
 }

@@ -61,6 +61,10 @@ class Device:
     version
         Version of the nodes' meaning that the default ``codegen`` writes; a run-time half that
         knows an older one refuses the library.
+    any_size
+        Whether regions may have extents that a run chooses. Shapes in the compiler are then
+        expressions (``tvmrt.ir.extent``), in a region's text their most with the least beside it;
+        those of a run are the shapes of the tensors that the region is called with.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -73,6 +77,7 @@ class Device:
     precisions: Sequence[str] = ()
     single_result: bool = False
     version: int = 0
+    any_size: bool = False
     hooks: bool = False
 
     def refuses(self, context: Context) -> str | None:

@@ -25,6 +25,7 @@ class CDevice(Device):
         self.layout = said["layout"]
         self.version = said["version"]
         self.precisions = tuple(said["precisions"])
+        self.any_size = bool(said["any_size"])
         self._ops = frozenset(said["ops"])
         self._dtypes = frozenset(said["dtypes"])
 

@@ -92,13 +92,16 @@ class _LoadedRegion:
             tensor.copyfrom(values[number])
 
     def _checked(self, array: np.ndarray, number: int, node: RegionNode) -> np.ndarray:
-        wanted = self._region["tensors"][number]
-        if list(np.shape(array)) != wanted["shape"]:
+        wanted, found = self._region["tensors"][number], np.shape(array)
+        most = wanted["shape"]
+        least = wanted.get("least", most)
+        if len(found) != len(most) or not all(a <= n <= b for a, n, b in zip(least, found, most)):
+            open_ = f"{least} to " if least != most else ""
             raise ValueError(
                 f"device {self._device.name}: compute of {node.name} ({node.op}) gave shape "
-                f"{list(np.shape(array))}, not {wanted['shape']}"
+                f"{list(found)}, not {open_}{most}"
             )
-        return np.ascontiguousarray(array, _numpy(wanted["dtype"])).reshape(wanted["shape"])
+        return np.ascontiguousarray(array, _numpy(wanted["dtype"])).reshape(found)
 
 
 def _numpy(name: str) -> np.dtype:

@@ -3,7 +3,8 @@
 The payload is two strings, each a little-endian u64 length and its bytes: a JSON object, then the
 constants, each 64-aligned. The object: ``format`` "tvmrt-regions", ``version`` 1, ``device``,
 ``device_version``, ``regions``; each with ``symbol``, ``name``, ``tensors`` (``name``, ``dtype``,
-``shape``, constants with ``offset`` and ``bytes``), ``nodes`` (``op``, ``name``, ``inputs`` and
+``shape``, those whose extents a run chooses with the ``least``, constants with ``offset`` and
+``bytes``), ``nodes`` (``op``, ``name``, ``inputs`` and
 ``outputs`` as numbers of tensors, -1 for one left out, ``attrs``), ``inputs``, ``outputs``.
 """
 
@@ -20,6 +21,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
 from tvmrt.ir.custom import plain_form
+from tvmrt.ir.extent import least, most, symbols_of
 from tvmrt.ir.printer import unique_names
 
 ALIGN_BYTES = 64
@@ -99,7 +101,10 @@ def describe_graph(graph: Graph, constants: Constants) -> dict[str, Any]:
 
 
 def _tensor(value: Value, label: str, constants: Constants) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": label, "dtype": value.dtype.name, "shape": list(value.shape)}
+    row: dict[str, Any] = {"name": label, "dtype": value.dtype.name}
+    row["shape"] = [most(n) for n in value.shape]
+    if symbols_of(value.shape):
+        row["least"] = [least(n) for n in value.shape]
     if value.is_constant:
         row.update(constants.add(value.data))
     return row

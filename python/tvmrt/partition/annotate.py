@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tvmrt.ir import Graph, Node, Value
-from tvmrt.ir.extent import listed, symbols_of
+from tvmrt.ir.extent import Undecided, least, listed, symbols_of
 
 if TYPE_CHECKING:
     from tvmrt.devices import Device
@@ -91,17 +91,33 @@ def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
 
 def _willing(graph: Graph, device: Device, result: Assignment) -> set[Node]:
     """The nodes that a device would take, with a note of what it would not."""
-    said = device.annotate(graph)
+    said = _asked(graph, device)
     willing = set()
     for node in graph.nodes:
         reason = said.get(node, f"{device.name} takes no {node.op}")
         if reason is None and device.name != CPU:
-            reason = _hindrance(node)
+            reason = _hindrance(node, device)
         if reason is None:
             willing.add(node)
         else:
             result.refuse(node, device.name, reason)
     return willing
+
+
+def _asked(graph: Graph, device: Device) -> dict[Node, str | None]:
+    """What the device says of all nodes; of each by itself where one has an extent that it would
+    have to know."""
+    try:
+        return device.annotate(graph)
+    except Undecided:
+        return {node: _asked_of(node, device) for node in graph.nodes}
+
+
+def _asked_of(node: Node, device: Device) -> str | None:
+    try:
+        return device.supports(node)
+    except Undecided as problem:
+        return str(problem)
 
 
 def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -> list[_Offer]:
@@ -115,15 +131,18 @@ def _offers(graph: Graph, device: Device, free: set[Node], result: Assignment) -
     return [_Offer(device, chain) for chain in chains]
 
 
-def _hindrance(node: Node) -> str | None:
-    """Why no device at all can have a node that it would take."""
+def _hindrance(node: Node, device: Device) -> str | None:
+    """Why a device other than the CPU cannot have a node that it would take."""
     if node.guard is not None:
         return "it runs under a condition, which the CPU decides"
     values = [*node.operands(), *node.outputs]
-    symbols = symbols_of(node.attrs, *(v.shape for v in values))
-    if symbols:
+    if symbols_of(node.attrs):
+        chosen = listed(symbols_of(node.attrs))
+        return f"its attributes are chosen when the network runs ({chosen})"
+    symbols = symbols_of(*(v.shape for v in values))
+    if symbols and not device.any_size:
         return f"its extents are chosen when the network runs ({listed(symbols)})"
-    if any(v.type.size == 0 for v in values):
+    if any(least(v.type.size) == 0 for v in values):
         return "a tensor of no elements needs no device"
     if all(v is None or v.is_constant for v in node.inputs):
         return "it reads constants alone"

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmrt.error import TVMError, UnsupportedError
-from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir.extent import listed, symbols_of
+from tvmrt.ir.region import PACKED
 from tvmrt.ir.verifier import verify
 
 from .annotate import CPU, assign
@@ -183,6 +185,12 @@ def _codegen(device: Device, candidates: Sequence[_Candidate], context: Context)
 
     regions = [c.region for c in candidates]
     code = as_code(device.codegen(regions, context), device.name)
+    shapes = [v.shape for c in candidates for v in (*c.reads, *c.writes)]
+    if isinstance(code, CSource) and code.entry != PACKED and symbols_of(*shapes):
+        raise UnsupportedError(
+            "its C source takes pointers, which do not tell the extents that a run chooses "
+            f"({listed(symbols_of(*shapes))}); give C source of entry packed"
+        )
     if context.runtime == "crt" and isinstance(code, ModuleBlob):
         raise UnsupportedError(
             f"it gives a module of kind {code.type_key}, which only runtimes with an operating "

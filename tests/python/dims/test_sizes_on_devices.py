@@ -1,0 +1,228 @@
+"""Regions whose extents a run chooses, on devices that say that they can."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from dynamic_networks import CASES, FLOAT, Draft
+
+import tvmrt
+from tvmrt import devices
+from tvmrt.error import UnsupportedError
+from tvmrt.libinfo import find_include_path
+from tvmrt.runtime.executor import AotModule, GraphModule
+
+runtime = pytest.importorskip("onnxruntime")
+
+EXECUTORS = {"graph": GraphModule, "aot": AotModule}
+SOURCE = Path(__file__).parent / "any_size_device.c"
+NOT_CHOSEN = "its extents are chosen when the network runs"
+
+
+class AnyProducts(devices.PythonDevice):
+    """Products and sums of any size, with a note of the shapes that it was called with."""
+
+    name = "any_products"
+    any_size = True
+    seen: ClassVar[list] = []
+
+    def supports(self, node):
+        return None if node.op in ("matmul", "add") else f"any_products takes no {node.op}"
+
+    def compute(self, node, inputs):
+        self.seen.append(tuple(inputs[0].shape))
+        if node.op == "add":
+            return inputs[0] + inputs[1]
+        product = inputs[0] @ inputs[1]
+        return product if len(inputs) < 3 or inputs[2] is None else product + inputs[2]
+
+
+class AnyDoubled(devices.Device):
+    """Every sum doubled, in C; ``entry`` is how its functions are called."""
+
+    name = "any_doubled"
+    any_size = True
+    patterns = (("add",),)
+    entry = "packed"
+
+    def supports(self, node):
+        return None if node.op == "add" else f"any_doubled takes no {node.op}"
+
+    def absent(self):
+        return None
+
+    def codegen(self, regions, context):
+        head = "#include <tvm/runtime/c_backend_api.h>\n"
+        return devices.CSource(head + "".join(map(self.function, regions)), self.entry)
+
+    def function(self, region):
+        return f"""
+TVM_DLL int32_t {region.symbol}(TVMValue *args, int *type_codes, int num_args,
+                                TVMValue *result, int *result_code, void *resource);
+int32_t {region.symbol}(TVMValue *args, int *type_codes, int num_args, TVMValue *result,
+                        int *result_code, void *resource) {{
+  const DLTensor *a = args[0].v_handle, *b = args[num_args - 2].v_handle, *y;
+  int64_t count = 1;
+  y = args[num_args - 1].v_handle;
+  for (int i = 0; i < y->ndim; ++i) count *= y->shape[i];
+  for (int64_t i = 0; i < count; ++i) {{
+    ((float *)y->data)[i] = 2 * (((float *)a->data)[i] + ((float *)b->data)[i]);
+  }}
+  (void)type_codes; (void)result; (void)result_code; (void)resource;
+  return 0;
+}}
+"""
+
+
+@pytest.fixture
+def any_products():
+    devices.register(AnyProducts())
+    AnyProducts.seen.clear()
+    yield
+    devices.unregister("any_products")
+
+
+def loaded(library, folder, executor):
+    path = folder / "net.so"
+    library.export_library(str(path))
+    module = tvmrt.runtime.load_module(str(path))
+    return EXECUTORS[executor](module["default"](tvmrt.cpu(0)))
+
+
+def results(network, inputs):
+    for name, value in inputs.items():
+        network.set_input(name, value)
+    network.run()
+    return [network.get_output(i).numpy() for i in range(network.get_num_outputs())]
+
+
+def check(network, model, case, sizes):
+    session, rng = runtime.InferenceSession(model.SerializeToString()), np.random.default_rng(6)
+    for chosen in sizes:
+        inputs = case.inputs(rng, chosen)
+        expected = session.run(None, inputs)
+        for mine, theirs in zip(results(network, inputs), expected):
+            assert mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_python_device_is_told_the_sizes_of_each_run(executor, any_products, tmp_path):
+    case = CASES["encoder"]
+    model = case.make()
+    library = tvmrt.compile(
+        model, dims=case.dims, devices=["any_products"], executor=executor,
+        require_device=["any_products:MatMul"],
+    )  # fmt: skip
+    network = loaded(library, tmp_path, executor)
+    sizes = [case.most(), {"batch": 1, "seq": 1}, {"batch": 2, "seq": 17}, case.most()]
+    check(network, model, case, sizes)
+    assert {(3, 40, 32), (1, 1, 32), (2, 17, 32)} <= set(AnyProducts.seen)
+
+
+def plugin(folder, name, *macros):
+    path = folder / f"libtvmrt_device_{name}.so"
+    flags = [*(f"-I{p}" for p in find_include_path()), f'-DNAME="{name}"', *macros]
+    strict = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run(["cc", *strict, *flags, str(SOURCE), "-o", str(path)], check=True)
+    tvmrt.load_device_plugin(path)
+    return ctypes.CDLL(str(path))
+
+
+def test_a_device_in_c_is_told_them_by_its_tensors(tmp_path):
+    """One that was built before devices could say so gets none of these nodes."""
+    case = CASES["perceptron"]
+    model = case.make()
+    library = plugin(tmp_path, "any_size_now")
+    library.elements_of_last_run.restype = ctypes.c_int64
+    compiled = tvmrt.compile(
+        model, dims=case.dims, devices=["any_size_now"], require_device=["any_size_now:Relu"]
+    )
+    network = loaded(compiled, tmp_path, "graph")
+    for rows in (8, 1, 5):
+        check(network, model, case, [{"batch": rows}])
+        assert library.elements_of_last_run() == rows * 32
+    plugin(tmp_path, "any_size_before", "-DBEFORE")
+    before = tvmrt.compile(model, dims=case.dims, devices=["any_size_before"])
+    rows = [row for row in before.summary.nodes if row.op_type == "Relu"]
+    assert [row.device for row in rows] == ["cpu"]
+    assert NOT_CHOSEN in rows[0].reason
+    fixed = tvmrt.compile(
+        model, shapes={"x": (3, 16)}, devices=["any_size_before"],
+        require_device=["any_size_before:Relu"],
+    )  # fmt: skip
+    folder = tmp_path / "fixed"
+    folder.mkdir()
+    check(loaded(fixed, folder, "graph"), model, case, [{"batch": 3}])
+
+
+def test_a_library_is_refused_by_a_device_that_cannot(tmp_path):
+    case = CASES["perceptron"]
+    plugin(tmp_path, "any_size_later")
+    compiled = tvmrt.compile(case.make(), dims=case.dims, devices=["any_size_later"])
+    compiled.export_library(str(tmp_path / "net.so"))
+    tvmrt.get_global_func("tvmrt.device.unregister")("any_size_later")
+    folder = tmp_path / "older"
+    folder.mkdir()
+    plugin(folder, "any_size_later", "-DBEFORE")
+    with pytest.raises(ValueError, match="'any_size_later' takes no extents that a run chooses"):
+        tvmrt.runtime.load_module(str(tmp_path / "net.so"))
+
+
+def test_extents_beyond_their_bounds_never_reach_a_device(any_products, tmp_path):
+    """The region's function by itself, as a caller without an executor calls it."""
+    d = Draft()
+    y = d.node("Add", ["x", "z"])
+    model = d.model({"x": (FLOAT, ["n", 4]), "z": (FLOAT, ["n", 4])}, {y: FLOAT})
+    library = tvmrt.compile(model, dims={"n": (2, 6)}, devices=["any_products"])
+    library.export_library(str(tmp_path / "net.so"))
+    module = tvmrt.runtime.load_module(str(tmp_path / "net.so"))
+    run = module.get_function("tvmgen_default_any_products_main_0", query_imports=True)
+    for rows, fits in ((2, True), (6, True), (1, False), (7, False)):
+        x, z = (tvmrt.nd.array(np.full((rows, 4), i, np.float32)) for i in (1, 2))
+        out = tvmrt.nd.array(np.zeros((rows, 4), np.float32))
+        if fits:
+            run(x, z, out)
+            np.testing.assert_array_equal(out.numpy(), 3)
+        else:
+            with pytest.raises(ValueError, match="tensor 'x' comes with another shape"):
+                run(x, z, out)
+
+
+@pytest.mark.parametrize("entry", ["packed", "pointers"])
+def test_c_source_gets_extents_by_tensors_alone(entry, tmp_path, monkeypatch):
+    monkeypatch.setattr(AnyDoubled, "entry", entry)
+    d = Draft()
+    y = d.node("Relu", [d.node("Add", ["x", "z"])])
+    model = d.model({"x": (FLOAT, ["n", 4]), "z": (FLOAT, ["n", 4])}, {y: FLOAT})
+    devices.register(AnyDoubled())
+    try:
+        if entry == "pointers":
+            with pytest.raises(
+                UnsupportedError, match=r"takes pointers.*\(n = 1..6\); give C source"
+            ):
+                tvmrt.compile(model, dims={"n": 6}, devices=["any_doubled"])
+            return
+        library = tvmrt.compile(model, dims={"n": 6}, devices=["any_doubled"])
+    finally:
+        devices.unregister("any_doubled")
+    network = loaded(library, tmp_path, "graph")
+    rng = np.random.default_rng(1)
+    for rows in (6, 2, 5):
+        x, z = rng.normal(size=(2, rows, 4)).astype(np.float32)
+        (found,) = results(network, {"x": x, "z": z})
+        np.testing.assert_allclose(found, np.maximum(2 * (x + z), 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ccompiler", "dnnl", "opencl"])
+def test_other_devices_leave_such_nodes_to_the_cpu(name):
+    for case in (CASES["convolutions"], CASES["causal"]):
+        library = tvmrt.compile(case.make(), dims=case.dims, devices=[name], target="host")
+        away = [row for row in library.summary.nodes if row.device != "cpu"]
+        assert not [row for row in away if "Conv" in row.op_type]
+        assert any(NOT_CHOSEN in row.reason for row in library.summary.nodes)
