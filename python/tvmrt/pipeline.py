@@ -31,6 +31,8 @@ from tvmrt.export.image import CompiledImage, check_names, live_groups
 from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend import onnx, tflite
 from tvmrt.ir import Graph, Node, limits
+from tvmrt.ir.extent import counts_in
+from tvmrt.ir.program import Program
 from tvmrt.partition import Partition, Reducer, partition
 from tvmrt.request import Request, documented, make
 from tvmrt.transform import expand_composed, infer_layouts, optimize
@@ -102,9 +104,23 @@ def _draft(model: Any, asked: Request) -> _Draft:
         program = recovery.build_program(graph, machine, request.schedule == "async")
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
+        if request.runtime == "crt":
+            _refuse_counts(program)
     need = Need(program, machine, _print_options(model, request), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound)
+
+
+def _refuse_counts(program: Program) -> None:
+    """The interfaces of boards tell extents before the run."""
+    for name, type in zip(program.output_names, program.output_types):
+        found = counts_in(type.shape)
+        if found:
+            raise UnsupportedError(
+                f"how many elements the output {name} has ({found[0].name}) is known only after a "
+                "run, which the interfaces without an operating system do not tell; make the "
+                "network return it padded to a fixed shape"
+            )
 
 
 def _settle(asked: Request) -> tuple[Request, Target]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
 from tvmrt.ir.custom import c_refusal
-from tvmrt.ir.extent import most, named
+from tvmrt.ir.extent import Symbol, counts_in, most, named, symbols_of
 from tvmrt.ir.limits import MAX_ELEMENTS
 from tvmrt.ir.program import (
     ALIGN_BYTES,
@@ -101,12 +101,22 @@ class _ProgramBuilder:
             concurrent=concurrent,
         )
         _check_sizes(program)
+        self._find_counts(program)
         join_concatenations(program)
         for step in program.steps:
             step.in_place = step.lowering.in_place(step)
             if not self.target.hosted:
                 _reserve_kernel_scratch(step)
         return program
+
+    def _find_counts(self, program: Program) -> None:
+        """What steps and outputs read of the sizes that the run itself finds."""
+        for step in program.steps:
+            step.counts = self._counts(*step.symbols())
+        program.counts = self._counts(*symbols_of(*(t.shape for t in program.output_types)))
+
+    def _counts(self, *symbols: Symbol) -> dict[Symbol, Access]:
+        return {s: self._place(s.source) for s in counts_in(*(s.extent for s in symbols))}
 
     def _group(self, group: Group) -> None:
         if get_op(group.root.op).kind == VIEW:

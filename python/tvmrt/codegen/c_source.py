@@ -124,7 +124,7 @@ def print_function(symbol: str, step, weights: Weights, target: Target) -> Funct
         f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {step.kernel_bytes});")
     lines = [*f.helpers, *_comment(step, f)]
     if f.parallel_extent is None:
-        lines += [*_signature(symbol, parameters, " {"), *f.lines, "}"]
+        lines += [*_signature(symbol, parameters, " {"), *f.count_lines(), *f.lines, "}"]
     else:
         lines += _parallel_function(symbol, parameters, f)
     text = "\n".join(lines)
@@ -167,6 +167,7 @@ def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: Function
         *wrap(f"static int {symbol}_task", _TASK_PARAMETERS, " {"),
         f"  const {symbol}_args *args ={GAP}(const {symbol}_args *)cdata;",
         *(f"  {p.declare()} = args->{p.name};" for p in parameters),
+        *f.count_lines(),
         f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
         f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",
         *f.lines,
@@ -324,7 +325,7 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options, places: Weig
 
 
 def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
-    sized = bool(program.dims())
+    sized = program.is_sized()
     lines = [
         *METADATA_INCLUDES,
         *(dims.HEADERS if sized else []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.ir import Strided
-from tvmrt.ir.extent import Whole, exact_quotient, least, symbols_of
+from tvmrt.ir.extent import Whole, counts_in, exact_quotient, least, symbols_of
 from tvmrt.ir.program import ARENA, Access, Buffer, Program, Step, satisfies
 from tvmrt.planner.lifetime import lifetimes
 
@@ -74,6 +74,9 @@ def _join(memory: _Memory, copy: Step) -> bool:
     source, target = copy.reads[0], copy.writes[0]
     if source.buffer.kind != ARENA or target.buffer.kind != ARENA:
         return False
+    at = target.at
+    if counts_in(at.shape, at.strides, at.offset):
+        return False  # who makes the source may run before the count is known that tells the place
     if source.buffer is target.buffer or not source.covers_buffer() or 0 in source.at.shape:
         return False
     touching = memory.touching[source.buffer]

@@ -6,7 +6,7 @@ import ast
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Union
+from typing import Any, Union
 
 from tvmrt.ir.extent import Symbol, Whole, least, most, symbols_of
 
@@ -116,6 +116,21 @@ class Dims:
             low, high = self._bounds[name]
             self._symbols[name] = Symbol(name, low, high, self._parameter(name))
         return self._symbols[name]
+
+    def counted(self, name: str, low: int, high: Whole, source: Any) -> Whole:
+        """The extent of a size that the run itself finds, see ``Symbol``; ``name`` is its own."""
+        limit = None if isinstance(high, int) else high
+        symbol = Symbol(name, low, most(high), self._parameter(name), source, limit)
+        self._symbols[name] = symbol
+        return symbol.extent
+
+    def fresh(self, name: str) -> str:
+        """The name, or one like it that no dimension has."""
+        found, count = name, 1
+        while found in self._symbols or found in self:
+            count += 1
+            found = f"{name}_{count}"
+        return found
 
     def _parameter(self, name: str) -> str:
         """A C name that no two dimensions share: ``n_batch``."""

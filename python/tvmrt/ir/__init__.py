@@ -2,6 +2,7 @@
 
 from . import (  # noqa: F401  (fill the table)
     conversion,
+    counts,
     custom,
     data_movement,
     extents,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import gcd, prod
 from numbers import Integral, Real
@@ -34,12 +34,19 @@ class Undecided(UnsupportedError):
 @dataclass(frozen=True)
 class Symbol:
     """A dimension of the network's inputs: ``name`` as the network has it, from ``low`` to
-    ``high``, both included; ``c`` is the parameter that generated code has it in."""
+    ``high``, both included; ``c`` is the parameter that generated code has it in.
+
+    A count is one that the run itself finds, as how many boxes are kept: ``source`` is the tensor
+    that holds it, one int32, which whatever depends on the count reads; None for the others.
+    ``limit``: an extent that it is never above, in each run.
+    """
 
     name: str
     low: int
     high: int
     c: str
+    source: Any = field(default=None, compare=False, repr=False)
+    limit: Any = field(default=None, compare=False, repr=False)
 
     def at(self, values: Mapping[str, Any]) -> Any:
         return values[self.name]
@@ -361,6 +368,27 @@ def bounds(value: Whole) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _bounds(extent: Extent) -> tuple[int, int]:
+    low, high = _bounds_alone(extent)
+    for symbol in extent.symbols():
+        if symbol.limit is not None:
+            low, high = _bounds_by_limit(extent, symbol, low, high)
+    return low, high
+
+
+def _bounds_by_limit(extent: Extent, symbol: Symbol, low: int, high: int) -> tuple[int, int]:
+    """Closer bounds, where a count that is no more than another extent stands alone in one term."""
+    factors = [k for atoms, k in extent.terms if symbol in atoms]
+    if len(factors) != 1 or (dict(extent.terms).get((symbol,), 0)) != factors[0]:
+        return low, high
+    if any(isinstance(a, Quotient) and symbol in a.symbols() for t, _ in extent.terms for a in t):
+        return low, high
+    replaced = bounds(extent + factors[0] * (symbol.limit - symbol.extent))
+    if factors[0] < 0:
+        return max(low, replaced[0]), high
+    return low, min(high, replaced[1])
+
+
+def _bounds_alone(extent: Extent) -> tuple[int, int]:
     if all(k > 0 for _, k in extent.terms):
         return _summed(extent)  # grows with each atom, and no atom is negative
     symbols = extent.symbols()
@@ -416,6 +444,23 @@ def symbols_of(*values: Any) -> set[Symbol]:
         elif isinstance(value, Mapping):
             found |= symbols_of(*value.values())
     return found
+
+
+def counts_in(*values: Any) -> list[Symbol]:
+    """The symbols that the run itself finds, of those in all extents among values, by name."""
+    found = (s for s in symbols_of(*values) if s.source is not None)
+    return sorted(found, key=lambda s: s.name)
+
+
+def with_most_counts(value: Whole) -> Whole:
+    """The extent with what the run itself finds at its most, as room is made for it."""
+    counts = counts_in(value)
+    if not counts:
+        return value
+    others = {s.name: s.extent for s in symbols_of(value)}
+    largest = value.at({**others, **{s.name: s.high for s in counts}})
+    least_ = value.at({**others, **{s.name: s.low for s in counts}})
+    return largest if least(largest - least_) >= 0 else least_
 
 
 def shown(value: Whole) -> str:

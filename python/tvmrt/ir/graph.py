@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .dtype import DType, dtype_of
-from .extent import Whole, most, shown
+from .extent import Whole, counts_in, most, shown
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,13 @@ class Node:
         return value
 
     def operands(self) -> list[Value]:
-        """Every value that the node reads: inputs that are there, and its guard."""
+        """Every value that the node reads: inputs that are there, its guard, and the counts that
+        its attributes and results depend on."""
         found = [v for v in self.inputs if v is not None]
         if self.guard is not None:
             found.append(self.guard[0])
+        shapes = [v.type.shape for v in self.outputs]
+        found += [s.source for s in counts_in(self.attrs, *shapes) if s.source not in found]
         return found
 
     def __repr__(self) -> str:

@@ -156,7 +156,8 @@ class Step:
     a compile-time constant is no operand. ``demands`` holds for each operand (reads, then
     writes) what memory it needs. ``in_place`` lists (read index, write index) pairs that may
     share memory. ``scratch_bytes`` lie in the arena while the step runs; the last
-    ``kernel_bytes`` of them are lent to the kernels that it calls.
+    ``kernel_bytes`` of them are lent to the kernels that it calls. ``counts`` has where the sizes
+    lie that the run itself finds, of those that the step depends on.
     """
 
     name: str
@@ -171,6 +172,7 @@ class Step:
     kernel_bytes: int = 0
     scratch: Buffer | None = None
     guard: tuple[Access, bool] | None = None
+    counts: dict[Symbol, Access] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -186,9 +188,13 @@ class Step:
         shapes = [v.shape for n in self.group.nodes for v in (*n.operands(), *n.outputs)]
         return symbols_of(*((p.shape, p.strides, p.offset) for p in places), *attrs, *shapes)
 
+    def dims(self) -> set[Symbol]:
+        """Those of them that the inputs tell."""
+        return {s for s in self.symbols() if s.source is None}
+
     def accesses(self) -> list[Access]:
         guard = [self.guard[0]] if self.guard else []
-        return [*self.reads, *self.writes, *guard]
+        return [*self.reads, *self.writes, *guard, *self.counts.values()]
 
 
 @dataclass(eq=False)
@@ -232,6 +238,8 @@ class Program:
     lower_bound_bytes: int = 0
     pools: list[MemoryPool] = field(default_factory=list)
     concurrent: bool = False  # steps on different devices may run at the same time
+    # where the sizes lie that the run itself finds, of those that outputs have
+    counts: dict[Symbol, Access] = field(default_factory=dict)
 
     def dims(self) -> list[Symbol]:
         """The dimensions that a run may choose, in the order in which the inputs have them."""
@@ -240,6 +248,10 @@ class Program:
             for extent in type.shape:
                 found.update(dict.fromkeys(sorted(symbols_of(extent), key=lambda s: s.name)))
         return list(found)
+
+    def is_sized(self) -> bool:
+        """Whether a run tells extents of inputs or outputs."""
+        return bool(symbols_of(*(t.shape for t in (*self.input_types, *self.output_types))))
 
     def arena_buffers(self) -> list[Buffer]:
         """Buffers of the arena in order of first use, scratch included."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .contract import Contract, holds, let
+from .extent import Extent, Whole
 from .op import VIEW, Op, broadcast, register
 from .strided import Strided
 
@@ -60,6 +61,16 @@ class Transpose(ViewOp):
         return source.transpose(attrs["perm"])
 
 
+def _inside(extent: Whole, start: Whole, step: int, size: Whole) -> bool:
+    """Whether no element of a slice is outside; none at all are inside."""
+    if not isinstance(size, Extent) and not size:
+        return True
+    last = start + (size - 1) * step
+    if step > 0:
+        return 0 <= start and last < extent  # where the size turns out 0, last is before start
+    return 0 <= start < extent and 0 <= last
+
+
 @register("slice")
 class Slice(ViewOp):
     """``starts``, ``steps``, ``sizes``: one of each per axis; steps may be negative."""
@@ -71,7 +82,7 @@ class Slice(ViewOp):
             holds(
                 "all elements from starts on, sizes of them by steps, lie inside S",
                 lambda S, starts, steps, sizes: all(
-                    not size or (0 <= start < n and 0 <= start + (size - 1) * step < n)
+                    _inside(n, start, step, size)
                     for n, start, step, size in zip(S, starts, steps, sizes)
                 ),
             )

@@ -8,7 +8,8 @@ from tvmrt.ir.program import ARENA, Buffer, Program
 def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     """First and last step that touches each arena buffer.
 
-    Inputs among them exist before the first step, outputs until after the last one. So does what
+    Inputs among them exist before the first step, outputs, and the counts that tell their extents,
+    until after the last one. So does what
     regions of other devices touch in a program whose steps may run at the same time: nobody knows
     what runs beside them.
     """
@@ -24,7 +25,7 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     end = len(program.steps)
     if program.concurrent:
         lives.update((b, (-1, end)) for b in lives if b in _touched_by_regions(program))
-    for buffer in program.outputs:
+    for buffer in (*program.outputs, *(a.buffer for a in program.counts.values())):
         if buffer.kind == ARENA:
             first, _ = lives.get(buffer, (end, end))
             lives[buffer] = (first, end)

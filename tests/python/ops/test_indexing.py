@@ -421,11 +421,11 @@ def test_index_that_simplification_makes_constant_is_checked(op, tmp_path):
         run_compiled(graph_of(nodes, arrays, ["y"], weights, opset=18), arrays, tmp_path)
 
 
-@pytest.mark.parametrize("op", ["NonZero", "Unique", "RandomNormalLike", "Bernoulli"])
+@pytest.mark.parametrize("op", ["RandomNormalLike", "Bernoulli"])
 def test_refused_with_reason(op):
     node = helper.make_node(op, ["x"], ["y"], "layer")
     network = graph_of([node], {"x": f32(4)}, ["y"])
-    with pytest.raises(UnsupportedError, match=f"layer .{op}: (the shape of|it draws)"):
+    with pytest.raises(UnsupportedError, match=f"layer .{op}: it draws"):
         pipeline.compile(network)
 
 

@@ -6,10 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from nn_case import build_model, case, check
-
-from tvmrt import pipeline
-from tvmrt.error import UnsupportedError
+from nn_case import case, check
 
 RNG = np.random.default_rng(19)
 
@@ -158,10 +155,3 @@ def test_short_time_fourier(tmp_path):
         ),
     ]
     check(cases, 17, tmp_path)
-
-
-def test_what_cannot_be_fixed():
-    each = case("nms", "NonMaxSuppression", [array(1, 6, 4), array(1, 1, 6)])
-    model, _ = build_model([each], 13)
-    with pytest.raises(UnsupportedError, match="depends on the data"):
-        pipeline.compile(model)

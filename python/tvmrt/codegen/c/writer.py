@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tvmrt.ir import DType, Node, dtype_of
-from tvmrt.ir.extent import Whole, shown
+from tvmrt.ir.extent import Symbol, Whole, counts_in, shown
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
 
 from .text import Declaration
@@ -136,6 +136,8 @@ class FunctionWriter:
         self._named_reads: set[int] = set()
         self.symbols = sorted(step.symbols(), key=lambda symbol: symbol.name)
         self._names.update(symbol.c for symbol in self.symbols)
+        self._moved: list[tuple[Parameter, Whole]] = []
+        self._counts = {s: self._count_parameter(s, at) for s, at in step.counts.items()}
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
         self.reads = self._operands("x", step.reads, True, aliased_reads)
@@ -148,10 +150,16 @@ class FunctionWriter:
         self, stem: str, accesses: Sequence[Access], const: bool, aliased: set[int]
     ) -> list[Parameter]:
         names = [f"{stem}{i}" for i in range(len(accesses))] if len(accesses) > 1 else [stem]
-        return [
-            Parameter(self.fresh(name), a.buffer, a.at.offset, const, i not in aliased)
-            for i, (name, a) in enumerate(zip(names, accesses))
-        ]
+        found = []
+        for i, (name, a) in enumerate(zip(names, accesses)):
+            # a place that the run itself finds is known to who gets the count
+            late = bool(counts_in(a.at.offset))
+            offset = 0 if late else a.at.offset
+            parameter = Parameter(self.fresh(name), a.buffer, offset, const, i not in aliased)
+            found.append(parameter)
+            if late:
+                self._moved.append((parameter, a.at.offset))
+        return found
 
     def fresh(self, name: str) -> str:
         """A name for a parameter or variable that nothing else in the function has."""
@@ -228,8 +236,19 @@ class FunctionWriter:
 
     def parameters(self) -> list[Parameter]:
         scratch = [self.scratch_parameter] if self.scratch_parameter else []
-        sizes = [Parameter(symbol.c, None) for symbol in self.symbols]
-        return [*self.reads, *self.writes, *self._constants.values(), *scratch, *sizes]
+        sizes = [Parameter(symbol.c, None) for symbol in self.symbols if symbol.source is None]
+        operands = [*self.reads, *self.writes, *self._constants.values()]
+        return [*operands, *scratch, *self._counts.values(), *sizes]
+
+    def _count_parameter(self, symbol: Symbol, access: Access) -> Parameter:
+        # it may become a result in place
+        name = self.fresh(f"{symbol.c}_found")
+        return Parameter(name, access.buffer, access.at.offset, restrict=False)
+
+    def count_lines(self) -> list[str]:
+        """Lines that come first in the body: the sizes that the run itself has found."""
+        counts = [f"  const int {s.c} = *{p.name};" for s, p in self._counts.items()]
+        return [*counts, *(f"  {p.name} += {offset};" for p, offset in self._moved)]
 
     @property
     def storage(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvmrt.ir.extent import counts_in
 from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 
 from ..c.packed import exported_call_head
@@ -142,10 +143,25 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     return [
         *exported_call_head(symbol, count, refusal),
         *dims.print_read(symbols),
-        *dims.print_extents(results),
-        *wrap(f"return {prefix}_network", passed, ";", 1),
+        *dims.print_extents(results, before_the_run=True),
+        *_network_call(program, f"{prefix}_network", passed, results, arguments),
         "}",
         "",
+    ]
+
+
+def _network_call(program: Program, name: str, passed, results, arguments) -> list[str]:
+    """Lines of C that end the main function: the run, then extents that it has found."""
+    found = {place: item for place, item in results.items() if counts_in(item[1].shape)}
+    if not found:
+        return wrap(f"return {name}", passed, ";", 1)
+    workspace = passed[-1 - len(program.dims())]
+    return [
+        *checked_call(name, passed, 1),
+        f"  const uint8_t *{arguments.pools[0]} = {workspace};",
+        *dims.print_counts(program.counts, arguments),
+        *dims.print_extents(found),
+        "  return 0;",
     ]
 
 

@@ -10,12 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from tvmrt.ir.extent import Extent, Symbol, Whole, least, most, shown, symbols_of
+from tvmrt.ir.extent import (
+    Extent,
+    Symbol,
+    Whole,
+    least,
+    most,
+    shown,
+    symbols_of,
+    with_most_counts,
+)
 from tvmrt.ir.graph import TensorType
-from tvmrt.ir.program import Buffer, Program
+from tvmrt.ir.program import Access, Buffer, Program
 
 from ..c.text import call, print_fields, rows, wrap
-from ..c.writer import c_string
+from ..c.writer import Parameter, c_string
 
 PIECE = 80  # characters of a string on a line
 ABOUT = "dims"  # the constant in generated C
@@ -25,16 +34,16 @@ HEADERS = ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/di
 def print_about(program: Program, prefix: str) -> list[str]:
     """Lines of C: the struct of a network whose dimensions are not all fixed; else none."""
     symbols = program.dims()
-    if not symbols:
+    if not program.is_sized():
         return []
     inputs = list(zip(program.input_names, program.input_types))
     outputs = list(zip(program.output_names, program.output_types))
     bounds = [{"name": c_string(s.name), "least": s.low, "most": s.high} for s in symbols]
     about = {
         "struct_bytes": "sizeof(tvmrt_dims)",
-        "dims": "dims_all",
+        "dims": "dims_all" if symbols else "NULL",
         "num_dims": len(symbols),
-        "inputs": "dims_inputs",
+        "inputs": "dims_inputs" if inputs else "NULL",
         "num_inputs": len(inputs),
         "outputs": "dims_outputs",
         "num_outputs": len(outputs),
@@ -46,7 +55,7 @@ def print_about(program: Program, prefix: str) -> list[str]:
         f"const char {prefix}_dims_text[] =",
         *_pieces(json.dumps(described(program))),
         "",
-        *rows("static const tvmrt_dim dims_all[]", bounds),
+        *(rows("static const tvmrt_dim dims_all[]", bounds) if bounds else []),
         *_tensors("input", inputs, symbols),
         *_tensors("output", outputs, symbols),
         *print_fields(f"static const tvmrt_dims {ABOUT}", about),
@@ -75,6 +84,8 @@ def _tensors(
         lines += wrap(f"static const int64_t {stem}_most[] = ", high, ";", brackets="{}")
         fields = {"name": c_string(name), "rank": type.rank, "dim": f"{stem}_dim"}
         table.append({**fields, "least": f"{stem}_least", "most": f"{stem}_most"})
+    if not table:
+        return []
     return [*lines, *rows(f"static const tvmrt_dims_tensor dims_{kind}s[]", table)]
 
 
@@ -93,7 +104,7 @@ def described(program: Program) -> dict[str, Mapping]:
         }
 
     return {
-        "dims": {s.name: [s.low, s.high] for s in program.dims()},
+        "dims": {s.name: [s.low, s.high] for s in (*program.dims(), *program.counts)},
         "inputs": shapes(program.input_names, program.input_types),
         "outputs": shapes(program.output_names, program.output_types),
     }
@@ -103,6 +114,8 @@ def _reader(program: Program) -> list[str]:
     """Lines of C: the function that reads the sizes of a run, and compares with them what else the
     inputs' extents must be."""
     symbols = program.dims()
+    if not symbols:
+        return []
     read = call("tvmrt_read_dims", f"&{ABOUT}", "args", "sizes")
     computed = [
         (f"args[{i}]", c_string(name), axis, extent)
@@ -138,14 +151,27 @@ def named_sizes(symbols: Sequence[Symbol], places: Iterable[int]) -> list[str]:
     return [f"  const int {symbols[i].c} = sizes[{i}];" for i in places]
 
 
-def print_extents(outputs: Mapping[int, tuple[str, TensorType]]) -> list[str]:
-    """Lines that give outputs, by their place among ``args``, the extents of this run."""
+def print_extents(
+    outputs: Mapping[int, tuple[str, TensorType]], before_the_run: bool = False
+) -> list[str]:
+    """Lines that give outputs, by their place among ``args``, the extents of this run; before it
+    the most that it may find, for which there must be room."""
     lines = []
     for place, (name, type) in outputs.items():
         for axis, extent in enumerate(type.shape):
             if isinstance(extent, Extent):
-                given = call("tvmrt_set_extent", f"args[{place}]", c_string(name), axis, extent)
+                now = with_most_counts(extent) if before_the_run else extent
+                given = call("tvmrt_set_extent", f"args[{place}]", c_string(name), axis, now)
                 lines.append(f"  if ({given} != 0) return -1;")
+    return lines
+
+
+def print_counts(counts: Mapping[Symbol, Access], arguments) -> list[str]:
+    """Lines that read sizes that the run has found."""
+    lines = []
+    for symbol, access in counts.items():
+        place = arguments.expression(Parameter("", access.buffer, access.at.offset))
+        lines.append(f"  const int {symbol.c} = *({place});")
     return lines
 
 

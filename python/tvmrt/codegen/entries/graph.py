@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Union
 
-from tvmrt.ir.extent import most, symbols_of
+from tvmrt.ir.extent import counts_in, most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from ..c.packed import exported_call_head
@@ -56,7 +56,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
         item = buffer.pool if buffer.kind == ARENA else buffer
         if item not in inputs:
             inputs.append(item)
-    if step.symbols():
+    if step.dims():
         inputs.append(SIZES)
     return inputs, outputs
 
@@ -100,7 +100,7 @@ def _sizes_entry(program: Program, sources) -> list[str]:
     ]
 
 
-def _sized(program: Program, function: Function, operands) -> list[str]:
+def _sized(program: Program, function: Function, operands, arguments) -> list[str]:
     """Lines of an entry: the sizes that it passes, and the extents of the outputs it writes."""
     symbols = program.dims()
     used = {p.name for p in function.parameters if p.buffer is None}
@@ -111,11 +111,15 @@ def _sized(program: Program, function: Function, operands) -> list[str]:
     }
     extents = [n for _, type in named.values() for n in type.shape]
     used |= {symbol.c for symbol in symbols_of(*extents)}
-    return [
-        f"  const int32_t *sizes = (const int32_t *)tensor_data(args[{operands.index(SIZES)}]);",
-        *dims.named_sizes(symbols, (i for i, s in enumerate(symbols) if s.c in used)),
-        *dims.print_extents(named),
-    ]
+    lines = []
+    if SIZES in operands:
+        sizes = f"(const int32_t *)tensor_data(args[{operands.index(SIZES)}])"
+        lines = [
+            f"  const int32_t *sizes = {sizes};",
+            *dims.named_sizes(symbols, (i for i, s in enumerate(symbols) if s.c in used)),
+        ]
+    counts = {s: function.step.counts[s] for s in counts_in(*extents)}
+    return [*lines, *dims.print_counts(counts, arguments), *dims.print_extents(named)]
 
 
 def _entry(program: Program, function: Function, options, arguments) -> list[str]:
@@ -126,8 +130,8 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     pointers = _pointers(program, operands, options, arguments)
     for name, (ctype, data) in pointers.items():
         lines.append(f"  {ctype} *{name} ={GAP}({ctype} *){data};")
-    if SIZES in operands:
-        lines += _sized(program, function, operands)
+    if function.step.symbols():
+        lines += _sized(program, function, operands, arguments)
     if pointers and options.firmware and options.executor == "graph":
         lines += refusal(any_null(sorted(pointers)))
     if function.step.guard is not None:
@@ -296,7 +300,7 @@ class _Graph:
             return {"device": device}
         before = self.waits[index - self.first_operator]
         after = [self.first_operator + number for number in before]
-        if step.symbols():
+        if step.dims():
             after.append(self.latest[SIZES][0])
         return {"device": device, "after": json.dumps(after)}
 

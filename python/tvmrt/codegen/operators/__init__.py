@@ -18,6 +18,7 @@ FAMILIES = (
     "extents",
     "forest",
     "run_operands",
+    "counts",
 )
 
 for _family in FAMILIES:

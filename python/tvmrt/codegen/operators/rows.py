@@ -4,6 +4,7 @@ determinants."""
 from __future__ import annotations
 
 from tvmrt.ir import Strided, Value
+from tvmrt.ir.extent import most
 from tvmrt.ir.program import Step
 
 from ..c.text import plus
@@ -116,7 +117,7 @@ class TopKLowering(RowLowering):
         return ANY
 
     def scratch_bytes(self) -> int:
-        return max(4 * self.node.attrs["k"], 4)
+        return max(4 * most(self.node.attrs["k"]), 4)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/sort.h")

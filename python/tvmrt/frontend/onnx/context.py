@@ -89,6 +89,11 @@ class NodeContext:
             )
         return found
 
+    def is_computed(self, index: int) -> bool:
+        """Whether an input is there, and its elements are known only when the network runs."""
+        value = self.input(index)
+        return value is not None and value.data is None and value not in self.importer.extents
+
     def ints_of(self, index: int, what: str) -> list[Whole] | None:
         """Like constant_of, as a flat list of ints; what is computed of extents counts, too."""
         value = self.input(index)
@@ -108,6 +113,16 @@ class NodeContext:
         value = self.cast(value, dtype)
         self.importer.extents[value] = array
         return value
+
+    def found(self, number: Value, low: int, high: Whole, what: str) -> Whole:
+        """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
+        beyond them the run ends with an error that names ``what``."""
+        if number.data is not None:
+            return int(number.data)
+        dims = self.importer.dims
+        name = dims.fresh(f"{self.name}_{what}".replace(" ", "_"))
+        source = self.emit("count", [number], extent=name, what=what, low=low, high=high)
+        return dims.counted(name, low, high, source)
 
     def counted(
         self, count: Whole, start: Whole = 0, step: int = 1, what: str = "the range"

@@ -6,7 +6,6 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import VIEW, Value, get_op
 from tvmrt.ir.op import normalize_axis
 
@@ -83,16 +82,6 @@ def gather_elements(ctx: NodeContext) -> Value:
 def gather_nd(ctx: NodeContext) -> Value:
     x, batch = ctx.required(0), ctx.attr("batch_dims", 0)
     return ctx.emit("gather_nd", [x, _tuples(ctx, x, batch)], batch=batch)
-
-
-@onnx_op("Compress")
-def compress(ctx: NodeContext) -> Value:
-    x, kept = ctx.required(0), ctx.constant_of(1, "the condition")
-    axis = ctx.attr("axis")
-    if axis is None:
-        x, axis = ctx.reshape(x, (x.type.size,)), 0
-    axis = normalize_axis(axis, len(x.shape))
-    return take(ctx, x, np.flatnonzero(kept[: x.shape[axis]]), axis)
 
 
 @onnx_op("Scatter", "ScatterElements")
@@ -201,8 +190,12 @@ def one_hot(ctx: NodeContext) -> Value:
 @onnx_op("TopK")
 def top_k(ctx: NodeContext) -> list[Value]:
     x = ctx.required(0)
-    (k,) = ctx.attr_or_input("k", 1)
     axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
+    if ctx.opset >= 10 and ctx.is_computed(1):
+        number = ctx.reshape(ctx.required(1), ())
+        k = ctx.found(number, 0, x.shape[axis], "k")
+    else:
+        (k,) = ctx.attr_or_input("k", 1)
     return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))
 
 
@@ -259,11 +252,3 @@ def block_targets(ctx: NodeContext, image, block, strides, dilations, pads) -> n
 @onnx_op("Det")
 def det(ctx: NodeContext) -> Value:
     return ctx.emit("det", [ctx.required(0)])
-
-
-@onnx_op("NonZero", "Unique")
-def data_dependent(ctx: NodeContext) -> Value:
-    raise UnsupportedError(
-        "the shape of the result depends on the values of the input; "
-        "tvmrt fixes every shape when it compiles, so the input must be a constant"
-    )

@@ -22,6 +22,7 @@ FAMILIES = (
     "shape",
     "reduction",
     "indexing",
+    "counts",
     "linear",
     "convolution",
     "pooling",

@@ -129,11 +129,3 @@ def deform_conv(ctx: NodeContext) -> Value:
         pads_after=none,
     )
     return with_bias(ctx, y, ctx.input(3))
-
-
-@onnx_op("NonMaxSuppression")
-def non_max_suppression(ctx: NodeContext) -> Value:
-    raise UnsupportedError(
-        "how many boxes it keeps depends on the data, and every shape is fixed when compiling; "
-        "cut the network before it and select boxes afterwards"
-    )

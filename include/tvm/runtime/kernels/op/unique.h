@@ -1,0 +1,114 @@
+/*!
+ * \file unique.h
+ * \brief The different ones among slices of a tensor.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_UNIQUE_H_
+#define TVM_RUNTIME_KERNELS_OP_UNIQUE_H_
+
+#include <stdint.h>
+#include <string.h>
+
+/*! \brief A tensor [outer][count][inner] whose `count` slices are compared, and where results go. */
+typedef struct {
+  int32_t outer;
+  int32_t count;
+  int32_t inner;
+  /*! \brief Ascending; else in the order in which they come. */
+  int32_t sorted;
+} tvmrt_unique_layer;
+
+/* Merges order[begin, middle) and order[middle, end), of equals the first one first. */
+#define TVMRT_UNIQUE_MERGE(NAME)                                                                 \
+  static inline void tvmrt_unique_merge_##NAME(const tvmrt_unique_layer* p, const void* x,       \
+                                               int32_t* order, int32_t* spare, int32_t begin,    \
+                                               int32_t middle, int32_t end) {                    \
+    int32_t a = begin, b = middle;                                                               \
+    for (int32_t i = begin; i < end; ++i) {                                                      \
+      const int second =                                                                         \
+          a >= middle || (b < end && tvmrt_unique_compare_##NAME(p, x, order[a], order[b]) > 0); \
+      spare[i] = second ? order[b++] : order[a++];                                               \
+    }                                                                                            \
+    memcpy(order + begin, spare + begin, (size_t)(end - begin) * sizeof(*order));                \
+  }
+
+/*
+ * tvmrt_unique_NAME(p, x, scratch, first, inverse, counts): of each different slice the place where
+ * it is first and how often it is there, and of each slice the number of the one that it equals.
+ * Returns how many there are. NaN is larger than every number and equals none, itself included.
+ * scratch has room for 3 * count numbers, each result for count.
+ */
+#define TVMRT_DEFINE_UNIQUE(NAME, TYPE)                                                         \
+  static inline int tvmrt_unique_compare_##NAME(const tvmrt_unique_layer* p, const void* data,  \
+                                                int32_t a, int32_t b) {                         \
+    const TYPE* const x = (const TYPE*)data;                                                    \
+    for (int32_t o = 0; o < p->outer; ++o) {                                                    \
+      const TYPE* const row = x + (int64_t)o * p->count * p->inner;                             \
+      for (int32_t i = 0; i < p->inner; ++i) {                                                  \
+        const TYPE va = row[(int64_t)a * p->inner + i], vb = row[(int64_t)b * p->inner + i];    \
+        if (va < vb || (vb != vb && va == va)) return -1;                                       \
+        if (va > vb || va != va) return 1;                                                      \
+      }                                                                                         \
+    }                                                                                           \
+    return 0;                                                                                   \
+  }                                                                                             \
+  TVMRT_UNIQUE_MERGE(NAME)                                                                      \
+  static inline int64_t tvmrt_unique_##NAME(const tvmrt_unique_layer* p, const TYPE* x,         \
+                                            int32_t* scratch, int64_t* first, int64_t* inverse, \
+                                            int64_t* counts) {                                  \
+    int32_t *const order = scratch, *const spare = scratch + p->count;                          \
+    int32_t* const number = spare + p->count;                                                   \
+    int64_t kept = 0;                                                                           \
+    for (int32_t i = 0; i < p->count; ++i) order[i] = i;                                        \
+    for (int64_t run = 1; run < p->count; run *= 2) {                                           \
+      for (int64_t begin = 0; begin + run < p->count; begin += 2 * run) {                       \
+        const int64_t end = begin + 2 * run < p->count ? begin + 2 * run : p->count;            \
+        tvmrt_unique_merge_##NAME(p, x, order, spare, (int32_t)begin, (int32_t)(begin + run),   \
+                                  (int32_t)end);                                                \
+      }                                                                                         \
+    }                                                                                           \
+    for (int32_t i = 0; i < p->count; ++i) {                                                    \
+      if (i == 0 || tvmrt_unique_compare_##NAME(p, x, order[i - 1], order[i]) != 0) {           \
+        first[kept] = order[i];                                                                 \
+        counts[kept] = 0;                                                                       \
+        ++kept;                                                                                 \
+      }                                                                                         \
+      ++counts[kept - 1];                                                                       \
+      inverse[order[i]] = kept - 1;                                                             \
+    }                                                                                           \
+    if (!p->sorted)                                                                             \
+      tvmrt_unique_as_they_come(p->count, kept, order, number, first, inverse, counts);         \
+    return kept;                                                                                \
+  }
+
+/* Orders what is found by the places where it is first. */
+static inline void tvmrt_unique_as_they_come(int32_t count, int64_t kept, int32_t* sums,
+                                             int32_t* number, int64_t* first, int64_t* inverse,
+                                             int64_t* counts) {
+  int32_t next = 0;
+  for (int64_t k = 0; k < kept; ++k) number[k] = -1;
+  for (int32_t i = 0; i < count; ++i) {
+    const int64_t k = inverse[i];
+    if (number[k] < 0) {
+      sums[next] = (int32_t)counts[k];
+      number[k] = next;
+      first[next] = i;
+      ++next;
+    }
+    inverse[i] = number[k];
+  }
+  for (int64_t k = 0; k < kept; ++k) counts[k] = sums[k];
+}
+
+TVMRT_DEFINE_UNIQUE(float32, float)
+TVMRT_DEFINE_UNIQUE(float64, double)
+TVMRT_DEFINE_UNIQUE(bool, uint8_t)
+TVMRT_DEFINE_UNIQUE(int8, int8_t)
+TVMRT_DEFINE_UNIQUE(int16, int16_t)
+TVMRT_DEFINE_UNIQUE(int32, int32_t)
+TVMRT_DEFINE_UNIQUE(int64, int64_t)
+TVMRT_DEFINE_UNIQUE(uint8, uint8_t)
+TVMRT_DEFINE_UNIQUE(uint16, uint16_t)
+TVMRT_DEFINE_UNIQUE(uint32, uint32_t)
+TVMRT_DEFINE_UNIQUE(uint64, uint64_t)
+
+#endif /* TVM_RUNTIME_KERNELS_OP_UNIQUE_H_ */

@@ -1,0 +1,83 @@
+"""Sizes that the run itself finds, and the operators that find them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .contract import Contract, let
+from .op import Op, register
+
+
+@register("count")
+class Count(Op):
+    """x as an extent that others have, see ``Symbol.source``: from ``low`` to ``high``, else the
+    run ends with an error. ``extent`` is its name, which no other has; ``what`` is for people."""
+
+    contract = Contract(
+        operands=["x: int64[]"],
+        attributes=["extent: text", "what: text", "low: int 0..", "high: int 0.."],
+        results=["y: int32[]"],
+        example={"extent": "n", "what": "the count", "low": 0, "high": 4},
+    )
+
+
+@register("count_nonzero")
+class CountNonzero(Op):
+    """How many elements are not 0."""
+
+    contract = Contract(operands=["x: number|bool[*S]"], results=["y: int64[]"])
+
+    def evaluate(self, arrays, attrs):
+        return [np.count_nonzero(arrays[0])]
+
+
+@register("nonzero")
+class Nonzero(Op):
+    """The indices of the ``count`` elements that are not 0, a row an axis, in row-major order."""
+
+    contract = Contract(
+        operands=["x: number|bool[*S{1..}]"],
+        attributes=["count: int 0.."],
+        rules=[let("R", "the number of axes", lambda x: x.rank)],
+        results=["y: int64[R count]"],
+        example={"count": 0},
+    )
+
+
+@register("unique")
+class Unique(Op):
+    """The different slices of x along ``axis``: where each is first, which of them each slice is,
+    how often each is there, and how many they are. What lies behind so many is of no meaning.
+
+    ``sorted``: in ascending order, else as they come.
+    """
+
+    contract = Contract(
+        operands=["x: number|bool[*S{1..}]"],
+        attributes=["axis: axis of x", "sorted: bool"],
+        rules=[let("N", "the extent of axis", lambda S, axis: S[axis])],
+        results=["first: int64[N]", "inverse: int64[N]", "counts: int64[N]", "kept: int64[]"],
+    )
+
+
+@register("non_max_suppression")
+class NonMaxSuppression(Op):
+    """Rows of image, class and box, of the best boxes that overlap no better one of their class by
+    more than ``overlap``, and how many rows there are. What lies behind them is of no meaning.
+
+    ``rows``: the most that there may be. At most ``most`` of a class, all of a score above
+    ``score``. ``centred``: boxes are centre, width and height in place of two corners.
+    """
+
+    contract = Contract(
+        operands=[
+            "boxes: float32[B N 4]",
+            "scores: float32[B C N]",
+            "most: int64[]",
+            "overlap: float32[]",
+            "score: float32[]",
+        ],
+        attributes=["rows: int 0..", "centred: bool"],
+        results=["selected: int64[rows 3]", "kept: int64[]"],
+        example={"rows": 4, "B": 1, "C": 1, "N": 4},
+    )
