@@ -21,6 +21,8 @@
  *            What the compiler passes to functions is borrowed for the call.
  * Errors:    functions that return text return NULL when all is well, else a static sentence, which
  *            the compiler shows with operator, graph, node and field.
+ * Sizes:     functions take numbers. Where a run chooses extents, a shape function is refused, and
+ *            the others are asked about the largest sizes and the least.
  * Threads:   functions keep no state; several threads may call them at the same time.
  *
  * C99 and C++ clean.

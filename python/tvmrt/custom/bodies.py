@@ -10,10 +10,12 @@ from typing import Any, Union
 import numpy as np
 
 from tvmrt.ir import TensorType
+from tvmrt.ir.extent import Extent, Symbol, Whole, as_extent, least, symbols_of
 
 from .operator import Operator
 
 NUMBER = (int, np.integer)
+EXTENT = (*NUMBER, Extent)
 
 # A macro joins names, or a file that is not C's own or tvmrt's is included: a function may be there
 # whose name the text does not have.
@@ -41,6 +43,10 @@ class Call:
     def ask(self, field: str, function: Callable[..., Any]) -> Any:
         """What the function says; what it raises becomes a ValueError that names the field."""
         return self.operator.call(field, function, *self.operands, **self.scalars)
+
+    def symbols(self) -> set[Symbol]:
+        """The dimensions that the operands' extents depend on."""
+        return symbols_of(*(type.shape for type in self.operands if type is not None))
 
     @property
     def dtype(self) -> str:
@@ -82,14 +88,15 @@ class C:
         a function of the operands' types and the scalars that returns it.
     scratch
         Function of the operands' types and the scalars: bytes of memory, aligned to 64, that the
-        function gets as its last argument ``void *scratch``. None: no such argument.
+        function gets as its last argument ``void *scratch``; where a run chooses extents, the most
+        of what it gives. None: no such argument.
 
     The function returns 0, or -1 after TVMAPISetLastError(). It is called with a pointer to the
     elements and a ``const tvmrt_shape *`` for each input and output in order, then the scalars:
     ``int32_t swish_f32(const float *x, const tvmrt_shape *x_shape, float *y, const tvmrt_shape
     *y_shape, float beta)``. Shapes are logical (``N, C, H, W`` in every layout) and constants to
-    the C compiler. Pointers never overlap. bool is passed as uint8_t, half precision as
-    uint16_t.
+    the C compiler, but for extents that a run chooses, which are those of the run. Pointers never
+    overlap. bool is passed as uint8_t, half precision as uint16_t.
     """
 
     source: str
@@ -100,14 +107,14 @@ class C:
         """The name of the function for a node. Raises ValueError if the source lacks it."""
         return _found("c.function", choose("c.function", self.function, call), self.source, call)
 
-    def scratch_bytes(self, call: Call) -> int:
+    def scratch_bytes(self, call: Call) -> Whole:
         """Bytes of memory that a node asks for."""
         if self.scratch is None:
             return 0
         size = call.ask("c.scratch", self.scratch)
-        if not isinstance(size, NUMBER) or size < 0:
+        if not isinstance(size, EXTENT) or least(size) < 0:
             raise ValueError(f"c.scratch: {size!r} is no number of bytes")
-        return int(size)
+        return as_extent(size)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from onnx import helper
 from tvmrt.frontend.onnx.importer import GraphImporter
 from tvmrt.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.ir.custom import copy_graph
+from tvmrt.ir.extent import as_extent, symbols_of
 
 from .catalogue import Catalogue
 from .kernel import Kernel
@@ -25,7 +26,8 @@ class GraphBuilder(OperatorGraph):
 
     ``g.Gemm(x, w, b, transB=1)`` adds the node that ONNX defines under that name and gives its
     output, or a list of them; ``g.add(operator, x, beta=1.0)`` does the same with an operator of
-    one's own. Inputs are values of this graph, arrays, numbers, or None for what is left out.
+    one's own. Inputs are values of this graph, arrays, numbers and extents of its values, or None
+    for what is left out.
     ``tvmrt.compile`` takes the builder like a file.
 
     Parameters
@@ -67,7 +69,7 @@ class GraphBuilder(OperatorGraph):
             raise ValueError(
                 f"input {name}: element type {dtype} is not known; choose of {', '.join(DTYPES)}"
             )
-        extents = tuple(int(n) for n in shape)
+        extents = tuple(map(as_extent, shape))
         if any(n < 0 for n in extents):
             raise ValueError(f"input {name}: shape {list(extents)} has a negative extent")
         if any(name == known.name for known in self._importer.graph.inputs):
@@ -158,11 +160,22 @@ class GraphBuilder(OperatorGraph):
         if item is None or isinstance(item, Value):
             return item
         array = np.asarray(item)
+        if array.dtype == object and symbols_of(array.reshape(-1).tolist()):
+            return self._extents(array, name)
         if array.dtype.name not in DTYPES:
             raise ValueError(f"{where}: {item!r} is neither a value, an array nor a number")
         if array.dtype == np.float64 and not isinstance(item, np.ndarray):
             array = array.astype(np.float32)  # Python's numbers are meant as they are in networks
         return constant(array, name)
+
+    def _extents(self, array: np.ndarray, name: str) -> Value:
+        """A tensor of integers of which a run chooses some."""
+        builder = self._importer.builder
+        builder.sources = (name,)
+        elements = tuple(map(as_extent, array.reshape(-1).tolist()))
+        value = builder.emit("extents", [], name, values=elements, shape=array.shape)
+        self._importer.extents[value] = array
+        return value
 
     def __getattr__(self, op_type: str):
         """ONNX's operator of that name as a method."""

@@ -10,8 +10,9 @@ import numpy as np
 
 from tvmrt.ir import DTYPES, Builder, TensorType, Value
 from tvmrt.ir.custom import enter_operator
+from tvmrt.ir.extent import as_extent, least, listed
 
-from .bodies import NUMBER, C, Call, OpenCL, missing_function
+from .bodies import EXTENT, C, Call, OpenCL, missing_function
 from .halves import narrowed, widened
 from .operand import ANY_LAYOUT, Tensor, bind_types, check_operands
 from .operator import Operator
@@ -37,8 +38,10 @@ class Kernel(Operator):
         and half, or a pair of type and default.
     shape
         Function of the inputs' types (``.shape``, ``.dtype``; None for one left out) and the
-        scalars as keywords; returns the shape of the only output, or a list of shapes. None: every
-        output has the shape of the first input.
+        scalars as keywords; returns the shape of the only output, or a list of shapes. An extent
+        that a run chooses adds, multiplies and divides as a number does (``+ - * // %``); where its
+        value is asked for, the network is refused. None: every output has the shape of the first
+        input.
     reference
         The body in Python: arrays and scalars to an array or a tuple of arrays. It says what is
         right: ``tvmrt verify`` compares the others with it.
@@ -195,7 +198,7 @@ class Kernel(Operator):
         if self.shape is None:
             return [types[0].shape] * len(self.outputs)
         given = self.call("shape", self.shape, *types, **scalars)
-        single = isinstance(given, (tuple, list)) and all(isinstance(n, NUMBER) for n in given)
+        single = isinstance(given, (tuple, list)) and all(isinstance(n, EXTENT) for n in given)
         shapes = [given] if single else given
         if not isinstance(shapes, (tuple, list)) or not all(map(_is_shape, shapes)):
             raise ValueError(f"shape: {given!r} is no shape and no list of shapes; return extents")
@@ -204,7 +207,7 @@ class Kernel(Operator):
                 f"shape: the function gives {len(shapes)} shapes, "
                 f"the operator has {len(self.outputs)} outputs"
             )
-        return [tuple(int(n) for n in shape) for shape in shapes]
+        return [tuple(map(as_extent, shape)) for shape in shapes]
 
     def _padded(self, items: Sequence[Any]) -> list[Any]:
         return [*items, *[None] * (len(self.inputs) - len(items))]
@@ -280,6 +283,9 @@ class Kernel(Operator):
         """None if there is an OpenCL body for a node, else the reason."""
         if self.opencl is None:
             return f"opencl: {self.name} has no OpenCL body; declare one"
+        if call.symbols():
+            chosen = listed(call.symbols())
+            return f"opencl: {self.name} has extents that a run chooses here ({chosen})"
         if any(type is not None and type.size == 0 for type in call.operands):
             return f"opencl: {self.name} has a tensor of no elements here, which needs no device"
         missing = missing_function(self.opencl.function, call)
@@ -310,5 +316,5 @@ def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
 
 def _is_shape(shape: Any) -> bool:
     return isinstance(shape, (tuple, list)) and all(
-        isinstance(n, NUMBER) and not isinstance(n, bool) and n >= 0 for n in shape
+        isinstance(n, EXTENT) and not isinstance(n, bool) and least(n) >= 0 for n in shape
     )

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import Builder, Value
 
 STANDARD = ("", "ai.onnx")
@@ -62,11 +63,13 @@ class Operator:
 
     def call(self, field: str, function: Callable, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function of the declaration; what it raises becomes a ValueError that names the
-        field."""
+        field, or an UnsupportedError where it asks for an extent that a run chooses."""
         try:
             return function(*args, **kwargs)
         except Declined:
             raise
+        except UnsupportedError as problem:
+            raise UnsupportedError(f"{field}: the function of {self.name}: {problem}") from problem
         except Exception as problem:
             why = str(problem) or "no message"
             raise ValueError(

@@ -7,7 +7,9 @@ from typing import Any
 
 import cffi
 
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import TensorType
+from tvmrt.ir.extent import least, listed, most, symbols_of
 
 from .bodies import C, OpenCL
 from .c_structs import rows, scalars_of, text
@@ -72,7 +74,7 @@ class KernelInC(Kernel):
         given, null = self._given, self._ffi.NULL
         if given.c_source == null:
             return None
-        scratch = None if given.c_scratch == null else self._asks(given.c_scratch, int)
+        scratch = None if given.c_scratch == null else self._asks(given.c_scratch, int, max)
         source = text(self._ffi, given.c_source)
         return C(source, self._names(given.c_function, "c_function"), scratch)
 
@@ -93,11 +95,21 @@ class KernelInC(Kernel):
     def _names(self, function: Any, field: str) -> Callable[..., str]:
         if function == self._ffi.NULL:
             raise ValueError(f"operator {text(self._ffi, self._given.name)}: {field} is missing")
-        return self._asks(function, lambda found: text(self._ffi, found))
+        return self._asks(function, lambda found: text(self._ffi, found), _same)
 
-    def _asks(self, function: Any, convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    def _asks(
+        self,
+        function: Any,
+        convert: Callable[[Any], Any],
+        joined: Callable[[Sequence[Any]], Any],
+    ) -> Callable[..., Any]:
+        """A function in C, which takes numbers: where a run chooses extents it is asked about the
+        largest sizes and the least, and ``joined`` makes one answer of both."""
+
         def ask(*types: TensorType | None, **scalars: Any) -> Any:
-            return convert(function(self._call(types, scalars).pointer))
+            ends = [most, least] if _symbols(types) else [most]
+            asked = [self._call(_at(types, end), scalars) for end in ends]
+            return joined([convert(function(call.pointer)) for call in asked])
 
         return ask
 
@@ -106,13 +118,18 @@ class KernelInC(Kernel):
         return Call(self._ffi, inputs, outputs or None, list(scalars.values()))
 
     def _shape_in_c(self, *types: TensorType | None, **scalars: Any) -> list[tuple[int, ...]]:
-        most = len(self._ffi.new("tvmrt_op_shape *").dim)
+        if _symbols(types):
+            raise UnsupportedError(
+                "it is C and takes numbers, no extents that a run chooses "
+                f"({listed(_symbols(types))}); fix them with --shape"
+            )
+        longest = len(self._ffi.new("tvmrt_op_shape *").dim)
         rows = self._ffi.new("tvmrt_op_shape[]", len(self.outputs))
         problem = self._given.shape(self._call(types, scalars).pointer, rows)
         if problem != self._ffi.NULL:
             raise ValueError(text(self._ffi, problem))
-        if any(not 0 <= row.ndim <= most for row in rows):
-            raise ValueError(f"a shape has 0 to {most} dimensions")
+        if any(not 0 <= row.ndim <= longest for row in rows):
+            raise ValueError(f"a shape has 0 to {longest} dimensions")
         return [tuple(row.dim[i] for i in range(row.ndim)) for row in rows]
 
     def _both_sizes(
@@ -129,6 +146,24 @@ class KernelInC(Kernel):
         buffer = self._ffi.new("char[]", OPTIONS_BYTES)
         self._given.opencl_options(self._call(types, scalars).pointer, buffer, OPTIONS_BYTES)
         return text(self._ffi, buffer)
+
+
+def _symbols(types: Sequence[TensorType | None]) -> set:
+    return symbols_of(*(type.shape for type in types if type is not None))
+
+
+def _at(types: Sequence[TensorType | None], end: Callable[[Any], int]) -> list[TensorType | None]:
+    """The types with every extent at its largest or least."""
+    return [t and TensorType(tuple(map(end, t.shape)), t.dtype) for t in types]
+
+
+def _same(answers: Sequence[str]) -> str:
+    if len(set(answers)) > 1:
+        raise UnsupportedError(
+            f"it gives {answers[0]} at the largest sizes and {answers[-1]} at the least; fix them "
+            "with --shape"
+        )
+    return answers[0]
 
 
 def _operands(ffi: cffi.FFI, pointer: Any, count: int, what: str) -> list[Tensor]:

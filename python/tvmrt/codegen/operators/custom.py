@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, TensorType, Value
 from tvmrt.ir.custom import call_of, logical_types
+from tvmrt.ir.extent import Whole
 from tvmrt.ir.layout import Layout, parse_layout
 from tvmrt.ir.program import DENSE, Step
 
@@ -40,7 +41,7 @@ class CustomLowering(Lowering):
         order = self._order(len(self.node.inputs) + index)
         return None if order == DENSE else order
 
-    def scratch_bytes(self) -> int:
+    def scratch_bytes(self) -> Whole:
         return self.operator.c.scratch_bytes(call_of(self.node))
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
