@@ -7,7 +7,7 @@ from tflite_case import FILES, check_every_tensor
 
 pytest.importorskip("ai_edge_litert")
 
-EVERYDAY = ("convolutional_float", "residual_int16", "squeeze_excite_int8")
+EVERYDAY = ("convolutional_dynamic", "gated_units_int16", "squeeze_excite_int8")
 NAMES = sorted(path.stem for path in FILES.glob("*.tflite"))
 
 

@@ -198,6 +198,22 @@ def test_functions_of_one_operand_of_bytes(tmp_path):
     assert len(check_every_tensor(net.data(), tmp_path)) > 25
 
 
+def test_functions_for_microcontrollers_are_within_a_step_of_the_tables(tmp_path):
+    net = Bytes()
+    for name, scale, zero in (("LOGISTIC", 1 / 256, -128), ("TANH", 1 / 128, 0)):
+        net.op(
+            name,
+            [net.given(16, 16, scale=0.061, zero=9)],
+            [net.made(16, 16, scale=scale, zero=zero)],
+            2,
+        )
+    feeds = [np.arange(256, dtype=np.uint8).view(np.int8).reshape(16, 16)] * 2
+    tables = ours(net.data(), feeds, tmp_path)
+    fixed = ours(net.data(), feeds, tmp_path, tflite_rounding="micro")
+    for a, b in zip(tables, fixed):
+        assert np.abs(a.astype(int) - b).max() <= 1
+
+
 def test_rounding_for_microcontrollers_is_in_fixed_point(tmp_path):
     # 127 / 256 is a half but for a fraction: one rounding says 0, two say 1
     net = Bytes()
@@ -332,3 +348,115 @@ def test_an_open_batch_is_bound_by_its_name(tmp_path):
     got = ours(data, feeds, tmp_path, shapes={"image": (2, 3)})
     np.testing.assert_array_equal(got[0], np.maximum(feeds[0], 0))
     assert feeds_for(data)[0].shape == (1, 3)
+
+
+def _wide_functions(net: Bytes) -> None:
+    whole = (64, 64)
+    for scale in (2.0**-12, 2.0**-11, 0.00021, 0.0009):
+        for name in ("LOGISTIC", "TANH"):
+            x = net.given(*whole, scale=scale, zero=0)
+            net.op(name, [x], [net.made(*whole, scale=2.0**-15, zero=0)], 3)
+    for beta in (1.0, 0.4):
+        x, y = net.given(7, 30, scale=0.0004, zero=0), net.made(7, 30, scale=2.0**-15, zero=0)
+        net.op("SOFTMAX", [x], [y], 3, "SoftmaxOptions", beta=beta)
+    x, y = net.given(64, 8, scale=0.0001, zero=0), net.made(64, 8, scale=0.001, zero=0)
+    net.op("EXP", [x], [y], 2)
+    x, y = net.given(64, 8, scale=0.0003, zero=0), net.made(64, 8, scale=0.0002, zero=0)
+    net.op("LEAKY_RELU", [x], [y], 2, "LeakyReluOptions", alpha=0.3)
+
+
+def _matrices(net: Bytes) -> None:
+    for shapes, option in (
+        (((2, 3, 4), (2, 4, 5)), {}), (((2, 4, 3), (1, 5, 4)), {"adjX": True, "adjY": True}),
+    ):  # fmt: skip
+        a, b = (net.given(*shape) for shape in shapes)
+        net.op("BATCH_MATMUL", [a, b], [net.made(2, 3, 5)], 3, "BatchMatMulOptions", **option)
+
+
+def _transposed(net: Bytes) -> None:
+    for stride, kernel, padding, out in (
+        (2, 3, 0, (8, 10)),
+        (2, 2, 1, (8, 10)),
+        (3, 2, 1, (12, 15)),
+        (1, 3, 1, (6, 7)),
+    ):
+        x, w = net.given(2, 4, 5, 3), _bytes(4, kernel, kernel, 3)
+        w = net.const(w, scale=rng.uniform(0.005, 0.02, 4))
+        shape = net.const(np.array([2, *out, 4], np.int32))
+        bias = rng.integers(-900, 900, 4).astype(np.int64 if net.wide else np.int32)
+        net.op(
+            "TRANSPOSE_CONV",
+            [shape, w, x, net.const(bias, scale=1.0)],
+            [net.made(2, *out, 4)],
+            3,
+            "TransposeConvOptions",
+            padding=padding,
+            strideW=stride,
+            strideH=stride,
+        )
+
+
+def test_functions_and_matrices_of_int16(tmp_path):
+    net = Bytes("int16")
+    _wide_functions(net)
+    _matrices(net)
+    _transposed(net)
+    assert len(check_every_tensor(net.data(), tmp_path)) == 18
+
+
+def test_roots_matrices_and_transposed_convolutions_of_bytes(tmp_path):
+    net = Bytes()
+    _matrices(net)
+    _transposed(net)
+    for name in ("RSQRT", "SQRT"):
+        x, y = net.given(16, 16, scale=0.02, zero=-128), net.made(16, 16, scale=0.05, zero=-100)
+        net.op(name, [x], [y], 2)
+    assert len(check_every_tensor(net.data(), tmp_path)) == 8
+
+
+def test_float_activations_with_integer_weights(tmp_path):
+    net = Net()
+    x = net.input((3, 20), "float32")
+    image = net.input((2, 7, 6, 4), "float32")
+
+    def made(*shape: int) -> int:
+        index = net.tensor(shape, "float32")
+        net.graph.outputs.append(index)
+        return index
+
+    for asymmetric in (False, True):
+        w, bias = net.const(_bytes(5, 20), scale=0.01), net.const(np.ones(5, np.float32))
+        net.op(
+            "FULLY_CONNECTED",
+            [x, w, bias],
+            [made(3, 5)],
+            9,
+            "FullyConnectedOptions",
+            asymmetricQuantizeInputs=asymmetric,
+        )
+    w = net.const(_bytes(5, 3, 3, 4), scale=rng.uniform(0.01, 0.02, 5))
+    bias = net.const(np.ones(5, np.float32))
+    net.op(
+        "CONV_2D",
+        [image, w, bias],
+        [made(2, 7, 6, 5)],
+        5,
+        "Conv2DOptions",
+        padding=0,
+        strideW=1,
+        strideH=1,
+    )
+    w = net.const(_bytes(1, 3, 3, 4), scale=rng.uniform(0.01, 0.02, 4), axis=3)
+    bias = net.const(np.ones(4, np.float32))
+    net.op(
+        "DEPTHWISE_CONV_2D",
+        [image, w, bias],
+        [made(2, 5, 4, 4)],
+        6,
+        "DepthwiseConv2DOptions",
+        padding=1,
+        strideW=1,
+        strideH=1,
+        depthMultiplier=1,
+    )
+    assert len(check_every_tensor(net.data(), tmp_path)) == 4

@@ -336,7 +336,7 @@ class QMatMulComputedLowering(Lowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         layer = self._layer(self._factors(step)[0], step.writes[0].at)
         table, packed = packing_bytes(layer)
-        epilogue = self.node.attrs["to"] == "float32" or not self._sums_fit(layer)
+        epilogue = self.node.attrs["to"] in ("int32", "float32") or not self._sums_fit(layer)
         return 2 * table + packed, layer.scratch(shifted=True, epilogue=epilogue).total
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -387,6 +387,8 @@ class QMatMulComputedLowering(Lowering):
     def _finish(self, f: FunctionWriter, layer: ConvI8) -> dict[str, str]:
         """What becomes of the sums, as members of the call's data."""
         attrs, to, scale = self.node.attrs, self.node.attrs["to"], self._scale(layer)
+        if to == "int32":
+            return {"epilogue": "tvmrt_i8_rows_int32", "ctx": "NULL", "y_bytes": "4"}
         if to == "float32":
             return {
                 "epilogue": "tvmrt_i8_rows_float",

@@ -14,6 +14,7 @@ from .context import OpContext
 from .multipliers import activation_name, quantized_bounds
 from .products import window
 from .registry import tflite_op
+from .sums import bytes_of
 
 
 def _pool(ctx: OpContext) -> tuple[Value, dict]:
@@ -82,8 +83,7 @@ def _window_sums(ctx: OpContext, x: Value, attrs: dict) -> Value:
 
     if x.dtype.bits == 8:
         return of_bytes(x)
-    high = ctx.cast(ctx.emit("shift_right", [x, ctx.const(8, np.int16)]), "int8")
-    low = ctx.cast(ctx.emit("bit_and", [x, ctx.const(255, np.int16)]), "uint8")
+    high, low = bytes_of(ctx, x)
     upper = ctx.emit("mul", [of_bytes(high), ctx.const(256, np.int32)])
     return ctx.emit("add", [upper, of_bytes(low)])
 

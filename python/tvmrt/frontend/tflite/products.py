@@ -1,10 +1,6 @@
-"""Convolutions and matrix products, of floats and of integers."""
+"""Convolutions, of floats and of integers."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-
-import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
@@ -12,8 +8,10 @@ from tvmrt.ir.rounding import ceil_div
 
 from .activation import activated
 from .context import OpContext
+from .hybrid import hybrid_convolution
 from .registry import tflite_op
-from .requantize import Sums, finish
+from .requantize import finish
+from .sums import integer_sums
 
 SAME, VALID = 0, 1
 
@@ -78,83 +76,63 @@ def _convolution(ctx: OpContext, x: Value, w: Value, groups: int, axis: int) -> 
         if bias is not None:
             y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1))])
         return ctx.channels_last(activated(ctx, y))
-    sums = _integer_sums(ctx, x, w, product, (-1, 1, 1), axis)
+    if x.dtype.name == "float32":
+        return ctx.channels_last(activated(ctx, hybrid_convolution(ctx, x, w, groups, attrs)))
+    sums = integer_sums(ctx, x, w, product, (-1, 1, 1), axis)
     return ctx.channels_last(finish(ctx, sums))
 
 
-Product = Callable[..., Value]
-
-
-def _integer_sums(
-    ctx: OpContext, x: Value, w: Value, product: Product, spread: tuple[int, ...], axis: int
-) -> Sums:
-    """The sums of (x - x_zero) * (w - w_zero) and the bias, with the scales that they have.
-
-    ``spread``: the shape in which a number a channel broadcasts over the sums.
-    """
-    x_scale, x_zero = ctx.per_tensor(ctx.tensor(0))
-    if w.dtype.name not in ("int8", "uint8"):
-        raise UnsupportedError(f"{x.dtype} activations with {w.dtype} weights")
-    q = ctx.quantization(ctx.tensor(1))
-    if q.per_axis and q.axis != axis:
-        raise UnsupportedError(f"weights with scales along axis {q.axis}")
-    w_zero = None if not q.zero.any() else q.zero.astype(np.int32)
-    bias = ctx.input(2)
-    if bias is not None and bias.dtype.name not in ("int32", "int64"):
-        raise UnsupportedError(f"a bias of {bias.dtype}")
-    wide = x.dtype.name == "int16"
-    folded = None
-    if bias is not None and bias.is_constant and not wide and bias.dtype.name == "int32":
-        folded, bias = bias, None
-
-    one, zeros = ctx.const(1.0, np.float32), None if w_zero is None else ctx.const(w_zero)
-
-    def of_bytes(part: Value, zero: int, start: Value | None) -> Value:
-        return product([part, w, one, start, zeros], x_zero=zero, to="int32")
-
-    if not wide:
-        total = of_bytes(x, x_zero, folded)
-    else:
-        total = _wide(ctx, x, of_bytes)
-    if bias is not None:
-        shape = (bias.type.size, *spread[1:])
-        total = ctx.emit("add", [total, ctx.cast(ctx.reshape(bias, shape), total.dtype.name)])
-    narrow = wide and bias is not None and bias.dtype.name == "int32"
-    if narrow:
-        total = ctx.cast(total, "int32")
-    return Sums(total, x_scale, q.scale, spread)
-
-
-def _wide(ctx: OpContext, x: Value, of_bytes: Callable) -> Value:
-    """The product of int16 as that of its high bytes, and of its low ones: 256 * h + l."""
-    high = ctx.cast(ctx.emit("shift_right", [x, ctx.const(8, np.int16)]), "int8")
-    low = ctx.cast(ctx.emit("bit_and", [x, ctx.const(255, np.int16)]), "uint8")
-    parts = [ctx.cast(of_bytes(part, 0, None), "int64") for part in (high, low)]
-    return ctx.emit("add", [ctx.emit("mul", [parts[0], ctx.const(256, np.int64)]), parts[1]])
-
-
-@tflite_op(FULLY_CONNECTED=14)
-def fully_connected(ctx: OpContext) -> Value:
-    x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
-    if ctx.options["weights_format"]:
-        raise UnsupportedError("weights that are shuffled for another processor")
-    if w.type.rank != 2 or not w.shape[1] or x.type.size % w.shape[1]:
-        raise ValueError(f"weights {w.type} do not fit {x.type}")
-    units, depth = w.shape
-    keep = ctx.options["keep_num_dims"]
-    shape = (*x.shape[:-1], units) if keep else (x.type.size // depth, units)
-    rows = ctx.reshape(x, (x.type.size // depth, depth))
-    columns = ctx.transpose(w, (1, 0))
+@tflite_op(TRANSPOSE_CONV=5)
+def transpose_conv(ctx: OpContext) -> Value:
+    """Operands: the shape of the result, weights [OC, kh, kw, C], x, bias."""
+    extents = ctx.ints_of(0, "the shape of the result")
+    w, x = weights_of(ctx, 1), ctx.channels_second(ctx.required(2))
+    fits = len(extents) == 4 and min(extents) > 0 and w.type.rank == 4
+    if not fits or w.shape[3] != x.shape[1] or [extents[0], extents[3]] != [x.shape[0], w.shape[0]]:
+        raise ValueError(f"weights {w.type} do not make {extents} of {x.type}")
+    out, kernel = tuple(extents[1:3]), w.shape[1:3]
+    attrs = window(ctx, out, kernel)
+    bias = ctx.input(3)
     if x.dtype.name == "float32" and w.dtype.name == "float32":
-        y = ctx.emit("matmul", [rows, columns])
-        y = y if bias is None else ctx.emit("add", [y, bias])
-        return ctx.reshape(activated(ctx, y), shape)
+        y = ctx.emit(
+            "conv_transpose",
+            [x, ctx.const(w.data.transpose(3, 0, 1, 2))],
+            groups=1,
+            out_spatial=out,
+            **{k: v for k, v in attrs.items() if k != "pads_after"},
+        )
+        if bias is not None:
+            y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1))])
+        return ctx.channels_last(activated(ctx, y))
+    if x.dtype.name == "float32":
+        raise UnsupportedError("a transposed convolution of floats with integer weights")
+    flipped = ctx.const(w.data[:, ::-1, ::-1].transpose(0, 3, 1, 2))
 
-    if not w.is_constant:
-        raise UnsupportedError("the weights of FULLY_CONNECTED are computed at run time")
+    def product(operands: list, x_zero: int, to: str) -> Value:
+        spread = _spread(ctx, operands[0], x_zero, kernel, out, attrs)
+        plain = {"strides": (1, 1), "dilations": (1, 1)}
+        plain |= {"pads_before": (0, 0), "pads_after": (0, 0)}
+        return ctx.emit("qconv", [spread, *operands[1:]], groups=1, x_zero=x_zero, to=to, **plain)
 
-    def product(operands: list, **extra) -> Value:
-        return ctx.emit("qmatmul", operands, **extra)
+    sums = integer_sums(ctx, x, flipped, product, (-1, 1, 1), 0, (2, 1, 3))
+    return ctx.channels_last(finish(ctx, sums))
 
-    sums = _integer_sums(ctx, rows, columns, product, (-1,), 0)
-    return ctx.reshape(finish(ctx, sums, by_float=not ctx.micro), shape)
+
+def _spread(ctx: OpContext, x: Value, zero: int, kernel: tuple, out: tuple, attrs: dict) -> Value:
+    """x with its elements ``strides`` apart and zeros between and around them, so that a plain
+    convolution with the mirrored weights is the transposed one."""
+    n, c, h, w = x.shape
+    s, t = attrs["strides"]
+    value = ctx.like(zero, x)
+    apart = ctx.reshape(x, (n, c, h, 1, w, 1))
+    after = (0, 0, 0, s - 1, 0, t - 1)
+    y = ctx.emit("pad", [apart, value], before=(0,) * 6, after=after, mode="constant")
+    y = ctx.reshape(y, (n, c, h * s, w * t))
+    front = [k - 1 - b for k, b in zip(kernel, attrs["pads_before"])]
+    behind = [o - 1 + b - (e - 1) for o, b, e in zip(out, attrs["pads_before"], y.shape[2:])]
+    pads = [tuple(max(p, 0) for p in (0, 0, *side)) for side in (front, behind)]
+    y = ctx.emit("pad", [y, value], before=pads[0], after=pads[1], mode="constant")
+    for axis, (before, after_) in enumerate(zip(front, behind), 2):
+        size = y.shape[axis] - max(-before, 0) - max(-after_, 0)
+        y = ctx.slice_axis(y, axis, max(-before, 0), size)
+    return y

@@ -28,6 +28,7 @@ FAMILIES = (
     "activation",
     "arithmetic",
     "layout",
+    "matrix",
     "pooling",
     "products",
     "quantize",

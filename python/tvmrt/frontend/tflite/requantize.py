@@ -15,12 +15,14 @@ from .multipliers import activation_name, multiplier, multipliers, quantized_bou
 
 class Sums(NamedTuple):
     """Exact sums, int32 or int64, of products of tensors with these scales; ``w_scale`` has one
-    number, or one for each channel, which ``spread`` broadcasts over the sums."""
+    number, or one for each channel, which ``spread`` broadcasts over the sums; ``unsigned``: of
+    uint8."""
 
     value: Value
     x_scale: np.float32
     w_scale: np.ndarray
     spread: tuple[int, ...]
+    unsigned: bool = False
 
 
 def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
@@ -29,8 +31,7 @@ def finish(ctx: OpContext, sums: Sums, by_float: bool = False) -> Value:
     ``by_float``: by one multiplication in double, as the reference kernels of FULLY_CONNECTED do.
     """
     y_scale, zero = ctx.per_tensor(ctx.result())
-    unsigned = ctx.tensor(0).dtype == "uint8"
-    if unsigned and not by_float and sums.w_scale.size == 1:
+    if sums.unsigned and not by_float and sums.w_scale.size == 1:
         # these multiply the scales in float32
         real = np.float64(np.float32(sums.x_scale * sums.w_scale)) / np.float64(y_scale)
     else:

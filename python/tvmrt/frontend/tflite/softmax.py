@@ -11,10 +11,11 @@ from tvmrt.ir import Value
 
 from .context import OpContext
 from .fixed_exp import exp_fraction
-from .multipliers import multiplier
+from .multipliers import f32, multiplier
 from .registry import tflite_op
-from .requantize import clamped
+from .requantize import clamped, scaled
 from .tables import scale_array
+from .tables16 import entries_of, lookup
 
 
 @tflite_op(SOFTMAX=3)
@@ -25,7 +26,37 @@ def softmax(ctx: OpContext) -> Value:
         return ctx.emit("softmax", [scaled], axis=x.type.rank - 1)
     if x.dtype.bits == 8:
         return _of_bytes(ctx, x, beta)
+    if x.dtype.name == "int16":
+        return _of_int16(ctx, x, beta)
     raise UnsupportedError(f"a softmax of {x.dtype}")
+
+
+def _of_int16(ctx: OpContext, x: Value, beta: float) -> Value:
+    """By interpolated tables of the exponential and of the reciprocal."""
+    scale = ctx.per_tensor(ctx.tensor(0))[0]
+    powers = entries_of(np.exp, 10 / 65535, 32767, 2 / 65535, 0, np.float64)
+    inverse = entries_of(lambda v: 1 / (1 + v), 1 / 65535, -32768, 2 / 65535, 0, np.float64)
+    last = x.type.rank - 1
+    wide = ctx.cast(x, "int32")
+    largest = ctx.emit("reduce_max", [wide], axes=(last,), keepdims=True)
+    real = float(f32(scale * f32(beta))) / (10.0 / 65535.0)
+    steps = scaled(ctx, ctx.emit("sub", [wide, largest]), real)
+    steps = ctx.clamp(ctx.emit("add", [steps, ctx.const(32767, np.int32)]), -32768, 32767)
+    e = lookup(ctx, steps, powers)
+    total = ctx.emit("reduce_sum", [e], axes=(last,), keepdims=True)
+    zeros = ctx.emit("leading_zeros", [total])
+    one = ctx.const(1, np.int32)
+    raised = ctx.emit("shift_left", [total, ctx.emit("sub", [zeros, one])])
+    # the highest bits, rounded; one more before the addition would not fit
+    rounded = ctx.emit("shift_right", [raised, ctx.const(13, np.int32)])
+    g = ctx.emit("shift_right", [ctx.emit("add", [rounded, one]), one])
+    place = ctx.clamp(ctx.emit("sub", [g, ctx.const(98304, np.int32)]), -32768, 32767)
+    r = lookup(ctx, place, inverse)
+    product = ctx.emit("mul", [e, r])
+    half = ctx.emit("shift_left", [one, ctx.emit("sub", [ctx.const(30, np.int32), zeros])])
+    by = ctx.emit("sub", [ctx.const(31, np.int32), zeros])
+    y = ctx.emit("shift_right", [ctx.emit("add", [product, half]), by])
+    return ctx.cast(ctx.clamp(y, 0, 32767), "int16")
 
 
 def _of_bytes(ctx: OpContext, x: Value, beta: float) -> Value:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.fixed_point import shift
 
 from .arithmetic import is_quantized
 from .context import OpContext
+from .fixed_exp import inverse_square_root, logistic_fraction, tanh_fraction
 from .multipliers import f32, multiplier
 from .registry import tflite_op
+from .requantize import centred, clamped, scaled
 from .tables import real_table, scale_array, table
+from .tables16 import function, sigmoid
 from .types import element_type
 
 _PLAIN = {
@@ -48,7 +53,9 @@ def unary(ctx: OpContext) -> Value:
     if not is_quantized(ctx):
         return ctx.emit(_PLAIN[name], [x])
     if x.dtype.bits != 8:
-        raise UnsupportedError(f"{name} of {x.dtype}")
+        return _of_int16(ctx, name)
+    if ctx.micro and name in ("LOGISTIC", "TANH"):
+        return _micro_table(ctx, name)
     if name in _REAL:
         return real_table(ctx, _REAL[name])
     (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
@@ -62,9 +69,49 @@ def unary(ctx: OpContext) -> Value:
             return np.clip((q if same else scale_array(q, m, e)) + zero, info.min, info.max)
 
         return table(ctx, absolute)
+    if name == "SQRT":
+
+        def root(q: np.ndarray) -> np.ndarray:
+            real = np.sqrt(np.maximum(x_scale * q.astype(np.float32), f32(0)))
+            return np.clip(np.floor(real / y_scale) + zero, info.min, info.max)
+
+        return table(ctx, root)
     if name == "NEG" and x_scale == y_scale:
         return table(ctx, lambda q: np.clip(zero - q, info.min, info.max))
     raise UnsupportedError(f"{name} of {x.dtype}")
+
+
+def _of_int16(ctx: OpContext, name: str) -> Value:
+    if name in ("LOGISTIC", "TANH"):
+        return sigmoid(ctx, name == "TANH")
+    if name == "EXP":
+        return function(ctx, np.exp)
+    if name != "ABS":
+        raise UnsupportedError(f"{name} of int16")
+    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    size = ctx.emit("abs", [centred(ctx, 0)])
+    same = x_scale == y_scale
+    return clamped(ctx, size if same else scaled(ctx, size, float(f32(x_scale / y_scale))), zero)
+
+
+def _micro_table(ctx: OpContext, name: str) -> Value:
+    """LOGISTIC and TANH of bytes as kernels for microcontrollers have them: in fixed point, with
+    four integer bits."""
+    scale = float(ctx.per_tensor(ctx.tensor(0))[0])
+    m, e = multiplier(scale * 2.0**27)
+    radius = math.floor(15 * 2.0**27 / 2.0**e)
+    fn, bits, least, low = (
+        (logistic_fraction, 8, 0, -128) if name == "LOGISTIC" else (tanh_fraction, 7, -128, 0)
+    )
+    unsigned = ctx.result().dtype == "uint8"
+
+    def entries(q: np.ndarray) -> np.ndarray:
+        near = np.clip(q, -radius, radius)
+        y = shift(fn(scale_array(near, m, e), 4), np.int64(31 - bits)).astype(np.int64)
+        y = np.where(q <= -radius, least, np.where(q >= radius, (1 << 8) - 1 + least, y))
+        return np.clip(y + low, -128, 127) + (128 if unsigned else 0)
+
+    return table(ctx, entries)
 
 
 @tflite_op(LOG=2)
@@ -72,7 +119,7 @@ def log(ctx: OpContext) -> Value:
     if not is_quantized(ctx):
         return ctx.emit("log", [ctx.required(0)])
     if ctx.tensor(0).dtype == "int16":
-        raise UnsupportedError("LOG of int16")
+        return function(ctx, np.log)
     least = np.iinfo(ctx.required(0).dtype.numpy).min
     y_scale, zero = ctx.per_tensor(ctx.result())
 
@@ -85,11 +132,30 @@ def log(ctx: OpContext) -> Value:
 @tflite_op(RSQRT=3, SQUARE=1)
 def of_squares(ctx: OpContext) -> Value:
     x = ctx.required(0)
+    if is_quantized(ctx) and ctx.op.name == "RSQRT":
+        return _inverse_root(ctx, x)
     if is_quantized(ctx):
         raise UnsupportedError(f"{ctx.op.name} of {x.dtype}")
     if ctx.op.name == "SQUARE":
         return ctx.emit("mul", [x, x])
     return ctx.emit("reciprocal", [ctx.emit("sqrt", [x])])
+
+
+def _inverse_root(ctx: OpContext, x: Value) -> Value:
+    if x.dtype.bits != 8:
+        return function(ctx, lambda v: 1 / np.sqrt(v))
+    (x_scale, _), (y_scale, zero) = ctx.per_tensor(ctx.tensor(0)), ctx.per_tensor(ctx.result())
+    m, e = multiplier(float(f32(1) / f32(np.sqrt(x_scale) * y_scale)))
+    info = np.iinfo(x.dtype.numpy)
+
+    def entry(q: int) -> int:
+        if q <= 0:
+            return int(info.max)
+        n, f = inverse_square_root(q)
+        fine = scale_array(np.asarray(1), n, f + 20)
+        return int(np.clip(scale_array(fine, m, e - 20) + zero, info.min, info.max))
+
+    return table(ctx, lambda q: np.array([entry(int(n)) for n in q]))
 
 
 @tflite_op(ELU=1)
@@ -105,7 +171,8 @@ def elu(ctx: OpContext) -> Value:
 def gelu(ctx: OpContext) -> Value:
     x, near = ctx.required(0), ctx.options["approximate"]
     if is_quantized(ctx):
-        return real_table(ctx, _gelu_tanh if near else _gelu)
+        fn = _gelu_tanh if near else _gelu
+        return real_table(ctx, fn) if x.dtype.bits == 8 else function(ctx, fn)
     if near:
         cube = ctx.emit(
             "mul", [ctx.emit("mul", [x, x]), ctx.emit("mul", [x, ctx.like(0.044715, x)])]

@@ -1,0 +1,103 @@
+"""Products of floats with integer weights: activations are quantised while the network runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .context import OpContext
+
+
+def _div(ctx: OpContext, a: Value, number: float) -> Value:
+    return ctx.emit("div", [a, ctx.like(number, a)])
+
+
+def _symmetric(ctx: OpContext, x: Value) -> tuple[Value, Value]:
+    """int8 and the scale of each row of the last axis."""
+    axes = (x.type.rank - 1,)
+    most = ctx.emit("reduce_max", [ctx.emit("abs", [x])], axes=axes, keepdims=True)
+    none = ctx.emit("equal", [most, ctx.like(0, most)])
+    inverse = ctx.emit("div", [ctx.like(127, most), most])
+    inverse = ctx.emit("where", [none, ctx.like(0, most), inverse])
+    whole = ctx.emit("round_away", [ctx.emit("mul", [x, inverse])])
+    return ctx.cast(ctx.clamp(whole, -127, 127), "int8"), _div(ctx, most, 127)
+
+
+def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value, Value]:
+    """int8, scale and zero point (float32) of what ``axes`` fold."""
+    zero, to = ctx.const(0.0, np.float64), "float64"
+    low = ctx.cast(ctx.emit("reduce_min", [x], axes=axes, keepdims=True), to)
+    high = ctx.cast(ctx.emit("reduce_max", [x], axes=axes, keepdims=True), to)
+    low, high = ctx.emit("min", [low, zero]), ctx.emit("max", [high, zero])
+    none = ctx.emit("equal", [low, high])
+    scale = _div(ctx, ctx.emit("sub", [high, low]), 255)
+    scale = ctx.emit("where", [none, ctx.const(1.0, np.float64), scale])
+    below, above = ctx.emit("div", [low, scale]), ctx.emit("div", [high, scale])
+    first = ctx.emit("sub", [ctx.const(-128.0), below])
+    second = ctx.emit("sub", [ctx.const(127.0), above])
+    nearer = ctx.emit("less", [
+        ctx.emit("add", [ctx.const(128.0), ctx.emit("abs", [below])]),
+        ctx.emit("add", [ctx.const(127.0), ctx.emit("abs", [above])]),
+    ])  # fmt: skip
+    point = ctx.cast(ctx.emit("where", [nearer, first, second]), "float32")
+    point = ctx.clamp(ctx.emit("round_away", [point]), -128, 127)
+    scale = ctx.cast(scale, "float32")
+    steps = ctx.emit("mul", [x, ctx.emit("div", [ctx.like(1, scale), scale])])
+    whole = ctx.emit("round_away", [ctx.emit("add", [steps, point])])
+    return ctx.cast(ctx.clamp(whole, -128, 127), "int8"), scale, point
+
+
+def _scaled(ctx: OpContext, sums: Value, scale: Value, spread: tuple[int, ...]) -> Value:
+    """Sums in real numbers, and the bias."""
+    q = ctx.quantization(ctx.tensor(1))
+    if q.zero.any():
+        raise UnsupportedError("weights with a zero point and activations in float")
+    w_scale = q.scale.reshape(spread if q.per_axis else ())
+    factor = ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])
+    y = ctx.emit("mul", [sums, factor])
+    bias = ctx.input(2)
+    if bias is None:
+        return y
+    return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *spread[1:]))])
+
+
+def hybrid_rows(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> Value:
+    """rows [M, K] in float32, columns [K, N] in int8, constant; a scale for each row."""
+    if not columns.is_constant or columns.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {columns.dtype} weights")
+    one = ctx.const(1.0, np.float32)
+    if asymmetric:
+        x, scale, point = _asymmetric(ctx, rows, (1,))
+    else:
+        x, scale = _symmetric(ctx, rows)
+    sums = ctx.emit("qmatmul", [x, columns, one, None, None], x_zero=0, to="int32")
+    real = ctx.cast(sums, "float32")
+    if asymmetric:
+        of_weights = columns.data.astype(np.int64).sum(axis=0)
+        less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
+        real = ctx.emit("sub", [real, less])
+    return _scaled(ctx, real, scale, (-1,))
+
+
+def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
+    """x [N, C, H, W] in float32, w [OC, C / groups, kh, kw] in int8; a scale for each image."""
+    if w.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {w.dtype} weights")
+    q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
+    before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
+    plain = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0)}
+    images = []
+    for i in range(x.shape[0]):
+        image = ctx.slice_axis(q, 0, i, 1)
+        if any(before) or any(after):
+            value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
+            image = ctx.emit("pad", [image, value], before=before, after=after, mode="constant")
+        images.append(image)
+    padded = images[0] if len(images) == 1 else ctx.emit("concat", images, axis=0)
+    operands = [padded, w, ctx.const(1.0, np.float32), None, None]
+    sums = ctx.emit("qconv", operands, groups=groups, x_zero=0, to="int32", **plain)
+    of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)
+    less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
+    return _scaled(ctx, ctx.emit("sub", [ctx.cast(sums, "float32"), less]), scale, (-1, 1, 1))
