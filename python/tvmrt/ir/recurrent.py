@@ -48,7 +48,7 @@ class Lstm(_Recurrent):
     contract = Contract(
         operands=[
             "x: float32[T B 4*H]",
-            "r: constant float32[4*H H]",
+            "r: float32[4*H H]",
             "h0?: float32[B H]",
             "c0?: float32[B H]",
             "peepholes?: float32[3*H]",
@@ -72,7 +72,7 @@ class Gru(_Recurrent):
     contract = Contract(
         operands=[
             "x: float32[T B 3*H]",
-            "r: constant float32[3*H H]",
+            "r: float32[3*H H]",
             "h0?: float32[B H]",
             "bias?: float32[H]",
             "lengths?: int32[B]",
@@ -91,7 +91,7 @@ class Rnn(_Recurrent):
     contract = Contract(
         operands=[
             "x: float32[T B H]",
-            "r: constant float32[H H]",
+            "r: float32[H H]",
             "h0?: float32[B H]",
             "lengths?: int32[B]",
         ],

@@ -18,8 +18,8 @@ def cell() -> Graph:
     graph = Graph("net")
     names = [o.name for o in OPS["lstm"].contract.operands]
     inputs = [
-        Value(name, type) if data is None else constant(data, name)
-        for name, type, data in zip(names, right.types, right.data)
+        constant(np.zeros(type.shape, np.float32), name) if name == "r" else Value(name, type)
+        for name, type in zip(names, right.types)
     ]
     graph.inputs = [v for v in inputs if not v.is_constant]
     graph.outputs = Builder(graph).emit_many("lstm", inputs, "cell", **right.attrs)

@@ -15,9 +15,10 @@ OUTPUTS = {"LSTM": 3, "GRU": 2, "RNN": 2}
 
 
 def cell(
-    id, op, steps=5, batch=2, width=3, hidden=7, states=False, bias=True, lengths=None, **attrs
-):
-    """A recurrent node with random weights; weights are constants, the rest is computed."""
+    id, op, steps=5, batch=2, width=3, hidden=7, states=False, bias=True, lengths=None, fixed=True,
+    **attrs,
+):  # fmt: skip
+    """A recurrent node with random weights; these are constants if ``fixed``, the rest is given."""
     rng = np.random.default_rng(sum(map(ord, id)))
     directions = 2 if attrs.get("direction") == "bidirectional" else 1
     gates = GATES[op] * hidden
@@ -41,6 +42,7 @@ def cell(
         inputs.append(array(*state) if states else None)
         inputs.append(array(directions, 3 * hidden) if peepholes else None)
     constants = [i for i in (1, 2, 3, 7) if i < len(inputs) and inputs[i] is not None]
+    constants = constants if fixed else []
     while inputs[-1] is None:
         inputs.pop()
     return case(id, op, inputs, constants, hidden_size=hidden, outputs=OUTPUTS[op], **attrs)
@@ -111,6 +113,18 @@ def test_rnn(tmp_path):
             activation_alpha=[1.5],
             activation_beta=[0.6],
         ),
+    ]
+    check(cases, 14, tmp_path)
+
+
+def test_weights_that_a_run_brings(tmp_path):
+    cases = [
+        cell("lstm", "LSTM", fixed=False, peepholes=True, states=True, direction="bidirectional"),
+        cell("wide lstm", "LSTM", fixed=False, hidden=40, batch=3, lengths=[5, 1, 3]),
+        cell("gru", "GRU", fixed=False, states=True, direction="bidirectional"),
+        cell("gru before reset", "GRU", fixed=False, linear_before_reset=1, hidden=17),
+        cell("gru without bias", "GRU", fixed=False, linear_before_reset=1, bias=False),
+        cell("rnn", "RNN", fixed=False, direction="reverse", states=True),
     ]
     check(cases, 14, tmp_path)
 

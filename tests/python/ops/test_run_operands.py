@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from nn_case import case, check
 from onnx import TensorProto, helper
 
 from tvmrt import onnx_backend
@@ -155,6 +156,39 @@ def test_operands_that_do_not_fit(network, operand):
     with pytest.raises(ValueError, match=words):
         network.run({**_feeds(), operand: value})
     network.run(_feeds())  # the next run is a run like any other
+
+
+def _weights(op: str, shape, weights, bias=None, **attrs):
+    rng = np.random.default_rng(len(shape) + sum(weights))
+    operands = [rng.standard_normal(shape), rng.standard_normal(weights)]
+    if bias is not None:
+        operands.append(rng.standard_normal(bias))
+    name = " ".join(map(str, (op, *shape, *weights)))
+    return case(name, op, [o.astype(np.float32) for o in operands], **attrs)
+
+
+def _integers(kind: type, channels: int, zeros: int, **attrs):
+    rng = np.random.default_rng(channels)
+    x = rng.integers(0, 256, (2, channels, 6, 5)).astype(np.uint8)
+    low, high = (-128, 128) if kind is np.int8 else (0, 256)
+    depth = channels // attrs.get("group", 1)
+    w = rng.integers(low, high, (4, depth, 3, 2)).astype(kind)
+    w_zero = rng.integers(0, 9, zeros).astype(kind)
+    return case(f"ConvInteger {channels}", "ConvInteger", [x, w, np.uint8(7), w_zero], **attrs)
+
+
+def test_weights_of_convolutions(tmp_path):
+    """As inputs of the network; constant ones are tested with each operator."""
+    cases = [
+        _weights("ConvTranspose", (2, 4, 5, 6), (4, 3, 3, 2), (3,), strides=[2, 1]),
+        _weights("ConvTranspose", (1, 4, 5), (4, 2, 3), group=2, strides=[3], pads=[1, 2],
+                 dilations=[2], output_padding=[1]),
+        _weights("ConvTranspose", (1, 2, 1, 4), (2, 1, 2, 3), strides=[2, 2],
+                 auto_pad="SAME_UPPER"),
+        _integers(np.int8, 100, 4, pads=[1, 1, 0, 2], strides=[1, 2]),
+        _integers(np.uint8, 6, 1, group=2),
+    ]  # fmt: skip
+    check(cases, 14, tmp_path)
 
 
 def test_without_a_declared_shape_it_is_told():

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.ir import Value
-from tvmrt.ir.program import DENSE, ROWS, Step
+from tvmrt.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
+from tvmrt.ir.rounding import round_up
 
 from ..c.initializers import number, print_struct, print_tiles
-from ..c.text import call
+from ..c.text import call, plus
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
@@ -34,6 +35,7 @@ class RecurrentLowering(Lowering):
 
     gates = 1
     scratch_rows = 1  # floats of scratch by batch row and hidden unit
+    products: tuple[tuple[int, ...], ...] = ((0,),)  # gates whose weights are packed side by side
 
     def demand(self, value: Value) -> str:
         return ROWS if value is self.node.inputs[0] else DENSE
@@ -54,7 +56,28 @@ class RecurrentLowering(Lowering):
         return steps * self.batch * self.gates * self.hidden * self.hidden
 
     def scratch_bytes(self) -> int:
-        return self.batch * self.scratch_rows * self.hidden * 4
+        return self._packed_bytes() + self.batch * self.scratch_rows * self.hidden * 4
+
+    def _packed_bytes(self) -> int:
+        """Of scratch in front of the sums, for what a run packs itself."""
+        floats = sum(self._packed_floats(gates) for gates in self._packed_by_the_run())
+        bias = self.hidden_bias()
+        if bias is not None and not bias.is_constant:
+            floats += self._bias_floats()
+        return round_up(4 * floats, ALIGN_BYTES)
+
+    def _packed_by_the_run(self) -> tuple[tuple[int, ...], ...]:
+        return () if self.node.inputs[1].is_constant else self.products
+
+    def _packed_floats(self, gates: Sequence[int]) -> int:
+        return round_up(len(gates) * self.hidden, self.tiles().block) * self.hidden
+
+    def _bias_floats(self) -> int:
+        return round_up(self.gates * self.hidden, self.tiles().block)
+
+    def hidden_bias(self) -> Value | None:
+        """The bias that stays with the recurrent product."""
+        return None
 
     def tiles(self) -> packing.Tiles:
         return packing.choose_tiles(self.batch, self.gates * self.hidden, self.hidden, self.target)
@@ -108,7 +131,7 @@ class RecurrentLowering(Lowering):
             "h0": self.pointer(step, f, 2, "h0"),
             "y": f.write(0),
             "h": f.name_write(1, "last"),
-            "sums": f"(float *){f.scratch()}",
+            "sums": _floats(f, self._packed_bytes() // 4),
         }
 
     def _print_layer(self, step: Step, f: FunctionWriter) -> None:
@@ -132,9 +155,28 @@ class RecurrentLowering(Lowering):
 
     def packed(self, f: FunctionWriter, tiles: packing.Tiles, gates: Sequence[int]) -> str:
         """The recurrence weights of some gates, side by side."""
+        if not self.node.inputs[1].is_constant:
+            return self._packed_here(f, tiles, tuple(gates))
         r = self.node.inputs[1].data.reshape(self.gates, self.hidden, self.hidden)
         matrix = r[list(gates)].reshape(-1, self.hidden).T
         return f.constant("r_hidden" if gates == [2] else "r", packing.pack_matmul(matrix, tiles))
+
+    def _packed_here(self, f: FunctionWriter, tiles: packing.Tiles, gates: tuple[int, ...]) -> str:
+        """The same as a run packs it, in scratch."""
+        number = self.products.index(gates)
+        place = _floats(f, sum(map(self._packed_floats, self.products[:number])))
+        first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
+        source = plus(self._operand(f, 1, "r"), str(first))
+        f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.block, place)};")
+        return place
+
+    def _operand(self, f: FunctionWriter, index: int, name: str) -> str:
+        return f.name_read(f.step.read_values.index(self.node.inputs[index]), name)
+
+
+def _floats(f: FunctionWriter, place: int) -> str:
+    """A place in scratch, counted in floats."""
+    return plus(f"(float *){f.scratch()}", str(place))
 
 
 @lowers("lstm")
@@ -142,6 +184,7 @@ class LstmLowering(RecurrentLowering):
     """Gates i, o, f, c in one product a step."""
 
     gates = scratch_rows = 4
+    products = ((0, 1, 2, 3),)
 
     @property
     def variant(self) -> list[str]:
@@ -171,6 +214,13 @@ class GruLowering(RecurrentLowering):
     gates = 3
     scratch_rows = 4
 
+    @property
+    def products(self):
+        return ((0, 1, 2),) if self.node.attrs["linear_before_reset"] else ((0, 1), (2,))
+
+    def hidden_bias(self) -> Value | None:
+        return self.node.inputs[3] if len(self.node.inputs) > 3 else None
+
     def job(self, step, f, tiles):
         job = {**super().job(step, f, tiles), "lengths": self.pointer(step, f, 4, "lengths")}
         if not self.node.attrs["linear_before_reset"]:
@@ -180,17 +230,17 @@ class GruLowering(RecurrentLowering):
                 "r_hidden": self.packed(f, tiles, [2]),
             }
         job["r"] = self.packed(f, tiles, [0, 1, 2])
-        bias = self.node.inputs[3] if len(self.node.inputs) > 3 else None
-        if bias is not None:
+        bias = self.hidden_bias()
+        if bias is None:
+            return job
+        if bias.is_constant:
             row = np.concatenate([np.zeros(2 * self.hidden, np.float32), bias.data])
-            job["bias"] = f.constant("bias", packing.pad_channels(row, tiles.block))
-        return job
-
-    def operands(self) -> list[Value]:
-        bias = self.node.inputs[3] if len(self.node.inputs) > 3 else None
-        if bias is not None and not bias.is_constant:
-            raise ValueError(f"{self.node.name}: the recurrence bias is computed at run time")
-        return super().operands()
+            return {**job, "bias": f.constant("bias", packing.pad_channels(row, tiles.block))}
+        place = _floats(f, self._packed_bytes() // 4 - self._bias_floats())
+        f.line(f"memset({place}, 0, {4 * self._bias_floats()});")
+        hidden = plus(place, str(2 * self.hidden))
+        f.line(f"memcpy({hidden}, {self._operand(f, 3, 'bias')}, {4 * self.hidden});")
+        return {**job, "bias": place}
 
 
 @lowers("rnn")

@@ -8,7 +8,6 @@ from math import prod
 
 import numpy as np
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.limits import MAX_SEPARATE_TAPS
 from tvmrt.ir.rounding import ceil_div
@@ -160,36 +159,64 @@ def fused_conv(ctx: NodeContext) -> Value:
 def conv_transpose(ctx: NodeContext) -> Value:
     x, w, bias = ctx.required(0), ctx.required(1), ctx.input(2)
     ctx.only_float32(x)
-    if w.data is None:
-        raise UnsupportedError("the weights of a transposed convolution are computed at run time")
     attrs = transposed_window(ctx, x.shape[2:], w.shape[2:])
-    if all(s == 1 for s in attrs["strides"]):
-        return _mirrored(ctx, x, w.data, bias, attrs)
+    if w.data is None:
+        x = _apart(ctx, x, attrs["strides"])
+    if w.data is None or all(s == 1 for s in attrs["strides"]):
+        return _mirrored(ctx, x, w, bias, attrs)
     inputs = [x, w] if bias is None or not bias.is_constant else [x, w, bias]
     y = ctx.emit("conv_transpose", inputs, groups=ctx.attr("group", 1), **attrs)
     return y if len(inputs) > 2 else with_bias(ctx, y, bias)
 
 
-def _mirrored(ctx: NodeContext, x: Value, w: np.ndarray, bias: Value | None, attrs: dict) -> Value:
+def _apart(ctx: NodeContext, x: Value, strides: Sequence[int]) -> Value:
+    """x with zeros between its elements, so that steps of 1 do what steps of ``strides`` did."""
+    for axis, stride in enumerate(strides, 2):
+        if stride == 1 or x.shape[axis] < 1:
+            continue
+        rank, count = len(x.shape), x.shape[axis]
+        column = ctx.reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]))
+        after = tuple(stride - 1 if d == axis + 1 else 0 for d in range(rank + 1))
+        zeros = (0,) * (rank + 1)
+        column = ctx.emit("pad", [column], before=zeros, after=after, mode="constant")
+        x = ctx.reshape(column, (*x.shape[:axis], count * stride, *x.shape[axis + 1 :]))
+        x = ctx.slice_axis(x, axis, 0, (count - 1) * stride + 1)
+    return x
+
+
+def _mirrored_weights(ctx: NodeContext, w: Value, groups: int) -> Value:
+    """Weights of a transposed convolution as those of a plain one."""
+    grouped = (groups, w.shape[0] // groups, *w.shape[1:])
+    if w.data is not None:
+        per_group = w.data.reshape(grouped).swapaxes(1, 2)
+        flat = per_group.reshape(-1, *per_group.shape[2:])
+        return ctx.const(np.flip(flat, tuple(range(2, w.type.rank))), np.float32)
+    per_group = ctx.transpose(ctx.reshape(w, grouped), (0, 2, 1, *range(3, w.type.rank + 1)))
+    weights = ctx.reshape(per_group, (groups * w.shape[1], grouped[1], *w.shape[2:]))
+    for axis, k in enumerate(w.shape[2:], 2):
+        weights = ctx.slice_axis(weights, axis, k - 1, k, -1)
+    return weights
+
+
+def _mirrored(ctx: NodeContext, x: Value, w: Value, bias: Value | None, attrs: dict) -> Value:
     """A transposed convolution of stride 1: a plain one with mirrored weights."""
     groups, kernel = ctx.attr("group", 1), w.shape[2:]
     if groups < 1 or w.shape[0] % groups or w.shape[0] != x.shape[1]:
         raise ValueError(f"weights of shape {list(w.shape)} do not fit {x.type}")
-    per_group = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
-    weights = np.flip(per_group.reshape(-1, *per_group.shape[2:]), tuple(range(2, w.ndim)))
+    weights = _mirrored_weights(ctx, w, groups)
     reach = [d * (k - 1) for d, k in zip(attrs["dilations"], kernel)]
     before = tuple(r - b for r, b in zip(reach, attrs["pads_before"]))
     after = tuple(
         o - n + r - b for o, n, r, b in zip(attrs["out_spatial"], x.shape[2:], reach, before)
     )
     window = {
-        "strides": attrs["strides"],
+        "strides": (1,) * len(kernel),
         "dilations": attrs["dilations"],
         "pads_before": before,
         "pads_after": after,
     }
     x = cropped(ctx, x, window)
-    return convolution(ctx, x, ctx.const(weights, np.float32), bias, groups, window)
+    return convolution(ctx, x, weights, bias, groups, window)
 
 
 def transposed_window(ctx: NodeContext, spatial: Sequence[int], kernel: Sequence[int]) -> dict:

@@ -8,6 +8,7 @@ kernels at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -280,13 +281,13 @@ def _centred(ctx: NodeContext, q: Value, zero: Value | None) -> Value:
 @onnx_op("ConvInteger")
 def conv_integer(ctx: NodeContext) -> Value:
     x, w, x_zero, w_zero = ctx.required(0), ctx.required(1), ctx.input(2), ctx.input(3)
-    if not w.is_constant or not (w_zero is None or w_zero.is_constant):
-        raise UnsupportedError("the weights of a ConvInteger are computed at run time")
     attrs = window_attrs(ctx, x.shape[2:], w.shape[2:])
     x = cropped(ctx, x, attrs)
-    attrs["groups"] = ctx.attr("group", 1)
     if x_zero is not None and x_zero.type.size != 1:
         raise UnsupportedError("a zero point for each channel of ConvInteger's input")
+    if not w.is_constant or not (w_zero is None or w_zero.is_constant):
+        return _conv_by_floats(ctx, x, w, x_zero, w_zero, attrs)
+    attrs["groups"] = ctx.attr("group", 1)
     fixed = x_zero is None or x_zero.is_constant
     out = ctx.emit(
         "qconv",
@@ -305,6 +306,29 @@ def conv_integer(ctx: NodeContext) -> Value:
     sums = ctx.const(convolved(ones, centred, attrs, out.shape[2:]), np.int32)
     zero = ctx.reshape(ctx.cast(x_zero, "int32"), ())
     return ctx.emit("sub", [out, ctx.emit("mul", [zero, sums])])
+
+
+def _conv_by_floats(ctx: NodeContext, x: Value, w: Value, x_zero, w_zero, attrs: dict) -> Value:
+    """Float convolutions of so few channels that every sum is exact, added up as integers."""
+    groups, (depth, *kernel) = ctx.attr("group", 1), w.shape[1:]
+    step = EXACT_FLOAT_PRODUCTS // max(prod(kernel), 1)
+    if step < (1 if groups == 1 else depth):
+        raise UnsupportedError(
+            f"weights {w.type} in {groups} groups that are computed at run time; their sums of "
+            f"more than {EXACT_FLOAT_PRODUCTS} products may be inexact"
+        )
+    x = _centred(ctx, x, None if x_zero is None else ctx.reshape(x_zero, ()))
+    if w_zero is not None:
+        w_zero = ctx.reshape(w_zero, (w_zero.type.size, *[1] * (len(w.shape) - 1)))
+    w = _centred(ctx, w, w_zero)
+    total = None
+    for start in range(0, depth, step):
+        size = min(step, depth - start)
+        some = x if groups > 1 else ctx.slice_axis(x, 1, start, size)
+        part = convolution(ctx, some, ctx.slice_axis(w, 1, start, size), None, groups, attrs)
+        part = ctx.cast(part, "int32")
+        total = part if total is None else ctx.emit("add", [total, part])
+    return total
 
 
 def _weights_zero(ctx: NodeContext, zero: Value | None) -> Value | None:

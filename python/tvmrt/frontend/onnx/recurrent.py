@@ -55,8 +55,7 @@ def recurrent(ctx: NodeContext) -> list[Value | None]:
     if batch_first:
         x = ctx.transpose(x, (1, 0, 2))
     ctx.required(1)
-    if ctx.required(2).data is None:
-        raise UnsupportedError("the recurrence weights (input 2) are computed at run time")
+    ctx.required(2)
     lengths = _lengths(ctx, x.shape[0])
     functions = _activations(ctx, cell, directions)
     results = []

@@ -10,7 +10,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import NodeContext
-from .convolution import cropped, window_attrs, with_bias
+from .convolution import convolution, cropped, window_attrs, with_bias
 from .linear import product
 from .registry import onnx_op
 
@@ -99,9 +99,9 @@ def max_roi_pool(ctx: NodeContext) -> Value:
 def deform_conv(ctx: NodeContext) -> Value:
     x, w, offset = ctx.required(0), ctx.required(1), ctx.required(2)
     ctx.only_float32(x, w, offset)
-    if len(x.shape) != 4 or w.data is None:
-        raise UnsupportedError("deformable convolution of other than images by constant weights")
-    groups, out_channels, kernel = ctx.attr("group", 1), w.shape[0], w.shape[2:]
+    if len(x.shape) != 4:
+        raise UnsupportedError("deformable convolution of other than images")
+    groups, kernel = ctx.attr("group", 1), w.shape[2:]
     attrs = window_attrs(ctx, x.shape[2:], kernel)
     x = cropped(ctx, x, attrs)
     inputs = [x, offset] if ctx.input(4) is None else [x, offset, ctx.required(4)]
@@ -115,17 +115,20 @@ def deform_conv(ctx: NodeContext) -> Value:
         groups=groups,
         parts=ctx.attr("offset_group", 1),
     )
-    weights = w.data.transpose(0, 2, 3, 1).reshape(out_channels, -1, 1, 1)
+    weights = _taps_first(ctx, w)
     if weights.shape[1] * groups != columns.shape[1]:
         raise ValueError(f"weights {w.type} do not fit {x.type} in {groups} groups")
     none = (0, 0)
-    y = ctx.emit(
-        "conv",
-        [columns, ctx.const(weights)],
-        groups=groups,
-        strides=(1, 1),
-        dilations=(1, 1),
-        pads_before=none,
-        pads_after=none,
-    )
+    window = {"strides": (1, 1), "dilations": (1, 1), "pads_before": none, "pads_after": none}
+    if weights.data is None:
+        return convolution(ctx, columns, weights, ctx.input(3), groups, window)
+    y = ctx.emit("conv", [columns, weights], groups=groups, **window)
     return with_bias(ctx, y, ctx.input(3))
+
+
+def _taps_first(ctx: NodeContext, w: Value) -> Value:
+    """Weights [out, depth, height, width] as those of pixels that hold all taps of a channel."""
+    shape = (w.shape[0], prod(w.shape[1:]), 1, 1)
+    if w.data is not None:
+        return ctx.const(w.data.transpose(0, 2, 3, 1).reshape(shape))
+    return ctx.reshape(ctx.transpose(w, (0, 2, 3, 1)), shape)

@@ -59,6 +59,21 @@ typedef struct {
   float* sums;
 } tvmrt_recurrent_f32_job;
 
+/*!
+ * \brief Packs weights [rows][hidden], which only the run knows, as the tiles read them: in blocks of
+ * so many rows [block][hidden][rows of a block], the last one filled up with zeros.
+ */
+static inline void tvmrt_pack_rows_f32(const float* r, int rows, int hidden, int block,
+                                       float* packed) {
+  for (int first = 0; first < rows; first += block) {
+    for (int k = 0; k < hidden; ++k) {
+      for (int i = 0; i < block; ++i) {
+        *packed++ = first + i < rows ? r[(int64_t)(first + i) * hidden + k] : 0.0f;
+      }
+    }
+  }
+}
+
 /* sums[b][n] = bias + h[b] * r for all rows of the batch; the state is dense. */
 static inline int tvmrt_recurrent_f32_product(const tvmrt_recurrent_f32_layer* layer,
                                               const tvmrt_tiles_f32* tiles, const float* h,
