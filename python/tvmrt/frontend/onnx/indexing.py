@@ -9,6 +9,7 @@ import numpy as np
 from tvmrt.ir import VIEW, Value, get_op
 from tvmrt.ir.op import normalize_axis
 
+from . import supposed
 from .context import NodeContext
 from .registry import onnx_op
 
@@ -192,8 +193,12 @@ def top_k(ctx: NodeContext) -> list[Value]:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", -1), len(x.shape))
     if ctx.opset >= 10 and ctx.is_computed(1):
-        number = ctx.reshape(ctx.required(1), ())
-        k = ctx.found(number, 0, x.shape[axis], "k")
+        told = supposed.operand(ctx, 1)
+        if told is None:
+            number = ctx.reshape(ctx.required(1), ())
+            k = ctx.found(number, 0, x.shape[axis], "k")
+        else:
+            (k,) = told.reshape(-1).tolist()
     else:
         (k,) = ctx.attr_or_input("k", 1)
     return ctx.emit_many("topk", [x], k=k, axis=axis, largest=int(ctx.attr("largest", 1)))
