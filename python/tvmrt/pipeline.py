@@ -102,6 +102,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
+        program.labels = dict(graph.labels)
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":

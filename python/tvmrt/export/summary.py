@@ -16,12 +16,16 @@ from tvmrt.planner.lifetime import lifetimes
 
 @dataclass
 class TensorSummary:
-    """One input or output of the network."""
+    """One input or output of the network.
+
+    ``labels``: names that an output's elements are places of, or that its columns stand for.
+    """
 
     name: str
     shape: tuple[int | str, ...]  # an extent that runs choose by its expression
     dtype: str
     nbytes: int
+    labels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -102,7 +106,10 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         weights_bytes,
         max((s.scratch_bytes for s in program.steps), default=0),
         [_tensor(n, t) for n, t in zip(program.input_names, program.input_types)],
-        [_tensor(n, t) for n, t in zip(program.output_names, program.output_types)],
+        [
+            _tensor(n, t, program.labels.get(n, ()))
+            for n, t in zip(program.output_names, program.output_types)
+        ],
         [
             _operator(step, function, _live_bytes(lives, i))
             for i, (step, function) in enumerate(zip(program.steps, functions))
@@ -156,5 +163,5 @@ def _shape(shape: Sequence[Whole]) -> tuple[int | str, ...]:
     return tuple(shown(n) if isinstance(n, Extent) else n for n in shape)
 
 
-def _tensor(name: str, type: TensorType) -> TensorSummary:
-    return TensorSummary(name, _shape(type.shape), str(type.dtype), type.nbytes)
+def _tensor(name: str, type: TensorType, labels: Sequence[str] = ()) -> TensorSummary:
+    return TensorSummary(name, _shape(type.shape), str(type.dtype), type.nbytes, tuple(labels))

@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (fill the table)
     indexing,
     nn,
     normalization,
+    pairs,
     pointwise,
     quantized,
     recurrent,

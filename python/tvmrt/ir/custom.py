@@ -250,4 +250,5 @@ def copy_graph(graph: Graph) -> Graph:
     fresh.output_names = list(graph.output_names)
     fresh.operators = dict(graph.operators)
     fresh.op_types = dict(graph.op_types)
+    fresh.labels = dict(graph.labels)
     return fresh

@@ -124,7 +124,8 @@ class Graph:
 
     ``output_names[i]`` is the network's name of ``outputs[i]``; one value may serve several
     names, and an input or a constant may be an output. ``op_types`` has the network's own operator
-    type of each of its nodes ("Conv"), by the node's name.
+    type of each of its nodes ("Conv"), by the node's name. ``labels`` has, by an output's name, the
+    names that its elements are places of, or its columns stand for.
     """
 
     def __init__(self, name: str) -> None:
@@ -135,6 +136,7 @@ class Graph:
         self.nodes: list[Node] = []
         self.operators: dict[str, Any] = {}  # records of the user's operators in use, by name
         self.op_types: dict[str, str] = {}
+        self.labels: dict[str, list[str]] = {}
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Every value read by some node, with its readers in order."""

@@ -223,7 +223,8 @@ class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
 
     ``arena_bytes`` is what the plan takes of all pools together, ``lower_bound_bytes`` the most
-    bytes that live at one step: no plan in however many pools needs less.
+    bytes that live at one step: no plan in however many pools needs less. ``labels`` are those of
+    the graph.
     """
 
     name: str
@@ -240,6 +241,7 @@ class Program:
     concurrent: bool = False  # steps on different devices may run at the same time
     # where the sizes lie that the run itself finds, of those that outputs have
     counts: dict[Symbol, Access] = field(default_factory=dict)
+    labels: dict[str, list[str]] = field(default_factory=dict)
 
     def dims(self) -> list[Symbol]:
         """The dimensions that a run may choose, in the order in which the inputs have them."""

@@ -109,6 +109,7 @@ MISFITS = {
     "tree-leaves": ("forest", {"leaves_data": 3, "L": 3}, {}, "leaves are rows of values"),
     "tree-roots": ("forest", {"roots_data": 1}, {}, "roots are nodes"),
     "tree-targets": ("forest", {"targets_data": 1}, {}, "targets have places for C numbers"),
+    "pairs": ("couple_pairs", {"P": 5}, {}, "a number for each pair of classes"),
     "activations": ("lstm", {}, {"activations": ()}, "activations has 3 rows"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import onnxruntime
 from onnx import compose, helper
 
 import tvmrt
+from tvmrt.export import toolchain
 
 
 def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
@@ -33,12 +35,21 @@ def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def run(model: onnx.ModelProto, feeds: dict[str, np.ndarray], folder: Path, **options):
-    """Outputs by name, through a compiled library."""
+def run(
+    model: onnx.ModelProto,
+    feeds: dict[str, np.ndarray],
+    folder: Path,
+    optimised: bool = True,
+    **options,
+) -> dict[str, np.ndarray]:
+    """Outputs by name, through a compiled library; of many operators the C compiler has far less
+    to do where the code may be slow."""
     shapes = {name: list(array.shape) for name, array in feeds.items()}
     library = tvmrt.compile(model, **{"shapes": shapes, **options})
     path = folder / "models.so"
-    library.export_library(path)
+    flags = toolchain.OPTIMISE if optimised else ("-O0",)
+    with mock.patch.object(toolchain, "OPTIMISE", flags):
+        library.export_library(path)
     module = tvmrt.runtime.load_module(str(path))
     network = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
     network.set_input(**feeds)

@@ -19,6 +19,7 @@ FAMILIES = (
     "forest",
     "run_operands",
     "counts",
+    "pairs",
 )
 
 for _family in FAMILIES:

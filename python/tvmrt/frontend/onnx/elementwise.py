@@ -120,6 +120,8 @@ def dropout(ctx: NodeContext) -> list[Value]:
 
 @onnx_op("Cast")
 def cast(ctx: NodeContext) -> Value:
+    if ctx.attr("to") == onnx.TensorProto.STRING and ctx.required(0) in ctx.importer.names:
+        return ctx.required(0)
     return ctx.converted(ctx.required(0), element_type(ctx.attr("to")))
 
 

@@ -22,6 +22,7 @@ from .definitions import check_inference, check_inputs, check_node
 from .halves import HALF, in_float32, result_halves
 from .inputs import declared_shapes, element_name, input_types
 from .model_file import load_model, opsets
+from .names import Names
 from .narrow import only_dequantized, widened
 from .registry import Importer, find
 from .rows import check_row
@@ -78,6 +79,8 @@ class GraphImporter:
         self.problems: list[str] = []
         # tensors in half precision, which are float32 here, and their ONNX types
         self.halves: dict[Value, str] = {}
+        self.names = Names()
+        self.columns: dict[Value, list[str]] = {}  # what an output's columns stand for
         self.written_out = WrittenOut(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
         self.tabled = 0  # elements of tables that importers wrote
@@ -100,12 +103,17 @@ class GraphImporter:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
             self.graph.outputs.append(self._declared(info, scope[info.name]))
             self.graph.output_names.append(info.name)
+            named = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
+            if named:
+                self.graph.labels[info.name] = named
         check_whole(self.model, self.types, self.opsets, self._is_own)
         return self.graph
 
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
         """An output in the half precision that the network declares."""
         code = info.type.tensor_type.elem_type
+        if value in self.names and code in (0, onnx.TensorProto.STRING):
+            return value
         if info.type.HasField("tensor_type") and not code:
             raise ValueError(
                 f"output {info.name} is declared a tensor without element type; "
@@ -146,6 +154,8 @@ class GraphImporter:
             scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
 
     def _constant(self, array: np.ndarray, name: str) -> Value | None:
+        if array.dtype.kind in "OSU":
+            return self.names.constant(array, name)
         try:
             value = constant(in_float32(array), name)
         except UnsupportedError as problem:
@@ -193,6 +203,7 @@ class GraphImporter:
                 outputs = self._import_node(node, name, inputs, scope)
                 opset = self._opset(node)
                 self.halves.update(result_halves(node, opset, inputs, outputs, self.halves))
+                self.names.carry(node, inputs, outputs)
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
@@ -273,7 +284,10 @@ class GraphImporter:
         """What a node makes, None if nobody knows its operator."""
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
         # somebody's own operator may mean something else than ONNX's of that name
-        checked = record is None and not self._is_own(node)
+        self.names.check(node, inputs)
+        # onnx would take the places of names for the numbers that they are here
+        named = self.names.among(inputs)
+        checked = record is None and not named and not self._is_own(node)
         if checked:
             check_node(node, context.opset)
             check_inputs(node, context.opset, inputs)
@@ -283,7 +297,7 @@ class GraphImporter:
             outputs = followed or self._made(context, record)
         except UnsupportedError:
             del self.graph.nodes[count:]
-            folded = fallback.evaluate(node, inputs, self.model)
+            folded = None if named else fallback.evaluate(node, inputs, self.model)
             if folded is None:
                 raise
             return folded

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-FAMILIES = ("trees", "tree_ensemble")
+FAMILIES = ("trees", "tree_ensemble", "linear", "svm", "scaling", "columns", "encoders")
 
 for _family in FAMILIES:
     import_module(f"{__name__}.{_family}")

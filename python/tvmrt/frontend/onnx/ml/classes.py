@@ -22,17 +22,17 @@ def labels_of(ctx: NodeContext, ints: str, strings: str) -> tuple[np.ndarray, li
     return np.asarray(numbers, np.int64), []
 
 
-def label(ctx: NodeContext, place: Value, labels: Sequence[int]) -> Value:
-    """The label at each place, which is int64."""
+def label(
+    ctx: NodeContext, place: Value, labels: Sequence[int], names: Sequence[str] = ()
+) -> Value:
+    """The label at each place, which is int64; of labels with names the place itself."""
     labels = np.asarray(labels, np.int64)
+    if names:
+        ctx.importer.names[place] = list(names)
+        return place
     if (labels == np.arange(labels.size)).all():
         return place
     return ctx.emit("gather", [ctx.const(labels), place], axis=0)
-
-
-def named(ctx: NodeContext, labels: Value, names: Sequence[str]) -> Value:
-    """Labels that are places among names, if there are any."""
-    return labels
 
 
 def best(ctx: NodeContext, scores: Value) -> Value:

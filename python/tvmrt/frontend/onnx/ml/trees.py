@@ -175,7 +175,7 @@ def tree_ensemble_classifier(ctx: NodeContext) -> list[Value]:
         scores = _scores(ctx, nodes, places, leaves, labels.size, "sum")
         place = classes.best(ctx, scores)
         scores = classes.transformed(ctx, scores, how)
-    return [classes.named(ctx, classes.label(ctx, place, labels), names), scores]
+    return [classes.label(ctx, place, labels, names), scores]
 
 
 def _of_one_score(ctx: NodeContext, p: Value, how: str, positive: bool) -> tuple[Value, Value]:

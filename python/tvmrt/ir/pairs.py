@@ -1,0 +1,25 @@
+"""Probabilities of classes from those of pairs of classes."""
+
+from __future__ import annotations
+
+from .contract import Contract, holds
+from .op import Op, register
+
+
+@register("couple_pairs")
+class CouplePairs(Op):
+    """The probabilities that fit those of all pairs best: pairs (0, 1), (0, 2), ... (1, 2), ...
+    of ``classes``, each that of its first class."""
+
+    contract = Contract(
+        operands=["pairs: float32[N P]"],
+        attributes=["classes: int 2..1024"],
+        rules=[
+            holds(
+                "there is a number for each pair of classes",
+                lambda P, classes: classes * (classes - 1) // 2 == P,
+            )
+        ],
+        results=["y: float32[N classes]"],
+        example={"classes": 4, "P": 6},
+    )
