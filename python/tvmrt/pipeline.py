@@ -106,21 +106,28 @@ def _draft(model: Any, asked: Request) -> _Draft:
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":
-            _refuse_counts(program)
+            _refuse_counts(program, request)
     need = Need(program, machine, _print_options(model, request), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound)
 
 
-def _refuse_counts(program: Program) -> None:
-    """The interfaces of boards tell extents before the run."""
+def _refuse_counts(program: Program, request: Request) -> None:
+    """What tells no extents that a run finds."""
+    if request.record and any(step.counts for step in program.steps):
+        raise UnsupportedError(
+            "record compares tensors of one size, and the network has some whose number of "
+            "elements a run finds; choose profile"
+        )
+    if request.interface_api == "c":
+        return
     for name, type in zip(program.output_names, program.output_types):
         found = counts_in(type.shape)
         if found:
             raise UnsupportedError(
                 f"how many elements the output {name} has ({found[0].name}) is known only after a "
-                "run, which the interfaces without an operating system do not tell; make the "
-                "network return it padded to a fixed shape"
+                "run, which packed functions without an operating system do not tell; choose "
+                "interface-api c, or make the network return it padded to a fixed shape"
             )
 
 

@@ -180,7 +180,7 @@ def _module(library) -> dict:
         },
         "tvmrt_version": __version__,
     }
-    if library.program.dims():
+    if library.program.is_sized():
         module["dims"] = described(library.program)
     if library.has_graph_json:
         module["memory"]["sids"] = _storages(library)

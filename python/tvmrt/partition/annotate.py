@@ -140,6 +140,8 @@ def _hindrance(node: Node, device: Device) -> str | None:
         chosen = listed(symbols_of(node.attrs))
         return f"its attributes are chosen when the network runs ({chosen})"
     symbols = symbols_of(*(v.shape for v in values))
+    if any(symbol.source is not None for symbol in symbols):
+        return f"its extents are found by the run ({listed(symbols)})"
     if symbols and not device.any_size:
         return f"its extents are chosen when the network runs ({listed(symbols)})"
     if any(least(v.type.size) == 0 for v in values):

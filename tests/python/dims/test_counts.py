@@ -194,11 +194,11 @@ def test_room_for_the_most_is_asked_for(executor, tmp_path):
     assert (output.numpy() == 77).all()
 
 
-def test_boards_are_told_that_they_cannot_have_it():
+def test_packed_functions_of_boards_cannot_have_it():
     draft = Draft()
     model = draft.model({"x": (FLOAT, [4])}, {draft.node("NonZero", ["x"]): INT64})
     with pytest.raises(UnsupportedError, match=r"output NonZero0_0 has .* only after a run"):
-        tvmrt.compile(model, runtime="crt", executor="aot", interface_api="c")
+        tvmrt.compile(model, runtime="crt", executor="aot")
 
 
 def test_dimensions_tell_what_is_counted(tmp_path):

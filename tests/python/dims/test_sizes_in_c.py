@@ -10,9 +10,10 @@ import tarfile
 
 import numpy as np
 import pytest
-from dynamic_networks import CASES
+from dynamic_networks import CASES, FLOAT, INT64, Draft
 from firmware_call import Memory, build_shared, pointers
-from sized_call import program_text, read_results, write_runs
+from sized_call import program_text, read_results, sizes_of, write_runs
+from test_counts import CASES as COUNTED
 
 import tvmrt
 from tvmrt import cli
@@ -22,9 +23,21 @@ from tvmrt.libinfo import find_include_path
 runtime = pytest.importorskip("onnxruntime")
 
 C = {"interface_api": "c", "module_name": "net"}
-STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-O1"]
+STRICT = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-O1"]
 SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 INVALID, MISMATCH, OUT_OF_RANGE = 0x0803, 0x1102, 0x1104
+
+
+def sanitized(library, runs, folder):
+    """Make the runs by a program under sanitizers."""
+    library.export_sources(folder)
+    (folder / "main.c").write_text(program_text(library))
+    flags = [f"-I{path}" for path in [folder, *find_include_path()]]
+    sources = [str(path) for path in sorted(folder.glob("*.c"))]
+    program = [*STRICT, *SANITIZED, *flags, *sources, "-lm", "-o", str(folder / "program")]
+    subprocess.run(["cc", *program], check=True)
+    write_runs(library, runs, folder)
+    subprocess.run([folder / "program"], cwd=folder, check=True)
 
 
 @pytest.mark.parametrize(
@@ -37,16 +50,8 @@ def test_a_run_touches_just_what_its_sizes_take(name, target, pools, tmp_path):
     case = CASES[name]
     model, rng = case.make(), np.random.default_rng(4)
     library = tvmrt.compile(model, dims=case.dims, target=target, pools=pools, **C)
-    library.export_sources(tmp_path)
-    (tmp_path / "main.c").write_text(program_text(library))
-    flags = [f"-I{path}" for path in [tmp_path, *find_include_path()]]
-    sources = [str(path) for path in sorted(tmp_path.glob("*.c"))]
-    program = [*STRICT, *SANITIZED, *flags, *sources, "-lm", "-o", str(tmp_path / "program")]
-    program[0] = "-std=c11"  # the program aligns its pool
-    subprocess.run(["cc", *program], check=True)
     runs = [(sizes, case.inputs(rng, sizes)) for sizes in case.sizes(rng, 8)]
-    write_runs(library, runs, tmp_path)
-    subprocess.run([tmp_path / "program"], cwd=tmp_path, check=True)
+    sanitized(library, runs, tmp_path)
     session = runtime.InferenceSession(model.SerializeToString())
     found = read_results(library, tmp_path)
     assert len(found) == len(runs)
@@ -54,6 +59,51 @@ def test_a_run_touches_just_what_its_sizes_take(name, target, pools, tmp_path):
         for mine, theirs in zip(results, session.run(None, inputs)):
             assert mine.shape == theirs.shape
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["detector", "unique rows as they come", "fixed"])
+def test_a_run_tells_how_many_it_has_found(name, tmp_path):
+    """Under sanitizers: as many elements as there are, and the count of them."""
+    if name == "fixed":
+        draft = Draft()
+        model, dims = draft.model({"x": (FLOAT, [7])}, {draft.node("NonZero", ["x"]): INT64}), None
+        given = [{"x": np.array(x, np.float32)} for x in ([0, 1, 0, 2, 0, 0, 3], [0] * 7, [1] * 7)]
+    else:
+        case = COUNTED[name]
+        model, dims, given = case.make(), case.dims, case.inputs(np.random.default_rng(5))
+    library = tvmrt.compile(model, dims=dims, target="cortex-m4", **C)
+    sanitized(library, [(sizes_of(library, inputs), inputs) for inputs in given], tmp_path)
+    session = runtime.InferenceSession(model.SerializeToString())
+    found = read_results(library, tmp_path)
+    assert len({results[0].shape for results in found}) > 1
+    for inputs, results in zip(given, found):
+        for mine, theirs in zip(results, session.run(None, inputs)):
+            assert mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_count_beyond_its_bound_ends_the_run(tmp_path):
+    """With a code; counts and outputs stay as they are."""
+    library = tvmrt.compile(COUNTED["top k"].make(), dims={"n": 9}, target="cortex-m4", **C)
+    library.export_sources(tmp_path)
+    shared = build_shared(tmp_path)
+    x, k = np.arange(15, dtype=np.float32), np.array([6])
+    outputs, counts = [Memory(4 * 15), Memory(8 * 15)], (ctypes.c_int32 * 1)(-7)
+    given = pointers([x.ctypes.data, k.ctypes.data]), pointers([m.address for m in outputs])
+    before = [ctypes.string_at(m.address, m.nbytes) for m in outputs]
+    assert shared.tvmgen_net_run(*given, sizes_of_dims(5), counts) == -1
+    assert [ctypes.string_at(m.address, m.nbytes) for m in outputs] == before
+    assert counts[0] == -7
+    assert shared.tvmgen_net_run(*given, sizes_of_dims(5), None) == INVALID
+    k[0] = 4
+    assert shared.tvmgen_net_run(*given, sizes_of_dims(5), counts) == 0
+    assert counts[0] == 4
+    assert all(memory.is_sound() for memory in outputs)
+    shapes = (ctypes.c_int32 * 7)()
+    assert shared.tvmgen_net_measure(sizes_of_dims(5), counts, shapes, None) == 0
+    assert list(shapes) == [3, 5, 1, 3, 4, 3, 4]
+    counts[0] = 10
+    assert shared.tvmgen_net_measure(sizes_of_dims(5), counts, shapes, None) == OUT_OF_RANGE
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +116,7 @@ def encoder(tmp_path_factory):
     return library, build_shared(folder)
 
 
-def sizes_of(*numbers: int):
+def sizes_of_dims(*numbers: int):
     return (ctypes.c_int32 * len(numbers))(*numbers)
 
 
@@ -95,7 +145,7 @@ def test_sizes_beyond_their_bounds_are_refused(encoder, sizes, code):
     _, shared = encoder
     _, outputs, given, results = structs(2, 5)
     before = [ctypes.string_at(m.address, m.nbytes) for m in outputs]
-    dims = None if sizes is None else sizes_of(*sizes)
+    dims = None if sizes is None else sizes_of_dims(*sizes)
     state, bytes_ = (ctypes.c_size_t * 64)(), (ctypes.c_size_t * 4)(80, 40, 1 << 20, 1 << 20)
     assert shared.tvmgen_net_run(given, results, dims) == code
     assert shared.tvmgen_net_run_checked(given, results, dims, bytes_) == code
@@ -117,7 +167,7 @@ def test_extents_and_bytes_follow_from_the_sizes(encoder):
     library, shared = encoder
     inputs, outputs, given, results = structs(2, 7)
     shapes, needed = (ctypes.c_int32 * 9)(), (ctypes.c_size_t * 4)()
-    assert shared.tvmgen_net_measure(sizes_of(2, 7), shapes, needed) == 0
+    assert shared.tvmgen_net_measure(sizes_of_dims(2, 7), shapes, needed) == 0
     assert list(shapes) == [2, 7, 2, 7, 2, 7, 32, 2, 32]
     ids, mask = inputs.values()
     assert list(needed) == [ids.nbytes, mask.nbytes, *(m.nbytes for m in outputs)]
@@ -126,9 +176,9 @@ def test_extents_and_bytes_follow_from_the_sizes(encoder):
             has = (ctypes.c_size_t * 4)(*needed)
             has[i] += more
             wrong = more < 0 or i < 2  # an output may have room to spare
-            code = shared.tvmgen_net_run_checked(given, results, sizes_of(2, 7), has)
+            code = shared.tvmgen_net_run_checked(given, results, sizes_of_dims(2, 7), has)
             assert code == (MISMATCH if wrong else 0)
-    assert shared.tvmgen_net_run_checked(given, results, sizes_of(2, 7), needed) == 0
+    assert shared.tvmgen_net_run_checked(given, results, sizes_of_dims(2, 7), needed) == 0
     assert all(memory.is_sound() for memory in outputs)
     session = runtime.InferenceSession(CASES["encoder"].make().SerializeToString())
     for memory, expected in zip(outputs, session.run(None, inputs)):
@@ -183,7 +233,7 @@ def test_tensors_in_pools_and_networks_together(tmp_path):
             place[kind] = function()
         (given,) = (np.ascontiguousarray(a) for a in inputs.values())
         ctypes.memmove(place["inputs"], given.ctypes.data, given.nbytes)
-        assert getattr(shared, f"tvmgen_{name}_run")(sizes_of(size)) == 0
+        assert getattr(shared, f"tvmgen_{name}_run")(sizes_of_dims(size)) == 0
         session = runtime.InferenceSession(models[name].SerializeToString())
         (expected,) = session.run(None, inputs)
         found = np.frombuffer(ctypes.string_at(place["outputs"], expected.nbytes), np.float32)

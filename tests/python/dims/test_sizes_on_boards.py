@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from boards import BOARDS, build_library, link_image, run_image
 from dynamic_networks import CASES, quantised
 from keyword_network import KEYWORD, keyword
-from sized_call import program_text, read_results, write_runs
+from sized_call import program_text, read_results, sizes_of, write_runs
+from test_counts import CASES as COUNTED
 
 import tvmrt
 
@@ -32,15 +35,31 @@ def close_bytes(found, expected):
     assert np.abs(found.astype(int) - expected).max() <= 1
 
 
+@dataclass(frozen=True)
+class Found:
+    """A case of results whose number the run finds, as the others are."""
+
+    case: object
+
+    @property
+    def dims(self):
+        return self.case.dims
+
+    def runs(self, library, rng):
+        return [(sizes_of(library, inputs), inputs) for inputs in self.case.inputs(rng)]
+
+
 # network, dimensions and inputs, how each output is compared, pools
 NETWORKS = {
     "tagger": (CASES["tagger"].make, CASES["tagger"], [close], {"sram": 1 << 16}),
     "keyword": (keyword, KEYWORD, [close, close_integers], None),
+    "detector": (COUNTED["detector"].make, Found(COUNTED["detector"]), [close, close], None),
     "images": (quantised, CASES["convolutions"], [close_bytes], None),
 }
 CHOSEN = [
     ("cortex-m4", "tagger"),
     ("cortex-m4", "keyword"),
+    ("cortex-m4", "detector"),
     *(
         pytest.param(board, name, marks=pytest.mark.slow)
         for board in ("cortex-m55", "riscv32", "cortex-m0plus")
@@ -65,7 +84,10 @@ def test_every_size_is_right_on_the_board(target, name, tmp_path):
     (tmp_path / "main.c").write_text(program_text(library))
     includes = [archive.parent / "codegen/host/include", archive.parent / "runtime/include"]
     image = link_image(board, [tmp_path / "main.c"], [archive], tmp_path / "image.elf", includes)
-    runs = [(sizes, case.inputs(rng, sizes)) for sizes in case.sizes(rng, 20)]
+    if isinstance(case, Found):
+        runs = case.runs(library, rng)
+    else:
+        runs = [(sizes, case.inputs(rng, sizes)) for sizes in case.sizes(rng, 20)]
     write_runs(library, runs, tmp_path)
     run_image(board, image, tmp_path)
     found = read_results(library, tmp_path)

@@ -1,4 +1,5 @@
-"""A C program around a firmware network whose dimensions a run chooses, for hosts and for boards.
+"""A C program around a firmware network whose dimensions a run chooses, or whose results have as
+many elements as it finds, for hosts and for boards.
 
 It makes one run after the other from a file: the sizes, then the inputs, each in memory of exactly
 the bytes that the network says it takes, so that sanitizers see what goes beyond. Every second run
@@ -22,10 +23,9 @@ PROGRAM = """\
 static void *room(size_t bytes) { return malloc(bytes ? bytes : 1); }
 
 static int32_t in_slices(struct tvmgen_%(name)s_inputs *inputs,
-                         struct tvmgen_%(name)s_outputs *outputs,
-                         const struct tvmgen_%(name)s_dims *dims) {
+                         struct tvmgen_%(name)s_outputs *outputs%(declared)s) {
   struct tvmgen_%(name)s_step_state state;
-  int32_t code = tvmgen_%(name)s_step_begin(&state, inputs, outputs%(pools)s, dims);
+  int32_t code = tvmgen_%(name)s_step_begin(&state, inputs, outputs%(pools)s%(passed)s);
   if (code != 0) return code;
   do {
     code = tvmgen_%(name)s_step(&state, 2);
@@ -33,28 +33,29 @@ static int32_t in_slices(struct tvmgen_%(name)s_inputs *inputs,
   return code;
 }
 
-static int once(const struct tvmgen_%(name)s_dims *dims, int sliced, FILE *in, FILE *out) {
+static int once(int sliced, FILE *in, FILE *out%(declared)s) {
   struct tvmgen_%(name)s_inputs inputs;
   struct tvmgen_%(name)s_outputs outputs;
   struct tvmgen_%(name)s_shapes shapes;
   struct tvmgen_%(name)s_sizes sizes;
   int32_t code;
-  if (tvmgen_%(name)s_measure(dims, &shapes, &sizes) != 0) return 10;
+  if (tvmgen_%(name)s_measure(%(before)s&shapes, &sizes) != 0) return 10;
 %(fetches)s
-  code = sliced ? in_slices(&inputs, &outputs, dims)
-                : tvmgen_%(name)s_run_checked(&inputs, &outputs%(pools)s, dims, &sizes);
+  code = sliced ? in_slices(&inputs, &outputs%(passed)s)
+                : tvmgen_%(name)s_run_checked(&inputs, &outputs%(pools)s%(passed)s, &sizes);
   if (code != 0) return 12;
+  if (tvmgen_%(name)s_measure(%(after)s&shapes, &sizes) != 0) return 13;
 %(stores)s
   return 0;
 }
 
 int main(void) {
-  struct tvmgen_%(name)s_dims dims;
+%(variables)s
   FILE *in = fopen("runs.bin", "rb"), *out = fopen("results.bin", "wb");
   int sliced = 0, code = 0;
   if (in == NULL || out == NULL) return 1;
-  while (code == 0 && fread(&dims, sizeof(dims), 1, in) == 1) {
-    code = once(&dims, sliced, in, out);
+  while (code == 0 && fread(%(first)s, 1, in) == 1) {
+    code = once(sliced, in, out%(given)s);
     sliced = !sliced;
   }
   fclose(in);
@@ -90,7 +91,18 @@ def program_text(library) -> str:
             f"  fwrite(outputs.{member}, 1, sizes.{member}, out);",
             f"  free(outputs.{member});",
         ]
+    sized, counted = bool(library.program.dims()), bool(library.program.counts)
+    dims, counts = f"struct tvmgen_{name}_dims", f"struct tvmgen_{name}_counts"
     return PROGRAM % {
+        "declared": f", const {dims} *dims" * sized + f", {counts} *counts" * counted,
+        "passed": ", dims" * sized + ", counts" * counted,
+        "before": "dims, " * sized + "NULL, " * counted,
+        "after": "dims, " * sized + "counts, " * counted,
+        "variables": f"  {dims} dims;" * sized
+        + f"  {counts} counts;" * counted
+        + "  char mark;" * (not sized),
+        "first": "&dims, sizeof(dims)" if sized else "&mark, sizeof(mark)",
+        "given": ", &dims" * sized + ", &counts" * counted,
         "name": name,
         "upper": upper,
         "fetches": "\n".join(fetches),
@@ -100,6 +112,17 @@ def program_text(library) -> str:
     }
 
 
+def sizes_of(library, inputs: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The sizes of a run by dimension, from the inputs that have them as an axis."""
+    program = library.program
+    extents = {
+        extent: size
+        for name, type in zip(program.input_names, program.input_types)
+        for extent, size in zip(type.shape, inputs[name].shape)
+    }
+    return {symbol.name: extents[symbol.extent] for symbol in program.dims()}
+
+
 def write_runs(
     library, runs: Sequence[tuple[Mapping[str, int], Mapping[str, np.ndarray]]], folder: Path
 ) -> None:
@@ -107,7 +130,7 @@ def write_runs(
     order = [symbol.name for symbol in library.program.dims()]
     parts = []
     for sizes, inputs in runs:
-        parts.append(np.array([sizes[name] for name in order], np.int32).tobytes())
+        parts.append(np.array([sizes[name] for name in order], np.int32).tobytes() or b"+")
         for tensor in library.summary.inputs:
             parts.append(np.ascontiguousarray(inputs[tensor.name], tensor.dtype).tobytes())
     (folder / "runs.bin").write_bytes(b"".join(parts))

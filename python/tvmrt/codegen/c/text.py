@@ -152,6 +152,12 @@ def call(function: str, *arguments: object) -> str:
     return f"{function}({listed(arguments)})"
 
 
+def bytes_of(count: object, ctype: str) -> str:
+    """``count * sizeof(ctype)``; a count that is no number is an expression of int."""
+    cast = "" if isinstance(count, int) else "(size_t)"
+    return f"{cast}{count} * sizeof({ctype})"
+
+
 def times(name: str, factor: int) -> str:
     """``name * factor``, without a factor of 1."""
     return name if factor == 1 else f"{name} * {factor}"

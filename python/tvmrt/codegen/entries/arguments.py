@@ -37,7 +37,8 @@ class Arguments:
         taken = Namer(SYMBOL_LENGTH)
         contexts = map(hooks.variable, hooks.hooked(program))
         sizes = [symbol.c for symbol in program.dims()]
-        for word in (*_LOCALS, *contexts, *sizes):
+        counts = ["counts"] if program.counts else []
+        for word in (*_LOCALS, *contexts, *sizes, *counts):
             taken.take(word)
         # what the functions that pass a pool on call it, by the pool's number
         self.pools = [taken.take(p.name) for p in program.pools] or [taken.take("workspace")]

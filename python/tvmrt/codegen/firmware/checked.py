@@ -87,7 +87,7 @@ def _members(program: Program, prefix: str) -> list[tuple[str, str, str]]:
     """Members of the struct of sizes: name, comparison that refuses, error."""
     rows = []
     invalid = "NetworkTensorMismatch"
-    if program.dims():
+    if program.is_sized():
         rows += _compared(program, invalid)
     elif not pools_file.io_in_pools(program):
         for tensor in input_tensors(program):
@@ -106,7 +106,8 @@ def _measured(program: Program, prefix: str) -> list[str]:
     """Lines of C: what the tensors take at the sizes of this run."""
     if pools_file.io_in_pools(program):
         return []
-    call = f"{prefix}_measure(dims, NULL, &needed)"
+    given = ["dims"] * bool(program.dims()) + ["NULL"] * bool(program.counts)
+    call = f"{prefix}_measure({', '.join([*given, 'NULL', '&needed'])})"
     return [
         f"  struct {prefix.lower()}_sizes needed;",
         f"  const int32_t code = {call};",
@@ -133,7 +134,7 @@ def _plain(program: Program, prefix: str) -> list[str]:
         *wrap(f"int32_t {prefix}_run_checked", parameters, " {"),
         "  if (sizes == NULL) return kTvmErrorFunctionCallInvalidArg;",
     ]
-    if program.dims():
+    if program.is_sized():
         lines += _measured(program, prefix)
     for name, comparison, error in _members(program, prefix):
         if comparison:

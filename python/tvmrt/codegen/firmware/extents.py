@@ -1,13 +1,16 @@
-"""The sizes of a run of a firmware network whose dimensions are not all fixed.
+"""The sizes of a run of a firmware network whose dimensions are not all fixed, and the counts that
+a run finds.
 
 The caller passes a struct of sizes beside the structs of pointers. Run compares them with their
 bounds and passes them on as plain numbers; tensors lie without gaps at the extents that follow.
-What these are is told by a function in a file of its own: who does not call it does not link it.
+How many elements results have that only the data tells, the run writes to a struct of counts. What
+the extents are is told by a function in a file of its own: who does not call it does not link it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tvmrt.ir.extent import Extent, Symbol, Whole, shown
 from tvmrt.ir.graph import TensorType
@@ -15,19 +18,32 @@ from tvmrt.ir.program import Program
 
 from .. import pools
 from ..c.naming import member
-from ..c.text import Declaration, refusal, wrap
-from ..c.writer import comment_text
+from ..c.text import GAP, Declaration, refusal, wrap
+from ..c.writer import Parameter, comment_text
 from . import seal
 from .names import Tensor, input_tensors, output_tensors, own_include
 
 OUT_OF_RANGE = "NetworkDimensionOutOfRange"
 
 
-def members(program: Program) -> list[tuple[Symbol, str]]:
-    """The dimensions with their members in the struct of sizes; macros tell them apart, too."""
-    found: list[tuple[Symbol, str]] = []
+Row = tuple[Symbol, str]
+
+
+def members(program: Program) -> list[Row]:
+    """The dimensions with their members in the struct of sizes."""
+    return [row for row in _named(program) if row[0].source is None]
+
+
+def counts(program: Program) -> list[Row]:
+    """What a run finds of the outputs' extents, with the members in the struct of counts."""
+    return [row for row in _named(program) if row[0].source is not None]
+
+
+def _named(program: Program) -> list[Row]:
+    """Dimensions and counts with names that their macros have apart, too."""
+    found: list[Row] = []
     taken: set[str] = set()
-    for symbol in program.dims():
+    for symbol in (*program.dims(), *program.counts):
         stem = text = member(symbol.name)
         count = 1
         while text.lower() in taken:
@@ -38,21 +54,34 @@ def members(program: Program) -> list[tuple[Symbol, str]]:
     return found
 
 
-def parameter(program: Program, prefix: str) -> list[Declaration]:
-    """The parameter of sizes, in a list; none where all dimensions are fixed."""
-    if not program.dims():
-        return []
-    return [Declaration(f"struct {prefix.lower()}_dims", "dims", pointer=True, const=True)]
+def parameters(program: Program, prefix: str) -> list[Declaration]:
+    """The parameters of sizes and of counts, where there are any."""
+    tag = prefix.lower()
+    sizes = [Declaration(f"struct {tag}_dims", "dims", pointer=True, const=True)]
+    found = [Declaration(f"struct {tag}_counts", "counts", pointer=True)]
+    return [*(sizes if program.dims() else []), *(found if program.counts else [])]
 
 
-def variables(program: Program) -> list[Declaration]:
-    """The sizes as main's parameters."""
-    return [Declaration("int", symbol.c) for symbol in program.dims()]
+def variables(program: Program, prefix: str) -> list[Declaration]:
+    """The same as main's parameters: each size, and the struct of counts."""
+    sizes = [Declaration("int", symbol.c) for symbol in program.dims()]
+    return [*sizes, *parameters(program, prefix)[bool(sizes) :]]
 
 
-def values(program: Program, struct: str) -> list[str]:
-    """The sizes as expressions, by the C text of the struct up to its members."""
-    return [f"(int){struct}{name}" for _, name in members(program)]
+def values(program: Program, place: str) -> list[str]:
+    """What run passes for them; ``place``: the C text of a struct by its name, up to members."""
+    sizes = [f"(int){place.format('dims')}{name}" for _, name in members(program)]
+    return [*sizes, *([place.format("counts").rstrip("->.")] if program.counts else [])]
+
+
+def print_counts(program: Program, arguments) -> list[str]:
+    """Lines of main behind the last operator: what the run has found."""
+    lines = []
+    for symbol, name in counts(program):
+        access = program.counts[symbol]
+        place = arguments.expression(Parameter("", access.buffer, access.at.offset))
+        lines.append(f"counts->{name} = *({place});")
+    return lines
 
 
 def unused(program: Program, sources) -> list[str]:
@@ -66,7 +95,8 @@ def checks(program: Program, prefix: str) -> list[str]:
     lines = []
     for _, name in members(program):
         macro = _macro(prefix, name)
-        lines += refusal(f"dims->{name} < {macro}_MIN || dims->{name} > {macro}_MAX", OUT_OF_RANGE)
+        test = f"dims->{name} < {macro}_MIN{GAP}|| dims->{name} > {macro}_MAX"
+        lines += refusal(test, OUT_OF_RANGE)
     return lines
 
 
@@ -79,29 +109,45 @@ def bounds_text(extents: Iterable[Whole]) -> str:
     return " at the largest sizes" if any(isinstance(n, Extent) for n in extents) else ""
 
 
-def struct(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the bounds as macros, and the struct of sizes."""
-    rows = members(program)
-    if not rows:
-        return []
+def structs(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the bounds as macros, and the structs of sizes and counts."""
     lines = []
-    for symbol, name in rows:
+    for symbol, name in _named(program):
+        what = "Dimension" if symbol.source is None else "Count"
         lines += [
-            f"/*! \\brief Dimension {comment_text(symbol.name)}: least and largest size. */",
+            f"/*! \\brief {what} {comment_text(symbol.name)}: the least and the most. */",
             f"#define {_macro(prefix, name)}_MIN {symbol.low}",
             f"#define {_macro(prefix, name)}_MAX {symbol.high}",
         ]
     return [
         *lines,
-        "",
+        *([""] if lines else []),
+        *_struct(prefix, "dims", _SIZES, members(program)),
+        *_struct(prefix, "counts", _COUNTS, counts(program)),
+    ]
+
+
+_SIZES = [
+    " * \\brief The sizes of a run. Tensors have the extents that follow, without gaps:",
+    " * what is behind a smaller one in its buffer is neither read nor written.",
+]
+_COUNTS = [
+    " * \\brief What a run has found: how many elements outputs have along some axes. Run writes",
+    " * it; an output has room for the most.",
+]
+
+
+def _struct(prefix: str, name: str, about: list[str], rows: list[Row]) -> list[str]:
+    if not rows:
+        return []
+    return [
         "/*!",
-        " * \\brief The sizes of a run. Tensors have the extents that follow, without gaps:",
-        " * what is behind a smaller one in its buffer is neither read nor written.",
+        *about,
         " */",
-        f"struct {prefix.lower()}_dims {{",
+        f"struct {prefix.lower()}_{name} {{",
         *(
-            f"  int32_t {name}; /*!< {comment_text(symbol.name)}, {symbol.low} to {symbol.high} */"
-            for symbol, name in rows
+            f"  int32_t {member}; /*!< {comment_text(s.name)}, {s.low} to {s.high} */"
+            for s, member in rows
         ),
         "};",
         "",
@@ -110,7 +156,7 @@ def struct(program: Program, prefix: str) -> list[str]:
 
 def declarations(program: Program, prefix: str) -> list[str]:
     """Lines of the header: the extents that follow from sizes, and who tells them."""
-    if not program.dims():
+    if not program.is_sized():
         return []
     tag = prefix.lower()
     rows = [f"  {_array(t)}; /*!< {shape_text(t.type)} */" for t in _ranked(program)]
@@ -123,6 +169,11 @@ def declarations(program: Program, prefix: str) -> list[str]:
         "/*!",
         " * \\brief Tell what follows from the sizes of a run, before it or after it: the",
         " * extents of each tensor, the bytes that it takes, the bytes of pools.",
+        *(
+            [" *", " * Where counts are NULL, as before a run, they are taken for the most."]
+            if program.counts
+            else []
+        ),
         " * \\return 0, and both structs are filled, of which each may be NULL;",
         " * kTvmErrorFunctionCallInvalidArg for no dims,",
         f" * kTvmError{OUT_OF_RANGE} for a size beyond its bounds.",
@@ -141,7 +192,7 @@ def shape_text(type: TensorType) -> str:
 def _parameters(program: Program, prefix: str) -> list[Declaration]:
     tag = prefix.lower()
     results = [Declaration(f"struct {tag}_{name}", name, True) for name in ("shapes", "sizes")]
-    return [*parameter(program, prefix), *results]
+    return [*(replace(p, const=True) for p in parameters(program, prefix)), *results]
 
 
 def _ranked(program: Program) -> list[Tensor]:
@@ -160,10 +211,10 @@ def _array(tensor: Tensor) -> str:
 
 def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
     """The file of what follows from sizes, by its name; none where all dimensions are fixed."""
-    if not program.dims():
+    if not program.is_sized():
         return {}
     declared = _parameters(program, prefix)
-    rows = members(program)
+    rows, found = members(program), counts(program)
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -174,8 +225,14 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         "",
         *wrap(f"int32_t {prefix}_measure", declared, " {"),
         *(f"  int {symbol.c};" for symbol, _ in rows),
-        *refusal("dims == NULL"),
+        *(
+            f"  const int {s.c} ={GAP}counts == NULL ?{GAP}{_macro(prefix, name)}_MAX :"
+            f"{GAP}(int)counts->{name};"
+            for s, name in found
+        ),
+        *(refusal("dims == NULL") if rows else []),
         *checks(program, prefix),
+        *(line for row in found for line in _count_check(row, prefix)),
         *(f"  {symbol.c} = (int)dims->{name};" for symbol, name in rows),
         "  if (shapes != NULL) {",
         *(
@@ -193,6 +250,11 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         *seal.definition(f"{prefix}_measure", number, declared),
     ]
     return {f"{prefix}_measure.c": "\n".join(lines)}
+
+
+def _count_check(row: Row, prefix: str) -> list[str]:
+    symbol, macro = row[0], _macro(prefix, row[1])
+    return refusal(f"{symbol.c} < {macro}_MIN{GAP}|| {symbol.c} > {macro}_MAX", OUT_OF_RANGE)
 
 
 def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:

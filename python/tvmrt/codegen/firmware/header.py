@@ -55,7 +55,7 @@ def print_body(
                 f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
     lines.append("")
-    lines += extents.struct(program, prefix)
+    lines += extents.structs(program, prefix)
     lines += (_packed_run if packed else _plain_run)(program, prefix, options, inputs, outputs)
     lines += proof.header_lines(program, prefix, weights_bytes)
     return [*lines, *more]
@@ -82,10 +82,10 @@ def _plain_run(program: Program, prefix: str, options, inputs, outputs) -> list[
     lines += hooks.struct(program, prefix)
     if hooks.hooked(program):
         parameters.append(f"struct {tag}_devices *devices")
-    parameters += map(str, extents.parameter(program, prefix))
+    parameters += map(str, extents.parameters(program, prefix))
     if pools.io_in_pools(program):
         lines += pool_calls.map_declarations(program, prefix, options)
-    about = _RUN_SIZED if program.dims() else _RUN
+    about = _RUN_SIZED if program.is_sized() else _RUN
     return [*lines, *about, *prototype(prefix, "run", parameters), ""]
 
 

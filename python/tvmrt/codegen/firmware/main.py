@@ -105,6 +105,7 @@ def _plain_main(program: Program, prefix: str, sources, arguments, tracer: Trace
     for i, function in enumerate(sources.functions):
         lines += guarded_call(program.steps[i], function, arguments, tracer.around(i))
     lines += [f"  {line}" for line in hooks.deactivate(program)]
+    lines += [f"  {line}" for line in extents.print_counts(program, arguments)]
     return [*lines, "  return 0;", "}", ""]
 
 
@@ -116,7 +117,8 @@ def main_parameters(program: Program, arguments) -> list[str]:
     ]
     pools = [f"uint8_t *{arguments.pools[i]}" for i, _ in pools_file.used(program)]
     devices = [f"void *{hooks.variable(d)}" for d in hooks.hooked(program)]
-    return [*declared, *pools, *devices, *map(str, extents.variables(program))]
+    sizes = extents.variables(program, arguments.prefix)
+    return [*declared, *pools, *devices, *map(str, sizes)]
 
 
 def unused_names(program: Program, sources, arguments) -> list[str]:
@@ -259,7 +261,7 @@ def run_parameters(program: Program, prefix: str) -> list[Declaration]:
         names.append("devices")
     tag = prefix.lower()
     structs = [Declaration(f"struct {tag}_{name}", name, pointer=True) for name in names]
-    return [*structs, *extents.parameter(program, prefix)]
+    return [*structs, *extents.parameters(program, prefix)]
 
 
 def run_checks(program: Program, prefix: str, options) -> list[str]:
@@ -290,6 +292,7 @@ def structs_read(program: Program) -> list[str]:
         "workspace_pools": any(pool.lent for _, pool in pools_file.used(program)),
         "devices": bool(hooks.hooked(program)),
         "dims": bool(program.dims()),
+        "counts": bool(program.counts),
     }
     return [name for name, needed in read.items() if needed]
 
@@ -312,7 +315,7 @@ def main_arguments(program: Program, prefix: str, options, place: str = "{}->") 
     passed += _pool_pointers(program, prefix, options, _lent_members(program, place))
     devices = hooks.hooked(program)
     passed += [f"{place.format('devices')}{device}" for device in devices]
-    return [*passed, *extents.values(program, place.format("dims"))]
+    return [*passed, *extents.values(program, place)]
 
 
 def _plain_run(program: Program, prefix: str, options) -> list[str]:

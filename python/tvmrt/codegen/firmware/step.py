@@ -12,7 +12,7 @@ from .. import pools
 from ..c.text import GAP, refusal, wrap
 from ..entries import hooks
 from ..entries.aot import guarded_call
-from . import main, pool_calls, seal
+from . import extents, main, pool_calls, seal
 from .header import prototype
 from .names import own_include
 from .trace import Tracer
@@ -50,7 +50,7 @@ def declarations(program: Program, prefix: str) -> list[str]:
     """Lines of the header: the state of a run in slices, and its two functions."""
     state, upper = _state(prefix), prefix.upper()
     structs = main.run_parameters(program, prefix)
-    members = [f"  {struct.pointee()};" for struct in structs]
+    members = [f"  {p if p.name in _KEPT else p.pointee()};" for p in structs]
     parameters = _begin_parameters(program, prefix)
     return [
         "/*! \\brief Operators of the network. */",
@@ -85,6 +85,9 @@ def declarations(program: Program, prefix: str) -> list[str]:
     ]
 
 
+_KEPT = ("counts",)  # pointers to what a run writes, which a state has as they are
+
+
 def _state(prefix: str) -> str:
     return f"struct {prefix.lower()}_step_state"
 
@@ -104,7 +107,7 @@ def _begin(program: Program, prefix: str, options) -> list[str]:
         "  if (state == NULL) return kTvmErrorFunctionCallInvalidArg;",
         "  state->next = -1;",
         *main.run_checks(program, prefix, options),
-        *(f"  state->{name} = *{name};" for name in given),
+        *(f"  state->{name} = {'' if name in _KEPT else '*'}{name};" for name in given),
         "  state->next = 0;",
         "  return 0;",
         "}",
@@ -134,6 +137,7 @@ def _operator_at(
     for i, function in enumerate(sources.functions):
         before = hooks.activate(program) if i == 0 else []
         after = hooks.deactivate(program) if i == last else []
+        after = [*after, *(extents.print_counts(program, arguments) if i == last else [])]
         lines += [f"    case {i}:", *(f"      {line}" for line in before)]
         lines += guarded_call(program.steps[i], function, arguments, tracer.around(i), 3)
         lines += [*(f"      {line}" for line in after), "      return 0;"]

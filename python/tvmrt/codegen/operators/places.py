@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from tvmrt.ir import DType, Strided, Value, dense, get_op
 from tvmrt.ir.program import Step
 
+from ..c.text import bytes_of
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 
@@ -62,8 +63,7 @@ class Block:
         if self.contiguous and self.count == 1:
             f.line(f"*({target}) = *({source});")
         elif self.contiguous:
-            size = f"{self.count} * sizeof({self.dtype.c})"
-            f.line(f"memcpy({target}, {source}, {size});")
+            f.line(f"memcpy({target}, {source}, {bytes_of(self.count, self.dtype.c)});")
         else:
             self._each(f, target, source, "{y} = {x};")
 

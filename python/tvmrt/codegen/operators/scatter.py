@@ -10,7 +10,7 @@ import numpy as np
 from tvmrt.ir import Value
 from tvmrt.ir.program import Step
 
-from ..c.text import plus, times
+from ..c.text import bytes_of, plus, times
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import index, merge_loops
 from ..lowering import ANY, DENSE, Lowering, lowers, same_place
@@ -34,7 +34,7 @@ class ScatterLowering(Lowering):
         return [(i, 0)] if same_place(step.reads[i].at, step.writes[0].at) else []
 
     def copy_data(self, f: FunctionWriter, x: str, y: str, count: int, ctype: str) -> None:
-        copy = f"memcpy({y}, {x}, {count} * sizeof({ctype}));"
+        copy = f"memcpy({y}, {x}, {bytes_of(count, ctype)});"
         f.line(f"if ({y} != {x}) {copy}" if self.in_place(f.step) else copy)
 
 
@@ -150,7 +150,7 @@ class SumIntoLowering(Lowering):
         to = f.constant("to", table.data[kept].astype(np.int32))
         of = f.constant("of", kept.astype(np.int32))
         r, i = f.fresh("r"), f.fresh("i")
-        f.line(f"memset({y}, 0, {rows * size} * sizeof({x.dtype.c}));")
+        f.line(f"memset({y}, 0, {bytes_of(rows * size, x.dtype.c)});")
         element = Block((), (), (), x.dtype)
         with (
             f.block(f"for (int {r} = 0; {r} < {rows}; ++{r})"),
