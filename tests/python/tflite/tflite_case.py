@@ -16,20 +16,25 @@ FILES = Path(__file__).parents[2] / "data" / "tflite"
 
 
 class Net:
-    """A file with one graph; tensors are called by their indices."""
+    """A file's graph; tensors are called by their indices. With ``of``, another graph of its
+    file."""
 
-    def __init__(self) -> None:
+    def __init__(self, of: Net | None = None) -> None:
         from ai_edge_litert import schema_py_generated as schema
 
         self.schema = schema
-        self.model = schema.ModelT()
-        self.model.version = 3
-        self.model.buffers = [schema.BufferT()]
-        self.model.operatorCodes = []
+        if of is None:
+            self.model = schema.ModelT()
+            self.model.version = 3
+            self.model.buffers = [schema.BufferT()]
+            self.model.operatorCodes = []
+            self.model.subgraphs = []
+        else:
+            self.model = of.model
         self.graph = schema.SubGraphT()
         self.graph.tensors, self.graph.operators = [], []
         self.graph.inputs, self.graph.outputs = [], []
-        self.model.subgraphs = [self.graph]
+        self.model.subgraphs.append(self.graph)
 
     def tensor(self, shape, dtype, data=None, scale=None, zero=0, axis=0, name=None) -> int:
         tensor = self.schema.TensorT()
@@ -54,6 +59,11 @@ class Net:
     def input(self, shape, dtype, **quantization) -> int:
         index = self.tensor(shape, dtype, **quantization)
         self.graph.inputs.append(index)
+        return index
+
+    def output(self, shape, dtype, **quantization) -> int:
+        index = self.tensor(shape, dtype, **quantization)
+        self.graph.outputs.append(index)
         return index
 
     def const(self, data, scale=None, zero=0, axis=0) -> int:

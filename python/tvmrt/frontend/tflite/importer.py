@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
 from .registry import find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
-ROUNDINGS = ("reference", "micro")
+MAX_WRITTEN_OUT = 20_000  # operators of loops and branches
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class GraphImporter:
         self.graph = Graph(model.subgraphs[0].name or "main")
         self.builder = Builder(self.graph)
         self.problems: list[str] = []
+        self.variables: dict[tuple[str, str], Any] = {}
+        self.initializing = False  # inside of CALL_ONCE
+        self.open_subgraphs: list[int] = []
+        self.written_out = 0  # operators of graphs inside of operators
 
     def run(self, every: bool = False) -> Graph:
         main = self.model.subgraphs[0]
@@ -109,7 +114,7 @@ class GraphImporter:
         if index in scope:
             return scope[index]
         tensor = subgraph.tensors[index]
-        if tensor.data is None and 0 not in tensor.shape:
+        if tensor.data is None and not tensor.is_variable and 0 not in tensor.shape:
             raise ValueError(
                 f"{self.model.what}: tensor {tensor.name} is read before an operator makes it; "
                 "convert it again"
@@ -119,11 +124,39 @@ class GraphImporter:
             raise UnsupportedError(f"tensor {tensor.name} has elements of type {tensor.dtype}")
         data = tensor.data
         if data is None:
-            data = np.zeros(tensor.shape, DTYPES[name].numpy)
+            q = tensor.quantization
+            start = int(q.zero[0]) if q is not None and tensor.is_variable else 0
+            data = np.full(tensor.shape, start, DTYPES[name].numpy)
         elif name == "bfloat16":
             data = data.view(DTYPES[name].numpy)
         scope[index] = constant(data.astype(DTYPES[name].numpy, copy=False), tensor.name)
         return scope[index]
+
+    def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """The operators of a graph in place of an operator that calls it; what it gives.
+
+        Raises ValueError for a graph that there is not, or that calls itself, and UnsupportedError
+        where calls within calls make too many operators.
+        """
+        if not 0 < index < len(self.model.subgraphs):
+            raise ValueError(f"it calls graph {index}, of {len(self.model.subgraphs)}")
+        subgraph = self.model.subgraphs[index]
+        if index in self.open_subgraphs:
+            raise ValueError(f"graph {subgraph.name or index} calls itself")
+        if len(inputs) != len(subgraph.inputs):
+            raise ValueError(
+                f"graph {subgraph.name or index} takes {len(subgraph.inputs)} tensors, not "
+                f"{len(inputs)}"
+            )
+        self.written_out += len(subgraph.operators) + 1
+        if self.written_out > MAX_WRITTEN_OUT:
+            raise UnsupportedError(f"written out it has more than {MAX_WRITTEN_OUT} operators")
+        self.open_subgraphs.append(index)
+        scope = dict(zip(subgraph.inputs, inputs))
+        self.import_operators(subgraph, scope)
+        found = [self.value(subgraph, i, scope) for i in subgraph.outputs]
+        self.open_subgraphs.pop()
+        return found
 
     def import_operators(self, subgraph: Subgraph, scope: dict[int, Value | None]) -> None:
         """Import the operators of a graph in order; ``scope`` takes their results."""
@@ -171,6 +204,10 @@ class GraphImporter:
             raise ValueError(f"it has {len(op.outputs)} outputs, not {len(outputs)}")
         for index, value in zip(op.outputs, outputs):
             tensor = subgraph.tensors[index]
+            if tensor.dtype == "resource":
+                continue
+            if value is None:
+                raise UnsupportedError("what it calls is not supported")
             if value.dtype.name != tensor.dtype:
                 raise ValueError(f"{tensor.name} is declared {tensor.dtype}, not {value.dtype}")
             declared = tensor.open or tensor.shape

@@ -27,11 +27,13 @@ _TABLE: dict[str, Row] = {}
 FAMILIES = (
     "activation",
     "arithmetic",
+    "control",
     "layout",
     "matrix",
     "pooling",
     "products",
     "quantize",
+    "recurrent",
     "reduction",
     "shape",
     "softmax",

@@ -1,0 +1,37 @@
+"""Quantised ``.tflite`` networks on boards: the bits of the host, and no floating point."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from boards import BOARDS, run_network
+from tflite_case import FILES, feeds_for, ours
+
+import tvmrt
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        ("cortex-m0plus", "squeeze_excite_int8"),
+        pytest.param("riscv32", "separable_int16", marks=pytest.mark.slow),
+        pytest.param("cortex-m55", "residual_int8", marks=pytest.mark.slow),
+        pytest.param("cortex-m4", "convolutional_int8", marks=pytest.mark.slow),
+    ],
+)
+def test_a_board_without_an_fpu_computes_the_same_integers(board, name, tmp_path):
+    machine = BOARDS[board]
+    if machine.missing_tool():
+        pytest.skip(f"{machine.missing_tool()} is not installed")
+    data = (FILES / f"{name}.tflite").read_bytes()
+    feeds = feeds_for(data)
+    library = tvmrt.compile(data, target=board, interface_api="c", module_name="net")
+    outcome = run_network(machine, library, {"x": feeds[0]}, tmp_path)
+    (found,) = outcome.outputs.values()
+    expected = ours(data, feeds, tmp_path, tflite_rounding="micro")[0]
+    np.testing.assert_array_equal(found, expected)
+    generated = list((tmp_path / "net").rglob("*_lib1.c"))
+    assert generated
+    assert not re.search(r"\b(float|double)\b", "".join(path.read_text() for path in generated))

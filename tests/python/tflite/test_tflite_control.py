@@ -1,0 +1,173 @@
+"""Graphs that call graphs, variables, and recurrent layers, beside LiteRT."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tflite_case import Net, check_every_tensor, ours
+
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.tflite import import_model
+
+pytest.importorskip("ai_edge_litert")
+
+rng = np.random.default_rng(3)
+
+
+def _branch(net: Net, name: str) -> int:
+    """A graph of one operator between two vectors; its number."""
+    graph = Net(net)
+    x, y = graph.input((4,), "float32"), graph.output((4,), "float32")
+    graph.op(name, [x, x] if name == "ADD" else [x], [y])
+    return len(net.model.subgraphs) - 1
+
+
+def test_the_branch_that_holds_runs(tmp_path):
+    net = Net()
+    condition, x = net.input((1,), "bool"), net.input((4,), "float32")
+    y = net.output((4,), "float32")
+    net.op(
+        "IF",
+        [condition, x],
+        [y],
+        options="IfOptions",
+        thenSubgraphIndex=_branch(net, "NEG"),
+        elseSubgraphIndex=_branch(net, "ADD"),
+    )
+    values = np.arange(4, dtype=np.float32)
+    for truth, right in ((True, -values), (False, values + values)):
+        (got,) = ours(net.data(), [np.array([truth]), values], tmp_path)
+        np.testing.assert_array_equal(got, right)
+
+
+def _counting(limit: int) -> Net:
+    """x is doubled ``limit`` times."""
+    net = Net()
+    x, count = net.input((4,), "float32"), net.const(np.array([0], np.int32))
+    outs = [net.output((1,), "int32"), net.output((4,), "float32")]
+    condition = Net(net)
+    i = condition.input((1,), "int32")
+    condition.input((4,), "float32")
+    condition.op(
+        "LESS", [i, condition.const(np.array([limit], np.int32))], [condition.output((1,), "bool")]
+    )
+    body = Net(net)
+    i, v = body.input((1,), "int32"), body.input((4,), "float32")
+    body.op(
+        "ADD",
+        [i, body.const(np.array([1], np.int32))],
+        [body.output((1,), "int32")],
+        options="AddOptions",
+    )
+    body.op("ADD", [v, v], [body.output((4,), "float32")], options="AddOptions")
+    net.op(
+        "WHILE", [count, x], outs, options="WhileOptions", condSubgraphIndex=1, bodySubgraphIndex=2
+    )
+    return net
+
+
+def test_a_loop_whose_rounds_are_known_is_written_out(tmp_path):
+    assert check_every_tensor(_counting(5).data(), tmp_path) == ["WHILE", "WHILE"]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda op: setattr(op, "bodySubgraphIndex", 7), "it calls graph 7, of 3"),
+        (lambda op: setattr(op, "bodySubgraphIndex", 0), "it calls graph 0"),
+    ],
+)
+def test_a_call_of_no_graph_is_told(change, sentence):
+    net = _counting(5)
+    change(net.graph.operators[0].builtinOptions)
+    with pytest.raises(ValueError, match=sentence):
+        import_model(net.data())
+
+
+def test_a_graph_that_calls_itself_and_a_loop_without_end_are_told():
+    net = _counting(5)
+    with pytest.raises(UnsupportedError, match="more than"):
+        import_model(_counting(1 << 30).data())
+    body = Net.__new__(Net)
+    body.schema, body.model, body.graph = net.schema, net.model, net.model.subgraphs[2]
+    outputs = list(body.graph.outputs)
+    body.graph.operators.clear()
+    body.op(
+        "WHILE",
+        body.graph.inputs,
+        outputs,
+        options="WhileOptions",
+        condSubgraphIndex=1,
+        bodySubgraphIndex=2,
+    )
+    with pytest.raises(ValueError, match="calls itself"):
+        import_model(net.data())
+
+
+def _with_variable(net: Net, persistent: bool) -> None:
+    """y = x + v, where a graph of its own sets v once."""
+    x, y = net.input((3,), "float32"), net.output((3,), "float32")
+    name = {"options": "VarHandleOptions", "container": "", "sharedName": "v"}
+    handle, read = net.tensor((), "resource"), net.tensor((3,), "float32")
+    init = Net(net)
+    place = init.tensor((), "resource")
+    init.op("VAR_HANDLE", [], [place], **name)
+    init.op("ASSIGN_VARIABLE", [place, init.const(np.array([1, 2, 3], np.float32))], [])
+    net.op("CALL_ONCE", [], [], options="CallOnceOptions", initSubgraphIndex=1)
+    net.op("VAR_HANDLE", [], [handle], **name)
+    net.op("READ_VARIABLE", [handle], [read])
+    net.op("ADD", [x, read], [y], options="AddOptions")
+    if persistent:
+        net.op("ASSIGN_VARIABLE", [handle, y], [])
+
+
+def test_a_variable_that_is_set_once_is_a_constant(tmp_path):
+    net = Net()
+    _with_variable(net, persistent=False)
+    (got,) = ours(net.data(), [np.array([5, 5, 5], np.float32)], tmp_path)
+    assert got.tolist() == [6, 7, 8]
+    net = Net()
+    _with_variable(net, persistent=True)
+    with pytest.raises(UnsupportedError, match="lasts from run to run"):
+        import_model(net.data())
+
+
+def _lstm(net: Net, cifg=False, peephole=False, norm=False, projection=0, **options) -> None:
+    batch, steps, depth, units = 2, 4, 3, 5
+    out = projection or units
+
+    def weights(*shape: int) -> int:
+        return net.const(rng.standard_normal(shape).astype(np.float32) * 0.5)
+
+    def state(width: int) -> int:
+        index = net.tensor((batch, width), "float32")
+        net.graph.tensors[index].isVariable = True
+        return index
+
+    x = net.input((batch, steps, depth), "float32")
+    gates = [i for i in range(4) if i or not cifg]
+    w = [weights(units, depth) if i in gates else -1 for i in range(4)]
+    r = [weights(units, out) if i in gates else -1 for i in range(4)]
+    peepholes = [weights(units) if peephole and (i or not cifg) else -1 for i in (0, 1, 3)]
+    bias = [weights(units) if i in gates else -1 for i in range(4)]
+    projections = [weights(out, units), weights(out)] if projection else [-1, -1]
+    norms = [weights(units) if norm and i in gates else -1 for i in range(4)]
+    inputs = [x, *w, *r, *peepholes, *bias, *projections, state(out), state(units), *norms]
+    net.op(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs,
+        [net.output((batch, steps, out), "float32")],
+        3,
+        "UnidirectionalSequenceLSTMOptions",
+        fusedActivationFunction=4,
+        **options,
+    )
+
+
+def test_recurrent_layers_of_floats(tmp_path):
+    net = Net()
+    _lstm(net)
+    _lstm(net, cifg=True, peephole=True)
+    _lstm(net, norm=True)
+    _lstm(net, projection=4, cellClip=0.4, projClip=0.2)
+    assert len(check_every_tensor(net.data(), tmp_path)) == 4
