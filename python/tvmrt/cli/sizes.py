@@ -50,7 +50,8 @@ def _shapes(
 
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
-    types = input_types(infos, shapes, Dims(dims))
+    results = [*model.graph.output, *model.graph.value_info]
+    types = input_types(infos, shapes, Dims(dims), results)
     symbols = sorted(symbols_of(*(t.shape for t in types.values())), key=lambda s: s.name)
     bindings = [
         {s.name: s.high for s in symbols},

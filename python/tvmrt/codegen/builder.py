@@ -30,6 +30,7 @@ from tvmrt.ir.program import (
     whole,
 )
 from tvmrt.ir.rounding import round_up
+from tvmrt.planner import plan_program
 
 from . import operators, window  # noqa: F401  (fill the table of lowerings)
 from .c.naming import Namer
@@ -224,6 +225,7 @@ class _ProgramBuilder:
 
     def _step(self, group: Group) -> None:
         lowering = _lowering_class(group.root.op)(group, self.target)
+        lowering.nest(self._nested)
         if group.after:
             accesses = {v: self._place(v) for v in group.inputs() if not v.is_constant}
             if not lowering.accepts_epilogue(accesses):
@@ -253,6 +255,12 @@ class _ProgramBuilder:
             condition, wanted = group.root.guard
             step.guard = (self._place(condition), wanted)
         self.steps.append(step)
+
+    def _nested(self, graph: Graph) -> Program:
+        """A graph inside of a node, in memory that the node's step has as its scratch."""
+        program = build_program(graph, self.target)
+        plan_program(program)
+        return program
 
     def _concat(self, node: Node) -> None:
         """One copy a part, each into its slice; see join_concatenations for what becomes of

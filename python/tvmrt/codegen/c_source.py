@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tvmrt.ir.custom import shown_op
-from tvmrt.ir.extent import named
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
+from .c.function import print_function, signature
 from .c.naming import SYMBOL_LENGTH, Namer
-from .c.text import GAP, LINE, comment_lines, laid_out, plus, print_fields, wrap
-from .c.writer import (
-    Function,
-    FunctionWriter,
-    Parameter,
-    Weights,
-    access_note,
-    comment_text,
-    literal,
-)
+from .c.text import LINE, comment_lines, laid_out
+from .c.writer import Function, Weights, comment_text, literal
 from .device_files import add_device_files
 from .entries import aot, dims, graph
 from .entries.arguments import Arguments
@@ -48,7 +39,7 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
         # what is derived from an operator's symbol is no other operator's
         name = f"{step.name}_op" if step.name.lower().endswith(_DERIVED) else step.name
         symbol = symbols.take(name, f"{prefix}_")
-        sources.functions.append(print_function(symbol, step, weights, target))
+        sources.functions.append(print_function(symbol, step, weights, target.threads))
     sources.weight_buffers = _named(weights, prefix, sources.functions)
     return sources
 
@@ -110,74 +101,6 @@ def _named(weights: Weights, prefix: str, functions: Sequence[Function]) -> list
     for buffer in buffers:
         buffer.name = names.take(buffer.name, before)[len(before) :]
     return buffers
-
-
-def print_function(symbol: str, step, weights: Weights, target: Target) -> Function:
-    """One operator function as text."""
-    f = FunctionWriter(symbol, step, weights, target.threads)
-    with named(step.sources):
-        step.lowering.emit(step, f)
-    parameters = f.parameters()
-    if step.kernel_bytes:
-        begin = step.scratch_bytes - step.kernel_bytes
-        block = plus(f.scratch(), str(begin))
-        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {step.kernel_bytes});")
-    lines = [*f.helpers, *_comment(step, f)]
-    if f.parallel_extent is None:
-        lines += [*_signature(symbol, parameters, " {"), *f.count_lines(), *f.lines, "}"]
-    else:
-        lines += _parallel_function(symbol, parameters, f)
-    text = "\n".join(lines)
-    return Function(symbol, step, parameters, text, f.definitions, f.includes, f.macros)
-
-
-def _comment(step, f: FunctionWriter) -> list[str]:
-    """An operator a line with its layers, of joined names the first; then the tensors."""
-    lines = ["/*"]
-    for node in step.group.nodes:
-        layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
-        lines += comment_lines(comment_text(f"{shown_op(node)}: {', '.join(layers)}"))
-    lines.append(" *")
-    for parameter, access in zip(f.reads, step.reads):
-        lines += comment_lines(f"{parameter.name}: {access_note(access)}")
-    for parameter, access in zip(f.writes, step.writes):
-        lines += comment_lines(f"{parameter.name}: {access_note(access)}, the result")
-    return [*lines, " */"]
-
-
-def _signature(
-    symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t"
-) -> list[str]:
-    declared = [p.declare() for p in parameters] or ["void"]
-    return wrap(f"{result} {symbol}", declared, end)
-
-
-_TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
-
-
-def _parallel_function(symbol: str, parameters: Sequence[Parameter], f: FunctionWriter):
-    """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
-    extent = f.parallel_extent
-    plain = [p.declare().aliased() for p in parameters]
-    return [
-        "typedef struct {",
-        *(f"  {text};" for text in plain),
-        f"}} {symbol}_args;",
-        "",
-        *wrap(f"static int {symbol}_task", _TASK_PARAMETERS, " {"),
-        f"  const {symbol}_args *args ={GAP}(const {symbol}_args *)cdata;",
-        *(f"  {p.declare()} = args->{p.name};" for p in parameters),
-        *f.count_lines(),
-        f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
-        f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",
-        *f.lines,
-        "}",
-        "",
-        *_signature(symbol, parameters, " {"),
-        *print_fields(f"  {symbol}_args args", {p.name: p.name for p in parameters}, 1),
-        f"  return TVMBackendParallelLaunch({symbol}_task, &args, 0);",
-        "}",
-    ]
 
 
 def _head(program: Program, options: Options) -> str:
@@ -245,7 +168,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         ]
         lines.append("")
     for function in sources.functions:
-        lines += _signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
+        lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
@@ -350,4 +273,4 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     return "\n".join(lines) + "\n"
 
 
-__all__ = ["generate", "print_function", "print_functions"]
+__all__ = ["generate", "print_functions"]

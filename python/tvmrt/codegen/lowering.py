@@ -6,15 +6,17 @@ only then asks it to print. Register one with ``@lowers("operator")``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tvmrt.ir import Node, Strided, Value
+from tvmrt.ir import Graph, Node, Strided, Value
 from tvmrt.ir.program import (
     ANY,
     CHANNELS_LAST,
     DENSE,
     Access,
     Group,
+    Program,
     Step,
     channels_last_order,
 )
@@ -37,6 +39,10 @@ class Lowering:
         self.group = group
         self.node: Node = group.root
         self.target = target
+
+    def nest(self, build: Callable[[Graph], Program]) -> None:
+        """Have the graphs that are in attributes of the node become programs of their own, with
+        places in an arena of their own."""
 
     def operands(self) -> list[Value]:
         """Values that become parameters, in order. Constants are not among them: the lowering

@@ -8,6 +8,7 @@ from . import (  # noqa: F401  (fill the table)
     extents,
     fixed_point,
     indexing,
+    loop,
     nn,
     normalization,
     pairs,

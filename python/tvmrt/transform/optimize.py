@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 from tvmrt.ir import Graph
 from tvmrt.ir.extent import named
+from tvmrt.ir.loop import loop_bodies
 from tvmrt.ir.verifier import verify
 
 from .common_subexpressions import eliminate_common_subexpressions
 from .dead_code import remove_dead_code
+from .expand_composed import expand_composed
 from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
 from .fold_pad import fold_pad
 from .fold_scale import fold_scale
+from .layouts import infer_layouts
 from .quantize import form_quantized, separate_dequantize
 from .simplify import simplify
 
@@ -49,3 +52,7 @@ def optimize(graph: Graph, observe: Callable[[str, Graph], None]) -> None:
             run(graph)
         verify(graph, name)
         observe(name, graph)
+    for body in loop_bodies(graph):
+        expand_composed(body)
+        optimize(body, lambda name, graph: None)
+        infer_layouts(body)

@@ -15,9 +15,10 @@ WIDTH, HEADS, WORDS = 32, 4, 50
 
 @dataclass
 class Draft:
-    """A graph under construction; names count up."""
+    """A graph under construction; names count up, behind a prefix in graphs inside of others."""
 
     seed: int = 0
+    prefix: str = ""
     nodes: list = field(default_factory=list)
     weights: list = field(default_factory=list)
 
@@ -25,12 +26,12 @@ class Draft:
         self.rng = np.random.default_rng(self.seed)
 
     def node(self, op: str, inputs: list[str], outputs: int = 1, **attrs: Any):
-        names = [f"{op}{len(self.nodes)}_{i}" for i in range(outputs)]
+        names = [f"{self.prefix}{op}{len(self.nodes)}_{i}" for i in range(outputs)]
         self.nodes.append(helper.make_node(op, inputs, names, name=names[0], **attrs))
         return names[0] if outputs == 1 else names
 
     def constant(self, array: Any, dtype: Any = None) -> str:
-        name = f"w{len(self.weights)}"
+        name = f"{self.prefix}w{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.asarray(array, dtype), name))
         return name
 

@@ -58,14 +58,10 @@ BEYOND = [
                  id="Einsum"),
     pytest.param("(float[1, 8, 1] a) => (float[1, N, 2] y) <int64 n = {3000000000}>"
                  " { y = DFT<axis = 1>(a, n) }", 17, "2147483647", id="DFT"),
-    pytest.param("(float[5000, 4] a, float[4] z) => (float[4] s) { s = Scan<num_scan_inputs = 1,"
-                 " body = b (float[4] p, float[4] q) => (float[4] r) { r = Add(p, q) }>(z, a) }",
-                 17, "5000 rounds; at most 4096", id="Scan"),
-    pytest.param("(float[4000, 4000] a, float[4000] b, float c) => (float[4000] s) { s = Scan<"
-                 "num_scan_inputs = 1, body = o (float[4000] p, float[4000] q) => (float[4000] r)"
-                 " { u = Scan<num_scan_inputs = 1, body = i (float x, float y) => (float z)"
-                 " { z = Add(x, y) }>(c, q) r = Add(p, u) }>(b, a) }", 17,
-                 "make 16000000 nodes, at most 65536", id="Scan-in-Scan"),
+    pytest.param("(float[4] a) => (float[N] y) <int64 n = {5000}> { y = Loop<"
+                 "body = b (int64 i, bool g, float[K] p) => (bool g, float[M] q)"
+                 " { q = Concat<axis = 0>(p, p) }>(n, , a) }",
+                 17, "5000 rounds; at most 4096", id="Loop that grows"),
 ]  # fmt: skip
 
 

@@ -204,6 +204,23 @@ class FunctionWriter:
             self._constants[buffer] = Parameter(self.fresh(name), buffer)
         return self._constants[buffer].name
 
+    def adopt(self, function: Function) -> None:
+        """Print a function that this one alone calls in front of it, with all that it needs; the
+        constants that it reads become this one's, too."""
+        self.helper(function.text + "\n")
+        self.includes |= function.includes
+        self.macros.update(function.macros)
+        for text in function.definitions:
+            self.define(text)
+        for parameter in function.parameters:
+            buffer = parameter.buffer
+            if buffer is not None and buffer.kind == CONSTANT and buffer not in self._constants:
+                self._constants[buffer] = Parameter(self.fresh(parameter.name), buffer)
+
+    def passed_constant(self, buffer: Buffer) -> str:
+        """The pointer to a constant of an adopted function."""
+        return self._constants[buffer].name
+
     def include(self, *headers: str) -> None:
         """Kernel headers that the file needs, by their name in ``kernels/``; "" is none."""
         self.includes.update(filter(None, headers))

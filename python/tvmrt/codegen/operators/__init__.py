@@ -20,6 +20,7 @@ FAMILIES = (
     "run_operands",
     "counts",
     "pairs",
+    "loop",
 )
 
 for _family in FAMILIES:

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 from tvmrt.error import UnforeseenError, UnsupportedError
 from tvmrt.frontend.dims import Dims
 from tvmrt.ir import Builder, Graph, TensorType, Value, constant
+from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback
 from .candidates import run_importer
@@ -86,7 +87,17 @@ class GraphImporter:
         self.tabled = 0  # elements of tables that importers wrote
 
     def declared(self, name: str) -> tuple | None:
-        """The shape that the network declares of one of its own tensors; None where it does not."""
+        """The shape that the network declares of one of its own tensors; None where it does not, or
+        by dimensions that no input has."""
+        shape = self.bounds_of(name)
+        if shape is None:
+            return None
+        sizes = symbols_of(*(type.shape for type in self.types.values()))
+        return shape if symbols_of(shape) <= sizes else None
+
+    def bounds_of(self, name: str) -> tuple | None:
+        """The same, dimensions that no input has included: those have bounds, and the run finds
+        their sizes."""
         if self._declared_shapes is None:
             self._declared_shapes = declared_shapes(self.model.graph, self.dims)
         return None if self.open_functions else self._declared_shapes.get(name)
@@ -172,7 +183,7 @@ class GraphImporter:
         for info in proto.input:
             if info.name in given:
                 _check_default(info, scope[info.name], given[info.name])
-        self.types = input_types(infos, self.shapes, self.dims)
+        self.types = input_types(infos, self.shapes, self.dims, [*proto.output, *proto.value_info])
         for name, type in self.types.items():
             value = Value(name, type)
             self.graph.inputs.append(value)
@@ -208,6 +219,11 @@ class GraphImporter:
                 if key:
                     scope[key] = value
 
+    def import_body(self, proto: onnx.GraphProto, scope: dict) -> None:
+        """The constants and nodes of a subgraph, whose inputs and surroundings ``scope`` has."""
+        self._add_initializers(proto, scope)
+        self.import_nodes(proto.node, scope)
+
     def import_branch(
         self,
         proto: onnx.GraphProto,
@@ -221,11 +237,10 @@ class GraphImporter:
         """
         scope = dict(outer)
         scope.update(zip((info.name for info in proto.input), inputs))
-        self._add_initializers(proto, scope)
         saved = self.builder.guard, self.builder.sources
         if guard is not None:
             self.builder.guard = guard
-        self.import_nodes(proto.node, scope)
+        self.import_body(proto, scope)
         self.builder.guard, self.builder.sources = saved
         return [scope.get(info.name) for info in proto.output]
 

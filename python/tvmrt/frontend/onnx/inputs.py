@@ -15,9 +15,12 @@ from tvmrt.ir.extent import Extent, symbols_of
 
 
 def input_types(
-    infos: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, Sequence[int | str]], dims: Dims
+    infos: Sequence[onnx.ValueInfoProto],
+    shapes: Mapping[str, Sequence[int | str]],
+    dims: Dims,
+    results: Sequence[onnx.ValueInfoProto] = (),
 ) -> dict[str, TensorType]:
-    """Types by name, of inputs that are no weights.
+    """Types by name, of inputs that are no weights; of ``results`` dimensions may be declared, too.
 
     Extents of ``shapes`` are numbers, names of declared dimensions, or declare one themselves.
     Raises KeyError for a shape of something that is no input, ValueError for a shape that does
@@ -33,7 +36,7 @@ def input_types(
     given = {name: _declaring(shape, dims) for name, shape in shapes.items()}
     types = {info.name: _input_type(info, given.get(info.name), dims) for info in infos}
     _check_symbols(infos, types)
-    _check_used(infos, given, dims)
+    _check_used([*infos, *results], given, dims)
     _check_known(types)
     return types
 
@@ -93,7 +96,8 @@ def _check_used(infos: Sequence[onnx.ValueInfoProto], given: Mapping, dims: Dims
     if unused:
         names = ", ".join(sorted(known - {""})) or "none"
         raise KeyError(
-            f"the dimension {unused[0]} is declared, which no input has; the dimensions are {names}"
+            f"the dimension {unused[0]} is declared, which no input and no result has; "
+            f"the dimensions are {names}"
         )
 
 

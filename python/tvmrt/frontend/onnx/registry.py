@@ -35,6 +35,7 @@ FAMILIES = (
     "vision",
     "training",
     "control",
+    "loops",
     "quantize",
     "narrow",
     "refused",

@@ -1,0 +1,86 @@
+"""A step as a C function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvmrt.ir.custom import shown_op
+from tvmrt.ir.extent import named
+from tvmrt.ir.program import Step
+
+from .text import GAP, comment_lines, plus, print_fields, wrap
+from .writer import Function, FunctionWriter, Parameter, Weights, access_note, comment_text
+
+
+def signature(
+    symbol: str, parameters: Sequence[Parameter], end: str, result: str = "int32_t"
+) -> list[str]:
+    """The lines of a function's head."""
+    declared = [p.declare() for p in parameters] or ["void"]
+    return wrap(f"{result} {symbol}", declared, end)
+
+
+def print_function(
+    symbol: str, step: Step, weights: Weights, threads: bool, result: str = "int32_t"
+) -> Function:
+    """One operator function as text."""
+    f = FunctionWriter(symbol, step, weights, threads)
+    with named(step.sources):
+        step.lowering.emit(step, f)
+    parameters = f.parameters()
+    if step.kernel_bytes:
+        begin = step.scratch_bytes - step.kernel_bytes
+        block = plus(f.scratch(), str(begin))
+        f.lines.insert(0, f"  tvmrt_scratch_lend({block}, {step.kernel_bytes});")
+    lines = [*f.helpers, *_comment(step, f)]
+    if f.parallel_extent is None:
+        head = signature(symbol, parameters, " {", result)
+        lines += [*head, *f.count_lines(), *f.lines, "}"]
+    else:
+        lines += _parallel_function(symbol, parameters, f, result)
+    text = "\n".join(lines)
+    return Function(symbol, step, parameters, text, f.definitions, f.includes, f.macros)
+
+
+def _comment(step, f: FunctionWriter) -> list[str]:
+    """An operator a line with its layers, of joined names the first; then the tensors."""
+    lines = ["/*"]
+    for node in step.group.nodes:
+        layers = dict.fromkeys(s.split(";", maxsplit=1)[0] for s in node.sources)
+        lines += comment_lines(comment_text(f"{shown_op(node)}: {', '.join(layers)}"))
+    lines.append(" *")
+    for parameter, access in zip(f.reads, step.reads):
+        lines += comment_lines(f"{parameter.name}: {access_note(access)}")
+    for parameter, access in zip(f.writes, step.writes):
+        lines += comment_lines(f"{parameter.name}: {access_note(access)}, the result")
+    return [*lines, " */"]
+
+
+_TASK_PARAMETERS = ("int task_id", "TVMParallelGroupEnv *env", "void *cdata")
+
+
+def _parallel_function(
+    symbol: str, parameters: Sequence[Parameter], f: FunctionWriter, result: str
+) -> list[str]:
+    """A task over a part of the outermost loop, its arguments, and the launch on all threads."""
+    extent = f.parallel_extent
+    plain = [p.declare().aliased() for p in parameters]
+    return [
+        "typedef struct {",
+        *(f"  {text};" for text in plain),
+        f"}} {symbol}_args;",
+        "",
+        *wrap(f"static int {symbol}_task", _TASK_PARAMETERS, " {"),
+        f"  const {symbol}_args *args ={GAP}(const {symbol}_args *)cdata;",
+        *(f"  {p.declare()} = args->{p.name};" for p in parameters),
+        *f.count_lines(),
+        f"  const int begin = (int)((int64_t){extent} * task_id / env->num_task);",
+        f"  const int end = (int)((int64_t){extent} * (task_id + 1) / env->num_task);",
+        *f.lines,
+        "}",
+        "",
+        *signature(symbol, parameters, " {", result),
+        *print_fields(f"  {symbol}_args args", {p.name: p.name for p in parameters}, 1),
+        f"  return TVMBackendParallelLaunch({symbol}_task, &args, 0);",
+        "}",
+    ]

@@ -1,0 +1,90 @@
+"""Subgraphs that become graphs of their own, as the bodies of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import onnx
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Builder, Graph, TensorType, Value
+from tvmrt.ir.extent import counts_in
+
+from .tensors import subgraphs
+
+if TYPE_CHECKING:
+    from .importer import GraphImporter
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A graph whose inputs are those that were asked for, then one for each of ``captured``, the
+    values outside that it reads."""
+
+    graph: Graph
+    captured: list[Value]
+
+
+def import_apart(
+    importer: GraphImporter,
+    proto: onnx.GraphProto,
+    outer: Mapping[str, Value | None],
+    inputs: Sequence[tuple[Value, TensorType]],
+    number: Value | None = None,
+) -> Apart:
+    """The nodes of a subgraph as a graph of their own. ``inputs``: for each of the subgraph's, a
+    value outside that it is like, and its type; ``number`` is the one that is an extent inside.
+
+    Raises UnsupportedError where one of the nodes cannot be compiled, or depends on a size that the
+    run finds outside.
+    """
+    around, known = (importer.graph, importer.builder), len(importer.problems)
+    graph = importer.graph = Graph(proto.name or "body")
+    graph.op_types = around[0].op_types
+    importer.builder = Builder(graph, around[1].sources)
+    try:
+        names = [info.name for info in proto.input]
+        given = [_like(importer, v, n, t, v is number) for n, (v, t) in zip(names, inputs)]
+        read = [outer[name] for name in _names_read(proto) if outer.get(name) is not None]
+        captured = [v for v in dict.fromkeys(read) if v.data is None]
+        inside = {v: _like(importer, v, v.name, v.type, True) for v in captured}
+        graph.inputs = [*given, *inside.values()]
+        scope = {name: inside.get(v, v) for name, v in outer.items()}
+        scope.update(zip(names, given))
+        importer.import_body(proto, scope)
+        found = [scope.get(info.name) for info in proto.output]
+        if len(importer.problems) > known or any(v is None for v in found):
+            reasons = importer.problems[known:] or ["one of its results cannot be compiled"]
+            raise UnsupportedError("; ".join(reasons))
+        graph.outputs = found
+        graph.output_names = [f"result{i}" for i in range(len(found))]
+        return Apart(graph, captured)
+    finally:
+        del importer.problems[known:]
+        importer.graph, importer.builder = around
+
+
+def _like(importer: GraphImporter, value: Value, name: str, type: TensorType, same: bool) -> Value:
+    """An input of a subgraph that is like a value outside, or the ``same`` in each round."""
+    if counts_in(type.shape):
+        raise UnsupportedError(f"how many elements {value.name} has is known only after a run")
+    found = Value(name, type)
+    if same and value in importer.extents:
+        importer.extents[found] = importer.extents[value]
+    if value in importer.halves:
+        importer.halves[found] = importer.halves[value]
+    return found
+
+
+def _names_read(proto: onnx.GraphProto) -> list[str]:
+    """The names that a graph's nodes and results read and none of them makes, those of the graphs
+    in them included."""
+    names = dict.fromkeys(key for node in proto.node for key in node.input)
+    for node in proto.node:
+        for inner in subgraphs(node):
+            names.update(dict.fromkeys(_names_read(inner)))
+    names.update(dict.fromkeys(info.name for info in proto.output))
+    made = {key for node in proto.node for key in node.output}
+    return [name for name in names if name not in made]

@@ -1,0 +1,301 @@
+"""Loops: a few known rounds are written out, one copy of the body a round; else the run goes
+through them, see ``tvmrt.ir.loop``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import DTYPES, Graph, TensorType, Value
+from tvmrt.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
+from tvmrt.ir.op import normalize_axis
+
+from .apart import import_apart
+from .context import NodeContext
+from .registry import onnx_op
+
+FEW = 8  # rounds that are written out
+MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes
+
+INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
+
+
+@onnx_op("Loop")
+def loop(ctx: NodeContext) -> list[Value | None]:
+    limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
+    rounds = limit[0] if limit else None
+    few = isinstance(rounds, int) and rounds <= FEW
+    return _whichever(ctx, few, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
+
+
+@onnx_op("Scan")
+def scan(ctx: NodeContext) -> list[Value | None]:
+    if ctx.opset < 9:
+        raise UnsupportedError("Scan of opset 8 runs over batches; convert the model to opset 9")
+    layout = _ScanLayout(ctx)
+    rounds = layout.rounds
+    few = isinstance(rounds, int) and rounds <= FEW
+    return _whichever(
+        ctx, few, rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
+    )
+
+
+def _whichever(ctx: NodeContext, few: bool, rounds, unrolled, looped) -> list[Value | None]:
+    """Written out where there are few rounds, or where it cannot be a loop of the run and their
+    number is known."""
+    graph = ctx.importer.graph
+    if few:
+        return unrolled()
+    count = len(graph.nodes)
+    try:
+        return looped()
+    except (UnsupportedError, Undecided):
+        del graph.nodes[count:]
+        if not isinstance(rounds, int):
+            raise
+        return unrolled()
+
+
+# Rounds that a run goes through.
+
+
+def _loop(ctx: NodeContext) -> list[Value | None]:
+    body: onnx.GraphProto = ctx.attr("body")
+    limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
+    carried = [_there(v) for v in ctx.inputs[2:]]
+    bound = _most_rounds(ctx, limit, len(carried))
+    number = _number(ctx, bound)
+    like = [(number, INT64), (ctx.const(True), BOOL)]
+    like += [(v, v.type) for v in carried]
+    inside = import_apart(ctx.importer, body, ctx.scope, like, number)
+    graph = inside.graph
+    same_go = graph.inputs.pop(1)
+    verdict = graph.outputs[0]
+    if verdict is same_go or (verdict.data is not None and verdict.data.all()):
+        graph.outputs.pop(0)  # once begun, it goes on to the limit
+    elif same_go in graph.consumers():
+        raise UnsupportedError("a Loop whose body reads the condition of the round")
+    conditional = len(graph.outputs) == len(body.output)
+    if go is not None and go.data is not None and go.data.all():
+        go = None
+    if limit is None and go is None and not conditional:
+        raise UnsupportedError("a Loop without a number of rounds and a condition never ends")
+    collected = len(body.output) - 1 - len(carried)
+    if bound is None and collected:
+        raise UnsupportedError(
+            "how many rounds it has is known only when the network runs, and it collects "
+            f"{ctx.node.output[len(carried)]}; declare the shape of that in the model, or the "
+            "dimension that it has in it by --dim"
+        )
+    fixed = bound is not None and not ctx.is_computed(0) and limit is not None
+    known = fixed and go is None and not conditional
+    ends = _Ends(limit, go, conditional, bound if known else most(bound or 0), known)
+    return _emit(ctx, graph, ends, carried, [], inside.captured, number)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """When a loop ends: the most rounds and whether there is a first one, each None where nothing
+    says so, whether the body tells, and the most rounds, which are ``known`` to be had."""
+
+    limit: Value | None
+    go: Value | None
+    conditional: bool
+    most: Whole
+    known: bool
+
+
+def _most_rounds(ctx: NodeContext, limit: Value | None, carried: int) -> Whole | None:
+    """The most rounds, None where nothing tells."""
+    if limit is not None and not ctx.is_computed(0):
+        (number,) = ctx.ints_of(0, "the number of rounds")
+        if most(number) < MAX_ROUNDS:
+            return number if least(number) >= 0 else max(most(number), 0)
+    collected = ctx.node.output[carried] if carried < len(ctx.node.output) else ""
+    shape = ctx.importer.bounds_of(collected)
+    return most(shape[0]) if shape else None
+
+
+def _number(ctx: NodeContext, bound: Whole | None) -> Value:
+    """The number of the round, as the extent that it is in the body where it has a bound."""
+    if not bound:
+        return ctx.const(0, np.int64)
+    dims = ctx.importer.dims
+    name = dims.fresh(f"{ctx.name}_round")
+    value = Value(name, INT64)
+    last = bound - 1 if least(bound) > 0 else max(most(bound) - 1, 0)
+    extent = dims.counted(name, 0, last, None)
+    ctx.importer.extents[value] = np.asarray(extent, object)
+    return value
+
+
+def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
+    sliced = [_axis_first(ctx, v, axis) for v, axis in zip(layout.sequences, layout.axes)]
+    carried = layout.carried
+    like = [(v, v.type) for v in carried]
+    like += [(v, TensorType(v.shape[1:], v.dtype)) for v in sliced]
+    inside = import_apart(ctx.importer, layout.body, ctx.scope, like)
+    graph = inside.graph
+    number = Value("round", INT64)
+    graph.inputs.insert(0, number)
+    backward = [*layout.backward, *layout.out_backward]
+    ends = _Ends(None, None, False, layout.rounds, True)
+    results = _emit(ctx, graph, ends, carried, sliced, inside.captured, number, backward)
+    out = results[len(carried) :]
+    moved = [_axis_back(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
+    return [*results[: len(carried)], *moved]
+
+
+def _emit(
+    ctx: NodeContext,
+    body: Graph,
+    ends: _Ends,
+    carried: list[Value],
+    sliced: list[Value],
+    captured: list[Value],
+    number: Value,
+    backward: Sequence[int] = (),
+) -> list[Value]:
+    """The loop, and what it collected as far as there were rounds."""
+    made = body.outputs[ends.conditional :]
+    for before, after in zip(carried, made):
+        if before.type != after.type:
+            raise UnsupportedError(
+                f"what it carries is {before.type} before a round and {after.type} after it"
+            )
+    body.output_names = [f"result{i}" for i in range(len(body.outputs))]
+    collected = len(made) - len(carried)
+    known_as = ctx.importer.extents.get(number)
+    numbered = {} if known_as is None else {"round": next(iter(symbols_of(known_as.item())))}
+    results = ctx.emit_many(
+        "loop",
+        [ends.limit, ends.go, *carried, *sliced, *captured],
+        body=body,
+        carried=len(carried),
+        sliced=len(sliced),
+        conditional=ends.conditional,
+        most=ends.most,
+        backward=tuple(map(bool, backward or [0] * (len(sliced) + collected))),
+        **numbered,
+        extents=tuple(s.extent for s in _symbols(body) if s not in numbered.values()),
+    )
+    *results, rounds = results
+    if not ends.known and collected:
+        found = ctx.found(rounds, 0, ends.most, "rounds")
+        results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]
+    return [ctx.alike(v, inner) for v, inner in zip(results, made)]
+
+
+def _symbols(body: Graph) -> list:
+    """The dimensions that a body depends on."""
+    found = symbols_of(*(n.attrs for n in body.nodes), *(v.shape for v in body.inputs))
+    made = symbols_of(*(v.shape for n in body.nodes for v in n.outputs))
+    return sorted((s for s in found | made if s.source is None), key=lambda s: s.name)
+
+
+def _scalar(ctx: NodeContext, index: int, to: str) -> Value | None:
+    value = ctx.input(index)
+    return None if value is None else ctx.cast(ctx.reshape(value, ()), to)
+
+
+def _there(value: Value | None) -> Value:
+    if value is None:
+        raise UnsupportedError("a Loop that carries what is left out")
+    return value
+
+
+def _axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
+    others = [d for d in range(len(value.shape)) if d != axis]
+    return ctx.alike(ctx.transpose(value, (axis, *others)), value)
+
+
+def _axis_back(ctx: NodeContext, value: Value, axis: int) -> Value:
+    rank = len(value.shape)
+    order = list(range(1, rank))
+    order.insert(normalize_axis(axis, rank), 0)
+    return ctx.alike(ctx.transpose(value, order), value)
+
+
+# Rounds that are written out.
+
+
+def _unrolled_loop(ctx: NodeContext, rounds: int) -> list[Value | None]:
+    body = ctx.attr("body")
+    condition = ctx.input(1)
+    carried: list[Value | None] = list(ctx.inputs[2:])
+    scanned: list[list[Value | None]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
+    for number in ctx.importer.written_out.rounds("Loop", rounds, body):
+        if condition is not None and not _known_truth(condition):
+            break
+        inputs = [ctx.const(number, np.int64), condition or ctx.const(True), *carried]
+        condition, *results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
+        carried = results[: len(carried)]
+        for column, value in zip(scanned, results[len(carried) :]):
+            column.append(value)
+    return [*carried, *(_stacked(ctx, column, 0) for column in scanned)]
+
+
+def _known_truth(condition: Value) -> bool:
+    if condition.data is None:
+        raise UnsupportedError("a Loop whose condition is computed at run time")
+    return bool(condition.data.reshape(-1)[0])
+
+
+def _stacked(ctx: NodeContext, values: list[Value | None], axis: int) -> Value | None:
+    """Results of all rounds along a new axis."""
+    if not values:
+        raise UnsupportedError("a loop of no rounds has results of no known shape")
+    if any(v is None for v in values):
+        return None
+    rank = len(values[0].shape) + 1
+    axis += rank if axis < 0 else 0
+    parts = [ctx.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in values]
+    joined = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
+    return ctx.alike(joined, values[0])
+
+
+class _ScanLayout:
+    """What a Scan carries, what it goes through along which axes, and in which order."""
+
+    def __init__(self, ctx: NodeContext) -> None:
+        self.body: onnx.GraphProto = ctx.attr("body")
+        count = ctx.attr("num_scan_inputs")
+        self.carried = [_there(v) for v in ctx.inputs[: len(ctx.inputs) - count]]
+        self.sequences = [ctx.required(len(self.carried) + i) for i in range(count)]
+        outputs = len(self.body.output) - len(self.carried)
+        axes = ctx.attr("scan_input_axes", [0] * count)
+        self.axes = [normalize_axis(a, len(v.shape)) for a, v in zip(axes, self.sequences)]
+        self.backward = ctx.attr("scan_input_directions", [0] * count)
+        self.out_axes = ctx.attr("scan_output_axes", [0] * outputs)
+        self.out_backward = ctx.attr("scan_output_directions", [0] * outputs)
+        self.rounds: int | Extent = self.sequences[0].shape[self.axes[0]]
+
+
+def _unrolled_scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
+    body, rounds = layout.body, layout.rounds
+    carried: list[Value | None] = list(layout.carried)
+    columns: list[list[Value | None]] = [[] for _ in layout.out_axes]
+    for number in ctx.importer.written_out.rounds("Scan", rounds, body):
+        inputs = list(carried)
+        for value, axis, reverse in zip(layout.sequences, layout.axes, layout.backward):
+            place = rounds - 1 - number if reverse else number
+            inputs.append(_element(ctx, value, axis, place))
+        results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
+        carried = results[: len(carried)]
+        for column, value in zip(columns, results[len(carried) :]):
+            column.append(value)
+    for column, reverse in zip(columns, layout.out_backward):
+        if reverse:
+            column.reverse()
+    out = [_stacked(ctx, c, axis) for c, axis in zip(columns, layout.out_axes)]
+    return [*carried, *out]
+
+
+def _element(ctx: NodeContext, value: Value, axis: int, place: int) -> Value:
+    """One element along an axis, the axis gone."""
+    part = ctx.slice_axis(value, axis, place, 1)
+    return ctx.alike(ctx.reshape(part, (*value.shape[:axis], *value.shape[axis + 1 :])), value)
