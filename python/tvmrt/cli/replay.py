@@ -58,11 +58,11 @@ class Row:
     metavar="N",
     help="Which run of the dump, 1 the oldest. Default: the latest.",
 )
-@options.request_options("shapes", "devices", "operators", "cc")
+@options.request_options("shapes", "dims", "devices", "operators", "cc")
 @console.json_option
 def command(
     model: Path, dump: Path, inputs_file: Path | None, run_number: int | None, shapes: dict,
-    devices: list, operators: tuple, cc: str | None, as_json: bool,
+    dims: dict, devices: list, operators: tuple, cc: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Read the DUMP of a board that ran the ONNX network MODEL.
 
@@ -74,8 +74,8 @@ def command(
     noted = trace_dump.load(dump)
     number, records = _pick(noted, run_number, str(dump))
     library = _compile(
-        model, noted, shapes=shapes, devices=devices, operators=options.load_operators(operators),
-        cc=cc,
+        model, noted, shapes=shapes, dims=dims, devices=devices, cc=cc,
+        operators=options.load_operators(operators),
     )  # fmt: skip
     host = None
     if inputs_file is not None:
@@ -98,9 +98,10 @@ def _compile(model: Path, noted: Dump, **choices: Any):
     from tvmrt.codegen.firmware.trace import network_hash
     from tvmrt.pipeline import compile as compile_network
 
+    traced = "profile" if choices["dims"] else "record"
     library = compile_network(
         str(model), executor="aot", runtime="crt", interface_api="c", unpacked_api=True,
-        target=noted.target, module_name=NAME, record=True, **choices,
+        target=noted.target, module_name=NAME, **{traced: True}, **choices,
     )  # fmt: skip
     if network_hash(library.program, library.sources) != noted.network:
         raise ValueError(

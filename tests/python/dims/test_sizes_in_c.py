@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 
 import numpy as np
+import onnx
 import pytest
 from dynamic_networks import CASES, FLOAT, INT64, Draft
 from firmware_call import Memory, build_shared, pointers
@@ -251,6 +252,64 @@ def test_archives_say_their_dimensions(tmp_path, capsys):
     text = capsys.readouterr().out
     assert re.search(r"seq +1 +40\s", text)
     assert re.search(r"inputs +mask +batch x seq", text)
+
+
+PROFILED = """
+#include <stdio.h>
+#include <tvmgen_net.h>
+uint32_t tvmrt_platform_cycles(void);
+uint32_t tvmrt_platform_cycles(void) {
+  static uint32_t now;
+  return now += 7;
+}
+int main(void) {
+  static int64_t ids[30];
+  static float tags[30 * 7];
+  struct tvmgen_net_inputs inputs = {ids};
+  struct tvmgen_net_outputs outputs = {tags};
+  struct tvmgen_net_dims dims = {11};
+  FILE *out = fopen("dump.bin", "wb");
+  if (out == NULL || tvmgen_net_run(&inputs, &outputs, &dims) != 0) return 1;
+  if (fwrite(&tvmgen_net_trace, sizeof(tvmgen_net_trace), 1, out) != 1) return 2;
+  return fclose(out) == 0 ? 0 : 3;
+}
+"""
+
+
+def test_cycles_of_operators_are_noted(tmp_path, capsys):
+    """And read again by a command that is told the same dimensions."""
+    model = CASES["tagger"].make()
+    onnx.save(model, tmp_path / "net.onnx")
+    library = tvmrt.compile(model, dims={"seq": 30}, target="cortex-m4", profile=True, **C)
+    library.export_sources(tmp_path)
+    (tmp_path / "main.c").write_text(PROFILED)
+    flags = [f"-I{path}" for path in [tmp_path, *find_include_path()]]
+    sources = [str(path) for path in sorted(tmp_path.glob("*.c"))]
+    program = str(tmp_path / "program")
+    subprocess.run(["cc", *STRICT, *flags, *sources, "-lm", "-o", program], check=True)
+    subprocess.run([program], cwd=tmp_path, check=True)
+    words = [str(tmp_path / name) for name in ("net.onnx", "dump.bin")]
+    assert cli.main(["replay", *words, "--dim", "seq<=30", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["records"]
+    assert [row["cycles"] for row in records] == [7] * len(library.program.steps)
+    assert cli.main(["replay", *words, "--shape", "ids=30,1"]) == 2
+    assert "the dump is not of" in capsys.readouterr().err
+
+
+def test_networks_of_an_image_have_dimensions_of_their_own(tmp_path, capsys):
+    """By the command; one that is no network's is told how to name it."""
+    models = {name: tmp_path / f"{name}.onnx" for name in ("perceptron", "tagger")}
+    for name, path in models.items():
+        onnx.save(CASES[name].make(), path)
+    words = ["compile", *map(str, models.values()), "-o", str(tmp_path / "image"),
+             "--target", "cortex-m4", "--interface-api", "c"]  # fmt: skip
+    bounds = ["--dim", "tagger:seq<=9", "--dim", "perceptron:batch=2..3"]
+    assert cli.main([*words, *bounds]) == 0
+    headers = {name: (tmp_path / "image" / f"tvmgen_{name}.h").read_text() for name in models}
+    assert "#define TVMGEN_TAGGER_SEQ_MAX 9" in headers["tagger"]
+    assert "#define TVMGEN_PERCEPTRON_BATCH_MIN 2" in headers["perceptron"]
+    assert cli.main([*words, "--dim", "seq<=9"]) == 2
+    assert "name one: NETWORK:DIMENSION=..." in capsys.readouterr().err
 
 
 REFUSED = [

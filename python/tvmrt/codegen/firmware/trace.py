@@ -58,7 +58,7 @@ def network_hash(program: Program, sources) -> int:
         parts.append(f"{step.name} {step.group.root.op}: {results}\n")
     found = zlib.crc32("".join(parts).encode())
     for buffer in dict.fromkeys(p.buffer for f in sources.functions for p in f.parameters):
-        if buffer.kind == CONSTANT:
+        if buffer is not None and buffer.kind == CONSTANT:
             found = zlib.crc32(buffer.data.tobytes(), found)
     return found
 
