@@ -62,6 +62,30 @@ def test_a_run_touches_just_what_its_sizes_take(name, target, pools, tmp_path):
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_lengths_beyond_the_kernels_of_boards_have_the_plain_ones(tmp_path):
+    """Those count extents in 16 bits: the first layer is too long for them, the others are not."""
+    draft = Draft(8)
+    x = draft.node("Conv", ["x", draft.weight(8, 2, 5)], pads=[2, 2], strides=[2])
+    x = draft.node("Conv", [draft.node("Relu", [x]), draft.weight(8, 1, 3)], group=8, pads=[1, 1])
+    y = draft.node("Conv", [x, draft.weight(6, 8, 3)], pads=[1, 1], strides=[3])
+    model = draft.model({"x": (FLOAT, [1, 2, "n"])}, {y: FLOAT})
+    library = tvmrt.compile(model, dims={"n": (3, 34000)}, target="cortex-m4", **C)
+    first, second, third = (
+        f.text for f in library.sources.functions if f.step.group.root.op == "conv"
+    )
+    assert "tvmrt_conv_f32(" in first
+    assert "tvmrt_micro_depthwise_f32_run(" in second
+    assert "tvmrt_micro_conv_f32_run(" in third
+    rng = np.random.default_rng(2)
+    given = [{"x": rng.normal(size=(1, 2, n)).astype(np.float32)} for n in (34000, 3, 33001)]
+    sanitized(library, [(sizes_of(library, inputs), inputs) for inputs in given], tmp_path)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for inputs, (mine,) in zip(given, read_results(library, tmp_path)):
+        (theirs,) = session.run(None, inputs)
+        assert mine.shape == theirs.shape
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["detector", "unique rows as they come", "fixed"])
 def test_a_run_tells_how_many_it_has_found(name, tmp_path):
     """Under sanitizers: as many elements as there are, and the count of them."""
