@@ -14,6 +14,7 @@ from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..loops.nest import PARALLEL_ELEMENTS
 from ..lowering import Lowering, lowers
+from . import forest_board
 from .forest_tables import Tables, tables_of
 
 WALKS = 8  # TVMRT_FOREST_WALKS
@@ -34,10 +35,14 @@ class ForestLowering(Lowering):
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         rows = 1 if most(self.node.output.shape[0]) < WALKS else WALKS
         key = self.node.inputs[0].dtype.itemsize
-        return (rows * (8 * self.node.output.shape[1] + key * self.tables.keys),)
+        return (rows * (8 * self.node.output.shape[1] + key * (self.tables.keys + 1)),)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         node, tables = self.node, self.tables
+        if self.target.board is not None and forest_board.supports(node, tables):
+            x = self.pointer(step, f, 0, "x")
+            forest_board.emit(f, node, tables, x)
+            return
         kind = "f32" if node.inputs[0].dtype.bits == 32 else "f64"
         f.include("op/forest.h")
         print_struct(f, f"const tvmrt_forest_{kind} forest", _fields(f, node, tables))
@@ -53,8 +58,6 @@ class ForestLowering(Lowering):
 def _fields(f: FunctionWriter, node: Node, tables: Tables) -> dict[str, object]:
     trees = tables.roots.size
     padding = (0, round_up(trees, WALKS) - trees)
-    by_node = tables.values.shape[1] == 1
-    values = tables.values[tables.leaves] if by_node else tables.values
     aggregate = node.attrs["aggregate"]
 
     def stored(name: str, array: np.ndarray | None) -> str:
@@ -62,8 +65,7 @@ def _fields(f: FunctionWriter, node: Node, tables: Tables) -> dict[str, object]:
 
     return {
         "nodes": stored("nodes", tables.nodes()),
-        "leaves": stored("leaves", None if by_node else tables.leaves),
-        "values": stored("values", values),
+        "values": stored("values", None if tables.values.shape[1] == 1 else tables.values),
         "roots": stored("roots", np.pad(tables.roots, padding, "edge")),
         "depths": stored("depths", np.pad(tables.depths, padding, "edge")),
         "targets": stored("targets", tables.targets if tables.targets.any() else None),

@@ -20,14 +20,24 @@ def keys_of(numbers: np.ndarray) -> np.ndarray:
 
 def depths_of(left: np.ndarray, roots: np.ndarray) -> np.ndarray:
     """Steps from each root to its farthest leaf; children lie behind their node."""
+    return _upwards(left, np.zeros(left.size, np.int32), 1)[roots]
+
+
+def largest_of(left: np.ndarray, roots: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The largest of the numbers, none negative, that the leaves below each root have."""
+    leaf = left == np.arange(left.size)
+    return _upwards(left, np.where(leaf, numbers, 0), 0)[roots]
+
+
+def _upwards(left: np.ndarray, found: np.ndarray, step: int) -> np.ndarray:
+    """The larger of what both children have, and a step more, for every node."""
     branches = np.flatnonzero(left != np.arange(left.size))
     first = left[branches]
-    heights = np.zeros(left.size, np.int32)
     while True:
-        higher = 1 + np.maximum(heights[first], heights[first + 1])
-        if (higher == heights[branches]).all():
-            return heights[roots]
-        heights[branches] = higher
+        larger = step + np.maximum(found[first], found[first + 1])
+        if (larger == found[branches]).all():
+            return found
+        found[branches] = larger
 
 
 @dataclass(frozen=True)
@@ -57,14 +67,19 @@ class Tables:
 
     @property
     def feature_bits(self) -> int:
-        return max(self.keys - 1, 1).bit_length()
+        """Of a place among the keys, behind which there is one more for leaves; a whole byte, which
+        processors cut out at once, where there is room."""
+        bits, step = max(self.keys, 1).bit_length(), int(self.steps.max(initial=0)).bit_length()
+        return 8 if bits < 8 and step + 8 < 8 * self.thresholds.itemsize else bits
 
     def nodes(self) -> np.ndarray:
-        """Pairs of threshold and link."""
+        """Pairs of threshold and link; of leaves what they give, and the last of the keys."""
+        leaf, given = self.steps == 0, self.leaves
+        if self.values.shape[1] == 1:
+            given = self.values[self.leaves, 0].view(self.thresholds.dtype)
+        keys = np.where(leaf, given, self.thresholds)
         links = self.steps.astype(np.int64) << self.feature_bits | self.features
-        leaf = self.steps == 0
-        keys = np.where(leaf, np.iinfo(self.thresholds.dtype).max, self.thresholds)
-        links = np.where(leaf, 0, links)
+        links = np.where(leaf, self.keys, links)
         return np.stack([keys, links], 1).astype(self.thresholds.dtype)
 
 

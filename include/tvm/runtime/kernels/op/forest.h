@@ -5,8 +5,9 @@
  * Thresholds and columns are compared as keys: integers in the order of the floats that they stand
  * for, of which NaN has the least or the greatest. A node is a pair, the key of its threshold and
  * its link: the step to its left child << feature_bits | its column. The right child lies behind
- * the left one. A leaf has the greatest key and the link 0, so that a walk stays there; walks may
- * therefore be longer than a tree is deep, and eight of them take every step together.
+ * the left one. A leaf's link is no step and a column behind the others that has the least key, so
+ * that a walk stays there, and its key is free for what it gives. Walks may therefore be longer than
+ * a tree is deep, and eight of them take every step together.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_FOREST_H_
 #define TVM_RUNTIME_KERNELS_OP_FOREST_H_
@@ -44,31 +45,31 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
 }
 
 /* One step of a walk that is at node A of a row with these keys. */
-#define TVMRT_FOREST_STEP(KEY, A, KEYS)                             \
-  {                                                                 \
-    const KEY* const node = nodes + 2 * (int64_t)(A);               \
-    const KEY link = node[1];                                       \
-    (A) += (int32_t)(link >> bits) + ((KEYS)[link & mask] > *node); \
-    moved |= link;                                                  \
+#define TVMRT_FOREST_STEP(UNSIGNED, A, KEYS)                                    \
+  {                                                                             \
+    const UNSIGNED link = (UNSIGNED)(A)[1];                                     \
+    (A) += 2 * ((size_t)(link >> bits) + (size_t)((KEYS)[link & mask] > *(A))); \
+    last |= link;                                                               \
   }
 
 /* One step of all walks, which are in variables of their own: compilers keep those in registers,
  * and gather the elements of an array slower than they load them one by one. */
-#define TVMRT_FOREST_ALL(KEY)                 \
-  TVMRT_FOREST_STEP(KEY, a0, keys)            \
-  TVMRT_FOREST_STEP(KEY, a1, keys + next)     \
-  TVMRT_FOREST_STEP(KEY, a2, keys + 2 * next) \
-  TVMRT_FOREST_STEP(KEY, a3, keys + 3 * next) \
-  TVMRT_FOREST_STEP(KEY, a4, keys + 4 * next) \
-  TVMRT_FOREST_STEP(KEY, a5, keys + 5 * next) \
-  TVMRT_FOREST_STEP(KEY, a6, keys + 6 * next) \
-  TVMRT_FOREST_STEP(KEY, a7, keys + 7 * next)
+#define TVMRT_FOREST_ALL(UNSIGNED)                 \
+  last = 0;                                        \
+  TVMRT_FOREST_STEP(UNSIGNED, a0, keys)            \
+  TVMRT_FOREST_STEP(UNSIGNED, a1, keys + next)     \
+  TVMRT_FOREST_STEP(UNSIGNED, a2, keys + 2 * next) \
+  TVMRT_FOREST_STEP(UNSIGNED, a3, keys + 3 * next) \
+  TVMRT_FOREST_STEP(UNSIGNED, a4, keys + 4 * next) \
+  TVMRT_FOREST_STEP(UNSIGNED, a5, keys + 5 * next) \
+  TVMRT_FOREST_STEP(UNSIGNED, a6, keys + 6 * next) \
+  TVMRT_FOREST_STEP(UNSIGNED, a7, keys + 7 * next)
 
 /*
  * tvmrt_forest_NAME: the tables of a forest.
- *   nodes         [nodes][2] keys and links
- *   leaves        [nodes] the row of values of a leaf, or NULL where each node has a row
- *   values        [rows][width]
+ *   nodes         [nodes][2] keys and links; for the key, a leaf has its number, bit by bit, where
+ *                 width is 1, else its row of values
+ *   values        [rows][width], or NULL where width is 1
  *   roots, depths [trees, whole groups of walks] nodes, and steps to the farthest leaf; ascending
  *   targets       [trees] the first output that a tree gives to, or NULL where that is 0
  *   base          [outputs]
@@ -79,10 +80,9 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
  * rows of y [rows][outputs], which may not overlap x. Returns 0, or -1 where there is no scratch
  * memory; threads may each do some of the rows.
  */
-#define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, LEAST, GREATEST)                                      \
+#define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, UNSIGNED, LEAST, GREATEST)                            \
   typedef struct {                                                                                 \
     const KEY* nodes;                                                                              \
-    const int32_t* leaves;                                                                         \
     const REAL* values;                                                                            \
     const int32_t* roots;                                                                          \
     const int32_t* depths;                                                                         \
@@ -93,7 +93,7 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
   } tvmrt_forest_##NAME;                                                                           \
                                                                                                    \
   static inline int32_t tvmrt_forest_keys_of_##NAME(const tvmrt_forest_##NAME* forest) {           \
-    return forest->nan == TVMRT_FOREST_NAN_BOTH ? 2 * forest->features : forest->features;         \
+    return 1 + (forest->nan == TVMRT_FOREST_NAN_BOTH ? 2 : 1) * forest->features;                  \
   }                                                                                                \
                                                                                                    \
   static inline void tvmrt_forest_prepare_##NAME(const tvmrt_forest_##NAME* forest, const REAL* x, \
@@ -110,14 +110,17 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
         keys[forest->features + i] = keys[i] == LEAST ? GREATEST : keys[i];                        \
       }                                                                                            \
     }                                                                                              \
+    keys[tvmrt_forest_keys_of_##NAME(forest) - 1] = LEAST;                                         \
     for (int32_t i = 0; i < forest->outputs; i++) sums[i] = start;                                 \
   }                                                                                                \
                                                                                                    \
   static inline void tvmrt_forest_take_##NAME(const tvmrt_forest_##NAME* forest, int32_t tree,     \
-                                              int32_t leaf, double* sums) {                        \
+                                              const KEY* leaf, double* sums) {                     \
     const int32_t width = forest->width;                                                           \
-    const int64_t row = forest->leaves ? forest->leaves[leaf] : leaf;                              \
-    const REAL* const value = forest->values + row * width;                                        \
+    const KEY given = *leaf;                                                                       \
+    REAL number;                                                                                   \
+    memcpy(&number, &given, sizeof(number));                                                       \
+    const REAL* const value = width == 1 ? &number : forest->values + (int64_t)given * width;      \
     if (forest->targets) sums += forest->targets[tree];                                            \
     for (int32_t i = 0; i < width; i++) {                                                          \
       if (forest->fold == TVMRT_FOREST_SUM) {                                                      \
@@ -132,19 +135,18 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
                                                                                                    \
   /* Eight walks from these nodes, by keys that are next apart, of at most depth steps. */         \
   static inline void tvmrt_forest_walk_##NAME(const tvmrt_forest_##NAME* forest, const KEY* keys,  \
-                                              int64_t next, int32_t depth, int32_t* at) {          \
-    const KEY* const nodes = forest->nodes;                                                        \
+                                              int64_t next, int32_t depth, const KEY** at) {       \
     const int bits = forest->feature_bits;                                                         \
-    const KEY mask = ((KEY)1 << bits) - 1;                                                         \
-    int32_t a0 = at[0], a1 = at[1], a2 = at[2], a3 = at[3];                                        \
-    int32_t a4 = at[4], a5 = at[5], a6 = at[6], a7 = at[7];                                        \
+    const UNSIGNED mask = ((UNSIGNED)1 << bits) - 1;                                               \
+    const KEY *a0 = at[0], *a1 = at[1], *a2 = at[2], *a3 = at[3];                                  \
+    const KEY *a4 = at[4], *a5 = at[5], *a6 = at[6], *a7 = at[7];                                  \
     for (int32_t d = 0; d < depth; d += TVMRT_FOREST_STEPS) {                                      \
-      KEY moved = 0;                                                                               \
-      TVMRT_FOREST_ALL(KEY)                                                                        \
-      TVMRT_FOREST_ALL(KEY)                                                                        \
-      TVMRT_FOREST_ALL(KEY)                                                                        \
-      TVMRT_FOREST_ALL(KEY)                                                                        \
-      if (moved == 0) break;                                                                       \
+      UNSIGNED last;                                                                               \
+      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
+      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
+      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
+      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
+      if (last >> bits == 0) break;                                                                \
     }                                                                                              \
     at[0] = a0, at[1] = a1, at[2] = a2, at[3] = a3;                                                \
     at[4] = a4, at[5] = a5, at[6] = a6, at[7] = a7;                                                \
@@ -156,8 +158,9 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
     for (int32_t tree = 0; tree < forest->trees; tree += TVMRT_FOREST_WALKS) {                     \
       const int32_t depth = forest->depths[tree + TVMRT_FOREST_WALKS - 1];                         \
       const int32_t left = forest->trees - tree;                                                   \
-      int32_t at[TVMRT_FOREST_WALKS];                                                              \
-      memcpy(at, forest->roots + tree, sizeof(at));                                                \
+      const KEY* at[TVMRT_FOREST_WALKS];                                                           \
+      for (int i = 0; i < TVMRT_FOREST_WALKS; i++)                                                 \
+        at[i] = forest->nodes + 2 * (int64_t)forest->roots[tree + i];                              \
       tvmrt_forest_walk_##NAME(forest, keys, 0, depth, at);                                        \
       for (int32_t i = 0; i < TVMRT_FOREST_WALKS && i < left; i++) {                               \
         tvmrt_forest_take_##NAME(forest, tree + i, at[i], sums);                                   \
@@ -170,8 +173,9 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
                                               double* sums) {                                      \
     const int32_t next = tvmrt_forest_keys_of_##NAME(forest);                                      \
     for (int32_t tree = 0; tree < forest->trees; tree++) {                                         \
-      int32_t at[TVMRT_FOREST_WALKS];                                                              \
-      for (int i = 0; i < TVMRT_FOREST_WALKS; i++) at[i] = forest->roots[tree];                    \
+      const KEY* at[TVMRT_FOREST_WALKS];                                                           \
+      for (int i = 0; i < TVMRT_FOREST_WALKS; i++)                                                 \
+        at[i] = forest->nodes + 2 * (int64_t)forest->roots[tree];                                  \
       tvmrt_forest_walk_##NAME(forest, keys, next, forest->depths[tree], at);                      \
       for (int i = 0; i < TVMRT_FOREST_WALKS; i++) {                                               \
         tvmrt_forest_take_##NAME(forest, tree, at[i], sums + (int64_t)i * forest->outputs);        \
@@ -216,7 +220,7 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
     return tvmrt_scratch_free(sums);                                                               \
   }
 
-TVMRT_DEFINE_FOREST(f32, float, int32_t, INT32_MIN, INT32_MAX)
-TVMRT_DEFINE_FOREST(f64, double, int64_t, INT64_MIN, INT64_MAX)
+TVMRT_DEFINE_FOREST(f32, float, int32_t, uint32_t, INT32_MIN, INT32_MAX)
+TVMRT_DEFINE_FOREST(f64, double, int64_t, uint64_t, INT64_MIN, INT64_MAX)
 
 #endif /* TVM_RUNTIME_KERNELS_OP_FOREST_H_ */

@@ -38,7 +38,7 @@ class Nodes:
 
 
 def in_order(nodes: Nodes) -> Nodes:
-    """Each tree's nodes in a run of their own, by their depths, siblings side by side.
+    """Each tree's nodes in a run of their own, siblings side by side, children behind their parent.
 
     Raises ValueError where the nodes are no trees, or children are not there.
     """
@@ -46,18 +46,7 @@ def in_order(nodes: Nodes) -> Nodes:
     children = np.concatenate([nodes.true[branch], nodes.false[branch]])
     if children.size and not (0 <= children.min() and children.max() < nodes.count):
         raise ValueError(f"a node has a child that is none of the {nodes.count} nodes")
-    level, tree = nodes.roots, np.arange(nodes.roots.size)
-    places, trees, seen = [level], [tree], level.size
-    while level.size:
-        inner = branch[level]
-        level, tree = level[inner], np.repeat(tree[inner], 2)
-        level = np.stack([nodes.true[level], nodes.false[level]], 1).reshape(-1)
-        seen += level.size
-        if seen > nodes.count:
-            raise ValueError("a node is the child of several, or of itself; trees have one way")
-        places.append(level)
-        trees.append(tree)
-    order = np.concatenate(places)[np.argsort(np.concatenate(trees), kind="stable")]
+    order = _in_blocks(nodes, branch)
     moved = np.zeros(nodes.count, np.int64)
     moved[order] = np.arange(order.size)
     taken = {
@@ -70,6 +59,40 @@ def in_order(nodes: Nodes) -> Nodes:
         false=moved[np.where(branch, nodes.false, 0)[order]],
         roots=moved[nodes.roots],
     )
+
+
+def _in_blocks(nodes: Nodes, branch: np.ndarray) -> np.ndarray:
+    """The nodes that walks can reach, tree by tree, in blocks of two children and four
+    grandchildren: two steps of a walk are in one line of a cache."""
+    found = [nodes.roots]
+    trees, blocks, places = [np.arange(nodes.roots.size)], [np.full(nodes.roots.size, -1)], []
+    places.append(np.zeros(nodes.roots.size, np.int64))
+    top, tree, count = nodes.roots, trees[0], nodes.roots.size
+
+    def put(parents: np.ndarray, tree: np.ndarray, block: np.ndarray, place: np.ndarray) -> tuple:
+        """Both children of each parent; them with their tree, block and place."""
+        inner = branch[parents]
+        pair = np.stack([nodes.true[parents[inner]], nodes.false[parents[inner]]], 1)
+        both = place[inner, None] + np.arange(2)
+        known = (np.repeat(each[inner], 2) for each in (tree, block))
+        made = (pair.reshape(-1), *known, both.reshape(-1))
+        for into, array in zip((found, trees, blocks, places), made):
+            into.append(array)
+        return made
+
+    number = 0
+    while top.size:
+        block = number + np.arange(top.size)
+        number += top.size
+        pairs = put(top, tree, block, np.zeros(top.size, np.int64))
+        # of those at places 0 and 1 the children have places 2, 3 and 4, 5
+        lower = put(*pairs[:3], 2 + 2 * pairs[3])
+        top, tree = lower[0], lower[1]
+        count += pairs[0].size + lower[0].size
+        if count > nodes.count:
+            raise ValueError("a node is the child of several, or of itself; trees have one way")
+    order = np.lexsort([np.concatenate(each) for each in (places, blocks, trees)])
+    return np.concatenate(found)[order]
 
 
 def _check(nodes: Nodes, columns: int) -> None:

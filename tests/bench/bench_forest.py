@@ -1,0 +1,114 @@
+"""Forests beside onnxruntime on one thread, by rows of a run.
+
+    python tests/bench/bench_forest.py [--trees N] [--depth D] [--seconds S] [--json]
+
+A random forest of scikit-learn with columns of numbers, as classifier and as regressor. Runs of
+both are timed in turns in one process, numpy arrays in and out, each with other rows than the one
+before; the ratio is that of the medians. Exits with 1 if a forest is less than 3 times as fast at
+one row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ["TVM_NUM_THREADS"] = "1"
+
+import numpy as np
+import onnxruntime
+from skl2onnx import to_onnx
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import tvmrt
+
+TIMES = 3.0  # as fast as onnxruntime at one row
+
+
+def ours(model, shape: tuple[int, int], folder: Path):
+    """A function of rows that runs the compiled forest."""
+    path = folder / f"forest{time.monotonic_ns()}.so"
+    tvmrt.compile(model, shapes={"X": shape}).export_library(path)
+    module = tvmrt.runtime.load_module(str(path))
+    network = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
+    count = network.get_num_outputs()
+
+    def run(x: np.ndarray) -> list[np.ndarray]:
+        network.set_input("X", x)
+        network.run()
+        return [network.get_output(i).numpy() for i in range(count)]
+
+    return run
+
+
+def theirs(model):
+    """The same by onnxruntime on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return lambda x: session.run(None, {"X": x})
+
+
+def paired(first, second, inputs: list[np.ndarray], seconds: float) -> tuple[float, float]:
+    """Medians of both in seconds, timed in turns."""
+    times: tuple[list[float], list[float]] = ([], [])
+    end, i = time.perf_counter() + seconds, 0
+    while time.perf_counter() < end:
+        x = inputs[i % len(inputs)]
+        for run, into in zip((first, second), times):
+            begin = time.perf_counter()
+            run(x)
+            into.append(time.perf_counter() - begin)
+        i += 1
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def measure(options) -> list[dict]:
+    x, y = make_classification(4000, 20, n_informative=12, random_state=0)
+    x, found = x.astype(np.float32), []
+    size = {"n_estimators": options.trees, "max_depth": options.depth, "random_state": 0}
+    for kind in (RandomForestClassifier, RandomForestRegressor):
+        forest = kind(**size).fit(x, y)
+        more = {"options": {"zipmap": False}} if kind is RandomForestClassifier else {}
+        model = to_onnx(forest, x[:1], **more)
+        for rows in (1, 8, 64, 512):
+            inputs = [x[i : i + rows] for i in range(0, 3200, max(rows, 50))]
+            with tempfile.TemporaryDirectory() as folder:
+                pair = ours(model, (rows, 20), Path(folder)), theirs(model)
+                for a, b in zip(pair[0](inputs[0]), pair[1](inputs[0])):
+                    np.testing.assert_allclose(a, b, 1e-4, 1e-5)
+                times = paired(*pair, inputs, options.seconds)
+            found.append({"forest": kind.__name__, "rows": rows, "ours": times[0],
+                          "onnxruntime": times[1], "speed": times[1] / times[0]})  # fmt: skip
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--depth", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each row of the table")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = measure(options)
+    if options.json:
+        json.dump(found, sys.stdout, indent=1)
+    else:
+        print(f"{'forest':24} {'rows':>5} {'us':>9} {'ort us':>9} {'speed':>6}")
+        for row in found:
+            print(
+                f"{row['forest']:24} {row['rows']:5} {row['ours'] * 1e6:9.2f} "
+                f"{row['onnxruntime'] * 1e6:9.2f} {row['speed']:6.2f}"
+            )
+    return int(any(row["speed"] < TIMES for row in found if row["rows"] == 1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
