@@ -74,6 +74,48 @@ def reciprocal(a: np.ndarray) -> np.ndarray:
     return np.clip(x * 2, -(2**31), 2**31 - 1).astype(np.int32)
 
 
+def scale_by(x: np.ndarray, m: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """The same with an exponent that is computed, kept between -31 and 31."""
+    return scale(x, m, np.clip(e, -31, 31))
+
+
+def _times(x: np.ndarray, power: int) -> np.ndarray:
+    """x * 2 ** power, saturated."""
+    return np.clip(np.int64(x) * (1 << power), -(2**31), 2**31 - 1).astype(np.int32)
+
+
+def _root_exponent(n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """n with its highest bit at place 27 or 28, and the exponent of its inverse root."""
+    n = np.maximum(np.int64(n), 1)
+    e = np.full(n.shape, 11, np.int64)
+    for _ in range(2):
+        large = n >= 1 << 29
+        n, e = np.where(large, n >> 2, n), e + large
+    pairs = ((leading_zeros(n) - 1) >> 1) - 1
+    return n << (2 * pairs), e - pairs
+
+
+def inverse_root(n: np.ndarray) -> np.ndarray:
+    """The m of (m, e), 1 / sqrt(n) as a multiplier; of 1 and less it is that of 1."""
+    wide, e = _root_exponent(n)
+    f = (wide >> 1).astype(np.int32)
+    half = shift(f, np.int64(1))
+    x = np.full(f.shape, 1 << 28, np.int32)
+    for _ in range(5):
+        cube = _times(product(product(x, x), x), 6)
+        rest = np.int64(product(np.int32(402653184), x)) - product(half, cube)
+        x = _times(rest.astype(np.int32), 3)
+    x = np.int64(product(x, np.int32(1518500250)))
+    x = np.where(e < 0, x << np.maximum(-e, 0), x)
+    return np.where(np.int64(n) <= 1, 2**31 - 1, x).astype(np.int32)
+
+
+def inverse_root_exponent(n: np.ndarray) -> np.ndarray:
+    """The e of the same."""
+    e = _root_exponent(n)[1]
+    return np.where(np.int64(n) <= 1, 0, -np.maximum(e, 0)).astype(np.int32)
+
+
 class FixedPointOp(Op):
     """One row: operands as a contract has them, a C function of that name, its numpy meaning."""
 
@@ -107,6 +149,9 @@ class FixedPointOp(Op):
 _ROWS = (
     FixedPointOp("fixed_scale", ["x: int32", "m: int32", "e: constant int32"], scale),
     FixedPointOp("fixed_scale_wide", ["x: int64", "m: int32", "e: constant int32"], scale_wide),
+    FixedPointOp("fixed_scale_by", ["x: int32", "m: int32", "e: int32"], scale_by),
+    FixedPointOp("fixed_inverse_root", ["n: int32"], inverse_root),
+    FixedPointOp("fixed_inverse_root_exponent", ["n: int32"], inverse_root_exponent),
     FixedPointOp("float_scale", ["x: int32|int64", "factor: float64"], float_scale),
     FixedPointOp("fixed_product", ["a: int32", "b: int32"], product),
     FixedPointOp("fixed_shift", ["x: int32", "n: int32"], shift),

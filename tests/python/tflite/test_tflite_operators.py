@@ -460,3 +460,92 @@ def test_float_activations_with_integer_weights(tmp_path):
         depthMultiplier=1,
     )
     assert len(check_every_tensor(net.data(), tmp_path)) == 4
+
+
+def test_quotients_and_lengths_of_integers(tmp_path):
+    net = Bytes()
+    # of coarser results LiteRT shifts small quotients by more bits than there are
+    for scale in (0.02, 0.013):
+        a, b = net.given(300, scale=0.05, zero=3), net.given(300, scale=0.02, zero=-128)
+        # a divisor of zero is nobody's business: keep it above
+        above = net.tensor((300,), "int8", scale=0.02, zero=-128)
+        least = net.const(np.array([-127], np.int8), scale=0.02, zero=-128)
+        net.op("MAXIMUM", [b, least], [above], 2, "MaximumMinimumOptions")
+        net.op("DIV", [a, above], [net.made(300, scale=scale, zero=-7)], 2, "DivOptions")
+    x, y = net.given(20, 6, scale=0.05, zero=3), net.made(20, 6, scale=1 / 128, zero=0)
+    net.op("L2_NORMALIZATION", [x], [y], 2, "L2NormOptions")
+    assert len(check_every_tensor(net.data(), tmp_path)) == 5
+
+
+def test_more_moves_of_elements(tmp_path):
+    net = Net()
+
+    def ints(*numbers) -> int:
+        return net.const(np.array(numbers, np.int32))
+
+    x = net.input((3, 4, 5), "float32")
+    places = net.const(np.array([[3, 0], [1, 1], [2, 3]], np.int32))
+    net.op(
+        "GATHER",
+        [x, places],
+        [net.output((3, 2, 5), "float32")],
+        5,
+        "GatherOptions",
+        axis=1,
+        batchDims=1,
+    )
+    places = net.const(np.array([[4, 0], [1, 1], [2, 3]], np.int32))
+    net.op(
+        "GATHER",
+        [x, places],
+        [net.output((3, 4, 2), "float32")],
+        5,
+        "GatherOptions",
+        axis=2,
+        batchDims=1,
+    )
+    net.op(
+        "TOPK_V2",
+        [x, ints(2)],
+        [net.output((3, 4, 2), "float32"), net.output((3, 4, 2), "int32")],
+        2,
+    )
+    index = net.input((2, 3), "int32")
+    on, off = (net.const(np.array(v, np.float32)) for v in (2, -1))
+    net.op(
+        "ONE_HOT",
+        [index, ints(5), on, off],
+        [net.output((2, 5, 3), "float32")],
+        1,
+        "OneHotOptions",
+        axis=1,
+    )
+    net.op(
+        "REVERSE_SEQUENCE",
+        [x, ints(2, 0, 4)],
+        [net.output((3, 4, 5), "float32")],
+        1,
+        "ReverseSequenceOptions",
+        seqDim=1,
+        batchDim=0,
+    )
+    starts, part = net.input((3,), "int32"), net.input((2, 1, 3), "float32")
+    net.op("DYNAMIC_UPDATE_SLICE", [x, part, starts], [net.output((3, 4, 5), "float32")], 1)
+    targets = net.const(np.array([[3], [1]], np.int32))
+    rows = net.input((2, 4), "float32")
+    net.op("SCATTER_ND", [targets, rows, ints(5, 4)], [net.output((5, 4), "float32")], 1)
+    net.op("L2_NORMALIZATION", [x], [net.output((3, 4, 5), "float32")], 1, "L2NormOptions")
+    volume = net.input((1, 4, 5, 6, 2), "float32")
+    w = net.const(rng.standard_normal((3, 2, 2, 2, 3)).astype(np.float32))
+    net.op(
+        "CONV_3D",
+        [volume, w],
+        [net.output((1, 2, 5, 3, 3), "float32")],
+        1,
+        "Conv3DOptions",
+        padding=0,
+        strideD=2,
+        strideH=1,
+        strideW=2,
+    )
+    assert len(check_every_tensor(net.data(), tmp_path)) == 10

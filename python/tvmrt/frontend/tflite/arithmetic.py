@@ -82,7 +82,25 @@ def _product(ctx: OpContext) -> Value:
 
 
 def _quotient(ctx: OpContext) -> Value:
-    raise UnsupportedError("a quotient of integers")
+    """By Newton's reciprocal of the divisor, brought between 1 and 2."""
+    a, b, y, zero = _scales(ctx)
+    m, e = multiplier(float(f32(a / f32(b * y))))
+    nothing = ctx.const(0, np.int32)
+    p, q = centred(ctx, 0), centred(ctx, 1)
+    negative = ctx.emit("less", [q, nothing])
+    p, q = (ctx.emit("where", [negative, ctx.emit("neg", [v]), v]) for v in (p, q))
+    zeros = ctx.emit("leading_zeros", [q])
+    aligned = ctx.emit("shift_left", [q, zeros])
+    fraction = ctx.emit("bit_and", [aligned, ctx.const(2**31 - 1, np.int32)])
+    inverse = ctx.emit("fixed_reciprocal", [fraction])
+    sign = ctx.emit("shift_right", [p, ctx.const(31, np.int32)])
+    room = ctx.emit("leading_zeros", [ctx.emit("bit_xor", [p, sign])])
+    room = ctx.emit("sub", [room, ctx.const(1, np.int32)])
+    raised = ctx.emit("fixed_scale_by", [p, inverse, room])
+    # e - (31 - zeros) - room
+    power = ctx.emit("sub", [ctx.emit("add", [zeros, ctx.const(e - 31, np.int32)]), room])
+    scaled_down = ctx.emit("fixed_scale_by", [raised, ctx.const(m, np.int32), power])
+    return clamped(ctx, scaled_down, zero, activation_name(ctx.options["act"]))
 
 
 @tflite_op(SQUARED_DIFFERENCE=2)
@@ -149,6 +167,18 @@ def power(ctx: OpContext) -> Value:
     if ctx.op.name == "ATAN2":
         raise UnsupportedError("an angle of two operands")
     return ctx.emit("pow", [ctx.required(0), ctx.required(1)])
+
+
+@tflite_op(BITWISE_XOR=1, RIGHT_SHIFT=1)
+def bitwise(ctx: OpContext) -> Value:
+    op = "bit_xor" if ctx.op.name == "BITWISE_XOR" else "shift_right"
+    a, b = ctx.required(0), ctx.required(1)
+    if op == "shift_right":
+        bits = a.dtype.bits
+        b = ctx.clamp(b, 0, bits - 1)
+    if a.dtype.name == "bool":
+        return ctx.emit("logical_xor", [a, b])
+    return ctx.emit(op, [a, b])
 
 
 @tflite_op(ADD_N=1)

@@ -175,10 +175,93 @@ def gather(ctx: OpContext) -> Value:
     x, indices = ctx.required(0), ctx.required(1)
     axis = normalize_axis(ctx.options["axis"], x.type.rank)
     if ctx.options["batch_dims"]:
-        raise UnsupportedError("a gather with batch dimensions")
+        return _gather_in_batches(ctx, x, indices, axis)
     if indices.dtype.name not in ("int32", "int64"):
         indices = ctx.cast(indices, "int32")
     return ctx.emit("gather", [x, indices], axis=axis)
+
+
+def _gather_in_batches(ctx: OpContext, x: Value, indices: Value, axis: int) -> Value:
+    """Each of the first axes' places has indices of its own, along the axis behind them."""
+    rank = x.type.rank
+    batch = ctx.options["batch_dims"]
+    batch += indices.type.rank if batch < 0 else 0
+    if axis < batch or indices.shape[:batch] != x.shape[:batch]:
+        raise ValueError(f"{batch} dimensions of {x.type} and {indices.type} are no batch")
+    order = (*range(batch), axis, *(d for d in range(batch, rank) if d != axis))
+    moved = ctx.transpose(x, order)
+    places = ctx.reshape(indices, (*indices.shape, 1))
+    y = ctx.emit("gather_nd", [moved, places], batch=batch)
+    # behind the batch: the indices' axes, then what stood before the axis, then the rest
+    own, before = indices.type.rank - batch, axis - batch
+    back = (
+        *range(batch),
+        *range(batch + own, batch + own + before),
+        *range(batch, batch + own),
+        *range(batch + own + before, y.type.rank),
+    )
+    return ctx.transpose(y, back)
+
+
+@tflite_op(SCATTER_ND=1)
+def scatter_nd(ctx: OpContext) -> Value:
+    updates, shape = ctx.required(1), tuple(ctx.ints_of(2, "the shape"))
+    start = ctx.emit("expand", [ctx.like(0, updates)], shape=shape)
+    return ctx.emit("scatter_nd", [start, ctx.required(0), updates], reduction="add")
+
+
+@tflite_op(TOPK_V2=3)
+def topk(ctx: OpContext) -> list[Value]:
+    x, (k,) = ctx.required(0), ctx.ints_of(1, "k")
+    attrs = {"k": k, "axis": x.type.rank - 1, "largest": 1}
+    values, places = ctx.builder.emit_many("topk", [x], ctx.name, **attrs)
+    return [values, ctx.cast(places, ctx.result(1).dtype)]
+
+
+@tflite_op(ONE_HOT=1)
+def one_hot(ctx: OpContext) -> Value:
+    indices, (depth,) = ctx.required(0), ctx.ints_of(1, "the depth")
+    on, off = ctx.required(2), ctx.required(3)
+    axis = normalize_axis(ctx.options["axis"], indices.type.rank + 1)
+    raised = ctx.reshape(indices, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    shape = [1] * (indices.type.rank + 1)
+    shape[axis] = depth
+    places = ctx.const(np.arange(depth).reshape(shape), indices.dtype.numpy)
+    return ctx.emit("where", [ctx.emit("equal", [raised, places]), on, off])
+
+
+@tflite_op(REVERSE_SEQUENCE=1)
+def reverse_sequence(ctx: OpContext) -> Value:
+    x, lengths = ctx.required(0), ctx.cast(ctx.required(1), "int64")
+    axes = {"batch_axis": ctx.options["batch_dim"], "time_axis": ctx.options["seq_dim"]}
+    if set(axes.values()) != {0, 1}:
+        raise UnsupportedError(f"a sequence along axis {axes['time_axis']}")
+    return ctx.emit("reverse_sequence", [x, lengths], **axes)
+
+
+@tflite_op(DYNAMIC_UPDATE_SLICE=6)
+def dynamic_update_slice(ctx: OpContext) -> Value:
+    """Each axis picks the update where it lies, by places that may be computed at run time."""
+    x, update, starts = ctx.required(0), ctx.required(1), ctx.cast(ctx.required(2), "int32")
+    rank = x.type.rank
+    room = ctx.const([n - m for n, m in zip(x.shape, update.shape)], np.int32)
+    starts = ctx.emit("max", [ctx.emit("min", [starts, room]), ctx.const(0, np.int32)])
+    shape, inside = [1] * rank, None
+    for axis in range(rank):
+        spread = [n if d == axis else 1 for d, n in enumerate(x.shape)]
+        places = ctx.const(np.arange(x.shape[axis]), np.int32)
+        first = ctx.reshape(ctx.slice_axis(starts, 0, axis, 1), ())
+        at = ctx.emit("sub", [places, first])
+        last = ctx.const(update.shape[axis] - 1, np.int32)
+        zero = ctx.const(0, np.int32)
+        within = ctx.emit("logical_and", [
+            ctx.emit("greater_equal", [at, zero]), ctx.emit("less_equal", [at, last])
+        ])  # fmt: skip
+        within = ctx.reshape(within, spread)
+        inside = within if inside is None else ctx.emit("logical_and", [inside, within])
+        kept = ctx.emit("max", [ctx.emit("min", [at, last]), zero])
+        update = ctx.emit("gather", [update, kept], axis=axis)
+    return ctx.emit("where", [inside if shape else ctx.const(True), update, x])
 
 
 @tflite_op(EMBEDDING_LOOKUP=5)

@@ -51,6 +51,8 @@ OPTIONS = {
     "DEPTHWISE_CONV_2D": "padding:b stride_w:i stride_h:i multiplier:i act:b dilation_w:i=1 "
     "dilation_h:i=1",
     "TRANSPOSE_CONV": "padding:b stride_w:i stride_h:i act:b bias_type:b",
+    "CONV_3D": "padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1 dilation_w:i=1 "
+    "dilation_h:i=1",
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
     "L2_POOL_2D": _POOL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.rounding import ceil_div
@@ -21,13 +23,24 @@ def window(ctx: OpContext, spatial: tuple[int, ...], kernel: tuple[int, ...]) ->
     o = ctx.options
     strides = (o["stride_h"], o["stride_w"])
     dilations = (o.get("dilation_h", 1), o.get("dilation_w", 1))
-    if min(*strides, *dilations, *kernel) < 1 or o["padding"] not in (SAME, VALID):
+    return window_of(spatial, kernel, strides, dilations, o["padding"])
+
+
+def window_of(
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: int,
+) -> dict:
+    """The same of given numbers."""
+    if min(*strides, *dilations, *kernel) < 1 or padding not in (SAME, VALID):
         raise ValueError(
             f"strides {list(strides)}, dilations {list(dilations)}, a kernel of {list(kernel)} and "
-            f"padding number {o['padding']} make no window"
+            f"padding number {padding} make no window"
         )
     total = [0] * len(spatial)
-    if o["padding"] == SAME:
+    if padding == SAME:
         total = [
             max((ceil_div(n, s) - 1) * s + (k - 1) * d + 1 - n, 0)
             for n, k, s, d in zip(spatial, kernel, strides, dilations)
@@ -35,8 +48,11 @@ def window(ctx: OpContext, spatial: tuple[int, ...], kernel: tuple[int, ...]) ->
     before = tuple(t // 2 for t in total)
     after = tuple(t - b for t, b in zip(total, before))
     return {
-        "strides": strides, "dilations": dilations, "pads_before": before, "pads_after": after,
-    }  # fmt: skip
+        "strides": tuple(strides),
+        "dilations": tuple(dilations),
+        "pads_before": before,
+        "pads_after": after,
+    }
 
 
 def weights_of(ctx: OpContext, index: int) -> Value:
@@ -136,3 +152,22 @@ def _spread(ctx: OpContext, x: Value, zero: int, kernel: tuple, out: tuple, attr
         size = y.shape[axis] - max(-before, 0) - max(-after_, 0)
         y = ctx.slice_axis(y, axis, max(-before, 0), size)
     return y
+
+
+@tflite_op(CONV_3D=1)
+def conv_3d(ctx: OpContext) -> Value:
+    """x [N, D, H, W, C], weights [kd, kh, kw, C / groups, OC]."""
+    x, w, o = ctx.required(0), weights_of(ctx, 1), ctx.options
+    if x.type.rank != 5 or w.type.rank != 5 or not w.shape[3] or x.shape[4] % w.shape[3]:
+        raise ValueError(f"weights {w.type} do not fit {x.type}")
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"a convolution of volumes of {x.dtype}")
+    volume = ctx.transpose(x, (0, 4, 1, 2, 3))
+    steps = [tuple(o[f"{name}_{axis}"] for axis in "dhw") for name in ("stride", "dilation")]
+    attrs = window_of(volume.shape[2:], w.shape[:3], *steps, o["padding"])
+    kernel = ctx.const(w.data.transpose(4, 3, 0, 1, 2))
+    y = ctx.emit("conv", [volume, kernel], groups=x.shape[4] // w.shape[3], **attrs)
+    bias = ctx.input(2)
+    if bias is not None:
+        y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1, 1))])
+    return ctx.transpose(activated(ctx, y), (0, 2, 3, 4, 1))

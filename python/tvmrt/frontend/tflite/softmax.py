@@ -9,11 +9,12 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
+from .activation import activated
 from .context import OpContext
 from .fixed_exp import exp_fraction
 from .multipliers import f32, multiplier
 from .registry import tflite_op
-from .requantize import clamped, scaled
+from .requantize import centred, clamped, scaled
 from .tables import scale_array
 from .tables16 import entries_of, lookup
 
@@ -92,3 +93,20 @@ def log_softmax(ctx: OpContext) -> Value:
     if x.dtype.name != "float32":
         raise UnsupportedError(f"a logarithm of a softmax of {x.dtype}")
     return ctx.emit("softmax", [x], axis=x.type.rank - 1, log=True)
+
+
+@tflite_op(L2_NORMALIZATION=2)
+def l2_normalization(ctx: OpContext) -> Value:
+    x = ctx.required(0)
+    axes = (x.type.rank - 1,)
+    if x.dtype.name == "float32":
+        total = ctx.emit("reduce_sum", [ctx.emit("mul", [x, x])], axes=axes, keepdims=True)
+        length = ctx.clamp(ctx.emit("sqrt", [total]), 1e-6, None)
+        return activated(ctx, ctx.emit("div", [x, length]))
+    wide = centred(ctx, 0)
+    total = ctx.emit("reduce_sum", [ctx.emit("mul", [wide, wide])], axes=axes, keepdims=True)
+    m = ctx.emit("fixed_inverse_root", [total])
+    e = ctx.emit("fixed_inverse_root_exponent", [total])
+    e = ctx.emit("add", [e, ctx.const(7, np.int32)])
+    y = ctx.emit("fixed_scale_by", [wide, m, e])
+    return clamped(ctx, y, 128 if ctx.result().dtype == "uint8" else 0)

@@ -3,7 +3,7 @@
  * \brief Rescaling of integers by fixed-point multipliers, without floating point, bit for bit as
  * networks of the TensorFlow Lite format define it.
  *
- * A multiplier (m, e) stands for m * 2 ^ (e - 31), m from 2 ^ 30 on; e is from -31 to 30. Fractions
+ * A multiplier (m, e) stands for m * 2 ^ (e - 31), m from 2 ^ 30 on; e is from -31 to 31. Fractions
  * are int32_t whose value is x * 2 ^ -31.
  */
 #ifndef TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_
@@ -72,6 +72,54 @@ static inline int32_t tvmrt_fixed_reciprocal(int32_t a) {
     x += tvmrt_fixed_times_4(tvmrt_fixed_product(x, error));
   }
   return x > INT32_MAX / 2 ? INT32_MAX : x * 2;
+}
+
+/*! \brief The same as tvmrt_fixed_scale() with an exponent that is computed: kept in its range. */
+static inline int32_t tvmrt_fixed_scale_by(int32_t x, int32_t m, int32_t e) {
+  return tvmrt_fixed_scale(x, m, e < -31 ? -31 : e > 31 ? 31 : e);
+}
+
+/*! \brief a * 2 ^ power, saturated. */
+static inline int32_t tvmrt_fixed_raise(int32_t a, int power) {
+  const int64_t raised = (int64_t)a * ((int64_t)1 << power);
+  return raised > INT32_MAX ? INT32_MAX : raised < INT32_MIN ? INT32_MIN : (int32_t)raised;
+}
+
+/*! \brief n with its highest bit at place 27 or 28; exponent: that of its inverse root. */
+static inline int32_t tvmrt_fixed_root_place(int32_t n, int32_t* exponent) {
+  int32_t wide = n > 1 ? n : 1;
+  int32_t e = 11;
+  while (wide >= 1 << 29) {
+    wide >>= 2;
+    ++e;
+  }
+  const int32_t pairs = ((tvmrt_leading_zeros(wide) - 1) >> 1) - 1;
+  *exponent = e - pairs;
+  return wide << (2 * pairs);
+}
+
+/*! \brief The m of (m, e), 1 / sqrt(n) as a multiplier, by five steps of Newton's; of 1 and less it
+ * is that of 1. */
+static inline int32_t tvmrt_fixed_inverse_root(int32_t n) {
+  int32_t e;
+  const int32_t half = tvmrt_fixed_shift(tvmrt_fixed_root_place(n, &e) >> 1, 1);
+  int32_t x = 1 << 28;
+  if (n <= 1) return INT32_MAX;
+  for (int i = 0; i < 5; ++i) {
+    const int32_t square = tvmrt_fixed_product(x, x);
+    const int32_t cube = tvmrt_fixed_raise(tvmrt_fixed_product(square, x), 6);
+    const int32_t rest = tvmrt_fixed_product(402653184, x) - tvmrt_fixed_product(half, cube);
+    x = tvmrt_fixed_raise(rest, 3);
+  }
+  x = tvmrt_fixed_product(x, 1518500250);
+  return e < 0 ? (int32_t)((uint32_t)x << -e) : x;
+}
+
+/*! \brief The e of the same. */
+static inline int32_t tvmrt_fixed_inverse_root_exponent(int32_t n) {
+  int32_t e;
+  (void)tvmrt_fixed_root_place(n, &e);
+  return n <= 1 || e < 0 ? 0 : -e;
 }
 
 #endif  // TVM_RUNTIME_KERNELS_SCALAR_FIXED_H_
