@@ -269,6 +269,10 @@ def _import(model: Any, request: Request) -> Graph:
             raise UnsupportedError(
                 "sizes of a .tflite network are fixed when it is compiled; give shapes, not dims"
             )
+        if request.operators:
+            raise UnsupportedError(
+                "operators of one's own have ONNX's domains and types; a .tflite network has none"
+            )
         return tflite.import_model(model, request.shapes, request.tflite_rounding or "reference")
     if not isinstance(model, GraphBuilder):
         return onnx.import_model(model, request.shapes, gather(request.operators), request.dims)

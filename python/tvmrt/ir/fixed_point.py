@@ -162,3 +162,63 @@ _ROWS = (
 
 for _row in _ROWS:
     define(_row)
+
+
+_PAIR = [
+    "a_zero: int", "a_m: int", "a_e: int -31..30", "b_zero: int", "b_m: int", "b_e: int -31..30",
+    "bits: int 0..20", "m: int", "e: int -31..30", "y_zero: int", "low: int", "high: int",
+]  # fmt: skip
+
+
+class FixedPair(Op):
+    """Two quantised operands, one result of their type, in fixed point.
+
+    f is scale(a' * 2 ** bits, a_m, a_e) + or - the same of b, or a' * b', where a' is a - a_zero;
+    the result is scale(f, m, e) + ``y_zero``, kept between ``low`` and ``high``.
+    """
+
+    kind = POINTWISE
+
+    contract = Contract(
+        operands=["a: Q=int8|uint8|int16[*A]", "b: Q[*B]"],
+        attributes=_PAIR,
+        rules=[let("*Y", "the operands' extents, broadcast", broadcast, "A B")],
+        results=["y: Q[*Y]"],
+        example={"high": 100},
+    )
+
+    def __init__(self, name: str, sign: str) -> None:
+        self.name = name
+        self.sign = sign
+
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        at = node.attrs
+        sides = []
+        for side, x in zip("ab", args):
+            zero, m, e = (at[f"{side}_{word}"] for word in ("zero", "m", "e"))
+            text = f"({x} - {zero})" if zero >= 0 else f"({x} + {-zero})"
+            if self.sign != "*":
+                text = f"tvmrt_fixed_scale({text} * {1 << at['bits']}, {m}, {e})"
+            sides.append(text)
+        both = f"{sides[0]} {self.sign} {sides[1]}"
+        rest = ", ".join(str(at[word]) for word in ("m", "e", "y_zero", "low", "high"))
+        return Expression(f"({node.output.dtype.c})tvmrt_fixed_result({both}, {rest})", FIXED)
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
+        sides = []
+        for side, x in zip("ab", arrays):
+            zero, m, e = (attrs[f"{side}_{word}"] for word in ("zero", "m", "e"))
+            value = x.astype(np.int64) - zero
+            if self.sign != "*":
+                raised = (value << attrs["bits"]).astype(np.int32)
+                value = scale(raised, np.int32(m), np.int32(e)).astype(np.int64)
+            sides.append(value)
+        a, b = sides
+        both = {"+": a + b, "-": a - b, "*": a * b}[self.sign].astype(np.int32)
+        y = scale(both, np.int32(attrs["m"]), np.int32(attrs["e"])).astype(np.int64)
+        y = np.clip(y + attrs["y_zero"], attrs["low"], attrs["high"])
+        return [y.astype(arrays[0].dtype)]
+
+
+for _name, _sign in (("fixed_sum", "+"), ("fixed_difference", "-"), ("fixed_pair_product", "*")):
+    define(FixedPair(_name, _sign))

@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 
 from .activation import activated
 from .context import QUANTIZED, OpContext
-from .multipliers import activation_name, f32, multiplier, power_of_two
+from .multipliers import activation_name, f32, multiplier, power_of_two, quantized_bounds
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 
@@ -41,7 +41,7 @@ def _scales(ctx: OpContext) -> tuple[np.float32, np.float32, np.float32, int]:
 
 
 def _sum(ctx: OpContext) -> Value:
-    a, b, y, zero = _scales(ctx)
+    a, b, y, _ = _scales(ctx)
     op, activation = PLAIN[ctx.op.name], activation_name(ctx.options["act"])
     wide = ctx.tensor(0).dtype == "int16"
     if wide and ctx.options["pot_scale_int16"]:
@@ -50,14 +50,31 @@ def _sum(ctx: OpContext) -> Value:
             return _shifted_sum(ctx, powers, op, activation)
     bits = 15 if wide else 20
     twice = f32(2) * max(a, b)
-    terms = [
-        scaled(ctx, ctx.emit("mul", [centred(ctx, i), ctx.const(1 << bits, np.int32)]),
-               float(scale) / float(twice))
-        for i, scale in enumerate((a, b))
-    ]  # fmt: skip
-    total = ctx.emit(op, terms)
+    parts = [multiplier(float(scale) / float(twice)) for scale in (a, b)]
     real = float(twice) / float(f32(f32(1 << bits) * y))
-    return clamped(ctx, scaled(ctx, total, real), zero, activation)
+    op = "fixed_sum" if ctx.op.name == "ADD" else "fixed_difference"
+    return _pair(ctx, op, parts, bits, real, activation)
+
+
+def _pair(
+    ctx: OpContext, op: str, parts: list[tuple[int, int]], bits: int, real: float, activation: str
+) -> Value:
+    """The two operands in one expression; ``parts``: their multipliers."""
+    y_scale, zero = ctx.per_tensor(ctx.result())
+    (m, e), (low, high) = (
+        multiplier(real),
+        quantized_bounds(activation, y_scale, zero, ctx.result().dtype),
+    )
+    sides = {}
+    for side, index, (part_m, part_e) in zip("ab", (0, 1), parts):
+        at = ctx.per_tensor(ctx.tensor(index))[1]
+        sides |= {f"{side}_zero": at, f"{side}_m": part_m, f"{side}_e": part_e}
+    if len({ctx.tensor(0).dtype, ctx.tensor(1).dtype, ctx.result().dtype}) > 1:
+        raise ValueError(f"it is of {ctx.tensor(0).dtype} and {ctx.tensor(1).dtype}")
+    return ctx.emit(
+        op, [ctx.required(0), ctx.required(1)], **sides, bits=bits, m=m, e=e, y_zero=zero, low=low,
+        high=high,
+    )  # fmt: skip
 
 
 def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Value:
@@ -75,10 +92,10 @@ def _shifted_sum(ctx: OpContext, powers: list, op: str, activation: str) -> Valu
 
 
 def _product(ctx: OpContext) -> Value:
-    a, b, y, zero = _scales(ctx)
-    both = ctx.emit("mul", [centred(ctx, 0), centred(ctx, 1)])
+    a, b, y, _ = _scales(ctx)
     real = float(f32(f32(a * b) / y))
-    return clamped(ctx, scaled(ctx, both, real), zero, activation_name(ctx.options["act"]))
+    activation = activation_name(ctx.options["act"])
+    return _pair(ctx, "fixed_pair_product", [(0, 0), (0, 0)], 0, real, activation)
 
 
 def _quotient(ctx: OpContext) -> Value:

@@ -149,6 +149,19 @@ class OpContext:
     def cast(self, x: Value, to: str) -> Value:
         return x if x.dtype.name == to else self.emit("cast", [x], to=to)
 
+    def reduce(self, op: str, x: Value, axes: Sequence[int], keep: bool = True) -> Value:
+        """Fold axes; of a transposed operand in front of the transpose, where pointwise work on it
+        is computed on the fly."""
+        made = x.producer
+        if made is None or made.op != "transpose":
+            return self.emit(op, [x], axes=tuple(axes), keepdims=keep)
+        perm = made.attrs["perm"]
+        inner = tuple(sorted(perm[a] for a in axes))
+        y = self.emit(op, [made.inputs[0]], axes=inner, keepdims=True)
+        y = self.transpose(y, perm)
+        rest = [n for d, n in enumerate(y.shape) if keep or d not in axes]
+        return self.reshape(y, rest)
+
     def clamp(self, x: Value, low: float | None, high: float | None) -> Value:
         """Between two numbers of x's type; None is no bound."""
         if low is not None:

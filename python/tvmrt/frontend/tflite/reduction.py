@@ -46,7 +46,7 @@ def reduce(ctx: OpContext) -> Value:
     if name == "MEAN" and not x.dtype.is_float:
         total = ctx.emit("reduce_sum", [x], axes=axes, keepdims=keep)
         return ctx.emit("div", [total, ctx.like(prod(x.shape[a] for a in axes), total)])
-    return ctx.emit(_FOLDS[name], [x], axes=axes, keepdims=keep)
+    return ctx.reduce(_FOLDS[name], x, axes, keep)
 
 
 def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
@@ -57,7 +57,7 @@ def _rescaled(ctx: OpContext, x: Value, axes: tuple[int, ...], keep: bool) -> Va
     if ctx.op.name == "MEAN" and count:
         shift = min(count.bit_length() - 1, 32, 31 + e)
         m, e = (m << shift) // count, e - shift
-    total = ctx.emit("reduce_sum", [ctx.cast(x, "int32")], axes=axes, keepdims=keep)
+    total = ctx.reduce("reduce_sum", ctx.cast(x, "int32"), axes, keep)
     total = ctx.emit("sub", [total, ctx.const(count * x_zero, np.int32)])
     y = ctx.emit("fixed_scale", [total, ctx.const(m, np.int32), ctx.const(e, np.int32)])
     return clamped(ctx, y, zero)

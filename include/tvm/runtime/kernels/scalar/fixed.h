@@ -30,6 +30,13 @@ static inline int32_t tvmrt_fixed_scale(int32_t x, int32_t m, int32_t e) {
   return tvmrt_fixed_shift(tvmrt_fixed_product(shifted, m), e > 0 ? 0 : -e);
 }
 
+/*! \brief x times the multiplier (m, e), plus zero, kept between low and high. */
+static inline int32_t tvmrt_fixed_result(int32_t x, int32_t m, int32_t e, int32_t zero, int32_t low,
+                                         int32_t high) {
+  const int32_t moved = (int32_t)((uint32_t)tvmrt_fixed_scale(x, m, e) + (uint32_t)zero);
+  return moved < low ? low : moved > high ? high : moved;
+}
+
 /*! \brief x, within +-2 ^ 47, times the multiplier (m, e) of which 15 bits count; e is below 15. */
 static inline int32_t tvmrt_fixed_scale_wide(int64_t x, int32_t m, int32_t e) {
   const int32_t narrow = m < 0x7FFF0000 ? (m + (1 << 15)) >> 16 : 0x7FFF;
