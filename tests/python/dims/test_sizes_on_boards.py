@@ -11,6 +11,7 @@ from dynamic_networks import CASES, quantised
 from keyword_network import KEYWORD, keyword
 from sized_call import program_text, read_results, sizes_of, write_runs
 from test_counts import CASES as COUNTED
+from test_rounds import CASES as ROUNDS
 
 import tvmrt
 
@@ -37,7 +38,7 @@ def close_bytes(found, expected):
 
 @dataclass(frozen=True)
 class Found:
-    """A case of results whose number the run finds, as the others are."""
+    """A case of results whose number the run finds, or of rounds, as the others are."""
 
     case: object
 
@@ -54,12 +55,19 @@ NETWORKS = {
     "tagger": (CASES["tagger"].make, CASES["tagger"], [close], {"sram": 1 << 16}),
     "keyword": (keyword, KEYWORD, [close, close_integers], None),
     "detector": (COUNTED["detector"].make, Found(COUNTED["detector"]), [close, close], None),
+    "loops": (
+        ROUNDS["loop in a loop"].make,
+        Found(ROUNDS["loop in a loop"]),
+        [close],
+        None,
+    ),
     "images": (quantised, CASES["convolutions"], [close_bytes], None),
 }
 CHOSEN = [
     ("cortex-m4", "tagger"),
     ("cortex-m4", "keyword"),
     ("cortex-m4", "detector"),
+    ("cortex-m4", "loops"),
     *(
         pytest.param(board, name, marks=pytest.mark.slow)
         for board in ("cortex-m55", "riscv32", "cortex-m0plus")

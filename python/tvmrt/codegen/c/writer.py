@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -263,9 +264,13 @@ class FunctionWriter:
         return Parameter(name, access.buffer, access.at.offset, restrict=False)
 
     def count_lines(self) -> list[str]:
-        """Lines that come first in the body: the sizes that the run itself has found."""
+        """Lines that come first in the body: the sizes that the run itself has found, and a mention
+        of sizes that the other lines do not name."""
         counts = [f"  const int {s.c} = *{p.name};" for s, p in self._counts.items()]
-        return [*counts, *(f"  {p.name} += {offset};" for p, offset in self._moved)]
+        moves = [f"  {p.name} += {offset};" for p, offset in self._moved]
+        words = set(re.findall(r"\w+", "\n".join([*moves, *self.lines]))) if self.symbols else ()
+        unused = [f"  (void){s.c};" for s in self.symbols if s.c not in words]
+        return [*counts, *moves, *unused]
 
     @property
     def storage(self) -> str:

@@ -9,7 +9,7 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.ir.rounding import round_up
 
 from ..c.function import print_function
-from ..c.text import plus, wrap
+from ..c.text import bytes_of, plus, wrap
 from ..c.writer import Function, FunctionWriter, Parameter, place_text
 from ..lowering import Lowering, lowers
 
@@ -87,7 +87,7 @@ class _Printer:
 
     def _nbytes(self, index: int) -> str:
         type = self.node.outputs[index].type
-        return f"{type.size} * sizeof({type.dtype.c})"
+        return bytes_of(type.size, type.dtype.c)
 
     def _print_carried(self) -> None:
         """Both places of what is carried, the first with what it is before the first round."""
