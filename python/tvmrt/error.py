@@ -55,6 +55,11 @@ class UnforeseenError(TVMError, ValueError):
     """
 
 
+class Remark(UserWarning):
+    """What was done with a network beside compiling it, for whoever compiles; the command prints
+    it."""
+
+
 class CompileError(TVMError):
     """The C compiler is missing or refused the generated code; the text says what it said."""
 

@@ -9,8 +9,11 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
+
+from tvmrt.error import Remark
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
@@ -94,6 +97,15 @@ def _complain(text: str) -> None:
         print(f"tvmrt: error: {text}", file=sys.stderr, flush=True)
 
 
+def _remark(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """A line for the user; where other warnings are shown, too, in their usual form."""
+    text = f"tvmrt: note: {message}"
+    if not issubclass(category, Remark):
+        text = warnings.formatwarning(message, category, *place[:2])
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
+
+
 def _abandon_stdout() -> None:
     """Make the interpreter's flush at exit harmless after standard output has failed."""
     with contextlib.suppress(OSError, ValueError):
@@ -104,6 +116,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; see :func:`tvmrt.cli.main`."""
     if os.environ.get("TVMRT_TRACEBACK") is None:
         warnings.simplefilter("ignore")  # a library's remarks to its callers, not to our users
+    warnings.filterwarnings("always", category=Remark)
+    warnings.showwarning = _remark
     try:
         result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
         sys.stdout.flush()

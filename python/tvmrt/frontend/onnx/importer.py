@@ -25,6 +25,7 @@ from .inputs import declared_shapes, element_name, input_types
 from .model_file import load_model, opsets
 from .names import Names
 from .narrow import only_dequantized, widened
+from .old_files import modernised
 from .registry import Importer, find
 from .rows import check_row
 from .tensors import dense
@@ -65,16 +66,16 @@ class GraphImporter:
         dims: Dims | None = None,
     ) -> None:
         self.operators = operators
-        self.model = model
+        self.model = modernised(model)
         self.folder = folder
         self.shapes = shapes
         self.dims = dims or Dims()
         # integers that are made of extents, element by element
         self.extents: dict[Value, np.ndarray] = {}
-        self.opsets = opsets(model)
+        self.opsets = opsets(self.model)
         self.open_functions: list[tuple[str, str]] = []
-        self.functions = {(f.domain, f.name): f for f in model.functions}
-        self.graph = Graph(model.graph.name or "graph")
+        self.functions = {(f.domain, f.name): f for f in self.model.functions}
+        self.graph = Graph(self.model.graph.name or "graph")
         self.builder = Builder(self.graph)
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
