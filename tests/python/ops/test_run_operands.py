@@ -20,6 +20,10 @@ def _ints(*numbers: int) -> np.ndarray:
     return np.asarray(numbers, np.int64)
 
 
+def _floats(*numbers: float) -> np.ndarray:
+    return np.asarray(numbers, np.float32)
+
+
 # A node a row: operator, its operands beside X, the shape of the result, attributes, and other
 # values of the operands (those that change) that fit the shape.
 NODES = {
@@ -43,6 +47,16 @@ NODES = {
     "wrap": ("Pad", [_ints(1, 2, 0, 2, 0, 1)], (7, 5, 4), {"mode": "wrap"}, [
         {0: _ints(3, 0, 1, 0, 2, 0)},
     ]),
+    "nearest": ("Resize", [_floats(), _floats(0.6, 2.1, 1)], (2, 6, 3), {"mode": "nearest"}, [
+        {1: _floats(0.7, 2.2, 1.3)},
+    ]),
+    "linear": ("Resize", [_floats(), _floats(1, 2.1, 1.5)], (4, 6, 4), {"mode": "linear"}, [
+        {1: _floats(1.2, 2.3, 1.4)},
+    ]),
+    "cropped": ("Resize", [_floats(0, 0.1, -0.2, 1, 0.8, 1), _floats(1, 2, 1.5)], (4, 6, 4), {
+        "mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 9.0,
+    }, [{0: _floats(0, -1, 0.3, 1, 0.5, 2)}]),
     "sum_kept": ("ReduceSum", [_ints(0, 2)], (1, 3, 1), {}, [{0: _ints(-1, -3)}]),
     "mean": ("ReduceMean", [_ints(1)], (4, 3), {"keepdims": 0}, [{0: _ints(2)}, {0: _ints(-2)}]),
     "all_axes": ("ReduceMax", [_ints()], (1, 1, 1), {}, []),
@@ -136,6 +150,8 @@ REFUSED = {
     "slice_3": (_ints(0, INT64.min), "Slice 'slice', starts"),
     "pad_0": (_ints(1, 0, 0, 0, 2, 1), "Pad 'pad', pads"),
     "reflect_0": (_ints(INT64.max, 2, 0, INT64.max, 0, 1), "Pad 'reflect', pads"),
+    "nearest_1": (_floats(0.6, np.nan, 1), "Resize 'nearest', scales"),
+    "linear_1": (_floats(1, np.inf, -1), "Resize 'linear', scales"),
     "sum_kept_0": (_ints(0, 1), r"axes: the run has \[0, 1\], .* compiled for \[0, 2\]"),
     "mean_0": (_ints(0), r"axes: the run has \[0\], .* compiled for \[1\] or \[2\]"),
     "cumsum_0": (np.int64(3), r"axis: the run has \[3\], .* compiled for \[0\] or \[1\] or \[2\]"),

@@ -13,8 +13,12 @@ from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent, Whole, exact_quotient
 from tvmrt.ir.op import normalize_axis
 
+from . import run_places, run_resize
+from .arithmetic import Numbers
 from .context import NodeContext
 from .registry import onnx_op
+from .resize_modes import Mode
+from .supposed import is_given
 
 MAX_TAPS = 8  # of the tables by which an element is blended, about
 
@@ -31,18 +35,6 @@ class Axis:
     end: float = 1.0
 
 
-@dataclass(frozen=True)
-class Mode:
-    """How places are found and blended."""
-
-    interpolation: str
-    coordinates: str
-    nearest: str = "round_prefer_floor"
-    cubic_a: float = -0.75
-    exclude_outside: bool = False
-    antialias: bool = False
-
-
 @onnx_op("Resize")
 def resize(ctx: NodeContext) -> Value:
     if ctx.opset < 11:
@@ -50,6 +42,16 @@ def resize(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     rank = len(x.shape)
     axes = [normalize_axis(a, rank) for a in ctx.attr("axes") or range(rank)]
+    mode = Mode(
+        ctx.attr("mode", "nearest"),
+        ctx.attr("coordinate_transformation_mode", "half_pixel"),
+        ctx.attr("nearest_mode", "round_prefer_floor"),
+        ctx.attr("cubic_coeff_a", -0.75),
+        bool(ctx.attr("exclude_outside", 0)),
+        bool(ctx.attr("antialias", 0)),
+    )
+    if _chosen_by_the_run(ctx, mode):
+        return _by_the_run(ctx, x, axes, mode)
     # an empty tensor stands for a missing one
     scales = ctx.constant_of(2, "the scales")
     sizes = ctx.ints_of(3, "the sizes")
@@ -60,14 +62,6 @@ def resize(ctx: NodeContext) -> Value:
         extents = [_scaled(x.shape[a], f) for f, a in zip(factors, axes)]
     else:
         raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
-    mode = Mode(
-        ctx.attr("mode", "nearest"),
-        ctx.attr("coordinate_transformation_mode", "half_pixel"),
-        ctx.attr("nearest_mode", "round_prefer_floor"),
-        ctx.attr("cubic_coeff_a", -0.75),
-        bool(ctx.attr("exclude_outside", 0)),
-        bool(ctx.attr("antialias", 0)),
-    )
     region = _region(ctx, mode, len(axes))
     rows = [
         Axis(axis, x.shape[axis], out, np.float32(f), float(start), float(end))
@@ -78,20 +72,68 @@ def resize(ctx: NodeContext) -> Value:
     return resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
 
 
+def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
+    """Whether factors or a region are operands of the run; sizes alone follow from the result's."""
+    kept = ctx.attr("keep_aspect_ratio_policy", "stretch") != "stretch"
+    crops = mode.coordinates == "tf_crop_and_resize"
+    return is_given(ctx, 2) or (kept and is_given(ctx, 3)) or (crops and is_given(ctx, 1))
+
+
+def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Value:
+    """Resize by factors, sizes or a region of the run."""
+    shape = run_places.declared(ctx, len(x.shape))
+    before, after = [x.shape[a] for a in axes], [shape[a] for a in axes]
+    scales, sizes = ctx.input(2), ctx.input(3)
+    policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
+    if scales is not None and scales.type.size == len(axes):
+        factors = run_resize.factors_of_scales(ctx, scales, before, after)
+    elif sizes is None or sizes.type.size != len(axes):
+        raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
+    elif policy == "stretch":
+        ctx.ints_of(3, "the sizes")  # which holds the run to them
+        factors = Numbers(ctx, ctx.const(np.float32(after) / np.float32(before)))
+    else:
+        factors = run_resize.factors_of_sizes(ctx, sizes, before, after, policy)
+    region = ctx.input(1)
+    if region is None or region.type.size != 2 * len(axes):
+        region = ctx.const([0.0] * len(axes) + [1.0] * len(axes), np.float32)
+    ends = Numbers(ctx, ctx.cast(region, "float32"))
+    rows = [
+        run_resize.RunAxis(
+            a, x.shape[a], shape[a], factors.at(i), ends.at(i), ends.at(i + len(axes))
+        )
+        for i, a in enumerate(axes)
+    ]
+    return run_resize.resized(ctx, x, rows, mode, ctx.attr("extrapolation_value", 0.0))
+
+
 @onnx_op("Upsample")
 def upsample(ctx: NodeContext) -> Value:
     """Opsets 7 to 10: asymmetric coordinates only."""
     x = ctx.required(0)
+    name = ctx.attr("mode", "nearest")
+    mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
+    if is_given(ctx, 1) and ctx.required(1).type.size == len(x.shape):
+        return _upsampled_by_the_run(ctx, x, mode)
     scales = ctx.attr("scales") or ctx.constant_of(1, "the scales")
     if scales is None or len(scales) != len(x.shape):
         raise ValueError(f"one scale for each of {len(x.shape)} axes expected")
-    name = ctx.attr("mode", "nearest")
-    mode = Mode("linear" if name == "bilinear" else name, "asymmetric", "simple")
     rows = [
         Axis(i, n, _scaled(n, np.float32(s)), np.float32(s))
         for i, (n, s) in enumerate(zip(x.shape, scales))
     ]
     return resized(ctx, x, rows, mode, 0.0)
+
+
+def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
+    shape = run_places.declared(ctx, len(x.shape))
+    factors = run_resize.factors_of_scales(ctx, ctx.required(1), x.shape, shape)
+    none = Numbers(ctx, ctx.const(0, np.float32))
+    rows = [
+        run_resize.RunAxis(i, n, m, factors.at(i), none, none)
+        for i, (n, m) in enumerate(zip(x.shape, shape))
+    ]
+    return run_resize.resized(ctx, x, rows, mode, 0.0)
 
 
 def _scaled(extent: Whole, factor: np.float32) -> Whole:

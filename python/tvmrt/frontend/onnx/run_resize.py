@@ -1,0 +1,181 @@
+"""Resize and Upsample whose factors, sizes or regions a run brings: places and weights along each
+axis are computed by the run, as resize.py computes them; how large the result is, is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from tvmrt.ir import Value
+from tvmrt.ir.extent import symbols_of
+
+from .arithmetic import Numbers, require
+from .context import NodeContext
+from .resize_modes import Mode
+from .run_places import FAR
+
+
+@dataclass(frozen=True)
+class RunAxis:
+    """One axis: extents before and after, factor, and the region that is taken, of the run."""
+
+    axis: int
+    extent: int
+    out: int
+    scale: Numbers
+    start: Numbers
+    end: Numbers
+
+
+def factors_of_scales(
+    ctx: NodeContext, scales: Value, extents: Sequence[int], out: Sequence[int]
+) -> Numbers:
+    """Factors that the operand has, held to the extents that they give."""
+    factors = Numbers(ctx, ctx.cast(scales, "float32"))
+    found = (factors.cast("float64") * list(extents)).apply("floor")
+    require(_whole(found), out, scales, "scales", f"extents {list(out)}")
+    return factors
+
+
+def factors_of_sizes(
+    ctx: NodeContext, sizes: Value, extents: Sequence[int], out: Sequence[int], policy: str
+) -> Numbers:
+    """The factor that keeps the aspect ratio, for each axis."""
+    ratios = Numbers(ctx, ctx.cast(sizes, "float32")) / list(extents)
+    common = ratios.fold("reduce_min" if policy == "not_larger" else "reduce_max")
+    found = (common.cast("float64") * list(extents) + 0.5).apply("floor")
+    require(_whole(found), out, sizes, "sizes", f"extents {list(out)}")
+    return Numbers(ctx, ctx.expand(common.value, (len(extents),)))
+
+
+def _whole(found: Numbers) -> Numbers:
+    return found.most(-1).least(FAR).cast("int64")
+
+
+def resized(
+    ctx: NodeContext, x: Value, rows: Sequence[RunAxis], mode: Mode, outside: float
+) -> Value:
+    """x resampled along the axes."""
+    if symbols_of(x.shape) or any(row.extent == 0 for row in rows):
+        raise ValueError(f"{x.type} is not resized by operands of the run")
+    positions = [_positions(row, mode.coordinates) for row in rows]
+    if mode.interpolation == "nearest":
+        places = {row.axis: _nearest(p, row, mode) for row, p in zip(rows, positions)}
+        y = _taken(ctx, x, places)
+    elif mode.interpolation in ("linear", "cubic"):
+        y = x if x.dtype.is_float else ctx.cast(x, "float32")
+        for row, position in zip(rows, positions):
+            y = _blended(ctx, y, row, position, mode)
+        y = ctx.cast(y, x.dtype.name)
+    else:
+        raise ValueError(f"resize mode {mode.interpolation} is not known")
+    if mode.coordinates == "tf_crop_and_resize":
+        for row, position in zip(rows, positions):
+            inside = (position >= 0).both(position <= row.extent - 1)
+            kept = ctx.reshape(inside.value, _column(row, len(x.shape)))
+            y = ctx.emit("where", [kept, y, ctx.scalar_like(outside, y)])
+    return y
+
+
+def _column(row: RunAxis, rank: int) -> list[int]:
+    return [row.out if d == row.axis else 1 for d in range(rank)]
+
+
+def _positions(row: RunAxis, coordinates: str) -> Numbers:
+    """The place in the input of each element of the result, in float32 as runtimes compute it."""
+    ctx, scale = row.scale.ctx, row.scale
+    ctx.table_size(row.out, "a resized axis", 8)
+    at = Numbers(ctx, ctx.const(np.arange(row.out), np.float32))
+    if coordinates == "asymmetric":
+        return at / scale
+    if coordinates in ("half_pixel", "pytorch_half_pixel"):
+        if coordinates == "pytorch_half_pixel" and row.out <= 1:
+            return at
+        return (at + 0.5) / scale - 0.5
+    if coordinates == "tf_half_pixel_for_nn":
+        return (at + 0.5) / scale
+    if coordinates == "align_corners":
+        return at * (row.extent - 1) / (row.out - 1) if row.out > 1 else at
+    if coordinates == "half_pixel_symmetric":
+        adjustment = row.out / (scale * row.extent)
+        return (1 - adjustment) * (row.extent / 2) + (at + 0.5) / scale - 0.5
+    if coordinates == "tf_crop_and_resize":
+        start, end = row.start, row.end
+        if row.out > 1:
+            step = (end - start) * (row.extent - 1) / (row.out - 1)
+            return start * (row.extent - 1) + at * step
+        return (start + end) * (0.5 * (row.extent - 1)) + at
+    raise ValueError(f"coordinate_transformation_mode {coordinates} is not known")
+
+
+def _nearest(position: Numbers, row: RunAxis, mode: Mode) -> Numbers:
+    """Which element each position takes."""
+    rules = {
+        "round_prefer_floor": lambda: (position - 0.5).apply("ceil"),
+        "round_prefer_ceil": lambda: (position + 0.5).apply("floor"),
+        "floor": lambda: position.apply("floor"),
+        "ceil": lambda: position.apply("ceil"),
+        "simple": lambda: (row.scale < 1).choose(position.apply("ceil"), position.apply("floor")),
+    }
+    if mode.nearest not in rules:
+        raise ValueError(f"nearest_mode {mode.nearest} is not known")
+    return rules[mode.nearest]().most(0).least(row.extent - 1).cast("int64")
+
+
+def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
+    tables = [
+        places[d].value if d in places else ctx.const(np.arange(n), np.int64)
+        for d, n in enumerate(x.shape)
+    ]
+    return ctx.emit("take_at", [x, None, *tables])
+
+
+def _blended(ctx: NodeContext, x: Value, row: RunAxis, position: Numbers, mode: Mode) -> Value:
+    """Weighted sums along one axis."""
+    taps = _taps(row, position.cast("float64"), mode)
+    total = None
+    for place, weight in taps:
+        clipped = place.most(0).least(row.extent - 1).cast("int64")
+        part = Numbers(ctx, _taken(ctx, x, {row.axis: clipped}))
+        part = part * weight.cast(x.dtype.name).reshape(*_column(row, len(x.shape)))
+        total = part if total is None else total + part
+    return total.value
+
+
+def _taps(row: RunAxis, position: Numbers, mode: Mode) -> list[tuple[Numbers, Numbers]]:
+    """For each tap the places and the weights along the axis, in float64."""
+    radius, stretch = (1 if mode.interpolation == "linear" else 2), None
+    if mode.antialias:
+        # the factor is no smaller than this, for the extents are held to it
+        least = min(max(row.out - 0.5, 0.5) / row.extent, 1.0)
+        radius, stretch = radius / least, row.scale.cast("float64").least(1)
+    reach = ceil(radius)
+    row.scale.ctx.table_size(row.out * 2 * reach, "a resized axis")
+    base, taps = position.apply("floor"), []
+    for offset in range(1 - reach, reach + 1):
+        place = base + offset
+        distance = (place - position).apply("abs")
+        distance = distance if stretch is None else distance * stretch
+        weight = _weight(distance, mode)
+        if mode.exclude_outside:
+            weight = (place >= 0).both(place <= row.extent - 1).choose(weight, 0)
+        taps.append((place, weight))
+    if mode.antialias or mode.exclude_outside:
+        total = taps[0][1]
+        for _, weight in taps[1:]:
+            total = total + weight
+        total = total.equals(0).choose(total * 0 + 1, total)
+        taps = [(place, weight / total) for place, weight in taps]
+    return taps
+
+
+def _weight(distance: Numbers, mode: Mode) -> Numbers:
+    if mode.interpolation == "linear":
+        return (1 - distance).most(0)
+    a = mode.cubic_a
+    near = (distance * (a + 2) - (a + 3)) * distance * distance + 1
+    far = ((distance - 5) * distance + 8) * distance * a - 4 * a
+    return (distance <= 1).choose(near, (distance < 2).choose(far, 0))
