@@ -44,6 +44,18 @@ class Nonzero(Op):
     )
 
 
+@register("choice")
+class Choice(Op):
+    """One of two tensors, whose shape is the result's: the first where the condition is true."""
+
+    contract = Contract(
+        operands=["condition: bool[]", "a: E=any[*A]", "b: E[*B]"],
+        attributes=["shape: ints 0.."],
+        results=["y: E[*shape]"],
+        example={"A": (2,), "B": (2,), "shape": (2,)},
+    )
+
+
 @register("unique")
 class Unique(Op):
     """The different slices of x along ``axis``: where each is first, which of them each slice is,

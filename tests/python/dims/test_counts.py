@@ -8,7 +8,7 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 from dynamic_networks import FLOAT, INT64, Draft
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from test_any_size import EXECUTORS, loaded, results
 
 import tvmrt
@@ -75,6 +75,24 @@ def detector():
     return draft.model(shape, {kept: INT64, chosen: FLOAT})
 
 
+def branches():
+    """One of two results of different length, and what is computed of it."""
+
+    def branch(draft, name):
+        result = helper.make_tensor_value_info(name, FLOAT, None)
+        return helper.make_graph(draft.nodes, "branch", [], [result], draft.weights)
+
+    first, second = Draft(1, "yes_"), Draft(2, "no_")
+    yes = branch(first, first.node("Concat", ["x", "x"], axis=0))
+    no = branch(second, second.node("Slice", ["x", *[second.constant([i], "q") for i in (0, 1)]]))
+    draft = Draft()
+    draft.nodes.append(
+        helper.make_node("If", ["c"], ["z"], "either", then_branch=yes, else_branch=no)
+    )
+    mean = draft.node("ReduceMean", [draft.node("Tanh", ["z"])], axes=[0], keepdims=0)
+    return draft.model({"c": (BOOL, []), "x": (FLOAT, ["n", 3])}, {"z": FLOAT, mean: FLOAT})
+
+
 def suppression():
     draft = Draft()
     kept = draft.node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"])
@@ -139,6 +157,14 @@ CASES = {
         ],
     ),
     "boxes": Case(suppression, {"B": 2, "N": 40}, of_suppression),
+    "branches": Case(
+        branches,
+        {"n": 5},
+        lambda rng: [
+            {"c": np.array(c), "x": rng.normal(size=(n, 3)).astype(np.float32)}
+            for c, n in ((True, 5), (False, 5), (True, 2), (False, 1))
+        ],
+    ),
     "detector": Case(
         detector,
         {"H": (8, 32), "W": (8, 32)},

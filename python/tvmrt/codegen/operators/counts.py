@@ -51,6 +51,23 @@ class NonzeroLowering(Lowering):
         f.line("return 0;")
 
 
+@lowers("choice")
+class ChoiceLowering(Lowering):
+    """One copy."""
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        pointers = [
+            self.pointer(step, f, i, name) for i, name in enumerate(("condition", "a", "b"))
+        ]
+        condition, y = pointers[0], f.write()
+        head = f"if (*{condition})"
+        for value, pointer in zip(self.node.inputs[1:], pointers[1:]):
+            with f.block(head):
+                f.line(f"memcpy({y}, {pointer}, {value.type.size} * sizeof({value.dtype.c}));")
+            head = "else"
+        f.line("return 0;")
+
+
 @lowers("unique")
 class UniqueLowering(Lowering):
     """A sort of places by what lies there, and a pass over neighbours."""

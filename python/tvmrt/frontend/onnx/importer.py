@@ -15,7 +15,7 @@ from tvmrt.frontend.dims import Dims
 from tvmrt.ir import Builder, Graph, TensorType, Value, constant
 from tvmrt.ir.extent import symbols_of
 
-from . import extents, fallback
+from . import extents, fallback, sequences
 from .candidates import run_importer
 from .context import NodeContext
 from .custom import importer_of
@@ -113,6 +113,11 @@ class GraphImporter:
         for info in proto.output:
             if scope.get(info.name) is None:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
+            if not isinstance(scope[info.name], Value):
+                raise UnsupportedError(
+                    f"output {info.name} is a sequence or an optional value; results are tensors: "
+                    "end the network with ConcatFromSequence or OptionalGetElement"
+                )
             self.graph.outputs.append(self._declared(info, scope[info.name]))
             self.graph.output_names.append(info.name)
             named = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
@@ -213,9 +218,10 @@ class GraphImporter:
                     self.problems.append(f"{name} ({_unknown(node)})")
             else:
                 outputs = self._import_node(node, name, inputs, scope)
-                opset = self._opset(node)
-                self.halves.update(result_halves(node, opset, inputs, outputs, self.halves))
-                self.names.carry(node, inputs, outputs)
+                if all(v is None or isinstance(v, Value) for v in (*inputs, *outputs)):
+                    opset = self._opset(node)
+                    self.halves.update(result_halves(node, opset, inputs, outputs, self.halves))
+                    self.names.carry(node, inputs, outputs)
             for key, value in zip(node.output, outputs):
                 if key:
                     scope[key] = value
@@ -301,8 +307,9 @@ class GraphImporter:
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
         # somebody's own operator may mean something else than ONNX's of that name
         self.names.check(node, inputs)
-        # onnx would take the places of names for the numbers that they are here
-        named = self.names.among(inputs)
+        # onnx would take the places of names for the numbers that they are here, and knows nothing
+        # of how sequences are held
+        named = self.names.among(inputs) or sequences.concerns(node.op_type, inputs)
         checked = record is None and not named and not self._is_own(node)
         if checked:
             check_node(node, context.opset)
@@ -323,6 +330,8 @@ class GraphImporter:
             if checked:  # what inference says of the node tells more
                 check_inference(node, self.opsets, context.opset, inputs)
             raise
+        if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
+            return outputs
         if checked:
             check_inference(node, self.opsets, context.opset, inputs)
             if outputs is None or any(v is not None and v.data is None for v in outputs):

@@ -203,8 +203,8 @@ def _scalar(ctx: NodeContext, index: int, to: str) -> Value | None:
 
 
 def _there(value: Value | None) -> Value:
-    if value is None:
-        raise UnsupportedError("a Loop that carries what is left out")
+    if not isinstance(value, Value):
+        raise UnsupportedError("a Loop that carries a sequence, or what is left out")
     return value
 
 

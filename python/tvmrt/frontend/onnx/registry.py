@@ -36,6 +36,7 @@ FAMILIES = (
     "training",
     "control",
     "loops",
+    "sequences",
     "quantize",
     "narrow",
     "refused",

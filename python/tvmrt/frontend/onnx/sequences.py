@@ -1,0 +1,201 @@
+"""Sequences and optional values whose number of elements is known when compiling.
+
+They exist in the importer alone: a sequence is a list of values, and what operators make of it is
+again such a list, or tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .context import NodeContext
+from .registry import onnx_op
+
+
+class TensorList:
+    """A sequence of tensors, or of ``Nothing``: an optional value that is not there."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[Held] = ()) -> None:
+        self.values = list(values)
+
+
+class Nothing:
+    """An optional value that is not there."""
+
+    __slots__ = ()
+
+
+Held = Union[Value, TensorList, Nothing]
+
+# Operators that take or give what is no tensor.
+_HANDLED = {
+    "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt",
+    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
+    "SequenceMap", "SplitToSequence",
+}  # fmt: skip
+_PASSED_ON = {"Identity", "If", "Loop"}
+
+
+def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
+    """Whether a node is one of those operators, or has an operand that is no tensor.
+
+    Raises UnsupportedError where it takes no such operand.
+    """
+    held = [v for v in inputs if isinstance(v, (TensorList, Nothing))]
+    if held and op not in _HANDLED and op not in _PASSED_ON:
+        raise UnsupportedError("it is given a sequence or an optional value; it takes tensors")
+    return bool(held) or op in _HANDLED
+
+
+def the_list(ctx: NodeContext, index: int = 0) -> TensorList:
+    """An operand that is a sequence."""
+    found = ctx.required(index)
+    if not isinstance(found, TensorList):
+        raise ValueError(f"input {index} is {found!r}, expected a sequence")
+    return found
+
+
+@onnx_op("SequenceEmpty")
+def empty(ctx: NodeContext) -> list:
+    return [TensorList()]
+
+
+@onnx_op("SequenceConstruct")
+def construct(ctx: NodeContext) -> list:
+    return [TensorList([ctx.required(i) for i in range(len(ctx.inputs))])]
+
+
+def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
+    """A position counted from the front, up to ``most``."""
+    (place,) = ctx.ints_of(index, "the position")
+    found = place + count if place < 0 else place
+    if not 0 <= found <= most:
+        raise ValueError(f"position {place} is outside a sequence of {count}")
+    return found
+
+
+@onnx_op("SequenceInsert")
+def insert(ctx: NodeContext) -> list:
+    values = list(the_list(ctx).values)
+    count = len(values)
+    place = count if ctx.input(2) is None else _place(ctx, 2, count, count)
+    values.insert(place, ctx.required(1))
+    return [TensorList(values)]
+
+
+@onnx_op("SequenceErase")
+def erase(ctx: NodeContext) -> list:
+    values = list(the_list(ctx).values)
+    count = len(values)
+    del values[count - 1 if ctx.input(1) is None else _place(ctx, 1, count, count - 1)]
+    return [TensorList(values)]
+
+
+@onnx_op("SequenceAt")
+def at(ctx: NodeContext) -> list:
+    values = the_list(ctx).values
+    if not ctx.is_computed(1):
+        return [values[_place(ctx, 1, len(values), len(values) - 1)]]
+    if len({v.type for v in values}) != 1:
+        raise UnsupportedError("the run chooses between elements of several shapes, or of none")
+    index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
+    stacked = ctx.emit("concat", [_lifted(ctx, v, 0) for v in values], axis=0)
+    return [ctx.alike(ctx.emit("gather", [stacked, index], axis=0), values[0])]
+
+
+@onnx_op("SequenceLength")
+def length(ctx: NodeContext) -> Value:
+    return ctx.const(len(the_list(ctx).values), np.int64)
+
+
+def _lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
+    """The value with a new axis of 1."""
+    axis = normalize_axis(axis, len(value.shape) + 1)
+    return ctx.alike(ctx.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])), value)
+
+
+@onnx_op("ConcatFromSequence")
+def concatenate(ctx: NodeContext) -> Value:
+    values, axis = the_list(ctx).values, ctx.attr("axis")
+    if not values:
+        raise UnsupportedError("the concatenation of an empty sequence has no known shape")
+    if ctx.attr("new_axis", 0):
+        values = [_lifted(ctx, v, axis) for v in values]
+    axis = normalize_axis(axis, len(values[0].shape))
+    joined = values[0] if len(values) == 1 else ctx.emit("concat", values, axis=axis)
+    return ctx.alike(joined, values[0])
+
+
+@onnx_op("SplitToSequence")
+def split(ctx: NodeContext) -> list:
+    x = ctx.required(0)
+    axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    sizes = _sizes(ctx, x.shape[axis])
+    parts, start = [], 0
+    for size in sizes:
+        part = ctx.slice_axis(x, axis, start, size)
+        if ctx.input(1) is None and not ctx.attr("keepdims", 1):
+            part = ctx.reshape(part, (*x.shape[:axis], *x.shape[axis + 1 :]))
+        parts.append(ctx.alike(part, x))
+        start += size
+    return [TensorList(parts)]
+
+
+def _sizes(ctx: NodeContext, extent: int) -> list[int]:
+    if ctx.input(1) is None:
+        each = [1]
+    else:
+        each = ctx.ints_of(1, "the split")
+    if not isinstance(extent, int):
+        raise UnsupportedError(
+            f"how many parts an axis of {extent!r} has is known only when the network runs"
+        )
+    if ctx.input(1) is not None and ctx.required(1).shape:
+        if sum(each) != extent or min(each, default=0) < 0:
+            raise ValueError(f"the parts {each} do not make up an axis of {extent}")
+        return each
+    if each[0] < 1:
+        raise ValueError(f"parts of {each[0]} elements do not make up an axis of {extent}")
+    ctx.table_size(-(-extent // each[0]), "the sequence")
+    return [min(each[0], extent - start) for start in range(0, extent, each[0])]
+
+
+@onnx_op("SequenceMap")
+def map_(ctx: NodeContext) -> list:
+    body, count = ctx.attr("body"), len(the_list(ctx).values)
+    columns: list[list] = [[] for _ in body.output]
+    for number in ctx.importer.written_out.rounds("SequenceMap", count, body):
+        inputs = [v.values[number] if isinstance(v, TensorList) else v for v in ctx.inputs]
+        results = ctx.importer.import_branch(body, ctx.scope, inputs=inputs)
+        for column, value in zip(columns, results):
+            column.append(value)
+    return [None if None in column else TensorList(column) for column in columns]
+
+
+@onnx_op("Optional")
+def optional(ctx: NodeContext) -> list:
+    given = ctx.input(0)
+    return [Nothing() if given is None else given]
+
+
+@onnx_op("OptionalHasElement")
+def has_element(ctx: NodeContext) -> Value:
+    given = ctx.input(0)
+    return ctx.const(given is not None and not isinstance(given, Nothing))
+
+
+@onnx_op("OptionalGetElement")
+def get_element(ctx: NodeContext) -> list:
+    given = ctx.required(0)
+    if isinstance(given, Nothing):
+        raise ValueError("the optional value is not there")
+    return [given]
