@@ -29,6 +29,7 @@ FAMILIES = (
     "recurrent",
     "normalization",
     "attention",
+    "flex_attention",
     "contributed",
     "resize",
     "signal",

@@ -1,0 +1,40 @@
+"""What FlexAttention refuses; what it computes is in the onnx package's own cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from onnx_graph import model
+
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.onnx import import_model
+
+HEADS = np.ones((1, 4, 3, 2), np.float32)
+
+
+def _graph(op: str, **attributes):
+    info = helper.make_tensor_value_info
+    ends = [info(name, TensorProto.FLOAT, [1, 4, 3, 3]) for name in ("scores", "changed")]
+    node = helper.make_node(op, ["scores"], ["changed"], "change", **attributes)
+    return helper.make_graph([node], "modifier", ends[:1], ends[1:])
+
+
+REFUSED = {
+    "heads": ({"k": HEADS[:, :3], "v": HEADS[:, :3]}, {}, ValueError, "do not fit queries"),
+    "axes": ({"q": HEADS[0]}, {}, ValueError, "four axes each"),
+    "type": ({}, {"score_mod": _graph("Cast", to=TensorProto.DOUBLE)}, ValueError,
+             r"score_mod makes float64\[1, 4, 3, 3\] of float32"),
+    "node": ({}, {"prob_mod": _graph("NoSuchOperator")}, UnsupportedError, "NoSuchOperator"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given, attributes, kind, words", REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_refused(given, attributes, kind, words):
+    arrays = {"q": HEADS, "k": HEADS, "v": HEADS, **given}
+    domain = "ai.onnx.preview"
+    node = helper.make_node(
+        "FlexAttention", list("qkv"), ["y"], "flex", domain=domain, **attributes
+    )
+    with pytest.raises(kind, match=words):
+        import_model(model([node], arrays, ["y"], opset=23, domains=[domain]))
