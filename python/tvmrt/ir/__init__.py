@@ -6,6 +6,7 @@ from . import (  # noqa: F401  (fill the table)
     custom,
     data_movement,
     extents,
+    fixed_gates,
     fixed_point,
     indexing,
     loop,

@@ -120,6 +120,7 @@ class FixedPointOp(Op):
     """One row: operands as a contract has them, a C function of that name, its numpy meaning."""
 
     kind = POINTWISE
+    header = FIXED
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class FixedPointOp(Op):
         self.text = text or f"tvmrt_{name}({{}})"
 
     def expression(self, node: Node, args: Sequence[str]) -> Expression:
-        return Expression(self.text.format(", ".join(args)), FIXED)
+        return Expression(self.text.format(", ".join(args)), self.header)
 
     def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> list[np.ndarray]:
         return [np.asarray(self.fn(*arrays))]

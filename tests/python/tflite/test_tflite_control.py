@@ -7,7 +7,7 @@ import pytest
 from tflite_case import Net, check_every_tensor, ours
 
 from tvmrt.error import UnsupportedError
-from tvmrt.frontend.tflite import import_model
+from tvmrt.frontend.tflite import import_model, importer
 
 pytest.importorskip("ai_edge_litert")
 
@@ -84,7 +84,8 @@ def test_a_call_of_no_graph_is_told(change, sentence):
         import_model(net.data())
 
 
-def test_a_graph_that_calls_itself_and_a_loop_without_end_are_told():
+def test_a_graph_that_calls_itself_and_a_loop_without_end_are_told(monkeypatch):
+    monkeypatch.setattr(importer, "MAX_WRITTEN_OUT", 200)
     net = _counting(5)
     with pytest.raises(UnsupportedError, match="more than"):
         import_model(_counting(1 << 30).data())
@@ -171,3 +172,44 @@ def test_recurrent_layers_of_floats(tmp_path):
     _lstm(net, norm=True)
     _lstm(net, projection=4, cellClip=0.4, projClip=0.2)
     assert len(check_every_tensor(net.data(), tmp_path)) == 4
+
+
+def _lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
+    batch, steps, depth, units = 2, 3, 7, 9
+    x = net.input((batch, steps, depth), "int8", scale=0.021, zero=4)
+
+    def weights(gate: int, *shape: int) -> int:
+        if cifg and not gate:
+            return -1
+        return net.const(rng.integers(-127, 128, shape).astype(np.int8), scale=0.006 + gate / 999)
+
+    w, r = ([weights(gate, units, k) for gate in range(4)] for k in (depth, units))
+    bias = [
+        -1 if cifg and not g else net.const(rng.integers(-3000, 3000, units).astype(np.int32), 1.0)
+        for g in range(4)
+    ]
+    h = net.tensor((batch, units), "int8", scale=0.0079, zero=-3)
+    c = net.tensor((batch, units), "int16", scale=2.0**cell)
+    for state in (h, c):
+        net.graph.tensors[state].isVariable = True
+    between = [net.tensor((), "int16", scale=2.0**-12) for _ in range(4)]
+    between.append(net.tensor((), "int8", scale=0.0079, zero=-3))
+    inputs = [x, *w, *r, -1, -1, -1, *bias, -1, -1, h, c, -1, -1, -1, -1]
+    y = net.output((batch, steps, units), "int8", scale=0.0079, zero=-3)
+    net.op(
+        "UNIDIRECTIONAL_SEQUENCE_LSTM",
+        inputs,
+        [y],
+        3,
+        "UnidirectionalSequenceLSTMOptions",
+        fusedActivationFunction=4,
+        **options,
+    )
+    net.graph.operators[-1].intermediates = between
+
+
+def test_recurrent_layers_of_bytes(tmp_path):
+    net = Net()
+    _lstm_of_bytes(net, cifg=True, cell=-11)
+    _lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
+    assert len(check_every_tensor(net.data(), tmp_path)) == 2

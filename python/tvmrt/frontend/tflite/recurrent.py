@@ -8,6 +8,7 @@ from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import OpContext
+from .recurrent_int8 import quantized_lstm
 from .registry import tflite_op
 
 MAX_STEPS = 2000
@@ -17,6 +18,8 @@ INPUT, FORGET, CELL, OUTPUT = range(4)
 @tflite_op(UNIDIRECTIONAL_SEQUENCE_LSTM=4)
 def sequence_lstm(ctx: OpContext) -> Value:
     x = ctx.required(0)
+    if x.dtype.name == "int8":
+        return quantized_lstm(ctx, x)
     if x.dtype.name != "float32" or any(
         ctx.input(i) is not None and ctx.input(i).dtype.name != "float32" for i in range(1, 9)
     ):
