@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from tvmrt.cli.labels import Labels
     from tvmrt.custom import Catalogue
 
 
@@ -231,15 +232,20 @@ class Expected:
 
 
 def expected_outputs(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Catalogue | None = None
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    operators: Catalogue | None = None,
+    labels: Labels | None = None,
 ) -> tuple[str, dict[str, Expected]]:
-    """Return who computed, and every output of the model by name.
+    """Return who computed, and every output of the model by name; those that are strings or maps
+    in numbers by their ``labels``.
 
     By onnxruntime where it is installed: literally, and once more with its optimisations to know
     the noise of the arithmetic; otherwise, and for networks with ``operators`` of one's own, by the
     reference evaluator of the onnx package.
     """
     from tvmrt.cli import verify_operators
+    from tvmrt.cli.labels import in_numbers
 
     own = verify_operators.used_in(model, operators)
     if own:
@@ -252,18 +258,25 @@ def expected_outputs(
     try:
         import onnxruntime  # noqa: F401
     except ImportError:
-        return "onnx reference", _evaluate_reference(model, inputs)
-    plain = run_onnxruntime(model, inputs, optimise=False)
-    tuned = run_onnxruntime(model, inputs, optimise=True)
+        return "onnx reference", _evaluate_reference(model, inputs, labels=labels)
+    plain, tuned = (
+        in_numbers(run_onnxruntime(model, inputs, optimise=optimise), labels or {})
+        for optimise in (False, True)
+    )
     return "onnxruntime", {
         name: Expected(value, _noise(value, tuned[name])) for name, value in plain.items()
     }
 
 
 def _evaluate_reference(
-    model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], operators: Sequence[type] = ()
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    operators: Sequence[type] = (),
+    labels: Labels | None = None,
 ) -> dict[str, Expected]:
     from onnx.reference import ReferenceEvaluator
+
+    from tvmrt.cli.labels import in_numbers
 
     try:
         values = ReferenceEvaluator(model, new_ops=list(operators)).run(None, dict(inputs))
@@ -275,7 +288,8 @@ def _evaluate_reference(
         raise ValueError(
             f"the reference evaluator of onnx cannot run the network ({reason}); " + remedy
         ) from None
-    return {o.name: Expected(v) for o, v in zip(model.graph.output, values)}
+    named = dict(zip((output.name for output in model.graph.output), values))
+    return {name: Expected(value) for name, value in in_numbers(named, labels or {}).items()}
 
 
 def _noise(value: np.ndarray, other: np.ndarray) -> float:

@@ -46,6 +46,7 @@ class Session:
         self.executor = _make_executor(path)
         self.inputs = self._input_infos()
         self.output_names = list(output_names or self._output_names())
+        self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
 
     def _input_infos(self) -> list[networks.TensorInfo]:
         shapes, dtypes = self.executor.get_input_info()
@@ -125,5 +126,8 @@ def compile_session(
     from tvmrt.pipeline import compile as compile_network
 
     path = folder / "network.so"
-    compile_network(model, **choices).export_library(str(path))
-    return Session(path, threads, [output.name for output in model.graph.output])
+    library = compile_network(model, **choices)
+    library.export_library(str(path))
+    session = Session(path, threads, [output.name for output in model.graph.output])
+    session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
+    return session

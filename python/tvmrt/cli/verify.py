@@ -13,6 +13,7 @@ import click
 from tvmrt.cli import (
     app,
     console,
+    labels,
     networks,
     options,
     sizes,
@@ -89,8 +90,10 @@ def _check_outputs(
 ) -> tuple[list[Row], str]:
     """Compare the outputs of the network; return who judged, too."""
     rows, judge = [], ""
-    for trial, actual in zip(tried, _run(model, tried, threads, choices)):
-        judge, right = networks.expected_outputs(model, trial.inputs, choices["operators"])
+    runs, known = _run(model, tried, threads, choices)
+    for trial, actual in zip(tried, runs):
+        operators = choices["operators"]
+        judge, right = networks.expected_outputs(model, trial.inputs, operators, known)
         rows += _compare(_part("outputs", trial), model, actual, right)
     return rows, judge
 
@@ -106,9 +109,12 @@ def _check_nodes(
     untyped = bool(verify_operators.used_in(model, choices["operators"]))
     observed = networks.with_all_tensors_as_outputs(model, untyped)
     rows = []
-    for trial, actual in zip(tried, _run(observed, tried, threads, choices)):
-        apart, feeds = networks.with_nodes_apart(observed, {**trial.inputs, **actual})
-        _, right = networks.expected_outputs(apart, feeds, choices["operators"])
+    runs, known = _run(observed, tried, threads, choices)
+    alone = {networks.APART + name: each for name, each in known.items()}
+    for trial, actual in zip(tried, runs):
+        values = {**trial.inputs, **labels.in_strings(actual, known)}
+        apart, feeds = networks.with_nodes_apart(observed, values)
+        _, right = networks.expected_outputs(apart, feeds, choices["operators"], alone)
         by_name = {name[len(networks.APART) :]: value for name, value in right.items()}
         rows += _compare(_part("every node", trial), model, actual, by_name)
     return rows
@@ -116,13 +122,14 @@ def _check_nodes(
 
 def _run(
     model: onnx.ModelProto, tried: Sequence[sizes.Trial], threads: int, choices: Mapping
-) -> list[dict[str, np.ndarray]]:
-    """The outputs of one library at each of the sizes."""
+) -> tuple[list[dict[str, np.ndarray]], labels.Labels]:
+    """The outputs of one library at each of the sizes, and the labels of those that have some."""
     from tvmrt.cli.session import compile_session
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         session = compile_session(model, Path(folder), threads, choices)
-        return [session.run(session.fit(trial.inputs, "inputs")) for trial in tried]
+        runs = [session.run(session.fit(trial.inputs, "inputs")) for trial in tried]
+        return runs, session.labels
 
 
 def _compare(

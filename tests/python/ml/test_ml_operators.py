@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -201,6 +204,18 @@ def test_labels_that_are_strings_are_places_in_a_list(tmp_path):
     assert (found["number"] == wanted["number"]).all()
     maps = [dict(zip(labels["map"], row)) for row in found["map"].tolist()]
     assert maps == wanted["map"]
+
+
+def test_the_commands_know_labels(tmp_path):
+    """``verify`` compares strings and maps with onnxruntime's, ``inspect`` tells the labels."""
+    onnx.save(flowers(), tmp_path / "flowers.onnx")
+    for command, said in (
+        ("verify", "11 of 11 tensors agree with onnxruntime"),
+        ("inspect", "iris, rose, lily"),
+    ):
+        words = [sys.executable, "-m", "tvmrt", command, "flowers.onnx"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
 
 
 def _wrong() -> dict[str, tuple]:

@@ -36,18 +36,18 @@ def _weight_bytes(tensor) -> int:
     return math.prod(tensor.dims) * itemsize
 
 
-def _import_verdict(path: Path) -> str:
-    """Return "yes", or what the importer has against the network."""
+def _import_verdict(path: Path) -> tuple[str, dict[str, list[str]]]:
+    """Return "yes", or what the importer has against the network; and labels of its outputs."""
     from tvmrt.cli.app import one_line
     from tvmrt.custom import gather
     from tvmrt.error import TVMError
     from tvmrt.frontend.onnx import import_model
 
     try:
-        import_model(path, operators=gather(()))  # those of installed wheels
+        graph = import_model(path, operators=gather(()))  # those of installed wheels
     except (TVMError, ValueError, TypeError, KeyError, OSError, ImportError) as error:
-        return f"no: {one_line(error)}"
-    return "yes"
+        return f"no: {one_line(error)}", {}
+    return "yes", graph.labels
 
 
 def describe(path: Path) -> Description:
@@ -58,6 +58,7 @@ def describe(path: Path) -> Description:
     counts: Counter = Counter()
     _count_operators(graph, counts)
     opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    verdict, labels = _import_verdict(path)
     facts = {
         "format": "ONNX",
         "graph": graph.name,
@@ -68,7 +69,7 @@ def describe(path: Path) -> Description:
         "weights": len(weights),
         "weights_bytes": sum(_weight_bytes(tensor) for tensor in graph.initializer),
         "file_bytes": path.stat().st_size,
-        "can_be_imported": _import_verdict(path),
+        "can_be_imported": verdict,
     }
     columns = ("name", "dtype", "shape")
 
@@ -81,4 +82,7 @@ def describe(path: Path) -> Description:
         "outputs": Table(columns, rows(graph.output), columns),
         "operators": Table(("operator", "count"), counts.most_common(), ("operator",)),
     }
+    if labels:
+        named = [(name, ", ".join(each)) for name, each in labels.items()]
+        tables["labels"] = Table(("output", "labels"), named, ("output", "labels"))
     return Description(facts, tables)
