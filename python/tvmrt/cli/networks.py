@@ -35,6 +35,11 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
 
     from tvmrt.frontend.onnx import model_file
 
+    if path.suffix == ".tflite":
+        raise ValueError(
+            f"{path}: this command takes ONNX networks; compile a .tflite network, then 'tvmrt run "
+            "LIBRARY --repeat N' times it"
+        )
     model, folder = model_file.load_model(path)
     if with_weights:
         load_external_data_for_model(model, folder)

@@ -64,3 +64,4 @@ def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     assert _tvmrt("compile", NETWORK, "-o", tmp_path / "n.so", "--dim", "b<=4").returncode == 2
     (tmp_path / "bad.tflite").write_bytes(b"nothing")
     assert "is no .tflite file" in _tvmrt("inspect", tmp_path / "bad.tflite").stderr
+    assert "takes ONNX networks" in _tvmrt("bench", NETWORK).stderr
