@@ -43,6 +43,10 @@ class Nonzero(Op):
         example={"count": 0},
     )
 
+    def evaluate(self, arrays, attrs):
+        places = np.stack(np.nonzero(arrays[0]))
+        return [places] if places.shape[1] == attrs["count"] else None
+
 
 @register("choice")
 class Choice(Op):
