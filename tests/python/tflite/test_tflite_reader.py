@@ -151,3 +151,29 @@ def test_narrow_constants_are_unpacked_low_bits_first():
     tensors = load_model(net.data()).subgraphs[0].tensors
     assert tensors[0].data.tolist() == [-1, 2, -8]
     assert tensors[1].data.tolist() == [0, 1, -2, -1, 1]
+
+
+def test_names_are_those_of_the_signature_or_distinct_ones_of_tensors():
+    pytest.importorskip("ai_edge_litert")
+    net = Net()
+    x = net.input((2,), "float32", name="serving_default_x:0")
+    y, z = (net.output((2,), "float32", name="StatefulPartitionedCall:0") for _ in range(2))
+    net.op("RELU", [x], [y])
+    net.op("NEG", [x], [z])
+    graph = import_model(net.data())
+    assert [v.name for v in graph.inputs] == ["serving_default_x:0"]
+    assert graph.output_names == ["StatefulPartitionedCall:0", "StatefulPartitionedCall:0_2"]
+    signature = net.schema.SignatureDefT()
+    signature.signatureKey, signature.subgraphIndex = "serving_default", 0
+    rows = []
+    for name, index in (("image", x), ("plain", y), ("other", z)):
+        row = net.schema.TensorMapT()
+        row.name, row.tensorIndex = name, index
+        rows.append(row)
+    signature.inputs, signature.outputs = rows[:1], rows[1:]
+    net.model.signatureDefs = [signature]
+    graph = import_model(net.data())
+    assert [v.name for v in graph.inputs] == ["image"]
+    assert graph.output_names == ["plain", "other"]
+    rows[2].tensorIndex = 99
+    assert "other of a signature is no tensor" in _refusal(net.data())
