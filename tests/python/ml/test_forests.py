@@ -83,6 +83,14 @@ def regressors() -> dict:
                 aggregate_function=aggregate,
                 base_values=[0.5, -2.0, 3.0][:targets],
             )
+    forest = trees(4, 11, _MODES)
+    found["doubles"] = one_node(
+        "TreeEnsembleRegressor",
+        [rows(19, np.float64)],
+        **forest["nodes"],
+        **weights("target", forest, 2),
+        n_targets=2,
+    )
     for how in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
         forest = trees(7, 3, _MODES[:1], missing=False)
         found[how] = one_node(
@@ -251,6 +259,28 @@ def test_a_broken_forest_is_a_sentence(name):
     with pytest.raises(ValueError, match="TreeEnsembleRegressor") as caught:
         tvmrt.compile(one_node("TreeEnsembleRegressor", [rows(1)], **attributes))
     assert said in str(caught.value)
+
+
+def test_one_library_takes_any_number_of_rows(tmp_path):
+    """Fewer than are walked together, as many, more, and none left over."""
+    forest = trees(3, 10, _MODES)
+    model = one_node(
+        "TreeEnsembleRegressor",
+        [rows(1)],
+        **forest["nodes"],
+        **weights("target", forest, 2),
+        n_targets=2,
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "rows"
+    tvmrt.compile(model, dims={"rows": (0, 40)}).export_library(tmp_path / "net.so")
+    module = tvmrt.runtime.load_module(str(tmp_path / "net.so"))
+    network = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
+    for count in (1, 40, 7, 0, 8, 19):
+        feeds = {"x0": rows(count)}
+        network.set_input("x0", feeds["x0"])
+        network.run()
+        found = {"y0": network.get_output(0).numpy()}
+        assert not differences(found, by_onnxruntime(model, feeds), 1e-5, 1e-6)
 
 
 def test_nodes_in_a_circle_are_a_sentence():
