@@ -72,6 +72,8 @@ def declared_shapes(proto: onnx.GraphProto, dims: Dims) -> dict[str, tuple[int |
         if info.type.HasField("tensor_type") and tensor.HasField("shape") and known:
             found[info.name] = tuple(dims.extent(d) if isinstance(d, str) else d for d in declared)
     for node in reversed(proto.node):
+        if not node.input or not node.output:
+            continue
         if node.op_type in _SHAPED_ALIKE and node.output[0] in found:
             found.setdefault(node.input[0], found[node.output[0]])
     return found
