@@ -228,15 +228,32 @@ def _wrong() -> dict[str, tuple]:
             {"keys_strings": ["a"], "values_int64s": [1]},
             "it looks up strings",
         ),
+        "pairs": (
+            "SVMClassifier",
+            [X],
+            {
+                "classlabels_ints": [0, 1, 2],
+                "vectors_per_class": [1, 1, 1],
+                "coefficients": [1.0] * 6,
+                "rho": [1.0],
+            },
+            "rho has 1 elements, expected 3",
+        ),
+        "rows": (
+            "LinearRegressor",
+            [X],
+            {"coefficients": [1.0, 2.0]},
+            "there are 2 coefficients, which are no rows of 3 columns",
+        ),
         "zeros": ("OneHotEncoder", [INTS], {"cats_int64s": [1], "zeros": 0}, "zeros=0"),
     }
 
 
 @pytest.mark.parametrize("name", _wrong())
-def test_what_has_no_tensors_is_refused_by_name(name):
+def test_what_cannot_be_is_refused_by_name(name):
     op, inputs, attributes, said = _wrong()[name]
     with pytest.raises((UnsupportedError, ValueError), match=op) as caught:
-        tvmrt.compile(one_node(op, inputs, **attributes))
+        tvmrt.compile(one_node(op, inputs, 2 if op in _TWO else 1, **attributes))
     if name not in ("map", "cast"):  # of which tensors are no inputs either
         assert said in str(caught.value)
 

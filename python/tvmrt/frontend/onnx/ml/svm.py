@@ -134,9 +134,10 @@ def svm_classifier(ctx: NodeContext) -> list[Value]:
         raise ValueError(
             f"there are {coefficients.size} coefficients, expected {(count - 1) * total}"
         )
+    if rho.size != count * (count - 1) // 2:
+        raise ValueError(f"rho has {rho.size} elements, expected {count * (count - 1) // 2}")
+    ctx.table_size(rho.size, "the pairs of classes", total)
     pairs = _pairs(coefficients, per_class)
-    if rho.size != pairs.first.size:
-        raise ValueError(f"rho has {rho.size} elements, expected {pairs.first.size}")
     scores = decisions(ctx, x, _vectors(ctx, total, x.shape[1]), pairs.weights, rho)
     prob_a, prob_b = _floats(ctx, "prob_a"), _floats(ctx, "prob_b")
     how = ctx.attr("post_transform", "NONE")

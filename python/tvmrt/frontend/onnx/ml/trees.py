@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from tvmrt.ir import Value
+from tvmrt.ir.contract import LIMIT
 
 from ..context import NodeContext
 from ..registry import onnx_op
@@ -67,8 +68,8 @@ def _nodes(ctx: NodeContext) -> tuple[Nodes, Places]:
     trees = _ints(ctx, "nodes_treeids")
     count = trees.size
     own = _ints(ctx, "nodes_nodeids", count)
-    if count == 0 or own.min() < 0:
-        raise ValueError("there are no nodes, or some with negative numbers")
+    if count == 0 or own.min() < 0 or own.max() > LIMIT:
+        raise ValueError(f"there are no nodes, or some with numbers that are not from 0 to {LIMIT}")
     said = ctx.attr("nodes_modes") or []
     unknown = sorted(set(said) - set(_NUMBERS))
     if unknown or len(said) != count:
