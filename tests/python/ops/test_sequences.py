@@ -71,7 +71,8 @@ REFUSED = {
         UnsupportedError, "it is given a sequence",
     ),
     "not there": (
-        "(float[2] a) => (float[2] y) { s = Optional<type = float[2]>() y = OptionalGetElement(s) }",
+        "(float[2] a) => (float[2] y)"
+        " { s = Optional<type = float[2]>() y = OptionalGetElement(s) }",
         ValueError, "the optional value is not there",
     ),
 }  # fmt: skip

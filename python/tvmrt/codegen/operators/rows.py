@@ -136,7 +136,7 @@ class TopKLowering(RowLowering):
             source, value, place = (index(loops, names, i) for i in range(3))
             f.line(
                 f"tvmrt_topk_{name}({plus(f.read(0), source)}, {at.strides[axis]}, "
-                f"{at.shape[axis]}, {attrs['k']}, {attrs['largest']}, {heap},"
+                f"{at.shape[axis]}, {attrs['k']}, {int(attrs['largest'])}, {heap},"
             )
             f.line(
                 f"    {plus(f.write(0), value)}, {values.strides[axis]}, "
