@@ -93,6 +93,27 @@ def branches():
     return draft.model({"c": (BOOL, []), "x": (FLOAT, ["n", 3])}, {"z": FLOAT, mean: FLOAT})
 
 
+def computed(op, inputs, kinds, shape=None, **attrs):
+    """An operator whose operands are inputs, and what is computed of its result."""
+    draft = Draft()
+    y = draft.node(op, inputs, **attrs)
+    z = draft.node("Sqrt", [draft.node("Abs", [draft.node("Cast", [y], to=FLOAT)])])
+    model = draft.model(kinds, {y: kinds["x"][0] if "x" in kinds else FLOAT, z: FLOAT})
+    if op == "Range":
+        model.graph.output[0].type.tensor_type.elem_type = INT64
+    if shape is not None:
+        info = helper.make_tensor_value_info(y, FLOAT, shape)
+        model.graph.output[0].type.tensor_type.shape.CopyFrom(info.type.tensor_type.shape)
+    return model
+
+
+def numbered(rng, *rows, **names):
+    """Inputs x of so many rows, and operands."""
+    for count, *operands in rows:
+        x = {"x": rng.normal(size=(count, 5)).astype(np.float32)} if count else {}
+        yield {**x, **{n: np.array(v, np.int64) for n, v in zip(names["of"], operands)}}
+
+
 def suppression():
     draft = Draft()
     kept = draft.node("NonMaxSuppression", ["boxes", "scores", "most", "overlap", "least"])
@@ -164,6 +185,48 @@ CASES = {
             {"c": np.array(c), "x": rng.normal(size=(n, 3)).astype(np.float32)}
             for c, n in ((True, 5), (False, 5), (True, 2), (False, 1))
         ],
+    ),
+    "slice": Case(
+        lambda: computed(
+            "Slice",
+            ["x", "b", "e", "a"],
+            {"x": (FLOAT, ["n", 5]), "b": (INT64, [1]), "e": (INT64, [1]), "a": (INT64, [1])},
+        ),
+        {"n": 4},
+        lambda rng: numbered(
+            rng,
+            (4, [1], [3], [0]),
+            (4, [-3], [-1], [1]),
+            (2, [0], [100], [0]),
+            (3, [2], [1], [1]),
+            of="bea",
+        ),
+    ),
+    "range": Case(
+        lambda: computed(
+            "Range",
+            ["b", "e", "s"],
+            {n: (INT64, []) for n in "bes"},
+            ["places"],
+        ),
+        {"places": (0, 12)},
+        lambda rng: numbered(rng, (0, 0, 12, 1), (0, 3, -4, -2), (0, 5, 5, 1), of="bes"),
+    ),
+    "shape": Case(
+        lambda: computed("ConstantOfShape", ["s"], {"s": (INT64, [2])}, ["p", "q"]),
+        {"p": (0, 4), "q": (0, 3)},
+        lambda rng: numbered(rng, (0, [2, 3]), (0, [4, 1]), (0, [0, 3]), of="s"),
+    ),
+    "pad": Case(
+        lambda: computed(
+            "Pad",
+            ["x", "p"],
+            {"x": (FLOAT, ["n", 5]), "p": (INT64, [4])},
+            ["a", "b"],
+            mode="reflect",
+        ),
+        {"n": 4, "a": (0, 8), "b": 10},
+        lambda rng: numbered(rng, (4, [1, 2, 0, 3]), (3, [0] * 4), (4, [0, 1, 2, 0]), of="p"),
     ),
     "detector": Case(
         detector,

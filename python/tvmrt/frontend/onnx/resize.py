@@ -81,7 +81,7 @@ def _chosen_by_the_run(ctx: NodeContext, mode: Mode) -> bool:
 
 def _by_the_run(ctx: NodeContext, x: Value, axes: list[int], mode: Mode) -> Value:
     """Resize by factors, sizes or a region of the run."""
-    shape = run_places.declared(ctx, len(x.shape))
+    shape = run_places.declared(ctx, len(x.shape), "the size")
     before, after = [x.shape[a] for a in axes], [shape[a] for a in axes]
     scales, sizes = ctx.input(2), ctx.input(3)
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
@@ -126,7 +126,7 @@ def upsample(ctx: NodeContext) -> Value:
 
 
 def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
-    shape = run_places.declared(ctx, len(x.shape))
+    shape = run_places.declared(ctx, len(x.shape), "the size")
     factors = run_resize.factors_of_scales(ctx, ctx.required(1), x.shape, shape)
     none = Numbers(ctx, ctx.const(0, np.float32))
     rows = [

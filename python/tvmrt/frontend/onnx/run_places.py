@@ -1,5 +1,5 @@
 """Slice, Pad and Range whose operands a run brings: where each element comes from is computed by
-the run, along one axis at a time; how many there are the network declares."""
+the run, along one axis at a time; how many there are, or may be at most, the network declares."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole, least, most
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
@@ -16,17 +17,45 @@ from .context import NodeContext
 FAR = 2**31 - 1  # no axis has as many elements
 
 
-def declared(ctx: NodeContext, rank: int) -> tuple:
-    """The shape of the result as the network declares it. Raises UnsupportedError without it."""
+def declared(ctx: NodeContext, rank: int, operand: str) -> tuple:
+    """The shape of the result as the network declares it. Raises UnsupportedError without it, which
+    names the operand that nothing else tells of."""
     shape = ctx.importer.declared(ctx.node.output[0])
     if shape is None:
         raise UnsupportedError(
-            "operands are computed at run time; they must be constants, or the shape of the result "
-            "be declared"
+            f"{operand} of it is computed at run time; it must be a constant, or the shape of the "
+            "result be declared, by numbers or by names that --dim bounds"
         )
     if len(shape) != rank:
         raise ValueError(f"the result is declared of rank {len(shape)}, it has rank {rank}")
     return shape
+
+
+def settled(
+    ctx: NodeContext,
+    computed: Numbers,
+    bounds: Sequence[Whole | None],
+    given: Value,
+    operand: str,
+) -> tuple[Whole, ...]:
+    """The extents of the result, which the run computes: those that the network declares, to which
+    the run is held; else each as a count, up to what is declared or to its bound, None where there
+    is none."""
+    rank = len(bounds)
+    if ctx.importer.declared(ctx.node.output[0]) is not None:
+        shape = declared(ctx, rank, operand)
+        require(computed, shape, given, operand, f"results of shape {list(shape)}")
+        return shape
+    named = ctx.importer.bounds_of(ctx.node.output[0]) or (None,) * rank
+    if len(named) != rank or any(a is None and b is None for a, b in zip(named, bounds)):
+        declared(ctx, rank, operand)  # says so
+        raise UnsupportedError(f"the result is declared of rank {len(named)}, it has rank {rank}")
+    found = []
+    for d, (name, bound) in enumerate(zip(named, bounds)):
+        closer = name is not None and (bound is None or most(name) < least(bound))
+        high = most(name) if closer else bound
+        found.append(ctx.found(computed.at(d).value, 0, high, f"extent of axis {d}"))
+    return tuple(found)
 
 
 def along_axes(
@@ -49,7 +78,6 @@ def sliced(ctx: NodeContext) -> Value:
     """Slice by operands of the run."""
     x, axes, steps = ctx.required(0), ctx.input(3), ctx.input(4)
     rank = len(x.shape)
-    shape = declared(ctx, rank)
     starts, ends = (Numbers.whole(ctx, ctx.required(i)) for i in (1, 2))
     extents = np.asarray(x.shape, object)
     first = along_axes(ctx, starts, axes, rank, [0] * rank)
@@ -70,20 +98,20 @@ def sliced(ctx: NodeContext) -> Value:
     last = last.from_the_front(extents).least(high).most(low)
     away = last - first
     count = ((away + forward.choose(step - 1, step + 1)) / step).most(0)
-    require(count, shape, starts.value, "starts", _counts(shape))
-    places = [step.at(d) * np.arange(n) + first.at(d) for d, n in enumerate(shape)]
+    shape = settled(ctx, count, x.shape, starts.value, "starts")
+    places = [step.at(d) * _numbered(ctx, n) + first.at(d) for d, n in enumerate(shape)]
     return ctx.emit("take_at", [x, None, *(p.value for p in places)])
 
 
-def _counts(shape: Sequence[int]) -> str:
-    return f"results of shape {list(shape)}"
+def _numbered(ctx: NodeContext, count: Whole) -> Numbers:
+    """0, 1, ..."""
+    return Numbers(ctx, ctx.counted(count))
 
 
 def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
     """Pad by operands of the run."""
     x, axes = ctx.required(0), ctx.input(3)
     rank = len(x.shape)
-    shape = declared(ctx, rank)
     pads = Numbers.whole(ctx, ctx.required(1))
     both, width = pads.shape[0], pads.shape[0] // 2
     if both % 2 or (axes is None and width != rank) or mode not in _MIRRORS:
@@ -95,12 +123,12 @@ def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
     )  # fmt: skip
     # more than any axis has is as good as that
     before, after = (side.least(FAR).most(-FAR) for side in (before, after))
-    require(before + after + list(x.shape), shape, pads.value, "pads", _counts(shape))
+    shape = settled(ctx, before + after + list(x.shape), [None] * rank, pads.value, "pads")
     places = []
     for d, (n, m) in enumerate(zip(x.shape, shape)):
         cut, left = before.at(d).least(0) * -1, before.at(d).most(0)
         kept = after.at(d).least(0) + n - cut
-        place = _MIRRORS[mode](left * -1 + np.arange(m), kept)
+        place = _MIRRORS[mode](left * -1 + _numbered(ctx, m), kept)
         places.append(place.value if mode == "constant" and n == 0 else _shifted(place, cut).value)
     fill = ctx.reshape(value, ()) if mode == "constant" else None
     return ctx.emit("take_at", [x, fill, *places])
@@ -131,7 +159,6 @@ _MIRRORS = {
 
 def ranged(ctx: NodeContext) -> Value:
     """Range by operands of the run."""
-    (count,) = declared(ctx, 1)
     start, limit, delta = (ctx.reshape(ctx.required(i), ()) for i in range(3))
     wide = "int64" if start.dtype.is_int else "float64"
     first, last, step = (Numbers(ctx, ctx.cast(v, wide)) for v in (start, limit, delta))
@@ -143,6 +170,6 @@ def ranged(ctx: NodeContext) -> Value:
         found = ((last - first) / step).apply("ceil")
     whole = found.most(0).least(FAR).cast("int64").reshape(1)
     given = limit if limit.dtype.is_int else ctx.cast(limit, "int64")
-    require(whole, [count], given, "limit", f"{count} elements")
-    places = ctx.cast(ctx.const(np.arange(count), np.int64), start.dtype.name)
+    (count,) = settled(ctx, whole, [None], given, "limit")
+    places = ctx.cast(ctx.counted(count), start.dtype.name)
     return (Numbers(ctx, places) * Numbers(ctx, delta) + Numbers(ctx, start)).value

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tvmrt.ir import Value
-from tvmrt.ir.extent import shown, symbols_of
+from tvmrt.ir.extent import most, shown, symbols_of
 
 from .arithmetic import Numbers, require
 
@@ -53,8 +53,27 @@ def operand(ctx: NodeContext, index: int) -> np.ndarray | None:
         return np.zeros(value.shape, value.dtype.numpy)
     if index in ctx.supposed:
         return ctx.supposed[index]
-    rule = _RULES.get((ctx.op, index)) if ctx.node.domain in ("", "ai.onnx") else None
-    return rule and rule(ctx, index, value)
+    if ctx.node.domain not in ("", "ai.onnx"):
+        return None
+    rule = _RULES.get((ctx.op, index))
+    found = None if rule is None else rule(ctx, index, value)
+    return _bounded(ctx, index, value) if found is None else found
+
+
+def _bounded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    """A shape whose extents the run finds, up to what the network declares of the result."""
+    most_ = ctx.importer.bounds_of(ctx.node.output[0])
+    if (ctx.op, index) not in _SHAPES or most_ is None or len(most_) != value.type.size:
+        return None
+    numbers = Numbers.whole(ctx, value).reshape(len(most_))
+    found = [
+        ctx.found(numbers.at(d).value, 0, most(n), f"extent of axis {d}")
+        for d, n in enumerate(most_)
+    ]
+    return np.asarray(found, object)
+
+
+_SHAPES = {("ConstantOfShape", 0), ("Expand", 1)}
 
 
 def _names(ctx: NodeContext, index: int) -> str:
