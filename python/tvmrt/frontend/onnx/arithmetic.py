@@ -40,12 +40,16 @@ class Numbers:
             return other.value
         array = np.asarray(other, object)
         if symbols_of(*array.reshape(-1).tolist()):
-            return self.ctx.whole_numbers(array)
+            return self.ctx.cast(self.ctx.whole_numbers(array), self.value.dtype.name)
         return self.ctx.const(other, self.value.dtype.numpy)
 
     def _with(self, op: str, other: Operand, swapped: bool = False) -> Numbers:
         pair = [self.value, self._operand(other)]
         return Numbers(self.ctx, self.ctx.emit(op, pair[::-1] if swapped else pair))
+
+    def like(self, other: Operand) -> Numbers:
+        """Numbers beside these, as Numbers."""
+        return Numbers(self.ctx, self._operand(other))
 
     def apply(self, op: str) -> Numbers:
         """A pointwise operator of one operand."""

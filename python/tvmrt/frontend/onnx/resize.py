@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import floor
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Whole, exact_quotient
+from tvmrt.ir.extent import Extent, Whole, bounds, exact_quotient, symbols_of
 from tvmrt.ir.op import normalize_axis
 
 from . import run_places, run_resize
@@ -20,6 +21,7 @@ from .registry import onnx_op
 from .resize_modes import Mode
 from .supposed import is_given
 
+MAX_DIVISOR, MAX_TRIED = 1024, 1 << 16  # of factors of open axes
 MAX_TAPS = 8  # of the tables by which an element is blended, about
 
 
@@ -28,9 +30,9 @@ class Axis:
     """One axis of a resize: extents, factor and the region of the input that is taken."""
 
     axis: int
-    extent: int
-    out: int
-    scale: np.float32
+    extent: Whole
+    out: Whole
+    scale: np.float32 | None  # None: out by extent, which the run knows
     start: float = 0.0
     end: float = 1.0
 
@@ -64,7 +66,7 @@ def resize(ctx: NodeContext) -> Value:
         raise ValueError(f"neither scales nor sizes for {len(axes)} axes are given")
     region = _region(ctx, mode, len(axes))
     rows = [
-        Axis(axis, x.shape[axis], out, np.float32(f), float(start), float(end))
+        Axis(axis, x.shape[axis], out, f, float(start), float(end))
         for axis, out, f, start, end in zip(
             axes, extents, factors, region[: len(axes)], region[len(axes) :]
         )
@@ -138,33 +140,50 @@ def _upsampled_by_the_run(ctx: NodeContext, x: Value, mode: Mode) -> Value:
 
 def _scaled(extent: Whole, factor: np.float32) -> Whole:
     """An extent times a factor, rounded down."""
-    if isinstance(extent, Extent) and factor == int(factor):
-        return extent * int(factor)
-    return floor(float(factor) * extent) if isinstance(extent, int) else _refuse(extent)
+    if not isinstance(extent, Extent):
+        return floor(float(factor) * extent)
+    share = Fraction(float(factor)).limit_denominator(MAX_DIVISOR)
+    low, high = bounds(extent)
+    sizes = np.arange(low, high + 1)
+    if high - low > MAX_TRIED or np.any(
+        sizes * share.numerator // share.denominator != np.floor(float(factor) * sizes)
+    ):
+        raise UnsupportedError(
+            f"the extent {extent!r} is chosen when the network runs, and times {factor} it is no "
+            "whole quotient; resize by sizes, or by a factor that is a fraction of small numbers"
+        )
+    return extent * share.numerator // share.denominator
 
 
-def _refuse(extent: Extent) -> Whole:
-    raise UnsupportedError(
-        f"the extent {extent!r} is chosen when the network runs; such axes are resized by nearest "
-        "elements and whole factors alone"
+def _repeated(ctx: NodeContext, x: Value, row: Axis, mode: Mode) -> Value | None:
+    """Each element so many times, where that is what an open axis is resized to."""
+    times = exact_quotient(row.out, row.extent)
+    # in these coordinates each element is the nearest of its own copies
+    own = mode.coordinates in ("asymmetric", "half_pixel", "pytorch_half_pixel")
+    rule = mode.nearest in (("floor", "simple") if mode.coordinates == "asymmetric" else _ROUND)
+    if mode.interpolation != "nearest" or not isinstance(times, int) or not (own and rule):
+        return None
+    apart = [m for d, n in enumerate(x.shape) for m in ((n, 1) if d == row.axis else (n,))]
+    filled = list(apart)
+    filled[row.axis + 1] = times
+    shape = [row.out if d == row.axis else n for d, n in enumerate(x.shape)]
+    return ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
+
+
+def _computed(ctx: NodeContext, x: Value, row: Axis, mode: Mode, outside: float) -> Value:
+    """Along an open axis: the run computes which elements are taken, and with which weights."""
+
+    def number(value: float) -> Numbers:
+        return Numbers(ctx, ctx.const(np.float32(value)))
+
+    if row.scale is None:
+        scale = number(1) * row.out / (number(1) * row.extent)
+    else:
+        scale = number(row.scale)
+    along = run_resize.RunAxis(
+        row.axis, row.extent, row.out, scale, number(row.start), number(row.end)
     )
-
-
-def _repeated(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode) -> Value:
-    """Axes whose extents a run chooses: each element so many times."""
-    for row in rows:
-        times = exact_quotient(row.out, row.extent)
-        # in these coordinates each element is the nearest of its own copies
-        own = mode.coordinates in ("asymmetric", "half_pixel", "pytorch_half_pixel")
-        rule = mode.nearest in (("floor", "simple") if mode.coordinates == "asymmetric" else _ROUND)
-        if mode.interpolation != "nearest" or not isinstance(times, int) or not (own and rule):
-            _refuse(row.extent)
-        apart = [m for d, n in enumerate(x.shape) for m in ((n, 1) if d == row.axis else (n,))]
-        filled = list(apart)
-        filled[row.axis + 1] = times
-        shape = [row.out if d == row.axis else n for d, n in enumerate(x.shape)]
-        x = ctx.reshape(ctx.expand(ctx.reshape(x, apart), filled), shape)
-    return x
+    return run_resize.resized(ctx, x, [along], mode, outside)
 
 
 _ROUND = ("round_prefer_floor", "round_prefer_ceil")
@@ -175,13 +194,18 @@ def _by_sizes(ctx: NodeContext, x: Value, axes: Sequence[int], sizes: Sequence[i
     if len(sizes) != len(axes):
         raise ValueError(f"sizes {list(sizes)} do not fit {len(axes)} axes")
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
-    ratios = [np.float32(s) / np.float32(x.shape[a]) for s, a in zip(sizes, axes)]
+    pairs = [(s, x.shape[a]) for s, a in zip(sizes, axes)]
     if policy == "stretch":
-        return list(sizes), ratios
+        return list(sizes), [None if symbols_of(*p) else _ratio(*p) for p in pairs]
     if policy not in ("not_larger", "not_smaller"):
         raise ValueError(f"keep_aspect_ratio_policy {policy} is not known")
+    ratios = [_ratio(*pair) for pair in pairs]
     common = min(ratios) if policy == "not_larger" else max(ratios)
     return [floor(float(common) * x.shape[a] + 0.5) for a in axes], [common] * len(axes)
+
+
+def _ratio(size: int, extent: int) -> np.float32:
+    return np.float32(size) / np.float32(extent)
 
 
 def _region(ctx: NodeContext, mode: Mode, count: int) -> np.ndarray:
@@ -200,8 +224,10 @@ def _region(ctx: NodeContext, mode: Mode, count: int) -> np.ndarray:
 def resized(ctx: NodeContext, x: Value, rows: Sequence[Axis], mode: Mode, outside: float) -> Value:
     """Resample the axes whose places are not simply their own."""
     chosen = [row for row in rows if isinstance(row.extent, Extent) or isinstance(row.out, Extent)]
-    if any(row.out != row.extent for row in chosen):
-        x = _repeated(ctx, x, [row for row in chosen if row.out != row.extent], mode)
+    for row in chosen:
+        if row.out != row.extent:
+            found = _repeated(ctx, x, row, mode)
+            x = _computed(ctx, x, row, mode, outside) if found is None else found
     rows = [row for row in rows if row not in chosen]
     if any(row.out < 0 or (row.out > 0 and row.extent == 0) for row in rows):
         raise ValueError(f"{x.type} cannot be resized to extents {[row.out for row in rows]}")

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.extent import Whole, most, symbols_of
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
@@ -23,8 +22,8 @@ class RunAxis:
     """One axis: extents before and after, factor, and the region that is taken, of the run."""
 
     axis: int
-    extent: int
-    out: int
+    extent: Whole
+    out: Whole
     scale: Numbers
     start: Numbers
     end: Numbers
@@ -59,7 +58,7 @@ def resized(
     ctx: NodeContext, x: Value, rows: Sequence[RunAxis], mode: Mode, outside: float
 ) -> Value:
     """x resampled along the axes."""
-    if symbols_of(x.shape) or any(row.extent == 0 for row in rows):
+    if any(most(row.extent) == 0 for row in rows):
         raise ValueError(f"{x.type} is not resized by operands of the run")
     positions = [_positions(row, mode.coordinates) for row in rows]
     if mode.interpolation == "nearest":
@@ -87,27 +86,28 @@ def _column(row: RunAxis, rank: int) -> list[int]:
 def _positions(row: RunAxis, coordinates: str) -> Numbers:
     """The place in the input of each element of the result, in float32 as runtimes compute it."""
     ctx, scale = row.scale.ctx, row.scale
-    ctx.table_size(row.out, "a resized axis", 8)
-    at = Numbers(ctx, ctx.const(np.arange(row.out), np.float32))
+    ctx.table_size(most(row.out), "a resized axis", 8)
+    at = Numbers(ctx, ctx.cast(ctx.counted(row.out), "float32"))
+    count = at.like(row.out)
+    last = at.like(row.extent) - 1
+    steps = (count - 1).most(1)  # of one element the first place is 0
     if coordinates == "asymmetric":
         return at / scale
     if coordinates in ("half_pixel", "pytorch_half_pixel"):
-        if coordinates == "pytorch_half_pixel" and row.out <= 1:
-            return at
-        return (at + 0.5) / scale - 0.5
+        middle = (at + 0.5) / scale - 0.5
+        return middle if coordinates == "half_pixel" else (count <= 1).choose(at, middle)
     if coordinates == "tf_half_pixel_for_nn":
         return (at + 0.5) / scale
     if coordinates == "align_corners":
-        return at * (row.extent - 1) / (row.out - 1) if row.out > 1 else at
+        return at * last / steps
     if coordinates == "half_pixel_symmetric":
-        adjustment = row.out / (scale * row.extent)
-        return (1 - adjustment) * (row.extent / 2) + (at + 0.5) / scale - 0.5
+        extent = last + 1
+        adjustment = count / (scale * extent)
+        return (1 - adjustment) * (extent / 2) + (at + 0.5) / scale - 0.5
     if coordinates == "tf_crop_and_resize":
         start, end = row.start, row.end
-        if row.out > 1:
-            step = (end - start) * (row.extent - 1) / (row.out - 1)
-            return start * (row.extent - 1) + at * step
-        return (start + end) * (0.5 * (row.extent - 1)) + at
+        across = start * last + at * ((end - start) * last / steps)
+        return (count <= 1).choose((start + end) * (last * 0.5) + at, across)
     raise ValueError(f"coordinate_transformation_mode {coordinates} is not known")
 
 
@@ -126,10 +126,7 @@ def _nearest(position: Numbers, row: RunAxis, mode: Mode) -> Numbers:
 
 
 def _taken(ctx: NodeContext, x: Value, places: dict[int, Numbers]) -> Value:
-    tables = [
-        places[d].value if d in places else ctx.const(np.arange(n), np.int64)
-        for d, n in enumerate(x.shape)
-    ]
+    tables = [places[d].value if d in places else ctx.counted(n) for d, n in enumerate(x.shape)]
     return ctx.emit("take_at", [x, None, *tables])
 
 
@@ -149,11 +146,13 @@ def _taps(row: RunAxis, position: Numbers, mode: Mode) -> list[tuple[Numbers, Nu
     """For each tap the places and the weights along the axis, in float64."""
     radius, stretch = (1 if mode.interpolation == "linear" else 2), None
     if mode.antialias:
+        if symbols_of(row.extent, row.out):
+            raise UnsupportedError("antialias along an axis whose extent a run chooses")
         # the factor is no smaller than this, for the extents are held to it
         least = min(max(row.out - 0.5, 0.5) / row.extent, 1.0)
         radius, stretch = radius / least, row.scale.cast("float64").least(1)
     reach = ceil(radius)
-    row.scale.ctx.table_size(row.out * 2 * reach, "a resized axis")
+    row.scale.ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
     base, taps = position.apply("floor"), []
     for offset in range(1 - reach, reach + 1):
         place = base + offset

@@ -1,0 +1,73 @@
+"""Images of any size, resized by any factor or to the size of another one, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dynamic_networks import FLOAT, Draft
+from test_any_size import assert_close, loaded, results
+
+import tvmrt
+from tvmrt.error import UnsupportedError
+
+runtime = pytest.importorskip("onnxruntime")
+
+BY_FACTORS = {
+    "linear": ([1, 1, 2, 2], {"mode": "linear"}),
+    "align corners": (
+        [1, 1, 3, 2],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+    "larger and smaller": (
+        [1, 1, 1.5, 0.5],
+        {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+    ),
+    "cubic": ([1, 1, 2, 3], {"mode": "cubic"}),
+    "nearest by a fraction": ([1, 1, 1.5, 2], {"mode": "nearest", "nearest_mode": "floor"}),
+}
+TO_SIZES = {
+    "linear": {"mode": "linear"},
+    "nearest": {
+        "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
+    },
+    "one element": {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+}  # fmt: skip
+
+
+def check(model, dims, runs, tmp_path):
+    network = loaded(tvmrt.compile(model, dims=dims), tmp_path, "graph")
+    session = runtime.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(3)
+    for shapes in runs:
+        inputs = {name: rng.random(shape).astype(np.float32) for name, shape in shapes.items()}
+        assert_close(results(network, inputs), session.run(None, inputs))
+
+
+@pytest.mark.parametrize("name", BY_FACTORS)
+def test_by_factors(name, tmp_path):
+    factors, attrs = BY_FACTORS[name]
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", draft.constant(factors, "f")], **attrs)
+    model = draft.model({"x": (FLOAT, [1, 2, "H", "W"])}, {y: FLOAT})
+    runs = [{"x": (1, 2, h, w)} for h, w in ((8, 9), (2, 2), (5, 3), (8, 9))]
+    check(model, {"H": 8, "W": (2, 9)}, runs, tmp_path)
+
+
+@pytest.mark.parametrize("name", TO_SIZES)
+def test_to_the_size_of_another_image(name, tmp_path):
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", "", draft.node("Shape", ["like"])], **TO_SIZES[name])
+    inputs = {"x": (FLOAT, [1, 2, "H", "W"]), "like": (FLOAT, [1, 2, "P", "Q"])}
+    runs = [
+        {"x": (1, 2, *x), "like": (1, 2, *like)}
+        for x, like in (((8, 9), (16, 17)), ((3, 4), (3, 1)), ((5, 1), (2, 10)), ((8, 9), (5, 5)))
+    ]
+    check(draft.model(inputs, {y: FLOAT}), {"H": 8, "W": 9, "P": 16, "Q": 17}, runs, tmp_path)
+
+
+def test_a_factor_that_is_no_fraction_is_refused():
+    draft = Draft()
+    y = draft.node("Resize", ["x", "", draft.constant([1, 1, 1, np.pi], "f")], mode="linear")
+    model = draft.model({"x": (FLOAT, [1, 2, 3, "W"])}, {y: FLOAT})
+    with pytest.raises(UnsupportedError, match=r"W is chosen .* times 3.14\d+ it is no whole"):
+        tvmrt.compile(model, dims={"W": 60000})
