@@ -49,6 +49,25 @@ NETWORKS = {
                 }>(rounds, go, s0)
             y = ConcatFromSequence<axis = 0>(s1)
         }""",
+    "as many rounds as rows": """
+        (float[2, 3] a, float[N, 3] rows) => (float[P, 3] y, float[P, 3] z, float[3] second,
+            int64 n) <bool go = {1}, int64 one = {1}> {
+            shape = Shape<end = 1>(rows)
+            count = Squeeze(shape)
+            s0 = SequenceEmpty()
+            s1, s2 = Loop<body = grow (int64 i, bool c, seq(float[3]) s, seq(float[2, 3]) t)
+                => (bool d, seq(float[3]) u, seq(float[2, 3]) v) {
+                    d = Identity(c)
+                    row = Gather<axis = 0>(rows, i)
+                    u = SequenceInsert(s, row)
+                    both = Mul(a, row)
+                    v = SequenceInsert(t, both)
+                }>(count, go, s0, s0)
+            y = ConcatFromSequence<axis = 0, new_axis = 1>(s1)
+            z = ConcatFromSequence<axis = 0>(s2)
+            second = SequenceAt(s1, one)
+            n = SequenceLength(s2)
+        }""",
     "optional": """
         (float[2, 3] a) => (float[2, 3] y, bool there) {
             o = Optional(a)
@@ -86,7 +105,8 @@ def parsed(text: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gives_what_onnxruntime_gives(name, tmp_path):
     model = parsed(NETWORKS[name])
-    tvmrt.compile(model).export_library(str(tmp_path / "net.so"))
+    dims = {"N": (2, 12)} if "float[N, 3] rows" in NETWORKS[name] else None
+    tvmrt.compile(model, dims=dims).export_library(str(tmp_path / "net.so"))
     module = tvmrt.runtime.load_module(str(tmp_path / "net.so"))
     network = tvmrt.contrib.graph_executor.GraphModule(module["default"](tvmrt.cpu(0)))
     session = runtime.InferenceSession(model.SerializeToString())
@@ -95,7 +115,7 @@ def test_gives_what_onnxruntime_gives(name, tmp_path):
         feeds = {
             info.name: np.array(number)
             if info.type == "tensor(int64)"
-            else rng.normal(size=info.shape).astype(np.float32)
+            else rng.normal(size=[5 + number if n == "N" else n for n in info.shape]).astype("f")
             for info in session.get_inputs()
         }
         for key, value in feeds.items():

@@ -7,6 +7,7 @@ from math import gcd, prod
 import numpy as np
 
 from tvmrt.ir import Node, Value
+from tvmrt.ir.extent import Extent
 from tvmrt.ir.program import Step
 
 from ..c.text import plus, times
@@ -53,10 +54,14 @@ def index_operand(
     """
     indices = node.inputs[1]
     inside = are_inside(indices.data, extent)
+    if inside and isinstance(extent, Extent) and (indices.data < 0).any():
+        inside = False  # the run counts them from its own end
     where = None if inside else place_text(node, "indices")
     if not indices.is_constant:
         return places.pointer(indices, "indices"), where
-    return f.constant("indices", small(indices.data % extent if inside else indices.data)), where
+    return f.constant(
+        "indices", small(np.asarray(indices.data % extent if inside else indices.data, np.int64))
+    ), where
 
 
 @lowers("gather")

@@ -47,7 +47,7 @@ def import_apart(
     try:
         names = [info.name for info in proto.input]
         given = [_like(importer, v, n, t, v is number) for n, (v, t) in zip(names, inputs)]
-        read = [outer[name] for name in _names_read(proto) if outer.get(name) is not None]
+        read = [outer[name] for name in names_read(proto) if outer.get(name) is not None]
         captured = [v for v in dict.fromkeys(read) if v.data is None]
         inside = {v: _like(importer, v, v.name, v.type, True) for v in captured}
         graph.inputs = [*given, *inside.values()]
@@ -78,13 +78,14 @@ def _like(importer: GraphImporter, value: Value, name: str, type: TensorType, sa
     return found
 
 
-def _names_read(proto: onnx.GraphProto) -> list[str]:
-    """The names that a graph's nodes and results read and none of them makes, those of the graphs
-    in them included."""
+def names_read(proto: onnx.GraphProto, results: bool = True) -> list[str]:
+    """The names that a graph's nodes, and unless told otherwise its results, read and none of them
+    makes, those of the graphs in them included."""
     names = dict.fromkeys(key for node in proto.node for key in node.input)
     for node in proto.node:
         for inner in subgraphs(node):
-            names.update(dict.fromkeys(_names_read(inner)))
-    names.update(dict.fromkeys(info.name for info in proto.output))
+            names.update(dict.fromkeys(names_read(inner)))
+    if results:
+        names.update(dict.fromkeys(info.name for info in proto.output))
     made = {key for node in proto.node for key in node.output}
     return [name for name in names if name not in made]

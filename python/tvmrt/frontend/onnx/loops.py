@@ -16,7 +16,9 @@ from tvmrt.ir.op import normalize_axis
 
 from .apart import import_apart
 from .context import NodeContext
+from .loop_lists import appending
 from .registry import onnx_op
+from .sequences import Stack, TensorList, extended
 
 FEW = 8  # rounds that are written out
 MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes
@@ -64,21 +66,33 @@ def _whichever(ctx: NodeContext, few: bool, rounds, unrolled, looped) -> list[Va
 
 
 def _loop(ctx: NodeContext) -> list[Value | None]:
-    body: onnx.GraphProto = ctx.attr("body")
+    given = ctx.inputs[2:]
+    lists = [i for i, v in enumerate(given) if isinstance(v, (TensorList, Stack))]
+    body, outputs = appending(ctx.attr("body"), ctx.node.output, lists)
+    carried = [_there(v) for i, v in enumerate(given) if i not in lists]
+    results = _loop_of_tensors(ctx, body, carried, outputs)
+    made = len(results) - len(lists)
+    for i, more in zip(lists, results[made:]):
+        results.insert(i, extended(ctx, given[i], more))
+    return results[: made + len(lists)]
+
+
+def _loop_of_tensors(
+    ctx: NodeContext, body: onnx.GraphProto, carried: list[Value], outputs: Sequence[str]
+) -> list[Value]:
+    """What is carried, then what is collected; ``outputs`` are the names of these."""
     limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
-    carried = [_there(v) for v in ctx.inputs[2:]]
-    bound = _most_rounds(ctx, limit, len(carried))
+    bound = _most_rounds(ctx, limit, outputs[len(carried) :])
     number = _number(ctx, bound)
     like = [(number, INT64), (ctx.const(True), BOOL)]
     like += [(v, v.type) for v in carried]
     inside = import_apart(ctx.importer, body, ctx.scope, like, number)
     graph = inside.graph
-    same_go = graph.inputs.pop(1)
+    # in a round that has begun, the condition is true
+    graph.replace_many({graph.inputs.pop(1): ctx.const(True)})
     verdict = graph.outputs[0]
-    if verdict is same_go or (verdict.data is not None and verdict.data.all()):
+    if verdict.data is not None and verdict.data.all():
         graph.outputs.pop(0)  # once begun, it goes on to the limit
-    elif same_go in graph.consumers():
-        raise UnsupportedError("a Loop whose body reads the condition of the round")
     conditional = len(graph.outputs) == len(body.output)
     if go is not None and go.data is not None and go.data.all():
         go = None
@@ -88,8 +102,8 @@ def _loop(ctx: NodeContext) -> list[Value | None]:
     if bound is None and collected:
         raise UnsupportedError(
             "how many rounds it has is known only when the network runs, and it collects "
-            f"{ctx.node.output[len(carried)]}; declare the shape of that in the model, or the "
-            "dimension that it has in it by --dim"
+            f"{outputs[len(carried)]}; declare the shape of that in the model, or the dimension "
+            "that it has in it by --dim"
         )
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
@@ -109,14 +123,13 @@ class _Ends:
     known: bool
 
 
-def _most_rounds(ctx: NodeContext, limit: Value | None, carried: int) -> Whole | None:
+def _most_rounds(ctx: NodeContext, limit: Value | None, collected: Sequence[str]) -> Whole | None:
     """The most rounds, None where nothing tells."""
     if limit is not None and not ctx.is_computed(0):
         (number,) = ctx.ints_of(0, "the number of rounds")
         if most(number) < MAX_ROUNDS:
             return number if least(number) >= 0 else max(most(number), 0)
-    collected = ctx.node.output[carried] if carried < len(ctx.node.output) else ""
-    shape = ctx.importer.bounds_of(collected)
+    shape = ctx.importer.bounds_of(collected[0]) if collected else None
     return most(shape[0]) if shape else None
 
 

@@ -1,7 +1,8 @@
-"""Sequences and optional values whose number of elements is known when compiling.
+"""Sequences and optional values.
 
 They exist in the importer alone: a sequence is a list of values, and what operators make of it is
-again such a list, or tensors.
+again such a list, or tensors. One whose number of elements the run finds is a tensor with the
+elements, which are all alike, along its first axis.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Extent
 from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
@@ -28,13 +30,22 @@ class TensorList:
         self.values = list(values)
 
 
+class Stack:
+    """A sequence of tensors of one type, along the first axis of ``value``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
 class Nothing:
     """An optional value that is not there."""
 
     __slots__ = ()
 
 
-Held = Union[Value, TensorList, Nothing]
+Held = Union[Value, TensorList, Stack, Nothing]
 
 # Operators that take or give what is no tensor.
 _HANDLED = {
@@ -50,18 +61,47 @@ def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
 
     Raises UnsupportedError where it takes no such operand.
     """
-    held = [v for v in inputs if isinstance(v, (TensorList, Nothing))]
+    held = [v for v in inputs if isinstance(v, (TensorList, Stack, Nothing))]
     if held and op not in _HANDLED and op not in _PASSED_ON:
         raise UnsupportedError("it is given a sequence or an optional value; it takes tensors")
     return bool(held) or op in _HANDLED
 
 
 def the_list(ctx: NodeContext, index: int = 0) -> TensorList:
-    """An operand that is a sequence."""
+    """An operand that is a sequence of a known number of elements."""
+    found = _sequence(ctx, index)
+    if isinstance(found, Stack):
+        raise UnsupportedError("how many elements the sequence has is known only in the run")
+    return found
+
+
+def _sequence(ctx: NodeContext, index: int = 0) -> TensorList | Stack:
     found = ctx.required(index)
-    if not isinstance(found, TensorList):
+    if not isinstance(found, (TensorList, Stack)):
         raise ValueError(f"input {index} is {found!r}, expected a sequence")
     return found
+
+
+def stacked(ctx: NodeContext, given: TensorList | Stack) -> Value | None:
+    """The elements along a first axis; None where there are none. Raises UnsupportedError where
+    they are not alike."""
+    if isinstance(given, Stack):
+        return given.value
+    if not given.values:
+        return None
+    if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
+        raise UnsupportedError("the elements of the sequence are not alike")
+    return ctx.emit("concat", [_lifted(ctx, v, 0) for v in given.values], axis=0)
+
+
+def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack:
+    """A sequence with the elements along the first axis of ``more`` at its end."""
+    first = stacked(ctx, before)
+    if first is None:
+        return Stack(more)
+    if first.shape[1:] != more.shape[1:]:
+        raise UnsupportedError("the elements of the sequence are not alike")
+    return Stack(ctx.alike(ctx.emit("concat", [first, more], axis=0), more))
 
 
 @onnx_op("SequenceEmpty")
@@ -85,6 +125,9 @@ def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
 
 @onnx_op("SequenceInsert")
 def insert(ctx: NodeContext) -> list:
+    given = _sequence(ctx)
+    if isinstance(given, Stack) and ctx.input(2) is None:
+        return [extended(ctx, given, _lifted(ctx, ctx.required(1), 0))]
     values = list(the_list(ctx).values)
     count = len(values)
     place = count if ctx.input(2) is None else _place(ctx, 2, count, count)
@@ -102,19 +145,23 @@ def erase(ctx: NodeContext) -> list:
 
 @onnx_op("SequenceAt")
 def at(ctx: NodeContext) -> list:
-    values = the_list(ctx).values
-    if not ctx.is_computed(1):
-        return [values[_place(ctx, 1, len(values), len(values) - 1)]]
-    if len({v.type for v in values}) != 1:
-        raise UnsupportedError("the run chooses between elements of several shapes, or of none")
+    given = _sequence(ctx)
+    if isinstance(given, TensorList) and not ctx.is_computed(1):
+        count = len(given.values)
+        return [given.values[_place(ctx, 1, count, count - 1)]]
+    whole = stacked(ctx, given)
+    if whole is None:
+        raise ValueError("an empty sequence has no elements")
     index = ctx.cast(ctx.reshape(ctx.required(1), ()), "int64")
-    stacked = ctx.emit("concat", [_lifted(ctx, v, 0) for v in values], axis=0)
-    return [ctx.alike(ctx.emit("gather", [stacked, index], axis=0), values[0])]
+    alike = whole if isinstance(given, Stack) else given.values[0]
+    return [ctx.alike(ctx.emit("gather", [whole, index], axis=0), alike)]
 
 
 @onnx_op("SequenceLength")
 def length(ctx: NodeContext) -> Value:
-    return ctx.const(len(the_list(ctx).values), np.int64)
+    given = _sequence(ctx)
+    count = given.value.shape[0] if isinstance(given, Stack) else len(given.values)
+    return ctx.whole_numbers(np.asarray(count, object))
 
 
 def _lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
@@ -125,7 +172,10 @@ def _lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
 
 @onnx_op("ConcatFromSequence")
 def concatenate(ctx: NodeContext) -> Value:
-    values, axis = the_list(ctx).values, ctx.attr("axis")
+    given, axis = _sequence(ctx), ctx.attr("axis")
+    if isinstance(given, Stack):
+        return _merged(ctx, given.value, axis)
+    values = given.values
     if not values:
         raise UnsupportedError("the concatenation of an empty sequence has no known shape")
     if ctx.attr("new_axis", 0):
@@ -135,10 +185,28 @@ def concatenate(ctx: NodeContext) -> Value:
     return ctx.alike(joined, values[0])
 
 
+def _merged(ctx: NodeContext, value: Value, axis: int) -> Value:
+    """The elements along the first axis moved to another one, or joined along it."""
+    new = bool(ctx.attr("new_axis", 0))
+    rank = len(value.shape)
+    axis = normalize_axis(axis, rank if new else rank - 1)
+    order = list(range(1, rank))
+    order.insert(axis, 0)
+    moved = ctx.transpose(value, order)
+    if not new:
+        shape = moved.shape
+        moved = ctx.reshape(
+            moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
+        )
+    return ctx.alike(moved, value)
+
+
 @onnx_op("SplitToSequence")
 def split(ctx: NodeContext) -> list:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    if isinstance(x.shape[axis], Extent):
+        return [_split_open(ctx, x, axis)]
     sizes = _sizes(ctx, x.shape[axis])
     parts, start = [], 0
     for size in sizes:
@@ -150,15 +218,19 @@ def split(ctx: NodeContext) -> list:
     return [TensorList(parts)]
 
 
+def _split_open(ctx: NodeContext, x: Value, axis: int) -> Stack:
+    """One element for each place along an axis whose extent a run chooses."""
+    if ctx.input(1) is not None and ctx.ints_of(1, "the split") != [1]:
+        raise UnsupportedError(f"parts of an axis of {x.shape[axis]!r} have one element each")
+    others = [d for d in range(len(x.shape)) if d != axis]
+    first = ctx.transpose(x, (axis, *others))
+    if ctx.input(1) is not None or ctx.attr("keepdims", 1):
+        first = _lifted(ctx, first, axis + 1)
+    return Stack(ctx.alike(first, x))
+
+
 def _sizes(ctx: NodeContext, extent: int) -> list[int]:
-    if ctx.input(1) is None:
-        each = [1]
-    else:
-        each = ctx.ints_of(1, "the split")
-    if not isinstance(extent, int):
-        raise UnsupportedError(
-            f"how many parts an axis of {extent!r} has is known only when the network runs"
-        )
+    each = [1] if ctx.input(1) is None else ctx.ints_of(1, "the split")
     if ctx.input(1) is not None and ctx.required(1).shape:
         if sum(each) != extent or min(each, default=0) < 0:
             raise ValueError(f"the parts {each} do not make up an axis of {extent}")
