@@ -18,9 +18,9 @@
 static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const char* where,
                               int32_t* out) {
 #ifndef TVMRT_FREESTANDING
-  char text[512], digits[20];
+  char text[512];
   const char* const end = text + sizeof(text) - 1;
-  char *const digits_end = digits + sizeof(digits), *p = text;
+  char* p = text;
   const int64_t numbers[] = {number, low, high};
   const char* const words[] = {" is ", ", expected ", " to "};
 #endif
@@ -34,9 +34,8 @@ static inline int tvmrt_count(int64_t number, int32_t low, int32_t high, const c
   p = tvmrt_index_put(p, end, "ValueError: ", 12);
   p = tvmrt_index_put(p, end, where, strlen(where));
   for (int i = 0; i < 3; ++i) {
-    const char* const shown = tvmrt_index_digits(digits_end, numbers[i]);
     p = tvmrt_index_put(p, end, words[i], strlen(words[i]));
-    p = tvmrt_index_put(p, end, shown, (size_t)(digits_end - shown));
+    p = tvmrt_index_put_number(p, end, numbers[i]);
   }
   *p = '\0';
   TVMAPISetLastError(text);

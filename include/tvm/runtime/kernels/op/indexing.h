@@ -33,6 +33,14 @@ static inline char* tvmrt_index_put(char* p, const char* end, const char* text, 
   return p + count;
 }
 
+/* The same with a number in decimal. */
+static inline char* tvmrt_index_put_number(char* p, const char* end, int64_t number) {
+  char digits[20];
+  char* const digits_end = digits + sizeof(digits);
+  const char* const shown = tvmrt_index_digits(digits_end, number);
+  return tvmrt_index_put(p, end, shown, (size_t)(digits_end - shown));
+}
+
 /*!
  * \brief Leaves "IndexError: WHERE: index I is outside an extent of N" as the last error.
  * \param where Operator, node and operand.
@@ -45,17 +53,15 @@ static inline int64_t tvmrt_index_error(int64_t index, int64_t extent, const cha
   (void)where;
   return -1;
 #else
-  char text[512], digits[20];
-  const char *const end = text + sizeof(text) - 1, *number;
-  char *const digits_end = digits + sizeof(digits), *p = text;
+  char text[512];
+  const char* const end = text + sizeof(text) - 1;
+  char* p = text;
   p = tvmrt_index_put(p, end, "IndexError: ", 12);
   p = tvmrt_index_put(p, end, where, strlen(where));
   p = tvmrt_index_put(p, end, ": index ", 8);
-  number = tvmrt_index_digits(digits_end, index);
-  p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+  p = tvmrt_index_put_number(p, end, index);
   p = tvmrt_index_put(p, end, " is outside an extent of ", 25);
-  number = tvmrt_index_digits(digits_end, extent);
-  p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+  p = tvmrt_index_put_number(p, end, extent);
   *p = '\0';
   TVMAPISetLastError(text);
   return -1;

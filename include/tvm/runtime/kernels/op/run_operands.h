@@ -112,16 +112,15 @@ static inline int32_t tvmrt_require(const int64_t* found, const int64_t* expecte
   return -1;
 #else
   {
-    char said[512], digits[20];
-    const char *const end = said + sizeof(said) - 1, *number;
-    char *const digits_end = digits + sizeof(digits), *p = said;
+    char said[512];
+    const char* const end = said + sizeof(said) - 1;
+    char* p = said;
     p = tvmrt_index_put(p, end, "ValueError: ", 12);
     p = tvmrt_index_put(p, end, where, strlen(where));
     p = tvmrt_index_put(p, end, ": the run has [", 15);
     for (i = 0; i < num_given && i < TVMRT_MOST_SHOWN; ++i) {
       if (i > 0) p = tvmrt_index_put(p, end, ", ", 2);
-      number = tvmrt_index_digits(digits_end, given[i]);
-      p = tvmrt_index_put(p, end, number, (size_t)(digits_end - number));
+      p = tvmrt_index_put_number(p, end, given[i]);
     }
     if (num_given > TVMRT_MOST_SHOWN) p = tvmrt_index_put(p, end, ", ...", 5);
     p = tvmrt_index_put(p, end, "], the network was compiled for ", 32);
