@@ -10,16 +10,15 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from dynamic_networks import CASES, FLOAT, Draft
+from test_any_size import EXECUTORS, loaded, results
 
 import tvmrt
 from tvmrt import devices
 from tvmrt.error import UnsupportedError
 from tvmrt.libinfo import find_include_path
-from tvmrt.runtime.executor import AotModule, GraphModule
 
 runtime = pytest.importorskip("onnxruntime")
 
-EXECUTORS = {"graph": GraphModule, "aot": AotModule}
 SOURCE = Path(__file__).parent / "any_size_device.c"
 NOT_CHOSEN = "its extents are chosen when the network runs"
 
@@ -85,20 +84,6 @@ def any_products():
     AnyProducts.seen.clear()
     yield
     devices.unregister("any_products")
-
-
-def loaded(library, folder, executor):
-    path = folder / "net.so"
-    library.export_library(str(path))
-    module = tvmrt.runtime.load_module(str(path))
-    return EXECUTORS[executor](module["default"](tvmrt.cpu(0)))
-
-
-def results(network, inputs):
-    for name, value in inputs.items():
-        network.set_input(name, value)
-    network.run()
-    return [network.get_output(i).numpy() for i in range(network.get_num_outputs())]
 
 
 def check(network, model, case, sizes):

@@ -59,7 +59,6 @@ def import_apart(
             reasons = importer.problems[known:] or ["one of its results cannot be compiled"]
             raise UnsupportedError("; ".join(reasons))
         graph.outputs = found
-        graph.output_names = [f"result{i}" for i in range(len(found))]
         return Apart(graph, captured)
     finally:
         del importer.problems[known:]

@@ -18,7 +18,7 @@ from .apart import import_apart
 from .context import NodeContext
 from .loop_lists import appending
 from .registry import onnx_op
-from .sequences import Stack, TensorList, extended
+from .sequences import Stack, TensorList, extended, first_axis_to, lifted
 
 FEW = 8  # rounds that are written out
 MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes
@@ -30,8 +30,7 @@ INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 def loop(ctx: NodeContext) -> list[Value | None]:
     limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
     rounds = limit[0] if limit else None
-    few = isinstance(rounds, int) and rounds <= FEW
-    return _whichever(ctx, few, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
+    return _whichever(ctx, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
 
 
 @onnx_op("Scan")
@@ -39,18 +38,16 @@ def scan(ctx: NodeContext) -> list[Value | None]:
     if ctx.opset < 9:
         raise UnsupportedError("Scan of opset 8 runs over batches; convert the model to opset 9")
     layout = _ScanLayout(ctx)
-    rounds = layout.rounds
-    few = isinstance(rounds, int) and rounds <= FEW
     return _whichever(
-        ctx, few, rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
+        ctx, layout.rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
     )
 
 
-def _whichever(ctx: NodeContext, few: bool, rounds, unrolled, looped) -> list[Value | None]:
+def _whichever(ctx: NodeContext, rounds, unrolled, looped) -> list[Value | None]:
     """Written out where there are few rounds, or where it cannot be a loop of the run and their
     number is known."""
     graph = ctx.importer.graph
-    if few:
+    if isinstance(rounds, int) and rounds <= FEW:
         return unrolled()
     count = len(graph.nodes)
     try:
@@ -159,7 +156,7 @@ def _scan(ctx: NodeContext, layout: _ScanLayout) -> list[Value | None]:
     ends = _Ends(None, None, False, layout.rounds, True)
     results = _emit(ctx, graph, ends, carried, sliced, inside.captured, number, backward)
     out = results[len(carried) :]
-    moved = [_axis_back(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
+    moved = [first_axis_to(ctx, v, axis) for v, axis in zip(out, layout.out_axes)]
     return [*results[: len(carried)], *moved]
 
 
@@ -226,13 +223,6 @@ def _axis_first(ctx: NodeContext, value: Value, axis: int) -> Value:
     return ctx.alike(ctx.transpose(value, (axis, *others)), value)
 
 
-def _axis_back(ctx: NodeContext, value: Value, axis: int) -> Value:
-    rank = len(value.shape)
-    order = list(range(1, rank))
-    order.insert(normalize_axis(axis, rank), 0)
-    return ctx.alike(ctx.transpose(value, order), value)
-
-
 # Rounds that are written out.
 
 
@@ -264,9 +254,8 @@ def _stacked(ctx: NodeContext, values: list[Value | None], axis: int) -> Value |
         raise UnsupportedError("a loop of no rounds has results of no known shape")
     if any(v is None for v in values):
         return None
-    rank = len(values[0].shape) + 1
-    axis += rank if axis < 0 else 0
-    parts = [ctx.reshape(v, (*v.shape[:axis], 1, *v.shape[axis:])) for v in values]
+    axis = normalize_axis(axis, len(values[0].shape) + 1)
+    parts = [lifted(ctx, v, axis) for v in values]
     joined = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
     return ctx.alike(joined, values[0])
 

@@ -91,7 +91,7 @@ def stacked(ctx: NodeContext, given: TensorList | Stack) -> Value | None:
         return None
     if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
         raise UnsupportedError("the elements of the sequence are not alike")
-    return ctx.emit("concat", [_lifted(ctx, v, 0) for v in given.values], axis=0)
+    return ctx.emit("concat", [lifted(ctx, v, 0) for v in given.values], axis=0)
 
 
 def extended(ctx: NodeContext, before: TensorList | Stack, more: Value) -> Stack:
@@ -127,7 +127,7 @@ def _place(ctx: NodeContext, index: int, count: int, most: int) -> int:
 def insert(ctx: NodeContext) -> list:
     given = _sequence(ctx)
     if isinstance(given, Stack) and ctx.input(2) is None:
-        return [extended(ctx, given, _lifted(ctx, ctx.required(1), 0))]
+        return [extended(ctx, given, lifted(ctx, ctx.required(1), 0))]
     values = list(the_list(ctx).values)
     count = len(values)
     place = count if ctx.input(2) is None else _place(ctx, 2, count, count)
@@ -164,7 +164,7 @@ def length(ctx: NodeContext) -> Value:
     return ctx.whole_numbers(np.asarray(count, object))
 
 
-def _lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
+def lifted(ctx: NodeContext, value: Value, axis: int) -> Value:
     """The value with a new axis of 1."""
     axis = normalize_axis(axis, len(value.shape) + 1)
     return ctx.alike(ctx.reshape(value, (*value.shape[:axis], 1, *value.shape[axis:])), value)
@@ -179,20 +179,25 @@ def concatenate(ctx: NodeContext) -> Value:
     if not values:
         raise UnsupportedError("the concatenation of an empty sequence has no known shape")
     if ctx.attr("new_axis", 0):
-        values = [_lifted(ctx, v, axis) for v in values]
+        values = [lifted(ctx, v, axis) for v in values]
     axis = normalize_axis(axis, len(values[0].shape))
     joined = values[0] if len(values) == 1 else ctx.emit("concat", values, axis=axis)
     return ctx.alike(joined, values[0])
 
 
+def first_axis_to(ctx: NodeContext, value: Value, axis: int) -> Value:
+    """The value with its first axis moved to another place."""
+    rank = len(value.shape)
+    order = list(range(1, rank))
+    order.insert(normalize_axis(axis, rank), 0)
+    return ctx.alike(ctx.transpose(value, order), value)
+
+
 def _merged(ctx: NodeContext, value: Value, axis: int) -> Value:
     """The elements along the first axis moved to another one, or joined along it."""
     new = bool(ctx.attr("new_axis", 0))
-    rank = len(value.shape)
-    axis = normalize_axis(axis, rank if new else rank - 1)
-    order = list(range(1, rank))
-    order.insert(axis, 0)
-    moved = ctx.transpose(value, order)
+    axis = normalize_axis(axis, len(value.shape) - (not new))
+    moved = first_axis_to(ctx, value, axis)
     if not new:
         shape = moved.shape
         moved = ctx.reshape(
@@ -225,7 +230,7 @@ def _split_open(ctx: NodeContext, x: Value, axis: int) -> Stack:
     others = [d for d in range(len(x.shape)) if d != axis]
     first = ctx.transpose(x, (axis, *others))
     if ctx.input(1) is not None or ctx.attr("keepdims", 1):
-        first = _lifted(ctx, first, axis + 1)
+        first = lifted(ctx, first, axis + 1)
     return Stack(ctx.alike(first, x))
 
 
