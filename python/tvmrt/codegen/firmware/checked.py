@@ -15,7 +15,7 @@ from ..c.packed import packed_prototype
 from ..c.text import GAP, Declaration, refusal, wrap
 from . import seal
 from .header import prototype
-from .names import input_tensors, output_tensors, own_include, size_macro
+from .names import input_tensors, output_tensors, own_includes, size_macro
 
 _CODES = [
     " * \\return As {run}(), and before it:",
@@ -58,12 +58,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
 def print_file(program: Program, prefix: str, number: str, options) -> str:
     """Text of the file; ``number`` is the network's."""
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/crt/error_codes.h>",
-        "",
-        *own_include(prefix),
+        *own_includes(prefix),
         "",
     ]
     if options.interface_api == "packed":

@@ -21,7 +21,7 @@ from ..c.naming import member
 from ..c.text import GAP, Declaration, refusal, wrap
 from ..c.writer import Parameter, comment_text
 from . import seal
-from .names import Tensor, input_tensors, output_tensors, own_include
+from .names import Tensor, input_tensors, output_tensors, own_includes
 
 OUT_OF_RANGE = "NetworkDimensionOutOfRange"
 
@@ -216,12 +216,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
     declared = _parameters(program, prefix)
     rows, found = members(program), counts(program)
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/crt/error_codes.h>",
-        "",
-        *own_include(prefix),
+        *own_includes(prefix),
         "",
         *wrap(f"int32_t {prefix}_measure", declared, " {"),
         *(f"  int {symbol.c};" for symbol, _ in rows),

@@ -53,6 +53,18 @@ def own_include(prefix: str) -> list[str]:
     return seal.own_include(prefix, header_name(prefix))
 
 
+def own_includes(prefix: str) -> list[str]:
+    """The same, after what files with checks of their own include."""
+    return [
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        "",
+        "#include <tvm/runtime/crt/error_codes.h>",
+        "",
+        *own_include(prefix),
+    ]
+
+
 def size_macro(prefix: str, name: str) -> str:
     """The macro of a tensor's size."""
     return f"{prefix.upper()}_{name.upper()}_SIZE"

@@ -14,7 +14,7 @@ from ..entries import hooks
 from ..entries.aot import guarded_call
 from . import extents, main, pool_calls, seal
 from .header import prototype
-from .names import own_include
+from .names import own_includes
 from .trace import Tracer
 
 
@@ -22,12 +22,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
     """Text of the file: begin, the operators by their number, step."""
     tracer = Tracer(program, prefix, options, arguments)
     lines = [
-        "#include <stddef.h>",
-        "#include <stdint.h>",
-        "",
-        "#include <tvm/runtime/crt/error_codes.h>",
-        "",
-        *own_include(prefix),
+        *own_includes(prefix),
         f'#include "{prefix}_ops.h"',
         *pools.includes(program, options),
         *tracer.includes(),
