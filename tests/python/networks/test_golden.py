@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import golden_case as golden
@@ -28,7 +28,7 @@ WAYS = [("graph", "gcc"), pytest.param("aot", "clang", marks=pytest.mark.slow)]
 COMPILERS = ["gcc", pytest.param("clang", marks=pytest.mark.slow)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(path: Path):
     """The network for this machine by the AOT executor, once for the tests that only look at it."""
     return tvmrt.compile(path, executor="aot")
