@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from onnx.backend.base import BackendRep, Device, DeviceType, namedtupledict
 
 import tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.export.library import CompiledLibrary
+from tvmrt.ir.bundle import Bundle, part_name, read_by_name
 
 __all__ = ["Backend", "Network", "prepare", "run_model", "run_node", "supports_device"]
 
@@ -31,15 +33,26 @@ class Network(BackendRep):
         The model: names and order of inputs and outputs are its own.
     executor
         The executor of its library.
+    library
+        What was compiled, which knows the tensors of sequences and of optional values; left out of
+        models that have none.
     """
 
-    def __init__(self, model: onnx.ModelProto, executor: GraphModule) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        executor: GraphModule | None,
+        library: CompiledLibrary | None = None,
+    ) -> None:
         given = {tensor.name for tensor in model.graph.initializer}
         given |= {tensor.values.name for tensor in model.graph.sparse_initializer}
         self._declared = [info.name for info in model.graph.input]
         self._inputs = [name for name in self._declared if name not in given]
-        self._result = namedtupledict("Outputs", [info.name for info in model.graph.output])
+        self._outputs = [info.name for info in model.graph.output]
+        self._result = namedtupledict("Outputs", self._outputs)
         self._executor = executor
+        self._bundles = {} if library is None else library.bundles
+        self._tensors = self._outputs if library is None else library.program.output_names
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Run once.
@@ -47,7 +60,8 @@ class Network(BackendRep):
         Parameters
         ----------
         inputs
-            Values in the order of the model's inputs, or by name. What has weights in the model
+            Values in the order of the model's inputs, or by name: arrays, a list of them for a
+            sequence, None for an optional value that is not there. What has weights in the model
             as its default may be left out, and if it is there it is passed over: the library has it
             as a constant.
         kwargs
@@ -55,7 +69,8 @@ class Network(BackendRep):
 
         Returns
         -------
-        The outputs, arrays of one's own, in a tuple that knows their names, too.
+        The outputs, arrays of one's own, lists of such, or None, in a tuple that knows their
+        names, too.
 
         Raises
         ------
@@ -66,11 +81,16 @@ class Network(BackendRep):
         """
         if kwargs:
             raise TypeError(f"run() knows no option {next(iter(kwargs))}; options go to prepare()")
+        executor = self._executor
         for name, value in self._by_name(inputs).items():
-            self._executor.set_input(name, value)
-        self._executor.run()
-        count = self._executor.get_num_outputs()
-        return self._result(*(self._executor.get_output(i).numpy() for i in range(count)))
+            bundle = self._bundles.get(name)
+            parts = {name: value} if bundle is None else bundle.spread(name, value)
+            for part, array in parts.items():
+                executor.set_input(part, array)
+        executor.run()
+        tensor = read_by_name(self._tensors, lambda i: executor.get_output(i).numpy())
+        own = (self._bundles.get(name, Bundle((name,), False)) for name in self._outputs)
+        return self._result(*(bundle.gather(tensor) for bundle in own))
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):
@@ -85,6 +105,44 @@ class Network(BackendRep):
         return {k: v for k, v in zip(names, values) if k in self._inputs}
 
 
+class OpenNetwork(Network):
+    """A model that leaves shapes open, or how many elements its inputs have: it is compiled when it
+    is run, once for each form of the inputs. One thread at a time may run it.
+
+    Parameters
+    ----------
+    model
+        The model.
+    load
+        Compiles and loads it for shapes of its inputs, and for numbers of elements of those that
+        are sequences.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, load: Callable[[dict[str, Any], dict[str, Any]], Network]
+    ) -> None:
+        super().__init__(model, None)
+        self._load = load
+        self._loaded: dict[tuple, Network] = {}
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run once, as :meth:`Network.run`; raises what compiling raises, too."""
+        values = self._by_name(inputs)
+        shapes: dict[str, Any] = {}
+        sequences: dict[str, Any] = {}
+        for name, value in values.items():
+            if value is None or isinstance(value, (list, tuple)):
+                sequences[name] = None if value is None else len(value)
+                parts = {part_name(name, i): each for i, each in enumerate(value or ())}
+            else:
+                parts = {name: value}
+            shapes.update((part, np.shape(array)) for part, array in parts.items())
+        form = (tuple(shapes.items()), tuple(sequences.items()))
+        if form not in self._loaded:
+            self._loaded[form] = self._load(shapes, sequences)
+        return self._loaded[form].run(values, **kwargs)
+
+
 class Backend(BaseBackend):
     """The interface of ``onnx.backend.base``, all of it class methods."""
 
@@ -95,7 +153,8 @@ class Backend(BaseBackend):
         Parameters
         ----------
         model
-            The model.
+            The model. Where it leaves shapes of inputs open, or the number of elements of
+            sequences, and no option declares any, it is compiled when it is run.
         device
             ``"CPU"``; other devices are an option of ``tvmrt.compile``.
         options
@@ -110,17 +169,26 @@ class Backend(BaseBackend):
         """
         if not cls.supports_device(device):
             raise ValueError(f"device {device} is not supported; the backend's device is CPU")
-        return Network(model, cls._load(model, options))
+        declared = any(options.get(name) for name in ("shapes", "dims", "sequences"))
+        if not is_open(model) or declared:
+            return cls._load(model, options)
+        return OpenNetwork(
+            model,
+            lambda shapes, sequences: cls._load(
+                model, {**options, "shapes": shapes, "sequences": sequences}
+            ),
+        )
 
     @classmethod
-    def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> GraphModule:
-        """An executor of the model's library, whose file is gone as soon as it is loaded."""
+    def _load(cls, model: onnx.ModelProto, options: Mapping[str, Any]) -> Network:
+        """The model's library, whose file is gone as soon as it is loaded."""
         library = tvmrt.compile(model, executor="graph", **options)
         with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             path = os.path.join(folder, "network.so")
             library.export_library(path)
             module = tvmrt.runtime.load_module(path)
-        return GraphModule(module[library.module_name](tvmrt.cpu(0)))
+        executor = GraphModule(module[library.module_name](tvmrt.cpu(0)))
+        return Network(model, executor, library)
 
     @classmethod
     def run_node(
@@ -162,6 +230,22 @@ class Backend(BaseBackend):
             return Device(device).type == DeviceType.CPU
         except (AttributeError, ValueError):
             return False
+
+
+def is_open(model: onnx.ModelProto) -> bool:
+    """Whether a model has inputs whose shape or number of elements it does not tell."""
+    given = {tensor.name for tensor in model.graph.initializer}
+    return any(_is_open(info.type) for info in model.graph.input if info.name not in given)
+
+
+def _is_open(type: onnx.TypeProto) -> bool:
+    tensor = type.tensor_type
+    return type.WhichOneof("value") in ("sequence_type", "optional_type") or (
+        type.HasField("tensor_type")
+        and not all(
+            [tensor.HasField("shape"), *(d.HasField("dim_value") for d in tensor.shape.dim)]
+        )
+    )
 
 
 def _listed(inputs: Any) -> list[Any]:

@@ -102,7 +102,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
-        program.labels = dict(graph.labels)
+        program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":
@@ -204,6 +204,7 @@ def compile_together(
     image_name: str = "image",
     shapes: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
     dims: Mapping[str, Mapping[str, Any]] | None = None,
+    sequences: Mapping[str, Mapping[str, int | None]] | None = None,
     **options: Any,
 ) -> CompiledImage:
     """Compile several networks for one program without an operating system.
@@ -226,6 +227,8 @@ def compile_together(
         By network: extents of inputs with symbolic dimensions, by input name.
     dims
         By network: dimensions that its runs choose, with their bounds.
+    sequences
+        By network: numbers of elements of inputs that are sequences.
     options
         As :func:`compile` takes them, for all networks alike. The runtime must be crt.
 
@@ -245,7 +248,8 @@ def compile_together(
     for name, model in networks.items():
         folder = None if asked.dump_dir is None else Path(asked.dump_dir, name)
         own = replace(asked, module_name=name, shapes=(shapes or {}).get(name),
-                      dims=(dims or {}).get(name), dump_dir=folder)  # fmt: skip
+                      dims=(dims or {}).get(name), sequences=(sequences or {}).get(name),
+                      dump_dir=folder)  # fmt: skip
         drafts.append(_draft(model, own))
     for draft in drafts:
         if not draft.need.options.firmware or draft.need.options.executor != "aot":
@@ -269,14 +273,17 @@ def _import(model: Any, request: Request) -> Graph:
             raise UnsupportedError(
                 "sizes of a .tflite network are fixed when it is compiled; give shapes, not dims"
             )
+        if request.sequences:
+            raise KeyError("inputs of a .tflite network are tensors; give no sequences")
         if request.operators:
             raise UnsupportedError(
                 "operators of one's own have ONNX's domains and types; a .tflite network has none"
             )
         return tflite.import_model(model, request.shapes, request.tflite_rounding or "reference")
     if not isinstance(model, GraphBuilder):
-        return onnx.import_model(model, request.shapes, gather(request.operators), request.dims)
-    if request.shapes or request.dims or request.operators:
+        operators = gather(request.operators)
+        return onnx.import_model(model, request.shapes, operators, request.dims, request.sequences)
+    if request.shapes or request.dims or request.operators or request.sequences:
         raise ValueError("a GraphBuilder has shapes and operators already; give them to it alone")
     return model.graph()
 

@@ -175,6 +175,13 @@ class Request:
         python="By name the most, or (least, most), or the text of a sum or product of others.",
         flag="--dim", form="NAME=LOW..HIGH", repeated=True,
     )
+    sequences: Mapping[str, int | None] | None = _option(
+        None,
+        "How many elements an input has that is a sequence, which become inputs INPUT[0], "
+        "INPUT[1], ...; none: an optional input that is not given.",
+        python="By the input's name, None for none.",
+        flag="--sequence", form="INPUT=COUNT", repeated=True,
+    )
     tflite_rounding: str | None = _option(
         None,
         "How a .tflite network rounds integers where LiteRT's reference kernels and those for "

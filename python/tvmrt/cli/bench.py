@@ -15,11 +15,14 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from tvmrt.cli import console, files, networks, options, sizes
+from tvmrt.cli import bundles, console, files, networks, options, sizes
+
+if TYPE_CHECKING:
+    import onnx
 
 RIVALS = ("onnxruntime",)
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
@@ -106,10 +109,12 @@ def _measure(
     """The network's times, at several sizes where its dimensions are open."""
     from tvmrt.cli.session import compile_session
 
-    model = networks.load_model(path)
+    read = networks.load_model(path)
+    model, choices = bundles.with_tensors(read, choices)
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
     tried = sizes.trials(model, choices, inputs_file)
+    judged = path if model is read else model  # with weights in other files, too
     results = []
     with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
         start = time.perf_counter()
@@ -118,7 +123,7 @@ def _measure(
         for trial in tried:
             calls = {"tvmrt": partial(session.run, trial.inputs)}
             for rival in rivals:
-                calls[rival] = _rival_call(path, trial.inputs, threads)
+                calls[rival] = _rival_call(judged, trial.inputs, threads)
             times = interleave(calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
             results.append(Result(name, _timings(times), len(times["tvmrt"]), compile_seconds))
@@ -139,8 +144,10 @@ def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:
     ]
 
 
-def _rival_call(path: Path, inputs: Mapping[str, Any], threads: int) -> Callable[[], Any]:
-    session = networks.onnxruntime_session(path, threads)
+def _rival_call(
+    model: Path | onnx.ModelProto, inputs: Mapping[str, Any], threads: int
+) -> Callable[[], Any]:
+    session = networks.onnxruntime_session(model, threads)
     feeds = dict(inputs)
     return lambda: session.run(None, feeds)
 

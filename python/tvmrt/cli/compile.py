@@ -28,8 +28,8 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "runtime", "target", "devices", "require_device",
     "device_fallback", "schedule", "mixed_precision", "max_error", "calibration", "device_options",
-    "operators", "shapes", "dims", "tflite_rounding", "params", "pools", "workspace_io", "place",
-    "max_memory",
+    "operators", "shapes", "dims", "sequences", "tflite_rounding", "params", "pools",
+    "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",
@@ -152,8 +152,11 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
         return compile(str(model), module_name=name, **asked)
     shapes = options.by_network(asked.pop("shapes"), list(networks))
     dims = options.by_network(asked.pop("dims"), list(networks), "DIMENSION")
+    sequences = options.by_network(asked.pop("sequences"), list(networks))
     paths = {name: str(model) for name, model in networks.items()}
-    return compile_together(paths, shapes=shapes, dims=dims, **together, **asked)
+    return compile_together(
+        paths, shapes=shapes, dims=dims, sequences=sequences, **together, **asked
+    )
 
 
 def _measure(compiled: Any, cc: str | None) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmrt.cli import files
+from tvmrt.cli.bundles import in_parts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -294,7 +295,8 @@ def _evaluate_reference(
             f"the reference evaluator of onnx cannot run the network ({reason}); " + remedy
         ) from None
     named = dict(zip((output.name for output in model.graph.output), values))
-    return {name: Expected(value) for name, value in in_numbers(named, labels or {}).items()}
+    found = in_numbers(in_parts(named), labels or {})
+    return {name: Expected(value) for name, value in found.items()}
 
 
 def _noise(value: np.ndarray, other: np.ndarray) -> float:
@@ -350,7 +352,7 @@ def run_onnxruntime(
     except Exception as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"onnxruntime cannot run the network: {reason}") from None
-    return dict(zip([output.name for output in session.get_outputs()], values))
+    return in_parts(dict(zip([output.name for output in session.get_outputs()], values)))
 
 
 def inputs_for(

@@ -58,6 +58,19 @@ def parse_dims(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
     return dims
 
 
+def parse_sequences(texts: Iterable[str]) -> dict[str, int | None]:
+    """Turn ``["x=3", "state=none"]`` into ``{"x": 3, "state": None}``."""
+    found: dict[str, int | None] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not (name and equals and (value.isdecimal() or value == "none")):
+            raise click.UsageError(
+                f"'{text}' does not have the form INPUT=COUNT; COUNT is a whole number, or none"
+            )
+        found[name] = None if value == "none" else int(value)
+    return found
+
+
 def parse_pools(texts: Iterable[str]) -> dict[str, int | tuple[int, str]]:
     """Turn ``["sram=65536", "dtcm=16384@.dtcm"]`` into ``{"sram": 65536, "dtcm": (16384,
     ".dtcm")}``."""
@@ -140,6 +153,7 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
     "device_options": parse_device_options,
     "shapes": parse_shapes,
     "dims": parse_dims,
+    "sequences": parse_sequences,
     "pools": parse_pools,
     "place": parse_places,
 }
@@ -189,5 +203,7 @@ threads = click.option(
 def compile_here(function: Callable) -> Callable:
     """Add the options by which ``verify`` and ``bench`` compile for this machine."""
     function = threads(function)
-    function = request_options("devices", "operators", "shapes", "dims", "target", "cc")(function)
+    function = request_options(
+        "devices", "operators", "shapes", "dims", "sequences", "target", "cc"
+    )(function)
     return request_option("executor", default="graph", show_default=True)(function)

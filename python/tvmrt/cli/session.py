@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from tvmrt.ir.bundle import Bundle
+
 THREADS_VARIABLE = "TVM_NUM_THREADS"  # read by the runtime when it starts its threads
 
 
@@ -47,6 +49,7 @@ class Session:
         self.inputs = self._input_infos()
         self.output_names = list(output_names or self._output_names())
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
+        self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
 
     def _input_infos(self) -> list[networks.TensorInfo]:
         shapes, dtypes = self.executor.get_input_info()
@@ -128,6 +131,7 @@ def compile_session(
     path = folder / "network.so"
     library = compile_network(model, **choices)
     library.export_library(str(path))
-    session = Session(path, threads, [output.name for output in model.graph.output])
+    session = Session(path, threads, library.program.output_names)
+    session.bundles = library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
     return session

@@ -12,6 +12,7 @@ import numpy as np
 
 from tvmrt.codegen.options import Options, Sources
 from tvmrt.codegen.target import Target
+from tvmrt.ir.bundle import Bundle
 from tvmrt.ir.program import Program
 from tvmrt.partition import Partition
 
@@ -57,6 +58,11 @@ class CompiledLibrary:
         if self._json is None:
             raise ValueError("a network compiled for the AOT executor has no graph JSON")
         return self._json
+
+    @property
+    def bundles(self) -> dict[str, Bundle]:
+        """What the network's inputs and outputs that are no tensors are made of, by their names."""
+        return dict(self.program.bundles)
 
     @property
     def has_graph_json(self) -> bool:

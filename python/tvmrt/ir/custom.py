@@ -251,4 +251,5 @@ def copy_graph(graph: Graph) -> Graph:
     fresh.operators = dict(graph.operators)
     fresh.op_types = dict(graph.op_types)
     fresh.labels = dict(graph.labels)
+    fresh.bundles = dict(graph.bundles)
     return fresh

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .bundle import Bundle
 from .dtype import DType, dtype_of
 from .extent import Whole, counts_in, most, shown
 
@@ -125,7 +126,8 @@ class Graph:
     ``output_names[i]`` is the network's name of ``outputs[i]``; one value may serve several
     names, and an input or a constant may be an output. ``op_types`` has the network's own operator
     type of each of its nodes ("Conv"), by the node's name. ``labels`` has, by an output's name, the
-    names that its elements are places of, or its columns stand for.
+    names that its elements are places of, or its columns stand for; ``bundles`` what the network's
+    inputs and outputs that are no tensors are made of, by their names.
     """
 
     def __init__(self, name: str) -> None:
@@ -137,6 +139,7 @@ class Graph:
         self.operators: dict[str, Any] = {}  # records of the user's operators in use, by name
         self.op_types: dict[str, str] = {}
         self.labels: dict[str, list[str]] = {}
+        self.bundles: dict[str, Bundle] = {}
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Every value read by some node, with its readers in order."""

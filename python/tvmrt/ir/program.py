@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from .bundle import Bundle
 from .dtype import DType
 from .extent import Symbol, Whole, most, symbols_of
 from .graph import Node, Value
@@ -223,8 +224,8 @@ class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
 
     ``arena_bytes`` is what the plan takes of all pools together, ``lower_bound_bytes`` the most
-    bytes that live at one step: no plan in however many pools needs less. ``labels`` are those of
-    the graph.
+    bytes that live at one step: no plan in however many pools needs less. ``labels`` and
+    ``bundles`` are those of the graph.
     """
 
     name: str
@@ -242,6 +243,7 @@ class Program:
     # where the sizes lie that the run itself finds, of those that outputs have
     counts: dict[Symbol, Access] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
+    bundles: dict[str, Bundle] = field(default_factory=dict)
 
     def dims(self) -> list[Symbol]:
         """The dimensions that a run may choose, in the order in which the inputs have them."""

@@ -76,9 +76,10 @@ NETWORKS = {
         }""",
 }
 REFUSED = {
-    "a result": (
-        "(float[2] a) => (seq(float[2]) y) { y = SequenceConstruct(a) }",
-        UnsupportedError, "output y is a sequence .* end the network with ConcatFromSequence",
+    "a sequence of sequences": (
+        "(float[2] a) => (seq(seq(float[2])) y)"
+        " { s = SequenceConstruct(a) y = SequenceConstruct(s) }",
+        UnsupportedError, "output y is a sequence of sequences or optional values",
     ),
     "outside": (
         "(float[2] a) => (float[2] y) <int64 k = {1}>"

@@ -16,6 +16,7 @@ from tvmrt.ir import Builder, Graph, TensorType, Value, constant
 from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback, sequences
+from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
 from .context import NodeContext
 from .custom import importer_of
@@ -39,18 +40,24 @@ def import_model(
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     operators: Any = None,
     dims: Mapping[str, int | Sequence[int]] | None = None,
+    sequences: Mapping[str, int | None] | None = None,
 ) -> Graph:
     """Read an ONNX model.
 
     ``shapes`` gives the extents of inputs by name, for inputs with symbolic dimensions; ``dims``
     the most, or (least, most), of those that stay open until the network runs.
-    ``operators`` knows operators of the user's own by ``find(domain, name, version)``.
+    ``operators`` knows operators of the user's own by ``find(domain, name, version)``,
+    ``sequences`` the numbers of elements of inputs, see ``border.with_tensors``.
     Raises OSError (file), ValueError (damaged or contradictory), KeyError (a shape for an
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder = load_model(source)
+    declared = Dims(dims)
+    model, bundles = with_tensors(model, dict(sequences or {}), declared)
     check_wiring(model)
-    importer = GraphImporter(model, folder, dict(shapes or {}), operators, Dims(dims))
+    given = shapes_of_parts(shapes or {}, bundles)
+    importer = GraphImporter(model, folder, given, operators, declared)
+    importer.graph.bundles.update(bundles)
     return importer.run()
 
 
@@ -114,17 +121,24 @@ class GraphImporter:
             if scope.get(info.name) is None:
                 raise ValueError(f"output {info.name} of the graph is made by no node")
             if not isinstance(scope[info.name], Value):
-                raise UnsupportedError(
-                    f"output {info.name} is a sequence or an optional value; results are tensors: "
-                    "end the network with ConcatFromSequence or OptionalGetElement"
-                )
-            self.graph.outputs.append(self._declared(info, scope[info.name]))
-            self.graph.output_names.append(info.name)
+                self._add_bundle(info, scope[info.name])
+                continue
+            self._add_output(info, scope[info.name])
             named = self.names.get(scope[info.name]) or self.columns.get(scope[info.name])
             if named:
                 self.graph.labels[info.name] = named
         check_whole(self.model, self.types, self.opsets, self._is_own)
         return self.graph
+
+    def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
+        self.graph.outputs.append(self._declared(info, value))
+        self.graph.output_names.append(info.name)
+
+    def _add_bundle(self, info: onnx.ValueInfoProto, held: sequences.Held) -> None:
+        bundle, tensors = taken_apart(info, held)
+        self.graph.bundles[info.name] = bundle
+        for part, value in tensors:
+            self._add_output(part, value)
 
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
         """An output in the half precision that the network declares."""

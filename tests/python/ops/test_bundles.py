@@ -1,0 +1,132 @@
+"""Sequences and optional values that a network is given, or gives: lists in Python, the tensors of
+their elements in libraries and for the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+import tvmrt
+from tvmrt import onnx_backend
+
+runtime = pytest.importorskip("onnxruntime")
+
+# scales the elements of one sequence by those of another, and puts a tensor behind them
+SCALED = """<ir_version: 8, opset_import: ["" : 17]> net
+    (seq(float[N, 3]) x, seq(float[3]) by, float[2] last) =>
+    (seq(float[N, 3]) y, int64 n, seq(float[3]) by) {
+        z = SequenceMap<body = scale (float[K, 3] p, float[3] q) => (float[K, 3] r)
+            { r = Mul(p, q) }>(x, by)
+        y = SequenceInsert(z, last)
+        n = SequenceLength(y)
+    }"""
+OPTIONAL = """<ir_version: 8, opset_import: ["" : 18]> net
+    (optional(seq(float[2])) x, optional(float[2]) t, float[2] other) =>
+    (bool given, bool there, float[2] z, optional(float[2]) none) {
+        given = OptionalHasElement(x)
+        there = OptionalHasElement(t)
+        z = If(there)<then_branch = a () => (float[2] p) { p = OptionalGetElement(t) },
+                      else_branch = b () => (float[2] q) { q = Neg(other) }>
+        none = Optional<type = float[2]>()
+    }"""
+RNG = np.random.default_rng(5)
+ELEMENTS = [RNG.normal(size=(n, 3)).astype("f") for n in (2, 4, 1)]
+FACTORS = [RNG.normal(size=3).astype("f") for _ in range(3)]
+LAST = np.float32([7, 8])
+
+
+def same(found, expected):
+    assert type(found) is type(expected)
+    if isinstance(expected, list):
+        assert len(found) == len(expected)
+        for pair in zip(found, expected):
+            same(*pair)
+    elif expected is not None:
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_lists_in_lists_out():
+    """Of other numbers of elements and shapes, too, each of which is compiled once."""
+    model = parser.parse_model(SCALED)
+    network = onnx_backend.prepare(model)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for some in (3, 1, 3):
+        feeds = {"x": ELEMENTS[-some:], "by": FACTORS[:some], "last": LAST}
+        found = network.run(feeds)
+        expected = session.run(None, feeds)
+        for mine, right in zip(found, expected):
+            same(mine, right)
+    assert len(network._loaded) == 2
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_values_that_are_not_there(given):
+    model = parser.parse_model(OPTIONAL)
+    values = [[LAST], LAST, ELEMENTS[0][0, :2]] if given else [None, None, LAST]
+    found = onnx_backend.prepare(model).run(values)
+    assert found.given == given and found.there == given
+    np.testing.assert_array_equal(found.z, LAST if given else -LAST)
+    assert found.none is None
+
+
+def test_from_the_command(tmp_path):
+    file, library, inputs = (str(tmp_path / name) for name in ("n.onnx", "n.so", "in.npz"))
+    model = parser.parse_model(SCALED)
+    onnx.save(model, file)
+    options = ["--sequence", "x=3", "--shape", "x[1]=4,3", "--shape", "x=2,3", "--sequence", "by=3"]
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "tvmrt", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "agree with onnxruntime" in run("verify", file, *options)
+    run("compile", file, "-o", library, *options, "--executor", "aot")
+    parts = {f"x[{i}]": ELEMENTS[min(i, 1)] if i != 2 else ELEMENTS[0] for i in range(3)}
+    feeds = {**parts, **{f"by[{i}]": f for i, f in enumerate(FACTORS)}, "last": LAST}
+    np.savez(inputs, **feeds)
+    printed = json.loads(run("run", library, "--inputs", inputs, "--json"))["outputs"]
+    session = runtime.InferenceSession(model.SerializeToString())
+    given = {"x": list(parts.values()), "by": FACTORS, "last": LAST}
+    y, n, by = session.run(None, given)
+    found = [np.float32(value["values"]) for value in printed.values()]
+    for mine, right in zip(found, [*y, n, *by]):
+        np.testing.assert_allclose(mine, right, rtol=1e-6)
+    assert len(found) == len(y) + 1 + len(by)
+
+
+def test_the_library_tells_the_tensors():
+    library = tvmrt.compile(parser.parse_model(SCALED), sequences={"x": 0, "by": 0})
+    assert library.bundles["x"].parts == ()
+    assert library.bundles["y"].parts == ("y[0]",)
+    assert [each.name for each in library.summary.inputs] == ["last"]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "error", "words"),
+    [
+        ({"x": 2}, ValueError, r"input by is a sequence; .* by --sequence by=3, sequences="),
+        ({"x": -1}, ValueError, "input x is declared a sequence of -1"),
+        ({"x": None, "by": 1}, ValueError, "input x is a sequence; declare how many"),
+        ({"last": 2}, KeyError, "last, which is no sequence .* such inputs are x, by"),
+        ({"x": 1 << 40, "by": 1}, ValueError, "at most .* are written out"),
+    ],
+)
+def test_what_does_not_fit_is_a_sentence(sequences, error, words):
+    with pytest.raises(error, match=words):
+        tvmrt.compile(parser.parse_model(SCALED), shapes={"x": (2, 3)}, sequences=sequences)
+
+
+def test_lists_of_another_length():
+    network = onnx_backend.prepare(
+        parser.parse_model(SCALED), shapes={"x": (2, 3)}, sequences={"x": 1, "by": 1}
+    )
+    with pytest.raises(ValueError, match="input x is a list of 1 arrays, not 2; compile"):
+        network.run({"x": ELEMENTS[:2], "by": FACTORS[:2], "last": LAST})
