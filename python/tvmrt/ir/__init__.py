@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (fill the table)
     pairs,
     pointwise,
     quantized,
+    random,
     recurrent,
     reduction,
     region,

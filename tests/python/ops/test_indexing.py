@@ -13,7 +13,6 @@ from onnx_graph import model as graph_of
 
 import tvmrt
 from tvmrt import pipeline
-from tvmrt.error import UnsupportedError
 from tvmrt.frontend.onnx import import_model
 from tvmrt.transform.dead_code import remove_dead_code
 
@@ -419,14 +418,6 @@ def test_index_that_simplification_makes_constant_is_checked(op, tmp_path):
     weights = {"nothing": np.array(0), "nine": np.array(9)}
     with pytest.raises(IndexError, match=r"pick.*index 9 is outside an extent of 4"):
         run_compiled(graph_of(nodes, arrays, ["y"], weights, opset=18), arrays, tmp_path)
-
-
-@pytest.mark.parametrize("op", ["RandomNormalLike", "Bernoulli"])
-def test_refused_with_reason(op):
-    node = helper.make_node(op, ["x"], ["y"], "layer")
-    network = graph_of([node], {"x": f32(4)}, ["y"])
-    with pytest.raises(UnsupportedError, match=f"layer .{op}: it draws"):
-        pipeline.compile(network)
 
 
 def test_data_dependent_shapes_of_constants(tmp_path):

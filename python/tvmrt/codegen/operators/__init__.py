@@ -21,6 +21,7 @@ FAMILIES = (
     "counts",
     "pairs",
     "loop",
+    "random",
 )
 
 for _family in FAMILIES:

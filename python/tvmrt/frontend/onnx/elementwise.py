@@ -106,18 +106,6 @@ def identity(ctx: NodeContext) -> Value:
     return ctx.required(0)
 
 
-@onnx_op("Dropout")
-def dropout(ctx: NodeContext) -> list[Value]:
-    x = ctx.required(0)
-    training = ctx.constant_of(2, "training_mode")
-    if training is not None and training.reshape(-1)[0]:
-        raise UnsupportedError("training_mode is set; tvmrt only runs inference, export for that")
-    if len(ctx.node.output) < 2:
-        return [x]
-    mask = np.dtype(bool) if ctx.opset >= 10 else x.dtype.numpy
-    return [x, ctx.expand(ctx.const(1, mask), x.shape)]
-
-
 @onnx_op("Cast")
 def cast(ctx: NodeContext) -> Value:
     if ctx.attr("to") == onnx.TensorProto.STRING and ctx.required(0) in ctx.importer.names:

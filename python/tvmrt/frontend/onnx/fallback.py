@@ -20,6 +20,11 @@ from tvmrt.ir.limits import MAX_FOLDED_BYTES
 
 from .halves import in_float32
 
+_RANDOM = frozenset(
+    "Bernoulli Dropout Multinomial RandomNormal RandomNormalLike RandomUniform "
+    "RandomUniformLike".split()
+)
+
 MAX_ELEMENTS = 1 << 24
 MAX_SHAPE_ELEMENTS = 64  # of an input whose values may tell the shape of a result
 
@@ -38,7 +43,7 @@ def evaluate(
         return None
     if node.op_type == "DequantizeLinear":
         return None  # integer kernels want the integers; what they leave is folded later
-    if node.op_type.startswith("Random") or any(a.HasField("g") for a in node.attribute):
+    if _draws(node, model) or any(a.HasField("g") for a in node.attribute):
         return None
     if sum(v.type.size for v in inputs if v is not None) > MAX_ELEMENTS:
         return None
@@ -74,6 +79,13 @@ def evaluate(
     return [
         constant(in_float32(np.asarray(named[key])), key) if key else None for key in node.output
     ]
+
+
+def _draws(node: onnx.NodeProto, model: onnx.ModelProto) -> bool:
+    """Whether a node may draw random numbers, which each run must do anew."""
+    own = [f for f in model.functions if (f.domain, f.name) == (node.domain, node.op_type)]
+    inner = (inner for function in own for inner in function.node)
+    return node.op_type in _RANDOM or any(_draws(n, model) for n in inner)
 
 
 def _too_large(single: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bool:

@@ -7,17 +7,10 @@ from tvmrt.error import UnsupportedError
 from .context import NodeContext
 from .registry import onnx_op
 
-_RANDOM = "it draws random numbers; compile a network whose results depend on its inputs only"
 _STRING = "it handles strings; do that before the network runs"
 
 _REASONS = {
-    "Bernoulli": _RANDOM,
     "ImageDecoder": "it decodes image files; do that before the network runs",
-    "Multinomial": _RANDOM,
-    "RandomNormal": _RANDOM,
-    "RandomNormalLike": _RANDOM,
-    "RandomUniform": _RANDOM,
-    "RandomUniformLike": _RANDOM,
     "RegexFullMatch": _STRING,
     "StringConcat": _STRING,
     "StringNormalizer": _STRING,

@@ -33,6 +33,7 @@ FAMILIES = (
     "contributed",
     "resize",
     "signal",
+    "random",
     "vision",
     "training",
     "control",
