@@ -108,4 +108,3 @@ def wide_network() -> onnx.ModelProto:
 def test_every_kernel_that_shares_its_work(target, tmp_path):
     x = np.random.default_rng(5).standard_normal((1, 16, 96, 97)).astype(np.float32)
     check(wide_network(), {"x": x}, tmp_path, target)
-

@@ -8,6 +8,7 @@ that is declared to be absent is left out. What an output is made of is told in 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 from onnx import helper
@@ -18,7 +19,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.bundle import Bundle, part_name
 from tvmrt.ir.limits import check_table
 
-from .sequences import Held, Nothing, Stack, TensorList
+from .held import Counted, Held, Nothing, Perhaps, Stack, TensorList
 
 Sequences = Mapping[str, "int | None"]
 
@@ -151,16 +152,40 @@ def taken_apart(
     element = type.sequence_type.elem_type
     if isinstance(held, Nothing):
         return Bundle(absent=True), []
+    if isinstance(held, Perhaps):
+        return _perhaps(info, held)
     if isinstance(held, Stack):
         kind = onnx.TypeProto()
         kind.tensor_type.elem_type = element.tensor_type.elem_type
         return Bundle((info.name,), stacked=True), [(helper.make_value_info(info.name, kind),
                                                      held.value)]  # fmt: skip
-    if not isinstance(held, TensorList) or not all(isinstance(v, Value) for v in held.values):
+    if not isinstance(held, (TensorList, Counted)) or not all(
+        isinstance(v, Value) for v in held.values
+    ):
         raise UnsupportedError(
             f"output {info.name} is a sequence of sequences or optional values; results are "
             "tensors and sequences of them"
         )
     parts = [part_name(info.name, place) for place in range(len(held.values))]
     made = [helper.make_value_info(part, element) for part in parts]
-    return Bundle(tuple(parts)), list(zip(made, held.values))
+    tensors = list(zip(made, held.values))
+    if isinstance(held, TensorList):
+        return Bundle(tuple(parts)), tensors
+    count = f"{info.name}.count"
+    tensors.append((helper.make_empty_tensor_value_info(count), held.count))
+    return Bundle(tuple(parts), count=count), tensors
+
+
+def _perhaps(
+    info: onnx.ValueInfoProto, held: Perhaps
+) -> tuple[Bundle, list[tuple[onnx.ValueInfoProto, Value]]]:
+    """An output that the run may find not to be there: a tensor more, which tells."""
+    if isinstance(held.value, Value):
+        type = info.type.optional_type.elem_type
+        bundle = Bundle((info.name,), is_sequence=False)
+        tensors = [(helper.make_value_info(info.name, type), held.value)]
+    else:
+        bundle, tensors = taken_apart(info, held.value)
+    there = f"{info.name}.there"
+    flag = helper.make_empty_tensor_value_info(there)
+    return replace(bundle, there=there), [*tensors, (flag, held.there)]

@@ -16,9 +16,10 @@ from tvmrt.ir.op import normalize_axis
 
 from .apart import import_apart
 from .context import NodeContext
+from .held import Stack, TensorList
 from .loop_lists import appending
 from .registry import onnx_op
-from .sequences import Stack, TensorList, extended, first_axis_to, lifted
+from .sequences import extended, first_axis_to, lifted
 
 FEW = 8  # rounds that are written out
 MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes

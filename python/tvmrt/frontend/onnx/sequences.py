@@ -8,7 +8,6 @@ elements, which are all alike, along its first axis.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
 
 import numpy as np
 
@@ -17,35 +16,11 @@ from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent
 from tvmrt.ir.op import normalize_axis
 
+from . import run_lists
+from .arithmetic import Numbers, require
 from .context import NodeContext
+from .held import NO_TENSORS, Counted, Held, Nothing, Perhaps, Stack, TensorList
 from .registry import onnx_op
-
-
-class TensorList:
-    """A sequence of tensors, or of ``Nothing``: an optional value that is not there."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: Sequence[Held] = ()) -> None:
-        self.values = list(values)
-
-
-class Stack:
-    """A sequence of tensors of one type, along the first axis of ``value``."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-
-class Nothing:
-    """An optional value that is not there."""
-
-    __slots__ = ()
-
-
-Held = Union[Value, TensorList, Stack, Nothing]
 
 # Operators that take or give what is no tensor.
 _HANDLED = {
@@ -61,7 +36,7 @@ def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
 
     Raises UnsupportedError where it takes no such operand.
     """
-    held = [v for v in inputs if isinstance(v, (TensorList, Stack, Nothing))]
+    held = [v for v in inputs if isinstance(v, NO_TENSORS)]
     if held and op not in _HANDLED and op not in _PASSED_ON:
         raise UnsupportedError("it is given a sequence or an optional value; it takes tensors")
     return bool(held) or op in _HANDLED
@@ -70,23 +45,25 @@ def concerns(op: str, inputs: Sequence[Held | None]) -> bool:
 def the_list(ctx: NodeContext, index: int = 0) -> TensorList:
     """An operand that is a sequence of a known number of elements."""
     found = _sequence(ctx, index)
-    if isinstance(found, Stack):
+    if not isinstance(found, TensorList):
         raise UnsupportedError("how many elements the sequence has is known only in the run")
     return found
 
 
-def _sequence(ctx: NodeContext, index: int = 0) -> TensorList | Stack:
+def _sequence(ctx: NodeContext, index: int = 0) -> TensorList | Counted | Stack:
     found = ctx.required(index)
-    if not isinstance(found, (TensorList, Stack)):
+    if not isinstance(found, (TensorList, Counted, Stack)):
         raise ValueError(f"input {index} is {found!r}, expected a sequence")
     return found
 
 
-def stacked(ctx: NodeContext, given: TensorList | Stack) -> Value | None:
+def stacked(ctx: NodeContext, given: TensorList | Counted | Stack) -> Value | None:
     """The elements along a first axis; None where there are none. Raises UnsupportedError where
     they are not alike."""
     if isinstance(given, Stack):
         return given.value
+    if isinstance(given, Counted):
+        raise UnsupportedError("how many elements the sequence has is known only in the run")
     if not given.values:
         return None
     if len({v.type for v in given.values if isinstance(v, Value)}) != 1:
@@ -129,6 +106,8 @@ def insert(ctx: NodeContext) -> list:
     if isinstance(given, Stack) and ctx.input(2) is None:
         return [extended(ctx, given, lifted(ctx, ctx.required(1), 0))]
     values = list(the_list(ctx).values)
+    if ctx.is_computed(2):
+        return [run_lists.inserted(ctx, values, ctx.required(1))]
     count = len(values)
     place = count if ctx.input(2) is None else _place(ctx, 2, count, count)
     values.insert(place, ctx.required(1))
@@ -138,6 +117,8 @@ def insert(ctx: NodeContext) -> list:
 @onnx_op("SequenceErase")
 def erase(ctx: NodeContext) -> list:
     values = list(the_list(ctx).values)
+    if ctx.is_computed(1):
+        return [run_lists.erased(ctx, values)]
     count = len(values)
     del values[count - 1 if ctx.input(1) is None else _place(ctx, 1, count, count - 1)]
     return [TensorList(values)]
@@ -149,6 +130,8 @@ def at(ctx: NodeContext) -> list:
     if isinstance(given, TensorList) and not ctx.is_computed(1):
         count = len(given.values)
         return [given.values[_place(ctx, 1, count, count - 1)]]
+    if isinstance(given, TensorList) and len({v.type for v in given.values}) > 1:
+        return [run_lists.element(ctx, given.values)]
     whole = stacked(ctx, given)
     if whole is None:
         raise ValueError("an empty sequence has no elements")
@@ -160,6 +143,8 @@ def at(ctx: NodeContext) -> list:
 @onnx_op("SequenceLength")
 def length(ctx: NodeContext) -> Value:
     given = _sequence(ctx)
+    if isinstance(given, Counted):
+        return given.count
     count = given.value.shape[0] if isinstance(given, Stack) else len(given.values)
     return ctx.whole_numbers(np.asarray(count, object))
 
@@ -212,6 +197,8 @@ def split(ctx: NodeContext) -> list:
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
     if isinstance(x.shape[axis], Extent):
         return [_split_open(ctx, x, axis)]
+    if ctx.is_computed(1):
+        return [run_lists.split(ctx, x, axis)]
     sizes = _sizes(ctx, x.shape[axis])
     parts, start = [], 0
     for size in sizes:
@@ -267,6 +254,8 @@ def optional(ctx: NodeContext) -> list:
 @onnx_op("OptionalHasElement")
 def has_element(ctx: NodeContext) -> Value:
     given = ctx.input(0)
+    if isinstance(given, Perhaps):
+        return given.there
     return ctx.const(given is not None and not isinstance(given, Nothing))
 
 
@@ -275,4 +264,8 @@ def get_element(ctx: NodeContext) -> list:
     given = ctx.required(0)
     if isinstance(given, Nothing):
         raise ValueError("the optional value is not there")
+    if isinstance(given, Perhaps):
+        there = Numbers.whole(ctx, given.there).reshape(1)
+        require(there, [1], given.there, "input", "an optional value that is there")
+        return [given.value]
     return [given]
