@@ -10,13 +10,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 NOT_RUN = re.compile(r"<!-- not run: .+ -->")
 NEEDS = re.compile(r"<!-- needs: (.+) -->")
+WITH = re.compile(r"<!-- with: (.+) -->")
 
 
 @dataclass(frozen=True)
 class Block:
     """A fenced block of code: its language, its text, the line where the text starts.
 
-    ``needs`` names commands that not every machine has.
+    ``needs`` names commands that not every machine has, without which the page ends here;
+    ``modules`` those of Python without which only this block is passed over.
     """
 
     language: str
@@ -24,6 +26,7 @@ class Block:
     line: int
     runs: bool
     needs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
 
 
 def pages() -> list[Path]:
@@ -36,11 +39,12 @@ def pages() -> list[Path]:
 def blocks(page: Path) -> list[Block]:
     """Return the fenced blocks of a page.
 
-    A comment ``not run: REASON`` before one excuses it, ``needs: COMMAND ...`` where these lack.
+    A comment ``not run: REASON`` before one excuses it, ``needs: COMMAND ...`` and ``with: MODULE
+    ...`` where these lack.
     """
     found: list[Block] = []
     lines = page.read_text(encoding="utf-8").splitlines()
-    start, language, excused, needs = None, "", False, ()
+    start, language, excused, needs, modules = None, "", False, (), ()
     for number, line in enumerate(lines):
         if not line.lstrip().startswith("```"):
             continue
@@ -48,12 +52,16 @@ def blocks(page: Path) -> list[Block]:
             start, language = number + 1, line.strip().strip("`").split(" ")[0]
             before = "\n".join(lines[max(0, number - 2) : number])
             excused = NOT_RUN.search(before) is not None
-            needs = tuple(name for text in NEEDS.findall(before) for name in text.split())
+            needs, modules = (_names(pattern, before) for pattern in (NEEDS, WITH))
         else:
             text = textwrap.dedent("\n".join(lines[start:number])) + "\n"  # lists indent
-            found.append(Block(language, text, start + 1, not excused, needs))
+            found.append(Block(language, text, start + 1, not excused, needs, modules))
             start = None
     return found
+
+
+def _names(pattern: re.Pattern, text: str) -> tuple[str, ...]:
+    return tuple(name for found in pattern.findall(text) for name in found.split())
 
 
 def page_id(page: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import os
 import re
 import shutil
@@ -47,6 +47,8 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
         missing = [name for name in block.needs if shutil.which(name) is None]
         if missing:
             pytest.skip(f"line {block.line} on needs {missing[0]}, which is not installed")
+        if not all(importlib.util.find_spec(name) for name in block.modules):
+            continue
         if block.language == "sh":
             _run_shell(block, tmp_path)
             continue

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import onnx
+import operator_table
 import pytest
 
 SUITE = Path(__file__).with_name("suite.py")
@@ -15,6 +17,7 @@ FEW = (
     "relu", "gemm", "softmax", "reducesum", "slice", "where", "topk", "lstm", "pad", "split",
     "adagrad", "adam", "momentum", "negativeloglikelihoodloss", "rangeop", "flexattention",
 )  # fmt: skip
+SAMPLED = ("Cast", "Conv", "Exp", "If", "LSTM", "MatMul", "Split", "StringSplit", "TopK")
 
 pytestmark = pytest.mark.skipif(
     tuple(map(int, onnx.__version__.split(".")[:2])) != LISTED_FOR,
@@ -46,3 +49,18 @@ def test_all_cases():
 @pytest.mark.slow
 def test_light_models():
     assert _passing(_run("--kind", "real"), "real") == 9
+
+
+@pytest.mark.slow
+def test_page_of_operators_is_what_the_compiler_takes():
+    page = operator_table.PAGE.read_text(encoding="utf-8")
+    cases = operator_table.cases_by_operator()
+    missing, ulps = operator_table.not_passing(), operator_table.errors()
+    for schema in operator_table.schemas():
+        own = cases.get((schema.domain, schema.name), [])
+        if schema.name in SAMPLED:
+            row = operator_table.row(schema, own, missing, ulps.get(schema.name, ""))
+            assert row in page, f"run {operator_table.__file__}"
+        else:
+            count = f"{sum(case.name not in missing for case in own)} of {len(own)}" if own else ""
+            assert re.search(rf"^\| `{schema.name}` .*\| {count}", page, re.MULTILINE), schema.name

@@ -1,0 +1,277 @@
+"""The page of ONNX's operators, one row each: ``python tests/python/onnx_suite/operator_table.py``.
+
+Writes ``docs/reference/onnx-operators.md``, or the path that is given. Nothing in it is claimed by
+hand: versions are those of the installed onnx, cases and what of them passes those of its own tests
+and ``not_passing.json``; element types, boards and devices are what the compiler takes when it is
+given the operator's cases, errors are those of ``docs/reference/accuracy.md``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+from onnx import TensorProto
+from onnx.backend.test import loader
+
+import tvmrt
+from tvmrt import devices
+from tvmrt.frontend.onnx import import_model
+from tvmrt.frontend.onnx.refused import refuse
+from tvmrt.frontend.onnx.registry import find
+
+HERE = Path(__file__).parent
+DOCS = HERE.parents[2] / "docs" / "reference"
+PAGE = DOCS / "onnx-operators.md"
+SHIPPED = ("dnnl", "opencl", "tpu", "examplejson", "ccompiler")
+BOARD = "cortex-m4"
+TRIED = 3  # cases of an operator that types, boards and devices are tried with
+
+HEAD = f"""# The operators of ONNX
+
+Made by `tests/python/onnx_suite/operator_table.py`, by giving the compiler the test cases of onnx
+{onnx.__version__}. What is between these operators and C has a page of its own,
+[operators](operators.md); how an operator comes in is told in
+[add an operator](../how-to/add-an-operator.md).
+
+- versions: the opsets in which the operator's definition changed. All of them are read; those of
+  opsets 1 to 6 are brought to 7 first.
+- types: element types of the first operand that the compiler takes, `all` where these are all that
+  ONNX allows.
+- boards: whether the cases compile for microcontrollers, tried with `{BOARD}`.
+- devices: which of the devices that come with tvmrt take it, at least in one case.
+- cases: how many of ONNX's own test cases pass as they are, those of the operator's expanded forms
+  too. ONNX has none for some: `own` says that only tests of tvmrt hold the operator, and types,
+  boards and devices are not tried here.
+- ULPs: the largest error in float32, from [accuracy](accuracy.md); where nothing stands, the
+  operator only moves or adds and multiplies, or its error depends on the length of its sums.
+"""
+# Families of types that are named in one word where all of them are taken.
+FAMILIES = {
+    "int8-64": ("int8", "int16", "int32", "int64"),
+    "uint8-64": ("uint8", "uint16", "uint32", "uint64"),
+    "int2, int4": ("int2", "int4"),
+    "uint2, uint4": ("uint2", "uint4"),
+    "float8": ("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz"),
+}
+DOMAINS = {
+    "": "ai.onnx",
+    "ai.onnx.ml": "ai.onnx.ml",
+    "ai.onnx.preview": "ai.onnx.preview",
+    "ai.onnx.preview.training": "ai.onnx.preview.training",
+}
+
+Key = tuple[str, str]
+
+
+class Case(NamedTuple):
+    """One of ONNX's test cases."""
+
+    name: str
+    model: onnx.ModelProto
+
+
+def cases_by_operator() -> dict[Key, list[Case]]:
+    """The node cases of each operator, expanded forms with the form that they expand."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = loader.load_model_tests(kind="node")
+    whole = {case.name: _operator(case.model) for case in loaded if "_expanded" not in case.name}
+    found = defaultdict(list)
+    for case in loaded:
+        key = whole.get(re.sub(r"_expanded.*", "", case.name)) or _operator(case.model)
+        found[key].append(Case(case.name, case.model))
+    return dict(found)
+
+
+def _operator(model: onnx.ModelProto) -> Key:
+    """The operator that a case is of: its last node that is no constant."""
+    nodes = [node for node in model.graph.node if node.op_type != "Constant"] or model.graph.node
+    return (nodes[-1].domain, nodes[-1].op_type) if nodes else ("", "")
+
+
+# Names of this page that ONNX has otherwise.
+ONNX_NAMES = {"float32": "float", "float64": "double"}
+OUR_NAMES = {name: ours for ours, name in ONNX_NAMES.items()}
+
+
+def _type_name(number: int) -> str:
+    name = TensorProto.DataType.Name(number).lower()
+    return OUR_NAMES.get(name, name)
+
+
+def _allowed(schema: onnx.defs.OpSchema) -> list[str]:
+    """The element types of the first operand, or of the result where there is none."""
+    if not schema.inputs and not schema.outputs:
+        return []
+    formal = (schema.inputs or schema.outputs)[0]
+    found = [re.fullmatch(r"tensor\((\w+)\)", text) for text in formal.types]
+    return sorted(OUR_NAMES.get(match[1], match[1]) for match in found if match)
+
+
+def _retyped(case: Case, schema: onnx.defs.OpSchema, name: str) -> Iterator[onnx.ModelProto]:
+    """The case with another element type: wherever ONNX wants that of the first operand, then
+    wherever the case has it."""
+    (node, *others) = case.model.graph.node
+    if others or not schema.inputs or not case.model.graph.input:
+        return
+    letter = schema.inputs[0].type_str
+    bound = set()
+    for formals, names in ((schema.inputs, node.input), (schema.outputs, node.output)):
+        for i, used in enumerate(names):
+            if formals[min(i, len(formals) - 1)].type_str == letter:
+                bound.add(used)
+    infos = (*case.model.graph.input, *case.model.graph.output)
+    first = case.model.graph.input[0].type.tensor_type.elem_type
+    alike = {info.name for info in infos if info.type.tensor_type.elem_type == first}
+    for wanted in (bound, alike):
+        model = onnx.ModelProto()
+        model.CopyFrom(case.model)
+        for info in (*model.graph.input, *model.graph.output):
+            if info.name in wanted:
+                number = TensorProto.DataType.Value(ONNX_NAMES.get(name, name).upper())
+                info.type.tensor_type.elem_type = number
+        yield model
+
+
+def _imports(models: Iterable[onnx.ModelProto]) -> bool:
+    for model in models:
+        try:
+            return import_model(model) is not None
+        except Exception:
+            continue
+    return False
+
+
+def types(passing: Sequence[Case], schema: onnx.defs.OpSchema) -> str:
+    """The element types of the first operand that the importer takes."""
+    allowed = _allowed(schema)
+    own = {
+        _type_name(case.model.graph.input[0].type.tensor_type.elem_type)
+        for case in passing
+        if case.model.graph.input
+    }
+    taken = [
+        name
+        for name in allowed
+        if name in own or any(_imports(_retyped(case, schema, name)) for case in passing[:TRIED])
+    ]
+    if taken and taken == allowed:
+        return "all"
+    return ", ".join(_in_families(taken))
+
+
+def _in_families(names: Iterable[str]) -> Iterator[str]:
+    left = list(names)
+    for word, members in FAMILIES.items():
+        if set(members) <= set(left):
+            left = [name for name in left if name not in members]
+            left.append(word)
+    return iter(sorted(left))
+
+
+def _compiles(case: Case, **options: object) -> tvmrt.export.library.CompiledLibrary | None:
+    try:
+        return tvmrt.compile(case.model, **options)
+    except Exception:
+        return None
+
+
+def on_boards(passing: Sequence[Case]) -> bool:
+    options = {"target": BOARD, "executor": "aot", "interface_api": "c"}
+    return any(_compiles(case, **options) for case in passing[:TRIED])
+
+
+def on_devices(passing: Sequence[Case]) -> str:
+    """The devices that take a node of a case."""
+    found = []
+    for name in SHIPPED:
+        for case in passing[:TRIED]:
+            library = _compiles(case, target="host", executor="graph", devices=[name])
+            if library and any(name in row.device.split(", ") for row in library.summary.nodes):
+                found.append(name)
+                break
+    return ", ".join(found)
+
+
+def errors() -> dict[str, str]:
+    """The largest error in float32 of each function on the page of accuracy."""
+    text = (DOCS / "accuracy.md").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| (\w+) \| ([\d.]+) \|", text, re.MULTILINE))
+
+
+def row(schema: onnx.defs.OpSchema, cases: Sequence[Case], missing: set[str], ulps: str) -> str:
+    """The row of an operator that ONNX defines."""
+    passing = [case for case in cases if case.name not in missing]
+    tried = sorted(passing, key=lambda case: ("_expanded" in case.name, len(case.name)))
+    history = onnx.defs.get_all_schemas_with_history()
+    versions = sorted(
+        s.since_version for s in history if (s.domain, s.name) == (schema.domain, schema.name)
+    )
+    importer = find(schema.domain, schema.name)
+    known = (importer is not None or schema.has_function) and importer is not refuse
+    cells = [
+        f"`{schema.name}`",
+        ", ".join(map(str, versions)),
+        types(tried, schema) if known else "refused",
+        "yes" if on_boards(tried) else "no" if tried else "",
+        on_devices(tried),
+        f"{len(passing)} of {len(cases)}" if cases else "own" if known else "",
+        ulps,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _section(
+    domain: str, defined: Sequence[onnx.defs.OpSchema], cases: Mapping[Key, Sequence[Case]]
+) -> str:
+    missing, ulps = not_passing(), errors()
+    rows = [
+        row(schema, cases.get((domain, schema.name), []), missing, ulps.get(schema.name, ""))
+        for schema in defined
+    ]
+    head = ["operator", "versions", "types", "boards", "devices", "cases", "ULPs"]
+    table = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *rows]
+    return "\n".join([f"## {DOMAINS[domain]}", "", *table])
+
+
+def schemas() -> list[onnx.defs.OpSchema]:
+    """The newest definition of each operator of ONNX."""
+    return [schema for schema in onnx.defs.get_all_schemas() if not schema.deprecated]
+
+
+def not_passing() -> set[str]:
+    """The names of the cases that do not pass."""
+    return set(json.loads((HERE / "not_passing.json").read_text()))
+
+
+def page() -> str:
+    """The whole page."""
+    latest = schemas()
+    cases = cases_by_operator()
+    parts = [HEAD.rstrip()]
+    for domain in DOMAINS:
+        of_domain = sorted((s for s in latest if s.domain == domain), key=lambda s: s.name)
+        if of_domain:
+            parts.append(_section(domain, of_domain, cases))
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Write the page."""
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    absent = [name for name in SHIPPED if name not in devices.names()]
+    if absent:
+        sys.exit(f"the devices {', '.join(absent)} are not here; build with them first")
+    path.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
