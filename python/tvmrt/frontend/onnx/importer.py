@@ -15,7 +15,7 @@ from tvmrt.frontend.dims import Dims
 from tvmrt.ir import Builder, Graph, TensorType, Value, constant
 from tvmrt.ir.extent import symbols_of
 
-from . import extents, fallback, sequences
+from . import extents, fallback, sequences, told
 from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
 from .context import NodeContext
@@ -52,13 +52,25 @@ def import_model(
     input that is not there) or UnsupportedError, which lists every unsupported node at once.
     """
     model, folder = load_model(source)
-    declared = Dims(dims)
-    model, bundles = with_tensors(model, dict(sequences or {}), declared)
+    model, bundles = with_tensors(model, dict(sequences or {}), Dims(dims))
     check_wiring(model)
     given = shapes_of_parts(shapes or {}, bundles)
-    importer = GraphImporter(model, folder, given, operators, declared)
-    importer.graph.bundles.update(bundles)
-    return importer.run()
+
+    refused: list[onnx.NodeProto] = []
+
+    def attempt(known: told.Known) -> Graph:
+        importer = GraphImporter(model, folder, given, operators, Dims(dims), known)
+        importer.graph.bundles.update(bundles)
+        importer.refused = refused
+        return importer.run()
+
+    try:
+        return attempt({})
+    except UnsupportedError:
+        known = told.by_results(model, list(refused), attempt)
+        if not known:
+            raise
+        return attempt(known)
 
 
 class GraphImporter:
@@ -71,7 +83,9 @@ class GraphImporter:
         shapes: dict,
         operators: Any = None,
         dims: Dims | None = None,
+        known: told.Known | None = None,
     ) -> None:
+        self.known = known or {}  # inputs that must be these numbers
         self.operators = operators
         self.model = modernised(model)
         self.folder = folder
@@ -86,6 +100,7 @@ class GraphImporter:
         self.builder = Builder(self.graph)
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
+        self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
         # tensors in half precision, which are float32 here, and their ONNX types
         self.halves: dict[Value, str] = {}
         self.names = Names()
@@ -211,6 +226,9 @@ class GraphImporter:
                 self.builder.sources = (name,)
                 value = self.builder.emit("cast", [value], name, to="float32")
                 self.halves[value] = type.dtype.name
+            if name in self.known:
+                self.builder.sources = (name,)
+                value = told.held(self.builder, value, self.known[name])
             scope[name] = value
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:
@@ -304,6 +322,7 @@ class GraphImporter:
             outputs = self._outputs(context, record)
         except UnsupportedError as problem:
             self.problems.append(f"{name} ({_qualified(node)}: {problem})")
+            self.refused.append(node)
             return [None] * len(node.output)
         except (ValueError, MemoryError) as problem:
             why = str(problem) or "there is not enough memory for it"
