@@ -132,10 +132,10 @@ def _biases(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> list[
             mask = bias_of(ctx, mask, query)
         found.append(_padded_mask(ctx, mask, length))
     if valid is None or ctx.input(4) is not None:
-        distance = _ahead(ctx, steps, length, past)
+        distance = ahead(ctx, steps, length, past)
     else:
         offset = ctx.reshape(ctx.cast(valid, "int64"), (valid.type.size, 1, 1, 1))
-        distance = ctx.emit("add", [_ahead(ctx, steps, length, -steps), offset])
+        distance = ctx.emit("add", [ahead(ctx, steps, length, -steps), offset])
     left, right = ctx.attr("left_window_size", -1), ctx.attr("right_window_size", -1)
     if ctx.attr("is_causal", 0):
         right = 0
@@ -167,125 +167,16 @@ def _padded_mask(ctx: NodeContext, mask: Value, length: Whole) -> Value:
     )
 
 
-@onnx_op("MultiHeadAttention", domain="com.microsoft")
-def multi_head_attention(ctx: NodeContext) -> list[Value]:
-    count = ctx.attr("num_heads")
-    query, key, value = _projected(ctx, count)
-    past = 0 if ctx.input(6) is None else ctx.required(6).shape[2]
-    key, value = with_past(ctx, ctx.input(6), key), with_past(ctx, ctx.input(7), value)
-    biases = [] if ctx.input(5) is None else [ctx.required(5)]
-    if ctx.input(4) is not None:
-        biases.append(_key_mask(ctx, ctx.required(4), query, key.shape[2]))
-    if ctx.attr("unidirectional", 0):
-        biases.append(_causal(ctx, query, key.shape[2], past))
-    scale = ctx.attr("scale") or 1.0 / sqrt(query.shape[3])
-    y, _ = Heads(query, key, value, scale, biases=biases).attend(ctx)
-    return [join_heads(ctx, y), key, value]
-
-
-def _projected(ctx: NodeContext, count: int) -> tuple[Value, Value, Value]:
-    """Query, key and value as [B, heads, S, D] from any of the packings that the node knows."""
-    query, key, value = ctx.required(0), ctx.input(1), ctx.input(2)
-    if key is None:
-        # [B, S, heads, 3, D]
-        parts = [_unpacked(ctx, query, i) for i in range(3)]
-    elif len(key.shape) == 5:
-        # [B, S, heads, 2, D]
-        parts = [split_heads(ctx, query, count), *(_unpacked(ctx, key, i) for i in range(2))]
-    elif len(key.shape) == 4:
-        parts = [split_heads(ctx, query, count), key, value]
-    else:
-        parts = [split_heads(ctx, v, count) for v in (query, key, value)]
-    bias = ctx.input(3)
-    if bias is not None:
-        sizes = [v.shape[1] * v.shape[3] for v in parts]
-        for i, part in enumerate(parts):
-            row = ctx.slice_axis(bias, 0, sum(sizes[:i]), sizes[i])
-            row = ctx.reshape(row, (part.shape[1], 1, part.shape[3]))
-            parts[i] = ctx.emit("add", [part, row])
-    return tuple(parts)
-
-
-def _unpacked(ctx: NodeContext, x: Value, index: int) -> Value:
-    batch, steps, heads, _, width = x.shape
-    part = ctx.reshape(ctx.slice_axis(x, 3, index, 1), (batch, steps, heads, width))
-    return ctx.transpose(part, (0, 2, 1, 3))
-
-
-def _causal(ctx: NodeContext, query: Value, length: Whole, past: Whole) -> Value:
-    ahead = _ahead(ctx, query.shape[2], length, past)
-    return bias_of(ctx, ctx.emit("greater_equal", [ahead, ctx.const(0, np.int64)]), query)
-
-
-def _ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
+def ahead(ctx: NodeContext, steps: Whole, length: Whole, past: Whole) -> Value:
     """How far each of so many queries, the first of them the one after ``past``, is ahead of each
     key."""
     queries = ctx.reshape(ctx.counted(steps, past), (steps, 1))
     return ctx.emit("sub", [queries, ctx.reshape(ctx.counted(length), (1, length))])
 
 
-def _key_mask(ctx: NodeContext, mask: Value, query: Value, length: int) -> Value:
-    """A bias from a mask of keys [B, T] or [B, S, T], or from the number of valid keys [B]."""
-    batch = query.shape[0]
-    if mask.shape == (batch,):
-        places = ctx.reshape(ctx.cast(ctx.counted(length), mask.dtype.name), (1, 1, 1, length))
-        allowed = ctx.emit("less", [places, ctx.reshape(mask, (batch, 1, 1, 1))])
-    elif len(mask.shape) in (2, 3) and mask.shape[-1] == length:
-        middle = (1, 1) if len(mask.shape) == 2 else (1, mask.shape[1])
-        allowed = ctx.reshape(mask, (mask.shape[0], *middle, length))
-        allowed = ctx.cast(allowed, "bool")
-    else:
-        raise UnsupportedError(f"a key mask of shape {list(mask.shape)}")
-    return bias_of(ctx, allowed, query, ctx.attr("mask_filter_value", -10000.0))
-
-
-@onnx_op("Attention", domain="com.microsoft")
-def packed_attention(ctx: NodeContext) -> list[Value]:
-    """The node projects its input itself; query, key and value lie side by side."""
-    x, weights, bias = ctx.required(0), ctx.required(1), ctx.input(2)
-    count = ctx.attr("num_heads")
-    packed = product(ctx, x, weights)
-    if bias is not None:
-        packed = ctx.emit("add", [packed, bias])
-    sizes = ctx.attr("qkv_hidden_sizes") or [packed.shape[2] // 3] * 3
-    parts = [
-        split_heads(ctx, ctx.slice_axis(packed, 2, sum(sizes[:i]), size), count)
-        for i, size in enumerate(sizes)
-    ]
-    query, key, value = parts
-    past = ctx.input(4)
-    if past is not None:
-        before = [ctx.reshape(ctx.slice_axis(past, 0, i, 1), past.shape[1:]) for i in (0, 1)]
-        key, value = with_past(ctx, before[0], key), with_past(ctx, before[1], value)
-    biases = [] if ctx.input(5) is None else [ctx.required(5)]
-    if ctx.input(3) is not None:
-        biases.append(_key_mask(ctx, ctx.required(3), query, key.shape[2]))
-    if ctx.attr("unidirectional", 0):
-        biases.append(_causal(ctx, query, key.shape[2], key.shape[2] - query.shape[2]))
-    scale = ctx.attr("scale") or 1.0 / sqrt(query.shape[3])
-    y, _ = Heads(query, key, value, scale, biases=biases).attend(ctx)
-    if len(ctx.node.output) < 2 or key.type != value.type:
-        return [join_heads(ctx, y)]
-    both = [ctx.reshape(v, (1, *v.shape)) for v in (key, value)]
-    return [join_heads(ctx, y), ctx.emit("concat", both, axis=0)]
-
-
 @onnx_op("RotaryEmbedding")
 def rotary_embedding(ctx: NodeContext) -> Value:
-    return _rotated(ctx, ctx.required(0), ctx.required(1), ctx.required(2), ctx.input(3))
-
-
-@onnx_op("RotaryEmbedding", domain="com.microsoft")
-def contributed_rotary_embedding(ctx: NodeContext) -> Value:
-    """The same with other places of its inputs; one position stands for the first of a row."""
-    x, places = ctx.required(0), ctx.required(1)
-    steps = x.shape[1] if len(x.shape) == 3 else x.shape[2]
-    if places.type.size == 1 and ctx.table_size(steps, "the sequence") > 1:
-        places = ctx.emit("add", [ctx.reshape(places, (1, 1)), ctx.counted(steps)])
-    return _rotated(ctx, x, ctx.required(2), ctx.required(3), places)
-
-
-def _rotated(ctx: NodeContext, x: Value, cos: Value, sin: Value, places: Value | None) -> Value:
+    x, cos, sin, places = ctx.required(0), ctx.required(1), ctx.required(2), ctx.input(3)
     shape = x.shape
     if len(shape) == 4:
         x = ctx.transpose(x, (0, 2, 1, 3))
@@ -294,28 +185,35 @@ def _rotated(ctx: NodeContext, x: Value, cos: Value, sin: Value, places: Value |
         heads = ctx.attr("num_heads", 0) or shape[2] // (2 * cos.shape[-1])
         x = ctx.reshape(x, (*shape[:2], heads, shape[2] // heads))
     width = ctx.attr("rotary_embedding_dim", 0) or x.shape[3]
-    turned, rest = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
     if places is not None:
         places = checked_indices(ctx, places, cos.shape[0])
         cos, sin = (ctx.emit("gather", [v, places], axis=0) for v in (cos, sin))
+    y = turned(ctx, x, cos, sin, width, bool(ctx.attr("interleaved", 0)))
+    return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)
+
+
+def turned(
+    ctx: NodeContext, x: Value, cos: Value, sin: Value, width: int, interleaved: bool
+) -> Value:
+    """The first ``width`` features of each head of x, [B, S, heads, D], turned by angles whose
+    cosines and sines are [B or 1, S, width / 2]; pairs are neighbours or halves apart."""
+    turning, rest = ctx.slice_axis(x, 3, 0, width), x.shape[3] - width
     if cos.shape[-1] * 2 != width or len(cos.shape) != 3:
         raise ValueError(f"cosines {cos.type} do not rotate {width} features")
     cos, sin = (ctx.reshape(v, (*v.shape[:2], 1, v.shape[2])) for v in (cos, sin))
-    interleaved = bool(ctx.attr("interleaved", 0))
     if interleaved:
-        first, second = (ctx.slice_axis(turned, 3, i, width // 2, 2) for i in (0, 1))
+        first, second = (ctx.slice_axis(turning, 3, i, width // 2, 2) for i in (0, 1))
     else:
-        first, second = (ctx.slice_axis(turned, 3, i * width // 2, width // 2) for i in (0, 1))
+        first, second = (ctx.slice_axis(turning, 3, i * width // 2, width // 2) for i in (0, 1))
     real = _combined(ctx, "sub", (cos, first), (sin, second))
     imaginary = _combined(ctx, "add", (sin, first), (cos, second))
     parts = [real, imaginary]
     if interleaved:
         pairs = [ctx.reshape(v, (*v.shape, 1)) for v in parts]
-        parts = [ctx.reshape(ctx.emit("concat", pairs, axis=4), turned.shape)]
+        parts = [ctx.reshape(ctx.emit("concat", pairs, axis=4), turning.shape)]
     if rest:
         parts.append(ctx.slice_axis(x, 3, width, rest))
-    y = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=3)
-    return ctx.transpose(y, (0, 2, 1, 3)) if len(shape) == 4 else ctx.reshape(y, shape)
+    return parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=3)
 
 
 def _combined(ctx: NodeContext, op: str, a: tuple[Value, Value], b: tuple[Value, Value]) -> Value:

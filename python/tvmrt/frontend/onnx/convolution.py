@@ -13,7 +13,6 @@ from tvmrt.ir.limits import MAX_SEPARATE_TAPS
 from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
-from .linear import fused_activation
 from .registry import onnx_op
 
 
@@ -145,14 +144,6 @@ def _side_by_side(ctx: NodeContext, x: Value, kernel, extents, groups: int, attr
         taps.append(ctx.reshape(part, (batch, groups, depth, 1, prod(extents))))
     windows = taps[0] if len(taps) == 1 else ctx.emit("concat", taps, axis=3)
     return ctx.reshape(windows, (batch, groups, depth * len(taps), prod(extents)))
-
-
-@onnx_op("FusedConv", domain="com.microsoft")
-def fused_conv(ctx: NodeContext) -> Value:
-    y, extra = conv(ctx), ctx.input(3)
-    if extra is not None:
-        y = ctx.emit("add", [y, extra])
-    return fused_activation(ctx, y)
 
 
 @onnx_op("ConvTranspose")

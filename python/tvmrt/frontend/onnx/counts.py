@@ -51,9 +51,13 @@ def unique(ctx: NodeContext) -> list[Value]:
     if axis is None:
         x, axis = ctx.reshape(x, (prod(x.shape),)), 0
     axis = normalize_axis(axis, len(x.shape))
-    first, inverse, counts, number = ctx.emit_many(
-        "unique", [x], axis=axis, sorted=bool(ctx.attr("sorted", 1))
-    )
+    return unique_of(ctx, x, axis, bool(ctx.attr("sorted", 1)))
+
+
+def unique_of(ctx: NodeContext, x: Value, axis: int, sorted: bool) -> list[Value]:
+    """The slices of x along an axis that differ; the first place of each, where each slice of x is
+    among them, and how often each occurs."""
+    first, inverse, counts, number = ctx.emit_many("unique", [x], axis=axis, sorted=sorted)
     kept = ctx.found(number, min(1, least(x.shape[axis])), x.shape[axis], "count")
     first, counts = (ctx.slice_axis(v, 0, 0, kept) for v in (first, counts))
     values = ctx.alike(ctx.emit("gather", [x, first], axis=axis), x)

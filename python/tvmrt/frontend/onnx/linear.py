@@ -74,23 +74,7 @@ def vector_product(ctx: NodeContext, a: Value, b: Value, alpha: float = 1.0) -> 
     return ctx.reshape(out, shape)
 
 
-@onnx_op("FusedMatMul", domain="com.microsoft")
-def fused_matmul(ctx: NodeContext) -> Value:
-    factors = []
-    for index, side in enumerate("AB"):
-        x = ctx.required(index)
-        rank = len(x.shape)
-        if ctx.attr(f"transBatch{side}", 0):
-            # the batch stands between the two axes of the matrix
-            x = ctx.transpose(x, (*range(1, rank - 1), 0, rank - 1))
-        if ctx.attr(f"trans{side}", 0) and rank > 1:
-            x = swapped(ctx, x)
-        factors.append(x)
-    return vector_product(ctx, *factors, ctx.attr("alpha", 1.0))
-
-
 @onnx_op("Gemm")
-@onnx_op("FusedGemm", domain="com.microsoft")
 def gemm(ctx: NodeContext) -> Value:
     a, b, c = ctx.required(0), ctx.required(1), ctx.input(2)
     a = swapped(ctx, a) if ctx.attr("transA", 0) else a
@@ -99,30 +83,7 @@ def gemm(ctx: NodeContext) -> Value:
     beta = ctx.attr("beta", 1.0)
     if c is not None and beta != 0.0:
         out = ctx.emit("add", [out, scaled(ctx, c, beta)])
-    return fused_activation(ctx, out)
-
-
-def fused_activation(ctx: NodeContext, x: Value) -> Value:
-    """The activation that ONNX Runtime's fused nodes carry as an attribute."""
-    name = ctx.attr("activation")
-    if not name:
-        return x
-    params = [float(v) for v in ctx.attr("activation_params", [])]
-    if name in ("Relu", "Sigmoid", "Tanh"):
-        return ctx.emit(name.lower(), [x])
-    if name == "LeakyRelu":
-        alpha = params[0] if params else ctx.attr("activation_alpha", 0.01)
-        negative = ctx.emit("mul", [x, ctx.scalar_like(alpha, x)])
-        positive = ctx.emit("greater_equal", [x, ctx.scalar_like(0.0, x)])
-        return ctx.emit("where", [positive, x, negative])
-    if name == "Clip" and len(params) == 2:
-        low = ctx.emit("max", [x, ctx.scalar_like(params[0], x)])
-        return ctx.emit("min", [low, ctx.scalar_like(params[1], x)])
-    if name == "HardSigmoid" and len(params) == 2:
-        line = ctx.emit("add", [scaled(ctx, x, params[0]), ctx.scalar_like(params[1], x)])
-        low = ctx.emit("max", [line, ctx.scalar_like(0.0, x)])
-        return ctx.emit("min", [low, ctx.scalar_like(1.0, x)])
-    raise ValueError(f"fused activation {name} is not known")
+    return out
 
 
 @onnx_op("Einsum")

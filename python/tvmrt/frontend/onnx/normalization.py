@@ -117,7 +117,6 @@ def _repeated(ctx: NodeContext, row: Value, count: int) -> Value:
 
 
 @onnx_op("LayerNormalization")
-@onnx_op("LayerNormalization", domain="com.microsoft")
 def layer_normalization(ctx: NodeContext) -> list[Value]:
     x, scale, shift = ctx.required(0), ctx.input(1), ctx.input(2)
     axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
@@ -166,7 +165,6 @@ def root_mean_square(ctx: NodeContext, x: Value, axes: Sequence[int], epsilon: f
 
 
 @onnx_op("RMSNormalization", "SimplifiedLayerNormalization")
-@onnx_op("SimplifiedLayerNormalization", domain="com.microsoft")
 def rms_normalization(ctx: NodeContext) -> list[Value]:
     x, scale = ctx.required(0), ctx.required(1)
     axes, epsilon = _trailing_axes(ctx, x), ctx.attr("epsilon", 1e-5)
@@ -174,27 +172,6 @@ def rms_normalization(ctx: NodeContext) -> list[Value]:
         return [over_rows(ctx, x, axes, epsilon, False, scale, None)]
     y, inverse = root_mean_square(ctx, x, axes, epsilon)
     return [affine(ctx, y, scale, None), inverse]
-
-
-@onnx_op("SkipLayerNormalization", domain="com.microsoft")
-def skip_layer_normalization(ctx: NodeContext) -> list[Value | None]:
-    total = _with_skip(ctx, ctx.input(4))
-    scale, shift = ctx.required(2), ctx.input(3)
-    axes, epsilon = [len(total.shape) - 1], ctx.attr("epsilon", 1e-12)
-    # mean and deviation are never computed by inference
-    return [over_rows(ctx, total, axes, epsilon, True, scale, shift), None, None, total]
-
-
-@onnx_op("SkipSimplifiedLayerNormalization", domain="com.microsoft")
-def skip_rms_normalization(ctx: NodeContext) -> list[Value | None]:
-    total = _with_skip(ctx, ctx.input(3))
-    axes, epsilon = [len(total.shape) - 1], ctx.attr("epsilon", 1e-12)
-    return [over_rows(ctx, total, axes, epsilon, False, ctx.required(2), None), None, None, total]
-
-
-def _with_skip(ctx: NodeContext, bias: Value | None) -> Value:
-    total = ctx.emit("add", [ctx.required(0), ctx.required(1)])
-    return total if bias is None else ctx.emit("add", [total, bias])
 
 
 @onnx_op("MeanVarianceNormalization")

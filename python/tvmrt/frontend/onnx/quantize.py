@@ -20,10 +20,8 @@ from tvmrt.ir.rounding import ceil_div
 from .context import NodeContext
 from .convolution import convolution, cropped, window_attrs
 from .linear import vector_product
-from .pooling import covers_all, pool_window
 from .registry import onnx_op
 
-MICROSOFT = "com.microsoft"
 EXACT_FLOAT_PRODUCTS = 256  # as many products of two 9-bit numbers add up exactly in a float32
 
 
@@ -108,11 +106,6 @@ def _type_name(code: int) -> str:
     return name
 
 
-# ONNX Runtime writes 16-bit quantisation with its own domain.
-onnx_op("DequantizeLinear", domain=MICROSOFT)(dequantize_linear)
-onnx_op("QuantizeLinear", domain=MICROSOFT)(quantize_linear)
-
-
 @onnx_op("DynamicQuantizeLinear")
 def dynamic_quantize_linear(ctx: NodeContext) -> list[Value]:
     return list(dynamic_quantized(ctx, ctx.required(0)))
@@ -153,24 +146,30 @@ def _rows(ctx: NodeContext, parameters, q: Value, axis: int) -> list:
     for p in parameters:
         if p is not None and len(p.shape) > 1 and p.type.size not in (1, p.shape[axis]):
             raise UnsupportedError(f"parameters {p.type} that differ by batch")
-        found.append(_flat(ctx, p))
+        found.append(flat(ctx, p))
     return [*found, axis if len(q.shape) > 1 else 0]
 
 
 @onnx_op("QLinearConv")
 def qlinear_conv(ctx: NodeContext) -> Value:
-    q, w, bias = ctx.required(0), ctx.required(3), ctx.input(8)
+    return qlinear_conv_of(ctx, ctx.required(0))
+
+
+def qlinear_conv_of(ctx: NodeContext, q: Value) -> Value:
+    """The node's convolution of ``q``, [N, C, ...], which is its first operand as it came or with
+    its axes in another order."""
+    w, bias = ctx.required(3), ctx.input(8)
     attrs = window_attrs(ctx, q.shape[2:], w.shape[2:])
     x = dequantized(ctx, q, ctx.required(1), ctx.input(2))
     w = dequantized(ctx, w, ctx.required(4), ctx.input(5), 0)
     if bias is not None:
-        bias = _int_bias(ctx, bias, ctx.required(1), ctx.required(4))
+        bias = int_bias(ctx, bias, ctx.required(1), ctx.required(4))
     x = cropped(ctx, x, attrs)
     out = convolution(ctx, x, w, bias, ctx.attr("group", 1), attrs)
     return quantized(ctx, out, ctx.required(6), ctx.input(7), default=q.dtype.name)
 
 
-def _int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
+def int_bias(ctx: NodeContext, bias: Value, x_scale: Value, w_scale: Value) -> Value:
     """An int32 bias in units of the product of both scales, as floats."""
     x_scale = ctx.reshape(x_scale, ())
     w_scale = ctx.reshape(w_scale, () if w_scale.type.size == 1 else (w_scale.type.size,))
@@ -188,28 +187,7 @@ def qlinear_matmul(ctx: NodeContext) -> Value:
     )
 
 
-@onnx_op("QGemm", domain=MICROSOFT)
-def qgemm(ctx: NodeContext) -> Value:
-    a = left_factor(ctx, ctx.required(0), ctx.required(1), ctx.input(2))
-    b, w_scale = ctx.required(3), ctx.required(4)
-    alpha = ctx.attr("alpha", 1.0)
-    # parameters a column of the product are parameters a row of a transposed factor
-    axis = 0 if ctx.attr("transB", 0) else 1
-    b = dequantized(ctx, b, _flat(ctx, w_scale), _flat(ctx, ctx.input(5)), axis)
-    a = ctx.transpose(a, (1, 0)) if ctx.attr("transA", 0) else a
-    b = ctx.transpose(b, (1, 0)) if ctx.attr("transB", 0) else b
-    out = ctx.emit("matmul", [a, b])
-    if ctx.input(6) is not None:
-        bias = _int_bias(ctx, ctx.required(6), ctx.required(1), w_scale)
-        out = ctx.emit("add", [out, bias])
-    if alpha != 1.0:
-        out = ctx.emit("mul", [out, ctx.const(alpha, np.float32)])
-    if ctx.input(7) is None:
-        return out
-    return quantized(ctx, out, ctx.required(7), ctx.input(8), default=ctx.required(0).dtype.name)
-
-
-def _flat(ctx: NodeContext, p: Value | None) -> Value | None:
+def flat(ctx: NodeContext, p: Value | None) -> Value | None:
     return p if p is None or len(p.shape) <= 1 else ctx.reshape(p, (p.type.size,))
 
 
@@ -355,125 +333,9 @@ def convolved(x: np.ndarray, w: np.ndarray, attrs: dict, spatial: Sequence[int])
     return y
 
 
-@onnx_op("MatMulIntegerToFloat", domain=MICROSOFT)
-def matmul_integer_to_float(ctx: NodeContext) -> Value:
-    a, b = ctx.required(0), ctx.required(1)
-    acc = integer_product(ctx, a, b, ctx.input(4), ctx.input(5))
-    return _scaled(ctx, acc, ctx.required(2), ctx.required(3), ctx.input(6))
-
-
-@onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT)
-def dynamic_quantize_matmul(ctx: NodeContext) -> Value:
-    q, scale, zero = dynamic_quantized(ctx, ctx.required(0))
-    acc = integer_product(ctx, q, ctx.required(1), zero, ctx.input(3))
-    return _scaled(ctx, acc, scale, ctx.required(2), ctx.input(4))
-
-
-def _scaled(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:
+def scaled_back(ctx: NodeContext, acc: Value, a_scale, b_scale, bias: Value | None) -> Value:
     """acc * a_scale * b_scale + bias; b_scale may be one a column."""
     a_scale = aligned(ctx, a_scale, acc.shape, -2)
     b_scale = aligned(ctx, b_scale, acc.shape, -1)
     out = ctx.emit("mul", [ctx.cast(acc, "float32"), ctx.emit("mul", [a_scale, b_scale])])
     return out if bias is None else ctx.emit("add", [out, bias])
-
-
-# ONNX Runtime's operators on quantised tensors.
-
-
-def _ms_operand(ctx: NodeContext, index: int) -> Value:
-    """Operand, scale and zero point from three inputs in a row."""
-    return dequantized(ctx, ctx.required(index), ctx.required(index + 1), ctx.input(index + 2))
-
-
-def _ms_result(ctx: NodeContext, out: Value, index: int, like: int = 0) -> Value:
-    return quantized(
-        ctx, out, ctx.required(index), ctx.input(index + 1), default=ctx.required(like).dtype.name
-    )
-
-
-@onnx_op("QLinearAdd", "QLinearMul", domain=MICROSOFT)
-def qlinear_binary(ctx: NodeContext) -> Value:
-    op = "add" if ctx.op == "QLinearAdd" else "mul"
-    return _ms_result(ctx, ctx.emit(op, [_ms_operand(ctx, 0), _ms_operand(ctx, 3)]), 6)
-
-
-@onnx_op("QLinearSigmoid", domain=MICROSOFT)
-def qlinear_sigmoid(ctx: NodeContext) -> Value:
-    return _ms_result(ctx, ctx.emit("sigmoid", [_ms_operand(ctx, 0)]), 3)
-
-
-@onnx_op("QLinearLeakyRelu", domain=MICROSOFT)
-def qlinear_leaky_relu(ctx: NodeContext) -> Value:
-    x = _ms_operand(ctx, 0)
-    scaled = ctx.emit("mul", [x, ctx.scalar_like(ctx.attr("alpha", 0.01), x)])
-    negative = ctx.emit("less", [x, ctx.scalar_like(0, x)])
-    return _ms_result(ctx, ctx.emit("where", [negative, scaled, x]), 3)
-
-
-@onnx_op("QLinearSoftmax", domain=MICROSOFT)
-def qlinear_softmax(ctx: NodeContext) -> Value:
-    x = _ms_operand(ctx, 0)
-    rank = len(x.shape)
-    if ctx.attr("opset", 13) >= 13:
-        axis = normalize_axis(ctx.attr("axis", -1), rank)
-        return _ms_result(ctx, ctx.emit("softmax", [x], axis=axis), 3)
-    # of old, all axes from this one on are one
-    axis = normalize_axis(ctx.attr("axis", 1), rank)
-    lead = int(np.prod(x.shape[:axis], dtype=np.int64))
-    flat = ctx.reshape(x, (lead, x.type.size // max(lead, 1)))
-    return _ms_result(ctx, ctx.reshape(ctx.emit("softmax", [flat], axis=1), x.shape), 3)
-
-
-@onnx_op("QLinearConcat", domain=MICROSOFT)
-def qlinear_concat(ctx: NodeContext) -> Value:
-    parts = [_ms_operand(ctx, i) for i in range(2, len(ctx.inputs), 3)]
-    axis = normalize_axis(ctx.attr("axis"), len(parts[0].shape))
-    out = parts[0] if len(parts) == 1 else ctx.emit("concat", parts, axis=axis)
-    return _ms_result(ctx, out, 0, like=2)
-
-
-def _channels_first(ctx: NodeContext, x: Value) -> Value:
-    rank = len(x.shape)
-    return ctx.transpose(x, (0, rank - 1, *range(1, rank - 1)))
-
-
-def _channels_back(ctx: NodeContext, x: Value) -> Value:
-    rank = len(x.shape)
-    return ctx.transpose(x, (0, *range(2, rank), 1))
-
-
-@onnx_op("QLinearAveragePool", domain=MICROSOFT)
-def qlinear_average_pool(ctx: NodeContext) -> Value:
-    x = _ms_operand(ctx, 0)
-    last = ctx.attr("channels_last", 0)
-    x = _channels_first(ctx, x) if last else x
-    x, attrs = pool_window(ctx, x)
-    if covers_all(x, attrs):
-        axes = tuple(range(2, len(x.shape)))
-        out = ctx.emit("reduce_mean", [x], axes=axes, keepdims=1)
-    else:
-        out = ctx.emit("avg_pool", [x], count_pads=ctx.attr("count_include_pad", 0), **attrs)
-    return _ms_result(ctx, _channels_back(ctx, out) if last else out, 3)
-
-
-@onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT)
-def qlinear_global_average_pool(ctx: NodeContext) -> Value:
-    x = _ms_operand(ctx, 0)
-    rank = len(x.shape)
-    axes = tuple(range(1, rank - 1)) if ctx.attr("channels_last", 0) else tuple(range(2, rank))
-    return _ms_result(ctx, ctx.emit("reduce_mean", [x], axes=axes, keepdims=1), 3)
-
-
-@onnx_op("QLinearReduceMean", domain=MICROSOFT)
-def qlinear_reduce_mean(ctx: NodeContext) -> Value:
-    x = _ms_operand(ctx, 0)
-    rank = len(x.shape)
-    axes = tuple(sorted(normalize_axis(a, rank) for a in ctx.attr("axes", range(rank))))
-    out = ctx.emit("reduce_mean", [x], axes=axes, keepdims=ctx.attr("keepdims", 1))
-    return _ms_result(ctx, out, 3)
-
-
-@onnx_op("QLinearWhere", domain=MICROSOFT)
-def qlinear_where(ctx: NodeContext) -> Value:
-    out = ctx.emit("where", [ctx.required(0), _ms_operand(ctx, 1), _ms_operand(ctx, 4)])
-    return _ms_result(ctx, out, 7, like=1)

@@ -35,8 +35,9 @@ class _Cell:
     activations: tuple[str, ...]
 
 
+LSTM = _Cell("lstm", 4, ("Sigmoid", "Tanh", "Tanh"))
 _CELLS = {
-    "LSTM": _Cell("lstm", 4, ("Sigmoid", "Tanh", "Tanh")),
+    "LSTM": LSTM,
     "GRU": _Cell("gru", 3, ("Sigmoid", "Tanh")),
     "RNN": _Cell("rnn", 1, ("Tanh",)),
 }
@@ -56,17 +57,17 @@ def recurrent(ctx: NodeContext) -> list[Value | None]:
         x = ctx.transpose(x, (1, 0, 2))
     ctx.required(1)
     ctx.required(2)
-    lengths = _lengths(ctx, x.shape[0])
-    functions = _activations(ctx, cell, directions)
+    lengths = lengths_of(ctx, x.shape[0])
+    functions = activations_of(ctx, cell, directions)
     results = []
     for d in range(directions):
         part = _Direction(ctx, cell, d, batch_first, x, lengths)
         reverse = direction == "reverse" or d == 1
         results.append(part.emit(reverse, functions[d]))
-    return _gather(ctx, results, batch_first)
+    return gathered(ctx, results, batch_first)
 
 
-def _gather(ctx: NodeContext, results: list[list[Value]], batch_first: bool) -> list[Value]:
+def gathered(ctx: NodeContext, results: list[list[Value]], batch_first: bool) -> list[Value]:
     """Y [T, D, B, H] and the last states [D, B, H], or with the batch in front."""
     outputs = []
     for i, parts in enumerate(zip(*results)):
@@ -79,14 +80,14 @@ def _gather(ctx: NodeContext, results: list[list[Value]], batch_first: bool) -> 
     return outputs
 
 
-def _lengths(ctx: NodeContext, steps: int) -> Value | None:
+def lengths_of(ctx: NodeContext, steps: int) -> Value | None:
     lengths = ctx.input(4)
     if lengths is None or (lengths.data is not None and bool(np.all(lengths.data == steps))):
         return None
     return ctx.cast(lengths, "int32")
 
 
-def _activations(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
+def activations_of(ctx: NodeContext, cell: _Cell, directions: int) -> list[tuple]:
     """Per direction a (name, alpha, beta) for each function of the cell."""
     names = ctx.attr("activations") or list(cell.activations) * directions
     alphas = list(ctx.attr("activation_alpha", []))

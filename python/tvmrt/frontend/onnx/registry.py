@@ -30,7 +30,6 @@ FAMILIES = (
     "normalization",
     "attention",
     "flex_attention",
-    "contributed",
     "resize",
     "signal",
     "random",
@@ -40,9 +39,9 @@ FAMILIES = (
     "loops",
     "sequences",
     "quantize",
-    "narrow",
     "refused",
     "ml",
+    "microsoft",
 )
 
 

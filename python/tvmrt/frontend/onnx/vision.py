@@ -25,7 +25,6 @@ _SAMPLE_MODES = {
 
 
 @onnx_op("GridSample")
-@onnx_op("GridSample", domain="com.microsoft")
 def grid_sample(ctx: NodeContext) -> Value:
     x, grid = ctx.required(0), ctx.required(1)
     ctx.only_float32(x, grid)

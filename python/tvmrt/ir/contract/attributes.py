@@ -14,7 +14,7 @@ from ..extent import Extent
 from .elements import members
 from .extents import LIMIT, Misfit
 
-_LINE = re.compile(r"(?P<name>[a-z][A-Za-z_0-9]*)(?P<optional>\??): (?P<kind>.+)")
+_LINE = re.compile(r"(?P<name>[A-Za-z][A-Za-z_0-9]*)(?P<optional>\??): (?P<kind>.+)")
 _RANGE = re.compile(r"(-?[\d.e+]*?)\.\.(-?[\d.e+]*)")
 _LENGTH = re.compile(r"\[(?:\*([A-Za-z_0-9]+)|(\d+))\]")
 _INTEGERS, _NUMBERS = (int, np.integer, Extent), (int, float, np.integer, np.floating)

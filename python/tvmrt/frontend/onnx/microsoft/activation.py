@@ -1,0 +1,100 @@
+"""Activations, with the biases and gates that are fused into them."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from ..activation import softmax_along
+from ..context import NodeContext
+from ..linear import scaled
+from .domain import ms_op, only
+
+_BIASED = ["x: E=float[*X]", "bias?: E[_]"]
+
+
+def _halved(ctx: NodeContext, x: Value, curve: Value) -> Value:
+    """x / 2 * (1 + curve)"""
+    return ctx.emit("mul", [scaled(ctx, x, 0.5), ctx.emit("add", [curve, ctx.scalar_like(1, x)])])
+
+
+def _biased(ctx: NodeContext) -> Value:
+    x, bias = ctx.required(0), ctx.input(1)
+    return x if bias is None else ctx.emit("add", [x, bias])
+
+
+def gelu_of(ctx: NodeContext, x: Value) -> Value:
+    return _halved(ctx, x, ctx.emit("erf", [scaled(ctx, x, sqrt(0.5))]))
+
+
+def fast_gelu_of(ctx: NodeContext, x: Value) -> Value:
+    """The same by a hyperbolic tangent."""
+    cube = ctx.emit("mul", [ctx.emit("mul", [x, x]), x])
+    inner = ctx.emit("add", [x, scaled(ctx, cube, 0.044715)])
+    return _halved(ctx, x, ctx.emit("tanh", [scaled(ctx, inner, sqrt(2 / pi))]))
+
+
+@ms_op("Gelu", operands=["x: float[*X]"])
+def gelu(ctx: NodeContext) -> Value:
+    return gelu_of(ctx, ctx.required(0))
+
+
+@ms_op("BiasGelu", operands=["x: E=float[*X]", "bias: E[_]"])
+def bias_gelu(ctx: NodeContext) -> Value:
+    return gelu_of(ctx, _biased(ctx))
+
+
+@ms_op("FastGelu", operands=_BIASED)
+def fast_gelu(ctx: NodeContext) -> Value:
+    return fast_gelu_of(ctx, _biased(ctx))
+
+
+@ms_op("QuickGelu", operands=["x: float[*X]"], attributes=["alpha?: float"])
+def quick_gelu(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    gate = ctx.emit("sigmoid", [scaled(ctx, x, ctx.attr("alpha", 1.702))])
+    return ctx.emit("mul", [x, gate])
+
+
+@ms_op("ScaledSiLU", operands=["x: float[*X]", "scale?: float[*]"], attributes=["alpha?: float"])
+def scaled_silu(ctx: NodeContext) -> Value:
+    """z * sigmoid(z) of z, the scaled input."""
+    x, scale = ctx.required(0), ctx.input(1)
+    if scale is None:
+        x = scaled(ctx, x, ctx.attr("alpha", 1.0))
+    else:
+        x = ctx.emit("mul", [x, ctx.reshape(scale, ())])
+    return ctx.emit("mul", [x, ctx.emit("sigmoid", [x])])
+
+
+@ms_op("GatedAdd", operands=["x: E=float[*X]", "y: E[*X]", "gate: E[*]"])
+def gated_add(ctx: NodeContext) -> Value:
+    x, y, gate = (ctx.required(i) for i in range(3))
+    return ctx.emit("add", [x, ctx.emit("mul", [y, gate])])
+
+
+@ms_op("BiasAdd", operands=["x: E=float[B S H]", "bias: E[H]", "skip: E[B S H]"])
+def bias_add(ctx: NodeContext) -> Value:
+    return ctx.emit("add", [_biased(ctx), ctx.required(2)])
+
+
+@ms_op("BiasSplitGelu", operands=["x: E=float[B S H]", "bias: E[H]"])
+def bias_split_gelu(ctx: NodeContext) -> Value:
+    """The first half of the features times the curve of the second."""
+    x = _biased(ctx)
+    half = x.shape[2] // 2
+    first, second = (ctx.slice_axis(x, 2, i * half, half) for i in (0, 1))
+    return ctx.emit("mul", [first, gelu_of(ctx, second)])
+
+
+@ms_op(
+    "BiasSoftmax",
+    operands=["x: E=float[*X]", "bias: E[*]"],
+    attributes=["axis?: int", "is_inner_broadcast: int 0..1"],
+)
+def bias_softmax(ctx: NodeContext) -> Value:
+    only(ctx, "is_inner_broadcast", 0)
+    x = _biased(ctx)
+    return softmax_along(ctx, x, normalize_axis(ctx.attr("axis", 1), len(x.shape)))

@@ -1,0 +1,85 @@
+"""Small operators, most of which ONNX has got since, and some that surround attention."""
+
+from __future__ import annotations
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.op import normalize_axis
+
+from .. import counts, indexing, shape, vision
+from ..context import NodeContext
+from .domain import ms_op
+
+ms_op(
+    "GridSample",
+    operands=["x: float32[_ _ _ _]", "grid: float32[_ _ _ 2]"],
+    attributes=["align_corners?: int 0..1", "mode?: text", "padding_mode?: text"],
+)(vision.grid_sample)
+ms_op("GatherND", operands=["x: any[*X]", "indices: index[*I]"])(indexing.gather_nd)
+ms_op("Trilu", operands=["x: computed[*X]", "k?: int64[*]"], attributes=["upper?: int"])(
+    shape.trilu
+)
+
+
+@ms_op(
+    "Pad",
+    operands=["x: computed[*X]", "pads: int64[*]", "value?: computed[*]"],
+    attributes=["mode?: constant|reflect|edge"],
+)
+def pad(ctx: NodeContext) -> Value:
+    return shape.pad(ctx)
+
+
+@ms_op("Range", operands=["start: N=number[*]", "limit: N[*]", "delta?: N[*]"])
+def range_(ctx: NodeContext) -> Value:
+    while len(ctx.inputs) < 3:
+        ctx.inputs.append(None)
+    if ctx.inputs[2] is None:
+        ctx.inputs[2] = ctx.scalar_like(1, ctx.required(0))
+    return shape.range_(ctx)
+
+
+@ms_op("Unique", operands=["x: float[_]"])
+def unique(ctx: NodeContext) -> list[Value]:
+    """In the order in which they first occur; where each element is among them; their counts."""
+    values, _, inverse, number = counts.unique_of(ctx, ctx.required(0), 0, False)
+    return [values, inverse, number]
+
+
+@ms_op("ExpandDims", operands=["x: any[*X]", "axis: int32[*]"])
+def expand_dims(ctx: NodeContext) -> Value:
+    x = ctx.required(0)
+    axis = ctx.ints_of(1, "the axis")
+    place = normalize_axis(axis[0], len(x.shape) + 1)
+    return ctx.reshape(x, (*x.shape[:place], 1, *x.shape[place:]))
+
+
+@ms_op("CDist", operands=["a: E=float[M N]", "b: E[K N]"], attributes=["metric?: text"])
+def c_dist(ctx: NodeContext) -> Value:
+    a, b, metric = ctx.required(0), ctx.required(1), ctx.attr("metric", "sqeuclidean")
+    if metric not in ("sqeuclidean", "euclidean"):
+        raise UnsupportedError(f"distances by {metric}; euclidean and sqeuclidean are known")
+    rows, columns = ctx.reshape(a, (a.shape[0], 1, a.shape[1])), ctx.reshape(b, (1, *b.shape))
+    away = ctx.emit("sub", [rows, columns])
+    total = ctx.emit("reduce_sum", [ctx.emit("mul", [away, away])], axes=(2,), keepdims=0)
+    return total if metric == "sqeuclidean" else ctx.emit("sqrt", [total])
+
+
+@ms_op(
+    "UnfoldTensor",
+    operands=["x: any[*X]"],
+    attributes=["dim?: int", "size: int 1..", "step?: int 1.."],
+)
+def unfold_tensor(ctx: NodeContext) -> Value:
+    x, size, step = ctx.required(0), ctx.attr("size"), ctx.attr("step", 1)
+    axis = normalize_axis(ctx.attr("dim", -1), len(x.shape))
+    count = (x.shape[axis] - size) // step + 1
+    if count < 1:
+        raise ValueError(f"slices of {size} do not fit axis {axis} of {x.type}")
+    ctx.table_size(size, "the slice")
+    # element by element of a slice, each of all slices
+    parts = []
+    for place in range(size):
+        part = ctx.slice_axis(x, axis, place, count, step)
+        parts.append(ctx.reshape(part, (*part.shape, 1)))
+    return parts[0] if size == 1 else ctx.emit("concat", parts, axis=len(x.shape))

@@ -1,0 +1,137 @@
+"""Matrix products with transpositions, factors and activations fused into them."""
+
+from __future__ import annotations
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+
+from .. import activation as curves
+from ..context import NodeContext
+from ..linear import product, scaled, scaled_product, swapped, vector_product
+from .activation import fast_gelu_of
+from .domain import ms_op
+
+_SIDES = ["alpha?: float", "transA?: int", "transB?: int"]
+_FUSED = ["transBatchA?: int", "transBatchB?: int"]
+_FACTORS = ["a: E=float[*A]", "b: E[*B]"]
+
+
+@ms_op("FusedMatMul", "TransposeMatMul", operands=_FACTORS, attributes=[*_SIDES, *_FUSED])
+def fused_matmul(ctx: NodeContext) -> Value:
+    factors = []
+    for index, side in enumerate("AB"):
+        x = ctx.required(index)
+        rank = len(x.shape)
+        if ctx.attr(f"transBatch{side}", 0) and rank > 2:
+            # the batch stands between the two axes of the matrix
+            x = ctx.transpose(x, (*range(1, rank - 1), 0, rank - 1))
+        if ctx.attr(f"trans{side}", 0) and rank > 1:
+            x = swapped(ctx, x)
+        factors.append(x)
+    return vector_product(ctx, *factors, ctx.attr("alpha", 1.0))
+
+
+@ms_op(
+    "FusedMatMulActivation",
+    operands=_FACTORS,
+    attributes=[
+        *_SIDES,
+        *_FUSED,
+        "activation: text",
+        "activation_alpha?: float",
+        "activation_beta?: float",
+        "activation_gamma?: float",
+        "activation_axis?: int",
+    ],
+)
+def fused_matmul_activation(ctx: NodeContext) -> Value:
+    y, name = fused_matmul(ctx), ctx.attr("activation")
+    if name == "Softmax":
+        return curves.softmax_along(ctx, y, ctx.attr("activation_axis", -1) % len(y.shape))
+    return activated(ctx, y, name, _named_numbers(ctx))
+
+
+@ms_op(
+    "FusedGemm",
+    operands=["a: E=float[_ _]", "b: E[_ _]", "c?: E[*]"],
+    attributes=[
+        *_SIDES,
+        "beta?: float",
+        "activation?: text",
+        "activation_alpha?: float",
+        "activation_beta?: float",
+        "activation_gamma?: float",
+    ],
+)
+def fused_gemm(ctx: NodeContext) -> Value:
+    a, b, c = ctx.required(0), ctx.required(1), ctx.input(2)
+    a = swapped(ctx, a) if ctx.attr("transA", 0) else a
+    b = swapped(ctx, b) if ctx.attr("transB", 0) else b
+    out = scaled_product(ctx, a, b, ctx.attr("alpha", 1.0))
+    beta = ctx.attr("beta", 1.0)
+    if c is not None and beta != 0.0:
+        out = ctx.emit("add", [out, scaled(ctx, c, beta)])
+    return activated(ctx, out, ctx.attr("activation"), _named_numbers(ctx))
+
+
+def _named_numbers(ctx: NodeContext) -> list[float | None]:
+    """alpha, beta and gamma of an activation."""
+    return [ctx.attr(f"activation_{name}") for name in ("alpha", "beta", "gamma")]
+
+
+@ms_op("GemmFastGelu", operands=["x: E=float[*X]", "w: E[_ N]", "bias?: E[N]"])
+def gemm_fast_gelu(ctx: NodeContext) -> Value:
+    y, bias = product(ctx, ctx.required(0), ctx.required(1)), ctx.input(2)
+    return fast_gelu_of(ctx, y if bias is None else ctx.emit("add", [y, bias]))
+
+
+@ms_op("MatMulInteger16", operands=["a: int16[*A]", "b: int16[*B]"])
+def matmul_integer_16(ctx: NodeContext) -> Value:
+    a, b = (ctx.cast(ctx.required(i), "int32") for i in (0, 1))
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise UnsupportedError("an integer product of vectors; reshape them to matrices")
+    return product(ctx, a, b)
+
+
+_PLAIN = {"Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "softplus", "Tanh": "tanh"}
+
+
+def activated(ctx: NodeContext, x: Value, name: str | None, numbers: list[float | None]) -> Value:
+    """The activation that a fused node names, with its numbers in ONNX's order, None for those
+    that it leaves to ONNX's default."""
+
+    def number(place: int, default: float) -> float:
+        given = numbers[place] if place < len(numbers) else None
+        return default if given is None else float(given)
+
+    def bounded(y: Value, low: float, high: float) -> Value:
+        low_end = ctx.emit("max", [y, ctx.scalar_like(low, x)])
+        return ctx.emit("min", [low_end, ctx.scalar_like(high, x)])
+
+    if not name:
+        return x
+    if name in _PLAIN:
+        return ctx.emit(_PLAIN[name], [x])
+    if name == "Clip":
+        return bounded(x, number(0, -3.4028234663852886e38), number(1, 3.4028234663852886e38))
+    if name == "LeakyRelu":
+        return ctx.emit("prelu", [x, ctx.scalar_like(number(0, 0.01), x)])
+    if name == "HardSigmoid":
+        return curves.hard_gate(ctx, x, number(0, 0.2), number(1, 0.5))
+    if name == "HardSwish":
+        gate = curves.hard_gate(ctx, x, number(0, 1 / 6), number(1, 0.5))
+        return ctx.emit("mul", [x, gate])
+    if name == "Elu":
+        return curves.exponential_unit(ctx, x, number(0, 1.0))
+    if name == "Celu":
+        return curves.exponential_unit(ctx, x, number(0, 1.0), number(0, 1.0))
+    if name == "Selu":
+        unit = curves.exponential_unit(ctx, x, number(0, 1.67326319217681884765625))
+        return scaled(ctx, unit, number(2, 1.05070102214813232421875))
+    if name == "Softsign":
+        below = ctx.emit("add", [ctx.emit("abs", [x]), ctx.scalar_like(1, x)])
+        return ctx.emit("div", [x, below])
+    if name == "ThresholdedRelu":
+        above = ctx.emit("greater", [x, ctx.scalar_like(number(0, 1.0), x)])
+        return ctx.emit("where", [above, x, ctx.scalar_like(0, x)])
+    raise UnsupportedError(f"fused activation {name}")

@@ -1,0 +1,32 @@
+"""Operators that no fixed program stands for, each with the reason."""
+
+from __future__ import annotations
+
+from tvmrt.error import UnsupportedError
+
+from ..context import NodeContext
+from ..registry import onnx_op
+from .domain import MICROSOFT
+
+_SEARCH = "it runs whole networks until a text ends; compile the network of one step, and loop"
+_STRING = "it handles strings; do that before the network runs"
+_PACKED = "sequences are packed without padding; optimise the model for CPUs"
+
+_REASONS = {
+    "BeamSearch": _SEARCH,
+    "GreedySearch": _SEARCH,
+    "Sampling": _SEARCH,
+    "WhisperBeamSearch": _SEARCH,
+    "Tokenizer": _STRING,
+    "PackedAttention": _PACKED,
+    "PackedMultiHeadAttention": _PACKED,
+    "PagedAttention": _PACKED,
+    "RemovePadding": _PACKED,
+    "RestorePadding": _PACKED,
+    "EPContext": "it holds what another runtime compiled; compile the model it was made of",
+}
+
+
+@onnx_op(*_REASONS, domain=MICROSOFT)
+def refuse(ctx: NodeContext) -> None:
+    raise UnsupportedError(_REASONS[ctx.op])
