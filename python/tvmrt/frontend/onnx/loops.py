@@ -18,6 +18,7 @@ from .apart import import_apart
 from .context import NodeContext
 from .held import Stack, TensorList
 from .loop_lists import appending
+from .old_scan import batches
 from .registry import onnx_op
 from .sequences import extended, first_axis_to, lifted
 
@@ -37,7 +38,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
 @onnx_op("Scan")
 def scan(ctx: NodeContext) -> list[Value | None]:
     if ctx.opset < 9:
-        raise UnsupportedError("Scan of opset 8 runs over batches; convert the model to opset 9")
+        return batches(ctx, scan)
     layout = _ScanLayout(ctx)
     return _whichever(
         ctx, layout.rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
