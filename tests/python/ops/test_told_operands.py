@@ -28,6 +28,14 @@ NETWORK = """(int64[2] size, int32 n, float[3] x, int64 k) => (float[4, 5] y, fl
     }"""
 
 
+def check(model, feeds, expected):
+    network = onnx_backend.prepare(model)
+    for given, right in zip(feeds, expected):
+        for mine, other in zip(network.run(given), right):
+            np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
+    return network
+
+
 def test_held_to_the_shapes_of_results():
     model = parser.parse_model(HEAD + NETWORK)
     network = onnx_backend.prepare(model)
@@ -43,19 +51,33 @@ def test_held_to_the_shapes_of_results():
         network.run({**feeds, "n": np.int32(7)})
 
 
+def test_what_must_be_an_extent_of_an_input_and_what_may_be_anything():
+    model = parser.parse_model(
+        HEAD
+        + """(float[2, 3] x, int64[3] size) => (float[2, 5] y, float[2, M] z, float[2, 3] w) {
+            n, c, many = Split<axis = 0>(size)
+            extents = Concat<axis = 0>(n, many)
+            zeros = ConstantOfShape(extents)
+            y = Add(zeros, zeros)
+            z = Concat<axis = 1>(x, y)
+            factor = Cast<to = 1>(c)
+            w = Mul(x, factor)
+        }"""
+    )
+    model.graph.output[1].type.tensor_type.shape.dim[1].dim_value = 8
+    session = runtime.InferenceSession(model.SerializeToString())
+    x = np.arange(6, dtype="f").reshape(2, 3)
+    feeds = [{"x": x, "size": np.int64([2, c, 5])} for c in (3, 40)]
+    network = check(model, feeds, [session.run(None, given) for given in feeds])
+    with pytest.raises(ValueError, match=r"\[2, 3, 4\].* declared shapes, \[2, any, 5\]"):
+        network.run({"x": x, "size": np.int64([2, 3, 4])})
+
+
 def test_what_no_result_tells_is_refused():
     text = "(int64 n, int64 m) => (float[6] z) { zero = Constant<value_int = 0>()" \
            " r = Range(zero, n, m) z = Cast<to = 1>(r) }"  # fmt: skip
     with pytest.raises(UnsupportedError, match="Range"):
         onnx_backend.prepare(parser.parse_model(HEAD + text.replace("float[6]", "float[N]")))
-
-
-def check(model, feeds, expected):
-    network = onnx_backend.prepare(model)
-    for given, right in zip(feeds, expected):
-        for mine, other in zip(network.run(given), right):
-            np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
-    return network
 
 
 def test_frames_bands_and_blocks():
