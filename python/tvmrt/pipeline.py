@@ -19,6 +19,7 @@ from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery
 from tvmrt.codegen.c.naming import check_module_name
 from tvmrt.codegen.entries import graph as graph_file
+from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, SharedImage, prefix_of
 from tvmrt.codegen.target import Target, get_target
@@ -107,6 +108,7 @@ def _draft(model: Any, asked: Request) -> _Draft:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":
             _refuse_counts(program, request)
+            _refuse_state(program, request)
     need = Need(program, machine, _print_options(model, request), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound)
@@ -129,6 +131,14 @@ def _refuse_counts(program: Program, request: Request) -> None:
                 "run, which packed functions without an operating system do not tell; choose "
                 "interface-api c, or make the network return it padded to a fixed shape"
             )
+
+
+def _refuse_state(program: Program, request: Request) -> None:
+    if program.states and request.executor == "graph":
+        raise UnsupportedError(
+            "the network leaves tensors from run to run, for which the graph executor without an "
+            "operating system has no place; choose executor aot"
+        )
 
 
 def _settle(asked: Request) -> tuple[Request, Target]:
@@ -256,9 +266,10 @@ def compile_together(
             raise ValueError("networks are compiled together for the crt runtime; choose it, or a "
                              "firmware target, with executor aot")  # fmt: skip
     needs = [draft.need for draft in drafts]
+    live = [[names.index(name) for name in group] for group in groups]
+    refuse_sharing([need.program for need in needs], live)
     placement = pool_options.Placement(asked.place or {}, drafts[0].need.pools)
     with drafts[0].clock.stage("plan"):
-        live = [[names.index(name) for name in group] for group in groups]
         planned = plan_memory(needs, placement, live)
     image, libraries = SharedImage(prefix_of(image_name)), []
     for draft, places in zip(drafts, planned):
@@ -275,11 +286,12 @@ def _import(model: Any, request: Request) -> Graph:
             )
         if request.sequences:
             raise KeyError("inputs of a .tflite network are tensors; give no sequences")
-        if request.operators:
-            raise UnsupportedError(
-                "operators of one's own have ONNX's domains and types; a .tflite network has none"
-            )
-        return tflite.import_model(model, request.shapes, request.tflite_rounding or "reference")
+        return tflite.import_model(
+            model, request.shapes, request.tflite_rounding or "reference", request.signature,
+            gather(request.operators),
+        )  # fmt: skip
+    if request.signature is not None:
+        raise ValueError("a signature is chosen of .tflite files; other networks have none")
     if not isinstance(model, GraphBuilder):
         operators = gather(request.operators)
         return onnx.import_model(model, request.shapes, operators, request.dims, request.sequences)

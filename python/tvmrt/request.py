@@ -189,6 +189,12 @@ class Request:
         "micro for a board.",
         values=("reference", "micro"), flag="--tflite-rounding",
     )
+    signature: str | None = _option(
+        None,
+        "Which signature of a .tflite file is compiled: its graph, with its names of inputs and "
+        "outputs. Default: that of the first graph.",
+        flag="--signature", form="NAME",
+    )
     params: str | None = _option(
         None,
         "Where the weights go: ``embed``, into the library; ``file``, beside it, as params to "

@@ -163,6 +163,17 @@ static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   return 0;
 }
 
+int tvmrt__aot_reset_state(tvmrt_aot_executor* e) {
+  size_t i;
+  for (i = 1; e->has_state && i < e->num_pools; ++i) {
+    const DLTensor* t = &e->pools[i]->dl;
+    uint64_t bytes;
+    TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
+    memset(t->data, 0, (size_t)bytes);
+  }
+  return 0;
+}
+
 static void set_arg(tvmrt_aot_executor* e, size_t i, tvmrt_tensor* t) {
   e->args[i].v_handle = &t->dl;
   e->codes[i] = kTVMDLTensorHandle;
@@ -285,6 +296,8 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, e->inputs, e->num_inputs,
                                                e->outputs, e->num_outputs, &e->dims));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
+  TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, &e->has_state));
+  TVMRT_RETURN_IF_ERROR(tvmrt__aot_reset_state(e));
   return make_args(e);
 }
 

@@ -19,6 +19,7 @@ typedef struct tvmrt_aot_executor {
   size_t num_inputs;
   size_t num_outputs;
   size_t num_pools;
+  bool has_state; /* some of the workspace is what a run leaves for the next one */
   TVMValue* args; /* each the address of a DLTensor in use */
   int* codes;
   int num_args;
@@ -38,6 +39,9 @@ int tvmrt__aot_output_named(tvmrt_aot_executor* e, const char* name, tvmrt_port*
 /* Set the inputs that have a name in params, by sharing. */
 int tvmrt__aot_set_params(tvmrt_aot_executor* e, const tvmrt_params* params);
 int tvmrt__aot_run(tvmrt_aot_executor* e);
+
+/* Have the next run begin as the first one did. */
+int tvmrt__aot_reset_state(tvmrt_aot_executor* e);
 
 int tvmrt__aot_find(tvmrt_module* self, const char* name, tvmrt_found* out);
 

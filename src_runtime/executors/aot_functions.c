@@ -172,6 +172,13 @@ TVMRT_NATIVE(run) { /* the one that is called often: without a call in between *
   return rc;
 }
 
+/* (): the next run begins as the first one did. */
+AOT_METHOD(reset_state, "reset_state") {
+  UNUSED_RESULT;
+  (void)in;
+  return tvmrt__aot_reset_state(e);
+}
+
 /* (bytes of a params file): inputs that have a name in it stand on its tensors. */
 AOT_METHOD(load_params, "load_params") {
   TVMByteArray bytes;

@@ -44,6 +44,7 @@ typedef struct tvmrt_graph_executor {
   const tvmrt_dims* dims;          /* the library's, NULL where every extent is fixed */
   char** output_names;             /* "<the network's name, or the node's>:<i>" */
   struct tvmrt_schedule* schedule; /* NULL: operators run in their order, on the caller's thread */
+  bool has_state; /* some of the operators' memory is what a run leaves for the next one */
   bool* copy_out; /* outputs whose memory cannot be replaced: they are copied after a run */
   atomic_bool is_taken;
 } tvmrt_graph_executor;
@@ -62,6 +63,8 @@ int tvmrt__graph_run_op(tvmrt_graph_executor* g, size_t op);
 void tvmrt__graph_show_room(tvmrt_graph_executor* g);
 /* The end of a run: fill the outputs that have memory of their own, give all their extents. */
 int tvmrt__graph_copy_outputs(tvmrt_graph_executor* g);
+/* Have the next run begin as the first one did. */
+int tvmrt__graph_reset_state(tvmrt_graph_executor* g);
 /* Fails if a run is under way; `who` names the function that was called. */
 int tvmrt__graph_check_idle(const tvmrt_graph_executor* g, const char* who);
 

@@ -398,6 +398,18 @@ static int make_ops(tvmrt_graph_executor* g) {
   return 0;
 }
 
+int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
+  size_t i;
+  for (i = 0; g->has_state && i < g->graph.num_entries; ++i) {
+    const tvmrt_tensor* s = g->storage[g->graph.entries[i].storage_id];
+    uint64_t bytes;
+    if (s == NULL || g->graph.nodes[tvmrt__graph_node_of(&g->graph, i)].func_name == NULL) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(&s->dl, &bytes));
+    if (s->dl.device.device_type == kDLCPU) memset(s->dl.data, 0, (size_t)bytes);
+  }
+  return 0;
+}
+
 static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
   tvmrt_func* lookup = linked;
   size_t i;
@@ -411,6 +423,8 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   }
   rc = make_storages(g, params, lookup);
   if (lookup != NULL && lookup != linked) tvmrt__release(&lookup->base);
+  if (rc == 0) rc = tvmrt__library_has_state(g->base.library, &g->has_state);
+  if (rc == 0) rc = tvmrt__graph_reset_state(g);
   /* Operators before inputs: an input on a shared parameter moves the flat views that operators have. */
   if (rc == 0) rc = make_ops(g);
   for (i = 0; rc == 0 && i < g->graph.num_arg_nodes; ++i) rc = make_input(g, i, params);

@@ -168,6 +168,13 @@ TVMRT_NATIVE(run) { /* the one that is called often: without a call in between *
   return rc;
 }
 
+/* (): the next run begins as the first one did. */
+TVMRT_GRAPH_METHOD(reset_state, "reset_state") {
+  UNUSED_RESULT;
+  (void)in;
+  return tvmrt__graph_reset_state(g);
+}
+
 static size_t input_named(const tvmrt_graph_executor* g, const char* name) {
   size_t i = 0;
   while (i < g->graph.num_arg_nodes && strcmp(g->inputs[i].name, name) != 0) ++i;

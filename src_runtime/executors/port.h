@@ -87,6 +87,10 @@ static inline void tvmrt__end_call(atomic_bool* is_taken) {
   atomic_store_explicit(is_taken, false, memory_order_release);
 }
 
+/* Whether the library's network leaves tensors in its workspace for the next run. These are begun anew
+ * where the workspace is zero. */
+int tvmrt__library_has_state(tvmrt_module* library, bool* out);
+
 /* The methods of every executor, each a function of its name. */
 #define TVMRT_EXECUTOR_METHODS(X)                 \
   X("set_input", set_input)                       \
@@ -103,6 +107,7 @@ static inline void tvmrt__end_call(atomic_bool* is_taken) {
   X("get_input_info", get_input_info)             \
   X("get_output_info", get_output_info)           \
   X("get_dims", get_dims)                         \
+  X("reset_state", reset_state)                   \
   X("run", run)                                   \
   X("load_params", load_params)
 

@@ -52,6 +52,13 @@ int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num
   return open_ports(outputs, num_outputs, dims->outputs, dims->num_outputs, dims);
 }
 
+int tvmrt__library_has_state(tvmrt_module* library, bool* out) {
+  void* found;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_state", &found));
+  *out = found != NULL;
+  return 0;
+}
+
 bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
   int i;
   if (port->about == NULL) return tvmrt__same_shape(&port->bound->dl, given);

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from tvmrt.cli import bundles, console, files, networks, options, sizes
+from tvmrt.cli import bundles, console, files, networks, options, sizes, tflite_networks
 
 if TYPE_CHECKING:
     import onnx
 
-RIVALS = ("onnxruntime",)
+RIVALS = ("onnxruntime", "litert")
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
 
 
@@ -77,7 +77,8 @@ def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
     as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
-    """Time each ONNX network MODEL, alone or side by side with other runtimes."""
+    """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
+    onnxruntime, .tflite networks with LiteRT."""
     rivals = options.parse_names(against)
     for rival in rivals:
         if rival not in RIVALS:
@@ -109,12 +110,17 @@ def _measure(
     """The network's times, at several sizes where its dimensions are open."""
     from tvmrt.cli.session import compile_session
 
-    read = networks.load_model(path)
-    model, choices = bundles.with_tensors(read, choices)
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
-    tried = sizes.trials(model, choices, inputs_file)
-    judged = path if model is read else model  # with weights in other files, too
+    judged: Any = path
+    if tflite_networks.is_one(path):
+        model: Any = path
+        tried = [sizes.Trial("", tflite_networks.inputs_of(path, choices, inputs_file))]
+    else:
+        read = networks.load_model(path)
+        model, choices = bundles.with_tensors(read, choices)
+        tried = sizes.trials(model, choices, inputs_file)
+        judged = path if model is read else model  # with weights in other files, too
     results = []
     with tempfile.TemporaryDirectory(prefix="tvmrt-bench-") as folder:
         start = time.perf_counter()
@@ -123,7 +129,7 @@ def _measure(
         for trial in tried:
             calls = {"tvmrt": partial(session.run, trial.inputs)}
             for rival in rivals:
-                calls[rival] = _rival_call(judged, trial.inputs, threads)
+                calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
             times = interleave(calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
             results.append(Result(name, _timings(times), len(times["tvmrt"]), compile_seconds))
@@ -145,8 +151,18 @@ def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:
 
 
 def _rival_call(
-    model: Path | onnx.ModelProto, inputs: Mapping[str, Any], threads: int
+    rival: str,
+    model: Path | onnx.ModelProto,
+    inputs: Mapping[str, Any],
+    threads: int,
+    choices: Mapping[str, Any],
 ) -> Callable[[], Any]:
+    lite = isinstance(model, Path) and tflite_networks.is_one(model)
+    if lite != (rival == "litert"):
+        other = "litert" if lite else "onnxruntime"
+        raise ValueError(f"{rival} does not run such a network; compare with {other}")
+    if isinstance(model, Path) and lite:
+        return tflite_networks.call_of(model, inputs, choices["signature"], threads)
     session = networks.onnxruntime_session(model, threads)
     feeds = dict(inputs)
     return lambda: session.run(None, feeds)

@@ -28,8 +28,8 @@ FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a fol
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "runtime", "target", "devices", "require_device",
     "device_fallback", "schedule", "mixed_precision", "max_error", "calibration", "device_options",
-    "operators", "shapes", "dims", "sequences", "tflite_rounding", "params", "pools",
-    "workspace_io", "place", "max_memory",
+    "operators", "shapes", "dims", "sequences", "tflite_rounding", "signature", "params",
+    "pools", "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",

@@ -38,8 +38,8 @@ def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
 
     if path.suffix == ".tflite":
         raise ValueError(
-            f"{path}: this command takes ONNX networks; compile a .tflite network, then 'tvmrt run "
-            "LIBRARY --repeat N' times it"
+            f"{path}: this command takes ONNX networks; 'tvmrt verify' and 'tvmrt bench' take "
+            ".tflite networks, too"
         )
     model, folder = model_file.load_model(path)
     if with_weights:

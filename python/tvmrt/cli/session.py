@@ -123,9 +123,10 @@ def _make_executor(path: Path) -> Any:
 
 
 def compile_session(
-    model: onnx.ModelProto, folder: Path, threads: int, choices: Mapping[str, Any]
+    model: onnx.ModelProto | Path, folder: Path, threads: int, choices: Mapping[str, Any]
 ) -> Session:
-    """Compile a network into ``folder``, load it, and name its outputs as the network does."""
+    """Compile a network, given as ONNX or by its file, into ``folder``, load it, and name its
+    outputs as the network does."""
     from tvmrt.pipeline import compile as compile_network
 
     path = folder / "network.so"

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import files, networks, tolerance
+from tvmrt.cli import tflite_networks, tolerance
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from tvmrt.frontend.tflite.model_file import Model
 
 
 def rows_of(
@@ -26,16 +24,27 @@ def rows_of(
 
     Raises ImportError where LiteRT is not installed, and ValueError where it refuses the network.
     """
-    from tvmrt.frontend.tflite import EveryTensor, load_model, made_by_operators, names_of
+    from tvmrt.frontend.tflite import (
+        EveryTensor,
+        entry_of,
+        load_model,
+        made_by_operators,
+        names_of,
+    )
 
-    files.check_file(path)
+    feeds = tflite_networks.inputs_of(path, choices, inputs_file)
     model = load_model(path)
-    main = model.subgraphs[0]
-    inputs, outputs = names_of(model)
+    entry = entry_of(model, choices["signature"])
+    main = model.subgraphs[entry[0]]
+    inputs, outputs = names_of(model, entry)
+    outputs_only = outputs_only or entry[0] != 0  # LiteRT shows tensors of the first graph
     indices = [*main.outputs, *([] if outputs_only else made_by_operators(main))]
     names = [*outputs, *(main.tensors[i].name for i in indices[len(outputs) :])]
-    feeds = _inputs(model, inputs, choices["shapes"], inputs_file)
-    judge, right = litert_tensors(path.read_bytes(), [feeds[name] for name in inputs], indices)
+    given = [feeds[name] for name in inputs]
+    if entry[0]:
+        judge, right = _by_signature(path.read_bytes(), choices["signature"], feeds, outputs)
+    else:
+        judge, right = litert_tensors(path.read_bytes(), given, indices)
     source = str(path) if outputs_only else EveryTensor(str(path))
     actual = _run(source, feeds, threads, choices)
     makers = {i: op.name for op in main.operators for i in op.outputs}
@@ -53,19 +62,17 @@ def rows_of(
     return rows, judge
 
 
-def _inputs(
-    model: Model, names: Sequence[str], shapes: Mapping[str, Any], inputs_file: Path | None
-) -> dict[str, np.ndarray]:
-    tensors = [model.subgraphs[0].tensors[i] for i in model.subgraphs[0].inputs]
-    infos = [
-        networks.TensorInfo(name, t.dtype, tuple(shapes.get(name, t.shape)))
-        for name, t in zip(names, tensors)
-    ]
-    if inputs_file is None:
-        return networks.random_inputs(infos)
-    arrays = files.load_inputs(inputs_file)
-    networks.check_inputs(arrays, infos, str(inputs_file))
-    return arrays
+def _by_signature(
+    data: bytes, signature: str, feeds: Mapping[str, np.ndarray], outputs: Sequence[str]
+) -> tuple[str, list[np.ndarray]]:
+    """Who computed, and the outputs of a signature."""
+    one = tflite_networks.interpreter(data, tflite_networks.REFERENCE)
+    try:
+        found = one.get_signature_runner(signature)(**feeds)
+    except (ValueError, RuntimeError) as problem:
+        reason = " ".join(str(problem).split())
+        raise ValueError(f"LiteRT cannot run the network: {reason}") from None
+    return "LiteRT's reference kernels", [found[name] for name in outputs]
 
 
 def _run(
@@ -88,30 +95,15 @@ def litert_tensors(
 
     By LiteRT's reference kernels; by its others where these lack an operator.
     """
-    try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-    except ImportError:
-        raise ImportError(
-            "LiteRT, which judges .tflite networks, is not installed; get it with 'pip install "
-            "ai-edge-litert'"
-        ) from None
     reason = ""
-    for judge, kind in (
-        ("LiteRT's reference kernels", OpResolverType.BUILTIN_REF),
-        ("LiteRT", OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES),
+    for judge, kernels in (
+        ("LiteRT's reference kernels", tflite_networks.REFERENCE),
+        ("LiteRT", tflite_networks.PLAIN),
     ):
         try:
-            interpreter = Interpreter(
-                model_content=data,
-                experimental_op_resolver_type=kind,
-                experimental_preserve_all_tensors=True,
-            )
-            for detail, value in zip(interpreter.get_input_details(), feeds):
-                if tuple(detail["shape"]) != value.shape:
-                    interpreter.resize_tensor_input(detail["index"], value.shape)
-            interpreter.allocate_tensors()
-            for detail, value in zip(interpreter.get_input_details(), feeds):
-                interpreter.set_tensor(detail["index"], value)
+            interpreter = tflite_networks.interpreter(data, kernels)
+            tflite_networks.allocate(interpreter, feeds)
+            tflite_networks.set_inputs(interpreter, feeds)
             interpreter.invoke()
         except (ValueError, RuntimeError) as problem:
             reason = " ".join(str(problem).split())

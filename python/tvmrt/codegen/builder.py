@@ -88,18 +88,22 @@ class _ProgramBuilder:
         for group in groups:
             with named(group.root.sources):
                 self._group(group)
-        outputs = self._outputs()
         graph = self.graph
+        shown = len(graph.outputs) - graph.kept
+        states = self._states()
+        outputs = self._outputs(shown, states)
+        self._leave(states)
         program = Program(
             graph.name,
             inputs,
             outputs,
-            [v.type for v in graph.outputs],
+            [v.type for v in graph.outputs[:shown]],
             [v.type for v in graph.inputs],
             [v.name for v in graph.inputs],
-            list(graph.output_names),
+            graph.output_names[:shown],
             self.steps,
             concurrent=concurrent,
+            states=states,
         )
         _check_sizes(program)
         self._find_counts(program)
@@ -289,11 +293,36 @@ class _ProgramBuilder:
 
     # Results.
 
-    def _outputs(self) -> list[Buffer]:
+    def _states(self) -> list[Buffer]:
+        """The buffers that outlive a run."""
+        begun = [n for n in self.graph.nodes if n.op == "begin_state"]
+        return [self.access[v].buffer for n in begun for v in n.outputs]
+
+    def _leave(self, states: list[Buffer]) -> None:
+        """Behind all else, copy what a run leaves to where the next one finds it; a value that is
+        another state's is saved first."""
+        if not self.graph.kept:
+            return
+        pairs = []
+        for buffer, value in zip(states[1:], self.graph.outputs[-self.graph.kept :]):
+            source = self._place(value)
+            if source.buffer is buffer and source.at.is_dense():
+                continue  # it stays as it is
+            if source.buffer in states:
+                name = f"{buffer.name}_saved"
+                order = tuple(range(value.type.rank))
+                self.access[value] = self._emit_copy(value, order, name)
+            pairs.append((buffer, value))
+        for buffer, value in pairs:
+            target = Access(buffer, dense(value.shape))
+            order = tuple(range(value.type.rank))
+            self._emit_copy(value, order, f"{buffer.name}_left", target)
+
+    def _outputs(self, count: int, states: list[Buffer]) -> list[Buffer]:
         """Bind each output to a buffer of the caller: the producer's own where that fits."""
-        bound: set[Buffer] = set()
+        bound: set[Buffer] = set(states)
         outputs = []
-        for name, value in zip(self.graph.output_names, self.graph.outputs):
+        for name, value in zip(self.graph.output_names[:count], self.graph.outputs):
             access = self._place(value)
             fits = (
                 access.buffer.kind == ARENA

@@ -86,6 +86,7 @@ _ENTRY_NAMES = (
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create", "dims_text", "sizes",
+    "reset_state", "state_begun",
 )  # fmt: skip
 
 _DERIVED = ("_packed", "_args", "_task", "_epilogue", "_rows")  # endings of what an operator owns
@@ -270,6 +271,9 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         lines += graph.print_entries(program, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
     lines += print_getter("get_dims", f"&{dims.ABOUT}") if sized else []
+    if program.states:  # executors ask whether there are any
+        lines += ["static const char has_state = 1;", ""]
+        lines += print_getter("get_state", "&has_state")
     return "\n".join(lines) + "\n"
 
 

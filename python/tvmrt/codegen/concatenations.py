@@ -17,6 +17,8 @@ def join_concatenations(program: Program) -> None:
     buffer can work with the slice's strides.
     """
     copies = [step for step in program.steps if _is_plain_copy(step)]
+    if program.states:  # what a run leaves takes its place when nobody reads what it has found
+        copies = [s for s in copies if not {a.buffer for a in s.accesses()} & set(program.states)]
     if not copies:
         return
     joined: set[Step] = set()

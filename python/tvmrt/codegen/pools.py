@@ -67,6 +67,8 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     what = "Intermediate values; nothing in it outlives a run."
     if any(pool.reserved_bytes for pool in _own(program)):
         what = "Intermediate values; what lies before them outlives runs."
+    if program.states:
+        what = "Intermediate values, and what a run leaves for the next one."
     return [f"/* {what} */", *lines, ""]
 
 

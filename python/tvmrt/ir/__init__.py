@@ -22,6 +22,7 @@ from . import (  # noqa: F401  (fill the table)
     resize,
     run_operands,
     scan,
+    state,
     trees,
     view,
     vision,
@@ -31,6 +32,7 @@ from .dtype import DTYPES, DType, dtype_of
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
 from .region import PACKED_PARAMETERS, CSource, ModuleBlob, Region, regions_of
+from .state import States
 from .strided import Strided, compact, dense
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Node",
     "Op",
     "Region",
+    "States",
     "Strided",
     "TensorType",
     "Value",

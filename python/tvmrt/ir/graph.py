@@ -127,7 +127,8 @@ class Graph:
     names, and an input or a constant may be an output. ``op_types`` has the network's own operator
     type of each of its nodes ("Conv"), by the node's name. ``labels`` has, by an output's name, the
     names that its elements are places of, or its columns stand for; ``bundles`` what the network's
-    inputs and outputs that are no tensors are made of, by their names.
+    inputs and outputs that are no tensors are made of, by their names. The last ``kept`` outputs
+    are what a run leaves for the next one, see ``state.py``.
     """
 
     def __init__(self, name: str) -> None:
@@ -140,6 +141,7 @@ class Graph:
         self.op_types: dict[str, str] = {}
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
+        self.kept = 0
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Every value read by some node, with its readers in order."""

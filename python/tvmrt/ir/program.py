@@ -225,7 +225,8 @@ class Program:
 
     ``arena_bytes`` is what the plan takes of all pools together, ``lower_bound_bytes`` the most
     bytes that live at one step: no plan in however many pools needs less. ``labels`` and
-    ``bundles`` are those of the graph.
+    ``bundles`` are those of the graph. ``states`` outlive a run: first the mark that is 0 before
+    the first one.
     """
 
     name: str
@@ -244,6 +245,7 @@ class Program:
     counts: dict[Symbol, Access] = field(default_factory=dict)
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
+    states: list[Buffer] = field(default_factory=list)
 
     def dims(self) -> list[Symbol]:
         """The dimensions that a run may choose, in the order in which the inputs have them."""

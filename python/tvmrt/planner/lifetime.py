@@ -9,7 +9,7 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     """First and last step that touches each arena buffer.
 
     Inputs among them exist before the first step, outputs, and the counts that tell their extents,
-    until after the last one. So does what
+    until after the last one, states from before the first to after the last. So does what
     regions of other devices touch in a program whose steps may run at the same time: nobody knows
     what runs beside them.
     """
@@ -29,6 +29,7 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
         if buffer.kind == ARENA:
             first, _ = lives.get(buffer, (end, end))
             lives[buffer] = (first, end)
+    lives.update((b, (-1, end)) for b in program.states)
     return lives
 
 

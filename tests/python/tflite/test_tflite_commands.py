@@ -8,7 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from tflite_case import FILES, Net
+from tflite_case import FILES, Net, ours
+
+import tvmrt
 
 NETWORK = FILES / "residual_int8.tflite"
 
@@ -51,6 +53,58 @@ def test_verify_tells_one_step_of_an_integer_apart():
     assert not tolerance.same(right + np.int8(1), right).right
 
 
+def _two_signatures() -> bytes:
+    """negate: {"x"} -> {"less"}, double: {"a"} -> {"twice"}, of graphs 0 and 1."""
+    net = Net()
+    other = Net(net)
+    net.op("NEG", [net.input((4,), "float32")], [net.output((4,), "float32")])
+    a = other.input((4,), "float32")
+    other.op("ADD", [a, a], [other.output((4,), "float32")], options="AddOptions")
+
+    def maps(**ends) -> list:
+        rows = []
+        for name, index in ends.items():
+            row = net.schema.TensorMapT()
+            row.name, row.tensorIndex = name, index
+            rows.append(row)
+        return rows
+
+    net.model.signatureDefs = []
+    keys = {"negate": ("x", "less"), "double": ("a", "twice")}
+    for number, (key, ends) in enumerate(keys.items()):
+        signature = net.schema.SignatureDefT()
+        signature.signatureKey, signature.subgraphIndex = key, number
+        signature.inputs, signature.outputs = maps(**{ends[0]: 0}), maps(**{ends[1]: 1})
+        net.model.signatureDefs.append(signature)
+    return net.data()
+
+
+def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    path = tmp_path / "net.tflite"
+    path.write_bytes(_two_signatures())
+    for options, ends, right in (
+        ({}, ("x", "less"), -1),
+        ({"signature": "negate"}, ("x", "less"), -1),
+        ({"signature": "double"}, ("a", "twice"), 2),
+    ):
+        summary = tvmrt.compile(str(path), **options).summary
+        assert (summary.inputs[0].name, summary.outputs[0].name) == ends
+        (got,) = ours(str(path), [np.ones(4, np.float32)], tmp_path, **options)
+        assert got.tolist() == [right] * 4
+    with pytest.raises(KeyError, match="no signature other; the file has negate, double"):
+        tvmrt.compile(str(path), signature="other")
+    with pytest.raises(ValueError, match="a signature is chosen"):
+        tvmrt.compile("examples/digits/digits_f32.onnx", signature="double")
+    done = _tvmrt("verify", path, "--signature", "double", "--json")
+    found = json.loads(done.stdout)
+    assert [t["tensor"] for t in found["tensors"]] == ["twice"] and found["wrong"] == 0
+    words = ("--signature", "double", "--seconds", "0.01", "--against", "litert", "--json")
+    timed = json.loads(_tvmrt("bench", path, *words).stdout)
+    assert [t["runtime"] for t in timed["networks"][0]["timings"]] == ["tvmrt", "litert"]
+    assert "compare with litert" in _tvmrt("bench", path, "--against", "onnxruntime").stderr
+
+
 def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     pytest.importorskip("ai_edge_litert")
     net = Net()
@@ -64,4 +118,3 @@ def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     assert _tvmrt("compile", NETWORK, "-o", tmp_path / "n.so", "--dim", "b<=4").returncode == 2
     (tmp_path / "bad.tflite").write_bytes(b"nothing")
     assert "is no .tflite file" in _tvmrt("inspect", tmp_path / "bad.tflite").stderr
-    assert "takes ONNX networks" in _tvmrt("bench", NETWORK).stderr

@@ -116,6 +116,32 @@ def feeds_for(data: bytes, seed: int = 0) -> list[np.ndarray]:
     return feeds
 
 
+def litert_runs(data: bytes, runs: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    """The outputs of LiteRT's reference kernels run after run, nothing reset in between."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    kind = OpResolverType.BUILTIN_REF
+    interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
+    interpreter.allocate_tensors()
+    found = []
+    for feeds in runs:
+        for detail, value in zip(interpreter.get_input_details(), feeds):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
+        indices = [detail["index"] for detail in interpreter.get_output_details()]
+        found.append([interpreter.get_tensor(index).copy() for index in indices])
+    return found
+
+
+def assert_like(mine: list[np.ndarray], right: list[np.ndarray], tolerance: float = 1e-5) -> None:
+    """Integers to the bit, floats within the tolerance of the largest."""
+    assert len(mine) == len(right)
+    for number, (a, b) in enumerate(zip(mine, right)):
+        assert a.shape == b.shape and a.dtype == b.dtype, number
+        scale = max(1.0, float(np.abs(b).max(initial=0))) if b.dtype.kind == "f" else 0
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * scale, err_msg=str(number))
+
+
 def ours(source: Any, feeds: list[np.ndarray], folder: Path, **options: Any) -> list[np.ndarray]:
     """The outputs of a compiled network in their order."""
     path = folder / "network.so"

@@ -24,7 +24,7 @@ def _import_verdict(path: Path) -> str:
 
 def describe(path: Path) -> Description:
     """Describe a network; it need not be one that can be compiled."""
-    from tvmrt.frontend.tflite import load_model, names_of
+    from tvmrt.frontend.tflite import entry_of, load_model, names_of
 
     model = load_model(path)
     main = model.subgraphs[0]
@@ -46,7 +46,7 @@ def describe(path: Path) -> Description:
     def rows(indices, names) -> list[tuple]:
         return [_row(main.tensors[i], name) for i, name in zip(indices, names)]
 
-    inputs, outputs = names_of(model)
+    inputs, outputs = names_of(model, entry_of(model, None))
     counts = Counter((op.name, op.version) for op in operators)
     kinds = [(name, version, count) for (name, version), count in counts.most_common()]
     tables = {

@@ -60,14 +60,8 @@ def wrap(
 
 
 def members(fields: Mapping[str, object]) -> list[str]:
-    """The members of an initialiser, each by its name; a mapping is a struct, a tuple an array."""
-    return [f".{name} = {_member(value)}" for name, value in fields.items()]
-
-
-def _member(value: object) -> object:
-    if isinstance(value, Mapping):
-        return nested(value)
-    return braces(value) if isinstance(value, tuple) else value
+    """The members of an initialiser, each by its name."""
+    return [f".{name} = {value}" for name, value in fields.items()]
 
 
 def initializer(fields: Mapping[str, object]) -> str:

@@ -8,7 +8,7 @@ from ..entries.arguments import Arguments
 from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
 from ..options import Options
 from ..target import Target
-from . import checked, extents, graph, main, pool_calls, seal, step, trace
+from . import checked, extents, graph, main, pool_calls, seal, state, step, trace
 from . import header as header_file
 from .names import header_name, own_include
 
@@ -27,6 +27,7 @@ def add_firmware_files(
     more += extents.declarations(program, prefix)
     more += accessor_declarations(prefix) if sliced else []
     more += pool_calls.load_declarations(program, prefix, options, sources)
+    more += state.declarations(program, prefix)
     more += step.declarations(program, prefix) if sliced else []
     if options.traced:
         more += trace.declarations(program, prefix, options)

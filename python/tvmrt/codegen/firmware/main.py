@@ -15,7 +15,7 @@ from ..c.packed import packed_prototype
 from ..c.text import Declaration, any_null, refusal, wrap
 from ..entries import graph, hooks
 from ..entries.aot import checked_call, guarded_call
-from . import extents, pool_calls, proof, seal
+from . import extents, pool_calls, proof, seal, state
 from .names import input_tensors, output_tensors, own_include
 from .trace import Tracer
 
@@ -44,6 +44,8 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *pool_calls.loaded_declarations(program, prefix),
         *proof.entry_lines(program, prefix, sources, options, arguments),
         *misplaced_function(program),
+        *state.flag_declarations(program, prefix),
+        *state.definitions(program, prefix),
     ]
     if packed:
         lines += _TENSOR_DATA
@@ -191,6 +193,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
     lines += _pool_checks(program, place)
     lines += pool_calls.loaded_checks(program, prefix, options)
+    lines += state.begin(program, prefix, options, place)
     if not count:
         lines.append("  (void)args;")
     if options.unpacked_api:
@@ -274,7 +277,8 @@ def run_checks(program: Program, prefix: str, options) -> list[str]:
     lines += _checks(list(zip(_tensors(program), _members(program))))
     lines += _pool_checks(program, _lent_members(program))
     lines += pool_calls.loaded_checks(program, prefix, options)
-    return lines + extents.checks(program, prefix)
+    lines += extents.checks(program, prefix)
+    return lines + state.begin(program, prefix, options)
 
 
 def _lent_members(program: Program, place: str = "{}->") -> dict[str, str]:

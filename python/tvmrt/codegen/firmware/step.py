@@ -12,7 +12,7 @@ from .. import pools
 from ..c.text import GAP, refusal, wrap
 from ..entries import hooks
 from ..entries.aot import guarded_call
-from . import extents, main, pool_calls, seal
+from . import extents, main, pool_calls, seal, state
 from .header import prototype
 from .names import own_includes
 from .trace import Tracer
@@ -31,6 +31,7 @@ def print_step_file(program: Program, prefix: str, sources, options, arguments) 
         *pools.declarations(program, prefix, options),
         *pool_calls.loaded_declarations(program, prefix),
         *main.misplaced_function(program),
+        *state.flag_declarations(program, prefix),
         *_begin(program, prefix, options),
         *seal.definition(
             f"{prefix}_step_begin", sources.number, _begin_parameters(program, prefix)

@@ -22,6 +22,7 @@ FAMILIES = (
     "pairs",
     "loop",
     "random",
+    "state",
 )
 
 for _family in FAMILIES:

@@ -50,7 +50,7 @@ class OpContext:
     # Operands.
 
     def input(self, index: int) -> Value | None:
-        return self.inputs[index] if index < len(self.inputs) else None
+        return self.inputs[index] if 0 <= index < len(self.inputs) else None
 
     def required(self, index: int) -> Value:
         value = self.input(index)
@@ -82,6 +82,10 @@ class OpContext:
     def ints_of(self, index: int, what: str) -> list[int]:
         """The same as a flat list of ints."""
         return [int(n) for n in self.constant_of(index, what).reshape(-1)]
+
+    def leave(self, index: int, value: Value) -> None:
+        """Have a variable operand be this value from here on, in this run and the next."""
+        self.importer.set_variable(self.subgraph, self.op.inputs[index], value)
 
     # Emitting.
 

@@ -1,4 +1,4 @@
-"""Control flow, and variables that a network's own graphs set.
+"""Control flow.
 
 A known condition takes one branch; otherwise both stand in the graph, guarded. Loops whose
 conditions are known are written out, one copy of the body a round.
@@ -70,58 +70,6 @@ def while_(ctx: OpContext) -> list[Value]:
 def call(ctx: OpContext) -> list[Value]:
     name = "subgraph" if ctx.op.name == "CALL" else "decomposition"
     return ctx.importer.import_subgraph(ctx.options[name], ctx.inputs)
-
-
-class Variable:
-    """What VAR_HANDLE gives: a place whose value the graphs set and read."""
-
-    def __init__(self) -> None:
-        self.value: Value | None = None
-        self.is_read = False
-
-
-@tflite_op(CALL_ONCE=1)
-def call_once(ctx: OpContext) -> list[Value]:
-    outer, ctx.importer.initializing = ctx.importer.initializing, True
-    ctx.importer.import_subgraph(ctx.options["init"], [])
-    ctx.importer.initializing = outer
-    return []
-
-
-@tflite_op(VAR_HANDLE=1)
-def var_handle(ctx: OpContext) -> list:
-    key = ctx.options["container"], ctx.options["shared_name"]
-    return [ctx.importer.variables.setdefault(key, Variable())]
-
-
-def _variable(ctx: OpContext) -> Variable:
-    found = ctx.input(0)
-    if not isinstance(found, Variable):
-        raise UnsupportedError("a variable that no VAR_HANDLE gives")
-    return found
-
-
-@tflite_op(ASSIGN_VARIABLE=1)
-def assign_variable(ctx: OpContext) -> list[Value]:
-    variable = _variable(ctx)
-    if variable.is_read and not ctx.importer.initializing:
-        raise UnsupportedError(
-            "a variable that lasts from run to run; make it an input and an output of the network"
-        )
-    if ctx.builder.guard is not None:
-        raise UnsupportedError("a variable that only one branch sets")
-    variable.value = ctx.required(1)
-    return []
-
-
-@tflite_op(READ_VARIABLE=1)
-def read_variable(ctx: OpContext) -> Value:
-    variable = _variable(ctx)
-    variable.is_read = True
-    if variable.value is None:
-        shape = ctx.result().shape
-        raise UnsupportedError(f"a variable of shape {list(shape)} that is read before it is set")
-    return variable.value
 
 
 @tflite_op(DENSIFY=1)

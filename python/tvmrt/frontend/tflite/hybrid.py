@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tvmrt.error import UnsupportedError
@@ -49,15 +51,21 @@ def _asymmetric(ctx: OpContext, x: Value, axes: tuple[int, ...]) -> tuple[Value,
     return ctx.cast(ctx.clamp(whole, -128, 127), "int8"), scale, point
 
 
-def _scaled(ctx: OpContext, sums: Value, scale: Value, spread: tuple[int, ...]) -> Value:
+def _scaled(
+    ctx: OpContext,
+    sums: Value,
+    scale: Value,
+    spread: tuple[int, ...],
+    operands: tuple[int, int] = (1, 2),
+) -> Value:
     """Sums in real numbers, and the bias."""
-    q = ctx.quantization(ctx.tensor(1))
+    q = ctx.quantization(ctx.tensor(operands[0]))
     if q.zero.any():
         raise UnsupportedError("weights with a zero point and activations in float")
     w_scale = q.scale.reshape(spread if q.per_axis else ())
     factor = ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])
     y = ctx.emit("mul", [sums, factor])
-    bias = ctx.input(2)
+    bias = ctx.input(operands[1])
     if bias is None:
         return y
     return ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, *spread[1:]))])
@@ -65,6 +73,31 @@ def _scaled(ctx: OpContext, sums: Value, scale: Value, spread: tuple[int, ...]) 
 
 def hybrid_rows(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> Value:
     """rows [M, K] in float32, columns [K, N] in int8, constant; a scale for each row."""
+    return _scaled(ctx, *_row_sums(ctx, rows, columns, asymmetric), (-1,))
+
+
+def hybrid_product(ctx: OpContext, rows: Value, index: int, asymmetric: bool) -> Value:
+    """rows [M, K] in float32 times operand ``index``, int8 [N, K], constant; no bias."""
+    w = ctx.transpose(ctx.required(index), (1, 0))
+    w_scale, zero = ctx.per_tensor(ctx.tensor(index))
+    if zero:
+        raise UnsupportedError("weights with a zero point and activations in float")
+    sums, scale = _row_sums(ctx, rows, w, asymmetric)
+    return ctx.emit("mul", [sums, ctx.emit("mul", [scale, ctx.const(w_scale, np.float32)])])
+
+
+def real_operand(ctx: OpContext, index: int) -> Value | None:
+    """An operand in float32; a constant of int8 or int16 as the reals that it stands for."""
+    value = ctx.input(index)
+    if value is None or value.dtype.name == "float32":
+        return value
+    scale, zero = ctx.per_tensor(ctx.tensor(index))
+    whole = ctx.constant_of(index, "the weights").astype(np.float32) - np.float32(zero)
+    return ctx.const(whole * scale)
+
+
+def _row_sums(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -> tuple[Value, Value]:
+    """Sums of products of quantised rows in float32, and the scale of each row."""
     if not columns.is_constant or columns.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {columns.dtype} weights")
     one = ctx.const(1.0, np.float32)
@@ -78,26 +111,63 @@ def hybrid_rows(ctx: OpContext, rows: Value, columns: Value, asymmetric: bool) -
         of_weights = columns.data.astype(np.int64).sum(axis=0)
         less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
         real = ctx.emit("sub", [real, less])
-    return _scaled(ctx, real, scale, (-1,))
+    return real, scale
+
+
+def hybrid_matrices(ctx: OpContext, a: Value, b: Value, asymmetric: bool) -> Value:
+    """a [..., M, K] in float32, b [..., K, N] in int8; a scale for each row of a."""
+    b_scale, zero = ctx.per_tensor(ctx.tensor(1))
+    if zero or b.dtype.name != "int8":
+        raise UnsupportedError(f"float activations with {b.dtype} of zero point {zero}")
+    last, point = (a.type.rank - 1,), None
+    if asymmetric:
+        q, scale, point = _asymmetric(ctx, a, last)
+    else:
+        q, scale = _symmetric(ctx, a)
+    one = ctx.const(1.0, np.float32)
+    sums = ctx.emit("qmatmul_computed", [q, b, one], to="int32", x_zero=0, w_zero=0)
+    real = ctx.cast(sums, "float32")
+    if point is not None:
+        axes = (b.type.rank - 2,)
+        of_b = ctx.emit("reduce_sum", [ctx.cast(b, "int32")], axes=axes, keepdims=True)
+        real = ctx.emit("sub", [real, ctx.emit("mul", [point, ctx.cast(of_b, "float32")])])
+    return ctx.emit("mul", [real, ctx.emit("mul", [scale, ctx.const(b_scale, np.float32)])])
 
 
 def hybrid_convolution(ctx: OpContext, x: Value, w: Value, groups: int, attrs: dict) -> Value:
     """x [N, C, H, W] in float32, w [OC, C / groups, kh, kw] in int8; a scale for each image."""
+    before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
+    plain = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0), "groups": groups}
+
+    def padded(image: Value, value: Value) -> Value:
+        if not any(before) and not any(after):
+            return image
+        return ctx.emit("pad", [image, value], before=before, after=after, mode="constant")
+
+    return hybrid_images(ctx, x, w, padded, plain)
+
+
+def hybrid_images(
+    ctx: OpContext,
+    x: Value,
+    w: Value,
+    padded: Callable[[Value, Value], Value],
+    attrs: dict,
+    operands: tuple[int, int] = (1, 2),
+) -> Value:
+    """A convolution of images [N, C, H, W] in float32, which ``padded`` prepares one by one, given
+    the integer that stands for zero; ``operands``: which are the weights and the bias."""
     if w.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {w.dtype} weights")
     q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
-    before, after = (0, 0, *attrs["pads_before"]), (0, 0, *attrs["pads_after"])
-    plain = {**attrs, "pads_before": (0, 0), "pads_after": (0, 0)}
     images = []
     for i in range(x.shape[0]):
-        image = ctx.slice_axis(q, 0, i, 1)
-        if any(before) or any(after):
-            value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
-            image = ctx.emit("pad", [image, value], before=before, after=after, mode="constant")
-        images.append(image)
-    padded = images[0] if len(images) == 1 else ctx.emit("concat", images, axis=0)
-    operands = [padded, w, ctx.const(1.0, np.float32), None, None]
-    sums = ctx.emit("qconv", operands, groups=groups, x_zero=0, to="int32", **plain)
+        value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
+        images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
+    together = images[0] if len(images) == 1 else ctx.emit("concat", images, axis=0)
+    given = [together, w, ctx.const(1.0, np.float32), None, None]
+    sums = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
     of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)
     less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
-    return _scaled(ctx, ctx.emit("sub", [ctx.cast(sums, "float32"), less]), scale, (-1, 1, 1))
+    real = ctx.emit("sub", [ctx.cast(sums, "float32"), less])
+    return _scaled(ctx, real, scale, (-1, 1, 1), operands)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.ir import DTYPES, Builder, Graph, TensorType, Value, constant
+from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
+from . import custom
 from .context import OpContext
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
-from .registry import find
+from .registry import Row, find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
 MAX_WRITTEN_OUT = 20_000  # operators of loops and branches
@@ -32,6 +33,8 @@ def import_model(
     source: str | os.PathLike | bytes | EveryTensor,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     rounding: str = "reference",
+    signature: str | None = None,
+    operators: Any = None,
 ) -> Graph:
     """Read a ``.tflite`` file.
 
@@ -43,27 +46,49 @@ def import_model(
     """
     every = isinstance(source, EveryTensor)
     model = load_model(source.source if every else source)
-    return GraphImporter(model, dict(shapes or {}), rounding).run(every)
+    entry = entry_of(model, signature)
+    importer = GraphImporter(model, dict(shapes or {}), rounding, entry)
+    importer.operators = operators
+    return importer.run(every)
+
+
+def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None]:
+    """The number of the graph that is compiled, and the signature that names its ends: that of a
+    name, or without one the first graph and its signature, if it has one. Raises KeyError."""
+    if signature is None:
+        return 0, next((s for s in model.signatures if s.subgraph == 0), None)
+    for found in model.signatures:
+        if found.key == signature:
+            return found.subgraph, found
+    names = ", ".join(s.key for s in model.signatures) or "none"
+    raise KeyError(f"there is no signature {signature}; the file has {names}")
 
 
 class GraphImporter:
     """State of one import. ``problems`` collects what is not supported, operator by operator."""
 
-    def __init__(self, model: Model, shapes: dict, rounding: str) -> None:
+    def __init__(
+        self, model: Model, shapes: dict, rounding: str, entry: tuple[int, Signature | None]
+    ) -> None:
         self.model = model
+        self.entry = entry
         self.shapes = shapes
         self.rounding = rounding
-        self.graph = Graph(model.subgraphs[0].name or "main")
+        self.operators: Any = None
+        self.graph = Graph(model.subgraphs[entry[0]].name or "main")
         self.builder = Builder(self.graph)
         self.problems: list[str] = []
         self.variables: dict[tuple[str, str], Any] = {}
+        self.set_in_runs: set[tuple[str, str]] | None = None
         self.initializing = False  # inside of CALL_ONCE
-        self.open_subgraphs: list[int] = []
+        self.states = States(self.graph)
+        self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
+        self.open_subgraphs = [entry[0]]
         self.written_out = 0  # operators of graphs inside of operators
 
     def run(self, every: bool = False) -> Graph:
-        main = self.model.subgraphs[0]
-        inputs, outputs = names_of(self.model)
+        main = self.model.subgraphs[self.entry[0]]
+        inputs, outputs = names_of(self.model, self.entry)
         unknown = set(self.shapes) - set(inputs)
         if unknown:
             raise KeyError(
@@ -88,6 +113,7 @@ class GraphImporter:
         for index, name in zip(indices, outputs):
             self.graph.outputs.append(self.value(main, index, scope))
             self.graph.output_names.append(name)
+        self.states.close()
         return self.graph
 
     def _input(self, tensor: Tensor, name: str) -> Value:
@@ -122,15 +148,31 @@ class GraphImporter:
         name = NARROW.get(tensor.dtype, tensor.dtype)
         if name not in DTYPES:
             raise UnsupportedError(f"tensor {tensor.name} has elements of type {tensor.dtype}")
+        if tensor.is_variable:
+            return self.states.now(self._state(subgraph, index))
         data = tensor.data
         if data is None:
-            q = tensor.quantization
-            start = int(q.zero[0]) if q is not None and tensor.is_variable else 0
-            data = np.full(tensor.shape, start, DTYPES[name].numpy)
+            data = np.zeros(tensor.shape, DTYPES[name].numpy)
         elif name == "bfloat16":
             data = data.view(DTYPES[name].numpy)
         scope[index] = constant(data.astype(DTYPES[name].numpy, copy=False), tensor.name)
         return scope[index]
+
+    def _state(self, subgraph: Subgraph, index: int) -> int:
+        """The number of the state that a variable tensor is; it begins at its zero."""
+        key = id(subgraph), index
+        if key not in self._state_of:
+            tensor = subgraph.tensors[index]
+            q = tensor.quantization
+            start = int(q.zero[0]) if q is not None and tensor.dtype == "int8" else 0
+            first = np.full(tensor.shape, start, DTYPES[tensor.dtype].numpy)
+            self._state_of[key] = self.states.add(constant(first, tensor.name))
+        return self._state_of[key]
+
+    def set_variable(self, subgraph: Subgraph, index: int, value: Value) -> None:
+        """From here on a variable tensor is this value; one that is not variable has no effect."""
+        if subgraph.tensors[index].is_variable:
+            self.states.set(self._state(subgraph, index), value)
 
     def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
         """The operators of a graph in place of an operator that calls it; what it gives.
@@ -138,7 +180,7 @@ class GraphImporter:
         Raises ValueError for a graph that there is not, or that calls itself, and UnsupportedError
         where calls within calls make too many operators.
         """
-        if not 0 < index < len(self.model.subgraphs):
+        if not 0 <= index < len(self.model.subgraphs):
             raise ValueError(f"it calls graph {index}, of {len(self.model.subgraphs)}")
         subgraph = self.model.subgraphs[index]
         if index in self.open_subgraphs:
@@ -172,7 +214,7 @@ class GraphImporter:
     ) -> Sequence[Value | None]:
         nothing: list[Value | None] = [None] * len(op.outputs)
         name = subgraph.tensors[op.outputs[0]].name if op.outputs else op.name
-        row = None if op.is_custom else find(op.name)
+        row = self._custom(op) if op.is_custom else find(op.name)
         if row is None or op.version > row.newest:
             kind = "custom operator " if op.is_custom else ""
             known = "" if row is None else f", known are those up to {row.newest}"
@@ -197,6 +239,11 @@ class GraphImporter:
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
             raise UnforeseenError(f"{where}: {what}; check its operands") from problem
         return outputs
+
+    def _custom(self, op: Operator) -> Row | None:
+        """The row of a custom operator that the user has declared."""
+        found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
+        return Row(custom.importer_of(found), op.version) if found else None
 
     def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:
         """Hold what an importer made against what the file says of it."""
@@ -227,10 +274,12 @@ def made_by_operators(subgraph: Subgraph) -> list[int]:
     return [i for i in made if i not in subgraph.outputs]
 
 
-def names_of(model: Model, subgraph: int = 0) -> tuple[list[str], list[str]]:
-    """Names of the inputs and outputs of a graph: those of its signature, or its tensors'."""
-    found: Signature | None = next((s for s in model.signatures if s.subgraph == subgraph), None)
-    graph = model.subgraphs[subgraph]
+def names_of(model: Model, entry: tuple[int, Signature | None]) -> tuple[list[str], list[str]]:
+    """Names of the inputs and outputs of a graph: those of its signature, or its tensors'.
+
+    ``entry`` as :func:`entry_of` gives it.
+    """
+    graph, found = model.subgraphs[entry[0]], entry[1]
     named = [
         {} if found is None else {i: n for n, i in table.items() if n}
         for table in ((found and found.inputs) or {}, (found and found.outputs) or {})

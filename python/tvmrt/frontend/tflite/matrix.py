@@ -9,7 +9,7 @@ from tvmrt.ir import Value
 
 from .activation import activated
 from .context import OpContext
-from .hybrid import hybrid_rows
+from .hybrid import hybrid_matrices, hybrid_rows
 from .multipliers import f32, multiplier
 from .registry import tflite_op
 from .requantize import clamped, finish, scaled
@@ -61,7 +61,7 @@ def batch_matmul(ctx: OpContext) -> Value:
     if a.dtype.name == "float32" and b.dtype.name == "float32":
         return ctx.emit("matmul", [a, b])
     if a.dtype.name == "float32":
-        raise UnsupportedError("a matrix product of floats with integers")
+        return hybrid_matrices(ctx, a, b, bool(ctx.options["asymmetric"]))
     (a_scale, a_zero), (b_scale, b_zero) = (ctx.per_tensor(ctx.tensor(i)) for i in (0, 1))
     y_scale, zero = ctx.per_tensor(ctx.result())
     real = float(f32(a_scale * b_scale)) / float(y_scale)

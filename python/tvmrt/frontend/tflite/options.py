@@ -104,6 +104,14 @@ OPTIONS = {
     "VAR_HANDLE": "container:s shared_name:s",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "act:b cell_clip:f proj_clip:f time_major:? asymmetric:? "
     "diagonal:?",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "act:b cell_clip:f proj_clip:f merge_outputs:? time_major:?=1 "
+    "asymmetric:?",
+    "LSTM": "act:b cell_clip:f proj_clip:f kernel_type:b asymmetric:?",
+    "RNN": "act:b asymmetric:?",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "time_major:? act:b asymmetric:?",
+    "BIDIRECTIONAL_SEQUENCE_RNN": "time_major:? act:b merge_outputs:? asymmetric:?",
+    "SPARSE_TO_DENSE": "validate_indices:?",
+    "UNIQUE": "index_type:b=2",
     "SVDF": "rank:i act:b asymmetric:?",
     "STABLEHLO_COMPOSITE": "name:s decomposition:i",
 }

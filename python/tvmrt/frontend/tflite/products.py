@@ -10,7 +10,7 @@ from tvmrt.ir.rounding import ceil_div
 
 from .activation import activated
 from .context import OpContext
-from .hybrid import hybrid_convolution
+from .hybrid import hybrid_convolution, hybrid_images
 from .registry import tflite_op
 from .requantize import finish
 from .sums import integer_sums
@@ -120,26 +120,32 @@ def transpose_conv(ctx: OpContext) -> Value:
         if bias is not None:
             y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1))])
         return ctx.channels_last(activated(ctx, y))
-    if x.dtype.name == "float32":
-        raise UnsupportedError("a transposed convolution of floats with integer weights")
     flipped = ctx.const(w.data[:, ::-1, ::-1].transpose(0, 3, 1, 2))
+    plain = {"strides": (1, 1), "dilations": (1, 1), "groups": 1}
+    plain |= {"pads_before": (0, 0), "pads_after": (0, 0)}
+    if x.dtype.name == "float32":
+
+        def spread_one(image: Value, zero: Value) -> Value:
+            return _spread(ctx, image, zero, kernel, out, attrs)
+
+        y = hybrid_images(ctx, x, flipped, spread_one, plain, (1, 3))
+        return ctx.channels_last(activated(ctx, y))
 
     def product(operands: list, x_zero: int, to: str) -> Value:
-        spread = _spread(ctx, operands[0], x_zero, kernel, out, attrs)
-        plain = {"strides": (1, 1), "dilations": (1, 1)}
-        plain |= {"pads_before": (0, 0), "pads_after": (0, 0)}
-        return ctx.emit("qconv", [spread, *operands[1:]], groups=1, x_zero=x_zero, to=to, **plain)
+        spread = _spread(ctx, operands[0], ctx.like(x_zero, operands[0]), kernel, out, attrs)
+        return ctx.emit("qconv", [spread, *operands[1:]], x_zero=x_zero, to=to, **plain)
 
     sums = integer_sums(ctx, x, flipped, product, (-1, 1, 1), 0, (2, 1, 3))
     return ctx.channels_last(finish(ctx, sums))
 
 
-def _spread(ctx: OpContext, x: Value, zero: int, kernel: tuple, out: tuple, attrs: dict) -> Value:
-    """x with its elements ``strides`` apart and zeros between and around them, so that a plain
+def _spread(
+    ctx: OpContext, x: Value, value: Value, kernel: tuple, out: tuple, attrs: dict
+) -> Value:
+    """x with its elements ``strides`` apart and ``value`` between and around them, so that a plain
     convolution with the mirrored weights is the transposed one."""
     n, c, h, w = x.shape
     s, t = attrs["strides"]
-    value = ctx.like(zero, x)
     apart = ctx.reshape(x, (n, c, h, 1, w, 1))
     after = (0, 0, 0, s - 1, 0, t - 1)
     y = ctx.emit("pad", [apart, value], before=(0,) * 6, after=after, mode="constant")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from .context import OpContext
+from .hybrid import hybrid_product, real_operand
 from .recurrent_int8 import quantized_lstm
 from .registry import tflite_op
 
@@ -15,59 +19,115 @@ MAX_STEPS = 2000
 INPUT, FORGET, CELL, OUTPUT = range(4)
 
 
+class Places(NamedTuple):
+    """Where an operator has the operands of a cell: the first of each four or three, one each. -1:
+    nowhere."""
+
+    x: int
+    r: int
+    peepholes: int
+    bias: int
+    projection: int
+    h: int
+    c: int
+    norms: int = -1
+
+    def four(self, first: int) -> list[int]:
+        """Those of the four gates."""
+        return [-1 if first < 0 else first + gate for gate in range(4)]
+
+
+FORWARD = Places(1, 5, 9, 12, 16, 18, 19, 20)
+
+
 @tflite_op(UNIDIRECTIONAL_SEQUENCE_LSTM=4)
 def sequence_lstm(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if x.dtype.name == "int8":
         return quantized_lstm(ctx, x)
-    if x.dtype.name != "float32" or any(
-        ctx.input(i) is not None and ctx.input(i).dtype.name != "float32" for i in range(1, 9)
-    ):
-        raise UnsupportedError(f"a layer of {x.dtype} with integer weights")
-    if not ctx.options["time_major"]:
-        x = ctx.transpose(x, (1, 0, 2))
-    steps = x.shape[0]
-    if steps > MAX_STEPS:
-        raise UnsupportedError(f"a sequence of {steps} steps; at most {MAX_STEPS} are written out")
-    cell = _Cell(ctx)
-    y = cell.fused(x) if cell.is_plain else cell.written_out(x)
+    y = lstm(ctx, in_time(ctx, x), FORWARD)
     return y if ctx.options["time_major"] else ctx.transpose(y, (1, 0, 2))
+
+
+def in_time(ctx: OpContext, x: Value) -> Value:
+    """A sequence with its steps first."""
+    if x.type.rank != 3 or x.dtype.name != "float32":
+        raise UnsupportedError(f"a sequence {x.type}")
+    x = x if ctx.options["time_major"] else ctx.transpose(x, (1, 0, 2))
+    if x.shape[0] > MAX_STEPS:
+        raise UnsupportedError(
+            f"a sequence of {x.shape[0]} steps; at most {MAX_STEPS} are written out"
+        )
+    return x
+
+
+def lstm(ctx: OpContext, x: Value, places: Places, backward: bool = False) -> Value:
+    """The results of all steps; x has steps first."""
+    cell = _Cell(ctx, places)
+    return cell.fused(x, backward) if cell.is_plain else cell.written_out(x, backward)
+
+
+def step_by_step(ctx: OpContext, x: Value, backward: bool, step: Callable[[Value], Value]) -> Value:
+    """What ``step`` makes of each step of x, in their order, the last one first if ``backward``."""
+    count = x.shape[0]
+    results: list[Value] = [x] * count
+    for number in reversed(range(count)) if backward else range(count):
+        made = step(ctx.reshape(ctx.slice_axis(x, 0, number, 1), x.shape[1:]))
+        results[number] = ctx.reshape(made, (1, *made.shape))
+    return results[0] if count == 1 else ctx.emit("concat", results, axis=0)
+
+
+def times(ctx: OpContext, rows: Value, index: int) -> Value:
+    """rows [B, K] in float32 times operand ``index`` [N, K], of floats or bytes."""
+    w = ctx.required(index)
+    if w.dtype.name != "float32":
+        return hybrid_product(ctx, rows, index, bool(ctx.options["asymmetric"]))
+    return ctx.emit("matmul", [rows, ctx.transpose(w, (1, 0))])
 
 
 class _Cell:
     """One cell; gates in the format's order."""
 
-    def __init__(self, ctx: OpContext) -> None:
+    def __init__(self, ctx: OpContext, places: Places) -> None:
         self.ctx = ctx
-        self.w = [ctx.input(i) for i in range(1, 5)]
-        self.r = [ctx.input(i) for i in range(5, 9)]
-        self.peepholes = [ctx.input(9), ctx.input(10), None, ctx.input(11)]
-        self.bias = [ctx.input(i) for i in range(12, 16)]
-        self.projection, self.projection_bias = ctx.input(16), ctx.input(17)
-        self.norms = [ctx.input(i) for i in range(20, 24)]
+        self.places = places
+        self.at_w, self.at_r = places.four(places.x), places.four(places.r)
+        self.w = [ctx.input(i) for i in self.at_w]
+        self.r = [ctx.input(i) for i in self.at_r]
+        input_, forget, output = (real_operand(ctx, places.peepholes + i) for i in range(3))
+        self.peepholes = [input_, forget, None, output]
+        self.bias = [ctx.input(i) for i in places.four(places.bias)]
+        self.projection = ctx.input(places.projection)
+        self.projection_bias = ctx.input(places.projection + 1)
+        self.norms = [real_operand(ctx, i) if i >= 0 else None for i in places.four(places.norms)]
         self.gates = range(4) if self.w[INPUT] is not None else range(1, 4)
         missing = [g for g in self.gates if self.w[g] is None or self.r[g] is None]
         if missing or any(self.bias[g] is None for g in self.gates):
             raise ValueError("weights or biases of a gate are missing")
-        self.h0, self.c0 = (self._state(i) for i in (18, 19))
+        self.h0, self.c0 = self._state(places.h), self._state(places.c)
 
     def _state(self, index: int) -> Value:
         """A state at the start of a run."""
         value = self.ctx.required(index)
-        if value.type.rank != 2:
+        if value.type.rank != 2 or value.dtype.name != "float32":
             raise ValueError(f"a state is {value.type}")
         return value
+
+    def _leave(self, h: Value, c: Value) -> None:
+        self.ctx.leave(self.places.h, h)
+        self.ctx.leave(self.places.c, c)
 
     @property
     def is_plain(self) -> bool:
         """Whether it is the IR's cell."""
         extra = (*self.peepholes, self.projection, *self.norms)
         clipped = self.ctx.options["cell_clip"] > 0
-        constant = all(v.is_constant for g in self.gates for v in (self.w[g], self.r[g]))
+        weights = [v for g in self.gates for v in (self.w[g], self.r[g])]
+        constant = all(v.is_constant and v.dtype.name == "float32" for v in weights)
         act = self.ctx.options["act"] == 4
         return len(self.gates) == 4 and constant and act and not clipped and not any(extra)
 
-    def fused(self, x: Value) -> Value:
+    def fused(self, x: Value, backward: bool) -> Value:
         ctx, order = self.ctx, (INPUT, OUTPUT, FORGET, CELL)
         steps, batch, depth = x.shape
         w, r = (np.concatenate([part[g].data for g in order]) for part in (self.w, self.r))
@@ -79,20 +139,23 @@ class _Cell:
         functions = (("sigmoid", None, None), ("tanh", None, None), ("tanh", None, None))
         operands = [shares, ctx.const(r), self.h0, self.c0, None, None]
         made = ctx.builder.emit_many(
-            "lstm", operands, ctx.name, reverse=False, activations=functions, clip=float("inf"),
+            "lstm", operands, ctx.name, reverse=backward, activations=functions, clip=float("inf"),
             input_forget=False,
         )  # fmt: skip
+        self._leave(made[1], made[2])
         return made[0]
 
-    def written_out(self, x: Value) -> Value:
-        ctx = self.ctx
+    def written_out(self, x: Value, backward: bool) -> Value:
         h, c = self.h0, self.c0
-        results = []
-        for step in range(x.shape[0]):
-            now = ctx.reshape(ctx.slice_axis(x, 0, step, 1), x.shape[1:])
+
+        def step(now: Value) -> Value:
+            nonlocal h, c
             h, c = self._step(now, h, c)
-            results.append(ctx.reshape(h, (1, *h.shape)))
-        return results[0] if len(results) == 1 else ctx.emit("concat", results, axis=0)
+            return h
+
+        y = step_by_step(self.ctx, x, backward, step)
+        self._leave(h, c)
+        return y
 
     def _step(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
         ctx = self.ctx
@@ -106,7 +169,7 @@ class _Cell:
         c = self._clipped(ctx.emit("add", [kept, added]), "cell_clip")
         h = ctx.emit("mul", [self._gate(OUTPUT, x, h, c), self._activated(c)])
         if self.projection is not None:
-            h = ctx.emit("matmul", [h, ctx.transpose(self.projection, (1, 0))])
+            h = times(ctx, h, self.places.projection)
             if self.projection_bias is not None:
                 h = ctx.emit("add", [h, self.projection_bias])
             h = self._clipped(h, "proj_clip")
@@ -117,9 +180,7 @@ class _Cell:
 
     def _sum(self, gate: int, x: Value, h: Value, c: Value | None) -> Value:
         ctx = self.ctx
-        parts = [ctx.emit("matmul", [v, ctx.transpose(w[gate], (1, 0))])
-                 for v, w in ((x, self.w), (h, self.r))]  # fmt: skip
-        total = ctx.emit("add", parts)
+        total = ctx.emit("add", [times(ctx, x, self.at_w[gate]), times(ctx, h, self.at_r[gate])])
         if self.peepholes[gate] is not None and c is not None:
             total = ctx.emit("add", [total, ctx.emit("mul", [c, self.peepholes[gate]])])
         if self.norms[gate] is not None:

@@ -83,6 +83,8 @@ class _Cell:
             own = self._shares(h, self.h_zero, recurrent, None)
             h, c = self._step(self._saturated(ctx.emit("add", [now, own])), c)
             results.append(ctx.reshape(h, (1, *h.shape)))
+        ctx.leave(18, h)
+        ctx.leave(19, ctx.cast(c, "int16"))
         return results[0] if len(results) == 1 else ctx.emit("concat", results, axis=0)
 
     def _saturated(self, x: Value) -> Value:

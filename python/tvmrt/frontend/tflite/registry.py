@@ -34,11 +34,14 @@ FAMILIES = (
     "products",
     "quantize",
     "recurrent",
+    "recurrent_layers",
     "reduction",
     "shape",
     "softmax",
     "space",
+    "svdf",
     "unary",
+    "variables",
 )
 
 

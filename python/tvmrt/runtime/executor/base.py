@@ -121,6 +121,11 @@ class Executor:
         """
         return json.loads(self._dims() or "{}")
 
+    def reset_state(self) -> None:
+        """Have the next run begin as the first one did, if the network leaves tensors from run to
+        run, such as the state of recurrent layers; otherwise nothing happens."""
+        self.module["reset_state"]()
+
     def _check_input(self, key: str | int) -> None:
         """Raise unless there is an input of a name or index."""
         if isinstance(key, str):
