@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from .contract import Contract
 from .dtype import DTYPES
-from .extent import Whole
+from .extent import Symbol, Whole, most
 from .graph import Graph, TensorType
 from .op import Op, register
+
+
+@dataclass(frozen=True)
+class Growth:
+    """An axis of the carried tensor of number ``carried`` that has another extent in each round:
+    ``symbol`` in the body, ``first`` before the first round, ``after`` each, which depends on the
+    symbol or others of the body; ``most`` it may be."""
+
+    carried: int
+    axis: int
+    symbol: Symbol
+    first: Whole
+    after: Whole
+    most: int
 
 
 @register("loop")
@@ -26,7 +42,10 @@ class Loop(Op):
 
     Results: what is carried after the last round, what was collected, with ``most`` rounds as first
     axis, of which those behind the last round have no meaning, and the number of rounds. More than
-    ``most`` rounds end the run with an error where something is collected. ``round``: the symbol
+    ``most`` rounds end the run with an error where something is collected. What has an axis of
+    ``grows`` is carried without gaps; its result has one axis, with room for the most elements,
+    and the extents of these axes follow as int64 scalars; more than the most end the run with an
+    error. ``round``: the symbol
     that the body has for the number of the round, if it has one; ``extents``: what else it depends
     on.
     """
@@ -41,6 +60,7 @@ class Loop(Op):
             "most: int 0..",
             "backward: object",
             "round?: object",
+            "grows?: object",
             "extents: object",
         ],
     )
@@ -48,20 +68,25 @@ class Loop(Op):
     def results(self, known: Mapping[str, Any]) -> list[TensorType]:
         body: Graph = known["body"]
         carried, sliced, most = known["carried"], known["sliced"], known["most"]
+        grows: tuple[Growth, ...] = known.get("grows") or ()
         wanted = [
             _stacked(v.type, most) if carried <= i < carried + sliced else v.type
             for i, v in enumerate(body.inputs[1:])
         ]
+        wanted = _with(wanted, {(g.carried, g.axis): g.first for g in grows})
         found = list(known["values"])
         if found != wanted:
             raise ValueError(
                 f"a loop takes {', '.join(map(str, wanted))}, not {', '.join(map(str, found))}"
             )
         made = [v.type for v in body.outputs[known["conditional"] :]]
-        if made[:carried] != wanted[:carried]:
+        inside = [v.type for v in body.inputs[1:]]
+        if _at_rest(made[:carried], grows) != _at_rest(inside[:carried], grows):
             raise ValueError("what a loop carries has another type after a round than before it")
         collected = [_stacked(type, most) for type in made[carried:]]
-        return [*made[:carried], *collected, TensorType((), DTYPES["int64"])]
+        scalar = TensorType((), DTYPES["int64"])
+        left = [_room(type, i, grows) for i, type in enumerate(inside[:carried])]
+        return [*left, *collected, scalar, *[scalar] * len(grows)]
 
 
 def loop_bodies(graph: Graph) -> list[Graph]:
@@ -71,3 +96,27 @@ def loop_bodies(graph: Graph) -> list[Graph]:
 
 def _stacked(type: TensorType, rounds: Whole) -> TensorType:
     return TensorType((rounds, *type.shape), type.dtype)
+
+
+def _with(types: list[TensorType], extents: Mapping[tuple[int, int], Whole]) -> list[TensorType]:
+    """The types with these extents at (number of the tensor, axis)."""
+    return [
+        TensorType(
+            tuple(extents.get((i, axis), n) for axis, n in enumerate(type.shape)), type.dtype
+        )
+        for i, type in enumerate(types)
+    ]
+
+
+def _at_rest(types: list[TensorType], grows: tuple[Growth, ...]) -> list[TensorType]:
+    """What stays the same in all rounds."""
+    return _with(types, {(g.carried, g.axis): -1 for g in grows})
+
+
+def _room(type: TensorType, index: int, grows: tuple[Growth, ...]) -> TensorType:
+    """The result of what is carried."""
+    large = {g.axis: g.most for g in grows if g.carried == index}
+    if not large:
+        return type
+    shape = (large.get(axis, most(n)) for axis, n in enumerate(type.shape))
+    return TensorType((prod(shape),), type.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import subprocess
 
 import numpy as np
 import pytest
@@ -78,6 +79,22 @@ def test_memory_is_that_of_the_largest_sizes(name):
     fixed = tvmrt.compile(model, shapes={n: a.shape for n, a in largest.items()})
     assert library.summary.arena_bytes == fixed.summary.arena_bytes
     assert library.program.lower_bound_bytes == fixed.program.lower_bound_bytes
+
+
+@pytest.mark.parametrize("name", ["perceptron", "encoder"])
+def test_code_is_little_more_than_that_of_a_fixed_shape(name, tmp_path):
+    """A quarter at most, in networks that are hardly more than their tiles."""
+    case = CASES[name]
+    model = case.make()
+    largest = case.inputs(np.random.default_rng(0), case.most())
+    found = []
+    for options in ({"dims": case.dims}, {"shapes": {n: a.shape for n, a in largest.items()}}):
+        path = tmp_path / f"{len(found)}.so"
+        tvmrt.compile(model, executor="aot", **options).export_library(str(path))
+        sections = subprocess.run(["size", "-A", path], capture_output=True, text=True, check=True)
+        lines = map(str.split, sections.stdout.splitlines())
+        found.append(next(int(line[1]) for line in lines if line and line[0] == ".text"))
+    assert found[0] <= 1.25 * found[1]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

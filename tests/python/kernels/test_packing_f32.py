@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tvmrt.codegen.window.plan import Window
+from tvmrt.ir.extent import Symbol
 
 packing = kb.packing
 
@@ -69,6 +70,23 @@ def test_widths_cover_every_row_within_the_registers(
         assert rest == 0
     assert tiles.vectors * max(tiles.widths) + tiles.vectors < machine.registers
     assert tiles.lanes in (machine.lanes, machine.lanes // 2)
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize(("batch", "columns"), [(4, 125), (8, 1), (3, 49), (40, 7)])
+def test_widths_cover_the_rows_of_every_size(batch: int, columns: int, machine) -> None:
+    """Rows of so many images of so many pixels, in at most as many tile functions."""
+    size = Symbol("n", 1, batch, "n_n").extent
+    tiles = packing.choose_tiles(size * columns, 64, 72, machine)
+    assert 1 <= len(tiles.widths) <= 4
+    for row in range(columns, batch * columns + 1, columns):
+        rest = row
+        for width in tiles.widths:
+            rest %= width
+        assert rest == 0
+    still = packing.choose_tiles(columns * 6, 64, 72, machine)
+    if not columns % still.widths[0]:
+        assert len(tiles.widths) == 1  # whole tiles at every size
 
 
 ROWS = {

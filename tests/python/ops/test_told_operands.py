@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import parser
+from onnx.reference import ReferenceEvaluator
 
 from tvmrt import onnx_backend
 from tvmrt.error import UnsupportedError
@@ -27,6 +28,14 @@ NETWORK = """(int64[2] size, int32 n, float[3] x, int64 k) => (float[4, 5] y, fl
     }"""
 
 
+def check(model, feeds, expected):
+    network = onnx_backend.prepare(model)
+    for given, right in zip(feeds, expected):
+        for mine, other in zip(network.run(given), right):
+            np.testing.assert_allclose(mine, other, rtol=2e-5, atol=1e-5)
+    return network
+
+
 def test_held_to_the_shapes_of_results():
     model = parser.parse_model(HEAD + NETWORK)
     network = onnx_backend.prepare(model)
@@ -42,8 +51,127 @@ def test_held_to_the_shapes_of_results():
         network.run({**feeds, "n": np.int32(7)})
 
 
+def test_what_must_be_an_extent_of_an_input_and_what_may_be_anything():
+    model = parser.parse_model(
+        HEAD
+        + """(float[2, 3] x, int64[3] size) => (float[2, 5] y, float[2, M] z, float[2, 3] w) {
+            n, c, many = Split<axis = 0>(size)
+            extents = Concat<axis = 0>(n, many)
+            zeros = ConstantOfShape(extents)
+            y = Add(zeros, zeros)
+            z = Concat<axis = 1>(x, y)
+            factor = Cast<to = 1>(c)
+            w = Mul(x, factor)
+        }"""
+    )
+    model.graph.output[1].type.tensor_type.shape.dim[1].dim_value = 8
+    session = runtime.InferenceSession(model.SerializeToString())
+    x = np.arange(6, dtype="f").reshape(2, 3)
+    feeds = [{"x": x, "size": np.int64([2, c, 5])} for c in (3, 40)]
+    network = check(model, feeds, [session.run(None, given) for given in feeds])
+    with pytest.raises(ValueError, match=r"\[2, 3, 4\].* declared shapes, \[2, any, 5\]"):
+        network.run({"x": x, "size": np.int64([2, 3, 4])})
+
+
 def test_what_no_result_tells_is_refused():
     text = "(int64 n, int64 m) => (float[6] z) { zero = Constant<value_int = 0>()" \
            " r = Range(zero, n, m) z = Cast<to = 1>(r) }"  # fmt: skip
     with pytest.raises(UnsupportedError, match="Range"):
         onnx_backend.prepare(parser.parse_model(HEAD + text.replace("float[6]", "float[N]")))
+
+
+def test_frames_bands_and_blocks():
+    """Where a shape leaves several lengths or blocks, each of them is right."""
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 18]> net '
+        """(float[1, 40, 1] x, int64 step, int64 long, float[8] window, int32 bands, int32 size,
+            int32 rate, float low, float high, float[1, 2, 6] columns, int64[2] block)
+        => (float[1, 6, 5, 2] plain, float[1, 6, 5, 2] weighted, float[9, 4] mel,
+            float[1, 1, 3, 3] image) <int64[2] extents = {3, 3}> {
+            plain = STFT(x, step, , long)
+            weighted = STFT(x, step, window)
+            mel = MelWeightMatrix(bands, size, rate, low, high)
+            image = Col2Im(columns, extents, block)
+        }"""
+    )
+    rng = np.random.default_rng(2)
+    shapes = {"x": (1, 40, 1), "window": (8,), "columns": (1, 2, 6)}
+    fixed = {name: rng.normal(size=shape).astype("f") for name, shape in shapes.items()}
+    fixed.update(step=np.array(6), bands=np.array(4, np.int32), low=np.float32(200))
+    chosen = [(8, 16, 8000, 3900, (1, 2)), (9, 17, 16000, 7000, (2, 1))]
+    feeds = [
+        {
+            **fixed,
+            "long": np.array(long),
+            "size": np.array(size, np.int32),
+            "rate": np.array(rate, np.int32),
+            "high": np.float32(high),
+            "block": np.int64(block),
+        }
+        for long, size, rate, high, block in chosen
+    ]
+    evaluator = ReferenceEvaluator(model)
+    network = check(model, feeds, [evaluator.run(None, given) for given in feeds])
+    for wrong, words in [
+        ({"step": np.array(5)}, "frame_step"),
+        ({"long": np.array(7)}, "frame_length"),
+        ({"block": np.int64([2, 2])}, "block_shape"),
+        ({"size": np.array(18, np.int32)}, "dft_length"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            network.run({**feeds[0], **wrong})
+
+
+def test_scan_of_batches():
+    model = parser.parse_model(
+        '<ir_version: 3, opset_import: ["" : 8]> net '
+        """(float[3, 2] first, float[3, 4, 2] x) => (float[3, 2] y, float[3, 4, 2] z) {
+            y, z = Scan<num_scan_inputs = 1, directions = [1], body = add
+                (float[2] sum, float[2] next) => (float[2] more, float[2] out)
+                { more = Add(sum, next) out = Mul(more, next) }>(, first, x)
+        }"""
+    )
+    rng = np.random.default_rng(3)
+    feeds = {"first": rng.normal(size=(3, 2)), "x": rng.normal(size=(3, 4, 2))}
+    feeds = {name: value.astype("f") for name, value in feeds.items()}
+    session = runtime.InferenceSession(model.SerializeToString())
+    check(model, [feeds], [session.run(None, feeds)])
+
+
+def test_derivatives():
+    """Of the sum of a small network's results, beside differences of it in float64."""
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.preview.training" : 1]> net '
+        """(float[2, 3] x, float[3, 2] w, float[2] b) =>
+        (float[2, 3] dx, float[3, 2] dw, float[2] db) {
+            p = MatMul(x, w)
+            q = Add(p, b)
+            r = Tanh(q)
+            s = Sigmoid(q)
+            t = Exp(s)
+            u = Sub(t, r)
+            v = Div(u, t)
+            y = Mul(v, q)
+            dx, dw, db = ai.onnx.preview.training.Gradient<xs = ["x", "w", "b"], y = "y">(x, w, b)
+        }"""
+    )
+
+    def total(x, w, b):
+        q = x @ w + b
+        t = np.exp(1 / (1 + np.exp(-q)))
+        return ((t - np.tanh(q)) / t * q).sum()
+
+    rng = np.random.default_rng(4)
+    values = [rng.normal(size=shape) for shape in [(2, 3), (3, 2), (2,)]]
+    expected = []
+    for value in values:
+        slopes = np.zeros_like(value)
+        for place in np.ndindex(value.shape):
+            kept, ends = value[place], []
+            for step in (1e-5, -1e-5):
+                value[place] = kept + step
+                ends.append(total(*values))
+            value[place] = kept
+            slopes[place] = (ends[0] - ends[1]) / 2e-5
+        expected.append(slopes)
+    check(model, [[v.astype("f") for v in values]], [expected])

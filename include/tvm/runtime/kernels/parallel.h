@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 
 /*!
@@ -51,7 +52,27 @@ static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t
   (void)threshold;
 #endif
   TVMParallelGroupEnv alone = {0, 1};
+#if !defined(TVMRT_FREESTANDING) && defined(__GNUC__)
+  /* What has both ways, because a run decides its work, calls one task: inlined it would be a copy
+     of the kernel in every function. */
+  if (!__builtin_constant_p(work)) {
+    __asm__("" : "+r"(lambda));
+    return lambda(0, &alone, closure);
+  }
+#endif
   return lambda(0, &alone, closure);
+}
+
+/*!
+ * \brief Copies a constant struct, to which the extents of a run are added, as it lies in memory.
+ *
+ * A compiler that knew its members would write each by instructions of its own.
+ */
+static inline void tvmrt_copy_struct(void* to, const void* from, size_t bytes) {
+#ifdef __GNUC__
+  __asm__("" : "+r"(from));
+#endif
+  memcpy(to, from, bytes);
 }
 
 /*!

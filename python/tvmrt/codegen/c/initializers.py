@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from tvmrt.ir import DTYPES
-from tvmrt.ir.extent import Whole, as_extent
+from tvmrt.ir.extent import Whole, as_extent, symbols_of
 
 from .text import members
 from .writer import FunctionWriter, literal
@@ -31,6 +32,69 @@ def print_struct(
     for member in members(fields) if isinstance(fields, Mapping) else fields:
         f.line(f"    {member},")
     f.line("};")
+
+
+# Members that no run changes, from which on a copy of them is less code than writing each.
+COPIED_MEMBERS = 12
+
+
+def print_layer(f: FunctionWriter, declared: str, fields: Mapping[str, object]) -> None:
+    """A struct of a step's extents, ``declared`` by its type and name.
+
+    One that no run changes is static. Of the others a static one has all that stays; the sizes of
+    the run are put into a copy.
+    """
+    open_ = dict(_open_members(f, fields))
+    texts = [value for value in open_.values() if isinstance(value, str)]
+    if not open_:
+        print_struct(f, f"static const {declared}", fields)
+    elif texts or _leaves(fields) - len(open_) < COPIED_MEMBERS:
+        print_struct(f, f"const {declared}", fields)
+    else:
+        kind, name = declared.rsplit(" ", 1)
+        fixed = f.fresh(f"fixed_{name}")
+        print_struct(f, f"static const {kind} {fixed}", _closed(fields))
+        f.include("parallel.h")
+        f.line(f"{kind} {name};")
+        f.line(f"tvmrt_copy_struct(&{name}, &{fixed}, sizeof({name}));")
+        for path, value in open_.items():
+            f.line(f"{name}.{path} = {value};")
+
+
+def _open_members(f: FunctionWriter, fields: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """(path, value) of members that depend on a size of the run."""
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{path}", each) for path, each in _open_members(f, value))
+        elif isinstance(value, tuple):
+            yield from ((f"{name}[{i}]", v) for i, v in enumerate(value) if symbols_of(v))
+        elif symbols_of(value) or (isinstance(value, str) and _names_size(f, value)):
+            yield name, value
+
+
+def _names_size(f: FunctionWriter, text: str) -> bool:
+    sizes = {symbol.c for symbol in f.symbols}
+    return bool(sizes) and not sizes.isdisjoint(re.findall(r"\w+", text))
+
+
+def _leaves(value: object) -> int:
+    """Members of a struct, of all structs and arrays in it."""
+    if isinstance(value, Mapping):
+        return sum(map(_leaves, value.values()))
+    return len(value) if isinstance(value, tuple) else 1
+
+
+def _closed(fields: Mapping[str, object]) -> dict[str, object]:
+    """The members that no run changes; in arrays 0 stands for the others."""
+    kept: dict[str, object] = {}
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            kept[name] = _closed(value)
+        elif isinstance(value, tuple):
+            kept[name] = tuple(0 if symbols_of(v) else v for v in value)
+        elif not symbols_of(value):
+            kept[name] = value
+    return kept
 
 
 def print_tiles(f: FunctionWriter, tiles) -> None:

@@ -60,8 +60,14 @@ def wrap(
 
 
 def members(fields: Mapping[str, object]) -> list[str]:
-    """The members of an initialiser, each by its name."""
-    return [f".{name} = {value}" for name, value in fields.items()]
+    """The members of an initialiser, each by its name; a mapping is a struct, a tuple an array."""
+    return [f".{name} = {_member(value)}" for name, value in fields.items()]
+
+
+def _member(value: object) -> object:
+    if isinstance(value, Mapping):
+        return nested(value)
+    return braces(value) if isinstance(value, tuple) else value
 
 
 def initializer(fields: Mapping[str, object]) -> str:

@@ -7,7 +7,7 @@ from math import prod
 from tvmrt.ir.extent import most
 from tvmrt.ir.program import Step
 
-from ..c.initializers import print_struct
+from ..c.initializers import print_layer, print_struct
 from ..c.writer import FunctionWriter, place_text
 from ..lowering import Lowering, lowers
 
@@ -78,9 +78,9 @@ class UniqueLowering(Lowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         f.include("op/unique.h")
         x, axis = self.node.inputs[0], self.node.attrs["axis"]
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_unique_layer layer",
+            "tvmrt_unique_layer layer",
             {
                 "outer": prod(x.shape[:axis]),
                 "count": x.shape[axis],

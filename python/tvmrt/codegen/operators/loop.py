@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvmrt.ir import Graph, Value
+from tvmrt.ir.extent import symbols_of
+from tvmrt.ir.loop import Growth
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, CONSTANT, Buffer, Program, Step
 from tvmrt.ir.rounding import round_up
 
@@ -62,32 +64,60 @@ class _Printer:
         self.conditional, self.most = attrs["conditional"], attrs["most"]
         self.backward = attrs["backward"]
         self.number = attrs["round"].c if "round" in attrs else ""
+        self.grows: tuple[Growth, ...] = attrs.get("grows", ())
         self.passed = {p.name for function in functions for p in function.parameters}
         self.places: dict[Buffer, str] = {}  # pointers by the body's inputs and outputs
 
     def print(self) -> None:
         f = self.f
         self.scratch = f.scratch()
+        for each in self.grows:
+            f.line(f"int {each.symbol.c} = {each.first};")
         self.round = f.fresh("done")
         self._print_carried()
         self._print_head()
         with f.block(f"for (; {self.condition}; ++{self.round})"):
             self._print_limit()
-            if self.number in self.passed:
+            if self.number in self.passed or self.number in self._growing:
                 f.line(f"const int {self.number} = (int){self.round};")
+            self._print_growth()
             self._print_pointers()
             for inner, function in zip(self.program.steps, self.functions):
                 self._print_call(inner, function)
             self._print_turn()
+            for each in self.grows:
+                f.line(f"{each.symbol.c} = {each.symbol.c}_after;")
         for i in range(self.carried):
             y, nbytes = f.write(i), self._nbytes(i)
             f.line(f"if ({self.now[i]} != {y}) memcpy({y}, {self.now[i]}, {nbytes});")
-        f.line(f"*{f.write(len(self.step.writes) - 1)} = {self.round};")
+        last = len(self.step.writes) - 1 - len(self.grows)
+        f.line(f"*{f.write(last)} = {self.round};")
+        for i, each in enumerate(self.grows):
+            f.line(f"*{f.write(last + 1 + i)} = {each.symbol.c};")
         f.line("return 0;")
 
-    def _nbytes(self, index: int) -> str:
-        type = self.node.outputs[index].type
+    def _nbytes(self, index: int, first: bool = False) -> str:
+        """Of what is carried, as large as it is at this place or before the first round."""
+        type = self.node.attrs["body"].inputs[1 + index].type
+        if first:
+            type = self.node.inputs[2 + index].type
         return bytes_of(type.size, type.dtype.c)
+
+    @property
+    def _growing(self) -> set[str]:
+        """The parameters that the extents after a round depend on."""
+        return {s.c for each in self.grows for s in symbols_of(each.after)}
+
+    def _print_growth(self) -> None:
+        """The extents after this round, of which none may have no room."""
+        f = self.f
+        for each in self.grows:
+            f.include("op/count.h")
+            where = place_text(self.node, f"axis {each.axis} of what it carries")
+            after = f"{each.symbol.c}_after"
+            f.line(f"int32_t {after};")
+            call = f"tvmrt_count({each.after}, 0, {each.most}, {where}, &{after})"
+            f.line(f"if ({call} != 0) return -1;")
 
     def _print_carried(self) -> None:
         """Both places of what is carried, the first with what it is before the first round."""
@@ -100,7 +130,7 @@ class _Printer:
             f.line(f"{kind} *{now} = {f.write(i)};")
             place = self._in_scratch(self.lowering.turns[i])
             f.line(f"{kind} *{later} = ({kind} *)(void *)({place});")
-            f.line(f"memcpy({now}, {x}, {self._nbytes(i)});")
+            f.line(f"memcpy({now}, {x}, {self._nbytes(i, True)});")
             self.now.append(now)
             self.next.append(later)
 
@@ -122,7 +152,7 @@ class _Printer:
 
     def _print_limit(self) -> None:
         """Nothing is collected beyond its place."""
-        collected = len(self.step.writes) - 1 - self.carried
+        collected = len(self.step.writes) - 1 - self.carried - len(self.grows)
         if not collected or self.limit == str(self.most):
             return
         f = self.f

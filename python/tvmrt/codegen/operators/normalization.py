@@ -6,7 +6,7 @@ from math import prod
 
 from tvmrt.ir.program import Step, pixel_stride
 
-from ..c.initializers import number, print_struct
+from ..c.initializers import number, print_layer
 from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..lowering import ImageLowering, Lowering, lowers, same_place
@@ -29,9 +29,9 @@ class LayerNormLowering(_NormLowering):
         shape, axis = self.node.output.shape, self.node.attrs["axis"]
         width = prod(shape[axis:])
         f.include("op/norm.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_layer_norm_f32_layer layer",
+            "tvmrt_layer_norm_f32_layer layer",
             {
                 "rows": prod(shape[:axis]),
                 "n": width,
@@ -66,9 +66,9 @@ class GroupNormLowering(_ImageNormLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape = self.node.output.shape
         f.include("op/norm.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_group_norm_f32_layer layer",
+            "tvmrt_group_norm_f32_layer layer",
             {
                 "batch": shape[0],
                 "pixels": prod(shape[2:]),
@@ -93,9 +93,9 @@ class LocalResponseNormLowering(_ImageNormLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         shape, attrs = self.node.output.shape, self.node.attrs
         f.include("op/norm.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_lrn_f32_layer layer",
+            "tvmrt_lrn_f32_layer layer",
             {
                 "pixels": shape[0] * prod(shape[2:]),
                 "channels": shape[1],

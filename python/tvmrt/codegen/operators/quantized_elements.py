@@ -9,8 +9,8 @@ from tvmrt.ir import Value
 from tvmrt.ir.extent import Extent, Whole
 from tvmrt.ir.program import Step, pixel_stride
 
-from ..c.initializers import number, print_struct, range_initializer, triple
-from ..c.text import braces, plus
+from ..c.initializers import number, print_layer, print_struct, range_initializer, triple
+from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.chain import pair_expression
 from ..loops.nest import Loop, index, merge_loops, pointwise_order
@@ -190,13 +190,13 @@ class QPoolLowering(ImageLowering):
         node = self.node
         size = node.output.type.size * prod(node.attrs["kernel"])
         threads = 0 if self.target.threads and size >= PARALLEL_ELEMENTS else 1
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_pool_i8 shape",
+            "tvmrt_pool_i8 shape",
             {
                 **pool_window(node, node.output.shape[0], x_stride, y_stride),
                 "channels": node.output.shape[1],
-                "pad_end": braces(triple(node.attrs["pads_after"], 0)),
+                "pad_end": triple(node.attrs["pads_after"], 0),
                 "is_signed": int(node.inputs[0].dtype.is_signed),
                 "count_pad": int(bool(node.attrs.get("count_pads", 0))),
                 "threads": threads,

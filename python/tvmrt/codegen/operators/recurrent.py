@@ -10,7 +10,7 @@ from tvmrt.ir import Value
 from tvmrt.ir.program import ALIGN_BYTES, DENSE, ROWS, Step
 from tvmrt.ir.rounding import round_up
 
-from ..c.initializers import number, print_struct, print_tiles
+from ..c.initializers import number, print_layer, print_struct, print_tiles
 from ..c.text import call, plus
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
@@ -137,9 +137,9 @@ class RecurrentLowering(Lowering):
     def _print_layer(self, step: Step, f: FunctionWriter) -> None:
         x = step.reads[step.read_values.index(self.node.inputs[0])].at
         y = step.writes[0].at
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_recurrent_f32_layer layer",
+            "tvmrt_recurrent_f32_layer layer",
             {
                 "steps": x.shape[0],
                 "batch": self.batch,

@@ -8,8 +8,8 @@ from math import prod
 from tvmrt.ir import Value
 from tvmrt.ir.program import CHANNELS_LAST, Step, pixel_stride
 
-from ..c.initializers import number, print_struct, triple
-from ..c.text import braces, call
+from ..c.initializers import number, print_layer, triple
+from ..c.text import call
 from ..c.writer import FunctionWriter, place_text
 from ..loops.nest import PARALLEL_ELEMENTS
 from ..lowering import ImageLowering, lowers
@@ -50,16 +50,16 @@ class GridSampleLowering(SamplingLowering):
         x, attrs, shape = self.node.inputs[0], self.node.attrs, self.node.output.shape
         outside = {"zeros": "ZERO", "border": "BORDER", "reflection": "REFLECT"}[attrs["padding"]]
         f.include("op/grid_sample.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_grid_sample_f32_layer layer",
+            "tvmrt_grid_sample_f32_layer layer",
             {
                 "mode": f"TVMRT_SAMPLE_{attrs['mode'].upper()}",
                 "outside": f"TVMRT_OUTSIDE_{outside}",
                 "align_corners": int(attrs["align_corners"]),
                 "rank": len(shape) - 2,
                 "channels": shape[1],
-                "in": braces(triple(x.shape[2:], 1)),
+                "in": triple(x.shape[2:], 1),
                 "out_pixels": prod(shape[2:]),
                 "x_stride": self.stride(step, x),
                 "y_stride": pixel_stride(step.writes[0].at),
@@ -80,14 +80,14 @@ class RegionLowering(SamplingLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:
         x, attrs = self.node.inputs[0], self.node.attrs
         f.include("op/roi.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_roi_f32_layer layer",
+            "tvmrt_roi_f32_layer layer",
             {
                 "images": x.shape[0],
                 "channels": x.shape[1],
-                "in": braces(x.shape[2:]),
-                "out": braces(attrs["out"]),
+                "in": tuple(x.shape[2:]),
+                "out": tuple(attrs["out"]),
                 "x_stride": self.stride(step, x),
                 "y_stride": pixel_stride(step.writes[0].at),
                 "scale": number(attrs["scale"]),
@@ -118,19 +118,19 @@ class DeformColumnsLowering(SamplingLowering):
         inputs, attrs, shape = self.node.inputs, self.node.attrs, self.node.output.shape
         x, mask = inputs[0], inputs[2] if len(inputs) > 2 else None
         f.include("op/deform.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_deform_f32_layer layer",
+            "tvmrt_deform_f32_layer layer",
             {
                 "channels": x.shape[1],
                 "groups": attrs["groups"],
                 "parts": attrs["parts"],
-                "in": braces(x.shape[2:]),
-                "out": braces(shape[2:]),
-                "kernel": braces(attrs["kernel"]),
-                "stride": braces(attrs["strides"]),
-                "dilation": braces(attrs["dilations"]),
-                "pad": braces(attrs["pads_before"]),
+                "in": tuple(x.shape[2:]),
+                "out": tuple(shape[2:]),
+                "kernel": tuple(attrs["kernel"]),
+                "stride": tuple(attrs["strides"]),
+                "dilation": tuple(attrs["dilations"]),
+                "pad": tuple(attrs["pads_before"]),
                 "x_stride": self.stride(step, x),
                 "offset_stride": self.stride(step, inputs[1]),
                 "mask_stride": self.stride(step, mask),

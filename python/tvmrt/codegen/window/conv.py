@@ -9,7 +9,7 @@ import numpy as np
 from tvmrt.ir import Value
 from tvmrt.ir.program import CHANNELS_LAST, Access, Step, channels_last_order, pixel_stride
 
-from ..c.initializers import print_struct, print_tiles, triple
+from ..c.initializers import print_layer, print_struct, print_tiles, triple
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, ImageLowering, lowers, same_place
 from . import packing_f32 as packing
@@ -123,7 +123,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
         f.include(f"{kernel}.h")
         members = layer.members(residual_stride, *epilogue.bounds())
-        print_struct(f, f"{f.storage} tvmrt_layer_f32 layer", members)
+        print_layer(f, "tvmrt_layer_f32 layer", members)
         print_tiles(f, tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
@@ -158,7 +158,7 @@ def emit_board(
     row, context = emit_row_epilogue(f, step, epilogue, y_stride, shape, order)
     f.include(kernel.header)
     members = layer.members(kernel, residual[1])
-    print_struct(f, f"{f.storage} tvmrt_micro_conv_f32 layer", members)
+    print_layer(f, "tvmrt_micro_conv_f32 layer", members)
     fields |= {"y": f.write(), "residual": residual[0], "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from ..c.text import nested
 from .plan import Window, WindowPlan, plan_transposed, plan_window
 
 SEGMENT_BYTES = 16  # tvmrt_segment_f32
@@ -75,8 +74,8 @@ class LayerF32:
     def members(self, residual_stride: int, low: str, high: str) -> dict[str, object]:
         """The members of the ``tvmrt_layer_f32``; bounds of the result as C text."""
         return {
-            "window": nested(self.window.members()),
-            "rows": nested(self.plan.members(self._segments, self.scratch_bytes)),
+            "window": self.window.members(),
+            "rows": self.plan.members(self._segments, self.scratch_bytes),
             "groups": self.groups,
             "in_channels": self.in_channels,
             "out_channels": self.out_channels,

@@ -16,7 +16,7 @@ import numpy as np
 from tvmrt.ir.extent import Extent, most
 from tvmrt.ir.rounding import ceil_div, round_up
 
-from ..c.text import braces, initializer, nested
+from ..c.text import braces, initializer
 from .plan import Window, WindowPlan, plan_rows, plan_window, ring_of
 from .tiles_i8 import Format, choose_depthwise_tile, choose_tile
 
@@ -186,8 +186,8 @@ class ConvI8:
     def rest(self) -> int:
         """Pixels in the tile for what whole tiles leave over in a row; one by one where it is
         known only when the network runs how many there are."""
-        wt, width = self.tiling[1], self.window.out[2]
-        return int(wt > 1) if isinstance(width, Extent) else width % wt
+        left = self.window.out[2] % self.tiling[1]
+        return 1 if isinstance(left, Extent) else left
 
     @cached_property
     def tile_sizes(self) -> list[list[tuple[int, int]]]:
@@ -236,8 +236,8 @@ class ConvI8:
         groups = 1 if self.depthwise else self.groups
         of_group, width = self.out_c // groups, self.window.out[2]
         return {
-            "window": nested(self.window.members()),
-            "rows": nested(self.plan.members(scratch.rows, scratch.total)),
+            "window": self.window.members(),
+            "rows": self.plan.members(scratch.rows, scratch.total),
             "groups": groups,
             "in_c": self.in_c // groups,
             "out_c": of_group,

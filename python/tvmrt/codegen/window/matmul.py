@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tvmrt.ir import Strided, Value, dense
-from tvmrt.ir.extent import most
+from tvmrt.ir.extent import Whole, most
 from tvmrt.ir.program import MATRIX, ROWS, Access, Step, contiguous_axis, satisfies
 from tvmrt.ir.rounding import round_up
 
-from ..c.initializers import print_struct, print_tiles
-from ..c.text import braces, call
+from ..c.initializers import print_layer, print_tiles
+from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..loops.nest import Loop, index, merge_loops
 from ..lowering import ANY, Lowering, lowers, same_place
@@ -232,7 +232,7 @@ class _MatMulPrinter(_Product):
         layer = LayerF32.conv(window, self.k, self.n, 1)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         f.include("conv_f32.h")
-        print_struct(f, f"{f.storage} tvmrt_layer_f32 layer", members)
+        print_layer(f, "tvmrt_layer_f32 layer", members)
         print_tiles(f, tiles)
         print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
         f.line("return tvmrt_conv_f32(&layer, &tiles, &data);")
@@ -249,17 +249,17 @@ class _MatMulPrinter(_Product):
         else:
             order, b_stride = "TVMRT_B_COLUMNS", b_at.strides[-1]
 
-        def by_batch(operand: int, factor: int = 1) -> str:
-            return braces([loop.strides[operand] * factor for loop in padded])
+        def by_batch(operand: int, factor: int = 1) -> tuple[Whole, ...]:
+            return tuple(loop.strides[operand] * factor for loop in padded)
 
         low, high = self.epilogue.bounds()
         self.scale = scale
         f.include("matmul_f32.h")
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_matmul_f32_layer layer",
+            "tvmrt_matmul_f32_layer layer",
             {
-                "batch": braces([loop.extent for loop in padded]),
+                "batch": tuple(loop.extent for loop in padded),
                 "m": row.extent,
                 "n": self.n,
                 "k": self.k,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 MOST_WIDTHS = 4  # TVMRT_TILE_WIDTHS
+MANY_TILES = 16  # of a row, beside which it matters little how its last pixels are computed
 
 
 class VectorMachine(Protocol):
@@ -68,13 +69,15 @@ def splits_wide(machine: VectorMachine) -> bool:
 class Tiles:
     """The register tiles of one layer.
 
-    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels.
+    ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
+    a run chooses how long rows are.
     """
 
     lanes: int
     vectors: int
     widths: tuple[int, ...]
     blocks_per_group: int = 1
+    open_rows: bool = False
     c_type = "tvmrt_tiles_f32"
 
     @property
@@ -84,12 +87,19 @@ class Tiles:
 
     def names(self) -> list[str]:
         """The tile functions, widest first."""
-        return [f"tvmrt_tile_f32_{self.lanes}x{self.vectors}x{width}" for width in self.widths]
+        return [
+            f"tvmrt_{kind}_f32_{self.lanes}x{self.vectors}x{width}" for kind, width in self._kinds()
+        ]
+
+    def _kinds(self) -> list[tuple[str, int]]:
+        rests = "rest" if self.open_rows else "tile"
+        return [(rests if i else "tile", width) for i, width in enumerate(self.widths)]
 
     def definitions(self) -> list[str]:
         """Lines of C that define the tile functions; a file holds each line once."""
         return [
-            f"TVMRT_DEFINE_TILE_F32({self.lanes}, {self.vectors}, {width})" for width in self.widths
+            f"TVMRT_DEFINE_{kind.upper()}_F32({self.lanes}, {self.vectors}, {width})"
+            for kind, width in self._kinds()
         ]
 
     def initializer(self) -> str:
@@ -104,9 +114,19 @@ def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
     return tuple(sorted(widths | {row % width for row in pixels if row % width}, reverse=True))
 
 
-def _cover_any(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:
-    """Widths that cover rows of any length, and those of ``pixels`` as well as can be."""
-    wanted = [width, 1, *(row % width for row in pixels if row % width), ceil_div(width, 2)]
+def _rests_known(lengths: tuple[Whole, ...], width: int) -> bool:
+    """Whether every row leaves over as many pixels at all sizes."""
+    return not symbols_of(*(length % width for length in lengths))
+
+
+def _cover_any(lengths: tuple[Whole, ...], width: int) -> tuple[int, ...]:
+    """Widths that cover rows of all these lengths, and the largest as well as can be."""
+    rows = tuple(max(most(length), 1) for length in lengths)
+    if _rests_known(lengths, width):
+        return _cover(rows, width)
+    wanted = [width, 1, *(row % width for row in rows if row % width)]
+    if max(rows) < MANY_TILES * width:
+        wanted.append(ceil_div(width, 2))
     return tuple(sorted(list(dict.fromkeys(wanted))[:MOST_WIDTHS], reverse=True))
 
 
@@ -120,6 +140,16 @@ def _tile_cycles(vectors: int, width: int, window: int, fma: float) -> float:
     issue = (vectors * width + vectors + width) / 5.0
     slow = max(multiply, load, issue)
     return window * (slow + 0.05 * (load + issue)) + 16 + 3 * multiply
+
+
+def _row_cycles(rows: tuple[int, ...], vectors: int, width: int, window: int, fma: float) -> float:
+    """Of a row of each of these lengths."""
+    cycles = 0.0
+    for row in rows:
+        cycles += row // width * _tile_cycles(vectors, width, window, fma)
+        if row % width:
+            cycles += _tile_cycles(vectors, row % width, window, fma)
+    return cycles
 
 
 def choose_tiles(
@@ -147,7 +177,7 @@ def choose_tiles(
         cache.
     """
     lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
-    rows = tuple(map(most, lengths))
+    rows, open_ = tuple(map(most, lengths)), bool(symbols_of(*lengths))
     # a network without rows or columns is compiled as if it had one
     rows = tuple(max(row, 1) for row in rows)
     out_channels, window = max(most(out_channels), 1), max(most(window), 1)
@@ -155,6 +185,7 @@ def choose_tiles(
     wide = 7 if aliases else 14
     lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
     best: tuple[float, Tiles] | None = None
+    even: tuple[float, Tiles] | None = None  # of those that leave no rest of any size
     for lanes in lanes_choices:
         fma = 1.0 if lanes == machine.lanes and splits_wide(machine) else 0.5
         for vectors in range(1, min(8, ceil_div(out_channels, lanes)) + 1):
@@ -166,20 +197,20 @@ def choose_tiles(
                 if vectors * width + vectors + 1 > machine.registers:
                     break
                 widths = _cover(rows, width)
-                cycles = 0.0
-                for row in rows:
-                    cycles += row // width * _tile_cycles(vectors, width, window, fma)
-                    if row % width:
-                        cycles += _tile_cycles(vectors, row % width, window, fma)
-                cycles *= blocks * thrashing
+                cycles = _row_cycles(rows, vectors, width, window, fma) * (blocks * thrashing)
+                found = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))
                 if best is None or cycles < best[0] * 0.999:
-                    best = (cycles, Tiles(lanes, vectors, widths, min(per_group, blocks)))
+                    best = found
+                if open_ and _rests_known(lengths, width):
+                    even = found if even is None or cycles < even[0] * 0.999 else even
     if best is None:
         raise ValueError(f"no tile of floats fits into {machine.registers} registers")
+    if even is not None and even[0] <= 1.01 * best[0]:
+        best = even  # less code for the same time
     tiles = best[1]
-    if not symbols_of(*lengths):
+    if not open_:
         return tiles
-    return replace(tiles, widths=_cover_any(rows, tiles.widths[0]))
+    return replace(tiles, widths=_cover_any(lengths, tiles.widths[0]), open_rows=True)
 
 
 def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:

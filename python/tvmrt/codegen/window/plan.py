@@ -12,8 +12,6 @@ from math import prod
 from tvmrt.ir.extent import most
 from tvmrt.ir.rounding import ceil_div, round_up
 
-from ..c.text import braces
-
 Triple = tuple[int, int, int]
 ONES, ZEROS = (1, 1, 1), (0, 0, 0)
 MOST_PIXELS = (1 << 31) - 1  # of a row
@@ -90,12 +88,12 @@ class Window:
         """The members of the ``tvmrt_window``."""
         return {
             "batch": self.batch,
-            "in": braces(self.in_),
-            "out": braces(self.out),
-            "kernel": braces(self.kernel),
-            "stride": braces(self.stride),
-            "dilation": braces(self.dilation),
-            "pad": braces(self.pad),
+            "in": tuple(self.in_),
+            "out": tuple(self.out),
+            "kernel": tuple(self.kernel),
+            "stride": tuple(self.stride),
+            "dilation": tuple(self.dilation),
+            "pad": tuple(self.pad),
             "x_stride": self.x_stride,
             "y_stride": self.y_stride,
         }
@@ -209,7 +207,7 @@ class WindowPlan:
         if self.ring:
             held, rows, _ = self.scratch_of_rows(begin)
             more |= {
-                "slots": braces(self.ring.slots),
+                "slots": tuple(self.ring.slots),
                 "pitch": self.pitch,
                 "left": self.ring.left,
                 "columns": self.ring.columns,

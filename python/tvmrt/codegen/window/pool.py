@@ -7,8 +7,8 @@ from math import prod
 from tvmrt.ir import Value
 from tvmrt.ir.program import ANY, CHANNELS_LAST, DENSE, Step, channels_last_order, pixel_stride
 
-from ..c.initializers import print_struct, triple
-from ..c.text import braces, call, nested
+from ..c.initializers import print_layer, triple
+from ..c.text import call
 from ..c.writer import FunctionWriter, place_text
 from ..lowering import Lowering, lowers
 from .conv import ChannelsLastLowering
@@ -54,15 +54,15 @@ class PoolLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(
             f, step, self.epilogue, y_stride, shape, channels_last_order(len(shape))
         )
-        print_struct(
+        print_layer(
             f,
-            f"{f.storage} tvmrt_pool_f32_layer layer",
+            "tvmrt_pool_f32_layer layer",
             {
                 "kind": self._kind(),
                 "p": self.node.attrs.get("p", 0),
                 "channels": shape[1],
                 **pool_window(self.node, shape[0], pixel_stride(step.reads[x].at), y_stride),
-                "pad_end": braces(triple(self.node.attrs["pads_after"], 0)),
+                "pad_end": triple(self.node.attrs["pads_after"], 0),
             },
         )
         passed = ("&layer", f.read(x), f.write(), row, context)
@@ -74,7 +74,7 @@ class PoolLowering(ChannelsLastLowering):
         return {"max_pool": "TVMRT_POOL_MAX", "lp_pool": "TVMRT_POOL_LP"}[self.node.op]
 
 
-def pool_window(node, batch: int, x_stride: int, y_stride: int) -> dict[str, str]:
+def pool_window(node, batch: int, x_stride: int, y_stride: int) -> dict[str, object]:
     """The window of a pooling layer, as a member of its struct."""
     attrs = node.attrs
     window = Window(
@@ -88,7 +88,7 @@ def pool_window(node, batch: int, x_stride: int, y_stride: int) -> dict[str, str
         triple(attrs["dilations"], 1),
         triple(attrs["pads_before"], 0),
     )
-    return {"window": nested(window.members())}
+    return {"window": window.members()}
 
 
 @lowers("max_pool_index")
@@ -111,12 +111,12 @@ def emit_plain_max(node, f: FunctionWriter, places: str) -> None:
     f.include("op/pool_index.h")
     lowest = "-INFINITY" if x.dtype.is_float else _lowest(x.dtype)
     f.define(f"TVMRT_DEFINE_MAX_POOL({kernel}, {x.dtype.c}, {lowest})")
-    print_struct(
+    print_layer(
         f,
-        f"{f.storage} tvmrt_pool_index_layer layer",
+        "tvmrt_pool_index_layer layer",
         {
             **pool_window(node, prod(x.shape[:2]), 1, 1),
-            "place": braces(distance),
+            "place": distance,
         },
     )
     f.line(f"return {kernel}(&layer, {f.read(0)}, {f.write(0)}, {places});")

@@ -21,7 +21,7 @@ from tvmrt.ir.program import (
 from tvmrt.ir.quantized import storage_range
 from tvmrt.ir.rounding import round_up
 
-from ..c.initializers import print_struct, range_initializer, triple
+from ..c.initializers import print_layer, print_struct, range_initializer, triple
 from ..c.text import plus
 from ..c.writer import FunctionWriter
 from ..loops.nest import index, merge_loops
@@ -166,7 +166,7 @@ class IntegerProduct(Lowering):
             bounds = (self.node.attrs["y_zero"], *self._bounds())
             fields["factors"] = f.constant("factors", factors(self.scale, *bounds[:3]))
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
-        print_struct(f, f"{f.storage} tvmrt_micro_conv_i8 layer", members)
+        print_layer(f, "tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
             f.include("tile/requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
@@ -232,7 +232,7 @@ def _print_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: b
     for line in layer.definitions():
         f.define(line)
     members = layer.members(shifted=shifted, epilogue=epilogue)
-    print_struct(f, f"{f.storage} tvmrt_conv_i8 layer", members)
+    print_layer(f, "tvmrt_conv_i8 layer", members)
 
 
 @lowers("qconv")

@@ -166,7 +166,9 @@ def _reduced(function: Callable) -> Callable:
 def _split(ctx: NodeContext, x: Elements, sizes: Elements | None = None) -> list[Elements] | None:
     wanted = _numbers(ctx, "split", sizes)
     if wanted is None:
-        return None
+        count, axis = len(ctx.node.output), ctx.attr("axis", 0)
+        size = -(-x.shape[axis] // count)  # the last part may be smaller
+        return np.split(x, [size * i for i in range(1, count)], axis)
     return np.split(x, np.cumsum(wanted)[:-1], ctx.attr("axis", 0))
 
 

@@ -228,7 +228,7 @@ class GraphImporter:
                 self.halves[value] = type.dtype.name
             if name in self.known:
                 self.builder.sources = (name,)
-                value = told.held(self.builder, value, self.known[name])
+                value = told.held(self, value, self.known[name])
             scope[name] = value
 
     def import_nodes(self, nodes: Sequence[onnx.NodeProto], scope: dict) -> None:

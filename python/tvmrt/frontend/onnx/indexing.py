@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir import VIEW, Value, get_op
+from tvmrt.ir.extent import Whole, least, symbols_of
 from tvmrt.ir.op import normalize_axis
 
 from . import supposed
@@ -47,10 +48,26 @@ def _tuples(ctx: NodeContext, x: Value, batch: int) -> Value:
 def gather(ctx: NodeContext) -> Value:
     x = ctx.required(0)
     axis = normalize_axis(ctx.attr("axis", 0), len(x.shape))
+    last = _counted_from_end(ctx.required(1), x.shape[axis])
+    if last is not None:
+        # the places of the last ones are those behind all others
+        x = ctx.slice_axis(x, axis, x.shape[axis] - last, last)
+        return take(ctx, x, ctx.required(1).data + last, axis)
     indices = checked_indices(ctx, ctx.required(1), x.shape[axis])
     if indices.data is None:
         return ctx.emit("gather", [x, indices], axis=axis)
     return take(ctx, x, indices.data, axis)
+
+
+def _counted_from_end(indices: Value, extent: Whole) -> int | None:
+    """How many of the last elements of an axis whose extent a run chooses hold all that constant
+    indices are for, where these are negative and there are always so many."""
+    if indices.data is None or not indices.dtype.is_int or not symbols_of(extent):
+        return None
+    if not indices.data.size or indices.data.max() >= 0:
+        return None
+    count = -int(indices.data.min())
+    return count if count <= least(extent) else None
 
 
 def take(ctx: NodeContext, x: Value, indices: np.ndarray, axis: int) -> Value:

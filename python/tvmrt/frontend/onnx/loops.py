@@ -14,14 +14,17 @@ from tvmrt.ir import DTYPES, Graph, TensorType, Value
 from tvmrt.ir.extent import Extent, Undecided, Whole, least, most, symbols_of
 from tvmrt.ir.op import normalize_axis
 
-from .apart import import_apart
+from .apart import Apart, import_apart
 from .context import NodeContext
 from .held import Stack, TensorList
+from .loop_growth import Changing, changing_axes, growths, in_shape, inside_types
 from .loop_lists import appending
+from .old_scan import batches
 from .registry import onnx_op
 from .sequences import extended, first_axis_to, lifted
 
 FEW = 8  # rounds that are written out
+ATTEMPTS = 4  # to find shapes that hold in every round
 MAX_ROUNDS = 1 << 24  # beyond it a number of rounds stands for as many as it takes
 
 INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
@@ -37,7 +40,7 @@ def loop(ctx: NodeContext) -> list[Value | None]:
 @onnx_op("Scan")
 def scan(ctx: NodeContext) -> list[Value | None]:
     if ctx.opset < 9:
-        raise UnsupportedError("Scan of opset 8 runs over batches; convert the model to opset 9")
+        return batches(ctx, scan)
     layout = _ScanLayout(ctx)
     return _whichever(
         ctx, layout.rounds, lambda: _unrolled_scan(ctx, layout), lambda: _scan(ctx, layout)
@@ -82,9 +85,7 @@ def _loop_of_tensors(
     limit, go = (_scalar(ctx, i, to) for i, to in ((0, "int64"), (1, "bool")))
     bound = _most_rounds(ctx, limit, outputs[len(carried) :])
     number = _number(ctx, bound)
-    like = [(number, INT64), (ctx.const(True), BOOL)]
-    like += [(v, v.type) for v in carried]
-    inside = import_apart(ctx.importer, body, ctx.scope, like, number)
+    inside, changing = _settled_body(ctx, body, carried, outputs, number, bound)
     graph = inside.graph
     # in a round that has begun, the condition is true
     graph.replace_many({graph.inputs.pop(1): ctx.const(True)})
@@ -106,7 +107,29 @@ def _loop_of_tensors(
     fixed = bound is not None and not ctx.is_computed(0) and limit is not None
     known = fixed and go is None and not conditional
     ends = _Ends(limit, go, conditional, bound if known else most(bound or 0), known)
-    return _emit(ctx, graph, ends, carried, [], inside.captured, number)
+    return _emit(ctx, graph, ends, carried, [], inside.captured, number, changing=changing)
+
+
+def _settled_body(
+    ctx: NodeContext,
+    body: onnx.GraphProto,
+    carried: list[Value],
+    outputs: Sequence[str],
+    number: Value,
+    bound: Whole | None,
+) -> tuple[Apart, list[Changing]]:
+    """The body with all that it carries in shapes that hold in every round."""
+    changing: list[Changing] = []
+    for _ in range(ATTEMPTS):
+        like = [(number, INT64), (ctx.const(True), BOOL)]
+        like += list(zip(carried, inside_types(carried, changing)))
+        inside = import_apart(ctx.importer, body, ctx.scope, like, number)
+        made = inside.graph.outputs[1 : 1 + len(carried)]
+        found = changing_axes(ctx, carried, made, changing, bound, outputs)
+        if found == changing:
+            return inside, changing
+        changing = found
+    raise UnsupportedError("the shape of what it carries changes in a way that is not understood")
 
 
 @dataclass(frozen=True)
@@ -170,11 +193,12 @@ def _emit(
     captured: list[Value],
     number: Value,
     backward: Sequence[int] = (),
+    changing: Sequence[Changing] = (),
 ) -> list[Value]:
     """The loop, and what it collected as far as there were rounds."""
     made = body.outputs[ends.conditional :]
     for before, after in zip(carried, made):
-        if before.type != after.type:
+        if not changing and before.type != after.type:
             raise UnsupportedError(
                 f"what it carries is {before.type} before a round and {after.type} after it"
             )
@@ -182,7 +206,12 @@ def _emit(
     collected = len(made) - len(carried)
     known_as = ctx.importer.extents.get(number)
     numbered = {} if known_as is None else {"round": next(iter(symbols_of(known_as.item())))}
-    results = ctx.emit_many(
+    grows = growths(changing, body, ends.conditional)
+    own = {*numbered.values(), *(each.symbol for each in grows)}
+    if own & symbols_of(*(v.shape for v in made[len(carried) :])):
+        raise UnsupportedError("it collects tensors that have another shape in each round")
+    outer = set(_symbols(body)) | symbols_of(*(each.first for each in grows))
+    emitted = ctx.emit_many(
         "loop",
         [ends.limit, ends.go, *carried, *sliced, *captured],
         body=body,
@@ -192,9 +221,13 @@ def _emit(
         most=ends.most,
         backward=tuple(map(bool, backward or [0] * (len(sliced) + collected))),
         **numbered,
-        extents=tuple(s.extent for s in _symbols(body) if s not in numbered.values()),
+        **({"grows": grows} if grows else {}),
+        extents=tuple(s.extent for s in sorted(outer - own, key=lambda s: s.name)),
     )
-    *results, rounds = results
+    *results, rounds = emitted[: len(emitted) - len(grows)]
+    extents = emitted[len(emitted) - len(grows) :]
+    types = [v.type for v in made]
+    in_shape(ctx, results, extents, changing, types, ends.most if ends.known else None)
     if not ends.known and collected:
         found = ctx.found(rounds, 0, ends.most, "rounds")
         results[len(carried) :] = [ctx.slice_axis(v, 0, 0, found) for v in results[len(carried) :]]

@@ -88,7 +88,7 @@ def eye_like(ctx: NodeContext) -> Value:
     return ctx.converted(ones, like if dtype is None else element_type(dtype))
 
 
-@onnx_op("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
+@onnx_op("BlackmanWindow", "HammingWindow", "HannWindow")
 def table(ctx: NodeContext) -> Value:
     """Tables of known size are computed where all nodes of constants are."""
     extents = [ctx.constant_of(i, "the size") for i in range(len(ctx.inputs))]

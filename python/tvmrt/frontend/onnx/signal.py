@@ -92,25 +92,43 @@ def _mirrored(ctx: NodeContext, x: Value, length: int) -> Value:
 @onnx_op("STFT")
 def stft(ctx: NodeContext) -> Value:
     """A convolution whose kernels are the windowed waves."""
-    x, window = ctx.required(0), ctx.constant_of(2, "the window")
-    step = ctx.ints_of(1, "the frame step")[0]
+    x, window = ctx.required(0), ctx.input(2)
     given = ctx.ints_of(3, "the frame length")
-    length = given[0] if given else len(window)
+    length = given[0] if given or window is None else window.shape[0]
+    step = ctx.ints_of(1, "the frame step")[0]
     if x.dtype.name != "float32" or (len(x.shape) == 3 and x.shape[2] != 1):
         raise UnsupportedError(f"a short-time Fourier transform of {x.type}; real float32 only")
     bins = length // 2 + 1 if ctx.attr("onesided", 1) else length
     matrix = fourier(length, bins, 1, False)
-    if window is not None:
-        matrix = matrix * window.reshape(-1, 1)
     signal = ctx.reshape(x, (x.shape[0], 1, x.shape[1]))
-    y = ctx.emit(
-        "conv",
-        [signal, ctx.const(matrix.T[:, None, :], np.float32)],
-        groups=1,
-        strides=(step,),
-        dilations=(1,),
-        pads_before=(0,),
-        pads_after=(0,),
-    )
-    frames = ctx.transpose(y, (0, 2, 1))
+    if window is not None and window.data is None:
+        frames = _weighted_frames(ctx, signal, window, step, matrix)
+    else:
+        matrix = matrix if window is None else matrix * window.data.reshape(-1, 1)
+        y = ctx.emit(
+            "conv",
+            [signal, ctx.const(matrix.T[:, None, :], np.float32)],
+            groups=1,
+            strides=(step,),
+            dilations=(1,),
+            pads_before=(0,),
+            pads_after=(0,),
+        )
+        frames = ctx.transpose(y, (0, 2, 1))
     return ctx.reshape(frames, (x.shape[0], frames.shape[1], bins, 2))
+
+
+def _weighted_frames(
+    ctx: NodeContext, signal: Value, window: Value, step: int, matrix: np.ndarray
+) -> Value:
+    """Frames of a signal [batch, 1, samples], times a window of the run, times a matrix."""
+    length, samples = window.shape[0], signal.shape[2]
+    if not isinstance(samples, int) or not 0 < step or length > samples:
+        raise ValueError(f"frames of {length} elements by steps of {step} in {samples}")
+    starts = np.arange((samples - length) // step + 1) * step
+    ctx.table_size(starts.size * length, "the table of frames")
+    places = ctx.const(starts[:, None] + np.arange(length), np.int64)
+    frames = ctx.emit("gather", [signal, places], axis=2)
+    frames = ctx.reshape(frames, (signal.shape[0], starts.size, length))
+    weighted = ctx.emit("mul", [frames, ctx.cast(window, "float32")])
+    return product(ctx, weighted, ctx.const(matrix, np.float32))

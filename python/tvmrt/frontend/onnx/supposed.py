@@ -168,6 +168,26 @@ def _expanded(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     return np.asarray(wanted, np.int64)
 
 
+# One of several lists of numbers.
+
+
+def _among(ctx: NodeContext, index: int, value: Value, lists: Sequence) -> np.ndarray | None:
+    """The operand is one of these lists of numbers."""
+    if len(lists) == 1:
+        return _exactly(ctx, index, value, lists[0])
+    if not 0 < len(lists) <= MOST_CANDIDATES or any(len(n) != value.type.size for n in lists):
+        return None
+    found = Numbers.whole(ctx, value).reshape(value.type.size)
+    same = [found.equals(n).cast("int64").fold("reduce_min").equals(1) for n in lists]
+    right = same[0]
+    for other in same[1:]:
+        right = right.either(other)
+    text = " or ".join(map(_as_text, lists))
+    require(right.cast("int64").reshape(1), [1], value, _names(ctx, index), text)
+    arrays = [np.asarray(n, np.int64).reshape(value.shape) for n in lists]
+    raise Several(index, arrays, [s.value for s in same])
+
+
 # One of several sets of axes.
 
 
@@ -274,7 +294,7 @@ def _each(ctx: NodeContext, axes: tuple) -> tuple:
 
 
 def _blocks(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
-    """The block's extents that give x's channels and columns, where only one does."""
+    """The block's extents that give x's channels and columns."""
     y, (_, rows, columns) = _declared(ctx), ctx.required(0).shape
     if y is None or rows % y[1]:
         return None
@@ -283,7 +303,7 @@ def _blocks(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
     fitting = [
         b for b in product(*sizes) if prod(b) == whole and _columns(ctx, image, b) == columns
     ]
-    return _exactly(ctx, index, value, fitting[0]) if len(fitting) == 1 else None
+    return _among(ctx, index, value, fitting)
 
 
 def _columns(ctx: NodeContext, image: Sequence[int], block: Sequence[int]) -> int:
@@ -302,6 +322,43 @@ def _columns(ctx: NodeContext, image: Sequence[int], block: Sequence[int]) -> in
     return prod(max(n // s + 1, 0) for n, s in zip(reach, strides))
 
 
+# Frames of a signal.
+
+
+def _frame_lengths(ctx: NodeContext, y: tuple) -> list[int]:
+    """How long a frame may be by the number of its frequencies."""
+    window, given = ctx.input(2), ctx.input(3)
+    if window is not None:
+        return [window.shape[0]]
+    if 3 in ctx.supposed or given is None or given.data is not None:
+        known = ctx.supposed.get(3) if given is None or given.data is None else given.data
+        return [] if known is None else [int(known.reshape(-1)[0])]
+    bins = y[-2]
+    return [2 * bins - 2, 2 * bins - 1] if ctx.attr("onesided", 1) else [bins]
+
+
+def _frame_steps(ctx: NodeContext, y: tuple, length: int) -> list[int]:
+    """The steps by which so many frames of a length are in the signal."""
+    rest, steps = ctx.required(0).shape[1] - length, y[1] - 1
+    step = ctx.input(1)
+    if rest < 0 or steps < 1:
+        return []  # one frame lets the step be anything
+    known = ctx.supposed.get(1) if step is None or step.data is None else step.data
+    if known is not None:
+        step = int(known.reshape(-1)[0])
+        return [step] if step > 0 and rest // step == steps else []
+    return [s for s in range(rest // (steps + 1) + 1, rest // steps + 1) if rest // s == steps]
+
+
+def _framed(ctx: NodeContext, index: int, value: Value) -> np.ndarray | None:
+    y = _declared(ctx)
+    if y is None or len(y) != 4:
+        return None
+    pairs = [(s, n) for n in _frame_lengths(ctx, y) for s in _frame_steps(ctx, y, n)]
+    found = dict.fromkeys(pair[0 if index == 1 else 1] for pair in pairs)
+    return _among(ctx, index, value, [[n] for n in found])
+
+
 _REDUCTIONS = (
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
@@ -310,7 +367,8 @@ _CALLED = {
     ("AffineGrid", 1): "size", ("CenterCropPad", 1): "shape", ("Col2Im", 1): "image_shape",
     ("Col2Im", 2): "block_shape", ("ConstantOfShape", 0): "input", ("CumProd", 1): "axis",
     ("CumSum", 1): "axis", ("DFT", 2): "axis", ("MaxUnpool", 2): "output_shape",
-    ("OneHot", 1): "depth", ("Resize", 3): "sizes", ("Split", 1): "split", ("Tile", 1): "repeats",
+    ("OneHot", 1): "depth", ("Resize", 3): "sizes", ("STFT", 1): "frame_step",
+    ("STFT", 3): "frame_length", ("Split", 1): "split", ("Tile", 1): "repeats",
     ("TopK", 1): "K",
 }  # fmt: skip
 
@@ -336,6 +394,8 @@ _RULES: dict[tuple[str, int], Callable] = {
     ("OneHot", 1): _by_shape(lambda ctx, y: _along(ctx, y, -1)),
     ("Reshape", 1): _reshaped,
     ("Resize", 3): _by_shape(_resized),
+    ("STFT", 1): _framed,
+    ("STFT", 3): _framed,
     ("Split", 1): _parts,
     ("Squeeze", 1): _axes(_squeezes, _same),
     ("Tile", 1): _by_shape(_tiled),

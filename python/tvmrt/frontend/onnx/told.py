@@ -8,20 +8,30 @@ is what it must be; runs are held to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 from tvmrt.error import TVMError
-from tvmrt.ir import Builder, Graph, Value, constant
+from tvmrt.frontend.dims import HIGHEST
+from tvmrt.ir import Graph, Value, constant
+from tvmrt.ir.extent import Extent
 
 from .apart import names_read
 from .tensors import subgraphs
 
-Known = Mapping[str, np.ndarray]
+if TYPE_CHECKING:
+    from .importer import GraphImporter
 
-MOST = 8  # elements of an input that may be a shape
+Known = Mapping[str, np.ndarray]
+Trials = Sequence[Known]
+
+ANY = -1  # what an element is called that may be anything
+
+MOST = 8  # elements of inputs that may be shapes
+MOST_NODES = 256  # of a network that is imported for each extent of its inputs
 # Numbers that are tried, none of which is another one's neighbour.
 _TRIED = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
 
@@ -31,24 +41,54 @@ def by_results(
     refused: Sequence[onnx.NodeProto],
     attempt: Callable[[Known], Graph],
 ) -> dict[str, np.ndarray]:
-    """What inputs must be for the results to have their declared shapes, by name; those that no
-    result tells are left out, and those that no node depends on that was ``refused``. ``attempt``
-    imports the network with some inputs as constants."""
+    """What inputs must be for the results to have their declared shapes, by name; ``ANY`` for an
+    element that no result tells. Left out are inputs of which none is told, and those that no node
+    depends on that was ``refused``. ``attempt`` imports the network with some inputs known."""
     declared = _declared(model.graph)
     kinds = {} if declared is None else _candidates(model.graph, _sources(model.graph, refused))
-    while kinds:
-        tried = [_numbered(kinds, numbers) for numbers in _TRIED]
-        try:
-            shapes = [_shapes(attempt(known)) for known in tried]
-        except (TVMError, ValueError, KeyError):
+    if not kinds:
+        return {}
+    trials = [_numbered(kinds, numbers) for numbers in _TRIED]
+    shapes = _shapes(trials, attempt)
+    if shapes is None:
+        pinned = _pinned(model.graph, trials, attempt)
+        if pinned is None:
             return {}
-        found = {name: _solved(*(known[name] for known in tried), shapes, declared)
-                 for name in kinds}  # fmt: skip
-        told = {name: numbers for name, numbers in found.items() if numbers is not None}
-        if len(told) == len(kinds):
-            return told
-        kinds = {name: kinds[name] for name in told}
-    return {}
+        trials, shapes = pinned
+    found = {name: _solved(*(t[name] for t in trials), shapes, declared) for name in kinds}
+    return {name: numbers for name, numbers in found.items() if (numbers != ANY).any()}
+
+
+def _shapes(trials: Trials, attempt: Callable[[Known], Graph]) -> list[list[tuple]] | None:
+    """The results' shapes with these numbers; None where the network cannot be imported."""
+    try:
+        return [[value.shape for value in attempt(known).outputs] for known in trials]
+    except (TVMError, ValueError, KeyError, MemoryError):
+        return None
+
+
+def _pinned(
+    graph: onnx.GraphProto, trials: Trials, attempt: Callable[[Known], Graph]
+) -> tuple[Trials, list[list[tuple]]] | None:
+    """The same where one of the numbers must be an extent of an input: the only one with which the
+    network can be imported."""
+    if len(graph.node) > MOST_NODES:
+        return None
+    extents = {d.dim_value for info in graph.input for d in info.type.tensor_type.shape.dim}
+    fitting = []
+    for name, numbers in trials[0].items():
+        for place in range(numbers.size):
+            for extent in sorted(extents - {0}):
+                changed = [_changed(known, name, place, extent) for known in trials]
+                shapes = _shapes(changed, attempt)
+                fitting += [] if shapes is None else [(changed, shapes)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _changed(known: Known, name: str, place: int, number: int) -> Known:
+    numbers = known[name].copy()
+    numbers.flat[place] = number
+    return {**known, name: numbers}
 
 
 def _declared(graph: onnx.GraphProto) -> list[tuple[int, ...]] | None:
@@ -118,16 +158,8 @@ def _numbered(kinds: Mapping, numbers: tuple[int, ...]) -> dict[str, np.ndarray]
     return found
 
 
-def _shapes(graph: Graph) -> list[tuple]:
-    return [value.shape for value in graph.outputs]
-
-
-def _solved(
-    first: np.ndarray, second: np.ndarray, shapes: list, declared: list
-) -> np.ndarray | None:
-    """The elements that give the declared extents; None where one is in no extent."""
-    if any(len(s) != len(d) for tried in shapes for s, d in zip(tried, declared)):
-        return None
+def _solved(first: np.ndarray, second: np.ndarray, shapes: list, declared: list) -> np.ndarray:
+    """The elements that give the declared extents; ``ANY`` for one that is in no extent."""
     told = {
         (a, b): wanted
         for rows in zip(*shapes, declared)
@@ -135,24 +167,47 @@ def _solved(
         if isinstance(a, int) and isinstance(b, int)
     }
     pairs = list(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist()))
-    if not all(pair in told for pair in pairs):
-        return None
-    return np.asarray([told[pair] for pair in pairs], first.dtype).reshape(first.shape)
+    found = [a if a == b else told.get((a, b), ANY) for a, b in pairs]
+    return np.asarray(found, np.int64).reshape(first.shape)
 
 
-def held(builder: Builder, value: Value, known: np.ndarray) -> Value:
-    """An input as the constant that it must be; a run in which it is not ends with an error."""
-    flat = builder.emit("reshape", [value], value.name, shape=(known.size,))
-    flat = (
-        flat if flat.dtype.name == "int64" else builder.emit("cast", [flat], value.name, to="int64")
-    )
-    numbers = tuple(known.reshape(-1).tolist())
-    builder.emit(
+def held(importer: GraphImporter, value: Value, known: np.ndarray) -> Value:
+    """An input as the numbers that it must be; a run in which it is not ends with an error."""
+    builder, name = importer.builder, value.name
+
+    def emit(op: str, inputs: Sequence[Value], **attrs: object) -> Value:
+        return builder.emit(op, inputs, name, **attrs)
+
+    flat = emit("reshape", [value], shape=(known.size,))
+    flat = flat if flat.dtype.name == "int64" else emit("cast", [flat], to="int64")
+    numbers = known.reshape(-1).tolist()
+    free = [n == ANY for n in numbers]
+    checked = flat
+    if any(free):
+        keep = builder.const(np.asarray([not f for f in free], np.int64), name)
+        checked = emit("mul", [flat, keep])
+    text = ", ".join("any" if n == ANY else str(n) for n in numbers)
+    emit(
         "require",
-        [flat, flat],
-        value.name,
-        expected=numbers,
-        where=f"input '{value.name}'",
-        text=f"results of their declared shapes, {list(numbers)}",
+        [checked, flat],
+        expected=tuple(0 if n == ANY else n for n in numbers),
+        where=f"input '{name}'",
+        text=f"results of their declared shapes, [{text}]",
     )
-    return constant(known, value.name)
+    if not any(free):
+        return constant(known.astype(value.dtype.numpy), name)
+    elements = [
+        _open(importer, emit, flat, place) if n == ANY else n for place, n in enumerate(numbers)
+    ]
+    importer.extents[value] = np.asarray(elements, object).reshape(known.shape)
+    return value
+
+
+def _open(importer: GraphImporter, emit: Callable, flat: Value, place: int) -> Extent:
+    """An element that the run brings, as an extent."""
+    part = emit("slice", [flat], starts=(place,), steps=(1,), sizes=(1,))
+    dims, what = importer.dims, f"element {place}"
+    name = dims.fresh(f"{flat.name}_{place}")
+    number = emit("reshape", [part], shape=())
+    source = emit("count", [number], extent=name, what=what, low=0, high=HIGHEST)
+    return dims.counted(name, 0, HIGHEST, source)

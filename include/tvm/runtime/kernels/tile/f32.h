@@ -89,6 +89,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 #define TVMRT_TILE_F32_CHAINS(sums) ((sums) >= 8 ? 1 : (sums) >= 4 ? 2 : (sums) >= 2 ? 4 : 8)
 #define TVMRT_TILE_F32_UNROLL(sums) \
   ((sums) >= 16 ? 2 : (sums) >= 8 ? 4 : TVMRT_TILE_F32_CHAINS(sums))
+#define TVMRT_REST_F32_UNROLL(sums) ((sums) >= 8 ? 2 : TVMRT_TILE_F32_CHAINS(sums))
 
 /* Loops of the tile, all unrolled completely so that its arrays of vectors live in registers. */
 #define TVMRT_TILE_F32_EACH(variable, count) \
@@ -99,15 +100,59 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
 #define TVMRT_TILE_F32_X(t, u) x[(t) / 4][((t) % 4) * x_stride + (u)]
 
 /* clang-format off */
-#define TVMRT_DEFINE_TILE_F32(V, OB, WT) \
-  TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT)
+#define TVMRT_DEFINE_TILE_F32(V, OB, WT)                                                           \
+  TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_tile_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
+                              TVMRT_TILE_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH)
+/* For what whole tiles leave over in rows whose length a run chooses: a third of the code. */
+#define TVMRT_DEFINE_REST_F32(V, OB, WT)                                                           \
+  TVMRT_DEFINE_TILE_F32_NAMED(tvmrt_rest_f32_##V##x##OB##x##WT, tvmrt_f32x##V, V, OB, WT,          \
+                              TVMRT_REST_F32_UNROLL((OB) * (WT)), TVMRT_TILE_F32_FINISH_IN_TURN)
 
-#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT)                                          \
+/* Vector o of pixel t: what is added behind the sum, bounds, and where it goes. */
+#define TVMRT_TILE_F32_STORE(VEC, V)                                                               \
+  const int lanes = channels - o * (V);                                                            \
+  const int64_t at = t * tile->residual_stride + o * (V);                                          \
+  float* y = out + t * tile->out_stride + o * (V);                                                 \
+  if (TVMRT_LIKELY(lanes >= (V))) {                                                                \
+    if (residual) total += VEC##_load(residual + at);                                              \
+    VEC##_store(y, VEC##_min(VEC##_max(total, lo), hi));                                           \
+  } else if (lanes > 0) {                                                                          \
+    if (residual) total += VEC##_load_n(residual + at, lanes);                                     \
+    VEC##_store_n(y, VEC##_min(VEC##_max(total, lo), hi), lanes);                                  \
+  }
+
+#define TVMRT_TILE_F32_FINISH(VEC, V, OB, WT)                                                      \
+  TVMRT_TILE_F32_EACH(t, WT) {                                                                     \
+    TVMRT_TILE_F32_EACH(o, OB) {                                                                   \
+      VEC total = sum[0][t][o];                                                                    \
+      TVMRT_TILE_F32_EACH(u, kChains - 1) total += sum[u + 1][t][o];                               \
+      TVMRT_TILE_F32_STORE(VEC, V)                                                                 \
+    }                                                                                              \
+  }
+
+#define TVMRT_TILE_F32_FINISH_IN_TURN(VEC, V, OB, WT)                                              \
+  float all[WT][OB][V];                                                                            \
+  TVMRT_TILE_F32_EACH(t, WT) {                                                                     \
+    TVMRT_TILE_F32_EACH(o, OB) {                                                                   \
+      TVMRT_TILE_F32_EACH(u, kChains - 1) sum[0][t][o] += sum[u + 1][t][o];                        \
+      VEC##_store(all[t][o], sum[0][t][o]);                                                        \
+    }                                                                                              \
+  }                                                                                                \
+  TVMRT_UNROLL(1)                                                                                  \
+  for (int t = 0; t < (WT); t++) {                                                                 \
+    TVMRT_UNROLL(1)                                                                                \
+    for (int o = 0; o < (OB); o++) {                                                               \
+      VEC total = VEC##_load(all[t][o]);                                                           \
+      TVMRT_TILE_F32_STORE(VEC, V)                                                                 \
+    }                                                                                              \
+  }
+
+#define TVMRT_DEFINE_TILE_F32_NAMED(NAME, VEC, V, OB, WT, UNROLL, FINISH)                          \
   TVMRT_NOINLINE void NAME(const tvmrt_tile_f32* tile, int64_t x_offset, const float* w,           \
                            const float* bias, const float* residual, float* out, int channels) {   \
     enum {                                                                                         \
       kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
-      kUnroll = TVMRT_TILE_F32_UNROLL((OB) * (WT)),                                                \
+      kUnroll = UNROLL,                                                                            \
       kPointers = ((WT) + 3) / 4,                                                                  \
       kKeep = TVMRT_SIMD_REGISTERS == 32 && (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS \
     };                                                                                             \
@@ -156,22 +201,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
       }                                                                                            \
     }                                                                                              \
     const VEC lo = VEC##_splat(tile->lo), hi = VEC##_splat(tile->hi);                              \
-    TVMRT_TILE_F32_EACH(t, WT) {                                                                   \
-      TVMRT_TILE_F32_EACH(o, OB) {                                                                 \
-        const int lanes = channels - o * (V);                                                      \
-        const int64_t at = t * tile->residual_stride + o * (V);                                    \
-        float* y = out + t * tile->out_stride + o * (V);                                           \
-        VEC total = sum[0][t][o];                                                                  \
-        TVMRT_TILE_F32_EACH(u, kChains - 1) total += sum[u + 1][t][o];                             \
-        if (TVMRT_LIKELY(lanes >= (V))) {                                                          \
-          if (residual) total += VEC##_load(residual + at);                                        \
-          VEC##_store(y, VEC##_min(VEC##_max(total, lo), hi));                                     \
-        } else if (lanes > 0) {                                                                    \
-          if (residual) total += VEC##_load_n(residual + at, lanes);                               \
-          VEC##_store_n(y, VEC##_min(VEC##_max(total, lo), hi), lanes);                            \
-        }                                                                                          \
-      }                                                                                            \
-    }                                                                                              \
+    FINISH(VEC, V, OB, WT)                                                                         \
   }
 /* clang-format on */
 

@@ -1,0 +1,152 @@
+"""Loops whose carried tensors have another shape in each round, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dynamic_networks import FLOAT, INT64, Draft
+from onnx import helper
+from test_any_size import EXECUTORS, assert_close, loaded, results
+from test_rounds import BOOL, body, info
+
+import tvmrt
+from tvmrt.error import UnsupportedError
+
+runtime = pytest.importorskip("onnxruntime")
+
+
+def appending(axis=0, rounds=None):
+    """Twice the last entry is put behind the others, and a row in front of each entry is kept."""
+    inner = Draft(1, "in_")
+    last = inner.node("Gather", ["c", inner.constant([-1], np.int64)], axis=axis)
+    more = inner.node("Concat", ["c", inner.node("Add", [last, "x"])], axis=axis)
+    total = inner.node("ReduceSum", [more], keepdims=0)
+    go = inner.node("Less", [total, "stop"])
+    draft = Draft()
+    limit = "M" if rounds is None else draft.constant(rounds, np.int64)
+    given = [("i", INT64, []), ("go", BOOL, []), ("c", FLOAT, None)]
+    made = [(go, BOOL, []), (more, FLOAT, None), (total, FLOAT, [])]
+    draft.nodes.append(
+        helper.make_node("Loop", [limit, "", "c0"], ["all", "totals"], "append",
+                         body=body(inner, given, made))
+    )  # fmt: skip
+    y = draft.node("Neg", ["all"])
+    each = [2, 3]
+    each[axis] = "n"
+    one = [2, 3]
+    one[axis] = 1
+    inputs = {"c0": (FLOAT, each), "x": (FLOAT, one), "stop": (FLOAT, [])}
+    if rounds is None:
+        inputs["M"] = (INT64, [])
+    model = draft.model(inputs, {y: FLOAT, "totals": FLOAT})
+    model.graph.value_info.append(info("totals", FLOAT, ["rounds"]))
+    return model
+
+
+def only_carried():
+    """Every round doubles the rows."""
+    inner = Draft(1, "in_")
+    more = inner.node("Concat", ["c", inner.node("Neg", ["c"])], axis=0)
+    return carrying(inner, more, "all", ["many", 3])
+
+
+def dropping():
+    """Nine rounds, of which each drops the last of the rows that are left."""
+    inner = Draft(1, "in_")
+    ends = [inner.constant([n], np.int64) for n in (0, -1, 0)]
+    return carrying(inner, inner.node("Slice", ["c", *ends]), "rest", None, 9)
+
+
+def carrying(inner, after, name, declared, rounds=None):
+    draft = Draft()
+    given = [("i", INT64, []), ("go", BOOL, []), ("c", FLOAT, None)]
+    inside = body(inner, given, [("go", BOOL, []), (after, FLOAT, None)])
+    limit = "M" if rounds is None else draft.constant(rounds, np.int64)
+    draft.nodes.append(helper.make_node("Loop", [limit, "", "c0"], [name], "carry", body=inside))
+    y = draft.node("Neg", [name])
+    inputs = {"c0": (FLOAT, ["n", 3]), "M": (INT64, [])}
+    model = draft.model(inputs if rounds is None else {"c0": inputs["c0"]}, {y: FLOAT})
+    if declared:
+        model.graph.value_info.append(info(name, FLOAT, declared))
+    return model
+
+
+def grown(rng, count, axis=0, stop=1e9, **more):
+    each, one = [2, 3], [2, 3]
+    each[axis], one[axis] = count, 1
+    x = {"c0": rng.random(each).astype(np.float32), "x": rng.random(one).astype(np.float32)}
+    return {**x, "stop": np.array(stop, np.float32), **{k: np.array(v) for k, v in more.items()}}
+
+
+CASES = {
+    "rows": (appending, {"n": (1, 3), "rounds": 12},
+             lambda rng: [grown(rng, 2, M=12), grown(rng, 1, M=1), grown(rng, 3, M=12),
+                          grown(rng, 2, M=9, stop=30)]),
+    "columns": (lambda: appending(1), {"n": (1, 3), "rounds": 12},
+                lambda rng: [grown(rng, 2, 1, M=12), grown(rng, 3, 1, M=5), grown(rng, 1, 1, M=1)]),
+    "known": (lambda: appending(1, 20), {"n": (1, 3), "rounds": 20},
+              lambda rng: [grown(rng, 2, 1), grown(rng, 3, 1, stop=40)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_carried_grows(name, tmp_path):
+    make, dims, inputs = CASES[name]
+    model, rng = make(), np.random.default_rng(4)
+    session = runtime.InferenceSession(model.SerializeToString())
+    for executor in EXECUTORS:
+        folder = tmp_path / executor
+        folder.mkdir()
+        network = loaded(tvmrt.compile(model, dims=dims, executor=executor), folder, executor)
+        for each in inputs(rng):
+            assert_close(results(network, each), session.run(None, each))
+
+
+def test_no_round_and_more_than_there_is_room_for(tmp_path):
+    """Nothing is written in a run that would go beyond the bound."""
+    dims = {"n": (1, 3), "rounds": (0, 12)}
+    network = loaded(tvmrt.compile(appending(), dims=dims), tmp_path, "graph")
+    rng = np.random.default_rng(2)
+    inputs = grown(rng, 2, M=0)
+    y, totals = results(network, inputs)
+    np.testing.assert_array_equal(y, -inputs["c0"])
+    assert totals.shape == (0,)
+    with pytest.raises(ValueError, match=r"append', .* is 1[36], expected 0 to 1[25]"):
+        results(network, grown(rng, 3, M=13))
+    assert results(network, grown(rng, 3, M=12))[0].shape == (15, 3)
+
+
+def test_what_may_become_of_any_size_is_refused_by_name():
+    model = appending()
+    del model.graph.value_info[:]
+    with pytest.raises(UnsupportedError, match=r"axis 0 of all, .* in the model, or .* by --dim"):
+        tvmrt.compile(model, dims={"n": 3})
+    model.graph.value_info.append(info("all", FLOAT, ["many", 3]))
+    with pytest.raises(UnsupportedError, match=r"it collects totals; declare"):
+        tvmrt.compile(model, dims={"n": 3, "many": 10})
+
+
+def test_a_declared_extent_is_room_enough(tmp_path):
+    """Of what a loop without a known number of rounds makes."""
+    model = only_carried()
+    library = tvmrt.compile(model, dims={"n": 3, "many": 9})
+    assert sum("for (;" in text for text in library.sources.files.values()) == 1
+    network = loaded(library, tmp_path, "graph")
+    session = runtime.InferenceSession(model.SerializeToString())
+    for count, rounds in ((2, 2), (3, 0), (1, 3), (3, 1)):
+        c0 = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
+        inputs = {"c0": c0, "M": np.array(rounds)}
+        assert_close(results(network, inputs), session.run(None, inputs))
+    with pytest.raises(ValueError, match="axis 0 of what it carries is 12, expected 0 to 9"):
+        results(network, {"c0": np.zeros((3, 3), np.float32), "M": np.array(2)})
+
+
+def test_what_becomes_smaller(tmp_path):
+    model = dropping()
+    library = tvmrt.compile(model, dims={"n": (9, 12)})
+    assert sum("for (;" in text for text in library.sources.files.values()) == 1
+    network = loaded(library, tmp_path, "graph")
+    session = runtime.InferenceSession(model.SerializeToString())
+    for count in (12, 10):
+        inputs = {"c0": np.arange(count * 3, dtype=np.float32).reshape(count, 3)}
+        assert_close(results(network, inputs), session.run(None, inputs))
