@@ -23,6 +23,13 @@ const char* TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry* reg) {
   return reg->names + (has_wide_count((const unsigned char*)reg->names) ? 2 : 1);
 }
 
+int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry* reg, const uint16_t num_funcs) {
+  unsigned char* names = (unsigned char*)(uintptr_t)reg->names;
+  names[0] = ((const unsigned char*)&num_funcs)[0];
+  names[1] = ((const unsigned char*)&num_funcs)[1];
+  return 0;
+}
+
 tvm_crt_error_t TVMFuncRegistry_Lookup(const TVMFuncRegistry* reg, const char* name,
                                        tvm_function_index_t* function_index) {
   uint16_t count = TVMFuncRegistry_GetNumFuncs(reg);

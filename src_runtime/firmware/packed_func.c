@@ -39,12 +39,11 @@ int TVMPackedFunc_InitModuleFunc(TVMPackedFunc* pf, TVMModuleHandle module, cons
   return bind(pf, name, args, TVMModGetFunction(module, name, 0, &pf->fexec));
 }
 
-void TVMPackedFunc_Call(TVMPackedFunc* pf) {
-  pf->ret_value.values_count = 0;
-  if (TVMFuncCall(pf->fexec, pf->args.values, pf->args.tcodes, (int)pf->args.values_count,
-                  &pf->ret_value.values[0], &pf->ret_value.tcodes[0]) == 0) {
-    pf->ret_value.values_count = 1;
-  }
+int TVMPackedFunc_Call(TVMPackedFunc* pf) {
+  int rc = TVMFuncCall(pf->fexec, pf->args.values, pf->args.tcodes, (int)pf->args.values_count,
+                       &pf->ret_value.values[0], &pf->ret_value.tcodes[0]);
+  pf->ret_value.values_count = rc == 0 ? 1 : 0;
+  return rc;
 }
 
 void TVMPackedFunc_SetArgs(TVMPackedFunc* pf, const TVMArgs* args) {

@@ -80,7 +80,8 @@ def describe(compiler: str, include: Path, libraries: Iterable[Path]) -> dict[st
     pointers = "".join(f"__typeof__({n})* {SIGNATURE}{n};\n" for n in names if n in declared)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "all.o")
-        options = ["-g", "-fno-eliminate-unused-debug-types", "-c", f"-I{include}"]
+        # strict: where GNU C gets a friendlier type, as for a name, the plain one is looked at
+        options = ["-g", "-std=c11", "-fno-eliminate-unused-debug-types", "-c", f"-I{include}"]
         _output(compiler, *options, "-x", "c", "-", "-o", path, text=source + pointers)
         types = dwarf_types.type_facts(path, include)
         signatures = dwarf_types.pointed_types(path, SIGNATURE)

@@ -18,10 +18,15 @@ static void test_packed_function_struct(void** state) {
   value.v_str = "a.b";
   args = TVMArgs_Create(&value, &code, 1);
   assert_ok(TVMPackedFunc_InitGlobalFunc(&pf, "runtime.SanitizeName", &args));
-  pf.Call(&pf);
+  assert_ok(pf.Call(&pf));
   assert_int_equal(pf.ret_value.values_count, 1);
   assert_string_equal(pf.ret_value.values[0].v_str, "a_b");
   assert_null(TVMArgs_AsModuleHandle(&pf.ret_value, 0));
+  code = kTVMArgInt;
+  args = TVMArgs_Create(&value, &code, 1);
+  pf.SetArgs(&pf, &args);
+  assert_fails(TVMPackedFunc_Call(&pf), "SanitizeName");
+  assert_int_equal(pf.ret_value.values_count, 0);
   TVMFuncFree(pf.fexec);
   assert_fails(TVMPackedFunc_InitGlobalFunc(&pf, "no.such", &args), "no.such");
   assert_int_equal(String2DLDataType("int8").bits, 8);

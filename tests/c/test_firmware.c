@@ -117,7 +117,7 @@ static void test_packed_function_in_a_struct(void** state) {
   args = TVMArgs_Create(&value, &code, 1);
   assert_int_equal(
       TVMPackedFunc_InitModuleFunc(&pf, (void*)(uintptr_t)&narrow_module, "answer", &args), 0);
-  pf.Call(&pf);
+  assert_int_equal(pf.Call(&pf), 0);
   assert_int_equal(pf.ret_value.values_count, 1);
   assert_int_equal(pf.ret_value.values[0].v_int64, 43);
   assert_int_equal(TVMPackedFunc_InitGlobalFunc(&pf, "absent", &args),

@@ -56,13 +56,32 @@ TVM_DLL int TVMAotExecutor_GetNumOutputs(TVMAotExecutor* executor);
 /*! \brief Position of an input; -1 if there is none of that name. */
 TVM_DLL int TVMAotExecutor_GetInputIndex(TVMAotExecutor* executor, const char* name);
 
-/*! \brief Name of an input. \param name [out] Borrowed from the library. \return 0, or -1. */
-TVM_DLL int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, const char** name);
+#if defined(__GNUC__) && !defined(__cplusplus) && !defined(__STRICT_ANSI__)
+/*! \brief Where a name goes: programs for TVM 0.12 pass char**, those for later releases const char**. */
+typedef union {
+  const char** constant;
+  char** plain;
+} tvmrt_name_out __attribute__((transparent_union));
+#else
+typedef const char** tvmrt_name_out;
+#endif
+
+/*!
+ * \brief Name of an input.
+ * \param name [out] A `const char**` or `char**`; the text is borrowed from the library and constant.
+ * \return 0, or -1.
+ */
+TVM_DLL int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, tvmrt_name_out name);
 
 /*! \brief Run the network. */
 TVM_DLL tvm_crt_error_t TVMAotExecutor_Run(TVMAotExecutor* executor);
 
 #ifdef __cplusplus
+}
+
+/*! \brief The same for programs for TVM 0.12. */
+static inline int TVMAotExecutor_GetInputName(TVMAotExecutor* executor, int index, char** name) {
+  return TVMAotExecutor_GetInputName(executor, index, const_cast<const char**>(name));
 }
 #endif
 

@@ -47,6 +47,13 @@ TVM_DLL uint16_t TVMFuncRegistry_GetNumFuncs(const TVMFuncRegistry* reg);
 TVM_DLL const char* TVMFuncRegistry_Get0thFunctionName(const TVMFuncRegistry* reg);
 
 /*!
+ * \brief Write the number of functions of a table in the 2-byte form.
+ * \param reg [in] Its names lie in memory that may be written, whatever the type says.
+ * \return 0.
+ */
+TVM_DLL int TVMFuncRegistry_SetNumFuncs(const TVMFuncRegistry* reg, const uint16_t num_funcs);
+
+/*!
  * \brief Position of a name.
  * \param function_index [out] Not written on failure.
  * \return kTvmErrorNoError, or kTvmErrorFunctionNameNotFound.
@@ -68,6 +75,9 @@ TVM_DLL tvm_crt_error_t TVMFuncRegistry_GetByIndex(const TVMFuncRegistry* reg,
 /*! \brief Bytes that one function takes in a mutable table. */
 #define TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES \
   (TVM_AVERAGE_FUNCTION_NAME_STRLEN_BYTES + 1 + sizeof(void*))
+/*! \brief The same two numbers by the names that programs for older runtimes use. */
+static const size_t kTvmAverageFunctionNameStrlenBytes = TVM_AVERAGE_FUNCTION_NAME_STRLEN_BYTES;
+static const size_t kTvmAverageFuncEntrySizeBytes = TVM_AVERAGE_FUNC_ENTRY_SIZE_BYTES;
 
 /*!
  * \brief Lay an empty table out in a buffer.

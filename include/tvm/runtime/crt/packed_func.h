@@ -28,7 +28,7 @@ typedef struct TVMPackedFunc {
   TVMFunctionHandle fexec;
   TVMArgs args;
   TVMArgs ret_value;
-  void (*Call)(struct TVMPackedFunc* pf);
+  int (*Call)(struct TVMPackedFunc* pf); /*!< TVMPackedFunc_Call. */
   void (*SetArgs)(struct TVMPackedFunc* pf, const struct TVMArgs* args);
 } TVMPackedFunc;
 
@@ -52,8 +52,11 @@ TVM_DLL int TVMPackedFunc_InitGlobalFunc(TVMPackedFunc* pf, const char* name, co
 TVM_DLL int TVMPackedFunc_InitModuleFunc(TVMPackedFunc* pf, TVMModuleHandle module,
                                          const char* name, const TVMArgs* args);
 
-/*! \brief Call; the result goes to ret_value, whose values_count stays 0 if the call fails. */
-TVM_DLL void TVMPackedFunc_Call(TVMPackedFunc* pf);
+/*!
+ * \brief Call; the result goes to ret_value, whose values_count stays 0 if the call fails.
+ * \return What TVMFuncCall() returns: 0, or not 0 with a text in TVMGetLastError().
+ */
+TVM_DLL int TVMPackedFunc_Call(TVMPackedFunc* pf);
 
 /*! \brief Replace the arguments. */
 TVM_DLL void TVMPackedFunc_SetArgs(TVMPackedFunc* pf, const TVMArgs* args);
