@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import POINTWISE, Value, get_op
+from tvmrt.ir import POINTWISE, Value, broadcast, get_op
+from tvmrt.ir.extent import Extent, Whole
 
 from .model_file import Quantization, Subgraph, Tensor
 
@@ -103,7 +104,7 @@ class OpContext:
     def _before_transpose(self, inputs: Sequence[Value]) -> tuple[tuple[int, ...], list] | None:
         """The permutation behind, and the operands in front of it; None where there is none."""
         rank = max(len(v.shape) for v in inputs)
-        shape = np.broadcast_shapes(*(v.shape for v in inputs))
+        shape = broadcast(*(v.shape for v in inputs))
         perms = [
             tuple(v.producer.attrs["perm"])
             for v in inputs
@@ -128,8 +129,8 @@ class OpContext:
         """A constant number of a value's element type."""
         return self.const(number, value.dtype.numpy)
 
-    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        shape = tuple(int(n) for n in shape)
+    def reshape(self, x: Value, shape: Sequence[Whole]) -> Value:
+        shape = tuple(n if isinstance(n, Extent) else int(n) for n in shape)
         return x if x.shape == shape else self.emit("reshape", [x], shape=shape)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnforeseenError, UnsupportedError
+from tvmrt.frontend.dims import Dims
 from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
 from . import custom
@@ -18,6 +19,7 @@ from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
 from .registry import Row, find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
+NO_TENSORS = ("resource", "complex64")  # what lies between operators alone
 MAX_WRITTEN_OUT = 20_000  # operators of loops and branches
 
 
@@ -80,6 +82,7 @@ class GraphImporter:
         self.problems: list[str] = []
         self.variables: dict[tuple[str, str], Any] = {}
         self.set_in_runs: set[tuple[str, str]] | None = None
+        self.dims = Dims()  # of the sizes that a run finds
         self.initializing = False  # inside of CALL_ONCE
         self.states = States(self.graph)
         self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
@@ -251,15 +254,16 @@ class GraphImporter:
             raise ValueError(f"it has {len(op.outputs)} outputs, not {len(outputs)}")
         for index, value in zip(op.outputs, outputs):
             tensor = subgraph.tensors[index]
-            if tensor.dtype == "resource":
+            if tensor.dtype in NO_TENSORS:
                 continue
             if value is None:
                 raise UnsupportedError("what it calls is not supported")
             if value.dtype.name != tensor.dtype:
                 raise ValueError(f"{tensor.name} is declared {tensor.dtype}, not {value.dtype}")
             declared = tensor.open or tensor.shape
+            counted = not all(isinstance(n, int) for n in value.shape)
             fits = len(declared) == len(value.shape) and all(
-                n < 0 or n == m for n, m in zip(declared, value.shape)
+                n < 0 or counted or n == m for n, m in zip(declared, value.shape)
             )
             # converters leave shapes out that they do not know
             if not fits and declared and not self.shapes:
@@ -271,7 +275,8 @@ class GraphImporter:
 def made_by_operators(subgraph: Subgraph) -> list[int]:
     """The tensors between operators: those that one makes and that are no outputs of the graph."""
     made = dict.fromkeys(i for op in subgraph.operators for i in op.outputs)
-    return [i for i in made if i not in subgraph.outputs]
+    shown = [i for i in made if subgraph.tensors[i].dtype not in NO_TENSORS]
+    return [i for i in shown if i not in subgraph.outputs]
 
 
 def names_of(model: Model, entry: tuple[int, Signature | None]) -> tuple[list[str], list[str]]:

@@ -28,6 +28,8 @@ FAMILIES = (
     "activation",
     "arithmetic",
     "control",
+    "counts",
+    "fourier",
     "layout",
     "matrix",
     "pooling",

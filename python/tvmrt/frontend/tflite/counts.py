@@ -1,0 +1,99 @@
+"""Results whose number depends on the data: bounded when compiling, counted by the run."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole
+
+from .context import OpContext
+from .registry import tflite_op
+
+
+def found(ctx: OpContext, number: Value, low: int, high: Whole, what: str) -> Whole:
+    """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``."""
+    if number.data is not None:
+        return int(number.data)
+    dims = ctx.importer.dims
+    name = dims.fresh(f"{ctx.name}_{what}".replace(" ", "_"))
+    source = ctx.emit("count", [number], extent=name, what=what, low=low, high=high)
+    return dims.counted(name, low, high, source)
+
+
+@tflite_op(WHERE=1)
+def where(ctx: OpContext) -> Value:
+    """The places of the elements that are not 0, int64[count, rank]."""
+    x = ctx.required(0)
+    if not x.shape:
+        raise UnsupportedError("the place of a scalar")
+    count = found(ctx, ctx.emit("count_nonzero", [x]), 0, prod(x.shape), "count")
+    return ctx.transpose(ctx.emit("nonzero", [x], count=count), (1, 0))
+
+
+@tflite_op(UNIQUE=1)
+def unique(ctx: OpContext) -> list[Value]:
+    """The different elements in the order in which they come, and which of them each is."""
+    x = ctx.required(0)
+    if x.type.rank != 1:
+        raise ValueError(f"different elements of {x.type}")
+    first, inverse, _, number = ctx.builder.emit_many("unique", [x], ctx.name, axis=0, sorted=False)
+    kept = found(ctx, number, min(1, x.shape[0]), x.shape[0], "count")
+    first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
+    values = ctx.emit("gather", [x, first], axis=0)
+    return [values, ctx.cast(inverse, ctx.result(1).dtype)]
+
+
+@tflite_op(NON_MAX_SUPPRESSION_V4=1, NON_MAX_SUPPRESSION_V5=1)
+def non_max_suppression(ctx: OpContext) -> list[Value]:
+    """Places of the best boxes with zeros behind, in V5 their scores, and how many they are."""
+    boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.ints_of(2, "the most boxes")
+    overlap, least = (ctx.reshape(ctx.required(i), ()) for i in (3, 4))
+    if len(ctx.op.inputs) > 5 and ctx.constant_of(5, "sigma").any():
+        raise UnsupportedError("scores that overlapping boxes make smaller (sigma is not 0)")
+    if boxes.type.rank != 2 or scores.shape != boxes.shape[:1] or limit < 0:
+        raise ValueError(f"{boxes.type} and {scores.type} are no boxes and scores")
+    count = boxes.shape[0]
+    rows = min(limit, count)
+    # what overlaps by just as much goes, too
+    smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
+    selected, kept = ctx.builder.emit_many(
+        "non_max_suppression",
+        [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count)),
+         ctx.const(limit, np.int64), smaller, least],
+        ctx.name, rows=rows, centred=False,
+    )  # fmt: skip
+    there = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), kept])
+    places = ctx.reshape(ctx.slice_axis(selected, 1, 2, 1), (rows,))
+    places = ctx.emit("where", [there, places, ctx.like(0, places)])
+    results = [_filled(ctx, ctx.cast(places, "int32"), limit)]
+    if ctx.op.name.endswith("5"):
+        taken = ctx.emit("gather", [scores, places], axis=0)
+        taken = ctx.emit("where", [there, taken, ctx.like(0, taken)])
+        results.append(_filled(ctx, taken, limit))
+    return [*results, ctx.cast(kept, "int32")]
+
+
+def _filled(ctx: OpContext, x: Value, count: int) -> Value:
+    """A vector with zeros behind it, of ``count`` elements."""
+    if x.shape[0] == count:
+        return x
+    after = (count - x.shape[0],)
+    return ctx.emit("pad", [x, ctx.like(0, x)], before=(0,), after=after, mode="constant")
+
+
+@tflite_op(SPARSE_TO_DENSE=3)
+def sparse_to_dense(ctx: OpContext) -> Value:
+    places, shape = ctx.required(0), tuple(ctx.ints_of(1, "the shape of the result"))
+    values, default = ctx.required(2), ctx.required(3)
+    rank = places.type.rank
+    if rank < 2:
+        places = ctx.reshape(places, (places.type.size, 1))
+    if rank > 2 or places.shape[1] != len(shape) or default.type.size != 1:
+        raise ValueError(f"places {places.type} are none in {list(shape)}")
+    values = ctx.emit("expand", [values], shape=(places.shape[0],))
+    start = ctx.emit("expand", [ctx.reshape(default, ())], shape=shape)
+    return ctx.emit("scatter_nd", [start, ctx.cast(places, "int64"), values], reduction="none")
