@@ -54,7 +54,8 @@ def parse_dims(texts: Iterable[str]) -> dict[str, tuple[int, int]]:
             name, bounds = parse_dim(text)
         except ValueError as problem:
             raise click.UsageError(str(problem)) from None
-        dims[name] = bounds
+        if dims.setdefault(name, bounds) != bounds:
+            raise click.UsageError(f"--dim declares {name} twice; declare it once")
     return dims
 
 

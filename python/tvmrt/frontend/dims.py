@@ -117,9 +117,13 @@ class Dims:
             self._symbols[name] = Symbol(name, low, high, self._parameter(name))
         return self._symbols[name]
 
-    def counted(self, name: str, low: int, high: Whole, source: Any) -> Whole:
-        """The extent of a size that the run itself finds, see ``Symbol``; ``name`` is its own."""
-        limit = None if isinstance(high, int) else high
+    def counted(
+        self, name: str, low: int, high: Whole, source: Any, limit: Whole | None = None
+    ) -> Whole:
+        """The extent of a size that the run itself finds, see ``Symbol``; ``name`` is its own.
+        ``limit``: what it is never above in any run, where that is not ``high``."""
+        if limit is None and not isinstance(high, int):
+            limit = high
         symbol = Symbol(name, low, most(high), self._parameter(name), source, limit)
         self._symbols[name] = symbol
         return symbol.extent

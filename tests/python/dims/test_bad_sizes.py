@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from dynamic_networks import CASES, FLOAT, Draft
+from dynamic_networks import CASES, FLOAT, INT64, Draft
+from onnx import helper
 
 import tvmrt
 from tvmrt.runtime.executor import AotModule, GraphModule
@@ -110,6 +111,9 @@ def test_what_cannot_be_declared(options, kind, expected):
 def test_all_open_dimensions_are_listed_with_bounds():
     with pytest.raises(ValueError, match=r"--dim batch=1\.\.8 --dim seq=1\.\.128"):
         tvmrt.compile(CASES["encoder"].make())
+    past = CASES["decoder"].make()
+    with pytest.raises(ValueError, match=r"--dim batch=1\.\.8 --dim seq=.* --dim past=0\.\.128"):
+        tvmrt.compile(past)
     with pytest.raises(ValueError, match=r"--dim height=32\.\.640 --dim width=32\.\.640"):
         tvmrt.compile(CASES["convolutions"].make())
 
@@ -142,3 +146,40 @@ def test_devices_leave_such_nodes_to_the_cpu():
     assert rows and all(row.device == "cpu" for row in rows)
     reason = "its extents are chosen when the network runs (batch = 1..3, seq = 1..40)"
     assert any(reason in row.reason for row in rows)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_results_are_held_to_the_bounds_that_are_declared_for_them(executor, tmp_path):
+    """Of a sum of dimensions and of a count; nothing is written to what was lent."""
+    draft = Draft()
+    joined = draft.node("Concat", ["a", "b"], axis=0)
+    found = draft.node("Transpose", [draft.node("NonZero", [joined])], perm=[1, 0])
+    model = draft.model({"a": (FLOAT, ["n"]), "b": (FLOAT, ["m"])}, {joined: FLOAT, found: INT64})
+    for info, shape in zip(model.graph.output, (["total"], ["found", 1])):
+        info.CopyFrom(
+            helper.make_tensor_value_info(info.name, info.type.tensor_type.elem_type, shape)
+        )
+    dims = {"n": 4, "m": 4, "total": 6, "found": 3}
+    path = tmp_path / "net.so"
+    tvmrt.compile(model, dims=dims, executor=executor).export_library(str(path))
+    module = tvmrt.runtime.load_module(str(path))
+    network = EXECUTORS[executor](module["default"](tvmrt.cpu(0)))
+    lent = tvmrt.nd.array(np.full((3, 1), 77, np.int64))
+    network.set_output_zero_copy(1, lent)
+
+    def run(a, b):
+        network.set_input("a", np.array(a, np.float32))
+        network.set_input("b", np.array(b, np.float32))
+        network.run()
+        return [network.get_output(i).numpy().copy() for i in range(2)]
+
+    with pytest.raises(ValueError, match=r"dimension total of output .* is 7, expected 0 to 6"):
+        run([1, 0, 0, 0], [0, 0, 0])
+    with pytest.raises(ValueError, match=r"dimension found of output .* is 4, expected 0 to 3"):
+        run([1, 1, 0], [1, 1])
+    assert (lent.numpy() == 77).all()
+    y, places = run([0, 0, 5, 0], [7, 0])
+    assert y.tolist() == [0, 0, 5, 0, 7, 0] and places.tolist() == [[2], [4]]
+    assert run([0], [0, 0])[1].shape == (0, 1)  # none is within any bound
+    with pytest.raises(ValueError, match=r"has 2 elements along axis 0, .* declared up to"):
+        tvmrt.compile(model, shapes={"a": (1,), "b": (1,)}, dims={"total": 1, "found": 3})

@@ -20,6 +20,7 @@ from .border import shapes_of_parts, taken_apart, with_tensors
 from .candidates import run_importer
 from .context import NodeContext
 from .custom import importer_of
+from .declared_results import held_to_bounds
 from .definitions import check_inference, check_inputs, check_node
 from .halves import HALF, in_float32, result_halves
 from .inputs import declared_shapes, element_name, input_types
@@ -146,7 +147,7 @@ class GraphImporter:
         return self.graph
 
     def _add_output(self, info: onnx.ValueInfoProto, value: Value) -> None:
-        self.graph.outputs.append(self._declared(info, value))
+        self.graph.outputs.append(held_to_bounds(self, info, self._declared(info, value)))
         self.graph.output_names.append(info.name)
 
     def _add_bundle(self, info: onnx.ValueInfoProto, held: sequences.Held) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -34,11 +34,18 @@ def input_types(
                 f"the inputs are {', '.join(names) or 'none'}"
             )
     given = {name: _declaring(shape, dims) for name, shape in shapes.items()}
-    types = {info.name: _input_type(info, given.get(info.name), dims) for info in infos}
+    others = _open_names((info for info in infos if info.name not in given), dims)
+    types = {info.name: _input_type(info, given.get(info.name), dims, others) for info in infos}
     _check_symbols(infos, types)
     _check_used([*infos, *results], given, dims)
     _check_known(types)
     return types
+
+
+def _open_names(infos: Iterable[onnx.ValueInfoProto], dims: Dims) -> list[str]:
+    """The named dimensions of inputs that are not declared."""
+    names = (d.dim_param for info in infos for d in info.type.tensor_type.shape.dim)
+    return [name for name in dict.fromkeys(names) if name and name not in dims]
 
 
 def _check_known(types: Mapping[str, TensorType]) -> None:
@@ -112,7 +119,10 @@ def element_name(element_type: int) -> str:
 
 
 def _input_type(
-    info: onnx.ValueInfoProto, given: Sequence[int | str] | None, dims: Dims
+    info: onnx.ValueInfoProto,
+    given: Sequence[int | str] | None,
+    dims: Dims,
+    others: Sequence[str],
 ) -> TensorType:
     if not info.type.HasField("tensor_type"):
         kind = info.type.WhichOneof("value")
@@ -122,11 +132,14 @@ def _input_type(
     name = element_name(info.type.tensor_type.elem_type)
     if name not in DTYPES:
         raise UnsupportedError(f"input {info.name} has element type {name}; it is not supported")
-    return TensorType(_extents(info, given, dims), DTYPES[name])
+    return TensorType(_extents(info, given, dims, others), DTYPES[name])
 
 
 def _extents(
-    info: onnx.ValueInfoProto, given: Sequence[int | str] | None, dims: Dims
+    info: onnx.ValueInfoProto,
+    given: Sequence[int | str] | None,
+    dims: Dims,
+    others: Sequence[str] = (),
 ) -> tuple[int | Extent, ...]:
     tensor = info.type.tensor_type
     fixed = tensor.HasField("shape")
@@ -135,7 +148,7 @@ def _extents(
     ]
     if given is None:
         if not fixed or any(isinstance(d, str) and d not in dims for d in declared):
-            raise ValueError(_unbound(info.name, declared if fixed else None, dims))
+            raise ValueError(_unbound(info.name, declared if fixed else None, dims, others))
         given = declared
     given = tuple(d if isinstance(d, str) else int(d) for d in given)
     if fixed and (
@@ -151,8 +164,10 @@ def _extents(
     return tuple(dims.extent(d) if isinstance(d, str) else d for d in given)
 
 
-def _unbound(name: str, declared: Sequence[int | str] | None, dims: Dims) -> str:
-    """What to do with an input of which extents are open."""
+def _unbound(
+    name: str, declared: Sequence[int | str] | None, dims: Dims, others: Sequence[str]
+) -> str:
+    """What to do with an input of which extents are open; ``others``: what all inputs have open."""
     text = ",".join(map(str, declared)) if declared is not None else "unknown"
     ones = ",".join("1" if isinstance(d, str) else str(d) for d in declared or ()) or "1"
     said = (
@@ -163,9 +178,14 @@ def _unbound(name: str, declared: Sequence[int | str] | None, dims: Dims) -> str
     if not open_:
         return said
     if len(named) == len(open_):
-        bounds = " ".join(f"--dim {_quoted(d)}={_proposed(d)}" for d in named)
+        every = dict.fromkeys([*named, *others])
+        bounds = " ".join(f"--dim {_quoted(d)}={_proposed(d)}" for d in every)
         return f"{said}, or declare between which sizes it runs: {bounds}"
-    bounds = ",".join(f"N{i}<=8" if isinstance(d, str) else str(d) for i, d in enumerate(declared))
+    # behind batch and channels there are mostly the columns and rows of images
+    most = [8 if i == 0 else 640 if len(declared) == 4 else 128 for i in range(len(declared))]
+    bounds = ",".join(
+        f"N{i}<={most[i]}" if isinstance(d, str) else str(d) for i, d in enumerate(declared)
+    )
     return f"{said}, or declare between which sizes it runs: --shape '{name}={bounds}'"
 
 
