@@ -6,9 +6,11 @@
 #define TABLES(X)  \
   X(aot)           \
   X(aot_factory)   \
+  X(cache)         \
   X(const_loader)  \
   X(container)     \
   X(contrib)       \
+  X(draws)         \
   X(graph)         \
   X(graph_factory) \
   X(loader)        \
@@ -19,6 +21,7 @@
   X(params)        \
   X(region)        \
   X(region_module) \
+  X(sort)          \
   X(source)        \
   X(system_lib)    \
   X(tensor)        \

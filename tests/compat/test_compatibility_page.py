@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+import tvmrt
+
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "compatibility.md"
 
@@ -21,3 +25,23 @@ def test_every_row_has_a_test():
     rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [int(number) for number, _ in rows] == list(range(1, 16))
     assert all("test" in shown for _, shown in rows)
+
+
+def _names(text: str) -> list[str]:
+    """Names of global functions in the first column; a.{b,c} stands for a.b and a.c."""
+    names = []
+    for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE):
+        for name in re.findall(r"`([\w.]+[\w.{},]*)`", row):
+            head, brace, tail = name.partition("{")
+            inner, _, end = tail.partition("}")
+            names += [head + part + end for part in inner.split(",")] if brace else [name]
+    return names
+
+
+@pytest.mark.parametrize("column, is_there", [("there", True), ("not there", False)])
+def test_global_functions_are_where_the_page_says(column, is_there):
+    text = PAGE.read_text(encoding="utf-8").partition("## Global functions")[2]
+    names = _names(re.search(rf"^\| {column} \|.*?\n\n", text, re.MULTILINE | re.DOTALL)[0])
+    assert len(names) > 20
+    wrong = [n for n in names if (tvmrt.get_global_func(n, True) is not None) != is_there]
+    assert not wrong

@@ -1,0 +1,135 @@
+/* Random numbers of a distribution, as compiled networks call them by name. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "../core/function.h"
+#include "tensor.h"
+
+/* SplitMix64 with a state of each thread, other in each process, as in TVM, which has no seed. */
+static uint64_t draw(void) {
+  static _Thread_local uint64_t state;
+  uint64_t z;
+  if (state == 0) state = ((uint64_t)time(NULL) << 20) ^ (uint64_t)(uintptr_t)&state;
+  z = (state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+/* In [0, 1). */
+static double draw_unit(void) { return (double)(draw() >> 11) * (1.0 / 9007199254740992.0); }
+
+static int arg_number(const tvmrt_args* in, int i, double* out) {
+  int64_t whole;
+  if (in->codes[i] == kTVMArgFloat) {
+    *out = in->values[i].v_float64;
+    return 0;
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &whole));
+  *out = (double)whole;
+  return 0;
+}
+
+/* The tensor that argument 2 is, of float32 or of integers, and its number of elements. */
+static int arg_filled(const tvmrt_args* in, int code, DLTensor** out, uint64_t* out_count) {
+  char text[TVMRT_DTYPE_TEXT_BYTES];
+  DLDataType type;
+  bool known;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, 2, out));
+  TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(*out, out_count));
+  type = (*out)->dtype;
+  known = code == kDLFloat ? type.code == kDLFloat && type.bits == 32
+                           : (type.code == kDLInt || type.code == kDLUInt) &&
+                                 (type.bits == 8 || type.bits == 16 || type.bits == 32);
+  if (!known || type.lanes != 1) {
+    tvmrt__dtype_to_text(type, text);
+    return tvmrt__fail_type("%s: unknown data type %s; give a tensor of %s.", in->who, text,
+                            code == kDLFloat ? "float32" : "int8 to int32 or uint8 to uint32");
+  }
+  if ((*out)->device.device_type != kDLCPU || !tvmrt__is_compact(*out)) {
+    return tvmrt__fail_value("%s fills compact CPU tensors only.", in->who);
+  }
+  *out_count /= type.bits / 8u;
+  return 0;
+}
+
+/* (low, high, output): float32 in [low, high) */
+TVMRT_NATIVE(uniform) {
+  double low, high;
+  DLTensor* t;
+  uint64_t count;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(arg_number(&in, 0, &low));
+  TVMRT_RETURN_IF_ERROR(arg_number(&in, 1, &high));
+  TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLFloat, &t, &count));
+  if (!(high > low)) {
+    return tvmrt__fail_value("%s: high must be bigger than low, got %g and %g.", in.who, high, low);
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    float value = (float)(low + (high - low) * draw_unit());
+    if (!((double)value < high) || (double)value < low) value = (float)low; /* rounded out of it */
+    memcpy(tvmrt__tensor_data(t) + i * 4, &value, sizeof(value));
+  }
+  return 0;
+}
+
+/* (mean, standard deviation, output): float32 */
+TVMRT_NATIVE(normal) {
+  double mean, deviation;
+  DLTensor* t;
+  uint64_t count;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(arg_number(&in, 0, &mean));
+  TVMRT_RETURN_IF_ERROR(arg_number(&in, 1, &deviation));
+  TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLFloat, &t, &count));
+  if (!(deviation > 0)) {
+    return tvmrt__fail_value("%s: standard deviation must be positive, got %g.", in.who, deviation);
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    double radius = sqrt(-2.0 * log(1.0 - draw_unit()));
+    float value = (float)(mean + deviation * radius * cos(6.283185307179586 * draw_unit()));
+    memcpy(tvmrt__tensor_data(t) + i * 4, &value, sizeof(value));
+  }
+  return 0;
+}
+
+/* (low, high, output): integers in [low, high), of what the type can hold */
+TVMRT_NATIVE(randint) {
+  int64_t low, high, least, most;
+  DLTensor* t;
+  uint64_t count;
+  unsigned bits;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &low));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &high));
+  TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLInt, &t, &count));
+  bits = t->dtype.bits;
+  least = t->dtype.code == kDLInt ? -((int64_t)1 << (bits - 1)) : 0;
+  most = least + ((int64_t)1 << bits); /* not included */
+  if (low < least) low = least;
+  if (high > most) high = most;
+  if (high <= low) {
+    return tvmrt__fail_value("%s: high must be bigger than low, within the range of the tensor.",
+                             in.who);
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    int64_t value = low + (int64_t)(draw() % (uint64_t)(high - low));
+    int32_t v32 = (int32_t)(uint32_t)value;
+    int16_t v16 = (int16_t)(uint16_t)value;
+    int8_t v8 = (int8_t)(uint8_t)value;
+    const void* from = bits == 32 ? (const void*)&v32 : bits == 16 ? (const void*)&v16 : &v8;
+    memcpy(tvmrt__tensor_data(t) + i * (bits / 8), from, bits / 8);
+  }
+  return 0;
+}
+
+#define FUNCTIONS(X)                       \
+  X("tvm.contrib.random.normal", normal)   \
+  X("tvm.contrib.random.randint", randint) \
+  X("tvm.contrib.random.uniform", uniform)
+const tvmrt_builtins tvmrt__draws_builtins = TVMRT_BUILTINS(FUNCTIONS);
