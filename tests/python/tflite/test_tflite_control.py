@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tflite_case import Net, check_every_tensor, ours
+from tflite_case import Net, assert_like, check_every_tensor, litert_runs, ours
 
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.tflite import import_model, importer
@@ -68,6 +68,22 @@ def _counting(limit: int) -> Net:
 
 def test_a_loop_whose_rounds_are_known_is_written_out(tmp_path):
     assert check_every_tensor(_counting(5).data(), tmp_path) == ["WHILE", "WHILE"]
+
+
+def test_a_loop_has_as_many_rounds_as_the_run_finds(tmp_path):
+    """x is doubled until its largest element is 50 or more, counted in i."""
+    net = _counting(5)
+    condition = net.model.subgraphs[1]
+    inside = Net.__new__(Net)
+    inside.schema, inside.model, inside.graph = net.schema, net.model, condition
+    condition.operators.clear()
+    largest = inside.tensor((1,), "float32")
+    inside.op("REDUCE_MAX", [1, inside.const(np.array([0], np.int32))], [largest],
+              options="ReducerOptions", keepDims=True)  # fmt: skip
+    inside.op("LESS", [largest, inside.const(np.array([50], np.float32))], condition.outputs)
+    for x in ([3, 1, 2, 0], [60, 0, 0, 0], [0.3, 0, 0, 0]):
+        feeds = [np.array(x, np.float32)]
+        assert_like(ours(net.data(), feeds, tmp_path), litert_runs(net.data(), [feeds])[0])
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+import time
 
 import numpy as np
 import pytest
 from tflite_case import FILES, Net
 
+import tvmrt
 from tvmrt.error import TVMError, UnforeseenError, UnsupportedError
 from tvmrt.frontend.tflite import import_model, load_model
 
@@ -46,6 +48,42 @@ def test_changed_bytes_are_read_or_refused(name):
             changed[at : at + 4] = struct.pack("<i", int(rng.choice([-1, 2**31 - 1, 1 << 20, 7])))
         refused += bool(_refusal(bytes(changed)))
     assert 5 < refused < 100
+
+
+def _changed(data: bytes, rng: np.random.Generator) -> bytes:
+    """A file with some of its bytes, numbers or sizes changed."""
+    changed = bytearray(data)
+    for _ in range(rng.integers(1, 4)):
+        at = int(rng.integers(0, len(data) // 4)) * 4
+        if rng.integers(2):  # a small number, such as an index or an extent, by a little
+            whole = np.frombuffer(bytes(changed[: len(data) // 4 * 4]), "<i4")
+            small = np.flatnonzero((whole >= 0) & (whole < 64))
+            at = int(rng.choice(small)) * 4
+            number = int(whole[at // 4]) + int(rng.integers(-2, 3))
+        else:
+            number = int(rng.choice([-1, 0, 1, 2**31 - 1, 1 << 20, -(2**31), 0x7FC00000]))
+        changed[at : at + 4] = struct.pack("<i", number)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(1500, marks=pytest.mark.slow)])
+def test_changed_files_are_compiled_or_refused_in_a_sentence(count):
+    rng = np.random.default_rng(count)
+    names = sorted(path for path in FILES.glob("*.tflite") if path.stat().st_size < 20_000)
+    outcomes = set()
+    for number in range(count):
+        data = _changed(names[number % len(names)].read_bytes(), rng)
+        begin = time.monotonic()
+        try:
+            tvmrt.compile(data, max_memory=1 << 26)
+            outcomes.add("compiled")
+        except UnforeseenError:
+            raise
+        except (ValueError, KeyError, TVMError) as problem:
+            assert str(problem) and "\n" not in str(problem)
+            outcomes.add("refused")
+        assert time.monotonic() - begin < 60
+    assert outcomes == {"compiled", "refused"}
 
 
 def test_a_file_of_something_else_and_another_version_are_told():

@@ -1,7 +1,7 @@
 """Control flow.
 
 A known condition takes one branch; otherwise both stand in the graph, guarded. Loops whose
-conditions are known are written out, one copy of the body a round.
+conditions are known are written out, one copy of the body a round; others become loops.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Value
+from tvmrt.ir import DTYPES, Graph, TensorType, Value
 
 from .context import OpContext
 from .registry import tflite_op
@@ -56,14 +56,47 @@ def while_(ctx: OpContext) -> list[Value]:
     carried: list[Value | None] = list(ctx.inputs)
     for _ in range(MAX_ROUNDS):
         (condition,) = ctx.importer.import_subgraph(ctx.options["condition"], carried)
-        if condition is None or condition.data is None:
-            raise UnsupportedError("a loop whose number of rounds is computed at run time")
+        if condition is None:
+            raise UnsupportedError("its condition is not supported")
+        if condition.data is None:
+            return _rounds_of_the_run(ctx, condition, carried)
         if not condition.data.reshape(-1)[0]:
             return carried
         carried = ctx.importer.import_subgraph(ctx.options["body"], carried)
         if any(value is None for value in carried):
             raise UnsupportedError("its body is not supported")
     raise UnsupportedError(f"a loop of more than {MAX_ROUNDS} rounds")
+
+
+def _rounds_of_the_run(ctx: OpContext, go: Value, carried: list) -> list[Value]:
+    """A loop with as many rounds as the run finds; ``go``: whether there is a first one."""
+    if not all(isinstance(value, Value) for value in carried):
+        raise UnsupportedError("variables that a loop carries whose rounds the run finds")
+    if go.type.size != 1 or go.dtype.name != "bool":
+        raise ValueError(f"its condition is {go.type}")
+    body = Graph(f"{ctx.name}_body")
+    body.inputs = [Value("round", TensorType((), DTYPES["int64"]))]
+    body.inputs += [Value(f"carried{i}", value.type) for i, value in enumerate(carried)]
+    with ctx.importer.apart(body) as builder:
+        made = ctx.importer.import_subgraph(ctx.options["body"], body.inputs[1:])
+        (further,) = ctx.importer.import_subgraph(ctx.options["condition"], made)
+        if further is None or any(value is None for value in made):
+            raise UnsupportedError("its body is not supported")
+        if further.shape:
+            further = builder.emit("reshape", [further], "further", shape=())
+    for before, after in zip(carried, made):
+        if before.type != after.type:
+            raise UnsupportedError(
+                f"what it carries is {before.type} before a round and {after.type} after it"
+            )
+    body.outputs = [further, *made]
+    body.output_names = [f"result{i}" for i in range(len(body.outputs))]
+    operands = [None, ctx.reshape(go, ()), *carried]
+    attrs = {"carried": len(carried), "sliced": 0, "conditional": True, "most": 0}
+    *results, _ = ctx.builder.emit_many(
+        "loop", operands, ctx.name, body=body, backward=(), extents=(), **attrs
+    )
+    return results
 
 
 @tflite_op(CALL=1, STABLEHLO_COMPOSITE=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +84,7 @@ class GraphImporter:
         self.variables: dict[tuple[str, str], Any] = {}
         self.set_in_runs: set[tuple[str, str]] | None = None
         self.dims = Dims()  # of the sizes that a run finds
+        self.is_apart = False  # inside of a loop whose rounds the run finds
         self.initializing = False  # inside of CALL_ONCE
         self.states = States(self.graph)
         self._state_of: dict[tuple[int, int], int] = {}  # by graph and tensor
@@ -161,8 +163,14 @@ class GraphImporter:
         scope[index] = constant(data.astype(DTYPES[name].numpy, copy=False), tensor.name)
         return scope[index]
 
+    def check_state(self) -> None:
+        """Raise UnsupportedError where nothing can last from run to run."""
+        if self.is_apart:
+            raise UnsupportedError("a state inside of a loop whose rounds the run finds")
+
     def _state(self, subgraph: Subgraph, index: int) -> int:
         """The number of the state that a variable tensor is; it begins at its zero."""
+        self.check_state()
         key = id(subgraph), index
         if key not in self._state_of:
             tensor = subgraph.tensors[index]
@@ -176,6 +184,16 @@ class GraphImporter:
         """From here on a variable tensor is this value; one that is not variable has no effect."""
         if subgraph.tensors[index].is_variable:
             self.states.set(self._state(subgraph, index), value)
+
+    @contextmanager
+    def apart(self, graph: Graph) -> Iterator[Builder]:
+        """Import into a graph of its own, which is run as often as the data tells."""
+        outer, self.builder, self.is_apart = (self.builder, self.is_apart), Builder(graph), True
+        self.builder.sources = outer[0].sources
+        try:
+            yield self.builder
+        finally:
+            self.builder, self.is_apart = outer
 
     def import_subgraph(self, index: int, inputs: Sequence[Value | None]) -> list[Value | None]:
         """The operators of a graph in place of an operator that calls it; what it gives.

@@ -48,6 +48,7 @@ def _variable(ctx: OpContext) -> Variable:
 @tflite_op(ASSIGN_VARIABLE=1)
 def assign_variable(ctx: OpContext) -> list[Value]:
     variable, value = _variable(ctx), ctx.required(1)
+    ctx.importer.check_state()
     if ctx.importer.initializing:
         if not value.is_constant:
             raise UnsupportedError("a variable whose first value is computed")
@@ -74,6 +75,7 @@ def _chosen(ctx: OpContext, before: Value, value: Value) -> Value:
 
 def _current(ctx: OpContext, variable: Variable, shape: tuple, dtype: str) -> Value:
     """What a variable is now; what nothing has set is zeros of a shape and type."""
+    ctx.importer.check_state()
     if variable.state is not None:
         return ctx.importer.states.now(variable.state)
     if variable.now is not None:
