@@ -24,6 +24,10 @@ from tvmrt.ir.bundle import Bundle, part_name, read_by_name
 __all__ = ["Backend", "Network", "prepare", "run_model", "run_node", "supports_device"]
 
 
+def _is_text(info: onnx.ValueInfoProto) -> bool:
+    return info.type.tensor_type.elem_type == onnx.TensorProto.STRING
+
+
 class Network(BackendRep):
     """A model that is compiled and loaded; one thread at a time may run it.
 
@@ -53,6 +57,10 @@ class Network(BackendRep):
         self._executor = executor
         self._bundles = {} if library is None else library.bundles
         self._tensors = self._outputs if library is None else library.program.output_names
+        # strings that the library gives as places among those that it may give
+        labels = {} if library is None else library.program.labels
+        texts = {i.name for i in model.graph.output if _is_text(i)}
+        self._labels = {k: np.asarray(v, object) for k, v in labels.items() if k in texts}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[np.ndarray, ...]:
         """Run once.
@@ -88,9 +96,17 @@ class Network(BackendRep):
             for part, array in parts.items():
                 executor.set_input(part, array)
         executor.run()
-        tensor = read_by_name(self._tensors, lambda i: executor.get_output(i).numpy())
+        tensor = read_by_name(self._tensors, self._read)
         own = (self._bundles.get(name, Bundle((name,), False)) for name in self._outputs)
         return self._result(*(bundle.gather(tensor) for bundle in own))
+
+    def _read(self, index: int) -> np.ndarray:
+        """A tensor of the library as the model has it."""
+        array, labels = (
+            self._executor.get_output(index).numpy(),
+            self._labels.get(self._tensors[index]),
+        )
+        return array if labels is None else labels[array]
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
         if isinstance(inputs, Mapping):

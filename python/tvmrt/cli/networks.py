@@ -135,7 +135,12 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
                 f"{where}: input '{info.name}' must have shape {list(info.shape)}, "
                 f"not {list(array.shape)}"
             )
-        if str(array.dtype) != info.dtype:
+        if info.dtype in ("handle", "string"):
+            if array.dtype.kind not in "OSU":
+                raise TypeError(
+                    f"{where}: input '{info.name}' must have strings, not {array.dtype}"
+                )
+        elif str(array.dtype) != info.dtype:
             raise TypeError(
                 f"{where}: input '{info.name}' must be {info.dtype}, not {array.dtype}; "
                 f"convert it with .astype('{info.dtype}')"

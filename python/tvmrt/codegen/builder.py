@@ -134,6 +134,10 @@ class _ProgramBuilder:
     def _check_operators(self) -> None:
         problems = []
         for node in self.graph.nodes:
+            refused = get_op(node.op).host_only
+            if refused and not self.target.hosted:
+                problems.append(f"{', '.join(node.sources)} ({refused})")
+                continue
             if get_op(node.op).kind in (VIEW, POINTWISE) or node.op == "concat":
                 continue
             if node.op == "custom":

@@ -23,12 +23,13 @@ from . import (  # noqa: F401  (fill the table)
     run_operands,
     scan,
     state,
+    text,
     trees,
     view,
     vision,
 )
 from .builder import Builder
-from .dtype import DTYPES, DType, dtype_of
+from .dtype import DTYPES, HANDLE, DType, dtype_of
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
 from .region import PACKED_PARAMETERS, CSource, ModuleBlob, Region, regions_of
@@ -37,6 +38,7 @@ from .strided import Strided, compact, dense
 
 __all__ = [
     "DTYPES",
+    "HANDLE",
     "KERNEL",
     "OPS",
     "POINTWISE",

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
-_INT, _UINT, _FLOAT, _BFLOAT = 0, 1, 2, 4  # DLPack type codes
+_INT, _UINT, _FLOAT, _HANDLE, _BFLOAT = 0, 1, 2, 3, 4  # DLPack type codes
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ DTYPES = {
         *_bfloat16(),
     )
 }
+
+
+# Strings at the border of a network, as the addresses of their bytes: only copied there.
+HANDLE = DType("handle", np.dtype("uint64"), "uint64_t", _HANDLE, 64)
 
 
 def dtype_of(array_or_dtype: object) -> DType:

@@ -33,6 +33,8 @@ class Op:
     name: str = ""
     kind: str = KERNEL
     stays: bool = False  # whether it is there for the error that it may end a run with
+    keeps: bool = False  # whether its results stay until the next run
+    host_only: str = ""  # why no board runs it
     contract: Contract
 
     def infer(

@@ -124,6 +124,8 @@ def _of_family(table: Mapping[str, Any], dtype: DType) -> Any:
 
 
 def _families(dtype: DType) -> tuple[str, ...]:
+    if dtype.name == "handle":
+        return ("handle",)  # strings at the border of a network: only copied
     if dtype.name == "bool":
         return ("bool", "any")
     if dtype.is_half:
@@ -328,7 +330,7 @@ _ROWS: tuple[PointwiseOp, ...] = (
         attributes=["positive: bool", "negative: bool"],
     ),
     # one operand
-    _plain("identity", {"any": "{0}", "half": "{0}"}, lambda x: x),
+    _plain("identity", {"any": "{0}", "half": "{0}", "handle": "{0}"}, lambda x: x),
     PointwiseOp(
         "neg",
         {"float": "-{0}", "integer": "({t})(0 - ({u}){0})"},

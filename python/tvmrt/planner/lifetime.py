@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmrt.ir import get_op
 from tvmrt.ir.program import ARENA, Buffer, Program
 
 
@@ -9,7 +10,8 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     """First and last step that touches each arena buffer.
 
     Inputs among them exist before the first step, outputs, and the counts that tell their extents,
-    until after the last one, states from before the first to after the last. So does what
+    until after the last one, states from before the first to after the last; what stays until the
+    next run, until after the last one, too. So does what
     regions of other devices touch in a program whose steps may run at the same time: nobody knows
     what runs beside them.
     """
@@ -25,12 +27,20 @@ def lifetimes(program: Program) -> dict[Buffer, tuple[int, int]]:
     end = len(program.steps)
     if program.concurrent:
         lives.update((b, (-1, end)) for b in lives if b in _touched_by_regions(program))
+    for buffer in _kept(program):
+        lives[buffer] = (lives[buffer][0], end)
     for buffer in (*program.outputs, *(a.buffer for a in program.counts.values())):
         if buffer.kind == ARENA:
             first, _ = lives.get(buffer, (end, end))
             lives[buffer] = (first, end)
     lives.update((b, (-1, end)) for b in program.states)
     return lives
+
+
+def _kept(program: Program) -> list[Buffer]:
+    """What stays until the next run."""
+    makers = [step for step in program.steps if get_op(step.group.root.op).keeps]
+    return [a.buffer for step in makers for a in step.writes if a.buffer.kind == ARENA]
 
 
 def _touched_by_regions(program: Program) -> set[Buffer]:

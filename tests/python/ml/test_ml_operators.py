@@ -226,7 +226,7 @@ def _wrong() -> dict[str, tuple]:
             "LabelEncoder",
             [INTS],
             {"keys_strings": ["a"], "values_int64s": [1]},
-            "it looks up strings",
+            "the keys are strings, the input has int64 elements",
         ),
         "pairs": (
             "SVMClassifier",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvmrt.ir import DTYPES, OPS, TensorType
+from tvmrt.ir import DTYPES, HANDLE, OPS, TensorType
 from tvmrt.ir.contract import FAMILIES, LIMIT, Contract
 
 # Their contract is a record or a graph that the node carries.
@@ -93,7 +93,8 @@ def _shape(shape, known) -> tuple[int, ...]:
 def _element(elements, known):
     if elements.letter is not None and elements.letter in known:
         return known[elements.letter]
-    dtype = DTYPES[next(n for n in FAMILIES["any"] if n in elements.allowed)]
+    known_types = {**DTYPES, "handle": HANDLE}
+    dtype = known_types[next(n for n in (*FAMILIES["any"], "handle") if n in elements.allowed)]
     if elements.letter is not None:
         known[elements.letter] = dtype
     return dtype

@@ -23,6 +23,7 @@ FAMILIES = (
     "loop",
     "random",
     "state",
+    "text",
 )
 
 for _family in FAMILIES:

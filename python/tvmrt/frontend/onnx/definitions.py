@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-import numpy as np
 import onnx
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
-from tvmrt.ir import DTYPES, Value
+from tvmrt.ir import DTYPES, HANDLE, DType, Value
 from tvmrt.ir.extent import Extent, Whole, shown
 
 from .tensors import subgraphs
@@ -22,6 +21,7 @@ from .tensors import subgraphs
 # ONNX's names of element types; half precision is float32 inside.
 _ONNX_NAMES = {
     **{name: (f"tensor({name})",) for name in DTYPES},
+    HANDLE.name: ("tensor(string)",),
     "float64": ("tensor(double)",),
     "float32": ("tensor(float)", "tensor(float16)", "tensor(bfloat16)"),
 }
@@ -31,6 +31,13 @@ _SCALARS_ONLY = ("Range",)
 
 # Constants that inference may look into: what shapes are made of is small.
 _LOOKED_INTO = 1024
+
+
+def element_type_of(dtype: DType) -> int:
+    """ONNX's number of an element type; addresses are those of strings."""
+    if dtype == HANDLE:
+        return onnx.TensorProto.STRING
+    return helper.np_dtype_to_tensor_dtype(dtype.numpy)
 
 
 @lru_cache(maxsize=512)
@@ -159,7 +166,7 @@ def check_inference(
     types, data = {}, {}
     for key, value in zip(node.input, inputs):
         if value is not None:
-            element = helper.np_dtype_to_tensor_dtype(np.dtype(value.dtype.numpy))
+            element = element_type_of(value.dtype)
             types[key] = helper.make_tensor_type_proto(element, declared(value.shape))
             if value.data is not None and value.data.size <= _LOOKED_INTO:
                 data[key] = numpy_helper.from_array(value.data)

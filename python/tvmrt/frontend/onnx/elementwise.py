@@ -8,6 +8,7 @@ import onnx
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value, broadcast
 
+from . import text
 from .context import NodeContext
 from .registry import onnx_op
 
@@ -70,6 +71,8 @@ def unary(ctx: NodeContext) -> Value:
 
 @onnx_op(*_BINARY)
 def binary(ctx: NodeContext) -> Value:
+    if ctx.op == "Equal" and ctx.importer.texts.among(ctx.inputs):
+        return text.equal(ctx)
     return ctx.emit(_BINARY[ctx.op], [ctx.required(0), ctx.required(1)])
 
 
@@ -108,9 +111,12 @@ def identity(ctx: NodeContext) -> Value:
 
 @onnx_op("Cast")
 def cast(ctx: NodeContext) -> Value:
-    if ctx.attr("to") == onnx.TensorProto.STRING and ctx.required(0) in ctx.importer.names:
-        return ctx.required(0)
-    return ctx.converted(ctx.required(0), element_type(ctx.attr("to")))
+    x, to = ctx.required(0), ctx.attr("to")
+    if to == onnx.TensorProto.STRING:
+        return x if x in ctx.importer.names else text.cast_to_text(ctx, x)
+    if x in ctx.importer.texts:
+        return text.cast_from_text(ctx, x, element_type(to))
+    return ctx.converted(x, element_type(to))
 
 
 @onnx_op("CastLike")

@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from tvmrt.error import UnforeseenError, UnsupportedError
 from tvmrt.frontend.dims import Dims
-from tvmrt.ir import Builder, Graph, TensorType, Value, constant
+from tvmrt.ir import HANDLE, Builder, Graph, TensorType, Value, constant
 from tvmrt.ir.extent import symbols_of
 
 from . import extents, fallback, sequences, told
@@ -31,6 +31,7 @@ from .old_files import modernised
 from .registry import Importer, find
 from .rows import check_row
 from .tensors import dense
+from .text import Texts
 from .whole import check_whole
 from .wiring import check_wiring, name_of
 from .written_out import WrittenOut
@@ -105,6 +106,7 @@ class GraphImporter:
         # tensors in half precision, which are float32 here, and their ONNX types
         self.halves: dict[Value, str] = {}
         self.names = Names()
+        self.texts = Texts(self)
         self.columns: dict[Value, list[str]] = {}  # what an output's columns stand for
         self.written_out = WrittenOut(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
@@ -129,6 +131,7 @@ class GraphImporter:
     def run(self) -> Graph:
         proto = self.model.graph
         scope: dict[str, Value | None] = {}
+        self.texts.reserve()
         self._add_initializers(proto, scope)
         self._add_inputs(proto, scope)
         self.import_nodes(proto.node, scope)
@@ -161,6 +164,9 @@ class GraphImporter:
         code = info.type.tensor_type.elem_type
         if value in self.names and code in (0, onnx.TensorProto.STRING):
             return value
+        if value in self.texts and code in (0, onnx.TensorProto.STRING):
+            self.builder.sources, self.builder.guard = (info.name,), None
+            return self.builder.emit("text_out", [value], info.name)
         if info.type.HasField("tensor_type") and not code:
             raise ValueError(
                 f"output {info.name} is declared a tensor without element type; "
@@ -223,7 +229,10 @@ class GraphImporter:
         for name, type in self.types.items():
             value = Value(name, type)
             self.graph.inputs.append(value)
-            if value.dtype.is_half:
+            if value.dtype == HANDLE:
+                self.builder.sources = (name,)
+                value = self.texts.marked(self.builder.emit("text_in", [value], name))
+            elif value.dtype.is_half:
                 self.builder.sources = (name,)
                 value = self.builder.emit("cast", [value], name, to="float32")
                 self.halves[value] = type.dtype.name
@@ -340,10 +349,11 @@ class GraphImporter:
         """What a node makes, None if nobody knows its operator."""
         node, inputs, count = context.node, context.inputs, len(self.graph.nodes)
         # somebody's own operator may mean something else than ONNX's of that name
-        self.names.check(node, inputs)
+        inputs = context.inputs = self.texts.prepared(node, context.opset, inputs)
         # onnx would take the places of names for the numbers that they are here, and knows nothing
         # of how sequences are held
-        named = self.names.among(inputs) or sequences.concerns(node.op_type, inputs)
+        named = self.names.among(inputs) or self.texts.among(inputs)
+        named = named or sequences.concerns(node.op_type, inputs)
         checked = record is None and not named and not self._is_own(node)
         if checked:
             check_node(node, context.opset)
@@ -352,6 +362,7 @@ class GraphImporter:
         try:
             followed = extents.follow(context) if checked else None
             outputs = followed or self._made(context, record)
+            self.texts.carry(node, context.opset, inputs, outputs or ())
         except UnsupportedError:
             del self.graph.nodes[count:]
             folded = None if named else fallback.evaluate(node, inputs, self.model)

@@ -10,7 +10,7 @@ from onnx import helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.dims import Dims, parse_dim
-from tvmrt.ir import DTYPES, TensorType
+from tvmrt.ir import DTYPES, HANDLE, TensorType
 from tvmrt.ir.extent import Extent, symbols_of
 
 
@@ -130,6 +130,8 @@ def _input_type(
             raise ValueError(f"input {info.name} has no type; export the model again")
         raise UnsupportedError(f"input {info.name} is a {kind}; only tensors are supported")
     name = element_name(info.type.tensor_type.elem_type)
+    if name == "object":
+        return TensorType(_extents(info, given, dims), HANDLE)  # strings
     if name not in DTYPES:
         raise UnsupportedError(f"input {info.name} has element type {name}; it is not supported")
     return TensorType(_extents(info, given, dims, others), DTYPES[name])

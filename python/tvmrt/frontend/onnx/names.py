@@ -11,13 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value, constant
 
 # Operators that take names from their first input to their result.
 _CARRIERS = frozenset("Cast Expand Flatten Gather Identity Reshape Slice Squeeze Unsqueeze".split())
 
-_LOOKS_UP = frozenset("ArrayFeatureExtractor CategoryMapper LabelEncoder OneHotEncoder".split())
+LOOKS_UP = frozenset("ArrayFeatureExtractor CategoryMapper LabelEncoder OneHotEncoder".split())
 
 
 class Names(dict):
@@ -37,21 +36,18 @@ class Names(dict):
         """Which of the values are places of names."""
         return [i for i, value in enumerate(values) if value is not None and value in self]
 
-    def check(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> None:
-        """Raise UnsupportedError where an operator would need the strings themselves."""
-        read = self.among(inputs)
-        if not read or (node.domain == "ai.onnx.ml" and node.op_type in _LOOKS_UP):
-            return
-        if read != [0] or node.domain not in ("", "ai.onnx") or node.op_type not in _CARRIERS:
-            raise UnsupportedError("it handles strings; do that before or after the network runs")
+    def carries(self, node: onnx.NodeProto, inputs: Sequence[Value | None]) -> bool:
+        """Whether an operator needs no strings, but takes the places of those of its first input
+        to its result."""
+        ours = node.domain in ("", "ai.onnx") and node.op_type in _CARRIERS
+        return ours and self.among(inputs) == [0]
 
     def carry(
         self, node: onnx.NodeProto, inputs: Sequence[Value | None], outputs: Sequence[Value | None]
     ) -> None:
         """Name what an operator took from its first input."""
-        if inputs and inputs[0] is not None and inputs[0] in self and outputs:
-            if node.domain != "ai.onnx.ml" and outputs[0] is not None:
-                self.setdefault(outputs[0], self[inputs[0]])
+        if self.carries(node, inputs) and outputs and outputs[0] is not None:
+            self.setdefault(outputs[0], self[inputs[0]])
 
 
 def _text(element: object) -> str:

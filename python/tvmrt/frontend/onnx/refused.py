@@ -7,15 +7,8 @@ from tvmrt.error import UnsupportedError
 from .context import NodeContext
 from .registry import onnx_op
 
-_STRING = "it handles strings; do that before the network runs"
-
 _REASONS = {
     "ImageDecoder": "it decodes image files; do that before the network runs",
-    "RegexFullMatch": _STRING,
-    "StringConcat": _STRING,
-    "StringNormalizer": _STRING,
-    "StringSplit": _STRING,
-    "TfIdfVectorizer": "it counts words; do that before the network runs",
 }
 
 

@@ -33,6 +33,8 @@ FAMILIES = (
     "resize",
     "signal",
     "mel",
+    "text",
+    "ngrams",
     "random",
     "vision",
     "training",

@@ -15,7 +15,7 @@ from onnx import TensorProto, checker, helper, shape_inference
 
 from tvmrt.ir import TensorType
 
-from .definitions import declared, definition_of, in_words
+from .definitions import declared, definition_of, element_type_of, in_words
 from .tensors import graphs, nodes
 from .wiring import label
 
@@ -111,7 +111,7 @@ def _is_misjudged(node: onnx.NodeProto, opsets: Mapping[str, int]) -> bool:
 def _copy_graph(graph: onnx.GraphProto, types: Mapping, copy: onnx.GraphProto) -> None:
     copy.name = graph.name or "graph"
     for name, type in types.items():
-        element = helper.np_dtype_to_tensor_dtype(type.dtype.numpy)
+        element = element_type_of(type.dtype)
         copy.input.append(helper.make_tensor_value_info(name, element, declared(type.shape)))
     for node in graph.node:
         value = _large_constant(node)

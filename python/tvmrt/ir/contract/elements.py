@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..dtype import DTYPES, DType
+from ..dtype import DTYPES, HANDLE, DType
 
 _FLOATS = ("float32", "float64")
 _SIGNED = ("int8", "int16", "int32", "int64")
@@ -25,6 +25,8 @@ FAMILIES = {
     "index": ("int32", "int64"),
 }
 
+_KNOWN = {**DTYPES, HANDLE.name: HANDLE}
+
 
 def members(text: str) -> frozenset[str]:
     """Names of the types that ``text``, names and families joined by ``|``, lets through.
@@ -34,7 +36,7 @@ def members(text: str) -> frozenset[str]:
     found: set[str] = set()
     for word in text.split("|"):
         # bfloat16 is known only where numpy has it
-        if word not in FAMILIES and word not in DTYPES and word not in FAMILIES["any"]:
+        if word not in FAMILIES and word not in _KNOWN and word not in FAMILIES["any"]:
             raise ValueError(f"{word!r} is no element type and no family of them")
         found.update(FAMILIES.get(word, (word,)))
     return frozenset(found)
@@ -76,7 +78,7 @@ class Elements:
         """The type of a result: a letter's, that of a dtype attribute, or the one that is named."""
         if self.letter is not None:
             return known[self.letter]
-        return DTYPES[known.get(self.text, self.text)]
+        return _KNOWN[known.get(self.text, self.text)]
 
 
 class ResultElements(Elements):

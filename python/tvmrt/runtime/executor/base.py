@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import NameNotFoundError, TVMError
-from tvmrt.runtime import _core
+from tvmrt.runtime import _core, strings
 from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import BenchmarkResult, Module
 from tvmrt.runtime.ndarray import NDArray, array, convert_elements, from_dlpack
@@ -93,6 +93,9 @@ class Executor:
         """Set an input from a value of another type or layout, or say what is wrong with it."""
         self._check_input(key)
         target = self._get_input(key)
+        if target.dtype == "handle":
+            self._set_strings(key, value, target)
+            return
         # where runs choose extents, the runtime tells which an input may have
         shape = np.shape(value) if self._dims() else target.shape
         try:
@@ -101,6 +104,15 @@ class Executor:
             raise type(error)(f"input {key!r}: {error}") from None
         # numpy knows no name for the elements of other packages' types
         self._set_input(key, array(converted) if converted.dtype.kind == "V" else converted)
+
+    def _set_strings(self, key: str | int, value: Any, target: NDArray) -> None:
+        """Set an input of strings; their bytes are kept until others take their place."""
+        try:
+            tensor, kept = strings.packed(value, None if self._dims() else target.shape)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"input {key!r}: {error}") from None
+        self._set_input(key, tensor)
+        self._kept["strings", self._index(key) if isinstance(key, str) else key] = kept
 
     def _dims(self) -> str | None:
         """What the network says of dimensions that runs choose; None where all is fixed."""
@@ -258,7 +270,8 @@ class Executor:
         if out is not None:
             self._get_output(index, out)
             return out
-        return self._get_output(index)
+        tensor = self._get_output(index)
+        return strings.StringTensor(tensor) if tensor.dtype == "handle" else tensor
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Set parameters from the bytes of save_param_dict()."""

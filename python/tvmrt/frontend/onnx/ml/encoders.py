@@ -9,6 +9,7 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
+from .. import text
 from ..context import NodeContext
 from ..registry import onnx_op
 from .domain import DOMAIN
@@ -38,15 +39,25 @@ def _text(element: object) -> str:
     return element.decode("utf-8", "replace") if isinstance(element, bytes) else str(element)
 
 
-def _keys(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> np.ndarray:
-    """The keys as x has them: where those are strings, the places of its names."""
-    names = ctx.importer.names.get(x)
+def _keyed(ctx: NodeContext, x: Value, kind: str, keys: np.ndarray) -> tuple[Value, np.ndarray]:
+    """x and the keys as numbers: where they are strings, places among the names that x has, or
+    among the keys."""
     if kind != "strings":
-        return keys
+        if ctx.importer.texts.among([x]) or x in ctx.importer.names:
+            raise ValueError("the keys are numbers, the input has strings")
+        return x, keys
+    if x in ctx.importer.texts:
+        x, names = text.found(ctx, x, keys.tolist())
+    else:
+        names = ctx.importer.names.get(x)
     if names is None:
-        raise UnsupportedError("it looks up strings; give the network numbers instead")
+        raise ValueError(f"the keys are strings, the input has {x.dtype} elements")
     places = {name: i for i, name in enumerate(names)}
-    return np.array([places.get(key, -1) for key in keys], np.int64)
+    return x, np.array([places.get(key, -1) for key in keys], np.int64)
+
+
+def _has_strings(ctx: NodeContext, x: Value) -> bool:
+    return x in ctx.importer.names or x in ctx.importer.texts
 
 
 def _default(ctx: NodeContext, kind: str):
@@ -98,20 +109,20 @@ def _by_place(ctx: NodeContext, x: Value, keys: np.ndarray, values: np.ndarray) 
 def label_encoder(ctx: NodeContext) -> Value:
     if ctx.attr("classes_strings") is not None:
         names = ctx.attr("classes_strings")
-        numbers = np.arange(len(names))
-        if ctx.required(0) in ctx.importer.names:
-            keys = _keys(ctx, ctx.required(0), "strings", np.asarray(names, object))
-            return looked_up(ctx, ctx.required(0), keys, numbers, ctx.attr("default_int64", -1))
-        return _into_names(ctx, numbers, names, ctx.attr("default_string", "_Unused"))
+        x, numbers = ctx.required(0), np.arange(len(names))
+        if _has_strings(ctx, x):
+            x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
+            return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
+        return _into_names(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
     x = ctx.required(0)
     keys_kind, keys = _table(ctx, "keys")
     kind, values = _table(ctx, "values")
     if keys.size != values.size or keys.size == 0:
         raise ValueError(f"there are {keys.size} keys for {values.size} values")
-    keys = _keys(ctx, x, keys_kind, keys)
+    x, keys = _keyed(ctx, x, keys_kind, keys)
     default = _default(ctx, kind)
     if kind == "strings":
-        return _into_names(ctx, keys, list(values), default)
+        return _into_names(ctx, x, keys, list(values), default)
     return looked_up(ctx, x, keys, values, default)
 
 
@@ -121,18 +132,20 @@ def category_mapper(ctx: NodeContext) -> Value:
     numbers = np.asarray(ctx.attr("cats_int64s") or [], np.int64)
     if len(names) != numbers.size or not names:
         raise ValueError(f"there are {len(names)} cats_strings for {numbers.size} cats_int64s")
-    if x in ctx.importer.names:
-        keys = _keys(ctx, x, "strings", np.asarray(names, object))
+    if _has_strings(ctx, x):
+        x, keys = _keyed(ctx, x, "strings", np.asarray(names, object))
         return looked_up(ctx, x, keys, numbers, ctx.attr("default_int64", -1))
-    return _into_names(ctx, numbers, names, ctx.attr("default_string", "_Unused"))
+    return _into_names(ctx, x, numbers, names, ctx.attr("default_string", "_Unused"))
 
 
-def _into_names(ctx: NodeContext, keys: np.ndarray, values: list[str], default: str) -> Value:
+def _into_names(
+    ctx: NodeContext, x: Value, keys: np.ndarray, values: list[str], default: str
+) -> Value:
     """Strings as places among all that the node can give."""
     names = list(dict.fromkeys([*values, default]))
     places = {name: i for i, name in enumerate(names)}
     numbers = np.array([places[value] for value in values], np.int64)
-    result = looked_up(ctx, ctx.required(0), np.asarray(keys), numbers, places[default])
+    result = looked_up(ctx, x, np.asarray(keys), numbers, places[default])
     ctx.importer.names[result] = names
     return result
 
@@ -146,7 +159,7 @@ def one_hot_encoder(ctx: NodeContext) -> Value:
     if not ctx.attr("zeros", 1):
         raise UnsupportedError("zeros=0, by which rows of unknown categories stop the run")
     kind = "strings" if names else "int64s"
-    keys = _keys(ctx, x, kind, np.asarray(names or numbers, object if names else np.int64))
+    x, keys = _keyed(ctx, x, kind, np.asarray(names or numbers, object if names else np.int64))
     wide = ctx.reshape(ctx.cast(x, "int64"), (*x.shape, 1))
     equal = ctx.emit("equal", [wide, ctx.const(keys, np.int64)])
     return ctx.cast(equal, "float32")

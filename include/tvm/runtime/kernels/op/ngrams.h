@@ -1,0 +1,69 @@
+/*!
+ * \file ngrams.h
+ * \brief How often sequences of numbers stand in rows.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_NGRAMS_H_
+#define TVM_RUNTIME_KERNELS_OP_NGRAMS_H_
+
+#include <stdint.h>
+#include <string.h>
+
+/*! \brief The grams that are counted. */
+typedef struct {
+  int32_t rows, length;  /*!< Of the numbers. */
+  int32_t least, most;   /*!< Numbers in a gram. */
+  int32_t skips;         /*!< Most numbers that are left out between two of a gram. */
+  int32_t width;         /*!< Columns of the result. */
+  const int32_t* counts; /*!< Grams of 1, 2, ... most numbers. */
+} tvmrt_ngrams;
+
+/* How n numbers, step apart, compare with a gram: below 0, 0 or above. */
+static inline int tvmrt_ngram_order(const int64_t* x, int64_t step, const int64_t* gram,
+                                    int32_t n) {
+  for (int32_t i = 0; i < n; i++) {
+    if (x[i * step] != gram[i]) return x[i * step] < gram[i] ? -1 : 1;
+  }
+  return 0;
+}
+
+/* The place of n numbers among sorted grams; -1 where they are none. */
+static inline int32_t tvmrt_ngram_find(const int64_t* x, int64_t step, const int64_t* grams,
+                                       int32_t count, int32_t n) {
+  int32_t low = 0, high = count;
+  while (low < high) {
+    const int32_t middle = low + (high - low) / 2;
+    const int order = tvmrt_ngram_order(x, step, grams + (int64_t)middle * n, n);
+    if (order == 0) return middle;
+    if (order < 0) high = middle;
+    if (order > 0) low = middle + 1;
+  }
+  return -1;
+}
+
+/*!
+ * \brief y[row][columns[gram]]: how often each gram is in each row.
+ * \param grams   [in] Of one number, then of two, ..., sorted.
+ * \param columns [in] Of each gram.
+ */
+static inline void tvmrt_count_ngrams(const tvmrt_ngrams* of, const int64_t* x,
+                                      const int64_t* grams, const int32_t* columns, float* y) {
+  memset(y, 0, sizeof(float) * (size_t)of->rows * (size_t)of->width);
+  for (int32_t row = 0; row < of->rows; row++, x += of->length, y += of->width) {
+    const int64_t* some = grams;
+    const int32_t* column = columns;
+    for (int32_t n = 1; n <= of->most; n++) {
+      const int32_t count = of->counts[n - 1];
+      /* single numbers have nothing between them */
+      for (int32_t step = 1; n >= of->least && step <= (n == 1 ? 1 : of->skips + 1); step++) {
+        for (int32_t i = 0; i + (int64_t)(n - 1) * step < of->length; i++) {
+          const int32_t found = tvmrt_ngram_find(x + i, step, some, count, n);
+          if (found >= 0) y[column[found]] += 1.0f;
+        }
+      }
+      some += (int64_t)count * n;
+      column += count;
+    }
+  }
+}
+
+#endif /* TVM_RUNTIME_KERNELS_OP_NGRAMS_H_ */

@@ -1,0 +1,316 @@
+/*!
+ * \file text.h
+ * \brief Tensors of strings: each element is the address of UTF-8 bytes that end with a NUL, as an
+ * int64_t; 0 is the empty string.
+ *
+ * Bytes of inputs are the caller's, those of constants the library's. What a run makes lies in a heap
+ * in the workspace, whose first 16 bytes tell how many are taken and how many there are. For hosts.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_TEXT_H_
+#define TVM_RUNTIME_KERNELS_OP_TEXT_H_
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_backend_api.h>
+
+/*! \brief The bytes of an element. */
+static inline const char* tvmrt_text(int64_t element) {
+  return element == 0 ? "" : (const char*)(intptr_t)element;
+}
+
+/* Ends a run. */
+static inline int tvmrt_text_fail(const char* kind, const char* where, const char* what) {
+  char text[512];
+  (void)snprintf(text, sizeof(text), "%s: %s %s", kind, where, what);
+  TVMAPISetLastError(text);
+  return -1;
+}
+
+/*! \brief Makes a heap of so many bytes empty. */
+static inline void tvmrt_text_reset(uint8_t* heap, int64_t bytes) {
+  const int64_t head[2] = {16, bytes};
+  memcpy(heap, head, sizeof(head));
+}
+
+/*! \brief Room in a heap, or NULL with an error that names where. */
+static inline char* tvmrt_text_room(const uint8_t* heap, size_t bytes, const char* where) {
+  uint8_t* const own = (uint8_t*)(uintptr_t)heap;
+  int64_t head[2];
+  memcpy(head, own, sizeof(head));
+  if (bytes > (uint64_t)(head[1] - head[0])) {
+    char what[128];
+    (void)snprintf(what, sizeof(what), "makes more strings than the %lld bytes for those of a run",
+                   (long long)head[1]);
+    (void)tvmrt_text_fail("MemoryError", where, what);
+    return NULL;
+  }
+  char* const found = (char*)own + head[0];
+  head[0] += (int64_t)bytes;
+  memcpy(own, head, sizeof(head));
+  return found;
+}
+
+/*! \brief A string of so many bytes in a heap; 0 where there is no room. */
+static inline int64_t tvmrt_text_copy(const uint8_t* heap, const char* bytes, size_t count,
+                                      const char* where) {
+  char* const room = tvmrt_text_room(heap, count + 1, where);
+  if (room == NULL) return 0;
+  memcpy(room, bytes, count);
+  room[count] = '\0';
+  return (int64_t)(intptr_t)room;
+}
+
+/*! \brief y[i] = a[i] + b[i] as strings. Returns 0, or -1 where the heap is full. */
+static inline int tvmrt_text_join(const uint8_t* heap, const int64_t* a, const int64_t* b,
+                                  int64_t count, int64_t* y, const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    const char *first = tvmrt_text(a[i]), *second = tvmrt_text(b[i]);
+    const size_t head = strlen(first), tail = strlen(second);
+    char* const room = tvmrt_text_room(heap, head + tail + 1, where);
+    if (room == NULL) return -1;
+    memcpy(room, first, head);
+    memcpy(room + head, second, tail + 1);
+    y[i] = (int64_t)(intptr_t)room;
+  }
+  return 0;
+}
+
+/*!
+ * \brief The place of each element among sorted keys, or -1.
+ * \param places Of the sorted keys.
+ */
+static inline void tvmrt_text_find(const int64_t* x, int64_t count, const char* const* keys,
+                                   const int64_t* places, int64_t num_keys, int64_t* y) {
+  for (int64_t i = 0; i < count; i++) {
+    const char* const text = tvmrt_text(x[i]);
+    int64_t low = 0, high = num_keys;
+    y[i] = -1;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const int order = strcmp(text, keys[middle]);
+      if (order == 0) {
+        y[i] = places[middle];
+        break;
+      }
+      if (order < 0) high = middle;
+      if (order > 0) low = middle + 1;
+    }
+  }
+}
+
+/*! \brief The elements for which kept holds, then empty ones. */
+static inline void tvmrt_text_keep(const int64_t* x, const uint8_t* kept, int64_t count, int64_t* y,
+                                   int64_t num_y) {
+  int64_t found = 0;
+  for (int64_t i = 0; i < count && found < num_y; i++) {
+    if (kept[i]) y[found++] = x[i];
+  }
+  while (found < num_y) y[found++] = 0;
+}
+
+/* The code point at *p, which moves on; a byte that begins none stands for itself, as 0xdc00 + it. */
+static inline uint32_t tvmrt_text_next(const unsigned char** p) {
+  const unsigned char* s = *p;
+  const uint32_t first = *s;
+  const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc2 ? 1 : 0;
+  uint32_t code = first & (0x7fu >> (more ? more + 1 : 0));
+  *p = s + 1;
+  if (first < 0x80) return first;
+  for (int i = 1; i <= more; i++) {
+    if ((s[i] & 0xc0) != 0x80) return 0xdc00u + first;
+    code = code << 6 | (s[i] & 0x3fu);
+  }
+  if (more == 0) return 0xdc00u + first;
+  *p = s + more + 1;
+  return code;
+}
+
+/* Writes a code point as UTF-8, or the byte that it stands for; gives how many bytes. */
+static inline size_t tvmrt_text_put(char* out, uint32_t code) {
+  if (code < 0x80) {
+    out[0] = (char)code;
+    return 1;
+  }
+  if (code >= 0xdc80u && code <= 0xdcffu) {
+    out[0] = (char)(code - 0xdc00u);
+    return 1;
+  }
+  const int more = code >= 0x10000 ? 3 : code >= 0x800 ? 2 : 1;
+  for (int i = more; i > 0; i--, code >>= 6) out[i] = (char)(0x80u | (code & 0x3fu));
+  out[0] = (char)((0xff00u >> (more + 1) & 0xffu) | code);
+  return (size_t)more + 1;
+}
+
+/*!
+ * \brief Each element in the other case, code point by code point.
+ * \param pairs [in] num_pairs times a code point and what it becomes, sorted.
+ * \return 0, or -1 where the heap is full.
+ */
+static inline int tvmrt_text_case(const uint8_t* heap, const int64_t* x, int64_t count,
+                                  const int32_t* pairs, int32_t num_pairs, int64_t* y,
+                                  const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    const unsigned char* p = (const unsigned char*)tvmrt_text(x[i]);
+    /* no code point grows to more than three bytes for one of its own */
+    char* const room = tvmrt_text_room(heap, 3 * strlen((const char*)p) + 1, where);
+    size_t used = 0;
+    if (room == NULL) return -1;
+    while (*p != 0) {
+      uint32_t code = tvmrt_text_next(&p);
+      int32_t low = 0, high = num_pairs;
+      while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if ((uint32_t)pairs[2 * middle] < code)
+          low = middle + 1;
+        else
+          high = middle;
+      }
+      if (low < num_pairs && (uint32_t)pairs[2 * low] == code) code = (uint32_t)pairs[2 * low + 1];
+      used += tvmrt_text_put(room + used, code);
+    }
+    room[used] = '\0';
+    y[i] = (int64_t)(intptr_t)room;
+  }
+  return 0;
+}
+
+/* The end of the part that begins at p, and in *next the beginning of the next one, NULL where there
+   is none. Without a delimiter parts are words, and p the beginning of one. */
+static inline const char* tvmrt_text_part(const char* p, const char* delimiter, int last,
+                                          const char** next) {
+  static const char blanks[] = " \t\n\v\f\r";
+  *next = NULL;
+  if (delimiter[0] == '\0') {
+    const char* end = last ? p + strlen(p) : p + strcspn(p, blanks);
+    const char* const more = end + strspn(end, blanks);
+    if (*more != '\0') *next = more;
+    while (last && end > p && strchr(blanks, end[-1]) != NULL) end--;
+    return end;
+  }
+  const char* const end = last ? NULL : strstr(p, delimiter);
+  if (end == NULL) return p + strlen(p);
+  *next = end + strlen(delimiter);
+  return end;
+}
+
+/* Where the first part begins, or NULL. */
+static inline const char* tvmrt_text_first(const char* text, const char* delimiter) {
+  const char* const p = delimiter[0] == '\0' ? text + strspn(text, " \t\n\v\f\r") : text;
+  return delimiter[0] == '\0' && *p == '\0' ? NULL : p;
+}
+
+/*! \brief How many parts each element has, at most `most`; an empty delimiter: words. */
+static inline void tvmrt_text_parts(const int64_t* x, int64_t count, const char* delimiter,
+                                    int64_t most, int64_t* y) {
+  for (int64_t i = 0; i < count; i++) {
+    const char* p = tvmrt_text_first(tvmrt_text(x[i]), delimiter);
+    for (y[i] = 0; p != NULL;) {
+      y[i]++;
+      (void)tvmrt_text_part(p, delimiter, y[i] == most, &p);
+    }
+  }
+}
+
+/*!
+ * \brief The parts of each element, a row of width, filled up with empty strings.
+ * \return 0, or -1 where the heap is full.
+ */
+static inline int tvmrt_text_split(const uint8_t* heap, const int64_t* x, int64_t count,
+                                   const char* delimiter, int64_t most, int64_t width, int64_t* y,
+                                   const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    const char* p = tvmrt_text_first(tvmrt_text(x[i]), delimiter);
+    for (int64_t j = 0; j < width; j++) {
+      const char *begin = p, *end;
+      y[i * width + j] = 0;
+      if (begin == NULL) continue;
+      end = tvmrt_text_part(begin, delimiter, j + 1 == most, &p);
+      y[i * width + j] = tvmrt_text_copy(heap, begin, (size_t)(end - begin), where);
+      if (y[i * width + j] == 0) return -1;
+    }
+  }
+  return 0;
+}
+
+/*!
+ * \brief Whether an automaton accepts all of each element.
+ * \param classes The class of each byte.
+ * \param table   For each state the next one by class, then whether to accept; it begins in state 0.
+ */
+static inline void tvmrt_text_match(const int64_t* x, int64_t count, const uint8_t* classes,
+                                    const int32_t* table, int32_t num_classes, uint8_t* y) {
+  const int32_t width = num_classes + 1;
+  for (int64_t i = 0; i < count; i++) {
+    int32_t state = 0;
+    for (const unsigned char* p = (const unsigned char*)tvmrt_text(x[i]); *p != 0; p++) {
+      state = table[state * width + classes[*p]];
+    }
+    y[i] = (uint8_t)table[state * width + num_classes];
+  }
+}
+
+/* An element that must be a number in whole. Returns 0, or -1 with an error. */
+static inline int tvmrt_text_whole(const char* text, const char* end, const char* where) {
+  if (end != text && end[strspn(end, " \t\n\v\f\r")] == '\0') return 0;
+  char what[128];
+  (void)snprintf(what, sizeof(what), "has '%.60s', which is no such number", text);
+  return tvmrt_text_fail("ValueError", where, what);
+}
+
+/*! \brief The numbers that the elements say, as floats or as integers. 0, or -1 with an error. */
+static inline int tvmrt_text_to_float64(const int64_t* x, int64_t count, double* y,
+                                        const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    char* end;
+    y[i] = strtod(tvmrt_text(x[i]), &end);
+    if (tvmrt_text_whole(tvmrt_text(x[i]), end, where) != 0) return -1;
+  }
+  return 0;
+}
+
+static inline int tvmrt_text_to_int64(const int64_t* x, int64_t count, int64_t* y,
+                                      const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    char* end;
+    y[i] = (int64_t)strtoll(tvmrt_text(x[i]), &end, 10);
+    if (tvmrt_text_whole(tvmrt_text(x[i]), end, where) != 0) return -1;
+  }
+  return 0;
+}
+
+/*! \brief Integers as strings. Returns 0, or -1 where the heap is full. */
+static inline int tvmrt_text_of_int64(const uint8_t* heap, const int64_t* x, int64_t count,
+                                      int64_t* y, const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    char text[32];
+    const int used = snprintf(text, sizeof(text), "%lld", (long long)x[i]);
+    y[i] = tvmrt_text_copy(heap, text, (size_t)used, where);
+    if (y[i] == 0) return -1;
+  }
+  return 0;
+}
+
+/*!
+ * \brief Floats as strings: as few digits as read back as the same float of this type.
+ * \param single Whether the numbers are float32's. Returns 0, or -1 where the heap is full.
+ */
+static inline int tvmrt_text_of_float64(const uint8_t* heap, const double* x, int64_t count,
+                                        int single, int64_t* y, const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    char text[40];
+    int used = 0;
+    for (int digits = 1; digits <= 17; digits++) {
+      used = snprintf(text, sizeof(text), "%.*g", digits, x[i]);
+      const double back = strtod(text, NULL);
+      if (back == x[i] || (single && (float)back == (float)x[i])) break;
+    }
+    if (x[i] != x[i]) used = snprintf(text, sizeof(text), "nan"); /* of either sign */
+    y[i] = tvmrt_text_copy(heap, text, (size_t)used, where);
+    if (y[i] == 0) return -1;
+  }
+  return 0;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_OP_TEXT_H_ */

@@ -1,0 +1,386 @@
+"""Regular expressions as automata, of RE2's syntax what a match of a whole string can tell.
+
+A pattern becomes a tree, the tree an automaton with choices over the bytes of UTF-8, and that one
+without: a state of it is a set of the others', with what stood before for the assertions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from tvmrt.error import UnsupportedError
+
+MOST_STATES = 2000
+MOST_CHOICES = 20000
+MOST_REPEATS = 1000
+_LAST = 0x10FFFF
+
+Ranges = list  # of (first, last) code points, sorted, apart
+
+_DIGIT = [(48, 57)]
+_WORD = [(48, 57), (65, 90), (95, 95), (97, 122)]
+_SPACE = [(9, 10), (12, 13), (32, 32)]
+_CONTROLS = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7}
+_POSIX = {
+    "alnum": [(48, 57), (65, 90), (97, 122)],
+    "alpha": [(65, 90), (97, 122)],
+    "ascii": [(0, 127)],
+    "blank": [(9, 9), (32, 32)],
+    "cntrl": [(0, 31), (127, 127)],
+    "digit": _DIGIT,
+    "graph": [(33, 126)],
+    "lower": [(97, 122)],
+    "print": [(32, 126)],
+    "punct": [(33, 47), (58, 64), (91, 96), (123, 126)],
+    "space": [(9, 13), (32, 32)],
+    "upper": [(65, 90)],
+    "word": _WORD,
+    "xdigit": [(48, 57), (65, 70), (97, 102)],
+}
+
+
+def _united(ranges: Ranges) -> Ranges:
+    found: Ranges = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
+
+
+def _others(ranges: Ranges) -> Ranges:
+    found, start = [], 0
+    for first, last in _united(ranges):
+        if start < first:
+            found.append((start, first - 1))
+        start = last + 1
+    return found + ([(start, _LAST)] if start <= _LAST else [])
+
+
+class _Parser:
+    """A pattern as a tree of tuples: ("chars", ranges), ("join", parts), ("either", parts),
+    ("repeat", part, least, most or None), ("assert", which)."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+
+    def parse(self):
+        tree = self._either()
+        if self.at < len(self.pattern):
+            raise self._error("a ) without a (")
+        return tree
+
+    def _error(self, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"the pattern {self.pattern!r} has {what} at {self.at}, which is not supported; "
+            "write it with characters, classes, groups, |, *, +, ?, {m,n} and assertions"
+        )
+
+    def _peek(self, text: str) -> bool:
+        return self.pattern.startswith(text, self.at)
+
+    def _take(self, text: str) -> bool:
+        found = self._peek(text)
+        self.at += len(text) * found
+        return found
+
+    def _next(self) -> str:
+        if self.at >= len(self.pattern):
+            raise self._error("an end")
+        self.at += 1
+        return self.pattern[self.at - 1]
+
+    def _either(self):
+        parts = [self._join()]
+        while self._take("|"):
+            parts.append(self._join())
+        return parts[0] if len(parts) == 1 else ("either", parts)
+
+    def _join(self):
+        parts = []
+        while self.at < len(self.pattern) and not self._peek("|") and not self._peek(")"):
+            parts.append(self._repeated(self._atom()))
+        return ("join", parts)
+
+    def _repeated(self, part):
+        bounds = self._bounds()
+        while bounds is not None:
+            self._take("?")  # fewest first makes no difference to whole strings
+            part = ("repeat", part, *bounds)
+            bounds = self._bounds()
+        return part
+
+    def _bounds(self):
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self._take(sign):
+                return bounds
+        end = self.pattern.find("}", self.at)
+        if not self._peek("{") or end < 0:
+            return None
+        low, comma, high = self.pattern[self.at + 1 : end].partition(",")
+        if not low.isdecimal() or not (high.isdecimal() or not high):
+            return None  # a brace is a character
+        least, most = int(low), int(high) if high else (None if comma else int(low))
+        if least > MOST_REPEATS or (most is not None and not least <= most <= MOST_REPEATS):
+            raise self._error("bounds of a repetition")
+        self.at = end + 1
+        return least, most
+
+    def _atom(self):
+        start = self._next()
+        if start == "(":
+            return self._group()
+        if start == "[":
+            return ("chars", self._class())
+        if start == ".":
+            return ("chars", _others([(10, 10)]))
+        if start == "^":
+            return ("assert", "begin")
+        if start == "$":
+            return ("assert", "end")
+        if start == "\\":
+            return self._escape()
+        if start in "*+?":
+            raise self._error(f"{start} after nothing")
+        return ("chars", [(ord(start), ord(start))])
+
+    def _group(self):
+        if self._take("?"):
+            if self._take("P<") or self._take("<"):
+                end = self.pattern.find(">", self.at)
+                if end < 0 or not self.pattern[self.at : end].isidentifier():
+                    raise self._error("a group of a kind")
+                self.at = end + 1
+            elif not self._take(":"):
+                raise self._error("flags or a look-around")
+        tree = self._either()
+        if not self._take(")"):
+            raise self._error("a ( without a )")
+        return tree
+
+    def _escape(self):
+        asserts = {"b": "word", "B": "inside", "A": "begin", "z": "end"}
+        kind = self.pattern[self.at : self.at + 1]
+        if kind in asserts and kind:
+            self.at += 1
+            return ("assert", asserts[kind])
+        return ("chars", self._escaped_class())
+
+    def _escaped_class(self) -> Ranges:
+        """What stands behind a backslash, in a class or not."""
+        kind = self._next()
+        sets = {"d": _DIGIT, "w": _WORD, "s": _SPACE}
+        if kind.lower() in sets:
+            return sets[kind] if kind in sets else _others(sets[kind.lower()])
+        if kind == "x":
+            return self._hexadecimal()
+        if kind in _CONTROLS:
+            return [(_CONTROLS[kind], _CONTROLS[kind])]
+        if kind.isascii() and kind.isalnum():
+            raise self._error(f"\\{kind}")
+        return [(ord(kind), ord(kind))]
+
+    def _hexadecimal(self) -> Ranges:
+        digits = self.pattern[self.at : self.at + 2]
+        length = 2
+        if self._peek("{") and "}" in self.pattern[self.at :]:
+            length = self.pattern.index("}", self.at) - self.at + 1
+            digits = self.pattern[self.at + 1 : self.at + length - 1]
+        try:
+            code = int(digits, 16)
+        except ValueError:
+            raise self._error("\\x") from None
+        if code > _LAST:
+            raise self._error("\\x")
+        self.at += length
+        return [(code, code)]
+
+    def _class(self) -> Ranges:
+        turned, ranges, first = self._take("^"), [], True
+        while first or not self._take("]"):
+            first = False
+            if self._peek("[:"):
+                ranges += self._posix()
+                continue
+            low = self._member()
+            single = len(low) == 1 and low[0][0] == low[0][1]
+            if single and self._peek("-") and not self._peek("-]"):
+                self.at += 1
+                high = self._member()
+                if len(high) != 1 or high[0][0] != high[0][1] or high[0][0] < low[0][0]:
+                    raise self._error("a range")
+                low = [(low[0][0], high[0][0])]
+            ranges += low
+        return _others(ranges) if turned else _united(ranges)
+
+    def _member(self) -> Ranges:
+        character = self._next()
+        if character == "\\":
+            return self._escaped_class()
+        return [(ord(character), ord(character))]
+
+    def _posix(self) -> Ranges:
+        end = self.pattern.find(":]", self.at)
+        name = self.pattern[self.at + 2 : end]
+        if end < 0 or name.lstrip("^") not in _POSIX:
+            raise self._error("a class of characters")
+        self.at = end + 2
+        found = _POSIX[name.lstrip("^")]
+        return _others(found) if name.startswith("^") else found
+
+
+def _utf8(first: int, last: int) -> Iterator[list[tuple[int, int]]]:
+    """Ranges of bytes, one after the other, whose sequences are the code points of a range."""
+    for limit in (0x7F, 0x7FF, 0xFFFF):
+        if first <= limit < last:
+            yield from _utf8(first, limit)
+            yield from _utf8(limit + 1, last)
+            return
+    for bits in (6, 12, 18):
+        low = (1 << bits) - 1
+        if last > 0x7F and first >> bits != last >> bits:
+            if first & low:
+                yield from _utf8(first, first | low)
+                yield from _utf8((first | low) + 1, last)
+                return
+            if last & low != low:
+                yield from _utf8(first, (last & ~low) - 1)
+                yield from _utf8(last & ~low, last)
+                return
+    a, b = (chr(c).encode("utf-8", "surrogatepass") for c in (first, last))
+    yield list(zip(a, b))
+
+
+class _Choices:
+    """An automaton with choices: ``steps`` by bytes, ``jumps`` without, under an assertion or
+    none."""
+
+    def __init__(self, tree) -> None:
+        self.steps: list[list[tuple[int, int, int]]] = []
+        self.jumps: list[list[tuple[str, int]]] = []
+        self.start = self._state()
+        self.end = self._add(tree, self.start)
+
+    def _state(self) -> int:
+        if len(self.steps) >= MOST_CHOICES:
+            raise UnsupportedError(
+                f"the pattern needs more than {MOST_CHOICES} places; write it with fewer "
+                "repetitions"
+            )
+        self.steps.append([])
+        self.jumps.append([])
+        return len(self.steps) - 1
+
+    def _add(self, tree, start: int) -> int:
+        """The state behind a tree that begins at ``start``."""
+        kind = tree[0]
+        if kind == "join":
+            for part in tree[1]:
+                start = self._add(part, start)
+            return start
+        if kind == "repeat":
+            return self._repeat(start, *tree[1:])
+        end = self._state()
+        if kind == "either":
+            for part in tree[1]:
+                self.jumps[self._add(part, start)].append(("", end))
+        elif kind == "assert":
+            self.jumps[start].append((tree[1], end))
+        else:
+            for first, last in tree[1]:
+                for parts in _utf8(first, last):
+                    self._chain(start, parts, end)
+        return end
+
+    def _chain(self, start: int, parts: list[tuple[int, int]], end: int) -> None:
+        for low, high in parts[:-1]:
+            behind = self._state()
+            self.steps[start].append((low, high, behind))
+            start = behind
+        self.steps[start].append((*parts[-1], end))
+
+    def _repeat(self, start: int, part, least: int, most: int | None) -> int:
+        for _ in range(least):
+            start = self._add(part, start)
+        if most is None:
+            around, end = self._state(), self._state()
+            self.jumps[start].append(("", around))
+            self.jumps[self._add(part, around)].append(("", around))
+            self.jumps[around].append(("", end))
+            return end
+        end = self._state()
+        for _ in range(most - least):
+            self.jumps[start].append(("", end))
+            start = self._add(part, start)
+        self.jumps[start].append(("", end))
+        return end
+
+    def closed(self, states, before: str, behind: str) -> set[int]:
+        """All states that are reached without a byte; before and behind are "", "word" or
+        "other"."""
+        border = (before == "word") != (behind == "word")
+        holds = {"": True, "begin": not before, "end": not behind, "word": border}
+        holds["inside"] = not border
+        found, open_ = set(states), list(states)
+        while open_:
+            for condition, state in self.jumps[open_.pop()]:
+                if holds[condition] and state not in found:
+                    found.add(state)
+                    open_.append(state)
+        return found
+
+
+def _kind(byte: int) -> str:
+    return "word" if any(a <= byte <= b for a, b in _WORD) else "other"
+
+
+def _classes(choices: _Choices) -> tuple[np.ndarray, list[int]]:
+    """The class of each byte, of those that no step tells apart, and one byte of each."""
+    cuts = {0, 256}
+    ranges = [(low, high) for steps in choices.steps for low, high, _ in steps] + _WORD
+    for low, high in ranges:
+        cuts |= {low, high + 1}
+    starts = sorted(cuts)[:-1]
+    classes = np.searchsorted(starts, np.arange(256), side="right") - 1
+    return classes.astype(np.uint8), starts
+
+
+@lru_cache(maxsize=64)
+def compiled(pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    """The class of each byte, uint8[256], and the automaton's table, int32[states, classes + 1].
+
+    For each class the next state, then whether the state accepts the end. It begins in state 0.
+
+    Raises UnsupportedError for what the pattern may not have, or where it needs too many states.
+    """
+    try:
+        choices = _Choices(_Parser(pattern).parse())
+    except RecursionError:
+        raise UnsupportedError("the pattern nests too many groups; write it with fewer") from None
+    classes, starts = _classes(choices)
+    first = (frozenset([choices.start]), "")
+    places, rows, open_ = {first: 0}, [], [first]
+    for states, before in open_:
+        row = []
+        for byte in starts:
+            kind = _kind(byte)
+            inside = choices.closed(states, before, kind)
+            behind = frozenset(
+                to for s in inside for low, high, to in choices.steps[s] if low <= byte <= high
+            )
+            key = (behind, kind if behind else "other")
+            if key not in places:
+                places[key] = len(places)
+                open_.append(key)
+            row.append(places[key])
+        rows.append([*row, int(choices.end in choices.closed(states, before, ""))])
+        if len(places) > MOST_STATES:
+            raise UnsupportedError(
+                f"the pattern needs more than {MOST_STATES} states; write it with fewer repetitions"
+            )
+    return classes, np.array(rows, np.int32)

@@ -1,0 +1,223 @@
+"""Strings. Each is one int64, which stands for it: the graph moves and chooses them as it does
+numbers, and the operators here are those that look at what they say."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .contract import Contract, holds, let
+from .op import Op, register
+
+
+class TextOp(Op):
+    """For hosts alone: a string is an address, and lives in memory that a board has not."""
+
+    host_only = "it handles strings, which boards do not have; do that before the network runs"
+
+
+@register("text_in")
+class TextIn(TextOp):
+    """Strings of an input."""
+
+    contract = Contract(operands=["x: handle[*S]"], results=["y: int64[*S]"])
+
+
+@register("text_out")
+class TextOut(TextOp):
+    """Strings as a result of the network."""
+
+    contract = Contract(operands=["x: int64[*S]"], results=["y: handle[*S]"])
+
+
+@register("texts")
+class Texts(TextOp):
+    """Constant strings, ``values``, a tuple of them in row-major order."""
+
+    contract = Contract(
+        attributes=["values: object", "shape: ints 0.."],
+        rules=[
+            holds(
+                "shape has as many elements as values",
+                lambda values, shape: isinstance(values, tuple) and prod(shape) == len(values),
+            )
+        ],
+        results=["y: int64[*shape]"],
+        example={"values": ("a", "b"), "shape": (2,)},
+    )
+
+
+@register("text_heap")
+class TextHeap(TextOp):
+    """Memory for the strings that a run makes, empty; it stays until the next run."""
+
+    keeps = True
+    contract = Contract(
+        attributes=["bytes: int 64.."], results=["y: uint8[bytes]"], example={"bytes": 64}
+    )
+
+
+@register("text_equal")
+class TextEqual(TextOp):
+    """Whether strings are the same."""
+
+    contract = Contract(operands=["a: int64[*S]", "b: int64[*S]"], results=["y: bool[*S]"])
+
+
+@register("text_find")
+class TextFind(TextOp):
+    """The place of each string among ``keys``, a tuple of different ones; -1 where it is none."""
+
+    contract = Contract(
+        operands=["x: int64[*S]"],
+        attributes=["keys: object"],
+        rules=[
+            holds(
+                "keys are a tuple of different strings",
+                lambda keys: isinstance(keys, tuple) and len(set(keys)) == len(keys),
+            )
+        ],
+        results=["y: int64[*S]"],
+        example={"keys": ("a", "b")},
+    )
+
+
+@register("text_join")
+class TextJoin(TextOp):
+    """a, then b."""
+
+    contract = Contract(
+        operands=["heap: uint8[_]", "a: int64[*S]", "b: int64[*S]"], results=["y: int64[*S]"]
+    )
+
+
+@register("text_case")
+class TextCase(TextOp):
+    """All in upper or in lower case, code point by code point."""
+
+    contract = Contract(
+        operands=["heap: uint8[_]", "x: int64[*S]"],
+        attributes=["to: upper|lower"],
+        results=["y: int64[*S]"],
+    )
+
+
+@register("text_keep")
+class TextKeep(TextOp):
+    """The strings for which kept holds, ``count`` of them; where those are fewer, empty ones."""
+
+    contract = Contract(
+        operands=["x: int64[N]", "kept: bool[N]"],
+        attributes=["count: int 0.."],
+        results=["y: int64[count]"],
+        example={"count": 2},
+    )
+
+
+@register("text_parts")
+class TextParts(TextOp):
+    """How many parts text_split finds in each string."""
+
+    contract = Contract(
+        operands=["x: int64[*S]"],
+        attributes=["delimiter: text", "most: int 1.."],
+        results=["y: int64[*S]"],
+    )
+
+
+@register("text_split")
+class TextSplit(TextOp):
+    """The parts between delimiters, of an empty one the words; the last of ``most`` is the rest.
+
+    Rows of ``width`` are filled up with empty strings.
+    """
+
+    contract = Contract(
+        operands=["heap: uint8[_]", "x: int64[*S]"],
+        attributes=["delimiter: text", "most: int 1..", "width: int 0.."],
+        results=["y: int64[*S width]"],
+        example={"width": 2},
+    )
+
+
+@register("text_match")
+class TextMatch(TextOp):
+    """Whether an automaton accepts all of each string.
+
+    ``classes``: of each byte; ``table``: for each state the next one by class, then whether it
+    accepts. It begins in state 0.
+    """
+
+    contract = Contract(
+        operands=["x: int64[*S]", "classes: constant uint8[256]", "table: constant int32[Q C]"],
+        rules=[
+            holds(
+                "classes are columns of table but the last",
+                lambda classes_data, C: bool(classes_data.max() < C - 1),
+            ),
+            holds(
+                "table leads to its states",
+                lambda table_data, Q: bool(table_data.size and _within(table_data, Q)),
+            ),
+        ],
+        results=["y: bool[*S]"],
+        example={"C": 3},
+    )
+
+
+def _within(table: np.ndarray, states: int) -> bool:
+    return bool(table.min() >= 0 and table[:, :-1].max() < states)
+
+
+@register("text_to_number")
+class TextToNumber(TextOp):
+    """The number that each string says; the run ends with an error where it says none."""
+
+    contract = Contract(
+        operands=["x: int64[*S]"], attributes=["to: dtype float64|int64"], results=["y: to[*S]"]
+    )
+
+
+@register("number_to_text")
+class NumberToText(TextOp):
+    """Numbers as people write them, in as few digits as tell them apart; ``single``: from other
+    numbers of float32."""
+
+    contract = Contract(
+        operands=["heap: uint8[_]", "x: float64|int64[*S]"],
+        attributes=["single: bool"],
+        results=["y: int64[*S]"],
+    )
+
+
+@register("count_ngrams")
+class CountNgrams(Op):
+    """How often each row has the grams that belong to a column of the result.
+
+    ``grams``: those of one number, then of two and so on, ``lengths`` of each, sorted;
+    ``columns``: of each. The numbers of a gram of ``least`` to ``most`` follow each other in the
+    row, or with 1 to ``skips`` others between each two.
+    """
+
+    contract = Contract(
+        operands=["x: int64[N L]", "grams: constant int64[_]", "columns: constant int32[G]"],
+        attributes=["lengths: ints 0..", "least: int 1..", "skips: int 0..", "width: int 0.."],
+        rules=[
+            let("T", "the numbers in all grams", lambda lengths: sum(_numbers(lengths))),
+            holds("there are columns for all grams", lambda G, lengths: sum(lengths) == G),
+            holds("grams has T numbers", lambda grams, T: grams.size == T),
+            holds(
+                "columns are less than width",
+                lambda columns_data, width: bool(
+                    not columns_data.size or 0 <= columns_data.min() <= columns_data.max() < width
+                ),
+            ),
+        ],
+        results=["y: float32[N width]"],
+        example={"lengths": (1, 1), "width": 4, "G": 2, "grams": (3,), "L": 4},
+    )
+
+
+def _numbers(lengths) -> list[int]:
+    return [count * (i + 1) for i, count in enumerate(lengths)]

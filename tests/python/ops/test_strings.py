@@ -1,0 +1,277 @@
+"""Strings through whole networks: many nodes in one library, compared with onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from nn_case import IR_VERSION
+from onnx import TensorProto, helper
+
+from tvmrt import onnx_backend, pipeline
+from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.error import UnsupportedError
+from tvmrt.runtime import cpu, load_module
+from tvmrt.runtime.executor import AotModule
+
+STRING, INT64, FLOAT = TensorProto.STRING, TensorProto.INT64, TensorProto.FLOAT
+WORDS = ["", "onnx", "ÄÖÜ größer", "two words", "日本 語", "a-b--c", "x" * 300, "MiXed Case 12"]
+
+
+def strings(*values, shape=None):
+    array = np.array(values, object)
+    return array if shape is None else array.reshape(shape)
+
+
+def network(nodes, inputs, outputs, weights=(), opset=22) -> onnx.ModelProto:
+    given = [helper.make_tensor_value_info(*each) for each in inputs]
+    made = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs]
+    graph = helper.make_graph(nodes, "strings", given, made, list(weights))
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 4)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+
+def tensor(name, *values, shape=None):
+    shape = [len(values)] if shape is None else shape
+    return helper.make_tensor(name, STRING, shape, [v.encode() for v in values])
+
+
+def expected(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feeds)))
+
+
+def compare(model, *runs):
+    """Each run by one library against onnxruntime."""
+    compiled = onnx_backend.prepare(model)
+    for feeds in runs:
+        wanted, found = expected(model, feeds), compiled.run(feeds)._asdict()
+        for name, array in wanted.items():
+            assert found[name].shape == array.shape, name
+            if array.dtype.kind == "f":
+                np.testing.assert_allclose(found[name], array, rtol=1e-6, err_msg=name)
+            else:
+                np.testing.assert_array_equal(found[name], array, name)
+
+
+def node(op, inputs, outputs, domain="", **attrs):
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    return helper.make_node(op, inputs, outputs, name=outputs[0], domain=domain, **attrs)
+
+
+def test_strings_are_made_moved_and_compared():
+    nodes = [
+        node("StringConcat", ["x", "y"], "joined"),
+        node("StringConcat", ["joined", "ends"], "twice"),
+        node("StringConcat", ["x", "row"], "broadcast"),
+        node("Equal", ["x", "y"], "same"),
+        node("Equal", ["x", "onnx"], "is_onnx"),
+        node("Where", ["same", "x", "joined"], "chosen"),
+        node("Where", ["same", "ends", "onnx"], "named"),
+        node("Concat", ["x", "joined", "ends"], "concat", axis=0),
+        node("Gather", ["joined", "places"], "gathered", axis=0),
+        node("Gather", ["ends", "places"], "of_constant", axis=0),
+        node("StringConcat", ["gathered", "of_constant"], "with_constant"),
+        node("Reshape", ["x", "square"], "reshaped"),
+        node("Transpose", ["reshaped"], "turned", perm=[1, 0]),
+        node("Identity", ["x"], "itself"),
+        node("Expand", ["onnx", "square"], "many"),
+        node("Concat", ["many", "reshaped", "many"], "stacked", axis=1),
+        node("StringConcat", ["named", "named"], "with_names"),
+        node("StringSplit", ["x"], ["words", "count"]),
+        node("StringSplit", ["twice"], ["parts", "parts_count"], delimiter="-"),
+        node("StringSplit", ["twice"], ["few", "few_count"], delimiter="-", maxsplit=1),
+        node("StringSplit", ["x"], ["first", "first_count"], maxsplit=1),
+    ]
+    kinds = {"same": TensorProto.BOOL, "is_onnx": TensorProto.BOOL}
+    outputs = [
+        (o, kinds.get(o, INT64 if o.endswith("count") else STRING))
+        for n in nodes
+        for o in n.output
+        if o not in ("of_constant", "named", "many")
+    ]
+    weights = [
+        tensor("ends", *"abcdefgh"),
+        tensor("row", "1", "2", shape=[2, 1]),
+        tensor("onnx", "onnx"),
+        helper.make_tensor("square", INT64, [2], [2, 4]),
+    ]
+    inputs = [("x", STRING, [8]), ("y", STRING, [8]), ("places", INT64, [3])]
+    model = network(nodes, inputs, outputs, weights)
+    x, y = strings(*WORDS), strings(*WORDS[::-1])
+    y[1] = "onnx"
+    places = np.array([7, 0, 2])
+    runs = [{"x": a, "y": b, "places": places} for a, b in ((x, y), (y, x), (y, y))]
+    compare(model, *runs)
+
+
+CASES = {"lower": "LOWER", "upper": "UPPER", "neither": "NONE"}
+
+
+@pytest.mark.parametrize("sensitive", [0, 1])
+def test_normalised_as_onnxruntime_does(sensitive):
+    text = strings("Monday", "tuesday", "MONDAY", "Ärger", "ñandú", "ΔΕΛΤΑ", "Дом", "")
+    nodes = [
+        node("StringNormalizer", ["x"], name, case_change_action=action,
+             is_case_sensitive=sensitive, stopwords=["monday", "ärger", "Дом"])
+        for name, action in CASES.items()
+    ]  # fmt: skip
+    model = network(nodes, [("x", STRING, [8])], [(name, STRING) for name in CASES])
+    compiled = onnx_backend.prepare(model)
+    for given in (text, strings(*["monday"] * 8)):
+        found = compiled.run({"x": given})._asdict()
+        words = given.tolist()
+        stops = {"monday", "ärger", "Дом"} if sensitive else {"monday", "ärger", "дом"}
+        kept = [w for w in words if (w if sensitive else w.lower()) not in stops] or [""]
+        wanted = {"lower": [w.lower() for w in kept], "upper": [w.upper() for w in kept]}
+        for name, array in found.items():
+            assert array.tolist() == wanted.get(name, kept)
+
+
+def test_numbers_become_strings_and_back():
+    nodes = [
+        node("Cast", ["x"], "floats", to=FLOAT),
+        node("Cast", ["x"], "doubles", to=TensorProto.DOUBLE),
+        node("Cast", ["n"], "whole", to=INT64),
+        node("Cast", ["n"], "small", to=TensorProto.INT8),
+        node("Cast", ["i"], "of_whole", to=STRING),
+        node("Cast", ["f"], "of_float", to=STRING),
+        node("Cast", ["d"], "of_double", to=STRING),
+    ]
+    kinds = [FLOAT, TensorProto.DOUBLE, INT64, TensorProto.INT8, STRING, STRING, STRING]
+    inputs = [
+        ("x", STRING, [6]), ("n", STRING, [3]), ("i", INT64, [3]), ("f", FLOAT, [7]),
+        ("d", TensorProto.DOUBLE, [4]),
+    ]  # fmt: skip
+    outputs = [(n.output[0], kind) for n, kind in zip(nodes, kinds)]
+    compiled = onnx_backend.prepare(network(nodes, inputs, outputs))
+    texts = ["1.5", "-3e38", " 7 ", "1e-45", "inf", "0.1"]
+    floats = np.array([0.1, 1 / 3, 1e30, -2.5e-7, np.inf, -np.inf, 16777216.0], np.float32)
+    doubles = np.array([0.1, 1 / 3, -1e300, 5e-324])
+    whole = np.array([-(2**63), 2**63 - 1, 0])
+    feeds = {
+        "x": strings(*texts), "n": strings("12", "-7", "100"), "i": whole, "f": floats,
+        "d": doubles,
+    }  # fmt: skip
+    found = compiled.run(feeds)
+    np.testing.assert_array_equal(found.floats, np.array(list(map(float, texts)), np.float32))
+    np.testing.assert_array_equal(found.doubles, np.array(list(map(float, texts))))
+    assert found.whole.tolist() == [12, -7, 100] and found.small.dtype == np.int8
+    assert found.of_whole.tolist() == [str(n) for n in whole.tolist()]
+    assert [np.float32(t) for t in found.of_float.tolist()] == floats.tolist()
+    assert [float(t) for t in found.of_double.tolist()] == doubles.tolist()
+    assert found.of_float[0] == "0.1" and found.of_double[0] == "0.1"
+    feeds["n"] = strings("12", "7up", "1")
+    with pytest.raises(ValueError, match=r"whole.*has '7up', which is no such number"):
+        compiled.run(feeds)
+
+
+PATTERNS = [
+    "", "a*", "(ab|cd)+", r"[^a-c]{2,3}", r"\w+@\w+\.(com|net)", r"^\d{1,3}(\.\d{1,3}){3}$", ".",
+    r".*\bword\b.*", r"(\W|^)x\B.*", "[[:alpha:]]+[0-9]*", "[ä-ü日]+", r"\x41\x{65e5}", "a{,2}",
+    "(?:a|b)(?P<n>c)?", r"[\]\-a]+", "a??b+?", "[^\\n]*é", r"[\s\S]*",
+]  # fmt: skip
+SUBJECTS = [
+    "", "a", "aaa", "abcd", "xyz", "me@site.net", "192.168.0.1", "a word here", "swords", "xylo",
+    " xyz", "abc12", "äü日", "A日", "a{,2}", "bc", "]-a", "bb", "café", "日", "line\nfeed", "x",
+]  # fmt: skip
+
+
+def test_patterns_match_what_re2_matches():
+    nodes = [node("RegexFullMatch", ["x"], f"y{i}", pattern=p) for i, p in enumerate(PATTERNS)]
+    outputs = [(n.output[0], TensorProto.BOOL) for n in nodes]
+    model = network(nodes, [("x", STRING, [len(SUBJECTS)])], outputs)
+    compare(model, {"x": strings(*SUBJECTS)})
+
+
+def test_encoders_and_ngrams_take_strings():
+    keys = ["a", "bc", "日本", ""]
+    ml = "ai.onnx.ml"
+    nodes = [
+        node("LabelEncoder", ["x"], "ints", ml, keys_strings=keys, values_int64s=[5, 6, 7, 8]),
+        node("LabelEncoder", ["x"], "floats", ml, keys_strings=keys,
+             values_floats=[0.5, 1.5, 2.5, 3.5], default_float=-2.0),
+        node("OneHotEncoder", ["x"], "hot", ml, cats_strings=keys),
+        node("CategoryMapper", ["x"], "mapped", ml, cats_strings=keys,
+             cats_int64s=[9, 8, 7, 6], default_int64=3),
+        node("TfIdfVectorizer", ["x"], "tf", mode="TF", min_gram_length=1, max_gram_length=2,
+             max_skip_count=1, ngram_counts=[0, 3], ngram_indexes=[0, 2, 1, 4, 3],
+             pool_strings=["bc", "a", "日本", "a", "bc", "日本", "a"]),
+        node("TfIdfVectorizer", ["x"], "tfidf", mode="TFIDF", min_gram_length=1,
+             max_gram_length=1, max_skip_count=0, ngram_counts=[0], ngram_indexes=[2, 0, 1],
+             pool_strings=["bc", "a", "日本"], weights=[0.5, 2.0, 3.0]),
+    ]  # fmt: skip
+    kinds = [INT64, FLOAT, FLOAT, INT64, FLOAT, FLOAT]
+    outputs = [(n.output[0], kind) for n, kind in zip(nodes, kinds)]
+    model = network(nodes, [("x", STRING, [2, 4])], outputs)
+    x = strings("a", "bc", "日本", "a", "zzz", "", "日本", "a", shape=(2, 4))
+    compare(model, {"x": x}, {"x": x[::-1].copy()})
+
+
+def joined(count=2) -> onnx.ModelProto:
+    nodes = [node("StringConcat", ["x", "x"], "y"), node("Cast", ["x"], "z", to=FLOAT)]
+    return network(nodes[:1], [("x", STRING, [count])], [("y", STRING)])
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_results_stay_until_the_next_run(executor, tmp_path):
+    """Also while later steps of the run write to the same workspace."""
+    nodes = [
+        node("StringConcat", ["x", "x"], "y"),
+        node("Exp", ["a"], "b"),
+        node("MatMul", ["b", "b"], "c"),
+        node("MatMul", ["c", "b"], "d"),
+    ]
+    inputs = [("x", STRING, [3]), ("a", FLOAT, [64, 64])]
+    model = network(nodes, inputs, [("y", STRING), ("d", FLOAT)])
+    library = pipeline.compile(model, executor=executor)
+    library.export_library(str(tmp_path / "net.so"))
+    module = load_module(str(tmp_path / "net.so"))
+    make = GraphModule if executor == "graph" else AotModule
+    first, second = (make(module["default"](cpu(0))) for _ in range(2))
+    for net, text in ((first, "one"), (second, "two")):
+        net.set_input("x", [text, "", f"{text}!"])
+        net.set_input("a", np.ones((64, 64), np.float32))
+        net.run()
+    assert first.get_output(0).numpy().tolist() == ["oneone", "", "one!one!"]
+    assert second.get_output(0).numpy().tolist() == ["twotwo", "", "two!two!"]
+    first.set_input("x", np.array(["a", "b", "c"]))
+    first.run()
+    assert first.get_output(0).numpy().tolist() == ["aa", "bb", "cc"]
+    assert second.get_output(0).numpy().tolist() == ["twotwo", "", "two!two!"]
+
+
+def test_what_is_no_string_or_too_much_is_a_sentence():
+    compiled = onnx_backend.prepare(joined())
+    with pytest.raises(TypeError, match="input 'x': the elements of a ndarray are no strings"):
+        compiled.run({"x": np.zeros(2)})
+    with pytest.raises(TypeError, match="an element is a int, no string"):
+        compiled.run({"x": np.array(["a", 3], object)})
+    with pytest.raises(ValueError, match=r"shape \(3,\) was given for one of \(2,\)"):
+        compiled.run({"x": strings("a", "b", "c")})
+    with pytest.raises(ValueError, match="a string has a NUL in it"):
+        compiled.run({"x": strings("a\0b", "c")})
+    with pytest.raises(MemoryError, match=r"y.*makes more strings than the 1048576 bytes"):
+        compiled.run({"x": strings("a" * 600_000, "c")})
+    assert compiled.run({"x": strings("a", "b")}).y.tolist() == ["aa", "bb"]
+
+
+def test_refused_by_name():
+    with pytest.raises(UnsupportedError, match=r"y \(it handles strings, which boards"):
+        pipeline.compile(joined(), target="cortex-m4")
+    bad = network(
+        [node("RegexFullMatch", ["x"], "y", pattern="(?i)a")],
+        [("x", STRING, [2])], [("y", TensorProto.BOOL)],
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match=r"y .*flags or a look-around at 2"):
+        pipeline.compile(bad)
+    many = network(
+        [node("RegexFullMatch", ["x"], "y", pattern=".*a.{14}")],
+        [("x", STRING, [2])], [("y", TensorProto.BOOL)],
+    )  # fmt: skip
+    with pytest.raises(UnsupportedError, match="needs more than 2000 states"):
+        pipeline.compile(many)
