@@ -290,6 +290,11 @@ def _import(model: Any, request: Request) -> Graph:
             model, request.shapes, request.tflite_rounding or "reference", request.signature,
             gather(request.operators),
         )  # fmt: skip
+    if isinstance(model, (bytes, bytearray)):
+        raise ValueError(
+            f"these {len(model)} bytes are no .tflite file; give the path of a network's file, or "
+            "an onnx.ModelProto"
+        )
     if request.signature is not None:
         raise ValueError("a signature is chosen of .tflite files; other networks have none")
     if not isinstance(model, GraphBuilder):

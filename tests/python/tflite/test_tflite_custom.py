@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tflite_case import Net, ours
+from tflite_case import Net, assert_like, litert_runs, ours
 
 import tvmrt
 from tvmrt.custom import C, Kernel, Tensor, composed
@@ -93,3 +93,28 @@ def test_maps_are_read_as_they_were_written_and_damage_gives_no_more_than_less()
             changed[place] = rng.integers(256)
         read_map(bytes(changed[: rng.integers(1, len(data) + 1)]))
     assert read_map(b"") == read_map(b"\0\0\0") == {}
+
+
+@pytest.mark.parametrize("kinds", [1, 2])
+def test_the_best_boxes_of_a_detector_are_those_of_litert(kinds, tmp_path):
+    """Encoded boxes in floats, scores in bytes with a class for the background."""
+    rng, count, most = np.random.default_rng(kinds), 24, 6
+    net = Net()
+    boxes = net.input((1, count, 4), "float32")
+    scores = net.input((1, count, 4), "uint8", scale=1 / 256)
+    anchors = rng.uniform(0.2, 0.8, (count, 4)).astype(np.float32)
+    m = most * kinds
+    outs = [net.output(shape, "float32") for shape in ((1, m, 4), (1, m), (1, m), (1,))]
+    options = {"max_detections": most, "max_classes_per_detection": kinds, "num_classes": 3,
+               "nms_score_threshold": 0.3, "nms_iou_threshold": 0.4, "y_scale": 10.0,
+               "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0}  # fmt: skip
+    _custom(net, "TFLite_Detection_PostProcess", [boxes, scores, net.const(anchors)], outs,
+            _flex(**options))  # fmt: skip
+    values = np.stack([rng.permutation(250)[: count * 4 // 2] for _ in range(2)]).astype(np.uint8)
+    feeds = [rng.standard_normal((1, count, 4)).astype(np.float32), values.reshape(1, count, 4)]
+    mine, right = ours(net.data(), feeds, tmp_path), litert_runs(net.data(), [feeds])[0]
+    assert 2 <= right[3][0] <= most
+    kept = int(right[3][0]) * kinds  # LiteRT leaves what is behind them as it was
+    assert_like([v[:, :kept] for v in mine[:3]], [v[:, :kept] for v in right[:3]])
+    assert_like(mine[3:], right[3:])
+    assert not mine[0][:, kept:].any()

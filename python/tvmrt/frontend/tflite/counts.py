@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 from tvmrt.ir.extent import Whole
@@ -45,44 +43,6 @@ def unique(ctx: OpContext) -> list[Value]:
     first = ctx.emit("slice", [first], starts=(0,), steps=(1,), sizes=(kept,))
     values = ctx.emit("gather", [x, first], axis=0)
     return [values, ctx.cast(inverse, ctx.result(1).dtype)]
-
-
-@tflite_op(NON_MAX_SUPPRESSION_V4=1, NON_MAX_SUPPRESSION_V5=1)
-def non_max_suppression(ctx: OpContext) -> list[Value]:
-    """Places of the best boxes with zeros behind, in V5 their scores, and how many they are."""
-    boxes, scores, (limit,) = ctx.required(0), ctx.required(1), ctx.ints_of(2, "the most boxes")
-    overlap, least = (ctx.reshape(ctx.required(i), ()) for i in (3, 4))
-    if len(ctx.op.inputs) > 5 and ctx.constant_of(5, "sigma").any():
-        raise UnsupportedError("scores that overlapping boxes make smaller (sigma is not 0)")
-    if boxes.type.rank != 2 or scores.shape != boxes.shape[:1] or limit < 0:
-        raise ValueError(f"{boxes.type} and {scores.type} are no boxes and scores")
-    count = boxes.shape[0]
-    rows = min(limit, count)
-    # what overlaps by just as much goes, too
-    smaller = ctx.emit("mul", [overlap, ctx.like(1 - 2.0**-24, overlap)])
-    selected, kept = ctx.builder.emit_many(
-        "non_max_suppression",
-        [ctx.reshape(boxes, (1, count, 4)), ctx.reshape(scores, (1, 1, count)),
-         ctx.const(limit, np.int64), smaller, least],
-        ctx.name, rows=rows, centred=False,
-    )  # fmt: skip
-    there = ctx.emit("less", [ctx.const(np.arange(rows), np.int64), kept])
-    places = ctx.reshape(ctx.slice_axis(selected, 1, 2, 1), (rows,))
-    places = ctx.emit("where", [there, places, ctx.like(0, places)])
-    results = [_filled(ctx, ctx.cast(places, "int32"), limit)]
-    if ctx.op.name.endswith("5"):
-        taken = ctx.emit("gather", [scores, places], axis=0)
-        taken = ctx.emit("where", [there, taken, ctx.like(0, taken)])
-        results.append(_filled(ctx, taken, limit))
-    return [*results, ctx.cast(kept, "int32")]
-
-
-def _filled(ctx: OpContext, x: Value, count: int) -> Value:
-    """A vector with zeros behind it, of ``count`` elements."""
-    if x.shape[0] == count:
-        return x
-    after = (count - x.shape[0],)
-    return ctx.emit("pad", [x, ctx.like(0, x)], before=(0,), after=after, mode="constant")
 
 
 @tflite_op(SPARSE_TO_DENSE=3)

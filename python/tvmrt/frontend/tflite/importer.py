@@ -17,7 +17,7 @@ from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 from . import custom
 from .context import OpContext
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
-from .registry import Row, find
+from .registry import CUSTOM, Row, find
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8"}  # how narrow constants are held
 NO_TENSORS = ("resource", "complex64")  # what lies between operators alone
@@ -52,7 +52,8 @@ def import_model(
     entry = entry_of(model, signature)
     importer = GraphImporter(model, dict(shapes or {}), rounding, entry)
     importer.operators = operators
-    return importer.run(every)
+    with np.errstate(all="ignore"):  # what scales make is held against what it may be
+        return importer.run(every)
 
 
 def entry_of(model: Model, signature: str | None) -> tuple[int, Signature | None]:
@@ -262,9 +263,11 @@ class GraphImporter:
         return outputs
 
     def _custom(self, op: Operator) -> Row | None:
-        """The row of a custom operator that the user has declared."""
+        """The row of a custom operator that the user has declared, or that is known."""
         found = self.operators and self.operators.find(custom.DOMAIN, op.name, op.version)
-        return Row(custom.importer_of(found), op.version) if found else None
+        if found:
+            return Row(custom.importer_of(found), op.version)
+        return find(op.name) if op.name in CUSTOM else None
 
     def _check(self, subgraph: Subgraph, op: Operator, outputs: Sequence[Value]) -> None:
         """Hold what an importer made against what the file says of it."""

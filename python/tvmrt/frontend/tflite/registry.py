@@ -27,8 +27,10 @@ _TABLE: dict[str, Row] = {}
 FAMILIES = (
     "activation",
     "arithmetic",
+    "boxes",
     "control",
     "counts",
+    "detection",
     "fourier",
     "layout",
     "matrix",
@@ -45,6 +47,7 @@ FAMILIES = (
     "unary",
     "variables",
 )
+CUSTOM = ("TFLite_Detection_PostProcess",)  # custom operators that are known without a declaration
 
 
 def tflite_op(**newest: int) -> Callable[[Importer], Importer]:
