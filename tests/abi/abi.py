@@ -31,9 +31,13 @@ ADVICE = "what may change when, and how to update the snapshot: docs/reference/a
 
 
 def public_headers(include: Path) -> list[Path]:
-    """All but the kernels, which become part of what includes them."""
+    """All but the kernels and what is for C++, which become part of what includes them."""
     headers = sorted(path.relative_to(include) for path in include.rglob("*.h"))
-    return [path for path in headers if "kernels" not in path.parts]
+    return [
+        path
+        for path in headers
+        if "kernels" not in path.parts and "\nnamespace tvm {" not in (include / path).read_text()
+    ]
 
 
 def _output(*command: str | Path, text: str | None = None) -> str:

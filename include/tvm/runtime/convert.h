@@ -1,0 +1,214 @@
+/*!
+ * \file tvm/runtime/convert.h
+ * \brief C++: what arguments and results become, a row each. Included by packed_func.h.
+ *
+ * A type of one's own: a specialisation of `tvm::runtime::detail::Convert` with
+ * `static T from(const Value&)`, which throws where the value is none.
+ */
+/* In front of the guard: that header includes this one where it must stand. */
+#include <tvm/runtime/packed_func.h>
+
+#ifndef TVM_RUNTIME_CONVERT_H_
+#define TVM_RUNTIME_CONVERT_H_
+
+namespace tvm {
+namespace runtime {
+namespace detail {
+
+template <typename T>
+struct ConvertInteger {
+  static T from(const Value& value) {
+    if (!is_integer(value.type_code())) value.refuse("int");
+    const int64_t found = value.value().v_int64;
+    const T result = static_cast<T>(found);
+    if (static_cast<int64_t>(result) != found) {
+      std::ostringstream text;
+      text << "the integer " << found << " does not fit " << sizeof(T) * 8 << " bits";
+      throw InternalError(text.str());
+    }
+    return result;
+  }
+};
+template <>
+struct Convert<signed char> : ConvertInteger<signed char> {};
+template <>
+struct Convert<short> : ConvertInteger<short> {};
+template <>
+struct Convert<int> : ConvertInteger<int> {};
+template <>
+struct Convert<long> : ConvertInteger<long> {};
+template <>
+struct Convert<long long> : ConvertInteger<long long> {};
+template <>
+struct Convert<unsigned char> : ConvertInteger<unsigned char> {};
+template <>
+struct Convert<unsigned short> : ConvertInteger<unsigned short> {};
+template <>
+struct Convert<unsigned int> : ConvertInteger<unsigned int> {};
+template <>
+struct Convert<unsigned long> : ConvertInteger<unsigned long> {};
+template <>
+struct Convert<unsigned long long> : ConvertInteger<unsigned long long> {};
+template <>
+struct Convert<bool> {
+  static bool from(const Value& value) {
+    if (!is_integer(value.type_code())) value.refuse("bool");
+    return value.value().v_int64 != 0;
+  }
+};
+template <>
+struct Convert<double> {
+  static double from(const Value& value) {
+    if (is_integer(value.type_code())) return static_cast<double>(value.value().v_int64);
+    if (value.type_code() != kTVMArgFloat) value.refuse("float");
+    return value.value().v_float64;
+  }
+};
+template <>
+struct Convert<float> {
+  static float from(const Value& value) { return static_cast<float>(Convert<double>::from(value)); }
+};
+template <>
+struct Convert<std::string> {
+  static std::string from(const Value& value) {
+    switch (value.type_code()) {
+      case kTVMStr:
+        return value.value().v_str;
+      case kTVMBytes: {
+        const TVMByteArray* bytes = value.ptr<TVMByteArray>();
+        return std::string(bytes->data, bytes->size);
+      }
+      case kTVMDataType:
+        return DLDataType2String(value.value().v_type);
+      case kTVMObjectHandle:
+        return text_of(value);
+      default:
+        value.refuse("str");
+    }
+  }
+  static std::string text_of(const Value& value) {
+    TVMValue argument = value.value(), result;
+    int code = value.type_code(), result_code = kTVMNullptr;
+    const PackedFunc read = global("runtime.GetFFIString");
+    check_call(TVMFuncCall(read.handle(), &argument, &code, 1, &result, &result_code));
+    return MoveText(result, result_code);
+  }
+  static std::string MoveText(TVMValue value, int code) {
+    if (code != kTVMStr) throw InternalError("the object is no text");
+    return value.v_str;
+  }
+};
+template <>
+struct Convert<String> {
+  static String from(const Value& value) { return String(Convert<std::string>::from(value)); }
+};
+template <>
+struct Convert<DLDataType> {
+  static DLDataType from(const Value& value) {
+    if (value.type_code() == kTVMDataType) return value.value().v_type;
+    if (value.type_code() == kTVMNullptr) return runtime::DataType::Void();
+    return String2DLDataType(Convert<std::string>::from(value));
+  }
+};
+template <>
+struct Convert<DataType> {
+  static DataType from(const Value& value) { return DataType(Convert<DLDataType>::from(value)); }
+};
+template <>
+struct Convert<DLDevice> {
+  static DLDevice from(const Value& value) {
+    if (value.type_code() != kDLDevice) value.refuse("DLDevice");
+    return value.value().v_device;
+  }
+};
+template <>
+struct Convert<void*> {
+  static void* from(const Value& value) {
+    switch (value.type_code()) {
+      case kTVMNullptr:
+        return nullptr;
+      case kTVMOpaqueHandle:
+      case kTVMDLTensorHandle:
+      case kTVMNDArrayHandle:
+        return value.value().v_handle;
+      default:
+        value.refuse("handle");
+    }
+  }
+};
+template <>
+struct Convert<DLTensor*> {
+  static DLTensor* from(const Value& value) {
+    switch (value.type_code()) {
+      case kTVMNullptr:
+        return nullptr;
+      case kTVMDLTensorHandle:
+      case kTVMNDArrayHandle:
+        return value.ptr<DLTensor>();
+      default:
+        value.refuse("DLTensor*");
+    }
+  }
+};
+template <>
+struct Convert<NDArray> {
+  static NDArray from(const Value& value) {
+    return NDArray::FromOwned(
+        static_cast<TVMArrayHandle>(value.owned(kTVMNDArrayHandle, "NDArray")));
+  }
+};
+template <>
+struct Convert<Module> {
+  static Module from(const Value& value) {
+    return Module::FromOwned(value.owned(kTVMModuleHandle, "Module"));
+  }
+};
+template <>
+struct Convert<PackedFunc> {
+  static PackedFunc from(const Value& value) {
+    return PackedFunc::FromOwned(value.owned(kTVMPackedFuncHandle, "PackedFunc"));
+  }
+};
+template <typename Signature>
+struct Convert<TypedPackedFunc<Signature>> {
+  static TypedPackedFunc<Signature> from(const Value& value) {
+    return TypedPackedFunc<Signature>(Convert<PackedFunc>::from(value));
+  }
+};
+template <>
+struct Convert<ObjectRef> {
+  static ObjectRef from(const Value& value) {
+    return ObjectRef::FromOwned(value.owned(kTVMObjectHandle, "Object"));
+  }
+};
+template <>
+struct Convert<ShapeTuple> {
+  static ShapeTuple from(const Value& value) {
+    const ObjectRef shape = Convert<ObjectRef>::from(value);
+    std::vector<int64_t> extents;
+    const int64_t size = global("runtime.GetShapeTupleSize")(shape).As<int64_t>();
+    const PackedFunc extent = global("runtime.GetShapeTupleElem");
+    for (int64_t i = 0; i < size; ++i) extents.push_back(extent(shape, i).As<int64_t>());
+    return extents;
+  }
+};
+template <>
+struct Convert<TVMArgValue> {
+  static TVMArgValue from(const Value& value) {
+    return TVMArgValue(value.value(), value.type_code());
+  }
+};
+template <>
+struct Convert<TVMRetValue> {
+  static TVMRetValue from(const Value& value) {
+    TVMRetValue result;
+    result = Convert<TVMArgValue>::from(value);
+    return result;
+  }
+};
+
+}  // namespace detail
+}  // namespace runtime
+}  // namespace tvm
+
+#endif /* TVM_RUNTIME_CONVERT_H_ */

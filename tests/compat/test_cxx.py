@@ -1,0 +1,79 @@
+"""The C++ headers: a program and a library over TVM's names, as C++11 and C++20."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import parser
+
+import tvmrt
+
+SOURCES = Path(__file__).parent / "cxx"
+STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unused-function"]
+DIALECTS = [
+    ("g++", 11),
+    ("clang++", 20),
+    pytest.param("g++", 20, marks=pytest.mark.slow),
+    pytest.param("clang++", 11, marks=pytest.mark.slow),
+]
+NETWORK = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[1,4] x) => (float[1,3] y) <float[4,3] w = {1,2,3,4,5,6,7,8,9,10,11,12}>
+{ a = MatMul(x, w) y = Softmax(a) }"""
+
+
+def _options(*names: str) -> list[str]:
+    command = [sys.executable, "-m", "tvmrt", "config", *names]
+    return shlex.split(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def _build(compiler: str, standard: int, name: str, out: Path, *options: str) -> Path:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    command = [
+        compiler, f"-std=c++{standard}", *STRICT, *_options("--cflags"),
+        str(SOURCES / name), *options, "-o", str(out),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.parametrize(("compiler", "standard"), DIALECTS)
+def test_program_of_the_deployment_guide(tmp_path, compiler, standard):
+    plugin = _build(compiler, standard, "plugin.cc", tmp_path / "plugin.so", "-shared", "-fPIC")
+    program = _build(compiler, standard, "program.cc", tmp_path / "program", *_options("--libs"))
+    tvmrt.compile(parser.parse_model(NETWORK)).export_library(tmp_path / "net.so")
+    command = [program, plugin, tmp_path / "net.so", "0.5", "-1", "0.25", "0.125"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "done" in done.stderr
+    scores = np.array([0.5, -1, 0.25, 0.125]) @ np.arange(1, 13).reshape(4, 3)
+    wanted = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    np.testing.assert_allclose([float(line) for line in done.stdout.split()], wanted, atol=1e-5)
+
+
+def test_library_of_cxx_functions_from_python(tmp_path):
+    """Exceptions of C++ are errors in Python, those of Python pass through C++."""
+    plugin = _build("g++", 17, "plugin.cc", tmp_path / "plugin.so", "-shared", "-fPIC")
+    library = tvmrt.runtime.load_module(plugin)
+    assert library["add_one"](41) == 42
+    with pytest.raises(tvmrt.TVMError, match="expected int but got str"):
+        library["add_one"]("text")
+    vector = tvmrt.nd.array(np.array([1, 2], np.float32))
+    library["scale"](vector, 1.5)
+    np.testing.assert_array_equal(vector.numpy(), [1.5, 3])
+
+    def fails(x):
+        raise KeyError(f"key {x}")
+
+    with pytest.raises(Exception, match="key 3"):
+        library["call_twice"](fails, 3)
+    assert tvmrt.get_global_func("test.cxx.greet")("you", False) == "hello you"
+    whole = tvmrt.get_global_func("test.cxx.whole")(vector)
+    np.testing.assert_array_equal(whole.numpy(), [1.5, 3])
