@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import onnx
 
 RIVALS = ("onnxruntime", "litert")
+COMPILED = (".so", ".tar")
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 20_000
 
 
@@ -78,7 +79,8 @@ def command(
     as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
-    onnxruntime, .tflite networks with LiteRT."""
+    onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
+    timed alone."""
     rivals = options.parse_names(against)
     for rival in rivals:
         if rival not in RIVALS:
@@ -112,6 +114,8 @@ def _measure(
 
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
+    if path.suffix in COMPILED:
+        return [_measure_compiled(path, rivals, inputs_file, seconds, threads)]
     judged: Any = path
     if tflite_networks.is_one(path):
         model: Any = path
@@ -134,6 +138,28 @@ def _measure(
             name = f"{path.stem} {trial.sizes}".rstrip()
             results.append(Result(name, _timings(times), len(times["tvmrt"]), compile_seconds))
     return results
+
+
+def _measure_compiled(
+    path: Path, rivals: Sequence[str], inputs_file: Path | None, seconds: float, threads: int
+) -> Result:
+    """The times of a network that is compiled already."""
+    from tvmrt.cli.session import Session
+
+    if rivals:
+        raise ValueError(f"{path} is compiled: {rivals[0]} needs the network it was made of")
+    session = Session(path, threads)
+    if inputs_file is None:
+        for info in session.inputs:
+            if not all(isinstance(extent, int) for extent in info.shape):
+                raise ValueError(
+                    f"{path}: a run chooses the size of input {info.name}; give --inputs"
+                )
+        inputs = networks.random_inputs(session.inputs)
+    else:
+        inputs = session.fit(files.load_inputs(inputs_file), str(inputs_file))
+    times = interleave({"tvmrt": partial(session.run, inputs)}, seconds)
+    return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0)
 
 
 def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:

@@ -51,7 +51,7 @@ def command(
     library: Path, inputs_file: Path, outputs_file: Path | None, repeat: int, profile: bool,
     threads: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run the compiled network LIBRARY (.so)."""
+    """Run the compiled network LIBRARY: a .so, or a .tar of tvmc compile."""
     from tvmrt.cli.session import Session
 
     files.check_file(library)

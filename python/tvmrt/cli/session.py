@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import networks
-from tvmrt.cli.describe import library
+from tvmrt.cli.describe import describe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ class Session:
     Parameters
     ----------
     path
-        A library that ``tvmrt compile`` or an earlier TVM made.
+        A library that ``tvmrt compile`` or an earlier TVM made, or a package of ``tvmc compile``.
     threads
         How many threads may run one operator; all of the machine's if None. It holds for the
         process from the first session on.
@@ -111,7 +111,7 @@ def _make_executor(path: Path) -> Any:
     from tvmrt.contrib.graph_executor import GraphModule
     from tvmrt.runtime.executor.aot_executor import AotModule
 
-    facts = library.describe(path).facts
+    facts = describe(path).facts
     if "executor" not in facts:
         raise ValueError(
             f"{path} holds no network: it has functions but no executor; "

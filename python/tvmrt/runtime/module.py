@@ -353,7 +353,9 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     path
         A shared library, or any file for whose suffix a loader ``runtime.module.loadfile_<suffix>``
         is registered. An object file (``.o``) or an archive of them and of C sources (``.tar``) is
-        linked to ``<path>.so`` first, by the C compiler of the machine.
+        linked to ``<path>.so`` first, by the C compiler of the machine. A package of ``tvmc
+        compile`` (``.tar`` of mod.so, mod.json and mod.params) becomes the module that a graph
+        library has: ``module["default"](device)`` makes an executor.
     fmt
         The format, if the suffix does not tell.
 
@@ -367,6 +369,13 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     path = os.fsdecode(encode(path))
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no file {path} to load a module from")
+    if path.endswith(".tar"):
+        from tvmrt.runtime.package import is_package, load_package
+
+        if is_package(path):
+            module = load_package(path, load_module)
+            module.__dict__["_origin"] = _File(path, fmt)
+            return module
     if path.endswith((".o", ".tar")):
         from tvmrt.runtime.link import link_shared
 

@@ -1,4 +1,5 @@
-"""A Model Library Format archive: what its metadata promise and which files it holds."""
+"""A Model Library Format archive: what its metadata promise and which files it holds; packages of
+tvmc go to their own module."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table, dims, graph_json, params
+from tvmrt.cli.describe import Description, Table, dims, graph_json, package, params
+from tvmrt.runtime.package import is_package
 
 METADATA = "metadata.json"
 
@@ -116,7 +118,9 @@ def _unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], li
 
 
 def describe(path: Path) -> Description:
-    """Describe an archive."""
+    """Describe an archive: one in Model Library Format, or a package of tvmc."""
+    if is_package(path):
+        return package.describe(path)
     try:
         with tarfile.open(path) as archive:
             metadata = json.loads(_read_member(archive, METADATA))

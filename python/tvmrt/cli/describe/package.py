@@ -1,0 +1,40 @@
+"""A package of ``tvmc compile``: what its library, its graph and its parameters say."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from tvmrt.cli.describe import Description, Table, graph_json, library, params
+from tvmrt.runtime.package import NETWORK, read_package
+
+
+def describe(path: Path) -> Description:
+    """Describe a package. Nothing in it is run."""
+    package = read_package(path)
+    facts = {"format": "package of tvmc", "executor": "graph", "module_name": NETWORK}
+    description = Description(facts)
+    graph = graph_json.describe_text(package.graph, f"mod.json in {path}")
+    facts.update({k: v for k, v in graph.facts.items() if k != "format"})
+    description.tables.update(graph.tables)
+    weights = params.describe_bytes(package.params, f"mod.params in {path}")
+    description.tables["weights"] = weights.tables["weights"]
+    if package.library_name.endswith(".so"):
+        with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+            file = Path(folder, package.library_name)
+            file.write_bytes(package.library)
+            try:
+                inner = library.describe(file)
+            except ValueError as error:
+                where = f"{package.library_name} in {path}"
+                raise ValueError(str(error).replace(str(file), where)) from None
+        for name in ("machine", "needs_libraries", "needs_of_runtime"):
+            facts[name] = inner.facts[name]
+        description.tables["symbols"] = inner.tables["symbols"]
+    sizes = [
+        (package.library_name, len(package.library)),
+        ("mod.json", len(package.graph.encode())),
+        ("mod.params", len(package.params)),
+    ]
+    description.tables["files"] = Table(("file", "bytes"), sizes, ("file",))
+    return description

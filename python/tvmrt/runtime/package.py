@@ -1,0 +1,135 @@
+"""Packages of ``tvmc compile``: an archive of a library, its graph and its parameters.
+
+Nothing in the archive is believed: names are compared, never used as paths, and sizes are those
+that the file can hold.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import tempfile
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tvmrt.runtime.module import Module
+
+__all__ = ["NETWORK", "Package", "is_package", "load_package", "read_package"]
+
+GRAPH, PARAMS = "mod.json", "mod.params"
+LIBRARIES = ("mod.so", "mod.tar")  # linked, or objects that still are to be
+VIRTUAL_MACHINE = ("lib.so", "lib.tar")
+NETWORK = "default"  # the function that makes an executor, as in libraries of one network
+MOST_BYTES = 4 << 30  # of a compressed archive: more are refused, whatever it promises
+_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True)
+class Package:
+    """What a package holds; ``library_name`` says how ``library`` is to be loaded."""
+
+    library_name: str
+    library: bytes
+    graph: str
+    params: bytes
+
+
+def _files(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
+    return {m.name.removeprefix("./"): m for m in tar.getmembers() if m.isfile()}
+
+
+def is_package(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is an archive with the names of a package, for either of TVM's executors."""
+    try:
+        with tarfile.open(path) as tar:
+            files = _files(tar)
+    except _DAMAGED:
+        return False
+    machine = any(name in files for name in VIRTUAL_MACHINE) and not any("/" in n for n in files)
+    return GRAPH in files or machine
+
+
+def read_package(path: str | os.PathLike[str]) -> Package:
+    """Read a package.
+
+    Raises
+    ------
+    ValueError
+        If something is missing or damaged, or the package is one for a virtual machine.
+    """
+    try:
+        with tarfile.open(path) as tar:
+            return _read(tar, _room(path))
+    except _DAMAGED as error:
+        raise ValueError(f"{os.fspath(path)} is no package of tvmc: {error}") from None
+
+
+def _room(path: str | os.PathLike[str]) -> int:
+    """The most bytes that the files of an archive can have."""
+    try:
+        with tarfile.open(path, "r:"):
+            return os.path.getsize(path)
+    except tarfile.TarError:  # compressed
+        return MOST_BYTES
+
+
+def _read(tar: tarfile.TarFile, room: int) -> Package:
+    files = _files(tar)
+    if GRAPH not in files and any(name in files for name in VIRTUAL_MACHINE):
+        raise ValueError(
+            "it is for TVM's virtual machine, which is not run here; compile the network with "
+            "'--executor graph'"
+        )
+    library = next((name for name in LIBRARIES if name in files), None)
+    if library is None:
+        raise ValueError(f"there is neither {LIBRARIES[0]} nor {LIBRARIES[1]} in it")
+    wanted = [files.get(name) for name in (library, GRAPH, PARAMS)]
+    for name, member in zip((library, GRAPH, PARAMS), wanted):
+        if member is None:
+            raise ValueError(f"there is no file {name} in it")
+        room -= member.size
+        if room < 0 or member.issparse():
+            raise ValueError(f"{name} cannot have the size that the archive says")
+    code, graph, params = (tar.extractfile(member).read() for member in wanted)
+    return Package(library, code, graph.decode("utf-8"), params)
+
+
+def load_package(path: str | os.PathLike[str], load: Callable[[Path], Module]) -> Module:
+    """Load a package as the factory module of a graph library: ``module["default"](device)``.
+
+    Parameters
+    ----------
+    path
+        The package.
+    load
+        Loads its library from a file.
+
+    Raises
+    ------
+    ValueError
+        As read_package().
+    TVMError
+        If library, graph or parameters are damaged.
+    """
+    from tvmrt.runtime.packed_func import get_global_func
+    from tvmrt.runtime.params import load_param_dict
+
+    package = read_package(path)
+    params = load_param_dict(package.params)
+    folder = tempfile.TemporaryDirectory(prefix="tvmrt-")
+    try:
+        file = Path(folder.name, package.library_name)
+        file.write_bytes(package.library)
+        library = load(file)
+        pairs = [part for pair in params.items() for part in pair]
+        create = get_global_func("tvm.graph_executor_factory.create")
+        module = create(package.graph, library, NETWORK, *pairs)
+    except BaseException:
+        folder.cleanup()
+        raise
+    weakref.finalize(module, folder.cleanup)  # debuggers look for the file of a loaded library
+    return module
