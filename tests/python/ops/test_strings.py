@@ -212,6 +212,21 @@ def test_encoders_and_ngrams_take_strings():
     compare(model, {"x": x}, {"x": x[::-1].copy()})
 
 
+def test_a_branch_gives_strings():
+    made = [helper.make_tensor_value_info("made", STRING, [2])]
+    some = [helper.make_tensor_value_info("some", STRING, [2])]
+    then = helper.make_graph([node("StringConcat", ["x", "x"], "made")], "then", [], made)
+    other = helper.make_graph([node("Identity", ["words"], "some")], "other", [], some)
+    nodes = [
+        node("If", ["c"], "y", then_branch=then, else_branch=other),
+        node("StringConcat", ["y", "x"], "z"),
+    ]
+    inputs = [("x", STRING, [2]), ("c", TensorProto.BOOL, [])]
+    model = network(nodes, inputs, [("y", STRING), ("z", STRING)], [tensor("words", "on", "off")])
+    x = strings("é", "f")
+    compare(model, *({"x": x, "c": np.array(c)} for c in (True, False)))
+
+
 def joined(count=2) -> onnx.ModelProto:
     nodes = [node("StringConcat", ["x", "x"], "y"), node("Cast", ["x"], "z", to=FLOAT)]
     return network(nodes[:1], [("x", STRING, [count])], [("y", STRING)])
@@ -258,6 +273,22 @@ def test_what_is_no_string_or_too_much_is_a_sentence():
     with pytest.raises(MemoryError, match=r"y.*makes more strings than the 1048576 bytes"):
         compiled.run({"x": strings("a" * 600_000, "c")})
     assert compiled.run({"x": strings("a", "b")}).y.tolist() == ["aa", "bb"]
+
+
+@pytest.mark.parametrize(
+    "op, inputs, attrs",
+    [
+        ("Unique", ["x"], {}),
+        ("NonZero", ["x"], {}),
+        ("ScatterElements", ["x", "i", "x"], {"reduction": "add"}),
+    ],
+)
+def test_strings_are_no_numbers(op, inputs, attrs):
+    index = helper.make_tensor("i", INT64, [2], [0, 1])
+    kind = INT64 if op == "NonZero" else STRING
+    bad = network([node(op, inputs, "y", **attrs)], [("x", STRING, [2])], [("y", kind)], [index])
+    with pytest.raises(UnsupportedError, match=f"y .{op}: it handles strings"):
+        pipeline.compile(bad)
 
 
 def test_refused_by_name():

@@ -164,7 +164,9 @@ class NodeContext:
         return self.importer.halves.get(value)
 
     def alike(self, result: Value, source: Value) -> Value:
-        """The result, in half precision where ONNX has the source in it."""
+        """The result, in half precision or strings where ONNX has the source so."""
+        if source in self.importer.texts:
+            self.importer.texts.add(result)
         kind = self.half_of(source)
         if kind is not None:
             self.importer.halves[result] = kind

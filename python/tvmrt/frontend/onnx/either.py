@@ -31,6 +31,7 @@ def either(ctx: NodeContext, condition: Value, a: Held | None, b: Held | None) -
         raise UnsupportedError("the branches give sequences, of which the run chooses one")
     if a is b:
         return a
+    a, b = ctx.importer.texts.alike(a, b)
     if a.type == b.type:
         return ctx.alike(ctx.emit("where", [condition, a, b]), a)
     if a.dtype != b.dtype or a.type.rank != b.type.rank:

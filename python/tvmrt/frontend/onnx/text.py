@@ -32,6 +32,12 @@ HEAP_BYTES = 1 << 20  # for the strings that a run makes
 MOST_PARTS = 64  # of a string that is split
 
 _STRING = "tensor(string)"
+_SERVED = frozenset(
+    "ArrayFeatureExtractor Cast CenterCropPad Compress Concat DepthToSpace Equal Expand Flatten "
+    "Gather GatherElements GatherND Identity Pad RegexFullMatch Reshape ReverseSequence Scatter "
+    "ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze StringConcat "
+    "StringNormalizer StringSplit TfIdfVectorizer Tile Transpose Unsqueeze Where".split()
+)
 _MAKERS = frozenset(["StringConcat", "StringNormalizer", "StringSplit"])
 
 
@@ -75,6 +81,13 @@ class Texts(set):
             value = constant(value.data, f"{value.name}_places")
         return self.marked(emit("gather", [table, value], value.name, axis=0))
 
+    def alike(self, a: Value, b: Value) -> tuple[Value, Value]:
+        """Two values of which the run chooses one, as strings if one is."""
+        names = self._importer.names
+        if not self.among([a, b]) and not names.among([a, b]):
+            return a, b
+        return self.written(a), self.written(b)
+
     def prepared(
         self, node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]
     ) -> list[Value | None]:
@@ -88,12 +101,12 @@ class Texts(set):
             return list(inputs)
         if not held and names.carries(node, inputs):
             return list(inputs)
+        if (node.domain, node.op_type) in self._importer.functions:
+            return list(inputs)
         definition = definition_of(node.op_type, opset, node.domain)
-        for i in (*named, *held):
-            if definition is None or _STRING not in _types(definition.inputs, i):
-                raise UnsupportedError(
-                    "it handles strings; do that before or after the network runs"
-                )
+        serves = definition is not None and _serves(node)
+        if not all(serves and _STRING in _types(definition.inputs, i) for i in (*named, *held)):
+            raise UnsupportedError("it handles strings; do that before or after the network runs")
         return [self.written(v) if i in named else v for i, v in enumerate(inputs)]
 
     def carry(
@@ -118,6 +131,13 @@ def _makes(node: onnx.NodeProto) -> bool:
     to = [a.i for a in node.attribute if a.name == "to"]
     cast = node.op_type == "Cast" and to == [onnx.TensorProto.STRING]
     return cast or node.op_type in _MAKERS
+
+
+def _serves(node: onnx.NodeProto) -> bool:
+    """Whether an operator looks at strings by importers of this module, or moves them alone: the
+    numbers that stand for them cannot be sorted, summed up or held against 0."""
+    reductions = [a.s for a in node.attribute if a.name == "reduction"]
+    return node.op_type in _SERVED and reductions in ([], [b"none"])
 
 
 def _formal(rules: Sequence, index: int):
