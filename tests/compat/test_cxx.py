@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +79,22 @@ def test_library_of_cxx_functions_from_python(tmp_path):
     assert tvmrt.get_global_func("test.cxx.greet")("you", False) == "hello you"
     whole = tvmrt.get_global_func("test.cxx.whole")(vector)
     np.testing.assert_array_equal(whole.numpy(), [1.5, 3])
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="what it needs is there on x86-64")
+def test_errors_of_libraries_that_tvms_macro_exported(tmp_path):
+    """They need two symbols of C++, which the runtime has: an error is one, on each thread."""
+    path = _build("g++", 17, "exported.cc", tmp_path / "exported.so", "-shared", "-fPIC")
+    addone = tvmrt.runtime.load_module(path)["addone"]
+    assert addone(41) == 42
+
+    def wrong(_: int) -> str:
+        with pytest.raises(tvmrt.TVMError) as raised:
+            addone("text")
+        return str(raised.value)
+
+    with ThreadPoolExecutor(2) as threads:
+        texts = [wrong(0), wrong(1), *threads.map(wrong, range(4))]
+    assert all("expected one int in a file" in text for text in texts)
+    assert all("exported.cc:7" in text for text in texts)
+    assert addone(1) == 2
