@@ -280,15 +280,11 @@ def compile_together(
 
 def _import(model: Any, request: Request) -> Graph:
     if isinstance(model, tflite.EveryTensor) or tflite.is_tflite(model):
-        if request.dims:
-            raise UnsupportedError(
-                "sizes of a .tflite network are fixed when it is compiled; give shapes, not dims"
-            )
         if request.sequences:
             raise KeyError("inputs of a .tflite network are tensors; give no sequences")
         return tflite.import_model(
             model, request.shapes, request.tflite_rounding or "reference", request.signature,
-            gather(request.operators),
+            gather(request.operators), request.dims,
         )  # fmt: skip
     if isinstance(model, (bytes, bytearray)):
         raise ValueError(

@@ -24,11 +24,14 @@ def is_one(path: Path) -> bool:
 def inputs_of(
     path: Path, choices: Mapping[str, Any], inputs_file: Path | None
 ) -> dict[str, np.ndarray]:
-    """Inputs by name, from a file or made up. Raises as ``networks.inputs_for``."""
+    """Inputs by name, from a file or made up, of the largest sizes where dimensions are open.
+
+    Raises as ``networks.inputs_for``.
+    """
     from tvmrt.frontend.tflite import entry_of, load_model, names_of
 
     files.check_file(path)
-    model, shapes = load_model(path), choices["shapes"] or {}
+    model, shapes = load_model(path), _largest(choices)
     entry = entry_of(model, choices["signature"])
     graph, names = model.subgraphs[entry[0]], names_of(model, entry)[0]
     tensors = [graph.tensors[i] for i in graph.inputs]
@@ -41,6 +44,24 @@ def inputs_of(
     arrays = files.load_inputs(inputs_file)
     networks.check_inputs(arrays, infos, str(inputs_file))
     return arrays
+
+
+def _largest(choices: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes that a user gives, open dimensions as large as they may be."""
+    from tvmrt.frontend.dims import Dims, parse_dim
+    from tvmrt.ir.extent import most
+
+    dims, shapes = Dims(choices["dims"]), choices["shapes"] or {}
+
+    def size(extent: int | str) -> int:
+        if isinstance(extent, int):
+            return extent
+        if extent not in dims:
+            extent, bounds = parse_dim(extent)
+            dims.declare(extent, bounds)
+        return most(dims.extent(extent))
+
+    return {name: tuple(map(size, shape)) for name, shape in shapes.items()}
 
 
 def interpreter(data: bytes, kernels: str, threads: int = 1) -> Any:

@@ -11,6 +11,9 @@ import pytest
 from tflite_case import FILES, Net, ours
 
 import tvmrt
+from tvmrt.cli import verify_tflite
+from tvmrt.cli.session import Session
+from tvmrt.frontend.tflite import load_model
 
 NETWORK = FILES / "residual_int8.tflite"
 
@@ -105,6 +108,25 @@ def test_one_of_several_signatures_is_compiled_checked_and_timed(tmp_path):
     assert "compare with litert" in _tvmrt("bench", path, "--against", "onnxruntime").stderr
 
 
+def test_a_run_chooses_sizes_that_shapes_leave_open(tmp_path):
+    pytest.importorskip("ai_edge_litert")
+    path = FILES / "squeeze_excite_int8.tflite"
+    main = load_model(path).subgraphs[0]
+    rest, library = main.tensors[main.inputs[0]].shape[1:], tmp_path / "any.so"
+    tvmrt.compile(str(path), shapes={"x": ("N<=3", *rest)}).export_library(str(library))
+    session, rng = Session(library, 1), np.random.default_rng(4)
+    for count in (3, 1, 2):
+        x = rng.integers(-128, 128, (count, *rest)).astype(np.int8)
+        (got,) = session.run({"x": x}).values()
+        _, (right,) = verify_tflite.litert_tensors(path.read_bytes(), [x], main.outputs)
+        np.testing.assert_array_equal(got, right)
+    with pytest.raises(KeyError, match="no input has the dimension M"):
+        tvmrt.compile(str(path), dims={"M": 4})
+    words = ",".join(map(str, ("x=N<=3", *rest)))
+    found = json.loads(_tvmrt("verify", path, "--shape", words, "--json").stdout)
+    assert found["wrong"] == 0 and found["tensors"][0]["shape"][0] == 3
+
+
 def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     pytest.importorskip("ai_edge_litert")
     net = Net()
@@ -115,6 +137,7 @@ def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     path.write_bytes(net.data())
     done = _tvmrt("compile", path, "-o", tmp_path / "net.so")
     assert done.returncode == 2 and "BUCKETIZE version 1" in done.stderr
-    assert _tvmrt("compile", NETWORK, "-o", tmp_path / "n.so", "--dim", "b<=4").returncode == 2
+    done = _tvmrt("compile", NETWORK, "-o", tmp_path / "n.so", "--shape", "x=N<=4,10,10,4")
+    assert done.returncode == 2 and "N > 1 is known only when the network runs" in done.stderr
     (tmp_path / "bad.tflite").write_bytes(b"nothing")
     assert "is no .tflite file" in _tvmrt("inspect", tmp_path / "bad.tflite").stderr

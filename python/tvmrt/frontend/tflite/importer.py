@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnforeseenError, UnsupportedError
-from tvmrt.frontend.dims import Dims
+from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
 from . import custom
@@ -38,6 +38,7 @@ def import_model(
     rounding: str = "reference",
     signature: str | None = None,
     operators: Any = None,
+    dims: Mapping[str, Any] | None = None,
 ) -> Graph:
     """Read a ``.tflite`` file.
 
@@ -50,7 +51,7 @@ def import_model(
     every = isinstance(source, EveryTensor)
     model = load_model(source.source if every else source)
     entry = entry_of(model, signature)
-    importer = GraphImporter(model, dict(shapes or {}), rounding, entry)
+    importer = GraphImporter(model, dict(shapes or {}), rounding, entry, Dims(dims))
     importer.operators = operators
     with np.errstate(all="ignore"):  # what scales make is held against what it may be
         return importer.run(every)
@@ -72,7 +73,12 @@ class GraphImporter:
     """State of one import. ``problems`` collects what is not supported, operator by operator."""
 
     def __init__(
-        self, model: Model, shapes: dict, rounding: str, entry: tuple[int, Signature | None]
+        self,
+        model: Model,
+        shapes: dict,
+        rounding: str,
+        entry: tuple[int, Signature | None],
+        dims: Dims,
     ) -> None:
         self.model = model
         self.entry = entry
@@ -84,7 +90,7 @@ class GraphImporter:
         self.problems: list[str] = []
         self.variables: dict[tuple[str, str], Any] = {}
         self.set_in_runs: set[tuple[str, str]] | None = None
-        self.dims = Dims()  # of the sizes that a run finds
+        self.dims = dims
         self.is_apart = False  # inside of a loop whose rounds the run finds
         self.initializing = False  # inside of CALL_ONCE
         self.states = States(self.graph)
@@ -100,6 +106,7 @@ class GraphImporter:
             raise KeyError(
                 f"there is no input {min(unknown)}; the inputs are {', '.join(inputs) or 'none'}"
             )
+        self._declare()
         scope: dict[int, Value | None] = {}
         for index, name in zip(main.inputs, inputs):
             scope[index] = self._input(main.tensors[index], name)
@@ -122,19 +129,32 @@ class GraphImporter:
         self.states.close()
         return self.graph
 
+    def _declare(self) -> None:
+        """Take the sizes that shapes declare as ``N<=8``; what is left of them are names."""
+        for name, shape in self.shapes.items():
+            parts = list(shape)
+            for i, part in enumerate(parts):
+                if isinstance(part, str) and part not in self.dims:
+                    parts[i], bounds = parse_dim(part)
+                    self.dims.declare(parts[i], bounds)
+            self.shapes[name] = tuple(parts)
+        used = [n for shape in self.shapes.values() for n in shape if isinstance(n, str)]
+        unused = self.dims.unused(used)
+        if unused:
+            raise KeyError(
+                f"no input has the dimension {unused[0]}: dimensions of a .tflite network have no "
+                f"names; give them some in a shape, such as INPUT={unused[0]},..."
+            )
+
     def _input(self, tensor: Tensor, name: str) -> Value:
         if tensor.dtype not in DTYPES:
             raise UnsupportedError(f"input {name} has elements of type {tensor.dtype}")
         given = self.shapes.get(name)
         shape = tensor.shape if given is None else tuple(given)
-        if not all(isinstance(n, int) for n in shape):
-            raise UnsupportedError(
-                f"input {name}: sizes of a .tflite network are fixed when it is compiled; give "
-                "each dimension a number"
-            )
         if len(shape) != len(tensor.shape):
             raise ValueError(f"input {name} has {len(tensor.shape)} dimensions, not {len(shape)}")
-        value = Value(name, TensorType(shape, DTYPES[tensor.dtype]))
+        extents = tuple(n if isinstance(n, int) else self.dims.extent(n) for n in shape)
+        value = Value(name, TensorType(extents, DTYPES[tensor.dtype]))
         self.graph.inputs.append(value)
         return value
 
