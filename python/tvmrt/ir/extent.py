@@ -12,17 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import gcd, prod
 from numbers import Integral, Real
-from typing import Any, Union
+from typing import Any, ClassVar, Union
 
 import numpy as np
 
 from tvmrt.error import UnsupportedError
 
-# Values of symbols that are all tried where nothing else tells the bounds of an extent.
-MOST_TRIED = 1 << 16
+from .extent_bounds import bounds
 
 INT_MAX = 2**31 - 1  # of an int of C, which expressions are computed in where that suffices
 
@@ -47,6 +45,7 @@ class Symbol:
     c: str
     source: Any = field(default=None, compare=False, repr=False)
     limit: Any = field(default=None, compare=False, repr=False)
+    computed: ClassVar[bool] = False
 
     def at(self, values: Mapping[str, Any]) -> Any:
         return values[self.name]
@@ -72,6 +71,7 @@ class Quotient:
 
     number: Extent
     divisor: int
+    computed: ClassVar[bool] = True
 
     def at(self, values: Mapping[str, Any]) -> Any:
         return self.number.at(values) // self.divisor
@@ -88,7 +88,30 @@ class Quotient:
         return f"({self.number.text(names)} / {self.divisor})"
 
 
-Atom = Union[Symbol, Quotient]
+@dataclass(frozen=True)
+class Positive:
+    """``number`` where that is above 0, else 0; smallest and largest of two are made of it."""
+
+    number: Extent
+    computed: ClassVar[bool] = True
+
+    def at(self, values: Mapping[str, Any]) -> Any:
+        return _positive(self.number.at(values))
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        low, high = bounds(self.number)
+        return max(low, 0), max(high, 0)
+
+    def symbols(self) -> set[Symbol]:
+        return self.number.symbols()
+
+    def text(self, names: bool) -> str:
+        number = self.number.text(names)
+        return f"max({number}, 0)" if names else f"({number} > 0 ? {number} : 0)"
+
+
+Atom = Union[Symbol, Quotient, Positive]
 Whole = Union[int, "Extent"]
 
 
@@ -324,6 +347,31 @@ def _floor(number: Extent, divisor: int) -> Whole:
     return outside + Extent({(Quotient(inside, divisor),): 1})
 
 
+def smallest(a: Whole, b: Whole) -> Whole:
+    """The smaller of two."""
+    return a - _positive(a - b)
+
+
+def largest(a: Whole, b: Whole) -> Whole:
+    """The larger of two."""
+    return b + _positive(a - b)
+
+
+def _positive(number: Any) -> Any:
+    """max(number, 0) of a number, of each of an array, or of an extent in canonical form: without a
+    common factor, and of a number and what it is less than 0 by the one that begins with a plus."""
+    if not isinstance(number, Extent):
+        return np.maximum(number, 0) if isinstance(number, np.ndarray) else max(number, 0)
+    low, high = bounds(number)
+    if low >= 0 or high <= 0:
+        return number if low >= 0 else 0
+    factor = gcd(*(k for _, k in number.terms))
+    number = Extent({atoms: k // factor for atoms, k in number.terms})
+    if number.terms[-1][1] < 0:
+        return factor * (number + Extent({(Positive(-number),): 1}))  # type: ignore[arg-type]
+    return Extent({(Positive(number),): factor})
+
+
 def exact_quotient(number: Whole, divisor: Whole) -> Whole | None:
     """The quotient where it is whole for all values of the symbols, else None."""
     left, parts = _terms(number), _terms(divisor)
@@ -358,74 +406,6 @@ def most(value: Whole) -> int:
 def least(value: Whole) -> int:
     """The smallest number that it can be."""
     return bounds(value)[0]
-
-
-def bounds(value: Whole) -> tuple[int, int]:
-    """The least and the largest number that it can be, or numbers beyond these where finding them
-    would take too long."""
-    return _bounds(value) if isinstance(value, Extent) else (int(value), int(value))
-
-
-@lru_cache(maxsize=1 << 14)
-def _bounds(extent: Extent) -> tuple[int, int]:
-    low, high = _bounds_alone(extent)
-    for symbol in extent.symbols():
-        if symbol.limit is not None:
-            low, high = _bounds_by_limit(extent, symbol, low, high)
-    return low, high
-
-
-def _bounds_by_limit(extent: Extent, symbol: Symbol, low: int, high: int) -> tuple[int, int]:
-    """Closer bounds, where a count that is no more than another extent stands alone in one term."""
-    factors = [k for atoms, k in extent.terms if symbol in atoms]
-    if len(factors) != 1 or (dict(extent.terms).get((symbol,), 0)) != factors[0]:
-        return low, high
-    if any(isinstance(a, Quotient) and symbol in a.symbols() for t, _ in extent.terms for a in t):
-        return low, high
-    replaced = bounds(extent + factors[0] * (symbol.limit - symbol.extent))
-    if factors[0] < 0:
-        return max(low, replaced[0]), high
-    return low, min(high, replaced[1])
-
-
-def _bounds_alone(extent: Extent) -> tuple[int, int]:
-    if all(k > 0 for _, k in extent.terms):
-        return _summed(extent)  # grows with each atom, and no atom is negative
-    symbols = extent.symbols()
-    if prod(s.high - s.low + 1 for s in symbols) <= MOST_TRIED:
-        return _tried(extent, symbols)
-    return _at_corners(extent, symbols) or _summed(extent)
-
-
-def _summed(extent: Extent) -> tuple[int, int]:
-    low = high = 0
-    for atoms, k in extent.terms:
-        least = prod(a.bounds[0] for a in atoms)
-        most = prod(a.bounds[1] for a in atoms)
-        low += k * (least if k > 0 else most)
-        high += k * (most if k > 0 else least)
-    return low, high
-
-
-def _tried(extent: Extent, symbols: set[Symbol]) -> tuple[int, int]:
-    axes = np.meshgrid(*(np.arange(s.low, s.high + 1, dtype=object) for s in symbols))
-    found = extent.at({s.name: axis for s, axis in zip(symbols, axes)})
-    return int(found.min()), int(found.max())
-
-
-def _at_corners(extent: Extent, symbols: set[Symbol]) -> tuple[int, int] | None:
-    """By the sign of the change with each symbol; None where it has none."""
-    if any(isinstance(a, Quotient) for atoms, _ in extent.terms for a in atoms):
-        return None
-    low, high = {}, {}
-    for symbol in symbols:
-        step = extent.at({s.name: s.extent + (s == symbol) for s in symbols}) - extent
-        least, most = bounds(step)
-        if least < 0 < most:
-            return None
-        ends = (symbol.low, symbol.high) if least >= 0 else (symbol.high, symbol.low)
-        low[symbol.name], high[symbol.name] = ends
-    return int(extent.at(low)), int(extent.at(high))
 
 
 def as_extent(value: Any) -> Whole:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tvmrt.ir.extent import Whole, most, symbols_of
+from tvmrt.ir.extent import Whole, largest, most, symbols_of
 from tvmrt.ir.rounding import ceil_div, round_up
 
 from ..c.text import braces
@@ -232,9 +232,9 @@ def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
 
 
-def phase_pixels(out_width: int, stride: int) -> tuple[int, ...]:
+def phase_pixels(out_width: Whole, stride: int) -> tuple[Whole, ...]:
     """Lengths of the phases of a transposed convolution's rows, for :func:`choose_tiles`."""
-    return tuple({ceil_div(out_width, stride), max(1, out_width // stride)})
+    return tuple({ceil_div(out_width, stride), largest(out_width // stride, 1)})
 
 
 def pack_conv_transpose(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:

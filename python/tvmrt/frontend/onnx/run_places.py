@@ -134,6 +134,14 @@ def padded(ctx: NodeContext, mode: str, value: Value) -> Value:
     return ctx.emit("take_at", [x, fill, *places])
 
 
+def mirrored(ctx: NodeContext, x: Value, axis: int, before: int, after: int, mode: str) -> Value:
+    """Pad an axis whose extent a run chooses by its own elements."""
+    extent = x.shape[axis]
+    number = Numbers(ctx, ctx.whole_numbers(np.asarray(extent, object)))
+    places = _MIRRORS[mode](_numbered(ctx, extent + before + after) - before, number)
+    return ctx.emit("gather", [x, places.value], axis=axis)
+
+
 def _shifted(place: Numbers, cut: Numbers) -> Numbers:
     return (place < 0).choose(place, place + cut)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value, broadcast
-from tvmrt.ir.extent import Whole, exact_quotient, symbols_of
+from tvmrt.ir.extent import Whole, exact_quotient, largest, most, smallest, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -263,19 +263,18 @@ def _taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, W
         taken = range(extent)[start:end:step]
         return (taken.start if taken else 0), len(taken)
     if step < 0:
-        raise UnsupportedError(f"a slice by steps of {step} along an extent that a run chooses")
+        first, last = (_inside(n, extent, -1) for n in (start, end))
+        count = ceil_div(largest(first - last, 0), -step)
+        return (largest(first, 0) if most(count) else 0), count
     first, last = (_inside(n, extent) for n in (start, end))
-    if not first <= last:
-        return 0, 0
-    return first, ceil_div(last - first, step)
+    return first, ceil_div(largest(last - first, 0), step)
 
 
-def _inside(place: Whole, extent: Whole) -> Whole:
-    """A place counted from the front, no further than the end."""
+def _inside(place: Whole, extent: Whole, shift: int = 0) -> Whole:
+    """A place counted from the front, from ``shift`` to as far behind the end."""
     if place < 0:
-        place = extent + place
-        return place if place >= 0 else 0
-    return place if place <= extent else extent
+        return largest(extent + place, shift)
+    return smallest(place, extent + shift)
 
 
 @onnx_op("Split")
@@ -288,16 +287,19 @@ def split(ctx: NodeContext) -> list[Value]:
         if count != len(ctx.node.output):
             raise ValueError(f"num_outputs is {count}, but the outputs are {len(ctx.node.output)}")
         sizes = _equal_parts(x.shape[axis], count)
-    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+    if sum(sizes) != x.shape[axis] or any(n < 0 for n in sizes):
         raise ValueError(f"parts of {sizes} do not make up axis {axis} of {x.type}")
-    starts = np.cumsum([0, *sizes])
-    return [ctx.slice_axis(x, axis, int(s), n) for s, n in zip(starts, sizes)]
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(ctx.slice_axis(x, axis, start, size))
+        start = start + size
+    return parts
 
 
-def _equal_parts(extent: int, count: int) -> list[int]:
+def _equal_parts(extent: Whole, count: int) -> list[Whole]:
     """Equal parts, of which only the last ones may be smaller."""
     part = ceil_div(extent, count)
-    return [max(0, min(part, extent - part * i)) for i in range(count)]
+    return [largest(0, smallest(part, extent - part * i)) for i in range(count)]
 
 
 @onnx_op("Pad")
@@ -335,6 +337,12 @@ def pad_with(
         return x
     if mode != "constant" and any(n == 0 and b + a > 0 for n, b, a in zip(x.shape, before, after)):
         raise ValueError(f"there is no element of {x.type} to fill the padding with")
+    for axis in range(len(x.shape) if mode != "constant" else 0):
+        if symbols_of(x.shape[axis]) and (before[axis] or after[axis]):
+            x = run_places.mirrored(ctx, x, axis, before[axis], after[axis], mode)
+            before[axis] = after[axis] = 0
+    if not any(before) and not any(after):
+        return x
     inputs = [x, ctx.reshape(value, ())] if mode == "constant" else [x]
     return ctx.emit("pad", inputs, before=tuple(before), after=tuple(after), mode=mode)
 

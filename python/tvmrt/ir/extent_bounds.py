@@ -1,0 +1,103 @@
+"""The least and the largest number that an extent can be.
+
+What is asked of an extent here: its ``terms``, its symbols, and what it is ``at`` values of them;
+see ``tvmrt.ir.extent``.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+# Values of symbols that are all tried where nothing else tells the bounds of an extent.
+MOST_TRIED = 1 << 16
+
+
+def bounds(value: Any) -> tuple[int, int]:
+    """The least and the largest number that it can be, or numbers beyond these where finding them
+    would take too long."""
+    return _bounds(value) if hasattr(value, "terms") else (int(value), int(value))
+
+
+@lru_cache(maxsize=1 << 14)
+def _bounds(extent: Any) -> tuple[int, int]:
+    low, high = _bounds_alone(extent)
+    for symbol in extent.symbols():
+        if symbol.limit is not None:
+            low, high = _bounds_by_limit(extent, symbol, low, high)
+    return low, high
+
+
+def _bounds_by_limit(extent: Any, symbol: Any, low: int, high: int) -> tuple[int, int]:
+    """Closer bounds, where a count that is no more than another extent stands alone in one term."""
+    factors = [k for atoms, k in extent.terms if symbol in atoms]
+    if len(factors) != 1 or (dict(extent.terms).get((symbol,), 0)) != factors[0]:
+        return low, high
+    computed = (a for atoms, _ in extent.terms for a in atoms if a.computed)
+    if any(symbol in atom.symbols() for atom in computed):
+        return low, high
+    replaced = bounds(extent + factors[0] * (symbol.limit - symbol.extent))
+    if factors[0] < 0:
+        return max(low, replaced[0]), high
+    return low, min(high, replaced[1])
+
+
+def _bounds_alone(extent: Any) -> tuple[int, int]:
+    if all(k > 0 for _, k in extent.terms):
+        return _summed(extent)  # grows with each atom, and no atom is negative
+    symbols = extent.symbols()
+    if prod(s.high - s.low + 1 for s in symbols) <= MOST_TRIED:
+        return _tried(extent, symbols)
+    return _at_corners(extent, symbols) or _by_factor(extent) or _summed(extent)
+
+
+def _by_factor(extent: Any) -> tuple[int, int] | None:
+    """Of an atom that all terms have and what it is multiplied by, where these are of different
+    symbols."""
+    for atom in extent.terms[0][0]:
+        if not all(atom in atoms for atoms, _ in extent.terms):
+            continue
+        rest = {}
+        for atoms, k in extent.terms:
+            left = list(atoms)
+            left.remove(atom)
+            rest[tuple(left)] = k
+        other = type(extent)(rest)
+        if not other.symbols() & atom.symbols():
+            ends = [a * b for a in atom.bounds for b in bounds(other)]
+            return min(ends), max(ends)
+    return None
+
+
+def _summed(extent: Any) -> tuple[int, int]:
+    low = high = 0
+    for atoms, k in extent.terms:
+        least = prod(a.bounds[0] for a in atoms)
+        most = prod(a.bounds[1] for a in atoms)
+        low += k * (least if k > 0 else most)
+        high += k * (most if k > 0 else least)
+    return low, high
+
+
+def _tried(extent: Any, symbols: set) -> tuple[int, int]:
+    axes = np.meshgrid(*(np.arange(s.low, s.high + 1, dtype=object) for s in symbols))
+    found = extent.at({s.name: axis for s, axis in zip(symbols, axes)})
+    return int(found.min()), int(found.max())
+
+
+def _at_corners(extent: Any, symbols: set) -> tuple[int, int] | None:
+    """By the sign of the change with each symbol; None where it has none."""
+    if any(a.computed for atoms, _ in extent.terms for a in atoms):
+        return None
+    low, high = {}, {}
+    for symbol in symbols:
+        step = extent.at({s.name: s.extent + (s == symbol) for s in symbols}) - extent
+        least, most = bounds(step)
+        if least < 0 < most:
+            return None
+        ends = (symbol.low, symbol.high) if least >= 0 else (symbol.high, symbol.low)
+        low[symbol.name], high[symbol.name] = ends
+    return int(extent.at(low)), int(extent.at(high))

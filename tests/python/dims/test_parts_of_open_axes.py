@@ -1,0 +1,73 @@
+"""Slices, parts and elements of axes whose extent a run chooses, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dynamic_networks import FLOAT, Draft
+from test_any_size import EXECUTORS, assert_close, loaded, results
+
+import tvmrt
+from tvmrt.ir.extent import Symbol, bounds, largest, smallest, symbols_of
+
+runtime = pytest.importorskip("onnxruntime")
+
+ALL = 1 << 62
+# starts, ends and steps, as of x[:5]
+SLICES = [
+    (0, 5, 1), (-5, ALL, 1), (2, ALL, 1), (0, -2, 1), (2, 5, 1), (-7, -2, 2), (3, -3, 1), (9, 4, 1),
+    (-1, -ALL, -1), (-2, 1, -2), (8, 2, -3), (2, -ALL, -1), (-1, -4, -1),
+]  # fmt: skip
+
+
+def parts():
+    """Each slice, both halves, the last rows, paddings, all of the same axis; some go on to a
+    product."""
+    draft = Draft(3)
+    found = []
+    for numbers in SLICES:
+        starts, ends, steps = (draft.constant([n], np.int64) for n in numbers)
+        found.append(draft.node("Slice", ["x", starts, ends, draft.constant([1], np.int64), steps]))
+    halves = draft.node("Split", ["x"], 2, axis=1, num_outputs=2)
+    last = draft.node("Gather", ["x", draft.constant([-1, -2], np.int64)], axis=1)
+    weights = draft.weight(3, 4)
+    made = [draft.node("MatMul", [y, weights]) for y in (found[0], found[1], found[8])]
+    sums = [draft.node("ReduceSum", [y, draft.constant([1], np.int64)]) for y in found[2:8]]
+    turned = draft.node("Transpose", ["x"], perm=[0, 2, 1])
+    pads = draft.constant([0, 0, 1, 0, 0, 1], np.int64)
+    padded = [draft.node("Pad", [turned, pads], mode=mode) for mode in ("reflect", "edge")]
+    wider = draft.node("ConvTranspose", [turned, draft.weight(3, 2, 3)], strides=[2])
+    names = [*found, *halves, last, *made, *sums, *padded, wider]
+    model = draft.model({"x": (FLOAT, ["batch", "n", 3])}, dict.fromkeys(names, FLOAT))
+    model.opset_import[0].version = 18
+    return model
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_parts_have_the_extents_of_the_run(executor, tmp_path):
+    model, rng = parts(), np.random.default_rng(6)
+    session = runtime.InferenceSession(model.SerializeToString())
+    library = tvmrt.compile(model, dims={"batch": 2, "n": (2, 12)}, executor=executor)
+    network = loaded(library, tmp_path, executor)
+    for n in (12, 2, 3, 5, 6, 7, 9, 12):
+        x = rng.normal(size=(1 + n % 2, n, 3)).astype(np.float32)
+        assert_close(results(network, {"x": x}), session.run(None, {"x": x}))
+
+
+def test_smallest_and_largest_are_those_of_numbers():
+    """At all values, with exact bounds; what they are made of cancels."""
+    n, m = (Symbol(name, low, 9, f"n_{name}").extent for name, low in (("n", 0), ("m", 1)))
+    for a, b in ((n, 5), (5, n), (2 * n, m + 3), (n * m, 12), (7, 3 * n - m)):
+        low, high = smallest(a, b), largest(a, b)
+        values = [{"n": i, "m": j} for i in range(10) for j in range(1, 10)]
+
+        def numbers(extent, values=values):
+            return [extent.at(v) if symbols_of(extent) else extent for v in values]
+
+        ours, pairs = list(zip(numbers(low), numbers(high))), list(zip(numbers(a), numbers(b)))
+        assert ours == [(min(pair), max(pair)) for pair in pairs]
+        assert low + high == a + b
+        assert bounds(low) == (min(map(min, pairs)), max(map(min, pairs)))
+    assert smallest(n, 9) == n and largest(n, 0) == n and smallest(n, -1) == -1
+    wide = [Symbol(name, 1, 4000, f"n_{name}").extent for name in "abc"]
+    assert bounds(wide[0] * wide[1] * smallest(wide[2], 128)) == (1, 4000 * 4000 * 128)
