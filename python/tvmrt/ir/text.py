@@ -166,6 +166,54 @@ class TextMatch(TextOp):
     )
 
 
+class _Tokens(TextOp):
+    rules = (
+        holds(
+            "classes are columns of table but the last three",
+            lambda classes_data, C: bool(classes_data.max() < C - 3),
+        ),
+        holds("table has three states or more", lambda Q: Q >= 3),
+        holds(
+            "table leads to its states",
+            lambda table_data, Q: bool(table_data.size and _within(table_data[:, :-2], Q)),
+        ),
+    )
+
+
+_TOKEN_OPERANDS = ["x: int64[*S]", "classes: constant uint8[256]", "table: constant int32[Q C]"]
+
+
+@register("text_tokens_count")
+class TextTokensCount(_Tokens):
+    """How many tokens text_tokens finds in each string."""
+
+    contract = Contract(
+        operands=_TOKEN_OPERANDS,
+        attributes=["least: int 1.."],
+        rules=_Tokens.rules,
+        results=["y: int64[*S]"],
+        example={"C": 4},
+    )
+
+
+@register("text_tokens")
+class TextTokens(_Tokens):
+    """What an automaton accepts in each string, from the left, each as long as may be; only what
+    has ``least`` code points. Rows of ``width`` are filled up with ``pad``.
+
+    ``table``: for each state the next one by class, then whether it accepts before the end, before
+    a byte of no word, and of a word. States 0 to 2 are where a match begins behind these.
+    """
+
+    contract = Contract(
+        operands=["heap: uint8[_]", *_TOKEN_OPERANDS],
+        attributes=["least: int 1..", "width: int 0..", "pad: text"],
+        rules=_Tokens.rules,
+        results=["y: int64[*S width]"],
+        example={"C": 4, "width": 2},
+    )
+
+
 def _within(table: np.ndarray, states: int) -> bool:
     return bool(table.min() >= 0 and table[:, :-1].max() < states)
 

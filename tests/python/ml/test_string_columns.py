@@ -8,9 +8,12 @@ from skl2onnx import convert_sklearn
 from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+
+from tvmrt import onnx_backend
 
 COLOURS, CITIES = ["red", "grün", "青"], ["Ulm", "Bonn", "São Paulo", "東京"]
 
@@ -63,3 +66,25 @@ def test_pipelines_take_columns_of_strings(tmp_path):
     np.testing.assert_allclose(
         found["forest/probabilities"], models["forest"].predict_proba(known), **near
     )
+
+
+def test_vectorizers_count_words():
+    """Words are found, put in lower case, counted and weighted as scikit-learn does it."""
+    texts = ["The quick fox, jumps!", "lazy dogs the THE", "fox and_dogs", "a b 日本 c", ""]
+    vectorizers = {
+        "tfidf": TfidfVectorizer(ngram_range=(1, 2), token_pattern="[a-zA-Z0-9_]+"),
+        "count": CountVectorizer(token_pattern=r"\b\w+\b", lowercase=False),
+        "long": CountVectorizer(token_pattern=r"\b[a-z]{3,}\b"),
+    }
+    x = np.array(texts, object).reshape(5, 1)
+    types = [("x", StringTensorType([5, 1]))]
+    exported = {
+        name: convert_sklearn(each.fit(texts[:3]), initial_types=types, target_opset=18)
+        for name, each in vectorizers.items()
+    }
+    compiled = onnx_backend.prepare(side_by_side(exported))
+    for asked in (x, x[::-1].copy()):
+        found = compiled.run({f"{name}/x": asked for name in vectorizers})
+        for counts, each in zip(found, vectorizers.values()):
+            wanted = each.transform(asked[:, 0]).toarray()
+            np.testing.assert_allclose(counts, wanted, atol=1e-6)

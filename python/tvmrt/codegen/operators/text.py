@@ -157,6 +157,22 @@ class TextMatchLowering(TextLowering):
         self.body(step, f, "match", [x, self.count, classes, table, width, f.write()])
 
 
+@lowers("text_tokens_count", "text_tokens")
+class TextTokensLowering(TextLowering):
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        makes = self.node.op == "text_tokens"
+        names = (*(["heap"] if makes else []), "x", "classes", "table")
+        *heap, x, classes, table = (self.operand(step, f, i, n) for i, n in enumerate(names))
+        attrs, inputs = self.node.attrs, self.node.inputs
+        automaton = [classes, table, inputs[-1].shape[1] - 3, attrs["least"]]
+        count = inputs[-3].type.size
+        if makes:
+            row = [attrs["width"], c_string(attrs["pad"]), f.write()]
+            self.checked(step, f, "tokens", [*heap, x, count, *automaton, *row])
+        else:
+            self.body(step, f, "tokens_count", [x, count, *automaton, f.write()])
+
+
 @lowers("text_to_number")
 class TextToNumberLowering(TextLowering):
     def emit(self, step: Step, f: FunctionWriter) -> None:

@@ -350,6 +350,55 @@ def _classes(choices: _Choices) -> tuple[np.ndarray, list[int]]:
     return classes.astype(np.uint8), starts
 
 
+_BEFORE = ("", "other", "word")  # what may stand before a match, or behind it
+
+
+def _automaton(pattern: str, befores: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The class of each byte, and for each state the next one by class, then whether it accepts
+    before the end, before other bytes, and before those of words.
+
+    State i is where a match begins behind ``befores[i]``.
+    """
+    try:
+        choices = _Choices(_Parser(pattern).parse())
+    except RecursionError:
+        raise UnsupportedError("the pattern nests too many groups; write it with fewer") from None
+    classes, starts = _classes(choices)
+    open_ = [(frozenset([choices.start]), before) for before in befores]
+    places, rows = {key: i for i, key in enumerate(open_)}, []
+    for states, before in open_:
+        closed = {kind: choices.closed(states, before, kind) for kind in _BEFORE}
+        row = []
+        for byte in starts:
+            kind = _kind(byte)
+            behind = frozenset(
+                to
+                for state in closed[kind]
+                for low, high, to in choices.steps[state]
+                if low <= byte <= high
+            )
+            key = (behind, kind if behind else "other")
+            if key not in places:
+                places[key] = len(places)
+                open_.append(key)
+            row.append(places[key])
+        rows.append([*row, *(int(choices.end in closed[kind]) for kind in _BEFORE)])
+        if len(places) > MOST_STATES:
+            raise UnsupportedError(
+                f"the pattern needs more than {MOST_STATES} states; write it with fewer repetitions"
+            )
+    return classes, np.array(rows, np.int32)
+
+
+@lru_cache(maxsize=64)
+def searching(pattern: str) -> tuple[np.ndarray, np.ndarray]:
+    """An automaton for matches anywhere: the class of each byte, and the table int32[states,
+    classes + 3] with, behind the next states, whether a match may end before the end of the text,
+    before a byte of no word, and before one of a word. A match begins in state 0 where the text
+    does, in 1 behind a byte of no word, in 2 behind one of a word."""
+    return _automaton(pattern, _BEFORE)
+
+
 @lru_cache(maxsize=64)
 def compiled(pattern: str) -> tuple[np.ndarray, np.ndarray]:
     """The class of each byte, uint8[256], and the automaton's table, int32[states, classes + 1].
@@ -358,29 +407,5 @@ def compiled(pattern: str) -> tuple[np.ndarray, np.ndarray]:
 
     Raises UnsupportedError for what the pattern may not have, or where it needs too many states.
     """
-    try:
-        choices = _Choices(_Parser(pattern).parse())
-    except RecursionError:
-        raise UnsupportedError("the pattern nests too many groups; write it with fewer") from None
-    classes, starts = _classes(choices)
-    first = (frozenset([choices.start]), "")
-    places, rows, open_ = {first: 0}, [], [first]
-    for states, before in open_:
-        row = []
-        for byte in starts:
-            kind = _kind(byte)
-            inside = choices.closed(states, before, kind)
-            behind = frozenset(
-                to for s in inside for low, high, to in choices.steps[s] if low <= byte <= high
-            )
-            key = (behind, kind if behind else "other")
-            if key not in places:
-                places[key] = len(places)
-                open_.append(key)
-            row.append(places[key])
-        rows.append([*row, int(choices.end in choices.closed(states, before, ""))])
-        if len(places) > MOST_STATES:
-            raise UnsupportedError(
-                f"the pattern needs more than {MOST_STATES} states; write it with fewer repetitions"
-            )
-    return classes, np.array(rows, np.int32)
+    classes, table = _automaton(pattern, ("",))
+    return classes, np.ascontiguousarray(table[:, :-2])

@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 
 HEAP_BYTES = 1 << 20  # for the strings that a run makes
 MOST_PARTS = 64  # of a string that is split
+MOST_TOKENS = 1024  # of a string
 
 _STRING = "tensor(string)"
 _SERVED = frozenset(
     "ArrayFeatureExtractor Cast CenterCropPad Compress Concat DepthToSpace Equal Expand Flatten "
     "Gather GatherElements GatherND Identity Pad RegexFullMatch Reshape ReverseSequence Scatter "
     "ScatterElements ScatterND Shape Size Slice SpaceToDepth Split Squeeze StringConcat "
-    "StringNormalizer StringSplit TfIdfVectorizer Tile Transpose Unsqueeze Where".split()
+    "StringNormalizer StringSplit TfIdfVectorizer Tile Tokenizer Transpose Unsqueeze Where".split()
 )
-_MAKERS = frozenset(["StringConcat", "StringNormalizer", "StringSplit"])
+_MAKERS = frozenset(["StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"])
 
 
 class Texts(set):
@@ -104,8 +105,7 @@ class Texts(set):
         if (node.domain, node.op_type) in self._importer.functions:
             return list(inputs)
         definition = definition_of(node.op_type, opset, node.domain)
-        serves = definition is not None and _serves(node)
-        if not all(serves and _STRING in _types(definition.inputs, i) for i in (*named, *held)):
+        if not all(_serves(node, definition, i) for i in (*named, *held)):
             raise UnsupportedError("it handles strings; do that before or after the network runs")
         return [self.written(v) if i in named else v for i, v in enumerate(inputs)]
 
@@ -133,9 +133,13 @@ def _makes(node: onnx.NodeProto) -> bool:
     return cast or node.op_type in _MAKERS
 
 
-def _serves(node: onnx.NodeProto) -> bool:
+def _serves(node: onnx.NodeProto, definition: onnx.defs.OpSchema | None, index: int) -> bool:
     """Whether an operator looks at strings by importers of this module, or moves them alone: the
     numbers that stand for them cannot be sorted, summed up or held against 0."""
+    if node.domain == "com.microsoft":
+        return node.op_type == "Tokenizer"
+    if definition is None or _STRING not in _types(definition.inputs, index):
+        return False
     reductions = [a.s for a in node.attribute if a.name == "reduction"]
     return node.op_type in _SERVED and reductions in ([], [b"none"])
 
@@ -209,6 +213,24 @@ def string_split(ctx: NodeContext) -> list[Value]:
         width = ctx.found(widest, 0, limit or MOST_PARTS, "parts of a string")
     y = _made(ctx, "text_split", x, delimiter=delimiter, most=parts, width=width)
     return [y, counts]
+
+
+@onnx_op("Tokenizer", domain="com.microsoft")
+def tokenizer(ctx: NodeContext) -> Value:
+    """Of onnxruntime: what a pattern finds in each string; scikit-learn's vectorizers begin so."""
+    x, pattern = _operand(ctx, 0), ctx.attr("tokenexp")
+    if pattern is None or ctx.attr("mark", 0):
+        raise UnsupportedError("separators, or marks around rows; only tokenexp is supported")
+    pad, least = ctx.attr("pad_value", ""), max(ctx.attr("mincharnum", 1), 1)
+    _check_plain([pad])
+    automaton = [ctx.const(table) for table in regex.searching(pattern)]
+    width = 0
+    if most(x.type.size):
+        counts = ctx.emit("text_tokens_count", [x, *automaton], least=least)
+        flat = ctx.reshape(counts, (x.type.size,))
+        widest = ctx.emit("reduce_max", [flat], axes=(0,), keepdims=0)
+        width = ctx.found(widest, 0, MOST_TOKENS, "tokens of a string")
+    return _made(ctx, "text_tokens", x, *automaton, least=least, width=width, pad=pad)
 
 
 @onnx_op("StringNormalizer")

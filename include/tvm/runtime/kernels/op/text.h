@@ -251,6 +251,77 @@ static inline void tvmrt_text_match(const int64_t* x, int64_t count, const uint8
   }
 }
 
+/* 0: the end of a text; 1: a byte of no word; 2: one of a word. */
+static inline int tvmrt_text_kind(unsigned char c) {
+  if (c == 0) return 0;
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ? 2
+                                                                                                : 1;
+}
+
+/* The next token from *at on, which moves behind it; NULL where there is none. */
+static inline const unsigned char* tvmrt_text_token(const unsigned char* text,
+                                                    const unsigned char** at,
+                                                    const uint8_t* classes, const int32_t* table,
+                                                    int32_t num_classes, int32_t least) {
+  const int32_t width = num_classes + 3;
+  for (const unsigned char* begin = *at; *begin != 0; begin++) {
+    const unsigned char* end = NULL;
+    const unsigned char* p = begin;
+    int32_t points = 0;
+    int32_t state = begin == text ? 0 : tvmrt_text_kind(begin[-1]);
+    while (*p != 0) {
+      state = table[state * width + classes[*p++]];
+      if (table[state * width + num_classes + tvmrt_text_kind(*p)] != 0) end = p;
+    }
+    if (end == NULL) continue;
+    *at = end;
+    for (p = begin; p < end; p++) points += (*p & 0xc0) != 0x80;
+    if (points >= least) return begin;
+    begin = end - 1;
+  }
+  return NULL;
+}
+
+/*!
+ * \brief How many tokens an automaton accepts in each element.
+ * \param classes The class of each byte.
+ * \param table   For each state the next one by class, then whether a token may end before the end
+ * of the text, a byte of no word, one of a word; states 0 to 2 begin behind these.
+ * \param least   Code points of a token, at least.
+ */
+static inline void tvmrt_text_tokens_count(const int64_t* x, int64_t count, const uint8_t* classes,
+                                           const int32_t* table, int32_t num_classes, int32_t least,
+                                           int64_t* y) {
+  for (int64_t i = 0; i < count; i++) {
+    const unsigned char* const text = (const unsigned char*)tvmrt_text(x[i]);
+    const unsigned char* at = text;
+    for (y[i] = 0; tvmrt_text_token(text, &at, classes, table, num_classes, least) != NULL;) y[i]++;
+  }
+}
+
+/*!
+ * \brief The tokens of each element, a row of width, filled up with pad.
+ * \return 0, or -1 where the heap is full.
+ */
+static inline int tvmrt_text_tokens(const uint8_t* heap, const int64_t* x, int64_t count,
+                                    const uint8_t* classes, const int32_t* table,
+                                    int32_t num_classes, int32_t least, int64_t width,
+                                    const char* pad, int64_t* y, const char* where) {
+  for (int64_t i = 0; i < count; i++) {
+    const unsigned char* const text = (const unsigned char*)tvmrt_text(x[i]);
+    const unsigned char* at = text;
+    for (int64_t j = 0; j < width; j++) {
+      const unsigned char* const begin =
+          tvmrt_text_token(text, &at, classes, table, num_classes, least);
+      y[i * width + j] = (int64_t)(intptr_t)pad;
+      if (begin == NULL) continue;
+      y[i * width + j] = tvmrt_text_copy(heap, (const char*)begin, (size_t)(at - begin), where);
+      if (y[i * width + j] == 0) return -1;
+    }
+  }
+  return 0;
+}
+
 /* An element that must be a number in whole. Returns 0, or -1 with an error. */
 static inline int tvmrt_text_whole(const char* text, const char* end, const char* where) {
   if (end != text && end[strspn(end, " \t\n\v\f\r")] == '\0') return 0;

@@ -9,7 +9,6 @@ from ..registry import onnx_op
 from .domain import MICROSOFT
 
 _SEARCH = "it runs whole networks until a text ends; compile the network of one step, and loop"
-_STRING = "it handles strings; do that before the network runs"
 _PACKED = "sequences are packed without padding; optimise the model for CPUs"
 
 _REASONS = {
@@ -17,7 +16,6 @@ _REASONS = {
     "GreedySearch": _SEARCH,
     "Sampling": _SEARCH,
     "WhisperBeamSearch": _SEARCH,
-    "Tokenizer": _STRING,
     "PackedAttention": _PACKED,
     "PackedMultiHeadAttention": _PACKED,
     "PagedAttention": _PACKED,
