@@ -1,7 +1,8 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
 ``docs/reference/command-line.md`` comes from the command's own help, ``docs/reference/python.md``
-from the docstrings, ``docs/reference/operators.md`` from the operators' contracts. A test fails
+from the docstrings, ``docs/reference/operators.md`` and ``microsoft-operators.md`` from the
+operators' contracts. A test fails
 when a page no longer is what this script writes.
 """
 
@@ -13,6 +14,7 @@ import textwrap
 from pathlib import Path
 
 import click
+import microsoft_reference
 import operator_reference
 import python_reference
 
@@ -89,6 +91,7 @@ def command_line() -> str:
 
 PAGES = {
     "command-line.md": command_line,
+    "microsoft-operators.md": microsoft_reference.page,
     "operators.md": operator_reference.page,
     "python.md": python_reference.page,
 }

@@ -1,6 +1,7 @@
 """The intermediate representation: graphs of typed tensors, and the operators they know."""
 
 from . import (  # noqa: F401  (fill the table)
+    blocks,
     conversion,
     counts,
     custom,

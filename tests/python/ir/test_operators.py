@@ -110,6 +110,10 @@ MISFITS = {
     "tree-roots": ("forest", {"roots_data": 1}, {}, "roots are nodes"),
     "tree-targets": ("forest", {"targets_data": 1}, {}, "targets have places for C numbers"),
     "pairs": ("couple_pairs", {"P": 5}, {}, "a number for each pair of classes"),
+    "blocks-of-row": ("matmul_blocks", {"K": 70}, {}, "G blocks are a row"),
+    "bytes-of-block": ("matmul_blocks", {}, {"bits": 8}, "B bytes are a block"),
+    "bits": ("matmul_blocks", {}, {"bits": 3}, "bits are 2, 4 or 8"),
+    "odd-block": ("matmul_blocks", {}, {"block": 40}, "blocks are whole sixteens"),
     "activations": ("lstm", {}, {"activations": ()}, "activations has 3 rows"),
 }
 

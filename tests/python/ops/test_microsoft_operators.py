@@ -5,8 +5,13 @@ from __future__ import annotations
 import microsoft_attention as attention
 import microsoft_bytes as quantized
 import microsoft_floats as floats
+import numpy as np
 import pytest
 from harness import Batch
+from nn_case import build_model, case
+
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.onnx import import_model
 
 OPSET = 17
 
@@ -44,22 +49,58 @@ _BYTES = Batch(
 )
 
 
-@pytest.mark.parametrize("part", _ATTENTION)
+@pytest.mark.parametrize("part", list(_ATTENTION))
 def test_attention_of_onnxruntime(part):
     part.check()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", _MORE)
+@pytest.mark.parametrize("part", list(_MORE))
 def test_more_attention_of_onnxruntime(part):
     part.check()
 
 
-@pytest.mark.parametrize("part", _FLOATS)
+@pytest.mark.parametrize("part", list(_FLOATS))
 def test_floats_of_onnxruntime(part):
     part.check()
 
 
-@pytest.mark.parametrize("part", _BYTES)
+@pytest.mark.parametrize("part", list(_BYTES))
 def test_bytes_of_onnxruntime(part):
     part.check()
+
+
+# what is refused: the operator, operands, attributes, and words of the sentence about it
+REFUSED = [
+    ("Nonesuch", 1, {}, "com.microsoft::Nonesuch"),
+    ("BeamSearch", 1, {}, "until a text ends"),
+    ("QuickGelu", 1, {"beta": 1.0}, "attribute beta is not known; there are alpha"),
+    ("CDist", 2, {"metric": "cosine"}, "distances by cosine"),
+    ("FusedGemm", 2, {"activation": "Wave"}, "fused activation Wave"),
+    ("GroupNorm", 3, {}, "attribute activation is missing"),
+    ("SkipLayerNormalization", 3, {}, "operand scale is float32[3, 3], expected float32[H]"),
+]
+
+
+def test_all_that_is_refused_is_told_at_once():
+    x = np.zeros((3, 3), np.float32)
+    unknown = [row for row in REFUSED if "missing" not in row[3] and "operand" not in row[3]]
+    cases = [
+        case(op, op, [x] * count, domain="com.microsoft", **attrs)
+        for op, count, attrs, _ in unknown
+    ]
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(build_model(cases, OPSET)[0])
+    assert str(caught.value).startswith(f"{len(cases)} nodes of the network")
+    for number, (_, _, _, words) in enumerate(unknown):
+        assert f"case{number} (" in str(caught.value)
+        assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("op, count, attrs, words", REFUSED[-2:])
+def test_a_malformed_node_is_a_sentence(op, count, attrs, words):
+    x = np.zeros((3, 3), np.float32)
+    one = case(op, op, [x] * count, domain="com.microsoft", **attrs)
+    with pytest.raises(ValueError, match="node case0") as caught:
+        import_model(build_model([one], OPSET)[0])
+    assert words in str(caught.value)

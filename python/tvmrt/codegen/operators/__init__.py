@@ -3,6 +3,7 @@
 from importlib import import_module
 
 FAMILIES = (
+    "blocks",
     "custom",
     "normalization",
     "quantized_elements",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from tvmrt.error import UnsupportedError
@@ -13,6 +15,8 @@ from ..context import NodeContext
 from ..indexing import checked_indices
 from ..linear import product
 from .domain import ms_op, only, without
+
+MOST_IN_BLOCK = 256  # that the kernel widens
 
 
 @ms_op(
@@ -30,29 +34,55 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
     """Columns of the weights lie in blocks, each with its scale and zero point."""
     only(ctx, "weight_prepacked", 0)
     without(ctx, g_idx=4)
-    y = product(ctx, ctx.required(0), ctx.const(_weights(ctx).T))
+    x, columns = ctx.required(0), ctx.attr("N")
+    if x.shape[-1] != ctx.attr("K"):
+        raise ValueError(f"{x.type} has no rows of K = {ctx.attr('K')}")
+    bits, block = ctx.attr("bits", 4), ctx.attr("block_size")
+    if bits not in (2, 4, 8):
+        raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are known")
+    numbers, scales, points = _weights(ctx, bits, block)
+    if block <= MOST_IN_BLOCK and block % 16 == 0 and x.dtype.name == "float32":
+        rows = ctx.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
+        operands = [rows, ctx.const(_interleaved(numbers, bits)), ctx.const(scales), None]
+        if points is not None:
+            operands[3] = ctx.const(points)
+        y = ctx.emit("matmul_blocks", operands, bits=bits, block=block)
+        y = ctx.reshape(y, (*x.shape[:-1], columns))
+    else:
+        point = (1 << (bits - 1)) if points is None else points[..., None]
+        wide = (numbers.astype(np.float32) - point) * scales[..., None]
+        wide = wide.reshape(columns, -1)[:, : x.shape[-1]].T
+        y = product(ctx, x, ctx.const(np.ascontiguousarray(wide), x.dtype.numpy))
     bias = ctx.input(5)
     return y if bias is None else ctx.emit("add", [y, bias])
 
 
-def _weights(ctx: NodeContext) -> np.ndarray:
-    """The weights as float32 [N, K]."""
-    rows, columns, block = ctx.attr("N"), ctx.attr("K"), ctx.attr("block_size")
-    bits = ctx.attr("bits", 4)
-    if bits not in (2, 4, 8):
-        raise UnsupportedError(f"weights of {bits} bits; 2, 4 and 8 are unpacked")
-    blocks = ceil_div(columns, block)
+def _weights(
+    ctx: NodeContext, bits: int, block: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Numbers [N, blocks, block] of bytes, and float32 scales and zero points [N, blocks]."""
+    rows, blocks = ctx.attr("N"), ceil_div(ctx.attr("K"), block)
     packed = ctx.constant_of(1, "the packed weights")
+    if packed.size * 8 != rows * blocks * block * bits:
+        raise ValueError(f"{packed.size} bytes are not {rows} rows of {blocks} blocks of {block}")
+    numbers = _unpacked(packed.reshape(rows, blocks, -1), bits)
     scales = ctx.constant_of(2, "the scales")
+    if scales.size != rows * blocks:
+        raise ValueError(f"{scales.size} scales for {rows} rows of {blocks} blocks")
     points = ctx.constant_of(3, "the zero points")
-    if points is None:
-        points = np.full((rows, blocks), 1 << (bits - 1))
-    elif points.dtype == np.uint8:
+    if points is not None and points.dtype == np.uint8:
         points = _unpacked(points.reshape(rows, -1), bits)[:, :blocks]
-    numbers = _unpacked(packed.reshape(rows, blocks, -1), bits).astype(np.float32)
-    shifted = numbers - points.reshape(rows, blocks, 1).astype(np.float32)
-    scaled = shifted * scales.reshape(rows, blocks, 1)
-    return np.ascontiguousarray(scaled.reshape(rows, blocks * block)[:, :columns])
+    if points is not None:
+        points = points.reshape(rows, blocks).astype(np.float32)
+    return numbers, scales.reshape(rows, blocks).astype(np.float32), points
+
+
+def _interleaved(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Bytes whose number i of a block has its numbers i, i + bytes, ..., as kernels widen them."""
+    each = 8 // bits
+    parts = numbers.reshape(*numbers.shape[:2], each, -1)
+    shifts = (np.arange(each, dtype=np.uint8) * np.uint8(bits))[:, None]
+    return np.bitwise_or.reduce(parts << shifts, axis=2).astype(np.uint8)
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:

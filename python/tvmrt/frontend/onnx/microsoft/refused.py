@@ -11,7 +11,7 @@ from .domain import MICROSOFT
 _SEARCH = "it runs whole networks until a text ends; compile the network of one step, and loop"
 _PACKED = "sequences are packed without padding; optimise the model for CPUs"
 
-_REASONS = {
+REASONS = {
     "BeamSearch": _SEARCH,
     "GreedySearch": _SEARCH,
     "Sampling": _SEARCH,
@@ -25,6 +25,6 @@ _REASONS = {
 }
 
 
-@onnx_op(*_REASONS, domain=MICROSOFT)
+@onnx_op(*REASONS, domain=MICROSOFT)
 def refuse(ctx: NodeContext) -> None:
-    raise UnsupportedError(_REASONS[ctx.op])
+    raise UnsupportedError(REASONS[ctx.op])

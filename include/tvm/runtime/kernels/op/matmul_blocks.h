@@ -1,0 +1,227 @@
+/*!
+ * \file matmul_blocks.h
+ * \brief Products of float32 rows and weights of 2, 4 or 8 bits, which have a scale and a zero point
+ * for each block of some consecutive ones.
+ *
+ * Weights are widened a block at a time, for some rows together: they are read from memory as they
+ * are stored.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_MATMUL_BLOCKS_H_
+#define TVM_RUNTIME_KERNELS_OP_MATMUL_BLOCKS_H_
+
+#include "../parallel.h"
+#include "../tile/simd.h"
+#include "softmax.h"
+
+enum {
+  /*! \brief The most weights in a block. */
+  TVMRT_BLOCK_MOST = 256,
+  /*! \brief Rows that a widened block serves, and columns that are computed together. */
+  TVMRT_BLOCK_ROWS = 4,
+  TVMRT_BLOCK_COLUMNS = 4
+};
+
+/*!
+ * \brief y [m][n] = x [m][k] times weights [n][blocks][bytes], all without gaps.
+ *
+ * A byte i of a block has the weights i, i + bytes, ... of the block, the first in its lowest bits.
+ */
+typedef struct {
+  int64_t m;
+  int32_t n;
+  int32_t k;
+  /*! \brief Weights of a block, of which the last of a row may have some too many. */
+  int32_t block;
+  int32_t bits;
+  /*! \brief The zero point of all blocks where there is not one for each. */
+  float point;
+} tvmrt_matmul_blocks_layer;
+
+typedef struct {
+  const tvmrt_matmul_blocks_layer* layer;
+  const float* x;
+  const uint8_t* w;
+  const float* scales;
+  const float* points;
+  float* y;
+} tvmrt_matmul_blocks_job;
+
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
+typedef uint8_t tvmrt_block_bytes __attribute__((vector_size(TVMRT_SIMD_LANES_F32)));
+typedef int32_t tvmrt_block_numbers __attribute__((vector_size(4 * TVMRT_SIMD_LANES_F32)));
+
+/* So many bytes as integers of 32 bits; compilers make a dozen instructions of what is one here. */
+TVMRT_INLINE tvmrt_block_numbers tvmrt_load_block_bytes(const uint8_t* w) {
+#if defined(__AVX512F__)
+  return (tvmrt_block_numbers)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)w));
+#elif defined(__AVX2__)
+  return (tvmrt_block_numbers)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)w));
+#else
+  tvmrt_block_bytes some;
+  memcpy(&some, w, sizeof some);
+  return __builtin_convertvector(some, tvmrt_block_numbers);
+#endif
+}
+#endif
+
+/*! \brief One number of each of so many bytes, as floats: q[i] = number * scale - shift. */
+TVMRT_INLINE void tvmrt_widen_part(const uint8_t* w, int bytes, int low, int mask, float scale,
+                                   float shift, float* q) {
+  int i = 0;
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
+  const tvmrt_f32v factor = TVMRT_F32V(splat)(scale), offset = TVMRT_F32V(splat)(-shift);
+  for (; i + TVMRT_SIMD_LANES_F32 <= bytes; i += TVMRT_SIMD_LANES_F32) {
+    const tvmrt_block_numbers wide = tvmrt_load_block_bytes(w + i);
+    const tvmrt_f32v numbers = __builtin_convertvector((wide >> low) & mask, tvmrt_f32v);
+    TVMRT_F32V(store)(q + i, TVMRT_F32V(fma)(numbers, factor, offset));
+  }
+#endif
+  for (; i < bytes; i++) q[i] = (float)((w[i] >> low) & mask) * scale - shift;
+}
+
+/*! \brief The weights of a block as floats. */
+TVMRT_INLINE void tvmrt_widen_block(const uint8_t* w, int bits, int block, float scale, float shift,
+                                    float* q) {
+  const int bytes = block * bits / 8, mask = (1 << bits) - 1;
+  for (int low = 0; low < 8; low += bits) {
+    tvmrt_widen_part(w, bytes, low, mask, scale, shift, q + low / bits * bytes);
+  }
+}
+
+/*! \brief The sums of some columns and rows. */
+typedef struct {
+  tvmrt_f32v at[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_ROWS];
+} tvmrt_block_sums;
+
+/*! \brief Adds the first count products of block g, of so many columns from c on and rows of x. */
+TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
+                                  int blocks, int32_t c, int columns, const float* x, int rows,
+                                  int count, tvmrt_block_sums* sums) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  const int bytes = block * bits / 8, k = job->layer->k;
+  float q[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_MOST];
+  for (int j = 0; j < columns; j++) {
+    const int64_t at = (int64_t)(c + j) * blocks + g;
+    const float point = job->points != NULL ? job->points[at] : job->layer->point;
+    const float scale = job->scales[at];
+    tvmrt_widen_block(job->w + at * bytes, bits, block, scale, scale * point, q[j]);
+  }
+  x += (int64_t)g * block;
+  for (int i = 0; i < count; i += kLanes) {
+    const int left = count - i;
+    tvmrt_f32v from[TVMRT_BLOCK_ROWS];
+    TVMRT_UNROLL(4)
+    for (int r = 0; r < rows; r++) {
+      const float* p = x + (int64_t)r * k + i;
+      from[r] = left >= kLanes ? TVMRT_F32V(load)(p) : TVMRT_F32V(load_n)(p, left);
+    }
+    TVMRT_UNROLL(4)
+    for (int j = 0; j < columns; j++) {
+      const tvmrt_f32v some = TVMRT_F32V(load)(q[j] + i);
+      TVMRT_UNROLL(4)
+      for (int r = 0; r < rows; r++) {
+        sums->at[j][r] = TVMRT_F32V(fma)(some, from[r], sums->at[j][r]);
+      }
+    }
+  }
+}
+
+/*! \brief y for some columns from c on, and some rows from x and y on. */
+TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
+                                           int32_t c, int columns, const float* x, int rows,
+                                           float* y) {
+  const tvmrt_matmul_blocks_layer* layer = job->layer;
+  const int whole = layer->k / block, rest = layer->k % block, blocks = whole + (rest > 0);
+  tvmrt_block_sums sums;
+  TVMRT_UNROLL(4)
+  for (int j = 0; j < columns; j++) {
+    TVMRT_UNROLL(4)
+    for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_F32V(splat)(0.0f);
+  }
+  for (int g = 0; g < whole; g++) {
+    tvmrt_add_block(job, bits, block, g, blocks, c, columns, x, rows, block, &sums);
+  }
+  if (rest > 0) {
+    tvmrt_add_block(job, bits, block, whole, blocks, c, columns, x, rows, rest, &sums);
+  }
+  TVMRT_UNROLL(4)
+  for (int j = 0; j < columns; j++) {
+    TVMRT_UNROLL(4)
+    for (int r = 0; r < rows; r++) {
+      y[(int64_t)r * layer->n + c + j] = TVMRT_F32V(sum)(sums.at[j][r]);
+    }
+  }
+}
+
+/*! \brief Some rows of y, columns from first to end. */
+TVMRT_INLINE void tvmrt_matmul_blocks_rows(const tvmrt_matmul_blocks_job* job, int bits, int block,
+                                           int64_t row, int rows, int32_t first, int32_t end) {
+  const float* x = job->x + row * job->layer->k;
+  float* y = job->y + row * job->layer->n;
+  int32_t c = first;
+  for (; c + TVMRT_BLOCK_COLUMNS <= end; c += TVMRT_BLOCK_COLUMNS) {
+    tvmrt_matmul_blocks_tile(job, bits, block, c, TVMRT_BLOCK_COLUMNS, x, rows, y);
+  }
+  for (; c < end; c++) tvmrt_matmul_blocks_tile(job, bits, block, c, 1, x, rows, y);
+}
+
+TVMRT_INLINE int tvmrt_matmul_blocks_part(int task, const TVMParallelGroupEnv* env,
+                                          const tvmrt_matmul_blocks_job* job, int bits, int block) {
+  const tvmrt_matmul_blocks_layer* layer = job->layer;
+  const int32_t first = (int32_t)tvmrt_task_begin(layer->n, 16, task, env->num_task);
+  const int32_t end = (int32_t)tvmrt_task_begin(layer->n, 16, task + 1, env->num_task);
+  int64_t row = 0;
+  for (; row + TVMRT_BLOCK_ROWS <= layer->m; row += TVMRT_BLOCK_ROWS) {
+    tvmrt_matmul_blocks_rows(job, bits, block, row, TVMRT_BLOCK_ROWS, first, end);
+  }
+  for (; row < layer->m; row++) tvmrt_matmul_blocks_rows(job, bits, block, row, 1, first, end);
+  return 0;
+}
+
+static inline int tvmrt_matmul_blocks_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_matmul_blocks_job* job = (const tvmrt_matmul_blocks_job*)closure;
+  return tvmrt_matmul_blocks_part(task, env, job, job->layer->bits, job->layer->block);
+}
+
+/* The same for the blocks that quantisers write, whose loops the compiler then unrolls. */
+#define TVMRT_DEFINE_MATMUL_BLOCKS(BITS, BLOCK)                                               \
+  static inline int tvmrt_matmul_blocks_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env,  \
+                                                         void* closure) {                     \
+    return tvmrt_matmul_blocks_part(task, env, (const tvmrt_matmul_blocks_job*)closure, BITS, \
+                                    BLOCK);                                                   \
+  }
+TVMRT_DEFINE_MATMUL_BLOCKS(4, 16)
+TVMRT_DEFINE_MATMUL_BLOCKS(4, 32)
+TVMRT_DEFINE_MATMUL_BLOCKS(4, 64)
+TVMRT_DEFINE_MATMUL_BLOCKS(4, 128)
+TVMRT_DEFINE_MATMUL_BLOCKS(8, 32)
+TVMRT_DEFINE_MATMUL_BLOCKS(8, 128)
+
+/*! \brief The function for a layer's blocks; a literal layer leaves one of them. */
+TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_blocks_choose(int bits, int block) {
+  if (bits == 4 && block == 16) return tvmrt_matmul_blocks_4_16;
+  if (bits == 4 && block == 32) return tvmrt_matmul_blocks_4_32;
+  if (bits == 4 && block == 64) return tvmrt_matmul_blocks_4_64;
+  if (bits == 4 && block == 128) return tvmrt_matmul_blocks_4_128;
+  if (bits == 8 && block == 32) return tvmrt_matmul_blocks_8_32;
+  if (bits == 8 && block == 128) return tvmrt_matmul_blocks_8_128;
+  return tvmrt_matmul_blocks_task;
+}
+
+/*!
+ * \brief The product that the layer describes.
+ * \param w      [in] bytes of the weights, without gaps.
+ * \param scales [in] a number for each block, [n][blocks].
+ * \param points [in] the same of zero points, or NULL for layer->point everywhere.
+ * \return 0, or -1 where no thread could be started.
+ */
+TVMRT_INLINE int tvmrt_matmul_blocks_f32(const tvmrt_matmul_blocks_layer* layer, const float* x,
+                                         const uint8_t* w, const float* scales, const float* points,
+                                         float* y) {
+  tvmrt_matmul_blocks_job job = {layer, x, w, scales, points, y};
+  const int64_t macs = layer->m * layer->n * layer->k;
+  const FTVMParallelLambda task = tvmrt_matmul_blocks_choose(layer->bits, layer->block);
+  return tvmrt_launch(task, &job, macs, TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif  // TVM_RUNTIME_KERNELS_OP_MATMUL_BLOCKS_H_

@@ -1,0 +1,33 @@
+"""Products with weights of few bits, which stay as they are in the library."""
+
+from __future__ import annotations
+
+from .contract import Contract, holds
+from .op import Op, register
+
+
+@register("matmul_blocks")
+class MatMulBlocks(Op):
+    """Rows of x times weights in blocks of ``block``: (number - point) * scale, each block by its
+    scale and point; without points that is ``2 ** (bits - 1)``.
+
+    Byte i of a block has its numbers i, i + B, i + 2 B, ..., the first in the lowest bits.
+    """
+
+    contract = Contract(
+        operands=[
+            "x: float32[M K]",
+            "w: constant uint8[N G B]",
+            "scales: constant float32[N G]",
+            "points?: constant float32[N G]",
+        ],
+        attributes=["bits: int 2..8", "block: int 16..256"],
+        rules=[
+            holds("bits are 2, 4 or 8", lambda bits: bits in (2, 4, 8)),
+            holds("blocks are whole sixteens", lambda block: block % 16 == 0),
+            holds("B bytes are a block", lambda B, bits, block: B * 8 == bits * block),
+            holds("G blocks are a row", lambda K, G, block: (G - 1) * block < K <= G * block),
+        ],
+        results=["y: float32[M N]"],
+        example={"K": 40, "G": 2, "B": 16, "bits": 4, "block": 32},
+    )
