@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tvmrt import absent
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
@@ -83,7 +84,10 @@ __all__ = [
     "webgpu",
 ]
 
-_MODULES = ("_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "runtime")
+_MODULES = (
+    "_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "runtime", "support",
+    "testing",
+)  # fmt: skip
 _OTHER_HOMES = {
     "compile": "tvmrt.pipeline",
     "compile_together": "tvmrt.pipeline",
@@ -92,13 +96,15 @@ _OTHER_HOMES = {
     "register_extension": "tvmrt._ffi",
 }
 
+absent.install()
+
 
 def __getattr__(name: str) -> Any:
     """Import what a name stands for when it is first used."""
     if name in _MODULES:
         return importlib.import_module(f"tvmrt.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'tvmrt' has no attribute '{name}'")
+        raise AttributeError(absent.answer(name) or f"module 'tvmrt' has no attribute '{name}'")
     home = importlib.import_module(_OTHER_HOMES.get(name, "tvmrt.runtime"))
     value = getattr(home, name)
     globals()[name] = value

@@ -66,9 +66,9 @@ tvmrt_tensor* tvmrt__tensor_view(tvmrt_tensor* base, const int64_t* shape, int n
   if (tvmrt__shape_bytes(shape, ndim, dtype, &bytes) != 0) return NULL;
   if (tvmrt__tensor_bytes(&base->dl, &base_bytes) != 0) return NULL;
   if (byte_offset > base_bytes || bytes > base_bytes - byte_offset) {
-    (void)tvmrt__fail_value("a view of %" PRIu64 " bytes at byte %" PRIu64
-                            " does not fit in a tensor of %" PRIu64 " bytes.",
-                            bytes, byte_offset, base_bytes);
+    (void)tvmrt__fail_value("the view would occupy bytes %" PRIu64 " <= i_byte < %" PRIu64
+                            ", but the NDArray being viewed only contains %" PRIu64 " bytes.",
+                            byte_offset, byte_offset + bytes, base_bytes);
     return NULL;
   }
   t = new_tensor(shape, ndim, dtype, base->dl.device);

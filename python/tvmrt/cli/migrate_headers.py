@@ -23,11 +23,18 @@ MOVED_HEADERS = {"tvm/runtime/metadata_types.h": "tvm/runtime/metadata.h"}
 RUNTIME_HEADER = "tvm/runtime/c_runtime_api.h"
 BACKEND_HEADER = "tvm/runtime/c_backend_api.h"
 PACKED_HEADER = "tvm/runtime/c_packed_func.h"
+RPC_HEADERS = ("tvm/runtime/crt/microtvm_rpc_server.h", "tvm/runtime/crt/rpc_common/")
 SUFFIXES = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp")
 
 # Comments and literals first, so that names inside of them are passed over.
 _TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|[A-Za-z_]\w*', re.DOTALL
+)
+# A function with its body, a type, a macro.
+_DEFINITION = (
+    r"\b%s\s*\((?:[^;{}()]|\([^()]*\))*\)\s*\{"
+    r"|\btypedef\b[^;{}]*(?:\(\s*\*\s*%s\s*\)|\b%s\s*;)"
+    r"|#\s*define\s+%s\b"
 )
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 
@@ -53,21 +60,33 @@ def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
     Old names keep working; the list is what to change to use the split headers.
     """
     uses = []
-    for path in _sources(paths):
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        found = list(find_uses(text, str(path)))
-        if rewrite and found:
+    texts = {
+        path: path.read_text(encoding="utf-8", errors="surrogateescape") for path in _sources(paths)
+    }
+    own = frozenset().union(*map(defined_in, texts.values()))
+    for path, text in texts.items():
+        found = list(find_uses(text, str(path), own))
+        if rewrite and any(use.new for use in found):
             with replacing(path) as aside:
-                aside.write_text(rewritten(text), encoding="utf-8", errors="surrogateescape")
+                aside.write_text(rewritten(text, own), encoding="utf-8", errors="surrogateescape")
         uses += found
     if as_json:
         console.print_json({"rewritten": rewrite, "uses": [asdict(use) for use in uses]})
-    elif uses:
-        rows = [(f"{u.file}:{u.line}", u.old, u.new, u.reason) for u in uses]
-        columns = ["place", "old", "new", "why"]
-        console.print_table("rewritten" if rewrite else "old names", columns, rows, left=columns)
     else:
+        _print(uses, rewrite)
+
+
+def _print(uses: Sequence[Use], rewrite: bool) -> None:
+    if not uses:
         click.echo("nothing to change")
+    better = [(f"{u.file}:{u.line}", u.old, u.new, u.reason) for u in uses if u.new]
+    absent = [(f"{u.file}:{u.line}", u.old, u.reason) for u in uses if not u.new]
+    if better:
+        columns = ["place", "old", "new", "why"]
+        console.print_table("rewritten" if rewrite else "old names", columns, better, left=columns)
+    if absent:
+        columns = ["place", "what", "why"]
+        console.print_table("stands in the way", columns, absent, left=columns)
 
 
 def _sources(paths: Sequence[Path]) -> Iterator[Path]:
@@ -80,30 +99,57 @@ def _sources(paths: Sequence[Path]) -> Iterator[Path]:
             raise FileNotFoundError(f"{path} is neither a file nor a folder; check the path")
 
 
-def find_uses(text: str, file: str = "") -> Iterator[Use]:
-    """Old names and includes of one source, in order."""
+def defined_in(text: str) -> frozenset[str]:
+    """Old names that a source defines itself, as boards do that supply the runtime's functions."""
+    plain = _TOKEN.sub(lambda m: m.group() if m.group()[0].isidentifier() else " ", text)
+    return frozenset(name for name in RENAMED if re.search(_DEFINITION % (4 * (name,)), plain))
+
+
+def find_uses(text: str, file: str = "", own: frozenset[str] = frozenset()) -> Iterator[Use]:
+    """Old names and includes of one source, in order, and headers that are not here, for which
+    there is no new one. Names that are the sources' own are none of them."""
     found = []
+    own |= defined_in(text)
     for match in _TOKEN.finditer(text):
-        new = RENAMED.get(match.group())
+        new = None if match.group() in own else RENAMED.get(match.group())
         if new:
             found.append((match.start(), match.group(), new, "renamed"))
     for match in _INCLUDE.finditer(text):
         new, why = _better_header(match.group(1), text)
-        if new:
+        why = why or _obstacle(match.group(1))
+        if why:
             found.append((match.start(1), match.group(1), new, why))
     for at, old, new, why in sorted(found):
         yield Use(file, text.count("\n", 0, at) + 1, old, new, why)
 
 
-def rewritten(text: str) -> str:
-    """The source with new names and includes."""
+def rewritten(text: str, own: frozenset[str] = frozenset()) -> str:
+    """The source with new names and includes; see find_uses()."""
+    own |= defined_in(text)
 
     def header(match: re.Match) -> str:
         new, _ = _better_header(match.group(1), text)
         return match.group().replace(match.group(1), new) if new else match.group()
 
     changed = _INCLUDE.sub(header, text)
-    return _TOKEN.sub(lambda m: RENAMED.get(m.group(), m.group()), changed)
+
+    def name(match: re.Match) -> str:
+        return match.group() if match.group() in own else RENAMED.get(match.group(), match.group())
+
+    return _TOKEN.sub(name, changed)
+
+
+def _obstacle(header: str) -> str:
+    """Why a header of TVM's cannot be included; "" for ours and for those of others."""
+    from tvmrt.libinfo import find_include_path
+
+    if header.startswith(RPC_HEADERS):
+        return "RPC from boards is not part of tvmrt"
+    if not header.startswith(("tvm/", "dmlc/")):
+        return ""
+    if any((Path(folder) / header).is_file() for folder in find_include_path()):
+        return ""
+    return "tvmrt has no such header: it is of TVM's compiler or of its C++ objects"
 
 
 def _better_header(header: str, text: str) -> tuple[str, str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-_MODULES = ("debugger", "graph_executor", "tvm_ffi")
+from tvmrt import absent
+
+_MODULES = ("cc", "debugger", "graph_executor", "graph_runtime", "ndk", "tvm_ffi", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = absent.answer(f"contrib.{name}")
+    raise AttributeError(text or f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

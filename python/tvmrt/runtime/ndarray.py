@@ -75,12 +75,17 @@ class NDArray(_core.Tensor):
         check(lib.TVMArrayCopyFromTo(source, destination, ffi.NULL))
         return target
 
-    def _create_view(self, shape: tuple[int, ...]) -> NDArray:
-        """Return a tensor of another shape that shares the memory."""
+    def _create_view(
+        self, shape: tuple[int, ...], dtype: Any = None, relative_byte_offset: int = 0
+    ) -> NDArray:
+        """Return a tensor of another shape that shares the memory, from an offset on; its type is
+        this one's if None. ValueError if it has bytes that this one does not have."""
         from tvmrt.runtime.container import ShapeTuple
         from tvmrt.runtime.packed_func import get_global_func
 
-        return get_global_func("runtime.TVMArrayCreateView")(self, ShapeTuple(shape))
+        create = get_global_func("runtime.TVMArrayCreateView")
+        as_type = self.dtype if dtype is None else str(dtype)
+        return create(self, ShapeTuple(shape), as_type, relative_byte_offset)
 
     @property
     def size(self) -> int:

@@ -71,3 +71,40 @@ def test_bytes_that_are_no_text_survive(tmp_path):
     source.write_bytes(b"/* \xe9 */ TVMBackendPackedCFunc f;\n")
     CliRunner().invoke(command, [str(source), "--rewrite"])
     assert source.read_bytes() == b"/* \xe9 */ TVMCPackedFunc f;\n"
+
+
+BOARD = """\
+#include <tvm/runtime/crt/packed_func.h>
+void TVMAPISetLastError(const char* msg) { (void)(msg); }
+#define TVMPackedCFunc void*
+typedef TVMBackendPackedCFunc mine;
+"""
+
+
+def test_what_a_board_supplies_keeps_its_name(tmp_path):
+    """In the file that defines it, and where the other files call it."""
+    (tmp_path / "board.c").write_text(BOARD)
+    caller = 'void g(void) { if (1) { TVMAPISetLastError("no"); } }\n'
+    (tmp_path / "caller.c").write_text(caller)
+    result = CliRunner().invoke(command, [str(tmp_path), "--rewrite", "--json"])
+    assert [u["old"] for u in json.loads(result.stdout)["uses"]] == ["TVMBackendPackedCFunc"]
+    renamed = BOARD.replace("TVMBackendPackedCFunc", "TVMCPackedFunc")
+    assert (tmp_path / "board.c").read_text() == renamed
+    assert (tmp_path / "caller.c").read_text() == caller
+    # a call is no definition, whatever follows it
+    assert "TVMPackedFuncSetLastError" in rewritten(caller)
+    assert "TVMCPackedFunc" in rewritten("typedef int (*own)(TVMBackendPackedCFunc f);")
+
+
+def test_headers_that_are_not_here_are_told(tmp_path):
+    source = tmp_path / "a.cc"
+    text = (
+        "#include <tvm/runtime/crt/rpc_common/framing.h>\n#include <stdio.h>\n"
+        "#include <tvm/runtime/vm/vm.h>\n#include <tvm/runtime/metadata.h>\n"
+    )
+    source.write_text(text)
+    result = CliRunner().invoke(command, [str(source), "--rewrite", "--json"])
+    found = [(u["line"], u["new"], u["reason"][:3]) for u in json.loads(result.stdout)["uses"]]
+    assert found == [(1, "", "RPC"), (3, "", "tvm")]
+    assert source.read_text() == text
+    assert "stands in the way" in CliRunner().invoke(command, [str(source)]).stdout

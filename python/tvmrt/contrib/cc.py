@@ -1,0 +1,166 @@
+"""Names of ``tvm.contrib.cc``: objects to libraries and programs, by the compiler at hand."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable, Union
+
+__all__ = ["create_executable", "create_shared", "cross_compiler", "get_cc"]
+
+Objects = Union[str, Sequence[str]]
+_COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
+
+
+def get_cc() -> str | None:
+    """Return the compiler that ``CXX`` or ``CC`` names, or the first that is installed."""
+    for variable in ("CXX", "CC"):
+        if os.environ.get(variable):
+            return os.environ[variable]
+    return next((name for name in _COMPILERS if shutil.which(name)), None)
+
+
+def create_shared(
+    output: str,
+    objects: Objects,
+    options: Sequence[str] | None = None,
+    cc: str | None = None,
+    cwd: str | None = None,
+    ccache_env: Mapping[str, str] | None = None,
+) -> None:
+    """Link objects and sources to a shared library.
+
+    Parameters
+    ----------
+    output
+        The library.
+    objects
+        Objects, archives or C sources.
+    options
+        More options of the compiler.
+    cc
+        The compiler; that of get_cc() if None.
+    cwd
+        The folder that it runs in.
+    ccache_env
+        Variables for ccache, which must be installed then.
+
+    Raises
+    ------
+    ValueError
+        If there is no compiler.
+    RuntimeError
+        If it refuses; the text has what it said.
+    """
+    link(["-shared", "-fPIC"], output, objects, options, cc, cwd, ccache_env)
+
+
+def create_executable(
+    output: str,
+    objects: Objects,
+    options: Sequence[str] | None = None,
+    cc: str | None = None,
+    cwd: str | None = None,
+    ccache_env: Mapping[str, str] | None = None,
+) -> None:
+    """Link objects and sources to a program; see create_shared()."""
+    link([], output, objects, options, cc, cwd, ccache_env)
+
+
+def get_target_triple_of(cc: str | None = None) -> Callable[[], str | None]:
+    """Return a function that asks a compiler what it compiles for; it returns None without one."""
+
+    def get_target_triple() -> str | None:
+        compiler = cc or get_cc()
+        if not compiler or not shutil.which(compiler):
+            return None
+        done = subprocess.run([compiler, "-dumpmachine"], capture_output=True, check=False)
+        return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+    return get_target_triple
+
+
+def cross_compiler(
+    compile_func: str | Callable[..., Any],
+    options: Sequence[str] | None = None,
+    output_format: str | None = None,
+    get_target_triple: Callable[[], str | None] | None = None,
+    add_files: Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """Return a function like create_shared() for another compiler.
+
+    Parameters
+    ----------
+    compile_func
+        A compiler by its name, or a function like create_shared().
+    options
+        Options that go before those of a call.
+    output_format
+        The suffix of what it makes; the function's own, or "so", if None.
+    get_target_triple
+        Tells what is compiled for.
+    add_files
+        Files that are linked besides.
+    """
+    base = [*(options or [])]
+    more = [*(add_files or [])]
+    compiler = compile_func if isinstance(compile_func, str) else None
+
+    def compile_objects(
+        outputs: str, objects: Objects, options: Sequence[str] | None = None
+    ) -> None:
+        given = [objects] if isinstance(objects, str) else [*objects]
+        both = [*base, *(options or [])]
+        if compiler is not None:
+            create_shared(outputs, [*given, *more], both, compiler)
+        else:
+            compile_func(outputs, [*given, *more], options=both)
+
+    known = getattr(compile_func, "output_format", "so")
+    triple = get_target_triple_of(compiler) if compiler is not None else None
+    compile_objects.output_format = output_format or known
+    compile_objects.get_target_triple = (
+        get_target_triple or triple or getattr(compile_func, "get_target_triple", None)
+    )
+    return compile_objects
+
+
+def link(
+    kind: Sequence[str],
+    output: str,
+    objects: Objects,
+    options: Sequence[str] | None,
+    cc: str | None,
+    cwd: str | None = None,
+    ccache_env: Mapping[str, str] | None = None,
+) -> None:
+    """Run a compiler; what the functions of this module and of ``ndk`` share."""
+    compiler = cc or get_cc()
+    if compiler is None:
+        raise ValueError("no C compiler: install gcc or clang, or name one in the variable CC")
+    command = [compiler, *kind, "-o", os.fspath(output)]
+    command += [os.fspath(objects)] if isinstance(objects, (str, os.PathLike)) else [*objects]
+    command += [*(options or [])]
+    environment = None
+    if ccache_env:
+        command, environment = ["ccache", *command], {**os.environ, **ccache_env}
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd, env=environment,
+            check=False,
+        )  # fmt: skip
+    except OSError as error:
+        raise RuntimeError(
+            f"Compilation error:\n{command[0]} cannot be run: {error.strerror}"
+        ) from None
+    if done.returncode != 0:
+        said = done.stdout.decode(errors="replace")
+        raise RuntimeError(f"Compilation error:\n{said}\nCommand line: {' '.join(command)}")
+
+
+create_shared.output_format = "dll" if sys.platform == "win32" else "so"  # type: ignore[attr-defined]
+create_shared.get_target_triple = get_target_triple_of()  # type: ignore[attr-defined]
+create_executable.get_target_triple = get_target_triple_of()  # type: ignore[attr-defined]

@@ -1,0 +1,5 @@
+"""The graph executor under the name that it had before TVM 0.8."""
+
+from tvmrt.contrib.graph_executor import GraphModule, create, get_device
+
+__all__ = ["GraphModule", "create", "get_device"]
