@@ -1,12 +1,15 @@
 """A library for every size beside one for a fixed shape: speed, memory, code, what sizes cost.
 
-Both libraries run in turn in one process; ratios are medians over the rounds. Run:
-``python tests/bench/bench_any_size.py``.
+Both libraries run in turn in one process, on one thread; ratios are of the least processor times
+over the rounds, so that what else the machine does counts little. Run:
+``python tests/bench/bench_any_size.py``, with ``--models NAME ...`` for networks of the folder that
+TVMRT_MODELS names, whose first axes it opens up to four.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "python" / "dims"))
 
@@ -48,17 +52,35 @@ def prepared(executor, inputs):
 
 def ratio(first, second, rounds: int, calls: int) -> float:
     """Time of the first's runs by that of the second's."""
-    found = []
+    seconds: dict = {first: [], second: []}
     for _ in range(rounds):
-        seconds = []
-        for executor in (first, second):
+        for executor, found in seconds.items():
             executor.run()
-            start = time.perf_counter()
+            start = time.thread_time()
             for _ in range(calls):
                 executor.run()
-            seconds.append(time.perf_counter() - start)
-        found.append(seconds[0] / seconds[1])
-    return median(found)
+            found.append(time.thread_time() - start)
+    return min(seconds[first]) / min(seconds[second])
+
+
+def opened(name: str) -> Case:
+    """A network of the folder with a free batch."""
+    model = onnx.load(Path(os.environ["TVMRT_MODELS"]) / f"{name}.onnx")
+    weights = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in weights]
+    for info in infos:
+        info.type.tensor_type.shape.dim[0].dim_param = "batch"
+
+    def inputs(rng, sizes):
+        made = {}
+        for info in infos:
+            tensor = info.type.tensor_type
+            shape = (sizes["batch"], *(d.dim_value for d in tensor.shape.dim[1:]))
+            kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            made[info.name] = (20 * rng.normal(size=shape)).astype(kind)
+        return made
+
+    return Case(lambda: model, {"batch": (1, 4)}, inputs)
 
 
 def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
@@ -113,11 +135,14 @@ def size_cost(folder: Path, rounds: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--models", nargs="*", default=[])
+    args = parser.parse_args()
+    rounds, cases = args.rounds, {name: opened(name) for name in args.models} or CASES
+    tvmrt.get_global_func("runtime.config_threadpool")(1, 1)
     print("network        largest   half  arena   code   (ratios to a library of fixed shape;")
     print("                                               half a batch: to the whole)")
     with tempfile.TemporaryDirectory() as folder:
-        for name, case in CASES.items():
+        for name, case in cases.items():
             found = measure(case, Path(folder), rounds)
             cells = (f"{found[key]:6.3f}" if key in found else "     -"
                      for key in ("largest", "half", "arena", "code"))  # fmt: skip

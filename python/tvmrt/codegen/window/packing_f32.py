@@ -205,7 +205,7 @@ def choose_tiles(
                     even = found if even is None or cycles < even[0] * 0.999 else even
     if best is None:
         raise ValueError(f"no tile of floats fits into {machine.registers} registers")
-    if even is not None and even[0] <= 1.01 * best[0]:
+    if even is not None and even[0] <= 1.001 * best[0]:
         best = even  # less code for the same time
     tiles = best[1]
     if not open_:
