@@ -28,6 +28,9 @@ def _is_text(info: onnx.ValueInfoProto) -> bool:
     return info.type.tensor_type.elem_type == onnx.TensorProto.STRING
 
 
+MOST_ELEMENTS = 16  # of a result, where the run finds how many there are
+
+
 class Network(BackendRep):
     """A model that is compiled and loaded; one thread at a time may run it.
 
@@ -123,7 +126,9 @@ class Network(BackendRep):
 
 class OpenNetwork(Network):
     """A model that leaves shapes open, or how many elements its inputs have: it is compiled when it
-    is run, once for each form of the inputs. One thread at a time may run it.
+    is run, once for each form of the inputs. One thread at a time may run it. A result to which a
+    loop of the run appends tensors of different shapes has up to 16 elements; for more declare the
+    most as an option of ``prepare``, ``sequences={"y": 32}``, with the inputs' shapes and numbers.
 
     Parameters
     ----------
@@ -139,6 +144,9 @@ class OpenNetwork(Network):
     ) -> None:
         super().__init__(model, None)
         self._load = load
+        self._lists = [
+            info.name for info in model.graph.output if info.type.HasField("sequence_type")
+        ]
         self._loaded: dict[tuple, Network] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -153,6 +161,8 @@ class OpenNetwork(Network):
             else:
                 parts = {name: value}
             shapes.update((part, np.shape(array)) for part, array in parts.items())
+        for name in self._lists:
+            sequences.setdefault(name, MOST_ELEMENTS)
         form = (tuple(shapes.items()), tuple(sequences.items()))
         if form not in self._loaded:
             self._loaded[form] = self._load(shapes, sequences)

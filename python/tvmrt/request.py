@@ -178,7 +178,8 @@ class Request:
     sequences: Mapping[str, int | None] | None = _option(
         None,
         "How many elements an input has that is a sequence, which become inputs INPUT[0], "
-        "INPUT[1], ...; none: an optional input that is not given.",
+        "INPUT[1], ...; none: an optional input that is not given. Of an output the most that it "
+        "may have, where the run finds how many.",
         python="By the input's name, None for none.",
         flag="--sequence", form="INPUT=COUNT", repeated=True,
     )

@@ -56,10 +56,10 @@ class Bundle:
             return None
         if self.stacked:
             return list(tensor(self.parts[0]))
-        values = [tensor(part) for part in self.parts]
         if not self.is_sequence:
-            return values[0]
-        return values[: int(tensor(self.count))] if self.count else values
+            return tensor(self.parts[0])
+        count = int(tensor(self.count)) if self.count else len(self.parts)
+        return [tensor(part) for part in self.parts[:count]]
 
 
 def part_name(name: str, place: int) -> str:

@@ -44,7 +44,7 @@ def test_some_cases():
 
 @pytest.mark.slow
 def test_all_cases():
-    assert _passing(_run(), "node") >= 1694
+    assert _passing(_run(), "node") >= 1696
 
 
 @pytest.mark.slow

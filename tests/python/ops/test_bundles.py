@@ -182,3 +182,38 @@ def test_a_value_that_the_run_finds_not_to_be_there():
     assert none.y is None and not none.there
     assert some.there
     same(some.y, [LAST, LAST])
+
+
+GROWN = """<ir_version: 8, opset_import: ["" : 17]> net
+    (float[5] x, int64 rounds, bool go, float least, seq(float[N]) first) =>
+    (seq(float[N]) y, float total) {
+        zero = Constant<value_float = 0.0>()
+        y, total = Loop<body = grow (int64 i, bool c, seq(float[N]) s, float t) =>
+            (bool d, seq(float[N]) u, float v)
+            <int64[1] from = {0}, int64 one = {1}, int64[1] ax = {0}> {
+                next = Add(i, one)
+                to = Unsqueeze(next, ax)
+                part = Slice(x, from, to)
+                u = SequenceInsert(s, part)
+                sum = ReduceSum<keepdims = 0>(part)
+                v = Add(t, sum)
+                d = Less(v, least)
+            }>(rounds, go, first, zero)
+    }"""
+
+
+def test_loops_that_append_tensors_of_different_shapes():
+    model = parser.parse_model(GROWN)
+    network = onnx_backend.prepare(
+        model, sequences={"first": 1, "y": 5}, shapes={"first": (2,)}, target="host"
+    )
+    session = runtime.InferenceSession(model.SerializeToString())
+    feeds = {"x": np.arange(1, 6, dtype="f"), "first": [LAST]}
+    for rounds, go, least in [(4, True, 1e9), (5, True, 7.0), (3, False, 1e9), (0, True, 1e9)]:
+        given = {"rounds": np.array(rounds), "go": np.array(go), "least": np.array(least, "f")}
+        for mine, right in zip(
+            network.run({**feeds, **given}), session.run(None, {**feeds, **given})
+        ):
+            same(np.asarray(mine) if isinstance(right, np.ndarray) else mine, right)
+    with pytest.raises(ValueError, match=r"number of rounds: .* at most 5 rounds"):
+        network.run({**feeds, **given, "rounds": np.array(6)})

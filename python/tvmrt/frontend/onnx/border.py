@@ -30,8 +30,8 @@ def with_tensors(
     """The model with tensors for its inputs, and what the others are made of, by name.
 
     ``sequences`` has the number of elements of a sequence, None for an optional value that is not
-    given. Dimensions that elements have in common stay where ``dims`` declares them. The model
-    itself is given back where nothing changes.
+    given; of results the most elements. Dimensions that elements have in common stay where ``dims``
+    declares them. The model itself is given back where nothing changes.
 
     Raises KeyError for what is none of its inputs, ValueError where a number is missing, and
     UnsupportedError for sequences of what is no tensor.
@@ -40,8 +40,9 @@ def with_tensors(
     infos = [info for info in model.graph.input if info.name not in weights]
     kinds = {info.name: info.type.WhichOneof("value") for info in infos}
     others = [name for name, kind in kinds.items() if kind in ("sequence_type", "optional_type")]
+    results = [info.name for info in model.graph.output if not info.type.HasField("tensor_type")]
     for name in sequences:
-        if name not in others:
+        if name not in others and name not in results:
             raise KeyError(
                 f"a number of elements is given for {name}, which is no sequence and no optional "
                 f"input; such inputs are {', '.join(others) or 'none'}"

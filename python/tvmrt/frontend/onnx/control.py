@@ -23,15 +23,15 @@ def if_(ctx: NodeContext) -> list[Value | None]:
     # Each branch's nodes run only under their guard; the choice then reads the side that ran.
     condition = ctx.reshape(condition, ())
     outer = ctx.builder.guard
-    taken = _both(ctx, outer, condition)
-    other = _both(ctx, outer, ctx.emit("logical_not", [condition]))
+    taken = both(ctx, outer, condition)
+    other = both(ctx, outer, ctx.emit("logical_not", [condition]))
     yes = ctx.importer.import_branch(then_branch, ctx.scope, (taken, True))
     no = ctx.importer.import_branch(else_branch, ctx.scope, (other, True))
     return [either(ctx, condition, a, b) for a, b in zip(yes, no)]
 
 
-def _both(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
-    """The condition, and that of the branch around it."""
+def both(ctx: NodeContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
+    """The condition, and that of the branch around it, where there is one."""
     if outer is None:
         return condition
     value, wanted = outer

@@ -64,6 +64,7 @@ def import_model(
         importer = GraphImporter(model, folder, given, operators, Dims(dims), known)
         importer.graph.bundles.update(bundles)
         importer.refused = refused
+        importer.most_elements = {n: most for n, most in (sequences or {}).items() if most}
         return importer.run()
 
     try:
@@ -103,6 +104,7 @@ class GraphImporter:
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []
         self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
+        self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
         # tensors in half precision, which are float32 here, and their ONNX types
         self.halves: dict[Value, str] = {}
         self.names = Names()

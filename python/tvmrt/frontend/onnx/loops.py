@@ -21,6 +21,7 @@ from .loop_growth import Changing, changing_axes, growths, in_shape, inside_type
 from .loop_lists import appending
 from .old_scan import batches
 from .registry import onnx_op
+from .rounds_up_to import rounds_up_to
 from .sequences import extended, first_axis_to, lifted
 
 FEW = 8  # rounds that are written out
@@ -34,7 +35,15 @@ INT64, BOOL = TensorType((), DTYPES["int64"]), TensorType((), DTYPES["bool"])
 def loop(ctx: NodeContext) -> list[Value | None]:
     limit = None if ctx.is_computed(0) else ctx.ints_of(0, "the number of rounds")
     rounds = limit[0] if limit else None
-    return _whichever(ctx, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
+    most_ = [n for n in map(ctx.importer.most_elements.get, ctx.node.output) if n is not None]
+    count = len(ctx.importer.graph.nodes)
+    try:
+        return _whichever(ctx, rounds, lambda: _unrolled_loop(ctx, rounds), lambda: _loop(ctx))
+    except (UnsupportedError, Undecided):
+        if not most_:
+            raise
+        del ctx.importer.graph.nodes[count:]
+        return rounds_up_to(ctx, max(most_))
 
 
 @onnx_op("Scan")
