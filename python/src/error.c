@@ -33,6 +33,26 @@ void raise_exception(PyObject* exception) {
 }
 #endif
 
+/* "Kind: message". A KeyError's own text is its key in quotes, which whoever makes an exception of
+   the text would put in quotes again: so the key itself, where it is text. */
+static PyObject* text_of(PyObject* exception) {
+  const char* kind = Py_TYPE(exception)->tp_name;
+  PyObject* key = NULL;
+  PyObject* text;
+  if (Py_TYPE(exception)->tp_str == ((PyTypeObject*)PyExc_KeyError)->tp_str) {
+    PyObject* args = PyObject_GetAttrString(exception, "args");
+    if (args != NULL && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1) {
+      key = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    }
+    Py_XDECREF(args);
+    PyErr_Clear();
+  }
+  text = key != NULL && PyUnicode_Check(key) ? PyUnicode_FromFormat("%s: %U", kind, key)
+                                             : PyUnicode_FromFormat("%s: %S", kind, exception);
+  Py_XDECREF(key);
+  return text;
+}
+
 void record_python_error(void) {
   PyObject* exception = take_exception();
   PyObject* text;
@@ -42,7 +62,7 @@ void record_python_error(void) {
     TVMPackedFuncSetLastError("SystemError: a Python function failed without an exception");
     return;
   }
-  text = PyUnicode_FromFormat("%s: %S", Py_TYPE(exception)->tp_name, exception);
+  text = text_of(exception);
   utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
   PyErr_Clear(); /* a text that cannot be made must not hide the exception */
   TVMPackedFuncSetLastError(utf8 ? utf8 : Py_TYPE(exception)->tp_name);

@@ -7,6 +7,7 @@ as they were raised.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
 from typing import Callable
@@ -113,6 +114,17 @@ def register_error(
     return register(cls) if cls is not None else register
 
 
+def _key(message: str) -> str:
+    """The key of a KeyError, which other front ends send as Python shows it: in quotes."""
+    if message[:1] in ("'", '"'):
+        try:
+            key = ast.literal_eval(message)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return message
+        return key if isinstance(key, str) else message
+    return message
+
+
 def from_text(text: str) -> BaseException:
     """Return the exception that an error text from C stands for."""
     match = re.match(r"([A-Za-z_][\w.]*): (.*)", text, re.DOTALL)
@@ -121,7 +133,7 @@ def from_text(text: str) -> BaseException:
     kind = _registered.get(match[1]) or getattr(builtins, match[1], None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
-            return kind(match[2])
+            return kind(_key(match[2]) if issubclass(kind, KeyError) else match[2])
         except TypeError:  # its constructor wants more than a text
             return TVMError(text)
     return TVMError(text)

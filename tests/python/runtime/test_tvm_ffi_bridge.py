@@ -79,6 +79,17 @@ def test_exception_keeps_its_kind_and_message(side, kind):
 
 
 @pytest.mark.parametrize("side", [to_ffi, from_ffi])
+@pytest.mark.parametrize("key", ["k3", "it's", "two\nlines", "", "'", 7])
+def test_key_error_has_its_key(side, key):
+    def function():
+        raise KeyError(key)
+
+    with pytest.raises(KeyError) as caught:
+        side(function)()
+    assert str(caught.value) in (str(KeyError(key)), str(KeyError(str(key))))
+
+
+@pytest.mark.parametrize("side", [to_ffi, from_ffi])
 @pytest.mark.parametrize("kind", [tvmrt.TVMError, tvmrt.error.CompileError])
 def test_own_exceptions_cross_too(side, kind):
     def function():
