@@ -184,7 +184,7 @@ def test_recurrent_layers_of_floats(tmp_path):
     assert len(check_every_tensor(net.data(), tmp_path)) == 4
 
 
-def _lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
+def lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
     batch, steps, depth, units = 2, 3, 7, 9
     x = net.input((batch, steps, depth), "int8", scale=0.021, zero=4)
 
@@ -220,6 +220,6 @@ def _lstm_of_bytes(net: Net, cifg: bool, cell: int, **options) -> None:
 
 def test_recurrent_layers_of_bytes(tmp_path):
     net = Net()
-    _lstm_of_bytes(net, cifg=True, cell=-11)
-    _lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
+    lstm_of_bytes(net, cifg=True, cell=-11)
+    lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
     assert len(check_every_tensor(net.data(), tmp_path)) == 2

@@ -7,11 +7,13 @@ import ctypes
 import numpy as np
 import pytest
 from firmware_call import PATTERN, Memory, build_shared, pointers
-from tflite_case import Net, assert_like, feeds_for, litert_runs
+from test_tflite_control import lstm_of_bytes
+from tflite_case import Net, assert_like, feeds_for, litert_runs, ours
 
 import tvmrt
 from tvmrt.cli.session import Session
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.tflite import steps
 
 pytest.importorskip("ai_edge_litert")
 
@@ -68,7 +70,7 @@ def _lstm(net: Net, x: int, kind: str, projection: bool = False, **options) -> N
     net.op(name, inputs, [y], 3, table, fusedActivationFunction=4, **options)
 
 
-def _both_ways(net: Net, x: int, kind: str, merge: bool) -> None:
+def _both_ways(net: Net, x: int, kind: str, merge: bool = False) -> None:
     forward, one = _cell(net, kind, 5, 4, False)
     backward, other = _cell(net, kind, 5, 4, False)
     widths = [8] if merge else [4, 4]
@@ -100,8 +102,8 @@ def _recurrent(net: Net) -> None:
     _svdf(net, bytes_, "int8", 2, 3, 2, fusedActivationFunction=1)
     _lstm(net, sequence, "float32")
     _lstm(net, sequence, "int8", projection=True, cellClip=0.7)
-    _both_ways(net, sequence, "float32", merge=False)
-    _both_ways(net, sequence, "int8", merge=True)
+    _both_ways(net, sequence, "float32")
+    _both_ways(net, sequence, "int8")
     _rnn(net, "RNN", step, "int8", "RNNOptions")
     _rnn(net, "UNIDIRECTIONAL_SEQUENCE_RNN", sequence, "float32", "SequenceRNNOptions")
     _rnn(net, "BIDIRECTIONAL_SEQUENCE_RNN", sequence, "float32", "BidirectionalSequenceRNNOptions")
@@ -164,6 +166,38 @@ def test_every_run_finds_what_the_last_one_left(make, executor, tmp_path):
     assert_like(_run(other, runs[0]), right[0], 2e-5)  # its state is its own
     session.executor.reset_state()
     assert_like(_run(session, runs[0]), right[0], 2e-5)
+
+
+def test_long_sequences_are_loops_that_compute_the_same(tmp_path, monkeypatch):
+    net = Net()
+    sequence = net.input((2, 2, 5), "float32")
+    _lstm(net, sequence, "int8", projection=True, cellClip=0.7)
+    _both_ways(net, sequence, "int8")
+    _rnn(net, "BIDIRECTIONAL_SEQUENCE_RNN", sequence, "float32", "BidirectionalSequenceRNNOptions")
+    lstm_of_bytes(net, cifg=False, cell=-15, cellClip=0.6)
+    data, path = net.data(), tmp_path / "net.so"
+    runs = [feeds_for(data, seed) for seed in range(3)]
+    monkeypatch.setattr(steps, "WRITTEN_OUT", 1)
+    made = tvmrt.compile(data)
+    assert sum(step.group.root.op == "loop" for step in made.program.steps) == 6
+    made.export_library(str(path))
+    session = Session(path, 1)
+    for feeds, wanted in zip(runs, litert_runs(data, runs)):
+        assert_like(_run(session, feeds), wanted, 2e-5)
+
+
+def test_both_directions_may_be_in_one_tensor(tmp_path):
+    """LiteRT leaves parts of that tensor unwritten, so its two tensors judge."""
+    net = Net()
+    x = net.input((2, 2, 5), "float32")
+    _both_ways(net, x, "int8")
+    data = net.data()
+    net.graph.outputs[:] = [net.tensor((2, 2, 8), "float32")]
+    net.graph.operators[0].outputs = net.graph.outputs
+    net.graph.operators[0].builtinOptions.mergeOutputs = True
+    feeds = feeds_for(data)
+    merged = np.concatenate(litert_runs(data, [feeds])[0], axis=2)
+    assert_like(ours(net.data(), feeds, tmp_path), [merged])
 
 
 def test_on_boards_state_lies_in_the_workspace_until_it_is_reset(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +13,8 @@ from .context import OpContext
 from .hybrid import hybrid_product, real_operand
 from .recurrent_int8 import quantized_lstm
 from .registry import tflite_op
+from .steps import step_by_step
 
-MAX_STEPS = 2000
 INPUT, FORGET, CELL, OUTPUT = range(4)
 
 
@@ -54,10 +53,6 @@ def in_time(ctx: OpContext, x: Value) -> Value:
     if x.type.rank != 3 or x.dtype.name != "float32":
         raise UnsupportedError(f"a sequence {x.type}")
     x = x if ctx.options["time_major"] else ctx.transpose(x, (1, 0, 2))
-    if x.shape[0] > MAX_STEPS:
-        raise UnsupportedError(
-            f"a sequence of {x.shape[0]} steps; at most {MAX_STEPS} are written out"
-        )
     return x
 
 
@@ -65,16 +60,6 @@ def lstm(ctx: OpContext, x: Value, places: Places, backward: bool = False) -> Va
     """The results of all steps; x has steps first."""
     cell = _Cell(ctx, places)
     return cell.fused(x, backward) if cell.is_plain else cell.written_out(x, backward)
-
-
-def step_by_step(ctx: OpContext, x: Value, backward: bool, step: Callable[[Value], Value]) -> Value:
-    """What ``step`` makes of each step of x, in their order, the last one first if ``backward``."""
-    count = x.shape[0]
-    results: list[Value] = [x] * count
-    for number in reversed(range(count)) if backward else range(count):
-        made = step(ctx.reshape(ctx.slice_axis(x, 0, number, 1), x.shape[1:]))
-        results[number] = ctx.reshape(made, (1, *made.shape))
-    return results[0] if count == 1 else ctx.emit("concat", results, axis=0)
 
 
 def times(ctx: OpContext, rows: Value, index: int) -> Value:
@@ -146,14 +131,11 @@ class _Cell:
         return made[0]
 
     def written_out(self, x: Value, backward: bool) -> Value:
-        h, c = self.h0, self.c0
-
-        def step(now: Value) -> Value:
-            nonlocal h, c
+        def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
             h, c = self._step(now, h, c)
-            return h
+            return h, h, c
 
-        y = step_by_step(self.ctx, x, backward, step)
+        y, (h, c) = step_by_step(self.ctx, x, (self.h0, self.c0), backward, step)
         self._leave(h, c)
         return y
 

@@ -10,8 +10,8 @@ from tvmrt.ir import Value
 from .context import OpContext
 from .multipliers import f32, multiplier, power_of_two
 from .requantize import scaled
+from .steps import step_by_step
 
-MAX_STEPS = 500
 INPUT, FORGET, CELL, OUTPUT = range(4)
 
 
@@ -22,8 +22,6 @@ def quantized_lstm(ctx: OpContext, x: Value) -> Value:
         raise UnsupportedError("peepholes, projections and norms of a layer of bytes")
     if not ctx.options["time_major"]:
         x = ctx.transpose(x, (1, 0, 2))
-    if x.shape[0] > MAX_STEPS:
-        raise UnsupportedError(f"a sequence of {x.shape[0]} steps; at most {MAX_STEPS}")
     y = _Cell(ctx).run(x)
     return y if ctx.options["time_major"] else ctx.transpose(y, (1, 0, 2))
 
@@ -77,15 +75,16 @@ class _Cell:
         shares = ctx.reshape(shares, (steps, batch, shares.shape[1]))
         recurrent = self._weights(5, self.h_scale)
         h, c = ctx.required(18), ctx.cast(ctx.required(19), "int32")
-        results = []
-        for step in range(steps):
-            now = ctx.reshape(ctx.slice_axis(shares, 0, step, 1), shares.shape[1:])
+
+        def step(now: Value, h: Value, c: Value) -> tuple[Value, Value, Value]:
             own = self._shares(h, self.h_zero, recurrent, None)
             h, c = self._step(self._saturated(ctx.emit("add", [now, own])), c)
-            results.append(ctx.reshape(h, (1, *h.shape)))
+            return h, h, c
+
+        y, (h, c) = step_by_step(ctx, shares, (h, c), False, step)
         ctx.leave(18, h)
         ctx.leave(19, ctx.cast(c, "int16"))
-        return results[0] if len(results) == 1 else ctx.emit("concat", results, axis=0)
+        return y
 
     def _saturated(self, x: Value) -> Value:
         return self.ctx.clamp(x, -32768, 32767)

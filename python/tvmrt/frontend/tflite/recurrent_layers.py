@@ -9,8 +9,9 @@ from tvmrt.ir import Value
 
 from .activation import activated
 from .context import OpContext
-from .recurrent import FORWARD, Places, in_time, lstm, step_by_step, times
+from .recurrent import FORWARD, Places, in_time, lstm, times
 from .registry import tflite_op
+from .steps import step_by_step
 
 BOTH = (Places(1, 5, 9, 12, 16, 35, 36), Places(18, 22, 26, 29, 33, 37, 38))
 
@@ -83,12 +84,11 @@ def _plain(ctx: OpContext, x: Value, at: _Plain, backward: bool = False) -> Valu
     if h.type.rank != 2:
         raise ValueError(f"a state is {h.type}")
 
-    def step(now: Value) -> Value:
-        nonlocal h
+    def step(now: Value, h: Value) -> tuple[Value, Value]:
         total = ctx.emit("add", [times(ctx, now, at.w), times(ctx, h, at.r)])
         h = activated(ctx, ctx.emit("add", [total, bias]))
-        return h
+        return h, h
 
-    y = step_by_step(ctx, x, backward, step)
+    y, (h,) = step_by_step(ctx, x, (h,), backward, step)
     ctx.leave(at.h, h)
     return y
