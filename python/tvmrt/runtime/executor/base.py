@@ -63,7 +63,8 @@ class Executor:
         value
             Its value: a numpy array, an NDArray, or anything that ``numpy.asarray`` takes. Elements
             are converted to the input's type; the shape must be the input's, or where runs choose
-            extents (see get_dims()) one within their bounds.
+            extents (see get_dims()) one within their bounds. For an input of strings they are
+            strings, of which this object keeps a copy.
         params
             More inputs and parameters by name; names that the network does not have are passed
             over, so that a whole set of parameters can be given.
@@ -256,7 +257,9 @@ class Executor:
         """Return the number of outputs."""
         return self._get_num_outputs()
 
-    def get_output(self, index: int | str, out: NDArray | None = None) -> NDArray:
+    def get_output(
+        self, index: int | str, out: NDArray | None = None
+    ) -> NDArray | strings.StringTensor:
         """Return an output.
 
         Parameters
@@ -265,7 +268,8 @@ class Executor:
             Which one, by number or, where the executor knows names, by name.
         out
             A tensor to copy to; without it a tensor over the executor's memory is returned, which
-            the next run overwrites, its shape included where runs choose extents.
+            the next run overwrites, its shape included where runs choose extents. Of an output of
+            strings ``numpy()`` gives an array of objects, which is one's own.
         """
         if out is not None:
             self._get_output(index, out)
