@@ -11,7 +11,9 @@ from dynamic_networks import CASES, quantised
 from keyword_network import KEYWORD, keyword
 from sized_call import program_text, read_results, sizes_of, write_runs
 from test_counts import CASES as COUNTED
+from test_growing_loops import CASES as GROWING
 from test_rounds import CASES as ROUNDS
+from test_rounds import Case
 
 import tvmrt
 
@@ -50,6 +52,7 @@ class Found:
         return [(sizes_of(library, inputs), inputs) for inputs in self.case.inputs(rng)]
 
 
+GROWN = Case(*GROWING["rows"])
 # network, dimensions and inputs, how each output is compared, pools
 NETWORKS = {
     "tagger": (CASES["tagger"].make, CASES["tagger"], [close], {"sram": 1 << 16}),
@@ -61,6 +64,7 @@ NETWORKS = {
         [close],
         None,
     ),
+    "growing": (GROWN.make, Found(GROWN), [close, close], None),
     "images": (quantised, CASES["convolutions"], [close_bytes], None),
 }
 CHOSEN = [
@@ -68,10 +72,12 @@ CHOSEN = [
     ("cortex-m4", "keyword"),
     ("cortex-m4", "detector"),
     ("cortex-m4", "loops"),
+    ("cortex-m4", "growing"),
     *(
         pytest.param(board, name, marks=pytest.mark.slow)
         for board in ("cortex-m55", "riscv32", "cortex-m0plus")
         for name in NETWORKS
+        if name != "growing"
     ),
 ]
 
