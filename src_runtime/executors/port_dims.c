@@ -1,5 +1,6 @@
 /* Inputs and outputs whose extents a run chooses. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,11 +100,15 @@ int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTenso
   int axis = about == NULL || given->ndim != about->rank ? -1 : misfit_axis(about, given);
   if (axis >= 0) {
     const int32_t which = about->dim[axis];
+    char most_text[32] = ""; /* of a fixed extent there is one number */
+    if (about->least[axis] != about->most[axis]) {
+      (void)snprintf(most_text, sizeof(most_text), " to %" PRId64, about->most[axis]);
+    }
     return tvmrt__fail_value("%s '%.80s': axis %d%s%.80s has %" PRId64
-                             " elements, expected %" PRId64 " to %" PRId64 ".",
+                             " elements, expected %" PRId64 "%s.",
                              kind, port->name, axis, which < 0 ? "" : ", dimension ",
                              which < 0 ? "" : port->dims->dims[which].name, given->shape[axis],
-                             about->least[axis], about->most[axis]);
+                             about->least[axis], most_text);
   }
   if (about != NULL) most.shape = (int64_t*)(uintptr_t)about->most; /* only read */
   return tvmrt__fail_value("%s '%s' is %s%s, got %s.", kind, port->name,
