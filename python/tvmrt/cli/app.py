@@ -123,6 +123,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except click.UsageError as error:
+        if (
+            error.ctx is not None
+            and isinstance(error.ctx.command, click.Group)
+            and not _named(error)
+        ):
+            click.echo(error.ctx.get_help())
+            return CANNOT
         name = error.ctx.command_path if error.ctx else "tvmrt"
         _complain(f"{one_line(error)} (see '{name} --help')")
     except (click.exceptions.Abort, KeyboardInterrupt):

@@ -14,6 +14,11 @@ import click
 from tvmrt.cli import console, files, options, partition_tables
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a folder
+# What somebody means to be a file, and a folder of that name would surprise.
+NO_FOLDERS = (
+    ".a", ".bin", ".c", ".elf", ".exe", ".gz", ".h", ".hex", ".json", ".lib", ".npz", ".o", ".obj",
+    ".onnx", ".params", ".pt", ".tflite", ".tgz", ".txt", ".xyz", ".xz", ".zip",
+)  # fmt: skip
 
 
 @click.command("compile")
@@ -80,7 +85,7 @@ def command(
     """Compile the ONNX or .tflite network MODEL; several of them into one image for a board."""
     for model in models:
         files.check_file(model)
-    (files.check_target if output.suffix in FILE_SUFFIXES else files.check_target_folder)(output)
+    _check_output(output)
     if memory_plan:
         files.check_target(memory_plan)
     start = time.perf_counter()
@@ -114,6 +119,19 @@ def command(
     if explain and costs is not None:
         _print_costs(compiled, costs)
     _print_result(output, seconds, compiled, costs)
+
+
+def _check_output(output: Path) -> None:
+    """Raise if nothing can be written there, before any work is done."""
+    if output.suffix in FILE_SUFFIXES:
+        files.check_target(output)
+        return
+    if output.suffix in NO_FOLDERS and not output.is_dir():
+        raise ValueError(
+            f"{output}: {output.suffix} is no form that a network is compiled to; write "
+            f"{', '.join(FILE_SUFFIXES)}, or a folder for the C sources, without an ending"
+        )
+    files.check_target_folder(output)
 
 
 def network_names(models: Sequence[Path], names: str | None) -> dict[str, Path]:

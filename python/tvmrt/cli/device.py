@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -43,9 +44,14 @@ def _describe(name: str) -> dict:
         absent = device.absent()
     except Exception as problem:  # a package's entry point may fail in any way
         return {**row, "text": f"cannot be used: {problem}", "absent": str(problem)}
-    text = (type(device).__doc__ or "").strip().split("\n")[0]
+    text = _first_sentence(type(device).__doc__ or "")
     said = {"layout": device.layout, "precisions": list(device.precisions), "text": text}
     return {**row, **said, "absent": absent}
+
+
+def _first_sentence(text: str) -> str:
+    words = " ".join(text.replace("``", "").split())
+    return re.split(r"(?<=\.) (?=[A-Z])", words)[0]
 
 
 def _shown(row: dict) -> str:

@@ -12,6 +12,7 @@ from tvmrt.cli import console, files, options
 from tvmrt.cli.describe.objects import ObjectFile, read_objects
 
 PREFIXES = ("TVM", "tvmgen", "tvmrt_", "__tvm")
+LOADED = (".so", ".dylib")  # what is only loaded finds the runtime in the process
 NOBODY = "nothing that tvmrt knows"
 
 
@@ -32,13 +33,17 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
     """Look at libraries (.so), objects (.o) and archives (.a) as if they were linked together.
 
     Lists each symbol of the ABI or of generated code that none of them defines, or that more than
-    one does: who needs it and what supplies it. Exit code 1 if there is one.
+    one does: who needs it and what supplies it. Exit code 1 if there is one. Shared libraries
+    alone are looked at beside the runtime that loads them.
     """
     objects: list[ObjectFile] = []
     for path in paths:
         files.check_file(path)
         objects += read_objects(path)
-    findings = examine(objects, suppliers())
+    known = suppliers()
+    if all(path.suffix in LOADED for path in paths):
+        objects += known["libtvm_runtime.so"]
+    findings = examine(objects, known)
     if as_json:
         console.print_json({"findings": [asdict(finding) for finding in findings]})
     elif findings:

@@ -10,7 +10,7 @@ from tvmrt.cli.error_codes import EXPLANATIONS, PREFIX, Explanation
 SYSTEM_MASK = 0x80000000  # TVM_CRT_SYSTEM_ERROR_MASK
 
 
-@click.command("explain")
+@click.command("explain", context_settings={"ignore_unknown_options": True})
 @click.argument("code", metavar="CODE")
 @console.json_option
 def command(code: str, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import console, files, options
+from tvmrt.cli import console, files, networks, options
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ VALUES_SHOWN = 8
     "--inputs",
     "inputs_file",
     type=options.PATH,
-    required=True,
     metavar="IN.npz",
     help="Inputs by name; what is called out:... in it is ignored.",
 )
+@click.option("--random", is_flag=True, help="Make the inputs up, the same in each call.")
 @click.option(
     "--outputs",
     "outputs_file",
@@ -48,8 +48,8 @@ VALUES_SHOWN = 8
 )
 @console.json_option
 def command(
-    library: Path, inputs_file: Path, outputs_file: Path | None, repeat: int, profile: bool,
-    threads: int | None, as_json: bool,
+    library: Path, inputs_file: Path | None, random: bool, outputs_file: Path | None, repeat: int,
+    profile: bool, threads: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, or a .tar of tvmc compile."""
     from tvmrt.cli.session import Session
@@ -57,9 +57,13 @@ def command(
     files.check_file(library)
     if outputs_file:
         files.check_target(outputs_file)
-    inputs = files.load_inputs(inputs_file)
+    if (inputs_file is None) != random:
+        raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
+    inputs = None if inputs_file is None else files.load_inputs(inputs_file)
     session = Session(library, threads)
-    outputs = session.run(session.fit(inputs, str(inputs_file)))
+    if inputs is None:
+        inputs = networks.random_inputs(session.largest_inputs())
+    outputs = session.run(session.fit(inputs, str(inputs_file or "the inputs")))
     times = session.time(repeat) if repeat > 1 else []
     operators = session.profile() if profile else []
     if outputs_file:

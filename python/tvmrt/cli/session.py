@@ -56,6 +56,23 @@ class Session:
         shapes = {**shapes, **self.executor.get_dims().get("inputs", {})}
         return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
 
+    def largest_inputs(self) -> list[networks.TensorInfo]:
+        """The inputs with the largest extents of those that a run chooses."""
+        bounds = self.executor.get_dims().get("dims", {})
+        return [self._largest(info, bounds) for info in self.inputs]
+
+    def _largest(
+        self, info: networks.TensorInfo, bounds: Mapping[str, Sequence[int]]
+    ) -> networks.TensorInfo:
+        unknown = [e for e in info.shape if isinstance(e, str) and e not in bounds]
+        if unknown:
+            raise ValueError(
+                f"input {info.name} has the extent {unknown[0]}, which follows from others; give "
+                "--inputs IN.npz"
+            )
+        shape = tuple(bounds[e][1] if isinstance(e, str) else e for e in info.shape)
+        return networks.TensorInfo(info.name, info.dtype, shape)
+
     def _output_names(self) -> list[str]:
         """Return the names of the outputs in their order, each different from the others.
 
@@ -111,6 +128,11 @@ def _make_executor(path: Path) -> Any:
     from tvmrt.contrib.graph_executor import GraphModule
     from tvmrt.runtime.executor.aot_executor import AotModule
 
+    if path.suffix in (".onnx", ".tflite"):
+        raise ValueError(
+            f"{path} is a network that is not compiled: 'tvmrt compile {path} -o net.so', then "
+            "run net.so"
+        )
     facts = describe(path).facts
     if "executor" not in facts:
         raise ValueError(

@@ -23,6 +23,7 @@ from tvmrt.cli import (
     verify_tflite,
 )
 from tvmrt.cli.console import format_shape
+from tvmrt.cli.describe import describe
 from tvmrt.cli.tolerance import Row
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ def command(
     compared with its Python reference on random operands.
     """
     if model.suffix in verify_operators.SUFFIXES:
+        if model.suffix != ".py" and "executor" in describe(model).facts:
+            raise ValueError(
+                f"{model} is a network that is compiled; verify the .onnx or .tflite file that it "
+                "was made of"
+            )
         return verify_operators.check(model, as_json)
     if model.suffix == ".tflite":
         rows, judge = verify_tflite.rows_of(model, inputs_file, threads, outputs_only, choices)

@@ -107,3 +107,34 @@ def test_json_is_one_object(tvmrt, digits):
     described = json.loads(tvmrt("inspect", "--json", digits / "digits_f32.onnx").stdout)
     assert described["nodes"] == 12
     assert described["inputs"] == [{"name": "image", "dtype": "float32", "shape": "1 x 1 x 8 x 8"}]
+
+
+@pytest.mark.parametrize("arguments", [[], ["device"]], ids=["tvmrt", "tvmrt device"])
+def test_without_a_command_the_help_is_shown_as_it_is(tvmrt, arguments):
+    done = tvmrt(*arguments, check=False)
+    assert done.stdout.startswith("Usage: tvmrt") and "\n  " in done.stdout
+    assert done.stderr == ""
+
+
+def test_minus_one_is_a_code(tvmrt):
+    assert "a packed function failed" in tvmrt("explain", "-1").stdout
+
+
+def test_forms_that_are_none_are_named(complaint, digits, tmp_path):
+    said = complaint("compile", digits / "digits_f32.onnx", "-o", tmp_path / "net.zip")
+    assert ".zip is no form" in said and ".so, .tar" in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_compiled_and_what_is_are_told_apart(tvmrt, complaint, digits, tmp_path):
+    network, library = digits / "digits_f32.onnx", tmp_path / "net.so"
+    tvmrt("compile", network, "-o", library)
+    assert "tvmrt compile" in complaint("run", network, "--random")
+    assert "is a network that is compiled" in complaint("verify", library)
+    assert "--random" in complaint("run", library)
+    assert "probabilities" in tvmrt("run", library, "--random").stdout
+    assert "nothing is missing" in tvmrt("doctor", library).stdout
+
+
+def test_type_checkers_see_the_packages_types():
+    assert (Path(package.__file__).parent / "py.typed").is_file()
