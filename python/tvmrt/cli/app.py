@@ -123,11 +123,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except click.UsageError as error:
-        if (
-            error.ctx is not None
-            and isinstance(error.ctx.command, click.Group)
-            and not _named(error)
-        ):
+        if error.ctx is not None and type(error).__name__ == "NoArgsIsHelpError":
             click.echo(error.ctx.get_help())
             return CANNOT
         name = error.ctx.command_path if error.ctx else "tvmrt"
