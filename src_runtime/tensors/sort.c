@@ -203,8 +203,11 @@ static int cut(slices* s, const tvmrt_args* in, int64_t axis, const char* types)
 
 static int take_scratch(slices* s) {
   size_t each = 2 * sizeof(item) + size_of(s->in->dtype), count = (size_t)s->count;
-  if (count > SIZE_MAX / each) return tvmrt__fail_memory(SIZE_MAX);
-  s->items = tvmrt__alloc(count * each + 1);
+  s->items = NULL;
+  if (count <= (SIZE_MAX - 1) / each)
+    s->items = tvmrt__alloc(count * each + 1);
+  else
+    (void)tvmrt__fail_memory(SIZE_MAX);
   if (s->items == NULL) return -1;
   s->other = s->items + count;
   s->raw = (char*)(s->other + count);
