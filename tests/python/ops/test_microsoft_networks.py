@@ -13,7 +13,12 @@ from transformer_files import BUILDERS, optimized
 
 # what must have been fused of a network, so that the test is about it
 FUSED = {
-    "bert": {"Attention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
+    "bert": {
+        "EmbedLayerNormalization": 1,
+        "Attention": 2,
+        "SkipLayerNormalization": 4,
+        "BiasGelu": 2,
+    },
     "gpt2": {"Attention": 2, "SkipLayerNormalization": 4, "FastGelu": 2},
     "vit": {"Attention": 2, "SkipLayerNormalization": 4, "BiasGelu": 2},
 }

@@ -92,8 +92,11 @@ def bert(layers=2, width=64, heads=4, steps=16, words=50) -> tuple[onnx.ModelPro
     mask = net.input("mask", mask)
     x = net.node("Gather", net.random(words, width, spread=1), ids)
     x = net.node("Add", x, net.node("Gather", net.random(2, width, spread=1), kinds))
-    places = net.const(np.arange(steps)[None])
-    x = net.node("Add", x, net.node("Gather", net.random(steps, width, spread=1), places))
+    zero, one = (net.const(np.array([n])) for n in (0, 1))
+    length = net.node("Gather", net.node("Shape", ids), net.const(np.array(1)), axis=0)
+    last = net.node("Unsqueeze", length, zero)
+    places = net.node("Slice", net.const(np.arange(2 * steps)[None]), zero, last, one)
+    x = net.node("Add", x, net.node("Gather", net.random(2 * steps, width, spread=1), places))
     x = net.norm(x, width)
     for axis in (1, 2):
         mask = net.node("Unsqueeze", mask, net.const(np.array([axis])))

@@ -16,9 +16,10 @@
 enum {
   /*! \brief The most weights in a block. */
   TVMRT_BLOCK_MOST = 256,
-  /*! \brief Rows that a widened block serves, and columns that are computed together. */
+  /*! \brief Rows that a widened block serves, and columns that are computed together: one where
+   * there are no vectors, for there is little stack. */
   TVMRT_BLOCK_ROWS = 4,
-  TVMRT_BLOCK_COLUMNS = 4
+  TVMRT_BLOCK_COLUMNS = TVMRT_SIMD_LANES_F32 > 1 ? 4 : 1
 };
 
 /*!
@@ -96,10 +97,9 @@ typedef struct {
 /*! \brief Adds the first count products of block g, of so many columns from c on and rows of x. */
 TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, int block, int g,
                                   int blocks, int32_t c, int columns, const float* x, int rows,
-                                  int count, tvmrt_block_sums* sums) {
+                                  int count, float (*q)[TVMRT_BLOCK_MOST], tvmrt_block_sums* sums) {
   enum { kLanes = TVMRT_SIMD_LANES_F32 };
   const int bytes = block * bits / 8, k = job->layer->k;
-  float q[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_MOST];
   for (int j = 0; j < columns; j++) {
     const int64_t at = (int64_t)(c + j) * blocks + g;
     const float point = job->points != NULL ? job->points[at] : job->layer->point;
@@ -132,6 +132,7 @@ TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, i
                                            float* y) {
   const tvmrt_matmul_blocks_layer* layer = job->layer;
   const int whole = layer->k / block, rest = layer->k % block, blocks = whole + (rest > 0);
+  float q[TVMRT_BLOCK_COLUMNS][TVMRT_BLOCK_MOST];
   tvmrt_block_sums sums;
   TVMRT_UNROLL(4)
   for (int j = 0; j < columns; j++) {
@@ -139,10 +140,10 @@ TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, i
     for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_F32V(splat)(0.0f);
   }
   for (int g = 0; g < whole; g++) {
-    tvmrt_add_block(job, bits, block, g, blocks, c, columns, x, rows, block, &sums);
+    tvmrt_add_block(job, bits, block, g, blocks, c, columns, x, rows, block, q, &sums);
   }
   if (rest > 0) {
-    tvmrt_add_block(job, bits, block, whole, blocks, c, columns, x, rows, rest, &sums);
+    tvmrt_add_block(job, bits, block, whole, blocks, c, columns, x, rows, rest, q, &sums);
   }
   TVMRT_UNROLL(4)
   for (int j = 0; j < columns; j++) {
