@@ -22,6 +22,7 @@ from .registry import onnx_op
 class Heads:
     """Scaled dot product attention over [B, heads, S, D]; fewer key heads are shared by several
     query heads in turn. ``biases`` are added to the scores [B, heads, S, T] and broadcast.
+    ``scaled_last``: scores are scaled in the step of their product, not the smaller factor before.
     """
 
     query: Value
@@ -31,6 +32,7 @@ class Heads:
     softcap: float = 0.0
     biases: list[Value] = field(default_factory=list)
     precision: str | None = None
+    scaled_last: bool = False
 
     def attend(self, ctx: NodeContext) -> tuple[Value, list[Value]]:
         """The result [B, heads, S, D], and the scores: raw, capped, biased, as probabilities."""
@@ -41,7 +43,11 @@ class Heads:
         # the query heads of a key head are further rows of one product
         rows = (batch, shared, heads // shared * steps)
         query = ctx.reshape(self.query, (*rows, self.query.shape[3]))
-        raw = scaled_product(ctx, query, swapped(ctx, self.key), self.scale)
+        key = swapped(ctx, self.key)
+        if self.scaled_last:
+            raw = scaled(ctx, product(ctx, query, key), self.scale)
+        else:
+            raw = scaled_product(ctx, query, key, self.scale)
         raw = ctx.reshape(raw, (batch, heads, steps, self.key.shape[2]))
         capped = raw
         if self.softcap:

@@ -77,7 +77,9 @@ def _of_packed(ctx: NodeContext, packed: Value, mask, past, extra) -> list[Value
         biases.append(_key_mask(ctx, mask, query, length))
     if ctx.attr("unidirectional", 0):
         biases.append(_causal(ctx, query, length, length - steps))
-    y, _ = Heads(query, key, value, scale_of(ctx, query), biases=biases).attend(ctx)
+    y, _ = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True).attend(
+        ctx
+    )
     if len(ctx.node.output) < 2 or not ctx.node.output[1]:
         return [join_heads(ctx, y)]
     if key.type != value.type:
@@ -106,7 +108,7 @@ def multi_head_attention(ctx: NodeContext) -> list[Value]:
         biases.append(_key_mask(ctx, ctx.required(4), query, key.shape[2]))
     if ctx.attr("unidirectional", 0):
         biases.append(_causal(ctx, query, key.shape[2], past))
-    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases)
+    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
     y, stages = heads.attend(ctx)
     return [join_heads(ctx, y), key, value, stages[0]]
 
@@ -145,7 +147,7 @@ def decoder_masked_multi_head_attention(ctx: NodeContext) -> list[Value]:
         biases.append(extra)
     if mask is not None and not across:
         biases.append(_key_mask(ctx, mask, query, key.shape[2]))
-    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases)
+    heads = Heads(query, key, value, scale_of(ctx, query), biases=biases, scaled_last=True)
     y, stages = heads.attend(ctx)
     return [join_heads(ctx, y), key, value, stages[0]]
 

@@ -77,6 +77,7 @@ def group_query_attention(ctx: NodeContext) -> list[Value]:
         scale_of(ctx, query),
         ctx.attr("softcap", 0.0),
         _biases(ctx, query, places, ends, length),
+        scaled_last=True,
         sink=_sink(ctx, query),
     )
     y, _ = heads.attend(ctx)
