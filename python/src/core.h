@@ -101,6 +101,7 @@ typedef struct {
   PyObject* numpy_array;    /* numpy.ndarray */
   PyObject* numpy_empty;    /* numpy.empty */
   PyObject* numpy_dtype;    /* numpy_dtype(code, bits, lanes): the numpy.dtype of one element */
+  PyObject* unpack;         /* unpack(bytes, shape, code, bits): an array of packed elements */
   PyObject* copy_from;      /* copy_from(tensor, source): the copy with conversions */
 } Hooks;
 extern Hooks hooks;

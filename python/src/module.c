@@ -14,12 +14,19 @@ typedef struct {
 } Hook;
 
 static const Hook kHooks[] = {
-    {"module_class", &hooks.module_class}, {"tensor_class", &hooks.tensor_class},
-    {"device_class", &hooks.device_class}, {"object_class", &hooks.object_class},
-    {"convert", &hooks.convert},           {"own_tensor", &hooks.own_tensor},
-    {"make_error", &hooks.make_error},     {"opaque_pointer", &hooks.opaque_pointer},
-    {"numpy_array", &hooks.numpy_array},   {"numpy_empty", &hooks.numpy_empty},
-    {"numpy_dtype", &hooks.numpy_dtype},   {"copy_from", &hooks.copy_from},
+    {"module_class", &hooks.module_class},
+    {"tensor_class", &hooks.tensor_class},
+    {"device_class", &hooks.device_class},
+    {"object_class", &hooks.object_class},
+    {"convert", &hooks.convert},
+    {"own_tensor", &hooks.own_tensor},
+    {"make_error", &hooks.make_error},
+    {"opaque_pointer", &hooks.opaque_pointer},
+    {"numpy_array", &hooks.numpy_array},
+    {"numpy_empty", &hooks.numpy_empty},
+    {"numpy_dtype", &hooks.numpy_dtype},
+    {"copy_from", &hooks.copy_from},
+    {"unpack", &hooks.unpack},
 };
 
 static PyTypeObject* base_of_hook(const char* name) {

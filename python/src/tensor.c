@@ -94,8 +94,20 @@ static PyObject* tensor_get_ndim(PyObject* self, void* closure) {
 }
 
 static const char* dtype_base(DLDataType dtype) {
-  static const char* const names[] = {"int",    "uint",    "float",      "handle",
-                                      "bfloat", "complex", "e4m3_float", "e5m2_float"};
+  static const char* const names[] = {
+      [0] = "int",
+      [1] = "uint",
+      [2] = "float",
+      [3] = "handle",
+      [4] = "bfloat",
+      [5] = "complex",
+      [6] = "e4m3_float",
+      [7] = "e5m2_float",
+      [11] = "e4m3fnuz_float",
+      [13] = "e5m2fnuz_float",
+      [14] = "e8m0fnu_float",
+      [17] = "e2m1_float",
+  };
   return dtype.code < sizeof(names) / sizeof(names[0]) ? names[dtype.code] : NULL;
 }
 
@@ -142,10 +154,17 @@ static PyObject* tensor_get_is_view(PyObject* self, void* closure) {
   return PyBool_FromLong(((TensorObject*)self)->is_view);
 }
 
+/* Whether elements share bytes: those of 2 and 4 bits do, bools do not. */
+static int is_packed(DLDataType dtype) {
+  return dtype.bits * dtype.lanes == 2 || dtype.bits * dtype.lanes == 4;
+}
+
 size_t tensor_bytes(const DLTensor* tensor) {
-  size_t bytes = (size_t)((tensor->dtype.bits + 7) / 8) * tensor->dtype.lanes;
-  for (int i = 0; i < tensor->ndim; i++) bytes *= (size_t)tensor->shape[i];
-  return bytes;
+  size_t bits = (size_t)tensor->dtype.bits * tensor->dtype.lanes;
+  size_t count = 1;
+  for (int i = 0; i < tensor->ndim; i++) count *= (size_t)tensor->shape[i];
+  if (is_packed(tensor->dtype)) return count / 8 * bits + (count % 8 * bits + 7) / 8;
+  return (size_t)((tensor->dtype.bits + 7) / 8) * tensor->dtype.lanes * count;
 }
 
 static PyObject* tensor_get_nbytes(PyObject* self, void* closure) {
@@ -182,7 +201,7 @@ static int copy_to_host(DLTensor* tensor, void* to, size_t bytes) {
 
 /* numpy.dtype objects of the types met so far; Python is asked once a type. */
 static PyObject* numpy_dtype_of(DLDataType dtype) { /* borrowed */
-  enum { NUM_CODES = 8, NUM_SIZES = 129 };
+  enum { NUM_CODES = 18, NUM_SIZES = 129 };
   static PyObject* known[NUM_CODES][NUM_SIZES];
   PyObject* made;
   if (dtype.lanes == 1 && dtype.code < NUM_CODES && dtype.bits < NUM_SIZES) {
@@ -211,6 +230,23 @@ static PyObject* new_numpy_array(const DLTensor* tensor) {
   return array;
 }
 
+/* An array of packed elements, each in a byte of its own as numpy has them. */
+static PyObject* numpy_of_packed(DLTensor* tensor) {
+  PyObject* bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)tensor_bytes(tensor));
+  PyObject* extents;
+  PyObject* array = NULL;
+  if (bytes == NULL) return NULL;
+  extents = extents_to_tuple(tensor->shape, tensor->ndim);
+  if (extents != NULL &&
+      copy_to_host(tensor, PyBytes_AS_STRING(bytes), tensor_bytes(tensor)) == 0) {
+    array = PyObject_CallFunction(hooks.unpack, "OOii", bytes, extents, tensor->dtype.code,
+                                  tensor->dtype.bits);
+  }
+  Py_XDECREF(extents);
+  Py_DECREF(bytes);
+  return array;
+}
+
 static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   DLTensor* tensor = tensor_of(self);
   PyObject* array;
@@ -218,6 +254,7 @@ static PyObject* tensor_numpy(PyObject* self, PyObject* none) {
   int rc;
   (void)none;
   if (tensor == NULL) return NULL;
+  if (is_packed(tensor->dtype)) return numpy_of_packed(tensor);
   array = new_numpy_array(tensor);
   if (array == NULL) return NULL;
   if (PyObject_GetBuffer(array, &view, PyBUF_WRITABLE) != 0) { /* bfloat16 and its like */

@@ -7,11 +7,20 @@
 
 #include "../firmware/dtype.h"
 
-/* Codes of float8 types; in DLPack 6 means bool, which this runtime stores as uint1. */
-enum { CODE_E4M3 = 6, CODE_E5M2 = 7, CODE_FIRST_CUSTOM = 129 };
+/* Codes of small floats. The first two are those of TVM 0.14 and later, in DLPack 6 means bool, which
+ * this runtime stores as uint1; the others are DLPack's. */
+enum {
+  CODE_E4M3 = 6,
+  CODE_E5M2 = 7,
+  CODE_E4M3FNUZ = 11,
+  CODE_E5M2FNUZ = 13,
+  CODE_E8M0FNU = 14,
+  CODE_E2M1FN = 17,
+  CODE_FIRST_CUSTOM = 129
+};
 
 typedef struct {
-  char name[12];
+  char name[16];
   uint8_t code;
   uint8_t default_bits;
 } base_type;
@@ -22,6 +31,10 @@ static const base_type base_types[] = {
     TVMRT_DTYPE_KINDS(ROW) /* what firmware has too */
     {"e4m3_float", CODE_E4M3, 8},
     {"e5m2_float", CODE_E5M2, 8},
+    {"e4m3fnuz_float", CODE_E4M3FNUZ, 8},
+    {"e5m2fnuz_float", CODE_E5M2FNUZ, 8},
+    {"e8m0fnu_float", CODE_E8M0FNU, 8},
+    {"e2m1_float", CODE_E2M1FN, 4},
     {"complex", kDLComplex, 64},
     {"handle", kDLOpaqueHandle, 64},
 };

@@ -5,6 +5,7 @@
 #include <tvm/runtime/c_runtime_api.h>
 
 #include "../base/error.h"
+#include "../firmware/dtype.h"
 
 /* Room for the longest name of a type, its NUL included. */
 #define TVMRT_DTYPE_TEXT_BYTES 32

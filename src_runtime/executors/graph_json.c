@@ -385,7 +385,7 @@ static int check_entry(draft* d, size_t i) {
   if (ndim > TVMRT_MAX_NDIM) return bad_graph("a shape has too many dimensions");
   e->ndim = (int32_t)ndim;
   e->dtype = d->dtypes[i];
-  if (bits != 1 && bits != 4 && (bits == 0 || bits % 8 != 0)) { /* bool, int4: a byte each */
+  if (bits != 1 && bits != 2 && bits != 4 && (bits == 0 || bits % 8 != 0)) {
     return bad_graph("a data type has a size that is not a whole number of bytes");
   }
   /* executors have a table of storages: it stays as small as the graph */

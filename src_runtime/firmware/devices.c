@@ -3,6 +3,7 @@
 #include <tvm/runtime/platform.h>
 
 #include "../../src_backend/bytes.h"
+#include "dtype.h"
 
 int TVMDeviceAllocDataSpace(DLDevice dev, size_t nbytes, size_t alignment, DLDataType type_hint,
                             void** out_data) {
@@ -25,7 +26,7 @@ static size_t bytes_of(const DLTensor* tensor) {
   size_t bytes = ((size_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
   int32_t i;
   for (i = 0; i < tensor->ndim; ++i) bytes *= (size_t)tensor->shape[i];
-  return bytes;
+  return tvmrt__packed_bytes(tensor->dtype, bytes);
 }
 
 int TVMDeviceCopyDataFromTo(DLTensor* from, DLTensor* to, TVMStreamHandle stream) {

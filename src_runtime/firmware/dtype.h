@@ -8,6 +8,16 @@ static inline int tvmrt__same_type(DLDataType a, DLDataType b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }
 
+/* Whether elements share bytes, the first in the lowest bits: those of 2 and 4 bits do, bools do not. */
+static inline int tvmrt__is_packed(DLDataType t) {
+  return (uint8_t)(t.bits - 2) <= 2 && t.lanes == 1;
+}
+
+/* Bytes of elements that would take so many if none shared one. */
+static inline size_t tvmrt__packed_bytes(DLDataType t, size_t bytes) {
+  return tvmrt__is_packed(t) ? (size_t)(((uint64_t)bytes * t.bits + 7) / 8) : bytes;
+}
+
 /* The names that both runtimes know, their codes, and their bits where a text has none. */
 #define TVMRT_DTYPE_KINDS(X) \
   X("float", kDLFloat, 32)   \

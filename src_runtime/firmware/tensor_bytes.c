@@ -1,9 +1,10 @@
 /* Firmware runtime: the size of a tensor, for all executors; whoever needs no graph links no more. */
+#include "dtype.h"
 #include "graph.h"
 
 size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
   uint32_t bits = (uint32_t)tensor->dtype.bits * tensor->dtype.lanes;
-  uint64_t bytes = (bits + 7) / 8;
+  uint64_t bytes = (bits + 7) / 8; /* packed elements are counted first */
   int32_t i;
   *ok = 1;
   for (i = 0; i < tensor->ndim; ++i) {
@@ -12,5 +13,5 @@ size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok) {
     if (((extent | bytes) >> 31) != 0) *ok = 0;
     if (*ok == 0) return 0;
   }
-  return (size_t)bytes;
+  return tvmrt__packed_bytes(tensor->dtype, (size_t)bytes);
 }

@@ -116,6 +116,7 @@ int tvmrt__shape_bytes(const int64_t* shape, int ndim, DLDataType dtype, uint64_
     }
     bytes *= (uint64_t)extent;
   }
+  bytes = tvmrt__packed_bytes(dtype, (size_t)bytes);
   *out_bytes = is_empty ? 0 : bytes;
   return 0;
 }
@@ -197,6 +198,10 @@ int tvmrt__tensor_copy(const DLTensor* from, const DLTensor* to, TVMStreamHandle
   if (!tvmrt__is_compact(from)) {
     if (!is_host(from->device) || !is_host(to->device)) {
       return tvmrt__fail_value("a tensor with strides is copied on the CPU only.");
+    }
+    if (tvmrt__is_packed(from->dtype)) {
+      return tvmrt__fail_value(
+          "a tensor whose elements share bytes is copied without strides only.");
     }
     copy_strided(from, tvmrt__tensor_data(to));
     return 0;

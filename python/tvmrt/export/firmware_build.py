@@ -21,8 +21,8 @@ EXECUTOR_FILES = {
     "aot": {
         BACKEND: "bytes.h error_slot.h func_call.c func_registry.c mutable_registry.c "
         "stack_allocator.c text.h workspace.c",
-        FIRMWARE: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c globals.c graph.h "
-        "json.h modules.c packed.h packed_func.h registry.h tensor_bytes.c",
+        FIRMWARE: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c dtype.h globals.c "
+        "graph.h json.h modules.c packed.h packed_func.h registry.h tensor_bytes.c",
     },
     "graph": {
         BACKEND: "bytes.h error_slot.h func_registry.c mutable_registry.c stack_allocator.c "

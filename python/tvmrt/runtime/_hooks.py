@@ -9,7 +9,7 @@ import numpy as np
 from tvmrt.error import from_text
 from tvmrt.runtime import _core
 from tvmrt.runtime.container import to_container
-from tvmrt.runtime.data_type import numpy_dtype
+from tvmrt.runtime.data_type import numpy_dtype, unpack
 from tvmrt.runtime.device import Device
 from tvmrt.runtime.module import Module
 from tvmrt.runtime.ndarray import NDArray, _copy_from, _own_tensor
@@ -60,4 +60,5 @@ _core.configure(
     numpy_empty=np.empty,
     numpy_dtype=numpy_dtype,
     copy_from=_copy_from,
+    unpack=unpack,
 )

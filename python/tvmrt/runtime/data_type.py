@@ -10,7 +10,7 @@ import numpy as np
 
 from tvmrt.runtime import _core
 
-__all__ = ["DataType", "DataTypeCode", "numpy_dtype", "of_numpy"]
+__all__ = ["DataType", "DataTypeCode", "in_memory", "numpy_dtype", "of_codes", "of_numpy", "unpack"]
 
 
 class DataTypeCode:
@@ -23,6 +23,10 @@ class DataTypeCode:
     BFLOAT = 4
     E4M3Float = 6
     E5M2Float = 7
+    E4M3FNUZFloat = 11
+    E5M2FNUZFloat = 13
+    E8M0FNUFloat = 14
+    E2M1Float = 17
 
 
 _BASES = {
@@ -34,9 +38,28 @@ _BASES = {
     "complex": 5,
     "e4m3_float": DataTypeCode.E4M3Float,
     "e5m2_float": DataTypeCode.E5M2Float,
+    "e4m3fnuz_float": DataTypeCode.E4M3FNUZFloat,
+    "e5m2fnuz_float": DataTypeCode.E5M2FNUZFloat,
+    "e8m0fnu_float": DataTypeCode.E8M0FNUFloat,
+    "e2m1_float": DataTypeCode.E2M1Float,
 }
 _NAMES = {code: name for name, code in _BASES.items()}
-_PATTERN = re.compile(r"(e4m3_float|e5m2_float|custom\[(\d+)\]|[a-z]+)(\d*)(?:x(\d+))?")
+_PATTERN = re.compile(r"(e\dm\d[a-z]*_float|custom\[(\d+)\]|[a-z]+)(\d*)(?:x(\d+))?")
+# numpy's names of what it has by ml_dtypes alone.
+_EXTENDED = {
+    (DataTypeCode.BFLOAT, 16): "bfloat16",
+    (DataTypeCode.E4M3Float, 8): "float8_e4m3fn",
+    (DataTypeCode.E5M2Float, 8): "float8_e5m2",
+    (DataTypeCode.E4M3FNUZFloat, 8): "float8_e4m3fnuz",
+    (DataTypeCode.E5M2FNUZFloat, 8): "float8_e5m2fnuz",
+    (DataTypeCode.E8M0FNUFloat, 8): "float8_e8m0fnu",
+    (DataTypeCode.E2M1Float, 4): "float4_e2m1fn",
+    **{(DataTypeCode.INT, bits): f"int{bits}" for bits in (2, 4)},
+    **{(DataTypeCode.UINT, bits): f"uint{bits}" for bits in (2, 4)},
+}
+_SMALL_FLOATS = {
+    name: f"{_NAMES[code]}{bits}" for (code, bits), name in _EXTENDED.items() if code > 5
+}
 
 
 @functools.lru_cache(maxsize=256)
@@ -119,11 +142,9 @@ def of_numpy(dtype: np.dtype[Any]) -> str:
     """
     name = dtype.name
     if dtype.kind in "iufcV" and dtype.isnative and dtype.names is None:
-        if name.startswith("float8_e4m3"):
-            return "e4m3_float8"
-        if name.startswith("float8_e5m2"):
-            return "e5m2_float8"
-        if not name.startswith("void"):
+        if name in _SMALL_FLOATS:
+            return _SMALL_FLOATS[name]
+        if not name.startswith(("void", "float8_", "float6_", "float4_")):
             return name
     if dtype.kind == "b":
         return "bool"
@@ -136,19 +157,16 @@ def numpy_dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
     Raises
     ------
     TypeError
-        If numpy has none (vectors, integers of less than 8 bits, handles).
+        If numpy has none (vectors, handles).
     """
     plain = {
         (DataTypeCode.UINT, 1): "bool",
-        (DataTypeCode.BFLOAT, 16): "bfloat16",
-        (DataTypeCode.E4M3Float, 8): "float8_e4m3fn",
-        (DataTypeCode.E5M2Float, 8): "float8_e5m2",
         (DataTypeCode.HANDLE, 64): "uint64",
     }
     name = plain.get((code, bits), f"{_NAMES.get(code, 'custom')}{bits}")
+    if lanes == 1 and (code, bits) in _EXTENDED:
+        return _extended_dtype(_EXTENDED[code, bits])
     if lanes == 1 and bits in (1, 8, 16, 32, 64, 128):
-        if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
-            return _extended_dtype(name)
         try:
             return np.dtype(name)
         except TypeError:
@@ -160,6 +178,41 @@ def numpy_dtype(code: int, bits: int, lanes: int) -> np.dtype[Any]:
 def _extended_dtype(name: str) -> np.dtype[Any]:
     try:
         import ml_dtypes
-    except ImportError:
-        raise TypeError(f"numpy has no {name} of its own; install the package ml_dtypes") from None
-    return np.dtype(getattr(ml_dtypes, name))
+
+        return np.dtype(getattr(ml_dtypes, name))
+    except (ImportError, AttributeError):
+        raise TypeError(
+            f"numpy has no {name} of its own; install the package ml_dtypes, a new one"
+        ) from None
+
+
+def _is_packed(bits: int) -> bool:
+    """Whether elements share bytes, the first in the lowest bits; bools do not."""
+    return bits in (2, 4)
+
+
+def in_memory(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
+    """Return the bytes of an array's elements of so many bits as memory has them."""
+    plain = values.reshape(-1).view(np.uint8)
+    if not _is_packed(bits):
+        return plain
+    each = 8 // bits
+    codes = np.pad(plain & np.uint8((1 << bits) - 1), (0, -plain.size % each)).reshape(-1, each)
+    return np.bitwise_or.reduce(codes << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
+
+
+def unpack(data: bytes, shape: tuple[int, ...], code: int, bits: int) -> np.ndarray[Any, Any]:
+    """Return the array of packed elements; numpy has each in a byte of its own."""
+    dtype = numpy_dtype(code, bits, 1)
+    packed = np.frombuffer(data, np.uint8)[:, None] >> np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (packed & np.uint8((1 << bits) - 1)).reshape(-1)[: int(np.prod(shape))]
+    if code == DataTypeCode.INT:
+        codes = ((codes ^ np.uint8(1 << (bits - 1))) - np.uint8(1 << (bits - 1))).view(np.int8)
+    is_float = code == DataTypeCode.E2M1Float
+    return (codes.view(dtype) if is_float else codes.astype(dtype)).reshape(shape)
+
+
+def of_codes(values: np.ndarray[Any, Any], wanted: np.dtype[Any], bits: int) -> bool:
+    """Whether an array has the codes of floats that numpy alone does not know, not numbers."""
+    is_float = wanted.isbuiltin != 1 and "int" not in wanted.name
+    return is_float and values.dtype == np.dtype(f"uint{max(bits, 8)}")

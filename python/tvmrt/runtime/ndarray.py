@@ -8,7 +8,14 @@ import numpy as np
 
 from tvmrt.runtime import _core
 from tvmrt.runtime._library import address, check, ffi, lib
-from tvmrt.runtime.data_type import DataType, numpy_dtype, of_numpy
+from tvmrt.runtime.data_type import (
+    DataType,
+    in_memory,
+    numpy_dtype,
+    of_codes,
+    of_numpy,
+    unpack,
+)
 from tvmrt.runtime.device import (
     Device,
     cpu,
@@ -219,6 +226,9 @@ def numpyasarray(np_data: np.ndarray[Any, Any]) -> NDArray:
 def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
     """Return values as a contiguous array of a shape, with elements of a tensor's type.
 
+    Unsigned integers for floats that numpy knows by ml_dtypes alone are their codes. Of elements
+    that share bytes, the bytes of memory serve too: an array of uint8 with one dimension.
+
     Raises
     ------
     TypeError
@@ -231,10 +241,15 @@ def convert_elements(source: Any, shape: tuple[int, ...], dtype: str) -> np.ndar
     values = np.asarray(source)
     if values.dtype.kind not in "biufcV":
         raise TypeError(f"the elements of a {type(source).__name__} are no numbers")
-    if values.shape != shape:
-        raise ValueError(f"an array of shape {values.shape} was given for one of {shape}")
     element = DataType(dtype)
     wanted = numpy_dtype(element.type_code, element.bits, element.lanes)
+    if values.shape != shape:
+        size = (int(np.prod(shape)) * element.bits + 7) // 8
+        if element.bits in (2, 4) and values.dtype == np.uint8 and values.shape == (size,):
+            return unpack(values.tobytes(), shape, element.type_code, element.bits)
+        raise ValueError(f"an array of shape {values.shape} was given for one of {shape}")
+    if of_codes(values, wanted, element.bits):
+        values = np.ascontiguousarray(values).view(wanted).reshape(shape)
     # ascontiguousarray gives a scalar a dimension
     return np.require(values, wanted, ["C", "W"]).reshape(shape)
 
@@ -249,8 +264,9 @@ def _copy_from(target: NDArray, source: Any) -> NDArray:
         check(lib.TVMArrayCopyFromTo(_handle(source), _handle(target), ffi.NULL))
         return target
     values = convert_elements(source, target.shape, target.dtype)
-    data = ffi.from_buffer(values.reshape(-1).view(np.uint8)) if values.size else ffi.NULL
-    check(lib.TVMArrayCopyFromBytes(_handle(target), ffi.cast("void*", data), values.nbytes))
+    memory = in_memory(values, DataType(target.dtype).bits)
+    data = ffi.from_buffer(memory) if values.size else ffi.NULL
+    check(lib.TVMArrayCopyFromBytes(_handle(target), ffi.cast("void*", data), memory.nbytes))
     return target
 
 

@@ -104,7 +104,7 @@ class Executor:
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {key!r}: {error}") from None
         # numpy knows no name for the elements of other packages' types
-        self._set_input(key, array(converted) if converted.dtype.kind == "V" else converted)
+        self._set_input(key, array(converted) if converted.dtype.isbuiltin != 1 else converted)
 
     def _set_strings(self, key: str | int, value: Any, target: NDArray) -> None:
         """Set an input of strings; their bytes are kept until others take their place."""
