@@ -26,7 +26,7 @@ from tvmrt.codegen.firmware.names import (
     size_macro,
 )
 from tvmrt.codegen.options import Sources
-from tvmrt.ir import DTYPES
+from tvmrt.ir import dtype_of_text
 from tvmrt.ir.program import Program
 from tvmrt.ir.rounding import round_up
 
@@ -89,7 +89,7 @@ def _arena_numbers(graph: dict, copied_bytes: int) -> list[int]:
     sizes: dict[int, int] = {}
     for sid, dtype, shape in zip(sids, types, shapes):
         if sid not in external:
-            sizes[sid] = max(sizes.get(sid, 0), DTYPES[dtype].itemsize * prod(shape))
+            sizes[sid] = max(sizes.get(sid, 0), dtype_of_text(dtype).nbytes(prod(shape)))
     operators = [i for i in range(len(graph["nodes"])) if i not in inputs]
     edges = [len(graph["nodes"][i]["inputs"]) for i in operators]
     arguments = [n + rows[i + 1] - rows[i] for i, n in zip(operators, edges)]

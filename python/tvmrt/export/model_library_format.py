@@ -19,7 +19,7 @@ from math import prod
 from pathlib import Path
 
 from tvmrt.codegen.entries.dims import described
-from tvmrt.ir import DTYPES, ModuleBlob
+from tvmrt.ir import ModuleBlob, dtype_of_text
 from tvmrt.libinfo import __version__
 
 from . import blob
@@ -237,7 +237,7 @@ def _storages(library) -> list[dict]:
     attrs = graph["attrs"]
     columns = zip(attrs["storage_id"][1], attrs["dltype"][1], attrs["shape"][1])
     for sid, dtype, shape in columns:
-        sizes[sid] = max(sizes.get(sid, 0), DTYPES[dtype].itemsize * prod(shape))
+        sizes[sid] = max(sizes.get(sid, 0), dtype_of_text(dtype).nbytes(prod(shape)))
     for node in graph["arg_nodes"]:
         entry = graph["node_row_ptr"][node]
         names[attrs["storage_id"][1][entry]] = graph["nodes"][node]["name"]

@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (fill the table)
     resize,
     run_operands,
     scan,
+    small,
     state,
     text,
     trees,
@@ -30,7 +31,7 @@ from . import (  # noqa: F401  (fill the table)
     vision,
 )
 from .builder import Builder
-from .dtype import DTYPES, HANDLE, DType, dtype_of
+from .dtype import DTYPES, HANDLE, DType, dtype_of, dtype_of_text
 from .graph import Graph, Node, TensorType, Value, constant, walk_back
 from .op import KERNEL, OPS, POINTWISE, REDUCE, VIEW, Op, broadcast, get_op
 from .region import PACKED_PARAMETERS, CSource, ModuleBlob, Region, regions_of
@@ -63,6 +64,7 @@ __all__ = [
     "constant",
     "dense",
     "dtype_of",
+    "dtype_of_text",
     "get_op",
     "regions_of",
     "walk_back",

@@ -29,8 +29,8 @@ class Cast(Op):
     kind = POINTWISE
 
     contract = Contract(
-        operands=["x: E=any[*S]"],
-        attributes=["to: dtype"],
+        operands=["x: E=computed|half[*S]"],
+        attributes=["to: dtype computed|half"],
         rules=[holds("half precision is cast from and to float32 only", _goes_by_float32)],
         results=["y: to[*S]"],
         example={"to": "int8"},
@@ -90,8 +90,8 @@ class BitCast(Op):
             return Expression(f"({args[0]} != 0)")
         if source == to:
             return Expression(args[0])
-        # half precision lies in an integer, too
-        if (source.is_half or not source.is_float) and (to.is_half or not to.is_float):
+        # half precision and smaller floats lie in an integer, too
+        if not source.is_float and not to.is_float:
             return Expression(f"({to.c}){args[0]}")
         return Expression(f"tvmrt_{source.name}_bits_as_{to.name}({args[0]})", INT)
 

@@ -8,14 +8,29 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 
+from .extent import Whole
+
 _INT, _UINT, _FLOAT, _HANDLE, _BFLOAT = 0, 1, 2, 3, 4  # DLPack type codes
+
+# Floats of 8 bits and fewer: DLPack type code, bits, name in texts of the classic ABI. The first
+# two have the codes of TVM 0.14 and later, the others those that DLPack has.
+_SMALL_FLOATS = {
+    "float8_e4m3fn": (6, 8, "e4m3_float8"),
+    "float8_e5m2": (7, 8, "e5m2_float8"),
+    "float8_e4m3fnuz": (11, 8, "e4m3fnuz_float8"),
+    "float8_e5m2fnuz": (13, 8, "e5m2fnuz_float8"),
+    "float8_e8m0fnu": (14, 8, "e8m0fnu_float8"),
+    "float4_e2m1fn": (17, 4, "e2m1_float4"),
+}
+_SMALL_INTEGERS = {"int4": (_INT, 4), "uint4": (_UINT, 4), "int2": (_INT, 2), "uint2": (_UINT, 2)}
 
 
 @dataclass(frozen=True)
 class DType:
     """One element type.
 
-    ``code`` and ``bits`` are the DLPack type code and the bits of one element.
+    ``code`` and ``bits`` are the DLPack type code and the bits of one element. ``c`` is the type in
+    which C has an element: for small types a byte with its code.
     """
 
     name: str
@@ -26,8 +41,27 @@ class DType:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory."""
+        """Bytes of one element in memory; of packed ones, of all that share a byte."""
         return self.numpy.itemsize
+
+    def nbytes(self, count: Whole) -> Whole:
+        """Bytes of so many elements in memory."""
+        return (count * self.bits + 7) // 8 if self.is_packed else count * self.itemsize
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it has 8 bits or fewer and is no C type: it is only moved and converted."""
+        return self.name in _SMALL_FLOATS or self.is_packed
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether several elements share a byte, the first in the lowest bits."""
+        return 1 < self.bits < 8
+
+    @property
+    def text(self) -> str:
+        """Its name in texts of the classic ABI."""
+        return _SMALL_FLOATS[self.name][2] if self.name in _SMALL_FLOATS else self.name
 
     @property
     def is_float(self) -> bool:
@@ -40,7 +74,7 @@ class DType:
 
     @property
     def is_int(self) -> bool:
-        return self.code in (_INT, _UINT) and self.name != "bool"
+        return self.code in (_INT, _UINT) and self.name != "bool" and not self.is_packed
 
     @property
     def is_signed(self) -> bool:
@@ -59,6 +93,20 @@ def _bfloat16() -> list[DType]:
     return [DType("bfloat16", np.dtype(bfloat16), "uint16_t", _BFLOAT, 16)]
 
 
+def _small() -> list[DType]:
+    """Those of the small types that the installed ml_dtypes has."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return []
+    rows = {**_SMALL_FLOATS, **_SMALL_INTEGERS}
+    return [
+        DType(name, np.dtype(getattr(ml_dtypes, name)), "uint8_t", code, bits)
+        for name, (code, bits, *_) in rows.items()
+        if hasattr(ml_dtypes, name)
+    ]
+
+
 DTYPES = {
     row.name: row
     for row in (
@@ -75,12 +123,19 @@ DTYPES = {
         DType("bool", np.dtype("bool"), "uint8_t", _UINT, 1),
         DType("float16", np.dtype("float16"), "uint16_t", _FLOAT, 16),
         *_bfloat16(),
+        *_small(),
     )
 }
 
 
 # Strings at the border of a network, as the addresses of their bytes: only copied there.
 HANDLE = DType("handle", np.dtype("uint64"), "uint64_t", _HANDLE, 64)
+
+
+def dtype_of_text(text: str) -> DType:
+    """The type that a text of the classic ABI names. Raises KeyError where there is none."""
+    named = {row.text: row for row in (*DTYPES.values(), HANDLE)}
+    return named[text]
 
 
 def dtype_of(array_or_dtype: object) -> DType:

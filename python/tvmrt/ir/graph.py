@@ -34,7 +34,7 @@ class TensorType:
     @property
     def nbytes(self) -> int:
         """Bytes of its elements, the most that they can be."""
-        return most(self.size) * self.dtype.itemsize
+        return self.dtype.nbytes(most(self.size))
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(shown, self.shape))}]"

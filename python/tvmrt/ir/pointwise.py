@@ -28,7 +28,7 @@ INT = "scalar/int.h"
 HALF = "scalar/half.h"
 
 _FAMILIES = {"f32": "float32", "f64": "float64", "int": "signed", "uint": "unsigned"}
-_FAMILIES["any"] = "computed"
+_FAMILIES.update(any="computed", half="half|float8")
 
 
 def _joined(types: str) -> str:
@@ -128,7 +128,9 @@ def _families(dtype: DType) -> tuple[str, ...]:
         return ("handle",)  # strings at the border of a network: only copied
     if dtype.name == "bool":
         return ("bool", "any")
-    if dtype.is_half:
+    if dtype.is_packed:
+        return ()  # converted only
+    if dtype.is_half or dtype.is_small:
         return ("half",)  # moved and converted, never computed with
     if dtype.is_float:
         return ("f32" if dtype.bits == 32 else "f64", "float", "number", "any")

@@ -40,7 +40,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        return most(self.size) * self.dtype.itemsize
+        return self.dtype.nbytes(most(self.size))
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name}: {self.dtype} x {self.size}>"

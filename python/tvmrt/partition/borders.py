@@ -40,7 +40,7 @@ def _into(step: Step, writers) -> list[BorderRow]:
     """The tensors that the step reads over a border."""
     found = []
     for access in step.reads:
-        nbytes = access.at.size * access.dtype.itemsize
+        nbytes = access.dtype.nbytes(access.at.size)
         found += _arrivals(access.buffer, nbytes, _device(step), writers)
     return found
 

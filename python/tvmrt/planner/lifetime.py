@@ -54,7 +54,7 @@ def traffic(program: Program) -> dict[Buffer, int]:
     for step in program.steps:
         for access in [*step.reads, *step.writes]:
             if access.buffer.kind == ARENA:
-                nbytes = access.at.size * access.dtype.itemsize
+                nbytes = access.dtype.nbytes(access.at.size)
                 moved[access.buffer] = moved.get(access.buffer, 0) + nbytes
         if step.scratch is not None:
             moved[step.scratch] = moved.get(step.scratch, 0) + 2 * step.scratch.nbytes

@@ -14,6 +14,7 @@ import numpy as np
 
 from tvmrt.ir import Builder, Graph, Node, Value
 from tvmrt.ir.quantized import is_per_tensor, quantize_array, storage_range
+from tvmrt.ir.small import unpacked
 
 from .channel_constants import by_channel
 from .quant_moves import conversion
@@ -56,7 +57,7 @@ def _product(b: Builder, node: Node) -> Value | None:
     w = conversion(node.inputs[1], node, "dequantize")
     if x is None or w is None or not is_per_tensor(x) or x.inputs[0].shape != x.output.shape:
         return None
-    q, weights = x.inputs[0], w.inputs[0]
+    q, weights = x.inputs[0], unpacked(b, w.inputs[0])  # kernels of integers read bytes
     if op == "qmatmul" and not weights.is_constant and not node.inputs[2:]:
         return _computed_product(b, node, x, w)
     if q.is_constant or q.dtype.name not in BYTES or weights.dtype.name not in BYTES:

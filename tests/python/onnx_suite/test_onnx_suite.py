@@ -44,7 +44,7 @@ def test_some_cases():
 
 @pytest.mark.slow
 def test_all_cases():
-    assert _passing(_run(), "node") >= 1696
+    assert _passing(_run(), "node") >= 1860
 
 
 @pytest.mark.slow

@@ -69,14 +69,40 @@ def test_weights_of_four_bits_are_dequantized(kind, form, tmp_path):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_narrow_zero_point_of_a_result_is_refused():
+def test_steps_of_four_bits_between_floats(tmp_path):
     nodes = [
         helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
         helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
     ]
     weights = [floats("s", np.float32(0.5)), tensor("z", TensorProto.INT4, np.array(1))]
-    with pytest.raises(tvmrt.error.UnsupportedError, match="int4 is not supported"):
-        tvmrt.compile(network(nodes, weights, [4]))
+    x = np.linspace(-6, 6, 97, dtype=np.float32)
+    expected, found = run_both(tmp_path, nodes, weights, x)
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(found)) == 16
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_weights_of_four_bits_stay_narrow(form, tmp_path):
+    shape, attrs = FORMS[form]
+    rows, columns = 512, 256
+    shape = tuple({9: columns, 4: rows // 32}[n] for n in shape)
+    numbers = RNG.integers(-8, 8, (rows, columns))
+    weights = [
+        tensor("q", TensorProto.INT4, numbers),
+        floats("s", RNG.uniform(0.01, 0.2, shape)),
+        tensor("z", TensorProto.INT4, RNG.integers(-8, 8, shape)),
+    ]
+    block = {"block_size": 32} if form == "block" else {}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **attrs, **block),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    x = RNG.standard_normal((3, rows), np.float32)
+    expected, found = run_both(tmp_path, nodes, weights, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    held = tvmrt.compile(network(nodes, weights, x.shape)).summary.weights_bytes
+    parameters = 5 * np.prod(shape, dtype=int)
+    assert rows * columns // 2 <= held <= rows * columns // 2 + parameters + 256
 
 
 # ONNX Runtime knows no zero points that are floats beside weights of 8 bits
@@ -120,3 +146,46 @@ def test_product_of_packed_weights(columns, bits, points, tmp_path):
     x = RNG.standard_normal((2, 3, columns), np.float32)
     expected, found = run_both(tmp_path, [node], tensors, x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_convolution_of_four_bits(groups, tmp_path):
+    numbers = RNG.integers(-8, 8, (24, 12 // groups, 3, 3))
+    weights = [
+        tensor("q", TensorProto.INT4, numbers),
+        floats("s", RNG.uniform(0.01, 0.2, 24)),
+        floats("b", RNG.standard_normal(24)),
+    ]
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=0),
+        helper.make_node("Conv", ["x", "w", "b"], ["y"], group=groups, pads=[1, 1, 1, 1]),
+    ]
+    x = RNG.standard_normal((1, 12, 9, 9), np.float32)
+    expected, found = run_both(tmp_path, nodes, weights, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    held = tvmrt.compile(network(nodes, weights, x.shape)).summary.weights_bytes
+    assert numbers.size // 2 <= held <= numbers.size // 2 + 8 * 24 + 256
+
+
+@pytest.mark.parametrize("op", ["MatMul", "Conv"])
+def test_products_of_integers_read_bytes(op, tmp_path):
+    """Beside quantised activations weights are unpacked when the network is compiled."""
+    shape = (16, 24) if op == "MatMul" else (24, 16, 1, 1)
+    numbers = RNG.integers(-8, 8, shape)
+    weights = [
+        tensor("q", TensorProto.INT4, numbers),
+        floats("s", RNG.uniform(0.01, 0.2, 24)),
+        floats("t", np.float32(0.05)),
+        tensor("z", TensorProto.INT8, np.array(3)),
+    ]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "t", "z"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "t", "z"], ["xf"]),
+        helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=int(op == "MatMul")),
+        helper.make_node(op, ["xf", "w"], ["y"]),
+    ]
+    x = RNG.standard_normal((5, 16) if op == "MatMul" else (1, 16, 5, 5), np.float32)
+    expected, found = run_both(tmp_path, nodes, weights, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    made = tvmrt.compile(network(nodes, weights, x.shape))
+    assert any(n.op in ("qmatmul", "qconv") for s in made.program.steps for n in s.group.nodes)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper
 from quant_case import LAYERS, TYPES, Net, scalar, zero
 
 # Conversions.
@@ -86,25 +84,6 @@ def test_dynamic_quantize_linear(tmp_path):
         for i, name in enumerate(net.node("DynamicQuantizeLinear", net.input(array), count=3)):
             net.output(name, f"{label} output {i}")
     net.check(tmp_path)
-
-
-def test_four_bit_types_are_refused(tmp_path):
-    from tvmrt import pipeline
-    from tvmrt.error import UnsupportedError
-
-    graph = helper.make_graph(
-        [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], "q")],
-        "four",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3])],
-        [helper.make_empty_tensor_value_info("y")],
-        [
-            onnx.numpy_helper.from_array(scalar(0.1), "s"),
-            helper.make_tensor("z", onnx.TensorProto.INT4, [], [0]),
-        ],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
-    with pytest.raises(UnsupportedError, match="int4"):
-        pipeline.compile(model, executor="aot")
 
 
 # Convolutions between conversions.

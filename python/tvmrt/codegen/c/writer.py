@@ -12,6 +12,7 @@ import numpy as np
 from tvmrt.ir import DType, Node, dtype_of
 from tvmrt.ir.extent import Symbol, Whole, counts_in, shown
 from tvmrt.ir.program import CONSTANT, Access, Buffer, Step, channels_last_order
+from tvmrt.ir.small import codes_of, in_memory
 
 from .text import Declaration
 
@@ -22,6 +23,9 @@ def literal(value: object, dtype: DType) -> str:
         return _float_literal(float(value), dtype.bits)
     if dtype.is_half:
         return str(int(np.asarray(value, dtype.numpy).view(np.uint16)))  # C keeps their bits
+    if dtype.is_small:
+        is_code = isinstance(value, (int, np.integer))
+        return str(int(value if is_code else codes_of(np.asarray(value))))
     number = int(value)
     if dtype.bits == 64:
         if number == -(1 << 63):
@@ -200,7 +204,7 @@ class FunctionWriter:
 
     def constant(self, name: str, array: np.ndarray) -> str:
         """The pointer to a constant array, which becomes part of the weights."""
-        buffer = self.weights.add(array, f"{self.step.name}_{name}")
+        buffer = self.weights.add(in_memory(array), f"{self.step.name}_{name}")
         if buffer not in self._constants:
             self._constants[buffer] = Parameter(self.fresh(name), buffer)
         return self._constants[buffer].name

@@ -201,9 +201,9 @@ class _Graph:
     def build(self) -> dict:
         program = self.program
         for buffer, type in zip(program.inputs, program.input_types):
-            self._null(buffer, buffer.name, [most(n) for n in type.shape], str(type.dtype))
+            self._null(buffer, buffer.name, [most(n) for n in type.shape], type.dtype.text)
         for buffer in weight_inputs(self.sources, self.options):
-            self._null(buffer, buffer.name, [buffer.size], str(buffer.dtype))
+            self._null(buffer, buffer.name, [buffer.size], buffer.dtype.text)
         arg_nodes = list(range(len(self.nodes)))
         if program.dims():
             self._sizes()
@@ -275,7 +275,8 @@ class _Graph:
         }
         write = step.writes[0]
         moves = symbols_of(write.shape, write.at.strides, write.at.offset)
-        if write.buffer.kind == ARENA and not self.options.firmware and not moves:
+        whole_bytes = not write.dtype.is_packed
+        if write.buffer.kind == ARENA and not self.options.firmware and not moves and whole_bytes:
             offset = write.buffer.address + write.at.offset * write.dtype.itemsize
             kind = [write.dtype.code, write.dtype.bits]
             attrs["view"] = json.dumps([offset, *kind, *write.shape, *write.at.strides])
@@ -287,7 +288,7 @@ class _Graph:
                 entry = ([self.program.arena_bytes], "uint8", self._storage(item))
             else:
                 shape = [most(n) for n in shapes[item].shape]
-                entry = (shape, str(item.dtype), self._storage(item))
+                entry = (shape, item.dtype.text, self._storage(item))
             self.latest[item] = [index, i, 0]
             self.entries.append(entry)
         self.row_ptr.append(len(self.entries))

@@ -266,5 +266,7 @@ def _bytes_text(type: TensorType) -> str:
     size = type.size
     if not isinstance(size, Extent):
         return str(type.nbytes)
+    if type.dtype.is_packed:
+        return f"((size_t){size} * {type.dtype.bits} + 7) / 8"
     unit = type.dtype.itemsize
     return f"(size_t){size}" if unit == 1 else f"(size_t){size} * {unit}"

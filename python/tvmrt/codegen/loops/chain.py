@@ -9,6 +9,7 @@ import numpy as np
 from tvmrt.ir import DType, Node, Value, get_op
 from tvmrt.ir.op import Expression
 from tvmrt.ir.pointwise import PointwiseOp
+from tvmrt.ir.small import codes_of
 
 from ..c.initializers import number
 from ..c.text import GAP, call, minus
@@ -20,6 +21,8 @@ def scalar_literal(value: Value) -> str | None:
     if value.data is None or value.type.size == 0:
         return None
     flat = value.data.reshape(-1)
+    if value.dtype.is_small:
+        flat = codes_of(flat)  # NaN and zeros of both signs have several
     same = value.type.size == 1 or bool(np.all(flat == flat[0]))
     return literal(flat[0], value.dtype) if same else None
 

@@ -94,6 +94,8 @@ def _joins(node: Node, root: Node, shape, inside: list[Node], follows, position)
     fits = _kind(node) == POINTWISE or (follows is not None and follows(node, root))
     if not fits or node.output.shape != shape or node.guard != root.guard:
         return False
+    if any(v.dtype.is_packed for v in (*node.operands(), *node.outputs)):
+        return False  # kernels write whole bytes
     made = {v for n in inside for v in n.outputs}
     return all(v in made or v.is_constant or not _depends(v, root, position) for v in node.inputs)
 

@@ -17,6 +17,7 @@ from ..c.text import GAP, call, plus, times
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers, same_place
 from .chain import measures_angle, print_chain, scalar_literal
+from .packed import element, store
 
 SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
 PARALLEL_ELEMENTS = 1 << 16  # below this, waking a thread costs more than it saves
@@ -125,7 +126,10 @@ class PointwiseLowering(Lowering):
         return [
             (i, 0)
             for i, a in enumerate(step.reads)
-            if same_place(a.at, out.at) and a.dtype.itemsize == out.dtype.itemsize
+            if same_place(a.at, out.at)
+            and a.dtype.itemsize == out.dtype.itemsize
+            # what shares a byte with an element is read after it was written
+            and not (a.dtype.is_packed or out.dtype.is_packed)
         ]
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
@@ -139,7 +143,10 @@ class PointwiseLowering(Lowering):
         if rows is not None:
             emit_transpose(f, operands.names[0], loops, rows)
             return
-        loops = _inner_last(loops)
+        if self._packs:
+            f.threads = False  # two of them would write to one byte
+        else:
+            loops = _inner_last(loops)
         far = f.fresh("far") if self._angles else None
         emit_nest(
             f,
@@ -150,6 +157,11 @@ class PointwiseLowering(Lowering):
         )
 
     @property
+    def _packs(self) -> bool:
+        """Whether elements share bytes, and are written in their order."""
+        return self.group.outputs[0].dtype.is_packed
+
+    @property
     def _angles(self) -> bool:
         """Whether the nodes are printed for near angles, and a second time for all."""
         return self.target.lanes > 1 and any(map(measures_angle, self.group.nodes))
@@ -157,7 +169,12 @@ class PointwiseLowering(Lowering):
     def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
         """The loop along which a plain copy reads neighbours while it writes along the last."""
         plain = all(n.op == "identity" for n in self.group.nodes) and len(operands.values) == 1
-        if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
+        if (
+            self.group.root.output.dtype.is_packed
+            or not plain
+            or len(loops) < 2
+            or loops[-1].strides[1] != 1
+        ):
             return None
         if loops[-1].strides[0] in (0, 1) or most(loops[-1].extent) < SHORTEST_TRANSPOSE:
             return None
@@ -171,7 +188,7 @@ class PointwiseLowering(Lowering):
         load(f, operands, loops, names, known)
         print_chain(f, self.group.nodes, known, far)
         target = index(loops, names, len(operands.values))
-        f.line(f"{f.write()}[{target}] ={GAP}{known[self.group.outputs[0]]};")
+        store(f, self.group.outputs[0].dtype, target, known[self.group.outputs[0]])
 
 
 def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:
@@ -227,7 +244,8 @@ def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value,
     for i, value in enumerate(operands.values):
         variable = f.fresh(f"a{i}" if len(operands.values) > 1 else "a")
         place = index(loops, names, i)
-        f.line(f"const {value.dtype.c} {variable} ={GAP}{operands.names[i]}[{place}];")
+        read = element(f, value.dtype, operands.names[i], place)
+        f.line(f"const {value.dtype.c} {variable} ={GAP}{read};")
         known[value] = variable
 
 

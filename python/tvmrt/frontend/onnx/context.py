@@ -12,9 +12,10 @@ from onnx import helper, numpy_helper
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Builder, Value, limits
 from tvmrt.ir.extent import Extent, Whole, as_extent, most, symbols_of
+from tvmrt.ir.small import WIDER
 
 from . import supposed
-from .halves import HALF, in_float32, rounded
+from .halves import CARRIERS, HALF, carried, in_float32, rounded
 
 if TYPE_CHECKING:
     from .importer import GraphImporter
@@ -155,16 +156,18 @@ class NodeContext:
         """A constant named after this node."""
         elements = np.asarray(array, dtype)
         value = self.builder.const(in_float32(elements), f"{self.name}_const")
-        if elements.dtype.name in HALF:
+        if elements.dtype.name in CARRIERS:
+            value = carried(self.builder, value)
             self.importer.halves[value] = elements.dtype.name
         return value
 
     def half_of(self, value: Value) -> str | None:
-        """The half precision in which ONNX has a tensor that is float32 here; else None."""
+        """The half precision or packed type in which ONNX has a tensor that is wider here; else
+        None."""
         return self.importer.halves.get(value)
 
     def alike(self, result: Value, source: Value) -> Value:
-        """The result, in half precision or strings where ONNX has the source so."""
+        """The result, as ONNX has the source: in half precision, a packed type or strings."""
         if source in self.importer.texts:
             self.importer.texts.add(result)
         kind = self.half_of(source)
@@ -172,16 +175,39 @@ class NodeContext:
             self.importer.halves[result] = kind
         return result
 
-    def converted(self, x: Value, to: str) -> Value:
-        """x as ONNX's Cast has it, rounded from half precision and to it."""
+    def converted(self, x: Value, to: str, saturate: bool = True, rounding: str = "up") -> Value:
+        """x as ONNX's Cast has it, rounded from half precision and to it.
+
+        ``saturate`` and ``rounding`` are for small floats, see the operator ``narrow``.
+        """
         source = self.half_of(x)
-        if source is not None:
+        if source in HALF:
             x = rounded(self.builder, x, source)
+        elif source is not None:
+            x = self.emit("identity", [x])  # another tensor than the packed one
+        x = self.widened(x)
+        if to in WIDER:
+            return self._narrowed(x, to, saturate, rounding)
         if to not in HALF:
             return self.cast(x, to)
         result = rounded(self.builder, self.cast(x, "float32"), to)
         self.importer.halves[result] = to
         return result
+
+    def widened(self, x: Value) -> Value:
+        """The numbers of small elements that are not packed; others are what they are."""
+        return self.emit("widen", [x], to=WIDER[x.dtype.name]) if x.dtype.is_small else x
+
+    def _narrowed(self, x: Value, to: str, saturate: bool, rounding: str) -> Value:
+        """The number as a small type has it, packed ones in the type that they have here."""
+        if WIDER[to] != "float32" and x.dtype.is_float:
+            x = self.cast(x, "int32")  # whose lowest bits count, as those of any integer
+        x = self.cast(x, WIDER[to])
+        x = self.emit("narrow", [x], to=to, saturate=saturate, rounding=rounding)
+        if to in CARRIERS:
+            x = carried(self.builder, x)
+            self.importer.halves[x] = to
+        return x
 
     def scalar_like(self, number: float, like: Value) -> Value:
         """A rank-0 constant with the element type of another value."""

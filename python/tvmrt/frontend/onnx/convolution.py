@@ -14,6 +14,7 @@ from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .registry import onnx_op
+from .scales import in_bytes
 
 
 def same_pads(total: Sequence[int], mode: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -86,6 +87,8 @@ def conv(ctx: NodeContext) -> Value:
 def convolution(ctx: NodeContext, x: Value, w: Value, bias, groups: int, attrs: dict) -> Value:
     """A convolution of any weights; those computed at run time go through a matrix product."""
     ctx.only_float32(x)
+    if x.producer is not None and x.producer.op == "dequantize":
+        w = in_bytes(ctx, w)
     if w.is_constant and (bias is None or bias.is_constant):
         inputs = [x, w] if bias is None else [x, w, bias]
         return ctx.emit("conv", inputs, groups=groups, **attrs)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
+import numpy as np
 import onnx
 from onnx import checker, defs, helper, numpy_helper, shape_inference
 
@@ -18,9 +19,15 @@ from tvmrt.ir.extent import Extent, Whole, shown
 
 from .tensors import subgraphs
 
+
+def _onnx_name(dtype: np.dtype) -> str:
+    name = onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(dtype))
+    return f"tensor({name.lower()})"
+
+
 # ONNX's names of element types; half precision is float32 inside.
 _ONNX_NAMES = {
-    **{name: (f"tensor({name})",) for name in DTYPES},
+    **{name: (_onnx_name(row.numpy),) for name, row in DTYPES.items()},
     HANDLE.name: ("tensor(string)",),
     "float64": ("tensor(double)",),
     "float32": ("tensor(float)", "tensor(float16)", "tensor(bfloat16)"),
@@ -123,11 +130,16 @@ def _check_attributes(node: onnx.NodeProto, definition: defs.OpSchema) -> None:
             raise ValueError(f"the attribute {name} is not known; there are {known}")
 
 
-def check_inputs(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None]) -> None:
+def check_inputs(
+    node: onnx.NodeProto,
+    opset: int,
+    inputs: Sequence[Value | None],
+    packed: Callable[[Value], str | None],
+) -> None:
     """Raise ValueError if an input has an element type that the operator is not defined for, or
     another than an input that it must agree with.
 
-    Kernels rely on it.
+    ``packed`` tells the type of a tensor that is wider here. Kernels rely on it.
     """
     definition = definition_of(node.op_type, opset, node.domain)
     if definition is None or not definition.inputs:
@@ -138,21 +150,27 @@ def check_inputs(node: onnx.NodeProto, opset: int, inputs: Sequence[Value | None
         rule = definition.inputs[min(i, len(definition.inputs) - 1)]  # the last may be repeated
         if value is None:
             continue
-        if not rule.types.intersection(_ONNX_NAMES[value.dtype.name]):
+        kind = packed(value) or value.dtype.name
+        if not rule.types.intersection(_ONNX_NAMES[kind]):
             known = sorted(t.removeprefix("tensor(").removesuffix(")") for t in rule.types)
             raise ValueError(
-                f"input {i} ({rule.name}) is {value.dtype}; opset {opset} knows {', '.join(known)}"
+                f"input {i} ({rule.name}) is {kind}; opset {opset} knows {', '.join(known)}"
             )
         if rule.type_str in variables and rule.is_homogeneous:
             first, twin = bound.setdefault(rule.type_str, (rule.name, value))
-            if twin.dtype != value.dtype:
+            expected = packed(twin) or twin.dtype.name
+            if kind != expected:
                 raise ValueError(
-                    f"input {i} ({rule.name}) is {value.dtype}, expected {twin.dtype} as {first}"
+                    f"input {i} ({rule.name}) is {kind}, expected {expected} as {first}"
                 )
 
 
 def check_inference(
-    node: onnx.NodeProto, opsets: Mapping[str, int], opset: int, inputs: Sequence[Value | None]
+    node: onnx.NodeProto,
+    opsets: Mapping[str, int],
+    opset: int,
+    inputs: Sequence[Value | None],
+    packed: Callable[[Value], str | None],
 ) -> None:
     """Raise ValueError if the types of the outputs cannot be inferred from those of the inputs.
 
@@ -166,7 +184,8 @@ def check_inference(
     types, data = {}, {}
     for key, value in zip(node.input, inputs):
         if value is not None:
-            element = element_type_of(value.dtype)
+            kind = packed(value)
+            element = element_type_of(DTYPES[kind] if kind else value.dtype)
             types[key] = helper.make_tensor_type_proto(element, declared(value.shape))
             if value.data is not None and value.data.size <= _LOOKED_INTO:
                 data[key] = numpy_helper.from_array(value.data)

@@ -7,9 +7,11 @@ import onnx
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value, broadcast
+from tvmrt.ir.small import ROUNDINGS
 
 from . import text
 from .context import NodeContext
+from .inputs import element_name
 from .registry import onnx_op
 
 _UNARY = {
@@ -116,13 +118,20 @@ def cast(ctx: NodeContext) -> Value:
         return x if x in ctx.importer.names else text.cast_to_text(ctx, x)
     if x in ctx.importer.texts:
         return text.cast_from_text(ctx, x, element_type(to))
-    return ctx.converted(x, element_type(to))
+    return _converted(ctx, element_type(to))
 
 
 @onnx_op("CastLike")
 def cast_like(ctx: NodeContext) -> Value:
     like = ctx.required(1)
-    return ctx.converted(ctx.required(0), ctx.half_of(like) or like.dtype.name)
+    return _converted(ctx, ctx.half_of(like) or like.dtype.name)
+
+
+def _converted(ctx: NodeContext, to: str) -> Value:
+    rounding = ctx.attr("round_mode", "up")
+    if rounding not in ROUNDINGS:
+        raise ValueError(f"round_mode is {rounding!r}; it is one of {', '.join(ROUNDINGS)}")
+    return ctx.converted(ctx.required(0), to, bool(ctx.attr("saturate", 1)), rounding)
 
 
 @onnx_op("BitCast")
@@ -135,8 +144,7 @@ def bit_cast(ctx: NodeContext) -> Value:
 
 def element_type(code: int) -> str:
     """The IR's name of an ONNX element type."""
-    name = onnx.TensorProto.DataType.Name(code).lower()
-    name = {"float": "float32", "double": "float64"}.get(name, name)
+    name = element_name(code)
     if name not in DTYPES:
         raise UnsupportedError(
             f"element type {name} is not supported; the types are {', '.join(DTYPES)}"

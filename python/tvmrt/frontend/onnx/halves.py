@@ -1,7 +1,9 @@
-"""Which tensors of a network are in half precision.
+"""Which tensors of a network have another element type in ONNX than here.
 
-Networks compute in float32; only the explicit conversions round: Cast, CastLike, and BitCast, from
-half precision as well as to it. They ask here what ONNX's type of a tensor is.
+Networks compute in float32 what is in half precision; only the explicit conversions round: Cast,
+CastLike, and BitCast, from half precision as well as to it. What shares bytes in memory (int4 and
+its like) is unpacked where it comes from the caller or the file, and packed where it goes to the
+caller. Conversions ask here what ONNX's type of a tensor is.
 """
 
 from __future__ import annotations
@@ -11,16 +13,39 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from tvmrt.ir import Builder, Value
+from tvmrt.ir import DTYPES, Builder, Value
+from tvmrt.ir.small import WIDER
 
 from .definitions import definition_of
 
 HALF = ("float16", "bfloat16")
+# The element types that tensors of others have here.
+CARRIERS = {
+    **dict.fromkeys(HALF, "float32"),
+    **{kind: wider for kind, wider in WIDER.items() if DTYPES.get(kind, DTYPES["bool"]).is_packed},
+}
 
 
 def in_float32(array: np.ndarray) -> np.ndarray:
     """The array, half precision widened."""
     return array.astype(np.float32) if array.dtype.name in HALF else array
+
+
+def carried(builder: Builder, value: Value, name: str | None = None) -> Value:
+    """A tensor of the caller or of the file in the type that it has here."""
+    to = CARRIERS.get(value.dtype.name)
+    if to is None:
+        return value
+    return builder.emit("cast" if value.dtype.is_half else "widen", [value], name, to=to)
+
+
+def handed_over(builder: Builder, value: Value, kind: str, name: str | None = None) -> Value:
+    """The reverse: a tensor as memory has those of the type ``kind``."""
+    if kind not in CARRIERS:
+        return value
+    if kind in HALF:
+        return builder.emit("cast", [value], name, to=kind)
+    return builder.emit("narrow", [value], name, to=kind, saturate=True, rounding="up")
 
 
 def rounded(builder: Builder, value: Value, kind: str) -> Value:
@@ -35,7 +60,7 @@ def result_halves(
     outputs: Sequence[Value | None],
     halves: Mapping[Value, str],
 ) -> dict[Value, str]:
-    """The outputs in half precision: those whose type is that of an input in half precision.
+    """The outputs that have another type, too: those whose type is that of such an input.
 
     Of operators that the onnx package does not define, all floats have the type of the first one.
     """
@@ -45,7 +70,7 @@ def result_halves(
     definition = definition_of(node.op_type, opset, node.domain)
     found = {}
     for i, value in enumerate(outputs):
-        if value is None or value.dtype.name != "float32":
+        if value is None or value.dtype.name not in CARRIERS.values():
             continue
         if definition is None:
             kind = next(k for k in kinds if k)
@@ -53,7 +78,7 @@ def result_halves(
             rules = [_rule(definition.inputs, j) for j in range(len(kinds))]
             wanted = _rule(definition.outputs, i)
             kind = next((k for k, rule in zip(kinds, rules) if k and rule == wanted), None)
-        if kind is not None:
+        if kind is not None and CARRIERS[kind] == value.dtype.name:
             found[value] = kind
     return found
 

@@ -22,11 +22,10 @@ from .context import NodeContext
 from .custom import importer_of
 from .declared_results import held_to_bounds
 from .definitions import check_inference, check_inputs, check_node
-from .halves import HALF, in_float32, result_halves
+from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
 from .inputs import declared_shapes, element_name, input_types
 from .model_file import load_model, opsets
 from .names import Names
-from .narrow import only_dequantized, widened
 from .old_files import modernised
 from .registry import Importer, find
 from .rows import check_row
@@ -105,7 +104,7 @@ class GraphImporter:
         self.problems: list[str] = []
         self.refused: list[onnx.NodeProto] = []  # the nodes that they are about
         self.most_elements: dict[str, int] = {}  # of results that are sequences, by name
-        # tensors in half precision, which are float32 here, and their ONNX types
+        # tensors in half precision and packed ones, which are wider here, and their ONNX types
         self.halves: dict[Value, str] = {}
         self.names = Names()
         self.texts = Texts(self)
@@ -113,6 +112,11 @@ class GraphImporter:
         self.written_out = WrittenOut(self.functions)
         self._declared_shapes: dict[str, tuple] | None = None
         self.tabled = 0  # elements of tables that importers wrote
+
+    def packed(self, value: Value) -> str | None:
+        """The packed type in which ONNX has a tensor that is wider here; else None."""
+        kind = self.halves.get(value)
+        return None if kind in HALF else kind
 
     def declared(self, name: str) -> tuple | None:
         """The shape that the network declares of one of its own tensors; None where it does not, or
@@ -162,7 +166,7 @@ class GraphImporter:
             self._add_output(part, value)
 
     def _declared(self, info: onnx.ValueInfoProto, value: Value) -> Value:
-        """An output in the half precision that the network declares."""
+        """An output in the element type that the network declares."""
         code = info.type.tensor_type.elem_type
         if value in self.names and code in (0, onnx.TensorProto.STRING):
             return value
@@ -175,15 +179,15 @@ class GraphImporter:
                 "export the model again"
             )
         name = element_name(code) if code else self.halves.get(value, value.dtype.name)
-        if name not in HALF and name != value.dtype.name:
+        noted = self.halves.get(value)
+        given = value.dtype.name if noted is None or noted in HALF else noted
+        if name not in HALF and name != given:
             raise ValueError(
-                f"output {info.name} is declared {name}, its elements are {value.dtype}; "
+                f"output {info.name} is declared {name}, its elements are {given}; "
                 "export the model again"
             )
-        if value.dtype.name == name:
-            return value
         self.builder.sources, self.builder.guard = (info.name,), None
-        return self.builder.emit("cast", [value], info.name, to=name)
+        return handed_over(self.builder, value, name, info.name)
 
     def _raise_problems(self) -> None:
         if self.problems:
@@ -194,7 +198,6 @@ class GraphImporter:
             )
 
     def _add_initializers(self, proto: onnx.GraphProto, scope: dict) -> None:
-        dequantized = only_dequantized(proto)
         for tensor in proto.initializer:
             try:
                 array = numpy_helper.to_array(tensor, self.folder)
@@ -202,8 +205,6 @@ class GraphImporter:
                 raise ValueError(
                     f"weights {tensor.name} cannot be read ({problem}); export the model again"
                 ) from problem
-            if tensor.name in dequantized:
-                array = widened(array)
             scope[tensor.name] = self._constant(array, tensor.name)
         for sparse in proto.sparse_initializer:
             scope[sparse.values.name] = self._constant(dense(sparse), sparse.values.name)
@@ -216,7 +217,8 @@ class GraphImporter:
         except UnsupportedError as problem:
             self.problems.append(f"weights {name} ({problem})")
             return None
-        if array.dtype.name in HALF:
+        if array.dtype.name in CARRIERS:
+            value = carried(self.builder, value, name)
             self.halves[value] = array.dtype.name
         return value
 
@@ -234,9 +236,9 @@ class GraphImporter:
             if value.dtype == HANDLE:
                 self.builder.sources = (name,)
                 value = self.texts.marked(self.builder.emit("text_in", [value], name))
-            elif value.dtype.is_half:
+            elif value.dtype.name in CARRIERS:
                 self.builder.sources = (name,)
-                value = self.builder.emit("cast", [value], name, to="float32")
+                value = carried(self.builder, value, name)
                 self.halves[value] = type.dtype.name
             if name in self.known:
                 self.builder.sources = (name,)
@@ -359,7 +361,7 @@ class GraphImporter:
         checked = record is None and not named and not self._is_own(node)
         if checked:
             check_node(node, context.opset)
-            check_inputs(node, context.opset, inputs)
+            check_inputs(node, context.opset, inputs, self.packed)
             check_row(node, context.opset, inputs)
         try:
             followed = extents.follow(context) if checked else None
@@ -375,12 +377,12 @@ class GraphImporter:
             raise
         except Exception:
             if checked:  # what inference says of the node tells more
-                check_inference(node, self.opsets, context.opset, inputs)
+                check_inference(node, self.opsets, context.opset, inputs, self.packed)
             raise
         if outputs is not None and not all(v is None or isinstance(v, Value) for v in outputs):
             return outputs
         if checked:
-            check_inference(node, self.opsets, context.opset, inputs)
+            check_inference(node, self.opsets, context.opset, inputs, self.packed)
             if outputs is None or any(v is not None and v.data is None for v in outputs):
                 folded = fallback.evaluate(node, inputs, self.model, outputs or ())
                 if folded is not None:

@@ -14,71 +14,14 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value
-from tvmrt.ir.op import normalize_axis
-from tvmrt.ir.rounding import ceil_div
 
 from .context import NodeContext
 from .convolution import convolution, cropped, window_attrs
 from .linear import vector_product
 from .registry import onnx_op
+from .scales import aligned, dequantized, quantized
 
 EXACT_FLOAT_PRODUCTS = 256  # as many products of two 9-bit numbers add up exactly in a float32
-
-
-def aligned(ctx: NodeContext, p: Value, shape: Sequence[int], axis: int, block: int = 0) -> Value:
-    """Scale or zero point brought to a shape that broadcasts to ``shape``.
-
-    One number becomes a scalar, one a slice lies along ``axis``, blocks are repeated.
-    """
-    if p.type.size == 1:
-        return ctx.reshape(p, ())
-    axis = normalize_axis(axis, len(shape))
-    if block:
-        return _repeated(ctx, p, shape, axis, block)
-    if len(p.shape) != 1 or p.shape[0] != shape[axis]:
-        raise ValueError(f"parameters {p.type} do not fit axis {axis} of shape {list(shape)}")
-    return ctx.reshape(p, [p.shape[0] if d == axis else 1 for d in range(len(shape))])
-
-
-def _repeated(ctx: NodeContext, p: Value, shape, axis: int, block: int) -> Value:
-    blocks = ceil_div(shape[axis], block)
-    expected = (*shape[:axis], blocks, *shape[axis + 1 :])
-    if p.shape != expected:
-        raise ValueError(f"parameters {p.type} do not fit blocks of {block} in {list(shape)}")
-    split = (*shape[:axis], blocks, 1, *shape[axis + 1 :])
-    wide = (*shape[:axis], blocks, block, *shape[axis + 1 :])
-    joined = (*shape[:axis], blocks * block, *shape[axis + 1 :])
-    out = ctx.reshape(ctx.expand(ctx.reshape(p, split), wide), joined)
-    return ctx.slice_axis(out, axis, 0, shape[axis])
-
-
-def dequantized(
-    ctx: NodeContext, q: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0
-) -> Value:
-    """(q - zero) * scale; zero None is 0."""
-    scale = aligned(ctx, scale, q.shape, axis, block)
-    if zero is None:
-        zero = ctx.const(0, q.dtype.numpy)
-    return ctx.emit("dequantize", [q, scale, aligned(ctx, zero, q.shape, axis, block)])
-
-
-def quantized(
-    ctx: NodeContext,
-    x: Value,
-    scale: Value,
-    zero: Value | None,
-    axis: int = 1,
-    block: int = 0,
-    default: str = "uint8",
-) -> Value:
-    """saturate(round(x / scale) + zero); without a zero point 0 of the ``default`` type."""
-    scale = aligned(ctx, scale, x.shape, axis, block)
-    if zero is None:
-        zero = ctx.const(0, DTYPES[default].numpy)
-    zero = aligned(ctx, zero, x.shape, axis, block)
-    if zero.dtype.name not in ("int8", "uint8", "int16", "uint16"):
-        raise UnsupportedError(f"quantising to {zero.dtype} is not supported; use 8 or 16 bits")
-    return ctx.emit("quantize", [ctx.cast(x, "float32"), ctx.cast(scale, "float32"), zero])
 
 
 @onnx_op("DequantizeLinear")
@@ -93,7 +36,9 @@ def quantize_linear(ctx: NodeContext) -> Value:
     default = "uint8"
     if ctx.attr("output_dtype", 0):
         default = _type_name(ctx.attr("output_dtype"))
-    return quantized(ctx, ctx.required(0), ctx.required(1), ctx.input(2), axis, block, default)
+    saturate = bool(ctx.attr("saturate", 1))
+    operands = ctx.required(0), ctx.required(1), ctx.input(2)
+    return quantized(ctx, *operands, axis, block, default, saturate)
 
 
 def _type_name(code: int) -> str:

@@ -49,7 +49,8 @@ def size(ctx: NodeContext) -> Value:
 @onnx_op("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> Value:
     value = np.asarray(ctx.attr("value", np.zeros(1, np.float32)))
-    return ctx.expand(ctx.const(value.reshape(())), ctx.ints_of(0, "the shape"))
+    number = ctx.const(value.reshape(()))
+    return ctx.alike(ctx.expand(number, ctx.ints_of(0, "the shape")), number)
 
 
 @onnx_op("Range")

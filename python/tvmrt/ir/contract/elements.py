@@ -11,16 +11,22 @@ _FLOATS = ("float32", "float64")
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
 _HALF = ("float16", "bfloat16")
+_FLOAT8 = (
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+)  # fmt: skip
+_PACKED = ("float4_e2m1fn", "int4", "uint4", "int2", "uint2")
 
 FAMILIES = {
     "float": _FLOATS,
     "half": _HALF,
+    "float8": _FLOAT8,
+    "packed": _PACKED,  # which share bytes
     "signed": _SIGNED,
     "unsigned": _UNSIGNED,
     "integer": _SIGNED + _UNSIGNED,
     "number": _FLOATS + _SIGNED + _UNSIGNED,
     "computed": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool"),  # all but those that are only converted
-    "any": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool", *_HALF),
+    "any": (*_FLOATS, *_SIGNED, *_UNSIGNED, "bool", *_HALF, *_FLOAT8),
     "byte": ("int8", "uint8"),
     "index": ("int32", "int64"),
 }
@@ -35,8 +41,8 @@ def members(text: str) -> frozenset[str]:
     """
     found: set[str] = set()
     for word in text.split("|"):
-        # bfloat16 is known only where numpy has it
-        if word not in FAMILIES and word not in _KNOWN and word not in FAMILIES["any"]:
+        # some are known only where numpy has them
+        if word not in FAMILIES and word not in (*_KNOWN, *FAMILIES["any"], *_PACKED):
             raise ValueError(f"{word!r} is no element type and no family of them")
         found.update(FAMILIES.get(word, (word,)))
     return frozenset(found)

@@ -7,7 +7,7 @@ from math import prod
 from tvmrt.ir.contract import Contract, holds
 from tvmrt.ir.rounding import ceil_div
 
-from .rules import one_number, same_shape
+from .rules import one_number
 
 
 def _one_scale_each(x, scale, axis, block_size) -> bool:
@@ -26,15 +26,21 @@ def _one_scale_each(x, scale, axis, block_size) -> bool:
     return list(shape) == blocked
 
 
+def _agree(scale, zero_point) -> bool:
+    """Whether the shapes are one; a number is one in a vector, too."""
+    if zero_point is None or scale.shape == zero_point.shape:
+        return True
+    return all(prod(p.shape) == 1 and len(p.shape) <= 1 for p in (scale, zero_point))
+
+
+_ONE_SHAPE = holds("scale and zero_point have one shape", _agree)
 _OPERANDS = ["x: any[*]", "scale: any[*]", "zero_point?: any[*]"]
-_WHOLE = Contract(
-    operands=_OPERANDS, rules=[one_number("scale"), same_shape("scale", "zero_point")]
-)
+_WHOLE = Contract(operands=_OPERANDS, rules=[one_number("scale"), _ONE_SHAPE])
 _BY_AXIS = Contract(
     operands=_OPERANDS,
     attributes=["axis: int", "block_size?: int 0.."],
     rules=[
-        same_shape("scale", "zero_point"),
+        _ONE_SHAPE,
         holds(
             "scale is one number, one for each place along axis, or one for each block of it",
             _one_scale_each,

@@ -1,0 +1,161 @@
+"""Elements of 8 bits and fewer that no C type has: what they are computed in, and conversions.
+
+One table, :data:`WIDER`, has the type that holds every number of a small type. Numbers go through
+that on every way in and out; in between small types are only moved, packed ones not even that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .builder import Builder
+from .contract import Contract, holds
+from .dtype import DTYPES, dtype_of
+from .graph import Node, Value
+from .op import POINTWISE, Expression, Op, register
+
+SMALL = "scalar/small.h"  # the header in kernels/ of conversions
+
+WIDER = {
+    "float8_e4m3fn": "float32",
+    "float8_e4m3fnuz": "float32",
+    "float8_e5m2": "float32",
+    "float8_e5m2fnuz": "float32",
+    "float8_e8m0fnu": "float32",
+    "float4_e2m1fn": "float32",
+    "int4": "int8",
+    "uint4": "uint8",
+    "int2": "int8",
+    "uint2": "uint8",
+}
+
+ROUNDINGS = ("up", "down", "nearest")  # of float8_e8m0fnu, which has powers of two alone
+
+# Constants of more bytes stay as they are until the network runs; of fewer, what widens them would
+# take more memory than it saves.
+WIDENED_BYTES = 64
+
+
+def codes_of(array: np.ndarray) -> np.ndarray:
+    """The codes of small elements, one a byte."""
+    bits = dtype_of(array).bits
+    return np.asarray(array).view(np.uint8) & np.uint8((1 << bits) - 1)
+
+
+def in_memory(array: np.ndarray) -> np.ndarray:
+    """An array as memory has it: of small elements the bytes, of all others itself."""
+    dtype = dtype_of(array)
+    if not dtype.is_small:
+        return array
+    codes = codes_of(np.ascontiguousarray(array)).reshape(-1)
+    if not dtype.is_packed:
+        return codes.reshape(array.shape)
+    each = 8 // dtype.bits
+    rows = np.pad(codes, (0, -codes.size % each)).reshape(-1, each)
+    return np.bitwise_or.reduce(rows << (np.arange(each) * dtype.bits).astype(np.uint8), axis=1)
+
+
+@register("widen")
+class Widen(Op):
+    """The numbers of small elements, exactly, in the type that :data:`WIDER` tells."""
+
+    kind = POINTWISE
+
+    contract = Contract(
+        operands=["x: E=float8|packed[*S]"],
+        attributes=["to: dtype float32|int8|uint8"],
+        rules=[holds("to has all numbers of E", lambda E, to: WIDER[E.name] == to)],
+        results=["y: to[*S]"],
+        example={"to": "float32", "E": "float8_e4m3fn"},
+    )
+
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        source = node.inputs[0].dtype.name
+        if node.output.dtype.name == "uint8":
+            return Expression(args[0])
+        return Expression(f"tvmrt_{source}_to_{_short(node.output.dtype.name)}({args[0]})", SMALL)
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]):
+        (x,) = arrays
+        if dtype_of(x).nbytes(x.size) > WIDENED_BYTES:
+            return None
+        return [x.astype(DTYPES[attrs["to"]].numpy)]
+
+
+@register("narrow")
+class Narrow(Op):
+    """The nearest small element, ties to even; integers keep their lowest bits.
+
+    Floats beyond the largest become that with ``saturate``, else infinity, or NaN where the type
+    has no infinity. float4 has neither, and saturates always. ``rounding`` is for float8_e8m0fnu,
+    which has the size of a number alone: the power of two above, below, or next to it.
+    """
+
+    kind = POINTWISE
+
+    contract = Contract(
+        operands=["x: float32|int8|uint8[*S]"],
+        attributes=[
+            "to: dtype float8|packed",
+            "saturate: bool",
+            f"rounding: {'|'.join(ROUNDINGS)}",
+        ],
+        rules=[holds("x has all numbers of to", lambda x, to: WIDER[to] == x.dtype.name)],
+        results=["y: to[*S]"],
+        example={"to": "float8_e4m3fn"},
+    )
+
+    def expression(self, node: Node, args: Sequence[str]) -> Expression:
+        (x,), to = args, node.output.dtype
+        if node.inputs[0].dtype.name != "float32":
+            return Expression(f"(uint8_t)({x} & {(1 << to.bits) - 1})")
+        if to.name == "float4_e2m1fn":
+            return Expression(f"tvmrt_f32_to_{to}({x})", SMALL)
+        how = int(node.attrs["saturate"])
+        if to.name == "float8_e8m0fnu":
+            how = f"{how}, {ROUNDINGS.index(node.attrs['rounding'])}"
+        return Expression(f"tvmrt_f32_to_{to}({x}, {how})", SMALL)
+
+    def evaluate(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]):
+        (x,), to = arrays, DTYPES[attrs["to"]]
+        if to.name == "float8_e8m0fnu":
+            return [_powers(x, attrs["saturate"], attrs["rounding"]).view(to.numpy)]
+        if x.dtype == np.float32 and attrs["saturate"]:
+            import ml_dtypes
+
+            info = ml_dtypes.finfo(to.numpy)
+            x = np.clip(x, np.float32(info.min), np.float32(info.max))
+        return [x.astype(to.numpy)]
+
+
+def _powers(x: np.ndarray, saturate: bool, rounding: str) -> np.ndarray:
+    """The codes of float8_e8m0fnu: exponents as float32 has them."""
+    bits = np.ascontiguousarray(x).view(np.uint32).reshape(x.shape)
+    exponent, fraction = bits >> 23 & 255, bits & 0x7FFFFF
+    above = {
+        "up": fraction > 0,
+        "down": fraction < 0,
+        "nearest": (fraction > 0x400000) | ((fraction == 0x400000) & (exponent > 0)),
+    }[rounding]
+    above &= (exponent < 255) & ~(saturate & (exponent == 254))
+    return (exponent + above).astype(np.uint8)
+
+
+def unpacked(builder: Builder, value: Value) -> Value:
+    """A constant that was left small as one that is not; views of it, too. Others as they are."""
+    node = value.producer
+    if node is None or node.op not in ("widen", "reshape", "transpose"):
+        return value
+    (source,) = (unpacked(builder, v) for v in node.inputs)
+    if not source.is_constant:
+        return value
+    if node.op == "widen":
+        return builder.const(source.data.astype(value.dtype.numpy), value.name)
+    return builder.emit(node.op, [source], value.name, **node.attrs)
+
+
+def _short(name: str) -> str:
+    return "f32" if name == "float32" else name
