@@ -44,7 +44,7 @@ def check_alone(include: Path) -> list[str]:
         for header in (h for h in headers if "kernels" not in h.parts):
             if language == "c" and header in cxx:
                 continue
-            # those for C++ alone are long: the oldest dialect by one compiler, the newest by the other
+            # those for C++ alone are long: the oldest dialect by one, the newest by the other
             chosen = standards if header not in cxx else [standards[compiler == "clang++"]]
             for standard in chosen:
                 command = [compiler, "-x", language, f"-std={standard}", *WARNINGS, f"-I{include}"]
