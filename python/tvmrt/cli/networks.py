@@ -140,11 +140,18 @@ def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], w
                 raise TypeError(
                     f"{where}: input '{info.name}' must have strings, not {array.dtype}"
                 )
-        elif str(array.dtype) != info.dtype:
+        elif str(array.dtype) not in (info.dtype, _codes(info.dtype)):
             raise TypeError(
                 f"{where}: input '{info.name}' must be {info.dtype}, not {array.dtype}; "
                 f"convert it with .astype('{info.dtype}')"
             )
+
+
+def _codes(dtype: str) -> str | None:
+    """The type in which an .npz has floats that numpy does not know; None of all others."""
+    if dtype.endswith(("_float8", "_float4")):
+        return "uint8"
+    return "uint16" if dtype == "bfloat16" else None
 
 
 def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:

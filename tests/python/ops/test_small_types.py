@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import tvmrt
+from tvmrt.cli import main
 
 FLOATS = {
     "FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn,
@@ -272,3 +273,21 @@ def test_bfloat16_as_bits_of_uint16(passed_on):
         found = passed_on.get_output(len(KINDS)).numpy()
         assert found.dtype == ml_dtypes.bfloat16
         np.testing.assert_array_equal(found, numbers)
+
+
+def test_the_command_takes_bits_of_uint16(tmp_path):
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        "bits",
+        [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+    )
+    graph.node.insert(0, helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT))
+    graph.node[1].input[:] = ["f", "f"]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    tvmrt.compile(model).export_library(tmp_path / "net.so")
+    bits = np.array([1.5, -3], ml_dtypes.bfloat16).view(np.uint16)
+    np.savez(tmp_path / "in.npz", x=bits)
+    files = [str(tmp_path / name) for name in ("net.so", "in.npz", "out.npz")]
+    assert main(["run", files[0], "--inputs", files[1], "--outputs", files[2]]) in (0, None)
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], [3, -6])
