@@ -33,25 +33,38 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         f'#include "{prefix}_ops.h"',
         "",
         *arguments.places(),
-        *(_TENSOR_DATA if any("tensor_data(" in line for line in entries) else []),
+        *(_tensor_data(program) if any("tensor_data(" in line for line in entries) else []),
         *entries,
         *_table(prefix, [graph.entry_symbol(f) for f in sources.functions]),
     ]
     return "\n".join(lines)
 
 
-_TENSOR_DATA = [
-    "/* Where a tensor argument's elements begin; NULL if it has fewer bytes than these. */",
-    "static void *tensor_data(TVMValue value, uint32_t num_bytes) {",
-    "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
-    "  uint32_t bytes;",
-    "  if (tensor == NULL || tensor->data == NULL) return NULL;",
-    "  bytes = ((uint32_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;",
-    "  for (int i = 0; i < tensor->ndim; ++i) bytes *= (uint32_t)tensor->shape[i];",
-    "  return bytes < num_bytes ? NULL : (char *)tensor->data + tensor->byte_offset;",
-    "}",
-    "",
-]
+def _tensor_data(program: Program) -> list[str]:
+    """The check of a tensor's size; where elements may share bytes it counts their bits."""
+    packed = any(
+        access.buffer.dtype.is_packed
+        for step in program.steps
+        for access in (*step.reads, *step.writes)
+    )
+    unit = "bits" if packed else "bytes"
+    size = {
+        "bytes": "  bytes = ((uint32_t)tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;",
+        "bits": "  bits = tensor->dtype.bits == 1 ? 8 : (uint32_t)tensor->dtype.bits;",
+    }[unit]
+    found = "(bits + 7) / 8" if packed else "bytes"
+    return [
+        "/* Where a tensor argument's elements begin; NULL if it has fewer bytes than these. */",
+        "static void *tensor_data(TVMValue value, uint32_t num_bytes) {",
+        "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",
+        f"  uint32_t {unit};",
+        "  if (tensor == NULL || tensor->data == NULL) return NULL;",
+        size,
+        f"  for (int i = 0; i < tensor->ndim; ++i) {unit} *= (uint32_t)tensor->shape[i];",
+        f"  return {found} < num_bytes ? NULL : (char *)tensor->data + tensor->byte_offset;",
+        "}",
+        "",
+    ]
 
 
 def print_system_library(prefix: str) -> str:
