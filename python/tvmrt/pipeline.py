@@ -36,7 +36,7 @@ from tvmrt.ir.extent import counts_in
 from tvmrt.ir.program import Program
 from tvmrt.partition import Partition, Reducer, partition
 from tvmrt.request import Request, documented, make
-from tvmrt.transform import expand_composed, infer_layouts, optimize
+from tvmrt.transform import expand_composed, infer_layouts, optimize, to_fixed_point
 
 Progress = Callable[[str, int, int], None]
 
@@ -98,6 +98,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
         cuts = _cut(graph, request, machine, chosen)
         if expand_composed(graph):
             optimize(graph, dump.graph)
+        if request.requantize == "fixed-point":
+            to_fixed_point(graph)
         infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)

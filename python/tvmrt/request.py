@@ -190,6 +190,13 @@ class Request:
         "micro for a board.",
         values=("reference", "micro"), flag="--tflite-rounding",
     )
+    requantize: str = _option(
+        "float",
+        "How quantised layers come from their sums to bytes: ``float``, by a product in float32, "
+        "as onnxruntime does; ``fixed-point``, by integers alone, at most one step from it, for "
+        "boards without floating point.",
+        values=("float", "fixed-point"), flag="--requantize",
+    )
     signature: str | None = _option(
         None,
         "Which signature of a .tflite file is compiled: its graph, with its names of inputs and "

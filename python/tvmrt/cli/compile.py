@@ -33,8 +33,8 @@ NO_FOLDERS = (
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "runtime", "target", "devices", "require_device",
     "device_fallback", "schedule", "mixed_precision", "max_error", "calibration", "device_options",
-    "operators", "shapes", "dims", "sequences", "tflite_rounding", "signature", "params",
-    "pools", "workspace_io", "place", "max_memory",
+    "operators", "shapes", "dims", "sequences", "requantize", "tflite_rounding", "signature",
+    "params", "pools", "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",

@@ -149,11 +149,12 @@ class Net:
         return ReferenceEvaluator(self.model()).run(None, self.feeds)
 
     def check(
-        self, folder: Path, steps: int = 1, share: float = 0.01, target: str = "native"
+        self, folder: Path, steps: int = 1, share: float = 0.01, target: str = "native", **options
     ) -> None:
-        """Compile and compare. ``share``: how many of an output's integers may be off at all."""
+        """Compile and compare. ``share``: how many of an output's integers may be off at all;
+        ``options``: others of the compiler's."""
         wanted = self.reference()
-        found = run_for(target, self.model(), self.feeds, folder)
+        found = run_for(target, self.model(), self.feeds, folder, **options)
         problems = []
         for name, expected in zip(self.outputs, wanted):
             problem = _difference(found[name], np.asarray(expected), steps, share)
@@ -168,11 +169,11 @@ def _bytes_overflow() -> bool:
     return processor.machine() == "x86_64" and not processor.flags() & vnni
 
 
-def run_for(target: str, model: onnx.ModelProto, feeds: dict, folder: Path) -> dict:
+def run_for(target: str, model: onnx.ModelProto, feeds: dict, folder: Path, **options) -> dict:
     """Outputs by name of the network compiled for a target that this machine can run."""
     from tvmrt import pipeline, runtime
 
-    library = pipeline.compile(model, executor="aot", target=target)
+    library = pipeline.compile(model, executor="aot", target=target, **options)
     path = str(Path(folder) / "quantised.so")
     library.export_library(path)
     executor = runtime.executor.AotModule(runtime.load_module(path)["default"](runtime.cpu(0)))

@@ -6,9 +6,10 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.multiplier import multiplier
 
 from .context import QUANTIZED, OpContext
-from .multipliers import BOUNDS, activation_name, f32, multiplier
+from .multipliers import BOUNDS, activation_name, f32
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import scale_array, table

@@ -6,10 +6,11 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.multiplier import multiplier
 
 from .activation import activated
 from .context import QUANTIZED, OpContext
-from .multipliers import activation_name, f32, multiplier, power_of_two, quantized_bounds
+from .multipliers import activation_name, f32, power_of_two, quantized_bounds
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 

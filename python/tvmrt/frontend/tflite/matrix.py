@@ -6,11 +6,12 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.multiplier import multiplier
 
 from .activation import activated
 from .context import OpContext
 from .hybrid import hybrid_matrices, hybrid_rows
-from .multipliers import f32, multiplier
+from .multipliers import f32
 from .registry import tflite_op
 from .requantize import clamped, finish, scaled
 from .sums import bytes_of, integer_sums

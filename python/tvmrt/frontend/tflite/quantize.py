@@ -6,10 +6,10 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.multiplier import multiplier
 from tvmrt.ir.quantized import storage_range
 
 from .context import QUANTIZED, OpContext
-from .multipliers import multiplier
 from .registry import tflite_op
 from .requantize import centred, clamped, scaled
 from .tables import scale_array, table

@@ -6,9 +6,10 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.multiplier import multiplier
 
 from .context import OpContext
-from .multipliers import f32, multiplier, power_of_two
+from .multipliers import f32, power_of_two
 from .requantize import scaled
 from .steps import step_by_step
 

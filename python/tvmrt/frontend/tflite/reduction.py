@@ -8,11 +8,11 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.multiplier import multiplier
 from tvmrt.ir.op import normalize_axis
 
 from .arithmetic import is_quantized
 from .context import OpContext
-from .multipliers import multiplier
 from .registry import tflite_op
 from .requantize import clamped
 from .types import element_type

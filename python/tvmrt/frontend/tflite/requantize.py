@@ -8,9 +8,10 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.multiplier import multiplier, multipliers
 
 from .context import QUANTIZED, OpContext
-from .multipliers import activation_name, multiplier, multipliers, quantized_bounds
+from .multipliers import activation_name, quantized_bounds
 
 
 class Sums(NamedTuple):

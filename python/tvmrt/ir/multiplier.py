@@ -1,0 +1,35 @@
+"""Real multipliers as fixed-point arithmetic holds them: an integer and an exponent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def rounded(x: float) -> int:
+    """The nearest whole number, halves away from zero."""
+    whole = math.floor(abs(x))
+    whole += abs(x) - whole >= 0.5
+    return int(math.copysign(whole, x)) if whole else 0
+
+
+def multiplier(real: float) -> tuple[int, int]:
+    """(m, e) of a multiplier: m * 2 ** (e - 31), m from 2 ** 30 on; (0, 0) for next to nothing.
+
+    Raises ValueError where it is not finite or too large.
+    """
+    if not math.isfinite(real) or abs(real) >= 2.0**30:
+        raise ValueError(f"its scales make a multiplier of {real}; quantise the model again")
+    fraction, exponent = math.frexp(real)
+    m = rounded(fraction * 2.0**31)
+    if abs(m) == 1 << 31:
+        m, exponent = m // 2, exponent + 1
+    return (0, 0) if exponent < -31 or m == 0 else (m, exponent)
+
+
+def multipliers(reals: Iterable[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The same of several, as two arrays of int32."""
+    pairs = [multiplier(float(real)) for real in reals]
+    return np.array([m for m, _ in pairs], np.int32), np.array([e for _, e in pairs], np.int32)
