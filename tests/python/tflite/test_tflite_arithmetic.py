@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tvmrt.frontend.tflite.fixed_exp import exp_fraction, logistic_fraction, tanh_fraction
-from tvmrt.frontend.tflite.multipliers import multiplier
 from tvmrt.frontend.tflite.tables16 import entries_of, logistic_entries
 from tvmrt.ir import fixed_point
+from tvmrt.ir.multiplier import multiplier
 
 
 @pytest.mark.parametrize(
