@@ -261,7 +261,7 @@ class GraphImporter:
             if missing:
                 outputs: Sequence[Value | None] = [None] * len(node.output)
                 if self._importer_of(node) is None and not self._function(node):
-                    self.problems.append(f"{name} ({_unknown(node)})")
+                    self.problems.append(f"{name} ({_unknown(node, self._opset(node))})")
             else:
                 outputs = self._import_node(node, name, inputs, scope)
                 if all(v is None or isinstance(v, Value) for v in (*inputs, *outputs)):
@@ -345,7 +345,7 @@ class GraphImporter:
             what = f"it cannot be read ({type(problem).__name__}: {problem})"
             raise UnforeseenError(f"{where}: {what}; check its operands") from problem
         if outputs is None:
-            self.problems.append(f"{name} ({_unknown(node)})")
+            self.problems.append(f"{name} ({_unknown(node, self._opset(node))})")
             return [None] * len(node.output)
         return outputs
 
@@ -463,8 +463,8 @@ def _qualified(node: onnx.NodeProto) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def _unknown(node: onnx.NodeProto) -> str:
-    what = f"{_qualified(node)} is not a known operator"
+def _unknown(node: onnx.NodeProto, version: int) -> str:
+    what = f"{_qualified(node)} of version {version} is not a known operator"
     if node.domain in ("", "ai.onnx"):
         return what
     return f"{what}; give its declaration, operators= in Python or --operators of the command"
