@@ -39,7 +39,8 @@ def board(request) -> str:
 
 
 NEIGHBOURS = {"cortex-m0plus", "cortex-m7"}  # they differ from another board in few lines
-every_board = pytest.mark.parametrize("board", sorted({*TOOLS} - NEIGHBOURS), indirect=True)
+PLACES = sorted({*TOOLS} - NEIGHBOURS)
+every_board = pytest.mark.parametrize("board", PLACES, indirect=True)
 
 
 def make(folder: Path, *arguments: str, ends_well: bool = True, example: Path = EXAMPLE) -> str:
@@ -245,9 +246,17 @@ LONG = [
 ]  # fmt: skip
 
 
-@every_board
+# one network on every board; the others, which run on boards in tests of their own, in turns
 @pytest.mark.parametrize(
-    "name", ["kws_dscnn_int8", *(pytest.param(name, marks=pytest.mark.slow) for name in LONG)]
+    ("name", "board"),
+    [
+        *(("kws_dscnn_int8", board) for board in PLACES),
+        *(
+            pytest.param(name, PLACES[i % len(PLACES)], marks=pytest.mark.slow)
+            for i, name in enumerate(LONG)
+        ),
+    ],
+    indirect=["board"],
 )
 def test_gives_the_golden_outputs_of_real_networks(board, name, models_dir, tmp_path):
     """Keyword spotting, image classification, anomaly detection; integers are compared by bits."""
