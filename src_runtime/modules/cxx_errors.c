@@ -44,8 +44,8 @@ static void make_stream(void* stream) {
   void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
   void* found = library == NULL ? NULL : dlsym(library, name);
   if (found == NULL) {
-    fputs("a library of TVM's C++ macros wants to throw, and there is no libstdc++ to it\n",
-          stderr);
+    (void)fputs("a library of TVM's C++ macros wants to throw, and there is no libstdc++ to it\n",
+                stderr);
     abort(); /* the caller, compiled elsewhere, goes on with what it gets */
   }
   *(void**)&construct = found;
