@@ -81,21 +81,10 @@ struct Convert<std::string> {
       case kTVMDataType:
         return DLDataType2String(value.value().v_type);
       case kTVMObjectHandle:
-        return text_of(value);
+        return from(global("runtime.GetFFIString")(value));
       default:
         value.refuse("str");
     }
-  }
-  static std::string text_of(const Value& value) {
-    TVMValue argument = value.value(), result;
-    int code = value.type_code(), result_code = kTVMNullptr;
-    const PackedFunc read = global("runtime.GetFFIString");
-    check_call(TVMFuncCall(read.handle(), &argument, &code, 1, &result, &result_code));
-    return MoveText(result, result_code);
-  }
-  static std::string MoveText(TVMValue value, int code) {
-    if (code != kTVMStr) throw InternalError("the object is no text");
-    return value.v_str;
   }
 };
 template <>

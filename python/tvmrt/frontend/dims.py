@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
+from tvmrt.ir import Value
 from tvmrt.ir.extent import Symbol, Whole, least, most, symbols_of
 
 # ``N<=8``, ``N=1..8``, ``N=M+1``
@@ -127,6 +128,18 @@ class Dims:
         symbol = Symbol(name, low, most(high), self._parameter(name), source, limit)
         self._symbols[name] = symbol
         return symbol.extent
+
+    def found(
+        self, emit: Callable[..., Value], number: Value, low: int, high: Whole, node: str, what: str
+    ) -> Whole:
+        """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
+        beyond them the run ends with an error that names ``what``. ``emit`` adds operators for the
+        network's node ``node``."""
+        if number.data is not None:
+            return int(number.data)
+        name = self.fresh(f"{node}_{what}".replace(" ", "_"))
+        source = emit("count", [number], extent=name, what=what, low=low, high=high)
+        return self.counted(name, low, high, source)
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that no dimension has."""

@@ -118,12 +118,7 @@ class NodeContext:
     def found(self, number: Value, low: int, high: Whole, what: str) -> Whole:
         """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;
         beyond them the run ends with an error that names ``what``."""
-        if number.data is not None:
-            return int(number.data)
-        dims = self.importer.dims
-        name = dims.fresh(f"{self.name}_{what}".replace(" ", "_"))
-        source = self.emit("count", [number], extent=name, what=what, low=low, high=high)
-        return dims.counted(name, low, high, source)
+        return self.importer.dims.found(self.emit, number, low, high, self.name, what)
 
     def counted(
         self, count: Whole, start: Whole = 0, step: int = 1, what: str = "the range"

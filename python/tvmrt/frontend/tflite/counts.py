@@ -14,12 +14,7 @@ from .registry import tflite_op
 
 def found(ctx: OpContext, number: Value, low: int, high: Whole, what: str) -> Whole:
     """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``."""
-    if number.data is not None:
-        return int(number.data)
-    dims = ctx.importer.dims
-    name = dims.fresh(f"{ctx.name}_{what}".replace(" ", "_"))
-    source = ctx.emit("count", [number], extent=name, what=what, low=low, high=high)
-    return dims.counted(name, low, high, source)
+    return ctx.importer.dims.found(ctx.emit, number, low, high, ctx.name, what)
 
 
 @tflite_op(WHERE=1)

@@ -104,22 +104,25 @@ static inline uint32_t tvmrt_small_of_bits(uint32_t bits, int fraction_bits, int
   return bits < (uint32_t)(128 - bias) << 23 ? tvmrt_bits_f32(moved) - unit : normal;
 }
 
+/* With the sign, `beyond` for codes above the largest, and the code of NaN. */
+static inline uint8_t tvmrt_f32_to_small_signed(float x, uint32_t code, uint32_t largest,
+                                                uint32_t beyond, uint32_t nan) {
+  const uint32_t bits = tvmrt_bits_f32(x);
+  code = code > largest ? beyond : code;
+  code = (bits & 0x7fffffffu) > 0x7f800000u ? nan : code;
+  return (uint8_t)((bits >> 24 & 0x80u) | code);
+}
+
 /*! \brief Float to float8_e4m3fn. */
 static inline uint8_t tvmrt_f32_to_float8_e4m3fn(float x, int saturate) {
-  const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
-  uint32_t code = tvmrt_small_of_bits(bits, 3, 7);
-  code = code > 0x7e ? (saturate ? 0x7eu : 0x7fu) : code;
-  code = bits > 0x7f800000u ? 0x7fu : code;
-  return (uint8_t)((tvmrt_bits_f32(x) >> 24 & 0x80u) | code);
+  const uint32_t code = tvmrt_small_of_bits(tvmrt_bits_f32(x) & 0x7fffffffu, 3, 7);
+  return tvmrt_f32_to_small_signed(x, code, 0x7e, saturate ? 0x7e : 0x7f, 0x7f);
 }
 
 /*! \brief Float to float8_e5m2. */
 static inline uint8_t tvmrt_f32_to_float8_e5m2(float x, int saturate) {
-  const uint32_t bits = tvmrt_bits_f32(x) & 0x7fffffffu;
-  uint32_t code = tvmrt_small_of_bits(bits, 2, 15);
-  code = code > 0x7b ? (saturate ? 0x7bu : 0x7cu) : code;
-  code = bits > 0x7f800000u ? 0x7eu : code;
-  return (uint8_t)((tvmrt_bits_f32(x) >> 24 & 0x80u) | code);
+  const uint32_t code = tvmrt_small_of_bits(tvmrt_bits_f32(x) & 0x7fffffffu, 2, 15);
+  return tvmrt_f32_to_small_signed(x, code, 0x7b, saturate ? 0x7b : 0x7c, 0x7e);
 }
 
 static inline uint8_t tvmrt_f32_to_small_fnuz(float x, int saturate, uint32_t code) {

@@ -7,7 +7,7 @@ from tvmrt.ir import Value
 
 from .. import activation as curves
 from ..context import NodeContext
-from ..linear import product, scaled, scaled_product, swapped, vector_product
+from ..linear import gemm, product, scaled, swapped, vector_product
 from .activation import fast_gelu_of
 from .domain import ms_op
 
@@ -64,14 +64,7 @@ def fused_matmul_activation(ctx: NodeContext) -> Value:
     ],
 )
 def fused_gemm(ctx: NodeContext) -> Value:
-    a, b, c = ctx.required(0), ctx.required(1), ctx.input(2)
-    a = swapped(ctx, a) if ctx.attr("transA", 0) else a
-    b = swapped(ctx, b) if ctx.attr("transB", 0) else b
-    out = scaled_product(ctx, a, b, ctx.attr("alpha", 1.0))
-    beta = ctx.attr("beta", 1.0)
-    if c is not None and beta != 0.0:
-        out = ctx.emit("add", [out, scaled(ctx, c, beta)])
-    return activated(ctx, out, ctx.attr("activation"), _named_numbers(ctx))
+    return activated(ctx, gemm(ctx), ctx.attr("activation"), _named_numbers(ctx))
 
 
 def _named_numbers(ctx: NodeContext) -> list[float | None]:
