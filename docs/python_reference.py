@@ -32,6 +32,10 @@ class Entry:
 
 
 SECTIONS = {
+    "Networks as functions": [
+        Entry("tvmrt.load", "network/loading.py", "load"),
+        Entry("tvmrt.Network", "network/network.py", "Network"),
+    ],
     "Compile": [
         Entry("tvmrt.compile", "pipeline.py", "compile"),
         Entry("tvmrt.Request", "request.py", "Request"),

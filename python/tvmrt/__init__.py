@@ -1,9 +1,10 @@
 """Trained networks to plain C, and a small runtime with the classic TVM ABI to run them anywhere.
 
-``tvmrt.compile`` takes an ONNX network to a library; everything else here is the runtime, with the
-names and the behaviour of ``tvm`` 0.8 to 0.18, so that ``import tvmrt as tvm`` serves deployment
-code. Both halves are imported when they are first used: the compiler works where the runtime is not
-built, the runtime never imports the compiler.
+``tvmrt.load`` gives a network as a function of arrays, compiled where it has to be, and
+``tvmrt.compile`` takes one to a library; everything else here is the runtime, with the names and
+the behaviour of ``tvm`` 0.8 to 0.18, so that ``import tvmrt as tvm`` serves deployment code. Both
+halves are imported when they are first used: the compiler works where the runtime is not built, the
+runtime never imports the compiler.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tvmrt import contrib, devices, error, libinfo, nd, runtime
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.error import TVMError
+    from tvmrt.network.loading import load
+    from tvmrt.network.network import Network
     from tvmrt.pipeline import compile, compile_together
     from tvmrt.request import Request
     from tvmrt.runtime import (
@@ -53,6 +56,7 @@ __all__ = [
     "error",
     "devices",
     "libinfo",
+    "load",
     "load_device_plugin",
     "nd",
     "runtime",
@@ -62,6 +66,7 @@ __all__ = [
     "Device",
     "Module",
     "NDArray",
+    "Network",
     "PackedFunc",
     "Request",
     "cpu",
@@ -91,6 +96,8 @@ _MODULES = (
 _OTHER_HOMES = {
     "compile": "tvmrt.pipeline",
     "compile_together": "tvmrt.pipeline",
+    "load": "tvmrt.network.loading",
+    "Network": "tvmrt.network.network",
     "Request": "tvmrt.request",
     "TVMError": "tvmrt.error",
     "register_extension": "tvmrt._ffi",

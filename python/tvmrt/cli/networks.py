@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvmrt.cli import files
 from tvmrt.cli.bundles import in_parts
+from tvmrt.network.inputs import TensorInfo, random_inputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 
     from tvmrt.cli.labels import Labels
     from tvmrt.custom import Catalogue
-
-
-@dataclass(frozen=True)
-class TensorInfo:
-    """Name, numpy dtype name and dimensions of a tensor; a dimension is a number or its symbol."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
 
 
 def load_model(path: Path, with_weights: bool = True) -> onnx.ModelProto:
@@ -83,41 +75,6 @@ def input_infos(model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]]) -
                 f"bind it, for instance with --shape {info.name}={example}"
             )
     return bound
-
-
-def random_inputs(infos: Iterable[TensorInfo], seed: int = 0) -> dict[str, np.ndarray]:
-    """Return inputs that suit most networks: normal floats, all of 8-bit integers, indices 0 and 1.
-
-    The same seed gives the same inputs.
-    """
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    arrays = {}
-    for info in infos:
-        if info.dtype in ("int8", "uint8"):
-            limits = np.iinfo(info.dtype)
-            values = rng.integers(limits.min, limits.max, info.shape, endpoint=True)
-        elif info.dtype.startswith(("int", "uint", "bool")):
-            values = rng.integers(0, 1, info.shape, endpoint=True)
-        else:
-            values = rng.standard_normal(info.shape)
-        try:
-            arrays[info.name] = np.asarray(values).astype(_numpy_dtype(info.dtype))
-        except TypeError:
-            raise ValueError(
-                f"input {info.name}: no values can be made up for type {info.dtype}; "
-                "give --inputs FILE.npz"
-            ) from None
-    return arrays
-
-
-def _numpy_dtype(name: str):
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return ml_dtypes.bfloat16
-    return name
 
 
 def check_inputs(given: Mapping[str, np.ndarray], infos: Sequence[TensorInfo], where: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.cli import networks
-from tvmrt.cli.describe import describe
+from tvmrt.network.inputs import largest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,9 +45,11 @@ class Session:
     ):
         if threads is not None:
             os.environ[THREADS_VARIABLE] = str(threads)
-        self.executor = _make_executor(path)
+        from tvmrt.network.opened import names_of_outputs, open_library  # the runtime
+
+        self.executor = open_library(path).make()
         self.inputs = self._input_infos()
-        self.output_names = list(output_names or self._output_names())
+        self.output_names = list(output_names or names_of_outputs(self.executor))
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
 
@@ -59,34 +61,7 @@ class Session:
     def largest_inputs(self) -> list[networks.TensorInfo]:
         """The inputs with the largest extents of those that a run chooses."""
         bounds = self.executor.get_dims().get("dims", {})
-        return [self._largest(info, bounds) for info in self.inputs]
-
-    def _largest(
-        self, info: networks.TensorInfo, bounds: Mapping[str, Sequence[int]]
-    ) -> networks.TensorInfo:
-        unknown = [e for e in info.shape if isinstance(e, str) and e not in bounds]
-        if unknown:
-            raise ValueError(
-                f"input {info.name} has the extent {unknown[0]}, which follows from others; give "
-                "--inputs IN.npz"
-            )
-        shape = tuple(bounds[e][1] if isinstance(e, str) else e for e in info.shape)
-        return networks.TensorInfo(info.name, info.dtype, shape)
-
-    def _output_names(self) -> list[str]:
-        """Return the names of the outputs in their order, each different from the others.
-
-        Graph executors say ``name:position``; the position is left out where the name alone tells.
-        """
-        from tvmrt.contrib.graph_executor import GraphModule
-
-        count = self.executor.get_num_outputs()
-        full = [str(self.executor.module["get_output_name"](i)) for i in range(count)]
-        if not isinstance(self.executor, GraphModule):
-            return full
-        short = [name.removesuffix(f":{i}") for i, name in enumerate(full)]
-        names = [s if short.count(s) == 1 else f for s, f in zip(short, full)]
-        return names if len(set(names)) == count else full
+        return [largest(info, bounds) for info in self.inputs]
 
     def fit(self, arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.ndarray]:
         """Return checked inputs by the library's names, which may be the C spelling of these."""
@@ -121,27 +96,6 @@ class Session:
     def profile(self) -> list[dict[str, Any]]:
         """Return name, count and seconds of every operator of one run on the inputs set last."""
         return self.executor.profile().calls
-
-
-def _make_executor(path: Path) -> Any:
-    import tvmrt
-    from tvmrt.contrib.graph_executor import GraphModule
-    from tvmrt.runtime.executor.aot_executor import AotModule
-
-    if path.suffix in (".onnx", ".tflite"):
-        raise ValueError(
-            f"{path} is a network that is not compiled: 'tvmrt compile {path} -o net.so', then "
-            "run net.so"
-        )
-    facts = describe(path).facts
-    if "executor" not in facts:
-        raise ValueError(
-            f"{path} holds no network: it has functions but no executor; "
-            "'tvmrt inspect' lists what is in it"
-        )
-    factory = tvmrt.runtime.load_module(str(path))[facts["module_name"]]
-    make = AotModule if facts["executor"] == "aot" else GraphModule
-    return make(factory(tvmrt.cpu(0)))
 
 
 def compile_session(

@@ -20,6 +20,10 @@ MAY_IMPORT = {
     "devices": {"entry_points", "error", "ir", "runtime", "processor"},
     "partition": {"error", "ir", "devices"},
     "export": {"error", "ir", "planner", "codegen", "partition", "libinfo"},
+    "network": {
+        "error", "export", "frontend", "ir", "libinfo", "pipeline", "processor", "request",
+        "runtime",
+    },
     "runtime": {"entry_points", "error", "libinfo", "_ffi", "nd"},
 }
 

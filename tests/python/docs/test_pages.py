@@ -26,7 +26,10 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=markdown_pages.page_id)
 
 
 def _run_shell(block, folder: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    environment = {
+        **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TVMRT_CACHE": f"{folder}/cache",
+    }  # fmt: skip
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(
         command, cwd=folder, env=environment, timeout=300, check=False,

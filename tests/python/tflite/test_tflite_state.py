@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import tvmrt
 from tvmrt.cli.session import Session
 from tvmrt.error import UnsupportedError
 from tvmrt.frontend.tflite import steps
+from tvmrt.network.network import Network
 
 pytest.importorskip("ai_edge_litert")
 
@@ -166,6 +168,16 @@ def test_every_run_finds_what_the_last_one_left(make, executor, tmp_path):
     assert_like(_run(other, runs[0]), right[0], 2e-5)  # its state is its own
     session.executor.reset_state()
     assert_like(_run(session, runs[0]), right[0], 2e-5)
+    _check_as_a_function(tvmrt.load(path), runs, right)
+
+
+def _check_as_a_function(network: Network, runs: list, right: list) -> None:
+    """Whichever thread calls, it finds what the last call left, by whichever."""
+    with ThreadPoolExecutor(3) as pool:
+        for _ in range(2):
+            for feeds, wanted in zip(runs, right):
+                assert_like(pool.submit(network, *feeds).result(), wanted, 2e-5)
+            pool.submit(network.reset_state).result()
 
 
 def test_long_sequences_are_loops_that_compute_the_same(tmp_path, monkeypatch):

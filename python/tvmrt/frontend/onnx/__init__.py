@@ -1,5 +1,6 @@
 """ONNX to IR. One module per operator family; each function's name is the operator's."""
 
 from .importer import import_model
+from .model_file import data_files
 
-__all__ = ["import_model"]
+__all__ = ["data_files", "import_model"]

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import onnx
 
-from .tensors import gather_external_data, graphs, nodes, refuse_external_data
+from .tensors import (
+    external_tensors,
+    gather_external_data,
+    graphs,
+    nodes,
+    refuse_external_data,
+)
 
 MIN_OPSET = 7
 
@@ -34,6 +40,17 @@ def load_model(source: str | os.PathLike | onnx.ModelProto) -> tuple[onnx.ModelP
     check_texts(model)
     gather_external_data(model, path)
     return model, str(path.parent)
+
+
+def data_files(path: str | os.PathLike) -> list[str]:
+    """Names of the files with tensors beside an ONNX file, relative to its folder.
+
+    Raises as ``load_model``.
+    """
+    model = onnx.ModelProto()
+    model.ParseFromString(Path(path).read_bytes())
+    entries = (entry for tensor in external_tensors(model) for entry in tensor.external_data)
+    return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
 def _unreadable(reason: str, size: int) -> str:

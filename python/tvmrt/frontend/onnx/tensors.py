@@ -144,13 +144,17 @@ def gather_external_data(model: onnx.ModelProto, path: Path) -> None:
 
 def refuse_external_data(model: onnx.ModelProto) -> None:
     """Raise ValueError if a model without a file has tensors in other files."""
+    for tensor in external_tensors(model):
+        raise ValueError(
+            f"weights of {tensor.name} lie in another file, and a model that is no file has no "
+            "folder to look for it; give the path of the model, or load it with its data"
+        )
+
+
+def external_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Weights and others whose elements lie in another file."""
     weights = (tensor for graph in graphs(model) for tensor in graph.initializer)
-    for tensor in (*weights, *_beside_weights(model)):
-        if uses_external_data(tensor):
-            raise ValueError(
-                f"weights of {tensor.name} lie in another file, and a model that is no file has no "
-                "folder to look for it; give the path of the model, or load it with its data"
-            )
+    return filter(uses_external_data, (*weights, *_beside_weights(model)))
 
 
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:

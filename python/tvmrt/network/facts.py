@@ -1,0 +1,116 @@
+"""What is known of a compiled network and does not stand in its library: a file beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.ir.bundle import Bundle
+
+FILE = "facts.json"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a network takes, in bytes, known before it ran.
+
+    Parameters
+    ----------
+    arena_bytes
+        All tensors between its operators, for each caller that runs it at the same time.
+    lower_bound_bytes
+        What no plan of the tensors could do with less of.
+    weights_bytes
+        Its weights, once for all callers.
+    input_bytes, output_bytes
+        Its inputs and its outputs, at their largest.
+    """
+
+    arena_bytes: int
+    lower_bound_bytes: int
+    weights_bytes: int
+    input_bytes: int
+    output_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.arena_bytes:,} B for tensors (at least {self.lower_bound_bytes:,}), "
+            f"{self.weights_bytes:,} B of weights"
+        )
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the compiler told; empty for a library that was found compiled.
+
+    Parameters
+    ----------
+    inputs, outputs
+        Their names as the network has them, in their order.
+    labels
+        Strings that an output's numbers are places of, by its name.
+    bundles
+        The sequences and optional values among inputs and outputs, by name.
+    memory
+        What the network takes.
+    beside
+        Digests of the files with weights that stand beside the network's own, by their names.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bundles: Mapping[str, Bundle] = field(default_factory=dict)
+    memory: Memory | None = None
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, folder: Path) -> None:
+        """Write the file into a folder. Raises OSError."""
+        (folder / FILE).write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def facts_of(library: CompiledLibrary, beside: Mapping[str, str]) -> Facts:
+    """What a compiled library tells."""
+    summary = library.summary
+    memory = Memory(
+        summary.arena_bytes,
+        summary.lower_bound_bytes,
+        summary.weights_bytes,
+        sum(each.nbytes for each in summary.inputs),
+        sum(each.nbytes for each in summary.outputs),
+    )
+    return Facts(
+        tuple(each.name for each in summary.inputs),
+        tuple(each.name for each in summary.outputs),
+        {each.name: each.labels for each in summary.outputs if each.labels},
+        library.bundles,
+        memory,
+        beside,
+    )
+
+
+def read_facts(folder: Path) -> Facts:
+    """Read the file in a folder. Raises ValueError or OSError where it is damaged or missing."""
+    try:
+        found: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return Facts(
+            tuple(found["inputs"]),
+            tuple(found["outputs"]),
+            {name: tuple(texts) for name, texts in found["labels"].items()},
+            {name: _bundle(each) for name, each in found["bundles"].items()},
+            Memory(**found["memory"]),
+            dict(found["beside"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{folder / FILE} is damaged ({error}); remove {folder}") from None
+
+
+def _bundle(found: Mapping[str, Any]) -> Bundle:
+    from tvmrt.ir.bundle import Bundle  # seldom needed
+
+    return Bundle(**{**found, "parts": tuple(found["parts"])})

@@ -1,0 +1,69 @@
+"""What a network's inputs are, and values that are made up for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Name, numpy dtype name and dimensions of a tensor; a dimension is a number or its symbol."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+def largest(info: TensorInfo, bounds: Mapping[str, Sequence[int]]) -> TensorInfo:
+    """The input with the largest extents that ``bounds``, (least, most) by name, allow.
+
+    Raises ValueError where an extent follows from others.
+    """
+    unknown = [e for e in info.shape if isinstance(e, str) and e not in bounds]
+    if unknown:
+        raise ValueError(
+            f"input {info.name} has the extent {unknown[0]}, which follows from others; give "
+            "the inputs"
+        )
+    shape = tuple(bounds[e][1] if isinstance(e, str) else e for e in info.shape)
+    return TensorInfo(info.name, info.dtype, shape)
+
+
+def random_inputs(infos: Iterable[TensorInfo], seed: int = 0) -> dict[str, np.ndarray]:
+    """Return inputs that suit most networks: normal floats, all of 8-bit integers, indices 0 and 1.
+
+    The same seed gives the same inputs.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for info in infos:
+        if info.dtype in ("int8", "uint8"):
+            limits = np.iinfo(info.dtype)
+            values = rng.integers(limits.min, limits.max, info.shape, endpoint=True)
+        elif info.dtype.startswith(("int", "uint", "bool")):
+            values = rng.integers(0, 1, info.shape, endpoint=True)
+        else:
+            values = rng.standard_normal(info.shape)
+        try:
+            arrays[info.name] = np.asarray(values).astype(_numpy_dtype(info.dtype))
+        except TypeError:
+            raise ValueError(
+                f"input {info.name}: no values can be made up for type {info.dtype}; "
+                "give --inputs FILE.npz"
+            ) from None
+    return arrays
+
+
+def _numpy_dtype(name: str):
+    if name == "bfloat16":
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+    return name

@@ -1,0 +1,182 @@
+"""From any form that a network has to one that can be called."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tvmrt.network import identity
+from tvmrt.network.cache import Cache
+from tvmrt.network.facts import Facts, facts_of, read_facts
+from tvmrt.network.network import Network
+from tvmrt.network.opened import SOURCES, open_library
+from tvmrt.request import Request, documented, make
+
+LIBRARY = "network.so"
+ROWS = 64  # of a model of scikit-learn in one run, if the caller does not say; more take several
+
+
+@documented
+def load(
+    model: Any,
+    *,
+    request: Request | None = None,
+    cache: bool | str | os.PathLike[str] = True,
+    **options: Any,
+) -> Network:
+    """Load a network as a function of arrays; it is compiled when it has to be.
+
+    What is compiled is kept in a folder of the user's, and found again by the contents of the
+    network, the options, the C compiler, the processor and the version.
+
+    Parameters
+    ----------
+    model
+        Path of an ``.onnx`` or ``.tflite`` file, of a compiled ``.so`` or of a package of ``tvmc``
+        (``.tar``); an ``onnx.ModelProto``, the bytes of a ``.tflite`` file, a
+        ``CompiledLibrary``, or a trained model of scikit-learn (with ``skl2onnx``).
+    request
+        All options of ``tvmrt.compile`` as one record, in place of naming them one by one.
+    cache
+        The folder to keep what is compiled in; ``False`` to keep nothing. By default the variable
+        ``TVMRT_CACHE`` or, without it, ``tvmrt`` in the user's folder of caches; 4 GiB or
+        ``TVMRT_CACHE_BYTES``.
+    {options}
+
+    Returns
+    -------
+    A Network, which any number of threads may call.
+
+    Raises
+    ------
+    As ``tvmrt.compile``, ``CompiledLibrary.export_library`` and ``tvmrt.runtime.load_module``.
+    """
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in SOURCES:
+        if request is not None or options:
+            raise ValueError(f"{os.fspath(model)} is compiled already; give no options")
+        return Network(open_library(model), Facts(), os.fspath(model))
+    if type(model).__name__ == "CompiledLibrary":
+        return _from_library(model)
+    model, options = _network_of(model, options)
+    asked = request or make(options)
+    if request is not None and options:
+        raise TypeError("options go by their names, or all of them in one tvmrt.Request")
+    source = _Source(model)
+    try:
+        key = identity.key_of(source.digest(), asked) if cache is not False else None
+    except identity.Unknowable:
+        key = None
+    kept = Cache() if cache is True else Cache(cast(str, cache)) if cache is not False else None
+    return _loaded(source, asked, kept, key)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A network that is not compiled: a path, a ModelProto, bytes or a GraphBuilder."""
+
+    model: Any
+
+    @property
+    def file(self) -> Path | None:
+        return Path(self.model) if isinstance(self.model, (str, os.PathLike)) else None
+
+    @property
+    def name(self) -> str:
+        return str(self.file or f"a {type(self.model).__name__}")
+
+    def digest(self) -> str:
+        """That of its contents. Raises OSError, or Unknowable where they cannot be had."""
+        if self.file is not None:
+            return identity.digest_of_file(self.file)
+        if isinstance(self.model, (bytes, bytearray)):
+            return identity.digest(bytes(self.model))
+        if hasattr(self.model, "SerializeToString"):
+            return identity.digest(self.model.SerializeToString(deterministic=True))
+        raise identity.Unknowable(type(self.model).__name__)
+
+    def beside(self) -> dict[str, str]:
+        """Digests of the files with its weights, by their names."""
+        if self.file is None or self.file.suffix != ".onnx":
+            return {}
+        from tvmrt.frontend.onnx import data_files
+
+        folder = self.file.parent
+        return {name: identity.digest_of_file(folder / name) for name in data_files(self.file)}
+
+    def is_that_of(self, facts: Facts) -> bool:
+        """Whether the files with its weights are those that were compiled."""
+        folder = self.file.parent if self.file else Path()
+        try:
+            return all(
+                identity.digest_of_file(folder / name) == found
+                for name, found in facts.beside.items()
+            )
+        except OSError:
+            return False
+
+
+def _loaded(source: _Source, asked: Request, kept: Cache | None, key: str | None) -> Network:
+    if kept is None or key is None:
+        return _compiled_for_now(source, asked)
+    entry = kept.find(key)
+    if entry is not None:
+        try:
+            facts = read_facts(entry)
+            if source.is_that_of(facts):
+                return Network(open_library(entry / LIBRARY), facts, source.name)
+        except (OSError, ValueError):  # damaged, or removed by another process meanwhile
+            pass
+        kept.remove(key)
+    entry = kept.add(key, lambda folder: _compile(source, asked, folder))
+    return Network(open_library(entry / LIBRARY), read_facts(entry), source.name)
+
+
+def _compiled_for_now(source: _Source, asked: Request) -> Network:
+    """Without a cache; the file goes once it is in memory."""
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as name:
+        folder = Path(name)
+        _compile(source, asked, folder)
+        return Network(open_library(folder / LIBRARY), read_facts(folder), source.name)
+
+
+def _compile(source: _Source, asked: Request, folder: Path) -> None:
+    from tvmrt.pipeline import compile as compile_network
+
+    _write(compile_network(source.model, asked), source.beside(), folder)
+
+
+def _write(library: Any, beside: Mapping[str, str], folder: Path) -> None:
+    library.export_library(folder / LIBRARY)
+    facts_of(library, beside).write(folder)
+
+
+def _from_library(library: Any) -> Network:
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as name:
+        folder = Path(name)
+        _write(library, {}, folder)
+        opened = open_library(folder / LIBRARY)
+        return Network(opened, read_facts(folder), library.module_name)
+
+
+def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A trained model of scikit-learn as ONNX, with any number of rows up to ROWS; others stay."""
+    features = getattr(model, "n_features_in_", None)
+    if features is None or not hasattr(model, "fit"):
+        return model, options
+    try:
+        from skl2onnx import to_onnx
+        from skl2onnx.common.data_types import FloatTensorType
+    except ImportError:
+        raise ImportError(
+            f"a {type(model).__name__} is compiled by way of ONNX: 'pip install skl2onnx', or give "
+            "the ONNX network"
+        ) from None
+    maps = {"zipmap": False} if hasattr(model, "predict_proba") else None
+    types = [("X", FloatTensorType([None, features]))]
+    exported = to_onnx(model, initial_types=types, options=maps)
+    dims = options.pop("dims", None) or {"batch": ROWS}
+    return exported, {"shapes": {"X": ("batch", features)}, "dims": dims, **options}

@@ -1,0 +1,48 @@
+"""How long calls take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Calls one after the other; times in seconds."""
+
+    calls: int
+    median: float
+    fastest: float
+    p99: float
+
+    def __str__(self) -> str:
+        shown = (f"{name} {_shown(each)}" for name, each in self._rows())
+        return f"{', '.join(shown)} ({self.calls:,} calls)"
+
+    __repr__ = __str__
+
+    def _rows(self) -> list[tuple[str, float]]:
+        return [("median", self.median), ("fastest", self.fastest), ("99 %", self.p99)]
+
+
+def _shown(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"
+
+
+def measure(call: Callable[[], object], seconds: float) -> Timing:
+    """Call for as long as asked, at least five times, after two calls that are not counted."""
+    from statistics import median, quantiles  # what loads a network does not wait for it
+
+    call()
+    call()
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < 5 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return Timing(len(times), median(times), min(times), quantiles(times, n=100)[-1])

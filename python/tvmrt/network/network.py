@@ -1,0 +1,402 @@
+"""A network as a function that any number of threads may call."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from typing import Any, Callable
+
+import numpy as np
+
+from tvmrt.error import NameNotFoundError
+from tvmrt.network import batches, values
+from tvmrt.network.facts import Facts, Memory
+from tvmrt.network.inputs import TensorInfo, largest, random_inputs
+from tvmrt.network.measure import Timing, measure
+from tvmrt.network.opened import Opened, names_of_outputs, open_module, shown
+from tvmrt.runtime.executor.base import Executor
+from tvmrt.runtime.module import Module
+
+
+class _Context:
+    """One executor with its own inputs, outputs and tensors between."""
+
+    __slots__ = ("executor", "get", "run", "set")
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.set = executor.module["set_input"]
+        self.run = executor.module["run"]
+        self.get = executor.module["get_output"]
+
+
+class Network:
+    """A compiled network, called as a function.
+
+    ``network(x)`` or ``network(name=x, ...)`` gives the output, or a tuple of them; a dictionary of
+    inputs gives one of outputs, by name. Results are of the kind that was given: numpy arrays,
+    tensors of torch and of all that exchange tensors by DLPack, NDArrays; lists count as numpy
+    arrays. They belong to the caller.
+
+    Calls are atomic, from any number of threads: each that is under way at the same time has
+    inputs, outputs and tensors of its own (``memory.arena_bytes``), all share the weights. A
+    network that keeps tensors from call to call, such as the state of recurrent layers, has one
+    set, and calls wait for each other. After a fork parent and child may both call it.
+
+    Where the first axis of all inputs and outputs is a batch, a number of rows beyond what was
+    compiled is run in several parts.
+
+    ``tvmrt.load`` makes them.
+    """
+
+    def __init__(self, opened: Opened, facts: Facts, name: str) -> None:
+        self._opened = opened
+        self._facts = facts
+        self._name = name
+        first = opened.make()
+        self._free = [_Context(first)]
+        self._lock = threading.Lock() if opened.keeps_state() else None
+        self._describe(first)
+        _forked.add(self)
+
+    def _describe(self, executor: Executor) -> None:
+        dims = executor.get_dims()
+        self._bounds: dict[str, Sequence[int]] = dims.get("dims", {})
+        facts = self._facts
+        self._inputs = _tensors(executor.get_input_info(), dims.get("inputs", {}), facts.inputs)
+        said = list(executor.get_output_info()[1].values())
+        names = facts.outputs if len(facts.outputs) == len(said) else names_of_outputs(executor)
+        self._outputs = _tensors(executor.get_output_info(), dims.get("outputs", {}), names)
+        own_names = list(executor.get_input_info()[1])
+        self._numbers = [executor.get_input_index(each) for each in own_names]
+        self._places = {each.name: i for i, each in enumerate(self._inputs)}
+        for i, own in enumerate(own_names):
+            self._places.setdefault(own, i)
+        plain = all(map(_is_plain, (*self._inputs, *self._outputs)))
+        more = self._lock is not None or facts.labels or facts.bundles
+        self._direct = _direct_way(self) if plain and not more else None
+        self._batch = None
+        if self._lock is None and not facts.bundles:
+            self._batch = batches.find(self._inputs, self._outputs, self._bounds)
+
+    # ---- calls ----
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        """Run the network.
+
+        Parameters
+        ----------
+        inputs
+            The inputs in their order, or one dictionary of all of them.
+        named
+            Inputs by name.
+
+        Raises
+        ------
+        KeyError
+            If there is no input of a name.
+        TypeError
+            If an input is missing or given twice, or its elements have another type that cannot be
+            converted without loss; floats are rounded.
+        ValueError
+            If a shape differs.
+        """
+        if self._direct is not None and not named:
+            found = self._direct(inputs)
+            if found is not NotImplemented:
+                return found
+        by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
+        if by_name:
+            inputs, named = (), dict(inputs[0])
+        if named or len(inputs) != len(self._inputs) or self._facts.bundles:
+            inputs = self._ordered(inputs, named)
+        wrap = values.wrapper(inputs)
+        results = self._run(inputs)
+        if wrap is not None:
+            results = [wrap(each) for each in results]
+        if by_name or self._facts.labels or self._facts.bundles:
+            return self._by_name(results, by_name)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    async def acall(self, *inputs: Any, **named: Any) -> Any:
+        """Run the network as ``__call__`` does, on another thread, while other tasks go on."""
+        import asyncio  # who awaits has it already
+
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, partial(self, *inputs, **named))
+
+    def reset_state(self) -> None:
+        """Have the next call begin as the first one did; for networks that keep tensors."""
+        if self._lock is not None:
+            with self._lock:
+                self._free[0].executor.reset_state()
+
+    def _run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs, numpy arrays of the caller's own."""
+        given = [_converted(each, info) for each, info in zip(inputs, self._inputs)]
+        if self._batch is not None:
+            parts = batches.parts(given, self._inputs, self._batch)
+            if parts is not None:
+                return batches.joined([self._run_once(part) for part in parts])
+        return self._run_once(given)
+
+    def _run_once(self, given: Sequence[Any]) -> list[Any]:
+        if self._lock is None:
+            return self._in_a_context(given)
+        with self._lock:
+            return self._in_a_context(given)
+
+    def _in_a_context(self, given: Sequence[Any]) -> list[Any]:
+        # a list's pop and append are atomic, and nothing is held while another process is forked
+        try:
+            context = self._free.pop()
+        except IndexError:
+            context = _Context(self._opened.make())
+        try:
+            for number, value, info in zip(self._numbers, given, self._inputs):
+                self._set(context, number, value, info)
+            context.run()
+            return self._results(context)
+        finally:
+            self._free.append(context)
+
+    def _set(self, context: _Context, number: int, value: Any, info: TensorInfo) -> None:
+        try:
+            context.executor.set_input(number, value)
+        except (ValueError, TypeError) as error:
+            expected = f"input {info.name} is {info.dtype} of {shown(info.shape)}"
+            raise type(error)(f"{expected}: {error}") from None
+
+    def _results(self, context: _Context) -> list[np.ndarray]:
+        return [context.executor.get_output(i).numpy() for i in range(len(self._outputs))]
+
+    def _ordered(self, inputs: Sequence[Any], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All inputs in their order, sequences and optional values as tensors of the library."""
+        given = self._spread(inputs, named)
+        found: list[Any] = [_MISSING] * len(self._inputs)
+        for name, value in given.items():
+            place = self._places.get(name)
+            if place is None:
+                raise NameNotFoundError(
+                    f"the network has no input {name!r}; its inputs are {self._names()}"
+                )
+            if found[place] is not _MISSING:
+                raise TypeError(f"input {name!r} is given twice")
+            found[place] = value
+        for value, info in zip(found, self._inputs):
+            if value is _MISSING:
+                raise TypeError(f"input {info.name!r} is missing; the inputs are {self._names()}")
+        return tuple(found)
+
+    def _spread(self, inputs: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+        names = self._public_inputs()
+        if len(inputs) > len(names):
+            raise TypeError(
+                f"{len(inputs)} inputs are given; the network has {len(names)}: {self._names()}"
+            )
+        given = dict(zip(names, inputs))
+        for name, value in named.items():
+            if name in given:
+                raise TypeError(f"input {name!r} is given twice")
+            given[name] = value
+        for name, bundle in self._facts.bundles.items():
+            if name in names:
+                given.update(bundle.spread(name, given.pop(name, None)))
+        return given
+
+    def _public_inputs(self) -> list[str]:
+        return _public([each.name for each in self._inputs], self._facts.bundles)
+
+    def _names(self) -> str:
+        return ", ".join(self._public_inputs()) or "none"
+
+    def _by_name(self, results: Sequence[Any], as_mapping: bool) -> Any:
+        """Outputs with their strings, sequences and optional values."""
+        found = dict(zip((each.name for each in self._outputs), results))
+        for name, labels in self._facts.labels.items():
+            if found[name].dtype.kind == "i":
+                found[name] = np.asarray(labels, object)[found[name]]
+        bundles = self._facts.bundles
+        names = _public(list(found), bundles)
+        outputs = {
+            name: bundles[name].gather(found.__getitem__) if name in bundles else found[name]
+            for name in names
+        }
+        if as_mapping:
+            return outputs
+        return next(iter(outputs.values())) if len(outputs) == 1 else tuple(outputs.values())
+
+    # ---- what it is ----
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Name, type and shape of each input; an extent that calls choose by its name."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Name, type and shape of each output; an extent that calls choose by its name."""
+        return tuple(self._outputs)
+
+    @property
+    def dims(self) -> dict[str, tuple[int, int]]:
+        """The least and the most of each dimension that calls choose."""
+        return {name: (least, most) for name, (least, most) in self._bounds.items()}
+
+    @property
+    def memory(self) -> Memory | None:
+        """What it takes; None for a library that was compiled elsewhere."""
+        return self._facts.memory
+
+    def example_inputs(self) -> dict[str, np.ndarray]:
+        """Inputs that are made up, the same each time, with the largest extents."""
+        return random_inputs([largest(each, self._bounds) for each in self._inputs])
+
+    def benchmark(self, *inputs: Any, seconds: float = 1.0, **named: Any) -> Timing:
+        """Measure calls for some seconds, on inputs that are made up where none are given."""
+        if not inputs and not named:
+            named = self.example_inputs()
+        return measure(lambda: self(*inputs, **named), seconds)
+
+    def profile(self, *inputs: Any, **named: Any) -> Any:
+        """Run once, and return the time of every operator: a tvmrt.runtime.profiling.Report."""
+        if not inputs and not named:
+            named = self.example_inputs()
+        given = dict(zip(self._numbers, self._ordered(inputs, named)))
+        executor = self.new_executor()
+        for number, value in given.items():
+            executor.set_input(number, value)
+        executor.run()  # warm
+        return executor.profile()
+
+    def new_executor(self) -> Executor:
+        """An executor of the network for one's own use: a GraphModule or an AotModule."""
+        return self._opened.make()
+
+    def __repr__(self) -> str:
+        lines = [f"tvmrt.Network {self._name}"]
+        for title, tensors in (("in", self._inputs), ("out", self._outputs)):
+            lines += [f"  {title:3} {e.name}: {e.dtype} {shown(e.shape)}" for e in tensors]
+        lines += [f"  {name} = {low}..{high}" for name, (low, high) in self.dims.items()]
+        if self.memory is not None:
+            lines.append(f"  {self.memory}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        rows = "".join(
+            f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"
+            f"<td>{escape(shown(e.shape))}</td></tr>"
+            for title, tensors in (("input", self._inputs), ("output", self._outputs))
+            for e in tensors
+        )
+        bounds = ", ".join(f"{name} {low} to {high}" for name, (low, high) in self.dims.items())
+        notes = [escape(each) for each in (bounds, str(self.memory or "")) if each]
+        return (
+            f"<b>{escape(self._name)}</b><table><tr><th></th><th>name</th><th>type</th>"
+            f"<th>shape</th></tr>{rows}</table>{'<br>'.join(notes)}"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets the library's bytes, and a state of its own."""
+        return _restored, (self._opened.module, self._facts, self._name)
+
+    def _after_fork(self) -> None:
+        if self._lock is not None:
+            self._lock = threading.Lock()
+
+
+def _direct_way(network: Network) -> Callable[[tuple[Any, ...]], Any]:
+    """The shortest way of a call: a function of arrays that are just what the network takes, which
+    gives NotImplemented for others. Its names are local ones, since each microsecond shows."""
+    free, new_executor, ndarray, empty = network._free, network.new_executor, np.ndarray, np.empty
+    inputs = [(n, e.shape, np.dtype(e.dtype)) for n, e in zip(network._numbers, network._inputs)]
+    outputs = [(i, e.shape, np.dtype(e.dtype)) for i, e in enumerate(network._outputs)]
+    count, alone = len(inputs), len(outputs) == 1
+
+    def direct(given: tuple[Any, ...]) -> Any:
+        if len(given) != count:
+            return NotImplemented
+        for value, (_, shape, dtype) in zip(given, inputs):
+            fits = type(value) is ndarray and value.shape == shape and value.dtype == dtype
+            if not fits or not value.flags.c_contiguous:
+                return NotImplemented
+        try:
+            context = free.pop()
+        except IndexError:
+            context = _Context(new_executor())
+        try:
+            for value, (number, _, _) in zip(given, inputs):
+                context.set(number, value)
+            context.run()
+            results = []
+            for number, shape, dtype in outputs:
+                result = empty(shape, dtype)
+                context.get(number, result)
+                results.append(result)
+        finally:
+            free.append(context)
+        return results[0] if alone else tuple(results)
+
+    return direct
+
+
+def _restored(module: Module, facts: Facts, name: str) -> Network:
+    return Network(open_module(module, name), facts, name)
+
+
+_MISSING = object()
+_forked: weakref.WeakSet[Network] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for network in list(_forked):
+        network._after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+def _tensors(
+    info: tuple[Mapping[str, tuple[int, ...]], Mapping[str, str]],
+    open_shapes: Mapping[str, Sequence[Any]],
+    names: Sequence[str],
+) -> list[TensorInfo]:
+    """What is known of inputs or outputs; graph executors say ``name:position`` of outputs."""
+    shapes, dtypes = info
+    own = list(dtypes)
+    found = []
+    for i, (key, name) in enumerate(zip(own, names if len(names) == len(own) else own)):
+        spellings = (key, key.removesuffix(f":{i}"), name)
+        shape = next((open_shapes[each] for each in spellings if each in open_shapes), shapes[key])
+        found.append(TensorInfo(name, dtypes[key], tuple(shape)))
+    return found
+
+
+def _is_plain(info: TensorInfo) -> bool:
+    """Whether numpy has the elements under the same name, and all extents are fixed."""
+    fixed = all(isinstance(extent, int) for extent in info.shape)
+    try:
+        return fixed and np.dtype(info.dtype).isbuiltin == 1
+    except TypeError:
+        return False
+
+
+def _converted(value: Any, info: TensorInfo) -> Any:
+    try:
+        return values.fitting(values.plain(value), info.dtype)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"input {info.name}: {error}") from None
+
+
+def _public(names: Sequence[str], bundles: Mapping[str, Any]) -> list[str]:
+    """The names that callers use: a sequence or optional value in place of its tensors."""
+    owner = {
+        part: name for name, b in bundles.items() for part in (*b.parts, b.count, b.there) if part
+    }
+    return list(dict.fromkeys(owner.get(name, name) for name in names))

@@ -1,0 +1,246 @@
+"""Networks as functions, beside onnxruntime: what is given and got, and by how many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import threading
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import tvmrt
+
+rng = np.random.default_rng(4)
+WEIGHTS = rng.standard_normal((6, 4)).astype(np.float32)
+
+
+def _model(rows: int | str, second: bool = True) -> onnx.ModelProto:
+    """x @ w + b, and where asked for the index of its largest column."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["xw"]),
+        helper.make_node("Add", ["xw", "b"], ["y"]),
+        helper.make_node("ArgMax", ["y"], ["best"], axis=1, keepdims=0),
+    ]
+    graph = helper.make_graph(
+        nodes if second else nodes[:2],
+        "two",
+        [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 6]),
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, [rows, 4]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 4])]
+        + [helper.make_tensor_value_info("best", TensorProto.INT64, [rows])] * second,
+        [onnx.numpy_helper.from_array(WEIGHTS, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _inputs(rows: int) -> dict[str, np.ndarray]:
+    return {
+        "x": rng.standard_normal((rows, 6)).astype(np.float32),
+        "b": rng.standard_normal((rows, 4)).astype(np.float32),
+    }
+
+
+def _right(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def net(folder):
+    return tvmrt.load(_model(1), cache=folder)
+
+
+@pytest.fixture(scope="module")
+def batched(folder):
+    return tvmrt.load(_model("batch"), dims={"batch": 5}, cache=folder)
+
+
+def _check(found, right) -> None:
+    assert len(found) == len(right)
+    for got, wanted in zip(found, right):
+        np.testing.assert_allclose(np.asarray(got), wanted, 1e-5, 1e-6)
+
+
+WAYS = {
+    "by position": lambda net, i: net(i["x"], i["b"]),
+    "by name": lambda net, i: net(b=i["b"], x=i["x"]),
+    "mixed": lambda net, i: net(i["x"], b=i["b"]),
+    "dictionary": lambda net, i: tuple(net(i)[name] for name in ("y", "best")),
+    "lists": lambda net, i: net(i["x"].tolist(), i["b"].tolist()),
+    "doubles": lambda net, i: net(i["x"].astype(np.float64), i["b"].astype(np.float64)),
+    "not contiguous": lambda net, i: net(np.asfortranarray(i["x"]), i["b"][:, ::-1][:, ::-1]),
+    "asynchronous": lambda net, i: asyncio.run(net.acall(i["x"], i["b"])),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_each_way_to_give_inputs_gives_the_same_outputs(net, batched, way, rows):
+    inputs = _inputs(rows)
+    found = WAYS[way](net if rows == 1 else batched, inputs)
+    _check(found, _right(_model(rows), inputs))
+
+
+def test_results_are_of_the_kind_that_was_given(net):
+    inputs = _inputs(1)
+    y, best = net(tvmrt.nd.array(inputs["x"]), tvmrt.nd.array(inputs["b"]))
+    assert isinstance(y, tvmrt.nd.NDArray)
+    assert isinstance(best, tvmrt.nd.NDArray)
+    _check([y.numpy(), best.numpy()], _right(_model(1), inputs))
+    assert type(net(inputs["x"], inputs["b"])[0]) is np.ndarray
+
+
+def test_tensors_of_torch_give_tensors_of_torch(net):
+    torch = pytest.importorskip("torch")
+    inputs = _inputs(1)
+    x = torch.from_numpy(inputs["x"]).requires_grad_()
+    y, best = net(x, torch.from_numpy(inputs["b"]).t().contiguous().t())
+    assert isinstance(y, torch.Tensor)
+    _check([y, best], _right(_model(1), inputs))
+
+
+def test_results_are_the_callers_own(net):
+    first = net(**_inputs(1))[0]
+    before = first.copy()
+    first_again = net(**_inputs(1))[0]
+    assert not np.shares_memory(first, first_again)
+    assert (first == before).all()
+
+
+def test_threads_that_call_at_the_same_time_get_their_own_answers(net):
+    cases = [_inputs(1) for _ in range(8)]
+    right = [_right(_model(1), case) for case in cases]
+    wrong, together = [], threading.Barrier(8)
+
+    def call(number: int) -> None:
+        case = cases[number]
+        together.wait()
+        for _ in range(2000):
+            y, best = net(case["x"], case["b"])
+            if not np.allclose(y, right[number][0], 1e-5, 1e-6) or best != right[number][1]:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=call, args=[i]) for i in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+
+
+def test_tasks_of_asyncio_may_await_it_side_by_side(net):
+    cases = [_inputs(1) for _ in range(20)]
+
+    async def all_of_them():
+        return await asyncio.gather(*(net.acall(**case) for case in cases))
+
+    for found, case in zip(asyncio.run(all_of_them()), cases):
+        _check(found, _right(_model(1), case))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_child_and_parent_may_both_call_it(net):
+    inputs = _inputs(1)
+    read, write = multiprocessing.get_context("fork").Pipe(False)
+    child = multiprocessing.get_context("fork").Process(target=lambda: write.send(net(inputs)["y"]))
+    child.start()
+    _check([net(inputs)["y"]], _right(_model(1, False), inputs))
+    assert read.poll(20)
+    _check([read.recv()], _right(_model(1, False), inputs))
+    child.join()
+
+
+def test_another_process_gets_it_by_pickle(batched):
+    inputs = _inputs(4)
+    _check(pickle.loads(pickle.dumps(batched))(**inputs), _right(_model(4), inputs))
+
+
+@pytest.mark.parametrize("rows", [6, 10, 13])
+def test_more_rows_than_were_compiled_take_several_runs(net, batched, rows):
+    inputs = _inputs(rows)
+    right = _right(_model(rows), inputs)
+    _check(net(**inputs), right)
+    _check(batched(**inputs), right)
+
+
+def test_steps_of_time_are_no_batch(folder):
+    steps = tvmrt.load(_model("time"), dims={"time": 5}, cache=folder)
+    with pytest.raises(ValueError, match="x is float32 of time x 6"):
+        steps(**_inputs(6))
+
+
+MISTAKES = {
+    "missing": (lambda i: ((i["x"],), {}), TypeError, "input 'b' is missing; the inputs are x, b"),
+    "unknown": (lambda i: ((i["x"],), {"c": 1}), KeyError, "no input 'c'; its inputs are x, b"),
+    "twice": (lambda i: ((i["x"],), {"x": i["x"]}), TypeError, "input 'x' is given twice"),
+    "too many": (lambda i: ((1, 2, 3), {}), TypeError, "3 inputs are given; the network has 2"),
+    "shape": (
+        lambda i: ((i["x"][:, :5], i["b"]), {}), ValueError, "input x is float32 of 1 x 6: .*1, 5",
+    ),
+    "ragged": (lambda i: (([[1, 2], [3]], i["b"]), {}), ValueError, "input x: "),
+    "complex": (lambda i: ((i["x"] * 1j, i["b"]), {}), TypeError, "the network takes float32"),
+    "text": (lambda i: (("word", i["b"]), {}), TypeError, "input x: elements are strings"),
+    "object": (lambda i: ((print, i["b"]), {}), TypeError, "input x: .* is no tensor"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_wrong_call_is_told_and_the_next_is_right(net, mistake):
+    make, kind, text = MISTAKES[mistake]
+    inputs = _inputs(1)
+    given, named = make(inputs)
+    with pytest.raises(kind, match=text):
+        net(*given, **named)
+    _check(net(**inputs), _right(_model(1), inputs))
+
+
+def test_integers_keep_their_value_or_are_refused(folder):
+    node = helper.make_node("Add", ["a", "a"], ["y"])
+    about = [helper.make_tensor_value_info(n, TensorProto.INT8, [3]) for n in ("a", "y")]
+    graph = helper.make_graph([node], "bytes", about[:1], about[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    net = tvmrt.load(model, cache=folder)
+    assert net([1, -2, 3]).tolist() == [2, -4, 6]
+    for wrong in ([1, 2, 300], [0.5, 1, 2]):
+        with pytest.raises(TypeError, match="input a: .*the network takes int8"):
+            net(wrong)
+
+
+def test_it_tells_what_it_is(net, batched):
+    assert [(e.name, e.dtype, e.shape) for e in batched.inputs] == [
+        ("x", "float32", ("batch", 6)), ("b", "float32", ("batch", 4)),
+    ]  # fmt: skip
+    assert batched.dims == {"batch": (1, 5)}
+    assert net.memory.weights_bytes >= WEIGHTS.nbytes
+    assert net.memory.output_bytes == 4 * 4 + 8
+    for text in (repr(net), net._repr_html_()):
+        assert "best" in text
+        assert "float32" in text
+    assert "1..5" in repr(batched)
+    assert net.benchmark(seconds=0.01).calls >= 5
+    assert batched.benchmark(**_inputs(2), seconds=0.01).median > 0
+    assert len(net.profile().calls) >= 2
+
+
+def test_a_model_of_scikit_learn_predicts_as_it_does_there(folder):
+    pytest.importorskip("skl2onnx")
+    from sklearn.linear_model import LogisticRegression
+
+    x = rng.standard_normal((60, 3)).astype(np.float32)
+    words = np.array(["low", "middle", "high"])[np.clip(x[:, 0].round() + 1, 0, 2).astype(int)]
+    model = LogisticRegression().fit(x, words)
+    label, probabilities = tvmrt.load(model, dims={"batch": 16}, cache=folder)(x)
+    assert label.tolist() == model.predict(x).tolist()
+    np.testing.assert_allclose(probabilities, model.predict_proba(x), 1e-4, 1e-5)
