@@ -3,8 +3,8 @@
     python tests/bench/bench_load.py NETWORK.onnx [...]
 
 For each network: milliseconds to load it from the cache in a process that has imported numpy and
-tvmrt, and microseconds that ``net(x)`` takes over ``run()`` of an executor with its inputs set; both
-are the fastest of rounds in which the sides take turns.
+tvmrt, and microseconds that ``net(x)`` takes over ``run()`` of an executor with its inputs set;
+both are the fastest of rounds in which the sides take turns.
 """
 
 from __future__ import annotations

@@ -26,10 +26,7 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=markdown_pages.page_id)
 
 
 def _run_shell(block, folder: Path) -> None:
-    environment = {
-        **os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "TVMRT_CACHE": f"{folder}/cache",
-    }  # fmt: skip
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", "-euo", "pipefail", "-c", block.text]
     done = subprocess.run(
         command, cwd=folder, env=environment, timeout=300, check=False,
@@ -43,6 +40,7 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
     """Run the blocks of a page from top to bottom in one folder that has the examples in it."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TVMRT_CACHE", str(tmp_path / "cache"))
     names = {"__name__": "__main__"}
     for block in markdown_pages.blocks(page):
         if not block.runs or block.language not in RUNNABLE:

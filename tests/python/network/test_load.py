@@ -214,7 +214,7 @@ def test_integers_keep_their_value_or_are_refused(folder):
     net = tvmrt.load(model, cache=folder)
     assert net([1, -2, 3]).tolist() == [2, -4, 6]
     for wrong in ([1, 2, 300], [0.5, 1, 2]):
-        with pytest.raises(TypeError, match="input a: .*the network takes int8"):
+        with pytest.raises(TypeError, match=r"input a: .*the network takes int8"):
             net(wrong)
 
 
