@@ -1,8 +1,9 @@
 """Makes the .tflite files beside it: small networks of Keras layers with random weights.
 
-``python make_networks.py [NAME...]`` in an environment with TensorFlow; the tests need the files
-alone. Each network is converted in float, with dynamic ranges, in int8, and with int16 activations
-where LiteRT has kernels for all of it.
+``python make_networks.py [--open] [NAME...]`` in an environment with TensorFlow; the tests need the
+files alone. With ``--open`` those of the folder ``open``, which leave the batch open. Each network
+is converted in float, with dynamic ranges, in int8, and with int16 activations where LiteRT has
+kernels for all of it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 FOLDER = Path(__file__).parent
 NETWORKS: dict[str, tuple[Callable[[], Model], tuple[str, ...]]] = {}
+BATCH: dict[int, int | None] = {1: 1, 2: 2}  # of each network, or None: open
 ALL = ("float", "dynamic", "int8", "int16")  # dynamic: layers of 1024 weights or more
 
 
@@ -32,7 +34,7 @@ def network(*kinds: str) -> Callable[[Callable[[], Model]], Callable[[], Model]]
 
 
 def image(height: int = 12, width: int = 10, channels: int = 3):
-    return layers.Input((height, width, channels), batch_size=1)
+    return layers.Input((height, width, channels), batch_size=BATCH[1])
 
 
 @network(*ALL)
@@ -96,7 +98,7 @@ def upsampling() -> Model:
 
 @network("float", "int8")
 def activations() -> Model:
-    x = inputs = layers.Input((16,), batch_size=2)
+    x = inputs = layers.Input((16,), batch_size=BATCH[2])
     found = [
         layers.Dense(6, activation=name)(x)
         for name in ("elu", "gelu", "hard_sigmoid", "silu", "softplus", "exponential", "tanh")
@@ -109,7 +111,7 @@ def activations() -> Model:
 
 @network("float", "int8")
 def one_dimension() -> Model:
-    x = inputs = layers.Input((24, 3), batch_size=1)
+    x = inputs = layers.Input((24, 3), batch_size=BATCH[1])
     x = layers.Conv1D(8, 5, padding="causal", dilation_rate=2, activation="relu")(x)
     x = layers.MaxPooling1D(2)(x)
     x = layers.SeparableConv1D(6, 3, padding="same")(x)
@@ -119,7 +121,7 @@ def one_dimension() -> Model:
 
 @network("float", "int8")
 def recurrent() -> Model:
-    x = inputs = layers.Input((4, 5), batch_size=1)
+    x = inputs = layers.Input((4, 5), batch_size=BATCH[1])
     x = layers.LSTM(6, return_sequences=True, unroll=True)(x)
     x = layers.LSTM(5, unroll=True)(x)
     return Model(inputs, layers.Dense(4)(x))
@@ -127,7 +129,7 @@ def recurrent() -> Model:
 
 @network("float", "int8")
 def gated() -> Model:
-    x = inputs = layers.Input((4, 5), batch_size=1)
+    x = inputs = layers.Input((4, 5), batch_size=BATCH[1])
     x = layers.GRU(6, unroll=True, return_sequences=True)(x)
     x = layers.SimpleRNN(5, unroll=True)(x)
     return Model(inputs, layers.Dense(3)(x))
@@ -135,7 +137,7 @@ def gated() -> Model:
 
 @network("float", "int8")
 def attention() -> Model:
-    x = inputs = layers.Input((8, 12), batch_size=1)
+    x = inputs = layers.Input((8, 12), batch_size=BATCH[1])
     y = layers.MultiHeadAttention(2, 6)(x, x)
     x = layers.LayerNormalization()(layers.Add()([x, y]))
     y = layers.Dense(20, activation="gelu")(x)
@@ -145,7 +147,7 @@ def attention() -> Model:
 
 @network("float", "dynamic")
 def text() -> Model:
-    x = inputs = layers.Input((9,), batch_size=1, dtype="int32")
+    x = inputs = layers.Input((9,), batch_size=BATCH[1], dtype="int32")
     x = layers.Embedding(64, 16)(x)
     x = layers.Conv1D(24, 3, activation="relu")(x)
     x = layers.GlobalAveragePooling1D()(x)
@@ -163,7 +165,7 @@ def gated_units() -> Model:
 
 @network("float")
 def looping() -> Model:
-    x = inputs = layers.Input((5, 4), batch_size=1)
+    x = inputs = layers.Input((5, 4), batch_size=BATCH[1])
     return Model(inputs, layers.Dense(2)(layers.GRU(3)(x)))
 
 
@@ -182,7 +184,7 @@ def convert(model: Model, kind: str) -> bytes:
     if kind == "dynamic":
         return converter.convert()
     rng = np.random.default_rng(7)
-    shape = model.inputs[0].shape
+    shape = (model.inputs[0].shape[0] or 1, *model.inputs[0].shape[1:])
 
     def samples():
         for _ in range(24):
@@ -198,13 +200,17 @@ def convert(model: Model, kind: str) -> bytes:
 
 
 def main(names: list[str]) -> None:
+    folder = FOLDER
+    if names[:1] == ["--open"]:
+        names, folder = names[1:], FOLDER / "open"
+        BATCH.update(dict.fromkeys(BATCH))
     for name, (build, kinds) in NETWORKS.items():
         if names and name not in names:
             continue
         tf.keras.utils.set_random_seed(3)
         model = build()
         for kind in kinds:
-            path = FOLDER / f"{name}_{kind}.tflite"
+            path = folder / f"{name}_{kind}.tflite"
             try:
                 path.write_bytes(convert(model, kind))
                 print(path.name, path.stat().st_size)

@@ -131,13 +131,14 @@ def test_what_cannot_be_compiled_is_one_sentence(tmp_path):
     pytest.importorskip("ai_edge_litert")
     net = Net()
     x, y = net.input((4,), "float32"), net.tensor((4,), "float32")
-    net.op("BUCKETIZE", [x], [y])
+    net.op("SKIP_GRAM", [x], [y])
     net.graph.outputs.append(y)
     path = tmp_path / "net.tflite"
     path.write_bytes(net.data())
     done = _tvmrt("compile", path, "-o", tmp_path / "net.so")
-    assert done.returncode == 2 and "BUCKETIZE version 1" in done.stderr
-    done = _tvmrt("compile", NETWORK, "-o", tmp_path / "n.so", "--shape", "x=N<=4,10,10,4")
-    assert done.returncode == 2 and "N > 1 is known only when the network runs" in done.stderr
+    assert done.returncode == 2 and "SKIP_GRAM version 1" in done.stderr
+    flat = FILES / "convolutional_int8.tflite"
+    done = _tvmrt("compile", flat, "-o", tmp_path / "n.so", "--shape", "x=N<=4,12,10,3")
+    assert done.returncode == 2 and "right for one size alone" in done.stderr
     (tmp_path / "bad.tflite").write_bytes(b"nothing")
     assert "is no .tflite file" in _tvmrt("inspect", tmp_path / "bad.tflite").stderr

@@ -10,8 +10,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.extents import whole_numbers
 from tvmrt.ir import Builder, Value, limits
-from tvmrt.ir.extent import Extent, Whole, as_extent, most, symbols_of
+from tvmrt.ir.extent import Whole, as_extent, most, symbols_of
 from tvmrt.ir.small import WIDER
 
 from . import supposed
@@ -107,13 +108,7 @@ class NodeContext:
 
     def whole_numbers(self, array: np.ndarray, dtype: str = "int64") -> Value:
         """A tensor of integers from integers and extents."""
-        elements = array.reshape(-1).tolist()
-        if not any(isinstance(n, Extent) for n in elements):
-            return self.const(array.astype(dtype))
-        value = self.emit("extents", [], values=tuple(elements), shape=array.shape)
-        value = self.cast(value, dtype)
-        self.importer.extents[value] = array
-        return value
+        return whole_numbers(self, array, dtype)
 
     def found(self, number: Value, low: int, high: Whole, what: str) -> Whole:
         """A number that the run computes, an int64 scalar, as an extent from ``low`` to ``high``;

@@ -1,8 +1,6 @@
 """Shapes that networks compute: nodes on extents, followed element by element.
 
-Exporters spell a shape as ``Shape``, ``Gather``, ``Mul``, ``Concat``. As long as its elements are
-integers and extents, what such a node makes is known as an expression, and whoever needs a shape
-(Reshape, Expand, Slice) gets extents, not a tensor of the run.
+Exporters spell a shape as ``Shape``, ``Gather``, ``Mul``, ``Concat``; who reads it is Reshape.
 """
 
 from __future__ import annotations
@@ -13,15 +11,12 @@ from math import prod
 import numpy as np
 from onnx import TensorProto
 
+from tvmrt.frontend.extents import Elements, chosen, each, elements_of, equal, taken, truncated
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Extent, Undecided, bounds
+from tvmrt.ir.extent import Undecided
 from tvmrt.ir.op import normalize_axis
 
 from .context import NodeContext
-
-MOST_ELEMENTS = 64  # of a tensor that is followed: shapes are short
-
-Elements = np.ndarray  # of int and Extent
 
 
 def follow(ctx: NodeContext) -> list[Value] | None:
@@ -30,7 +25,7 @@ def follow(ctx: NodeContext) -> list[Value] | None:
     known = ctx.importer.extents
     if rule is None or not any(v in known for v in ctx.inputs):
         return None
-    operands = [_elements(ctx, v) for v in ctx.inputs]
+    operands = [elements_of(v, known) for v in ctx.inputs]
     if any(v is not None and o is None for v, o in zip(ctx.inputs, operands)):
         return None
     try:
@@ -53,57 +48,8 @@ def _type_of(ctx: NodeContext) -> str:
     return ctx.required(1 if ctx.op == "Where" else 0).dtype.name
 
 
-def _elements(ctx: NodeContext, value: Value | None) -> Elements | None:
-    """The elements of an operand where all are known and whole."""
-    if value is None:
-        return None
-    if value in ctx.importer.extents:
-        return ctx.importer.extents[value]
-    if value.data is None or value.data.dtype.kind not in "iub" or value.data.size > MOST_ELEMENTS:
-        return None
-    return np.asarray(value.data.tolist(), object)
-
-
-def _each(function: Callable) -> Callable:
-    """A rule element by element, with broadcasting."""
-    pairs = np.frompyfunc(function, 2, 1)
-
-    def rule(ctx: NodeContext, *operands: Elements) -> Elements:
-        total = operands[0]
-        for operand in operands[1:]:
-            total = np.asarray(pairs(total, operand), object)
-        return total
-
-    return rule
-
-
-def _truncated(a, b):
-    """ONNX's quotient rounds towards zero."""
-    if a >= 0:
-        return a // b
-    return -((-a) // b)
-
-
-def _equal(a, b):
-    """1, 0, or nothing that can be told before the run."""
-    if a == b:
-        return 1
-    low, high = bounds(a - b)
-    if low > 0 or high < 0:
-        return 0
-    raise Undecided(f"whether {a!r} is {b!r} is known only when the network runs")
-
-
-def _chosen(ctx: NodeContext, condition: Elements, x: Elements, y: Elements) -> Elements | None:
-    if any(isinstance(c, Extent) for c in condition.reshape(-1)):
-        return None
-    return np.where(condition.astype(bool), x, y)
-
-
 def _gathered(ctx: NodeContext, x: Elements, indices: Elements) -> Elements | None:
-    if any(isinstance(i, Extent) for i in indices.reshape(-1)):
-        return None
-    return np.take(x, indices.astype(np.int64), ctx.attr("axis", 0))
+    return taken(x, indices, ctx.attr("axis", 0))
 
 
 def _joined(ctx: NodeContext, *parts: Elements) -> Elements:
@@ -173,17 +119,17 @@ def _split(ctx: NodeContext, x: Elements, sizes: Elements | None = None) -> list
 
 
 _RULES: dict[str, Callable] = {
-    "Add": _each(lambda a, b: a + b),
+    "Add": each(lambda a, b: a + b),
     "Cast": _cast,
     "Concat": _joined,
-    "Div": _each(_truncated),
-    "Equal": _each(_equal),
+    "Div": each(truncated),
+    "Equal": each(equal),
     "Gather": _gathered,
     "Identity": lambda ctx, x: x,
-    "Max": _each(lambda a, b: a if a >= b else b),
-    "Min": _each(lambda a, b: a if a <= b else b),
-    "Mod": _each(lambda a, b: a % b),
-    "Mul": _each(lambda a, b: a * b),
+    "Max": each(lambda a, b: a if a >= b else b),
+    "Min": each(lambda a, b: a if a <= b else b),
+    "Mod": each(lambda a, b: a % b),
+    "Mul": each(lambda a, b: a * b),
     "Neg": lambda ctx, x: -x,
     "ReduceProd": _reduced(prod),
     "ReduceSum": _reduced(sum),
@@ -191,7 +137,7 @@ _RULES: dict[str, Callable] = {
     "Slice": _sliced,
     "Split": _split,
     "Squeeze": _squeezed,
-    "Sub": _each(lambda a, b: a - b),
+    "Sub": each(lambda a, b: a - b),
     "Unsqueeze": _unsqueezed,
-    "Where": _chosen,
+    "Where": chosen,
 }

@@ -7,8 +7,9 @@ from math import prod
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.shapes import range_taken, rest_of
 from tvmrt.ir import Value, broadcast
-from tvmrt.ir.extent import Whole, exact_quotient, largest, most, smallest, symbols_of
+from tvmrt.ir.extent import Whole, largest, smallest, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -115,25 +116,11 @@ def reshape(ctx: NodeContext) -> Value:
     if not ctx.attr("allowzero", 0):
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     if -1 in wanted:
-        rest = _rest(x, [n for n in wanted if n != -1])
+        rest = rest_of(x, [n for n in wanted if n != -1])
         if rest is None:
             raise ValueError(f"{x.type} does not reshape to {wanted}")
         wanted[wanted.index(-1)] = rest
     return ctx.reshape(x, wanted)
-
-
-def _rest(x: Value, others: list[Whole]) -> Whole | None:
-    """The extent that makes up x's elements with the others; None where none does."""
-    known = prod(others)
-    if not symbols_of(known):
-        return None if known == 0 else exact_quotient(x.type.size, known)
-    # an extent that is in both shapes may be none: what is left of each decides
-    left = list(x.shape)
-    for n in others:
-        if n in left:
-            left.remove(n)
-            known = exact_quotient(known, n)
-    return exact_quotient(prod(left), known) if known else None
 
 
 @onnx_op("Flatten")
@@ -254,28 +241,8 @@ def slice_(ctx: NodeContext) -> Value:
     for start, end, axis, step in zip(starts, ends, places, steps):
         if step == 0:
             raise ValueError(f"the step along axis {axis} is 0")
-        x = ctx.slice_axis(x, axis, *_taken(x.shape[axis], start, end, step), step)
+        x = ctx.slice_axis(x, axis, *range_taken(x.shape[axis], start, end, step), step)
     return x
-
-
-def _taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:
-    """The first element of a slice, and how many there are."""
-    if not symbols_of(extent, start, end):
-        taken = range(extent)[start:end:step]
-        return (taken.start if taken else 0), len(taken)
-    if step < 0:
-        first, last = (_inside(n, extent, -1) for n in (start, end))
-        count = ceil_div(largest(first - last, 0), -step)
-        return (largest(first, 0) if most(count) else 0), count
-    first, last = (_inside(n, extent) for n in (start, end))
-    return first, ceil_div(largest(last - first, 0), step)
-
-
-def _inside(place: Whole, extent: Whole, shift: int = 0) -> Whole:
-    """A place counted from the front, from ``shift`` to as far behind the end."""
-    if place < 0:
-        return largest(extent + place, shift)
-    return smallest(place, extent + shift)
 
 
 @onnx_op("Split")

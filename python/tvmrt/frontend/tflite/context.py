@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import POINTWISE, Value, broadcast, get_op
-from tvmrt.ir.extent import Extent, Whole
+from tvmrt.ir.extent import Extent, Whole, as_extent, most
 
 from .model_file import Quantization, Subgraph, Tensor
 
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 CHANNELS_SECOND = (0, 3, 1, 2)
 CHANNELS_LAST = (0, 2, 3, 1)
 QUANTIZED = ("int8", "uint8", "int16")
+
+
+def one_size_alone(shape: Sequence[int], x: Value) -> UnsupportedError:
+    """What is wrong where the file has a shape for the size with which it was converted."""
+    return UnsupportedError(
+        f"the file makes {list(shape)} of {x.type}, which is right for one size alone; convert the "
+        "network with that dimension open, or fix it with --shape"
+    )
 
 
 class OpContext:
@@ -80,9 +88,12 @@ class OpContext:
             )
         return value.data
 
-    def ints_of(self, index: int, what: str) -> list[int]:
-        """The same as a flat list of ints."""
-        return [int(n) for n in self.constant_of(index, what).reshape(-1)]
+    def ints_of(self, index: int, what: str) -> list[Whole]:
+        """The same as a flat list of ints; what is computed of extents counts, too."""
+        data = self.importer.extents.get(self.required(index))
+        if data is None:
+            data = self.constant_of(index, what)
+        return [as_extent(n) for n in data.reshape(-1)]
 
     def leave(self, index: int, value: Value) -> None:
         """Have a variable operand be this value from here on, in this run and the next."""
@@ -173,11 +184,11 @@ class OpContext:
             x = self.emit("max", [x, self.like(low, x)])
         return x if high is None else self.emit("min", [x, self.like(high, x)])
 
-    def slice_axis(self, x: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+    def slice_axis(self, x: Value, axis: int, start: int, size: Whole, step: int = 1) -> Value:
         """Elements start, start + step, ... along one axis."""
         rank = len(x.shape)
         starts, steps, sizes = [0] * rank, [1] * rank, list(x.shape)
-        starts[axis], steps[axis], sizes[axis] = start, step if size > 1 else 1, size
+        starts[axis], steps[axis], sizes[axis] = start, step if most(size) > 1 else 1, size
         if tuple(sizes) == x.shape and step == 1:
             return x
         return self.emit("slice", [x], starts=tuple(starts), steps=tuple(steps), sizes=tuple(sizes))

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Extent
 
 from .context import OpContext
 
@@ -160,14 +161,26 @@ def hybrid_images(
     if w.dtype.name != "int8":
         raise UnsupportedError(f"float activations with {w.dtype} weights")
     q, scale, point = _asymmetric(ctx, x, (1, 2, 3))
-    images = []
-    for i in range(x.shape[0]):
-        value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
-        images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
-    together = images[0] if len(images) == 1 else ctx.emit("concat", images, axis=0)
+    if isinstance(x.shape[0], Extent):
+        together = _padded_at_once(ctx, q, point, padded)
+    else:
+        images = []
+        for i in range(x.shape[0]):
+            value = ctx.cast(ctx.reshape(ctx.slice_axis(point, 0, i, 1), ()), "int8")
+            images.append(padded(ctx.slice_axis(q, 0, i, 1), value))
+        together = images[0] if len(images) == 1 else ctx.emit("concat", images, axis=0)
     given = [together, w, ctx.const(1.0, np.float32), None, None]
     sums = ctx.emit("qconv", given, x_zero=0, to="int32", **attrs)
     of_weights = w.data.astype(np.int64).sum(axis=(1, 2, 3)).reshape(-1, 1, 1)
     less = ctx.emit("mul", [point, ctx.const(of_weights, np.float32)])
     real = ctx.emit("sub", [ctx.cast(sums, "float32"), less])
     return _scaled(ctx, real, scale, (-1, 1, 1), operands)
+
+
+def _padded_at_once(
+    ctx: OpContext, q: Value, point: Value, padded: Callable[[Value, Value], Value]
+) -> Value:
+    """Images, however many, with the zero point of each wherever a picture of ones is padded."""
+    zero = ctx.like(0, q)
+    inside = ctx.cast(padded(ctx.const(np.ones((1, *q.shape[1:]), np.int8)), zero), "bool")
+    return ctx.emit("where", [inside, padded(q, zero), ctx.cast(point, "int8")])

@@ -14,7 +14,7 @@ from tvmrt.error import UnforeseenError, UnsupportedError
 from tvmrt.frontend.dims import Dims, parse_dim
 from tvmrt.ir import DTYPES, Builder, Graph, States, TensorType, Value, constant
 
-from . import custom
+from . import custom, extents
 from .context import OpContext
 from .model_file import Model, Operator, Signature, Subgraph, Tensor, load_model
 from .registry import CUSTOM, Row, find
@@ -89,6 +89,8 @@ class GraphImporter:
         self.builder = Builder(self.graph)
         self.problems: list[str] = []
         self.variables: dict[tuple[str, str], Any] = {}
+        # integers that are made of extents, element by element
+        self.extents: dict[Value, np.ndarray] = {}
         self.set_in_runs: set[tuple[str, str]] | None = None
         self.dims = dims
         self.is_apart = False  # inside of a loop whose rounds the run finds
@@ -106,7 +108,7 @@ class GraphImporter:
             raise KeyError(
                 f"there is no input {min(unknown)}; the inputs are {', '.join(inputs) or 'none'}"
             )
-        self._declare()
+        self._declare(dict(zip(inputs, (main.tensors[i] for i in main.inputs))))
         scope: dict[int, Value | None] = {}
         for index, name in zip(main.inputs, inputs):
             scope[index] = self._input(main.tensors[index], name)
@@ -129,8 +131,9 @@ class GraphImporter:
         self.states.close()
         return self.graph
 
-    def _declare(self) -> None:
-        """Take the sizes that shapes declare as ``N<=8``; what is left of them are names."""
+    def _declare(self, inputs: dict[str, Tensor]) -> None:
+        """Take the sizes that shapes declare as ``N<=8``; what is left of them are names. One that
+        is in no shape is the first of every input's, where the file leaves that open."""
         for name, shape in self.shapes.items():
             parts = list(shape)
             for i, part in enumerate(parts):
@@ -140,7 +143,10 @@ class GraphImporter:
             self.shapes[name] = tuple(parts)
         used = [n for shape in self.shapes.values() for n in shape if isinstance(n, str)]
         unused = self.dims.unused(used)
-        if unused:
+        batched = [n for n, t in inputs.items() if t.open[:1] == (-1,) and n not in self.shapes]
+        if len(unused) == 1 and batched and all(-1 not in inputs[n].open[1:] for n in batched):
+            self.shapes |= {n: (unused[0], *inputs[n].shape[1:]) for n in batched}
+        elif unused:
             raise KeyError(
                 f"no input has the dimension {unused[0]}: dimensions of a .tflite network have no "
                 f"names; give them some in a shape, such as INPUT={unused[0]},..."
@@ -268,7 +274,8 @@ class GraphImporter:
         self.graph.op_types[name] = op.name
         where = f"operator {name} ({op.name})"
         try:
-            made = row.importer(OpContext(self, subgraph, op, name, inputs))
+            context = OpContext(self, subgraph, op, name, inputs)
+            made = extents.follow(context) or row.importer(context)
             outputs = made if isinstance(made, list) else [made]
             self._check(subgraph, op, outputs)
         except UnsupportedError as problem:

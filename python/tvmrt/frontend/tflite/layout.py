@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvmrt.error import UnsupportedError
+from tvmrt.frontend.shapes import range_taken
 from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole, most, symbols_of
 from tvmrt.ir.op import normalize_axis
 
 from .activation import activated
@@ -78,7 +80,7 @@ def split_v(ctx: OpContext) -> list[Value]:
     axis = normalize_axis(axis, x.type.rank)
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
-    if min(sizes, default=0) < 0 or sum(sizes) != x.shape[axis]:
+    if any(n < 0 for n in sizes) or sum(sizes) != x.shape[axis]:
         raise ValueError(f"{x.type} is not split in {sizes} along axis {axis}")
     starts = np.cumsum([0, *sizes[:-1]])
     return [ctx.slice_axis(x, axis, int(a), n) for a, n in zip(starts, sizes)]
@@ -147,13 +149,15 @@ def strided_slice(ctx: OpContext) -> Value:
         axis += 1
     rest = x.shape[axis:]
     starts, steps = [*starts, *[0] * len(rest)], [*steps, *[1] * len(rest)]
-    steps = [s if n > 1 else 1 for s, n in zip(steps, [*sizes, *rest])]
+    steps = [s if most(n) > 1 else 1 for s, n in zip(steps, [*sizes, *rest])]
     return ctx.reshape(_slice(ctx, x, starts, steps, [*sizes, *rest]), [*shape, *rest])
 
 
 def _range(o: dict, i: int, begin: int, end: int, step: int, n: int) -> tuple[int, int]:
     """(first, how many) of an axis of n."""
     end = begin + end if o["offset"] else end
+    if symbols_of(n, begin, end):
+        return _range_of_extents(o, i, begin, end, step, n)
     if o["shrink_axis_mask"] >> i & 1:
         first = begin + n if begin < 0 else begin
         if not 0 <= first < n:
@@ -168,6 +172,22 @@ def _range(o: dict, i: int, begin: int, end: int, step: int, n: int) -> tuple[in
         last = most if step > 0 else least
     size = max(0, -(-(last - first) // step))
     return (first if size else 0), size
+
+
+def _range_of_extents(
+    o: dict, i: int, begin: Whole, end: Whole, step: int, n: Whole
+) -> tuple[Whole, Whole]:
+    """The same where a run has to know."""
+    if o["shrink_axis_mask"] >> i & 1:
+        first = begin + n if begin < 0 else begin
+        if not 0 <= first < n:
+            raise ValueError(f"element {begin!r} is outside of an axis of {n!r}")
+        return first, 1
+    if o["begin_mask"] >> i & 1:
+        begin = 0 if step > 0 else n - 1
+    if o["end_mask"] >> i & 1:
+        end = n if step > 0 else -n - 1
+    return range_taken(n, begin, end, step)
 
 
 @tflite_op(GATHER=8)

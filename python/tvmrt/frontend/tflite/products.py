@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.rounding import ceil_div
 
 from .activation import activated
-from .context import OpContext
+from .context import OpContext, one_size_alone
 from .hybrid import hybrid_convolution, hybrid_images
 from .registry import tflite_op
 from .requantize import finish
@@ -103,7 +104,9 @@ def transpose_conv(ctx: OpContext) -> Value:
     """Operands: the shape of the result, weights [OC, kh, kw, C], x, bias."""
     extents = ctx.ints_of(0, "the shape of the result")
     w, x = weights_of(ctx, 1), ctx.channels_second(ctx.required(2))
-    fits = len(extents) == 4 and min(extents) > 0 and w.type.rank == 4
+    fits = len(extents) == 4 and all(n > 0 for n in extents) and w.type.rank == 4
+    if fits and symbols_of(x.shape[0]) and not symbols_of(extents[0]):
+        raise one_size_alone(extents, x)
     if not fits or w.shape[3] != x.shape[1] or [extents[0], extents[3]] != [x.shape[0], w.shape[0]]:
         raise ValueError(f"weights {w.type} do not make {extents} of {x.type}")
     out, kernel = tuple(extents[1:3]), w.shape[1:3]

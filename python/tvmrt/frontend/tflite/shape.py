@@ -6,10 +6,15 @@ from math import prod
 
 import numpy as np
 
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.extents import whole_numbers
+from tvmrt.frontend.shapes import rest_of
 from tvmrt.ir import Value, broadcast
+from tvmrt.ir.extent import Whole, largest, symbols_of
 from tvmrt.ir.op import normalize_axis
+from tvmrt.ir.rounding import ceil_div
 
-from .context import OpContext
+from .context import OpContext, one_size_alone
 from .registry import tflite_op
 from .types import element_type
 
@@ -18,17 +23,20 @@ from .types import element_type
 def reshape(ctx: OpContext) -> Value:
     x = ctx.required(0)
     given = ctx.options["new_shape"]
-    if ctx.input(1) is not None and ctx.input(1).is_constant:
+    known = ctx.input(1)
+    if known is not None and (known.is_constant or known in ctx.importer.extents):
         given = ctx.ints_of(1, "the shape")
     elif given is None:
         given = list(ctx.result().shape)
     shape = list(given)
     if shape.count(-1) == 1:
-        known = prod(n for n in shape if n != -1)
-        shape[shape.index(-1)] = x.type.size // known if known else 0
+        rest = rest_of(x, [n for n in shape if n != -1])
+        shape[shape.index(-1)] = 0 if rest is None else rest
     if shape == [0] and x.type.size == 1:  # old converters write scalars so
         shape = []
-    if min(shape, default=0) < 0 or prod(shape) != x.type.size:
+    if any(n < 0 for n in shape) or prod(shape) != x.type.size:
+        if symbols_of(x.shape) and not symbols_of(shape):
+            raise one_size_alone(given, x)
         raise ValueError(f"{x.type} does not become {list(given)}")
     return ctx.reshape(x, shape)
 
@@ -53,7 +61,8 @@ def expand_dims(ctx: OpContext) -> Value:
 
 @tflite_op(SHAPE=1)
 def shape_of(ctx: OpContext) -> Value:
-    return ctx.const(ctx.required(0).shape, element_type(ctx.options["out_type"]))
+    extents = np.asarray(ctx.required(0).shape, object)
+    return whole_numbers(ctx, extents, element_type(ctx.options["out_type"]))
 
 
 @tflite_op(RANK=1)
@@ -69,7 +78,7 @@ def broadcast_to(ctx: OpContext) -> Value:
 @tflite_op(BROADCAST_ARGS=1)
 def broadcast_args(ctx: OpContext) -> Value:
     shapes = [tuple(ctx.ints_of(i, "a shape")) for i in (0, 1)]
-    return ctx.const(broadcast(*shapes), ctx.required(0).dtype.numpy)
+    return whole_numbers(ctx, np.asarray(broadcast(*shapes), object), ctx.required(0).dtype.name)
 
 
 @tflite_op(FILL=5)
@@ -81,7 +90,7 @@ def fill(ctx: OpContext) -> Value:
 @tflite_op(TILE=3)
 def tile(ctx: OpContext) -> Value:
     x, counts = ctx.required(0), ctx.ints_of(1, "the counts")
-    if len(counts) != x.type.rank or min(counts, default=0) < 0:
+    if len(counts) != x.type.rank or any(n < 0 for n in counts):
         raise ValueError(f"{x.type} is repeated {counts} times")
     apart = [n for pair in zip([1] * x.type.rank, x.shape) for n in pair]
     wide = [n for pair in zip(counts, x.shape) for n in pair]
@@ -91,5 +100,16 @@ def tile(ctx: OpContext) -> Value:
 
 @tflite_op(RANGE=2)
 def number_range(ctx: OpContext) -> Value:
+    if any(ctx.required(i) in ctx.importer.extents for i in range(3)):
+        return _range_of_extents(ctx, *(ctx.ints_of(i, "the range")[0] for i in range(3)))
     start, limit, step = (ctx.constant_of(i, "the range").reshape(-1)[0] for i in range(3))
     return ctx.const(np.arange(start, limit, step), ctx.required(0).dtype.numpy)
+
+
+def _range_of_extents(ctx: OpContext, start: Whole, limit: Whole, step: Whole) -> Value:
+    if not isinstance(step, int) or step == 0:
+        raise UnsupportedError(f"a range by steps of {step!r}")
+    apart = limit - start if step > 0 else start - limit
+    count = largest(ceil_div(apart, abs(step)), 0)
+    places = ctx.emit("iota", [], count=count, start=start, step=step)
+    return ctx.cast(places, ctx.required(0).dtype.name)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
+from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.fixed_point import shift
 from tvmrt.ir.multiplier import multiplier
 
@@ -252,5 +253,7 @@ def _code(name: str) -> int:
 def plain(ctx: OpContext) -> Value:
     x = ctx.required(0)
     if ctx.op.name == "ZEROS_LIKE":
+        if symbols_of(x.shape):
+            return ctx.emit("expand", [ctx.like(0, x)], shape=x.shape)
         return ctx.const(np.zeros(x.shape, x.dtype.numpy))
     return ctx.emit(_PLAIN[ctx.op.name], [x])

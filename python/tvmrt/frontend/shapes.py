@@ -1,0 +1,44 @@
+"""Shapes whose extents a run may choose: what is left for one axis, what a slice takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tvmrt.ir import Value
+from tvmrt.ir.extent import Whole, exact_quotient, largest, most, smallest, symbols_of
+from tvmrt.ir.rounding import ceil_div
+
+
+def rest_of(x: Value, others: Sequence[Whole]) -> Whole | None:
+    """The extent that makes up x's elements with the others; None where none does."""
+    known = prod(others)
+    if not symbols_of(known):
+        return None if known == 0 else exact_quotient(x.type.size, known)
+    # an extent that is in both shapes may be none: what is left of each decides
+    left = list(x.shape)
+    for n in others:
+        if n in left:
+            left.remove(n)
+            known = exact_quotient(known, n)
+    return exact_quotient(prod(left), known) if known else None
+
+
+def range_taken(extent: Whole, start: Whole, end: Whole, step: int) -> tuple[Whole, Whole]:
+    """The first element of a slice, and how many there are."""
+    if not symbols_of(extent, start, end):
+        found = range(extent)[start:end:step]
+        return (found.start if found else 0), len(found)
+    if step < 0:
+        first, last = (_inside(n, extent, -1) for n in (start, end))
+        count = ceil_div(largest(first - last, 0), -step)
+        return (largest(first, 0) if most(count) else 0), count
+    first, last = (_inside(n, extent) for n in (start, end))
+    return first, ceil_div(largest(last - first, 0), step)
+
+
+def _inside(place: Whole, extent: Whole, shift: int = 0) -> Whole:
+    """A place counted from the front, from ``shift`` to as far behind the end."""
+    if place < 0:
+        return largest(extent + place, shift)
+    return smallest(place, extent + shift)
