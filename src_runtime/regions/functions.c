@@ -134,9 +134,11 @@ static int write_description(tvmrt_device* device, tvmrt_buf* out) {
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(device, &can));
   TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
       out,
-      "{\"name\": \"%s\", \"version\": %u, \"layout\": \"%s\", \"async\": %d, \"any_size\": %d",
+      "{\"name\": \"%s\", \"version\": %u, \"layout\": \"%s\", \"async\": %d, \"any_size\": %d, "
+      "\"own_split\": %d",
       device->name, (unsigned)device->version, can.layout == NULL ? "dense" : can.layout,
-      device->interface->async_run != NULL, (device->abilities & TVMRT_DEVICE_ANY_SIZE) != 0));
+      device->interface->async_run != NULL, (device->abilities & TVMRT_DEVICE_ANY_SIZE) != 0,
+      device->optimizer != NULL && device->optimizer->split_graph != NULL));
   TVMRT_RETURN_IF_ERROR(write_list(out, "ops", can.ops));
   TVMRT_RETURN_IF_ERROR(write_list(out, "dtypes", can.dtypes == NULL ? float32 : can.dtypes));
   TVMRT_RETURN_IF_ERROR(write_list(out, "precisions", can.precisions));
@@ -200,7 +202,8 @@ static int write_answers(question* q, const tvmrt_region* region) {
   return tvmrt__buf_puts(&q->text, "]");
 }
 
-/* () -> JSON {"name", "version", "layout", "async", "any_size", "ops", "dtypes", "precisions"} */
+/* () -> JSON {"name", "version", "layout", "async", "any_size", "own_split", "ops", "dtypes",
+ * "precisions"} */
 TVMRT_NATIVE(describe) {
   question q;
   int rc = begin_question(&q, resource_handle);
@@ -230,6 +233,28 @@ TVMRT_NATIVE(evaluation) {
   int rc = begin_question(&q, resource_handle);
   if (rc == 0) rc = read_question(&q, &in, &region);
   if (rc == 0) rc = ask_evaluation(&q, region);
+  return end_question(&q, rc, out, out_code);
+}
+
+/* (JSON, constants) -> JSON {"reason": "" if the device takes the region, "node": the number of the
+ * node that it refuses it for, or -1} */
+TVMRT_NATIVE(judge) {
+  question q;
+  const tvmrt_region* region = NULL;
+  tvmrt_args in = {"device judge", args, type_codes, num_args};
+  tvmrt_buf said = {NULL, 0, 0};
+  int rc = begin_question(&q, resource_handle);
+  if (rc == 0) rc = read_question(&q, &in, &region);
+  if (rc == 0) rc = ask_evaluation(&q, region);
+  if (rc == 0) rc = tvmrt__buf_puts(&said, "{\"reason\": ");
+  if (rc == 0) rc = tvmrt__json_write_string(&said, q.text.data == NULL ? "" : q.text.data);
+  if (rc == 0) {
+    const int32_t node = region->failed_node;
+    const bool is_node = node >= 0 && node < region->num_nodes;
+    rc = tvmrt__buf_printf(&said, ", \"node\": %d}", is_node ? (int)node : -1);
+  }
+  tvmrt__buf_free(&q.text);
+  q.text = said;
   return end_question(&q, rc, out, out_code);
 }
 
@@ -278,6 +303,7 @@ TVMRT_NATIVE(optimize_graph) {
 #define SLOTS(X)                \
   X("describe", describe)       \
   X("evaluation", evaluation)   \
+  X("judge", judge)             \
   X("split_graph", split_graph) \
   X("optimize_graph", optimize_graph)
 static const tvmrt_builtins device_functions = TVMRT_BUILTINS(SLOTS);

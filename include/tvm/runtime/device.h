@@ -187,7 +187,9 @@ typedef struct tvmrt_device_allocator {
    * and by tvmrt_split_graph_by_describe(); must not depend on a network. */
   int (*describe)(tvmrt_device* device, tvmrt_device_description* out);
   /*! Optional; NULL: takes every region. 0: the device can run this region; -1: it cannot, with the
-   * reason as error text: the compiler leaves the region to the CPU; at load it is an error. */
+   * reason as error text: the compiler leaves the region to the CPU; at load it is an error. Where
+   * the slot sets region->failed_node, the compiler leaves that node alone to the CPU, and asks again
+   * about what is left. */
   int (*evaluation)(tvmrt_device* device, const tvmrt_region* region);
   /*! Optional. Reserve the region's memory in the device's pool, before the first pre_run. */
   int (*allocate)(tvmrt_device* device, tvmrt_region* region);
@@ -202,7 +204,8 @@ typedef struct tvmrt_device_optimizer {
    * Optional; NULL: tvmrt_split_graph_by_describe(), which an own split may call first.
    * `graph` is a whole network as one region without constants' values. Write to out_groups[i], for
    * each of the graph->num_nodes nodes, the group that node i shall run in, from 0 up, or -1 for
-   * the CPU. The compiler cuts groups that would close a cycle.
+   * the CPU. Each group becomes a region of its own, or several where something that is not in it
+   * lies between its nodes.
    */
   int (*split_graph)(tvmrt_device* device, const tvmrt_region* graph, int32_t* out_groups);
   /*!

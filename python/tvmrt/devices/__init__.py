@@ -2,19 +2,21 @@
 
 from tvmrt.ir import CSource, ModuleBlob, Region
 
-from .base import Context, Device
+from .base import Annotation, Context, Device, Refusal
 from .expr_visitor import ExprVisitor
 from .python_device import PythonDevice, RegionNode
 from .region_json import region_blob
 from .registry import get, names, register, resolve, unregister
 
 __all__ = [
+    "Annotation",
     "CSource",
     "Context",
     "Device",
     "ExprVisitor",
     "ModuleBlob",
     "PythonDevice",
+    "Refusal",
     "Region",
     "RegionNode",
     "get",

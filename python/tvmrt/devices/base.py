@@ -36,6 +36,28 @@ class Context:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+class Annotation(dict):
+    """What ``annotate`` returns where nodes shall be together: the reasons by node, and in
+    ``groups`` the number of each taken node's group. Those of different groups share no region."""
+
+    def __init__(self, reasons: Mapping[Node, str | None], groups: Mapping[Node, int]) -> None:
+        super().__init__(reasons)
+        self.groups = dict(groups)
+
+
+class Refusal(str):
+    """A reason of ``evaluate`` that holds for one node of the region: that node is lost, and the
+    rest is offered again."""
+
+    node: Node
+
+    def __new__(cls, reason: str, node: Node) -> Refusal:
+        """``node`` is one of ``region.nodes``."""
+        text = super().__new__(cls, reason)
+        text.node = node
+        return text
+
+
 class Device:
     """The compile-time half of a device.
 
@@ -56,6 +78,10 @@ class Device:
     precisions
         What the device can compute in besides the network's own types: of ``float16``,
         ``bfloat16``, ``int8``. Regions that ``optimize`` gets then have ``options["precision"]``.
+    region_per_pattern
+        Whether each chain of ``patterns`` is a region of its own; else neighbours share one.
+    most_nodes
+        How many operators a region has at most; None: as many as lie together.
     single_result
         Whether a region may have one result only; larger ones are cut where results leave them.
     version
@@ -75,6 +101,8 @@ class Device:
     layout: str = "dense"
     layout_alone: str | None = None
     precisions: Sequence[str] = ()
+    region_per_pattern: bool = False
+    most_nodes: int | None = None
     single_result: bool = False
     version: int = 0
     any_size: bool = False
@@ -100,7 +128,7 @@ class Device:
         return f"{self.name} takes no {node.op}"
 
     def annotate(self, graph: Graph) -> dict[Node, str | None]:
-        """What ``supports`` says of every node of the graph."""
+        """What ``supports`` says of every node of the graph; an ``Annotation`` has groups, too."""
         return {node: self.supports(node) for node in graph.nodes}
 
     def cost(self, node: Node) -> float | None:
@@ -113,7 +141,8 @@ class Device:
         return SECONDS_PER_BORDER + nbytes / BYTES_PER_SECOND
 
     def evaluate(self, region: Region) -> str | None:
-        """None, or why the device does not want this region, which then returns to the CPU."""
+        """None, or why the device does not want this region, which then returns to the CPU; of a
+        ``Refusal`` the one node alone."""
         return None
 
     def optimize(self, region: Region) -> Region:

@@ -10,7 +10,7 @@ from typing import Any
 from tvmrt.error import TVMError, UnsupportedError
 from tvmrt.ir import Graph, Node, Region
 
-from .base import Context, Device
+from .base import Annotation, Context, Device, Refusal
 from .region_json import region_text
 from .runtime_half import plugin_names, runtime_function
 
@@ -26,6 +26,7 @@ class CDevice(Device):
         self.version = said["version"]
         self.precisions = tuple(said["precisions"])
         self.any_size = bool(said["any_size"])
+        self._groups = bool(said["own_split"])
         self._ops = frozenset(said["ops"])
         self._dtypes = frozenset(said["dtypes"])
 
@@ -53,15 +54,20 @@ class CDevice(Device):
             return super().annotate(graph)  # a node that no region can hold: judge one by one
         groups = json.loads(str(_function(self.name, "split_graph")(text, bytearray(constants))))
         refusal = f"{self.name}'s split_graph leaves it to the CPU"
-        return {
+        said = {
             node: None if group >= 0 else self.supports(node) or refusal
             for node, group in zip(graph.nodes, groups)
         }
+        if not self._groups:
+            return said  # the default split has no wishes
+        return Annotation(said, {n: g for n, g in zip(graph.nodes, groups) if g >= 0})
 
     def evaluate(self, region: Region) -> str | None:
         text, constants = region_text([region], self.name)
-        said = str(_function(self.name, "evaluation")(text, bytearray(constants)))
-        return said or None
+        said = json.loads(str(_function(self.name, "judge")(text, bytearray(constants))))
+        if not said["reason"] or said["node"] < 0:
+            return said["reason"] or None
+        return Refusal(said["reason"], region.nodes[said["node"]])
 
     def optimize(self, region: Region) -> Region:
         """Mark the nodes that the device wants to compute in the precision that was asked for."""

@@ -22,11 +22,13 @@ CPU = "cpu"
 @dataclass
 class Assignment:
     """``device`` has the nodes that a device gets; ``reasons`` what each device said of a node that
-    it did not get; ``atoms`` the chains of nodes that must stay together."""
+    it did not get; ``atoms`` the chains of nodes that must stay together; ``groups`` the group of
+    each node that its device wants in a region with no other group's."""
 
     device: dict[Node, str] = field(default_factory=dict)
     reasons: dict[Node, dict[str, str]] = field(default_factory=dict)
     atoms: list[list[Node]] = field(default_factory=list)
+    groups: dict[Node, int] = field(default_factory=dict)
 
     def refuse(self, node: Node, device: str, reason: str) -> None:
         """Note why the device has not got the node; the first reason stays."""
@@ -49,7 +51,8 @@ class _Offer:
 def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
     """Ask every device about every node, and choose. ``devices`` in order of preference."""
     result = Assignment()
-    willing = {device.name: _willing(graph, device, result) for device in devices}
+    said = {device.name: _asked(graph, device) for device in devices}
+    willing = {d.name: _willing(graph, d, said[d.name], result) for d in devices}
     contested: list[_Offer] = []
     for device in devices:
         free = willing[device.name].difference(result.device)
@@ -69,12 +72,19 @@ def assign(graph: Graph, devices: Sequence[Device]) -> Assignment:
     _note_losers(graph, devices, willing, result)
     for node in [n for n, name in result.device.items() if name == CPU]:
         del result.device[node]
+    for node, name in result.device.items():
+        wishes = getattr(said[name], "groups", {})
+        if node in wishes:
+            result.groups[node] = wishes[node]
     return result
 
 
 def _take(offer: _Offer, result: Assignment) -> None:
+    number = len(result.device)  # no other offer's
     for node in offer.nodes:
         result.device[node] = offer.device.name
+        if offer.device.region_per_pattern:
+            result.groups[node] = number
     if len(offer.nodes) > 1:
         result.atoms.append(offer.nodes)
 
@@ -89,9 +99,8 @@ def _note_losers(graph: Graph, devices, willing, result: Assignment) -> None:
                 result.refuse(node, device.name, reason)
 
 
-def _willing(graph: Graph, device: Device, result: Assignment) -> set[Node]:
-    """The nodes that a device would take, with a note of what it would not."""
-    said = _asked(graph, device)
+def _willing(graph: Graph, device: Device, said, result: Assignment) -> set[Node]:
+    """The nodes that a device would take by what it said, with a note of what it would not."""
     willing = set()
     for node in graph.nodes:
         reason = said.get(node, f"{device.name} takes no {node.op}")

@@ -13,13 +13,26 @@ from tvmrt.ir import Graph, Node
 
 
 def merge(
-    graph: Graph, device: Mapping[Node, str], atoms: Sequence[Sequence[Node]]
+    graph: Graph,
+    device: Mapping[Node, str],
+    atoms: Sequence[Sequence[Node]],
+    wishes: Mapping[Node, int] | None = None,
+    most: Mapping[str, int] | None = None,
 ) -> list[list[Node]]:
     """The regions, each its nodes in order; regions in the order of their first nodes.
 
-    Chains in ``atoms`` are never cut.
+    Parameters
+    ----------
+    atoms
+        Chains that are never cut.
+    wishes
+        Numbers of groups: nodes of a device with different numbers are in different regions, those
+        of one number in one wherever nothing lies between them.
+    most
+        By device, how many nodes a region has at most; of a longer chain its own number.
     """
     groups = _Groups(graph)
+    wishes, most = wishes or {}, most or {}
     position = {node: i for i, node in enumerate(graph.nodes)}
     for chain in atoms:
         for a, b in zip(chain, chain[1:]):
@@ -29,16 +42,32 @@ def merge(
         for i, node in enumerate(graph.nodes)
         if node in device
         for value in node.operands()
-        if value.producer is not None and device.get(value.producer) == device[node]
+        if value.producer is not None
+        and device.get(value.producer) == device[node]
+        and wishes.get(value.producer) == wishes.get(node)
     ]
+    edges += _companions(device, wishes, position)
+    limits = [most.get(device[graph.nodes[b]]) for _, b in edges]
     merged = True
     while merged:  # what lay between two groups may have joined one of them since
-        merged = any([groups.merge(a, b) for a, b in edges])
+        merged = any([groups.merge(a, b, limit) for (a, b), limit in zip(edges, limits)])
     members: dict[int, list[Node]] = {}
     for i, node in enumerate(graph.nodes):
         if node in device:
             members.setdefault(groups.find(i), []).append(node)
     return list(members.values())
+
+
+def _companions(device, wishes, position) -> list[tuple[int, int]]:
+    """Pairs of nodes of one group, whether one reads the other or not."""
+    last: dict[tuple[str, int], int] = {}
+    pairs = []
+    for node in sorted((n for n in device if n in wishes), key=position.__getitem__):
+        key = device[node], wishes[node]
+        if key in last:
+            pairs.append((last[key], position[node]))
+        last[key] = position[node]
+    return pairs
 
 
 def single_results(graph: Graph, nodes: Sequence[Node]) -> list[list[Node]]:
@@ -87,16 +116,16 @@ class _Groups:
             i = self._parent[i]
         return i
 
-    def merge(self, i: int, j: int) -> bool:
-        """Join the groups of two nodes, the second of which reads the first, if nothing lies
-        between."""
+    def merge(self, i: int, j: int, most: int | None = None) -> bool:
+        """Join the groups of two nodes if nothing lies between, and both have ``most`` members."""
         a, b = self.find(i), self.find(j)
         both = self._members[a] | self._members[b]
-        if a == b or self._below[a] & self._above[b] & ~both:
+        between = self._below[a] & self._above[b] | self._below[b] & self._above[a]
+        if a == b or between & ~both or (most is not None and bin(both).count("1") > most):
             return False
-        # whoever was above a had b below it already; what is new is what stood beside one of them
-        beside_a = self._above[b] & ~self._above[a] & ~both
-        beside_b = self._below[a] & ~self._below[b] & ~both
+        # what is new is told to what stood above or below one of them alone
+        beside_a = (self._above[a] ^ self._above[b]) & ~both
+        beside_b = (self._below[a] ^ self._below[b]) & ~both
         self._parent[b] = a
         self._members[a] = both
         self._above[a] = (self._above[a] | self._above[b]) & ~both

@@ -7,10 +7,11 @@ with the reason in the report.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tvmrt.devices.base import Refusal
 from tvmrt.error import TVMError, UnsupportedError
 from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.ir.extent import listed, symbols_of
@@ -39,6 +40,7 @@ class _Candidate:
     nodes: list[Node]
     reads: list[Value]
     writes: list[Value]
+    inner: list[Node] = field(default_factory=list)  # what ``nodes`` are in the region
 
 
 def partition(
@@ -79,13 +81,17 @@ def partition(
         for node in graph.nodes:
             assignment.refuse(node, name, problem)
     result.begin(graph, assignment)
-    candidates = _cut_all(graph, assignment, useful, context)
+    cutter = _Cutter(graph, assignment, useful, context)
+    candidates = cutter.cut(assignment.device)
     if reducer is not None:
         reducer.prepare(graph, [v for c in candidates for v in (*c.reads, *c.writes)])
+    accepted = {device.name: [] for device in useful}
+    for device in useful:  # all before the graph changes, which is cut anew where a node is refused
+        own = [c for c in candidates if c.region.device == device.name]
+        accepted[device.name] = _accept(own, device, cutter, reducer, result)
     replaced: dict[Node, list[Node]] = {}
     for device in useful:
-        own = [c for c in candidates if c.region.device == device.name]
-        own = [c for c in own if _accepted(device, c, reducer, result)]
+        own = accepted[device.name]
         for number, candidate in enumerate(own):
             candidate.region.symbol = _symbol(context, device.name, number)
             candidate.region.reports_failure = fallback
@@ -109,21 +115,61 @@ def _symbol(context: Context, device: str, number: int) -> str:
     return f"{prefix}_{device}_main_{number}"
 
 
-def _cut_all(graph: Graph, assignment, devices, context: Context) -> list[_Candidate]:
-    users = graph.consumers()
-    by_name = {device.name: device for device in devices}
-    groups = []
-    for nodes in merge(graph, assignment.device, assignment.atoms):
-        single = by_name[assignment.device[nodes[0]]].single_result
-        groups += single_results(graph, nodes) if single else [nodes]
-    candidates = []
-    for number, nodes in enumerate(groups):
-        name = assignment.device[nodes[0]]
-        region, reads, writes = cut(graph, nodes, name, _symbol(context, name, number), users)
-        region.layout = _layout(by_name[name], graph, reads, writes)
-        region.hooks = by_name[name].hooks and context.runtime == "crt"
-        candidates.append(_Candidate(region, nodes, reads, writes))
-    return candidates
+class _Cutter:
+    """Cuts nodes into candidates; the graph stays as it is."""
+
+    def __init__(self, graph: Graph, assignment, devices: Sequence[Device], context) -> None:
+        self._graph, self._assignment, self._context = graph, assignment, context
+        self._devices = {device.name: device for device in devices}
+        self._most = {d.name: d.most_nodes for d in devices if d.most_nodes is not None}
+        self._users = graph.consumers()
+
+    def cut(self, nodes: Iterable[Node]) -> list[_Candidate]:
+        """The regions that these nodes make, as large as they may be."""
+        wishes = self._assignment
+        device = {node: wishes.device[node] for node in nodes}
+        atoms = [chain for chain in wishes.atoms if chain[0] in device]
+        groups = []
+        for group in merge(self._graph, device, atoms, wishes.groups, self._most):
+            single = self._devices[device[group[0]]].single_result
+            groups += single_results(self._graph, group) if single else [group]
+        return [self._candidate(group, number) for number, group in enumerate(groups)]
+
+    def without(self, nodes: Sequence[Node], lost: Node) -> tuple[list[Node], list[Node]]:
+        """The nodes that go with the lost one, its chain's or itself alone, and the rest."""
+        chains = [chain for chain in self._assignment.atoms if lost in chain]
+        gone = {lost, *(node for chain in chains for node in chain)}
+        return [n for n in nodes if n in gone], [n for n in nodes if n not in gone]
+
+    def _candidate(self, nodes: list[Node], number: int) -> _Candidate:
+        device = self._devices[self._assignment.device[nodes[0]]]
+        symbol = _symbol(self._context, device.name, number)
+        region, reads, writes = cut(self._graph, nodes, device.name, symbol, self._users)
+        region.layout = _layout(device, self._graph, reads, writes)
+        region.hooks = device.hooks and self._context.runtime == "crt"
+        return _Candidate(region, nodes, reads, writes)
+
+
+def _accept(
+    own: list[_Candidate], device: Device, cutter: _Cutter, reducer, result: Partition
+) -> list[_Candidate]:
+    """The candidates that the device accepts. Of one that it refuses for the sake of a node, what
+    is left without that is offered again."""
+    accepted = []
+    waiting = own[::-1]
+    while waiting:
+        candidate = waiting.pop()
+        reason = _refusal(device, candidate, reducer)
+        if reason is None:
+            accepted.append(candidate)
+            continue
+        gone, rest = candidate.nodes, []
+        if isinstance(reason, Refusal) and reason.node in candidate.inner:
+            lost = candidate.nodes[candidate.inner.index(reason.node)]
+            gone, rest = cutter.without(candidate.nodes, lost)
+        result.refuse(gone, device.name, str(reason))
+        waiting += cutter.cut(rest)[::-1]
+    return accepted
 
 
 def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value]) -> str:
@@ -131,12 +177,12 @@ def _layout(device: Device, graph: Graph, reads: list[Value], writes: list[Value
     return device.layout_alone or device.layout if own else device.layout
 
 
-def _accepted(device: Device, candidate: _Candidate, reducer, result: Partition) -> bool:
-    """Let the device judge the region and bring it into its own form."""
+def _refusal(device: Device, candidate: _Candidate, reducer) -> str | None:
+    """Let the device judge the region and bring it into its own form; None if it takes it."""
     region = candidate.region
     if not candidate.writes:
-        result.refuse(candidate.nodes, device.name, "nobody reads its results")
-        return False
+        return "nobody reads its results"
+    candidate.inner = list(region.nodes)
     types = [v.type for v in region.inputs], [v.type for v in region.outputs]
     try:
         reason = device.evaluate(region)
@@ -150,10 +196,8 @@ def _accepted(device: Device, candidate: _Candidate, reducer, result: Partition)
     after = [v.type for v in region.inputs], [v.type for v in region.outputs]
     if reason is None and types != after:
         reason = "its optimize changed the types of the region's inputs or outputs"
-    if reason is not None:
-        result.refuse(candidate.nodes, device.name, reason)
     candidate.region = region
-    return reason is None
+    return reason
 
 
 def _generate(

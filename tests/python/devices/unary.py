@@ -1,0 +1,42 @@
+"""The device of unary_device.c in its variants, and networks for it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+
+import tvmrt
+
+HERE = Path(__file__).parent
+HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
+
+
+def built(folder: Path, name: str, *macros: str, flags: tuple[str, ...] = ()) -> Path:
+    """A plug-in of the device of that name, in a folder."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"libtvmrt_device_{name}.so"
+    config = [sys.executable, "-m", "tvmrt", "config", "--cflags"]
+    cflags = subprocess.check_output(config, text=True).split()
+    command = ["cc", "-O1", "-shared", "-fPIC", *cflags, f"-DNAME={name}"]
+    command += [f"-D{macro}" for macro in macros] + list(flags)
+    subprocess.run([*command, HERE / "unary_device.c", "-o", path, "-lm"], check=True)
+    return path
+
+
+def chain(*operators: str, extents: str = "2,3") -> onnx.ModelProto:
+    """Each operator reads the result of the one before: x, then t0, t1, ..., then y."""
+    names = ["x", *(f"t{i}" for i in range(len(operators) - 1)), "y"]
+    lines = "".join(f"{b} = {op}({a}) " for a, b, op in zip(names, names[1:], operators))
+    text = f"g (float[{extents}] x) => (float[{extents}] y) {{ {lines}}}"
+    return onnx.parser.parse_model(HEADER + text)
+
+
+def executor(path: Path, kind: str = "graph"):
+    """An executor of the library."""
+    module = tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0))
+    if kind == "graph":
+        return tvmrt.contrib.graph_executor.GraphModule(module)
+    return tvmrt.runtime.executor.AotModule(module)

@@ -1,0 +1,174 @@
+/* A device of relu, neg and abs in float32, whose macros make it what tests need:
+ *   NAME         of the device
+ *   ALONE        split_graph asks for a region per node, run refuses larger ones
+ *   REFUSES      an operator that evaluation refuses, in quotes
+ *   SLEEP_MS     each run takes so long, while the result lies in memory of the region
+ *   ABI          another version of the interface
+ *   ABSENT       it needs a function that no library has
+ * UNARY_INIT and UNARY_RUN in the environment let init and run fail; UNARY_LOG names a file that gets
+ * a line for each pre_run, post_run and release_graph. */
+#define _POSIX_C_SOURCE 200809L
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <tvm/runtime/device.h>
+
+#ifndef NAME
+#define NAME unary
+#endif
+#ifndef REFUSES
+#define REFUSES "nothing"
+#endif
+#ifndef SLEEP_MS
+#define SLEEP_MS 0
+#endif
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#define JOIN_(a, b, c) a##b##c
+#define JOIN(a, b, c) JOIN_(a, b, c)
+#define REGISTER JOIN(register_, NAME, _device)
+#define UNREGISTER JOIN(unregister_, NAME, _device)
+#define PLUGIN(name) TVMRT_DEVICE_PLUGIN(name)
+#ifdef ABI
+int REGISTER(void);
+TVM_DLL int32_t tvmrt_plugin_abi(void) { return ABI; }
+TVM_DLL int tvmrt_plugin_register(void) { return REGISTER(); }
+#else
+PLUGIN(NAME)
+#endif
+#ifdef ABSENT
+int function_of_an_absent_library(void);
+#endif
+
+static int fail(const char* why) {
+  TVMPackedFuncSetLastError(why);
+  return -1;
+}
+
+static void note(const char* what) {
+  const char* path = getenv("UNARY_LOG");
+  FILE* file = path == NULL ? NULL : fopen(path, "a");
+  if (file == NULL) return;
+  (void)fprintf(file, "%s\n", what);
+  (void)fclose(file);
+}
+
+static int init(tvmrt_device* device) {
+  (void)device;
+#ifdef ABSENT
+  (void)function_of_an_absent_library();
+#endif
+  return getenv("UNARY_INIT") == NULL ? 0 : fail("the driver is missing");
+}
+
+static int describe(tvmrt_device* device, tvmrt_device_description* out) {
+  static const char* const ops[] = {"relu", "neg", "abs", NULL};
+  (void)device;
+  out->ops = ops;
+  return 0;
+}
+
+static int evaluation(tvmrt_device* device, const tvmrt_region* region) {
+  int32_t i;
+  (void)device;
+  for (i = 0; i < region->num_nodes; ++i) {
+    if (strcmp(region->nodes[i].op, REFUSES) != 0) continue;
+    ((tvmrt_region*)(uintptr_t)region)->failed_node = i;
+    return fail("told to refuse it");
+  }
+  return 0;
+}
+
+#ifdef ALONE
+static int split_graph(tvmrt_device* device, const tvmrt_region* graph, int32_t* groups) {
+  int32_t i;
+  int rc = tvmrt_split_graph_by_describe(device, graph, groups);
+  for (i = 0; i < graph->num_nodes; ++i) {
+    if (groups[i] >= 0) groups[i] = i;
+  }
+  return rc;
+}
+static const tvmrt_device_optimizer optimizer = {.split_graph = split_graph};
+#endif
+
+/* The region's memory: all tensors, one after the other. */
+static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
+  int64_t count = 0;
+  int32_t i;
+  (void)device, (void)options;
+  note("pre_run");
+  for (i = 0; i < region->num_tensors; ++i) count += tvmrt_region_size(region, i);
+  free(region->device_graph);
+  region->device_graph = malloc((size_t)(count + 1) * sizeof(float));
+  return region->device_graph == NULL ? fail("out of memory") : 0;
+}
+
+static int post_run(tvmrt_device* device, tvmrt_region* region) {
+  (void)device, (void)region;
+  note("post_run");
+  return 0;
+}
+
+static int release_graph(tvmrt_device* device, void* device_graph) {
+  (void)device;
+  note("release_graph");
+  free(device_graph);
+  return 0;
+}
+
+static float* place(const tvmrt_region* region, int32_t tensor) {
+  float* at = region->device_graph;
+  int32_t i;
+  for (i = 0; i < tensor; ++i) at += tvmrt_region_size(region, i);
+  return at;
+}
+
+static void compute(const tvmrt_region* region, const tvmrt_region_node* node) {
+  const int64_t size = tvmrt_region_size(region, node->outputs[0]);
+  const float* x = tvmrt_region_data(region, node->inputs[0]);
+  float* y = place(region, node->outputs[0]);
+  int64_t i;
+  if (x == NULL) x = place(region, node->inputs[0]);
+  for (i = 0; i < size; ++i) {
+    y[i] = node->op[0] == 'r' ? fmaxf(x[i], 0) : node->op[0] == 'n' ? -x[i] : fabsf(x[i]);
+  }
+}
+
+static int run(tvmrt_device* device, tvmrt_region* region) {
+  const struct timespec pause = {0, SLEEP_MS * 1000000L};
+  int32_t i;
+  (void)device;
+  if (getenv("UNARY_RUN") != NULL) return fail("told to fail");
+#ifdef ALONE
+  if (region->num_nodes != 1) return fail("asked for one node a region");
+#endif
+  for (i = 0; i < region->num_nodes; ++i) compute(region, &region->nodes[i]);
+  if (SLEEP_MS != 0) (void)nanosleep(&pause, NULL);
+  for (i = 0; i < region->num_outputs; ++i) {
+    const int32_t t = region->outputs[i];
+    memcpy(tvmrt_region_data(region, t), place(region, t),
+           (size_t)tvmrt_region_size(region, t) * sizeof(float));
+  }
+  return 0;
+}
+
+static const tvmrt_device_interface interface = {
+    .init = init,
+    .pre_run = pre_run,
+    .run = run,
+    .post_run = post_run,
+    .release_graph = release_graph,
+};
+static const tvmrt_device_allocator allocator = {.describe = describe, .evaluation = evaluation};
+static const tvmrt_device device = {
+    .struct_bytes = sizeof(device),
+    .name = TEXT(NAME),
+    .interface = &interface,
+    .allocator = &allocator,
+#ifdef ALONE
+    .optimizer = &optimizer,
+#endif
+};
+int REGISTER(void) { return tvmrt_device_register(&device); }
+int UNREGISTER(void) { return tvmrt_device_unregister(TEXT(NAME)); }
