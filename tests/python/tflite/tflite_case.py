@@ -116,11 +116,13 @@ def feeds_for(data: bytes, seed: int = 0) -> list[np.ndarray]:
     return feeds
 
 
-def litert_runs(data: bytes, runs: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+def litert_runs(
+    data: bytes, runs: list[list[np.ndarray]], kernels: str = "BUILTIN_REF"
+) -> list[list[np.ndarray]]:
     """The outputs of LiteRT's reference kernels run after run, nothing reset in between."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    kind = OpResolverType.BUILTIN_REF
+    kind = OpResolverType[kernels]
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
     interpreter.allocate_tensors()
     found = []

@@ -182,9 +182,25 @@ def floor_division(ctx: OpContext) -> Value:
 
 @tflite_op(POW=1, ATAN2=1)
 def power(ctx: OpContext) -> Value:
-    if ctx.op.name == "ATAN2":
-        raise UnsupportedError("an angle of two operands")
-    return ctx.emit("pow", [ctx.required(0), ctx.required(1)])
+    a, b = ctx.required(0), ctx.required(1)
+    return _angle(ctx, a, b) if ctx.op.name == "ATAN2" else ctx.emit("pow", [a, b])
+
+
+def _angle(ctx: OpContext, y: Value, x: Value) -> Value:
+    """Of the point (x, y), from -pi to pi: by the smaller coordinate over the larger one."""
+    whole = f"int{x.dtype.bits}"
+    signs = [ctx.emit("bit_cast", [v], to=whole) for v in (x, y)]  # those of zeros, too
+    left, below = (ctx.emit("less", [v, ctx.like(0, v)]) for v in signs)
+    width, height = (ctx.emit("abs", [v]) for v in (x, y))
+    low, high = (ctx.emit(op, [width, height]) for op in ("min", "max"))
+    same = ctx.emit("equal", [low, high])  # of two that are infinite, too
+    part = ctx.emit("where", [same, ctx.like(1, x), ctx.emit("div", [low, high])])
+    nothing = ctx.emit("equal", [high, ctx.like(0, x)])
+    turn = ctx.emit("atan", [ctx.emit("where", [nothing, ctx.like(0, x), part])])
+    steep = ctx.emit("greater", [height, width])
+    for condition, most in ((steep, np.pi / 2), (left, np.pi), (below, 0)):
+        turn = ctx.emit("where", [condition, ctx.emit("sub", [ctx.like(most, x), turn]), turn])
+    return turn
 
 
 @tflite_op(BITWISE_XOR=1, RIGHT_SHIFT=1)

@@ -91,3 +91,19 @@ def _wide_product(ctx: OpContext, a: Value, b: Value) -> Value:
             part = ctx.emit("mul", [part, raised])
             total = part if total is None else ctx.emit("add", [total, part])
     return total
+
+
+@tflite_op(MATRIX_DIAG=1, MATRIX_SET_DIAG=1)
+def diagonal(ctx: OpContext) -> Value:
+    """Matrices of zeros, or those of operand 0, with other diagonals."""
+    if ctx.op.name == "MATRIX_DIAG":
+        line = ctx.required(0)
+        rows = columns = line.shape[-1]
+        others = ctx.like(0, line)
+    else:
+        others, line = ctx.required(0), ctx.required(1)
+        rows, columns = others.shape[-2:]
+    # a number for each row, or where there are fewer columns for each of these
+    shape = (*line.shape, 1) if rows <= columns else (*line.shape[:-1], 1, line.shape[-1])
+    places = ctx.const(np.eye(rows, columns, dtype=bool))
+    return ctx.emit("where", [places, ctx.reshape(line, shape), others])

@@ -53,6 +53,9 @@ OPTIONS = {
     "TRANSPOSE_CONV": "padding:b stride_w:i stride_h:i act:b bias_type:b",
     "CONV_3D": "padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1 dilation_w:i=1 "
     "dilation_h:i=1",
+    "CONV_3D_TRANSPOSE": "padding:b stride_d:i stride_w:i stride_h:i act:b dilation_d:i=1 "
+    "dilation_w:i=1 dilation_h:i=1",
+    "BUCKETIZE": "boundaries:*f",
     "AVERAGE_POOL_2D": _POOL,
     "MAX_POOL_2D": _POOL,
     "L2_POOL_2D": _POOL,
@@ -127,7 +130,7 @@ def read_options(operator: str, table: Table | None) -> dict[str, Any]:
             found[name] = "" if table is None else table.text(field)
         elif kind.startswith("*"):
             numbers = None if table is None else table.numbers(field, kind[1:])
-            found[name] = None if numbers is None else [int(n) for n in numbers]
+            found[name] = None if numbers is None else numbers.tolist()
         else:
             absent = int(default or 0)
             found[name] = absent if table is None else table.number(field, kind, absent)

@@ -176,7 +176,30 @@ def conv_3d(ctx: OpContext) -> Value:
     attrs = window_of(volume.shape[2:], w.shape[:3], *steps, o["padding"])
     kernel = ctx.const(w.data.transpose(4, 3, 0, 1, 2))
     y = ctx.emit("conv", [volume, kernel], groups=x.shape[4] // w.shape[3], **attrs)
-    bias = ctx.input(2)
+    return _volumes(ctx, y, ctx.input(2))
+
+
+def _volumes(ctx: OpContext, y: Value, bias: Value | None) -> Value:
+    """[N, OC, D, H, W] with what follows the product, channels last."""
     if bias is not None:
         y = ctx.emit("add", [y, ctx.reshape(bias, (bias.type.size, 1, 1, 1))])
     return ctx.transpose(activated(ctx, y), (0, 2, 3, 4, 1))
+
+
+@tflite_op(CONV_3D_TRANSPOSE=1)
+def conv_3d_transpose(ctx: OpContext) -> Value:
+    """Operands: the shape of the result, weights [kd, kh, kw, OC, C], x [N, D, H, W, C], bias."""
+    extents, w, x = ctx.ints_of(0, "the shape of the result"), weights_of(ctx, 1), ctx.required(2)
+    if x.dtype.name != "float32":
+        raise UnsupportedError(f"a convolution of volumes of {x.dtype}")
+    fits = len(extents) == x.type.rank == w.type.rank == 5 and w.shape[4] == x.shape[4]
+    if not fits or [extents[0], extents[4]] != [x.shape[0], w.shape[3]]:
+        raise ValueError(f"weights {w.type} do not make {extents} of {x.type}")
+    o = ctx.options
+    steps = [tuple(o[f"{name}_{axis}"] for axis in "dhw") for name in ("stride", "dilation")]
+    attrs = window_of(extents[1:4], w.shape[:3], *steps, o["padding"])
+    del attrs["pads_after"]
+    volume, kernel = ctx.transpose(x, (0, 4, 1, 2, 3)), ctx.const(w.data.transpose(4, 3, 0, 1, 2))
+    out = tuple(extents[1:4])
+    y = ctx.emit("conv_transpose", [volume, kernel], groups=1, out_spatial=out, **attrs)
+    return _volumes(ctx, y, ctx.input(3))

@@ -40,6 +40,7 @@ FAMILIES = (
     "recurrent",
     "recurrent_layers",
     "reduction",
+    "segments",
     "shape",
     "softmax",
     "space",

@@ -111,3 +111,14 @@ def l2_normalization(ctx: OpContext) -> Value:
     e = ctx.emit("add", [e, ctx.const(7, np.int32)])
     y = ctx.emit("fixed_scale_by", [wide, m, e])
     return clamped(ctx, y, 128 if ctx.result().dtype == "uint8" else 0)
+
+
+@tflite_op(LOCAL_RESPONSE_NORMALIZATION=1)
+def local_response_normalization(ctx: OpContext) -> Value:
+    x, o = ctx.channels_second(ctx.required(0)), ctx.options
+    if x.dtype.name != "float32" or o["radius"] < 0:
+        raise UnsupportedError(f"channels of {x.dtype} within {o['radius']}")
+    size = 2 * o["radius"] + 1
+    # the operator divides by the number of channels
+    attrs = {"alpha": o["alpha"] * size, "beta": o["beta"], "bias": o["bias"]}
+    return ctx.channels_last(ctx.emit("lrn", [x], size=size, **attrs))

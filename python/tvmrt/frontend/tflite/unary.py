@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Value
+from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.extent import symbols_of
 from tvmrt.ir.fixed_point import shift
 from tvmrt.ir.multiplier import multiplier
@@ -257,3 +257,27 @@ def plain(ctx: OpContext) -> Value:
             return ctx.emit("expand", [ctx.like(0, x)], shape=x.shape)
         return ctx.const(np.zeros(x.shape, x.dtype.numpy))
     return ctx.emit(_PLAIN[ctx.op.name], [x])
+
+
+@tflite_op(BITCAST=1)
+def bit_cast(ctx: OpContext) -> Value:
+    """The same bits as elements of another type; of another size, along an axis behind."""
+    x, to = ctx.required(0), DTYPES[element_type(_code(ctx.result().dtype))]
+    if x.dtype.bits == to.bits:
+        return x if x.dtype == to else ctx.emit("bit_cast", [x], to=to.name)
+    narrow, wide = (f"uint{bits}" for bits in sorted((x.dtype.bits, to.bits)))
+    shifts = np.arange(0, max(x.dtype.bits, to.bits), min(x.dtype.bits, to.bits))
+    if x.dtype.bits > to.bits:
+        whole = ctx.reshape(_bits_as(ctx, x, wide), (*x.shape, 1))
+        parts = ctx.emit("shift_right", [whole, ctx.const(shifts, wide)])
+        return _bits_as(ctx, ctx.cast(parts, narrow), to.name)
+    if not x.shape or x.shape[-1] != shifts.size:
+        raise ValueError(f"{x.type} does not become {to}")
+    parts = ctx.cast(_bits_as(ctx, x, narrow), wide)
+    parts = ctx.emit("shift_left", [parts, ctx.const(shifts, wide)])
+    axes = (x.type.rank - 1,)
+    return _bits_as(ctx, ctx.emit("reduce_sum", [parts], axes=axes, keepdims=False), to.name)
+
+
+def _bits_as(ctx: OpContext, x: Value, to: str) -> Value:
+    return x if x.dtype.name == to else ctx.emit("bit_cast", [x], to=to)
