@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (fill the table)
     resize,
     run_operands,
     scan,
+    signal,
     small,
     state,
     text,

@@ -23,6 +23,7 @@ FAMILIES = (
     "pairs",
     "loop",
     "random",
+    "signal",
     "state",
     "text",
 )

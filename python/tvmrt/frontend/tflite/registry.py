@@ -42,13 +42,32 @@ FAMILIES = (
     "reduction",
     "segments",
     "shape",
+    "signal.features",
+    "signal.spectra",
+    "signal.streams",
     "softmax",
     "space",
     "svdf",
     "unary",
     "variables",
 )
-CUSTOM = ("TFLite_Detection_PostProcess",)  # custom operators that are known without a declaration
+CUSTOM = (  # custom operators that are known without a declaration
+    "TFLite_Detection_PostProcess",
+    "SignalDelay",
+    "SignalEnergy",
+    "SignalFftAutoScale",
+    "SignalFilterBank",
+    "SignalFilterBankLog",
+    "SignalFilterBankSpectralSubtraction",
+    "SignalFilterBankSquareRoot",
+    "SignalFramer",
+    "SignalIrfft",
+    "SignalOverlapAdd",
+    "SignalPCAN",
+    "SignalRfft",
+    "SignalStacker",
+    "SignalWindow",
+)
 
 
 def tflite_op(**newest: int) -> Callable[[Importer], Importer]:

@@ -1,0 +1,274 @@
+"""Makes ``signal_*.tflite`` and the ``.npz`` beside each: custom operators of sound, and what
+TensorFlow Lite Micro gives in run after run.
+
+``python make_signal.py [NAME...]`` in an environment with ``tflite-micro`` and what the tests need;
+the tests need the files alone. Of an output that some runs leave unwritten, the one behind it tells
+which; in those it is 0 here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parents[1] / "python" / "tflite"))
+sys.path.insert(0, str(FOLDER.parents[1] / "python" / "support"))
+
+from tflite_case import Net  # noqa: E402
+
+NETWORKS: dict[str, Callable[[Net], list[list[np.ndarray]]]] = {}
+TYPES = {"int16": 7, "int32": 2, "float32": 0}  # numbers of the format's types
+
+
+def network(build: Callable[[Net], list[list[np.ndarray]]]) -> Callable:
+    """Decorator: a function that fills a network and gives the inputs of its runs."""
+    NETWORKS[build.__name__] = build
+    return build
+
+
+def custom(net: Net, name: str, inputs: list[int], outputs: list[int], **options) -> list[int]:
+    from flatbuffers import flexbuffers
+
+    net.op("CUSTOM", inputs, outputs)
+    net.model.operatorCodes[-1].customCode = name
+    content = bytes(flexbuffers.Dumps(options))
+    net.graph.operators[-1].customOptions = np.frombuffer(content, np.uint8)
+    return outputs
+
+
+def sound(runs: int, count: int, seed: int) -> np.ndarray:
+    """Tones that come and go over noise, from silence to what 16 bits hold."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(runs * count)
+    loud = 30 * 1000 ** np.abs(np.sin(at / (3 * count)))
+    tones = np.sin(at * 0.11) + 0.4 * np.sin(at * (0.3 + at / at.size))
+    x = loud * tones / 2 + rng.normal(0, 20, at.size)
+    x[: count // 2] = 0
+    return np.clip(x, -32768, 32767).astype(np.int16).reshape(runs, count)
+
+
+def hann(size: int) -> np.ndarray:
+    return np.round(4096 * (0.5 - 0.5 * np.cos(2 * np.pi * (np.arange(size) + 0.5) / size)))
+
+
+def bank(channels: int, bins: int) -> list[np.ndarray]:
+    """Weights and places of triangles that overlap by halves, wider with the frequency."""
+    edges = np.round(2 + (bins - 4) * (np.arange(channels + 2) / (channels + 1)) ** 1.7).astype(int)
+    weights, unweights, starts, widths = [], [], [], []
+    for low, above in zip(edges, edges[1:]):
+        high = max(above, low + 1)
+        share = 1 - (np.arange(low, high) - low) / (high - low)
+        weights += list(np.round(4096 * share))
+        unweights += list(4096 - np.round(4096 * share))
+        starts.append(low)
+        widths.append(high - low)
+    first = np.concatenate([[0], np.cumsum(widths)[:-1]])
+    return [np.array(a, np.int16) for a in (weights, unweights, starts, first, widths)]
+
+
+def gains(strength: float = 0.95, offset: float = 80.0) -> np.ndarray:
+    """The table of a gain that falls with the noise: values at 0 to 2, then parabolas."""
+
+    def gain(x: float) -> float:
+        return min(32767, round(2**21 * (x / 2**10 + offset) ** -strength))
+
+    table = np.zeros(125, np.int16)
+    table[:3] = [gain(x) for x in (0, 1, 2)]
+    for interval in range(3, 33):
+        x0 = 1 << (interval - 1)
+        y0, y1, y2 = gain(x0), gain(1.5 * x0), gain(2 * x0 - (interval == 32))
+        a1, a2 = 4 * y1 - 3 * y0 - y2, -4 * y1 + 2 * y0 + 2 * y2
+        table[4 * interval - 6 :][:3] = [y0, a1, a2]
+    return table
+
+
+SMOOTHING = {
+    "smoothing": 410, "one_minus_smoothing": 16384 - 410, "alternate_smoothing": 983,
+    "alternate_one_minus_smoothing": 16384 - 983, "smoothing_bits": 10,
+    "spectral_subtraction_bits": 14, "min_signal_remaining": 819, "clamping": False,
+}  # fmt: skip
+
+
+@network
+def signal_features(net: Net) -> list[list[np.ndarray]]:
+    """The way from sound to features of micro_speech, with 256 of 480 samples at a time new."""
+    step, size, length, channels = 256, 480, 512, 40
+    x = net.input((step,), "int16")
+
+    def made(shape, dtype, shown=False) -> int:
+        return (net.output if shown else net.tensor)(shape, dtype)
+
+    outs = [made((1, size), "int16"), made((), "bool", True)]
+    frame, _ = custom(
+        net, "SignalFramer", [x], outs, frame_size=size, frame_step=step, prefill=True
+    )
+    weights = net.const(hann(size).astype(np.int16))
+    (windowed,) = custom(
+        net, "SignalWindow", [frame, weights], [made((1, size), "int16")], shift=12
+    )
+    flat = made((size,), "int16")
+    net.op("RESHAPE", [windowed, net.const(np.array([size], np.int32))], [flat])
+    outs = [made((size,), "int16"), made((), "int32", True)]
+    scaled, bits = custom(net, "SignalFftAutoScale", [flat], outs)
+    outs = [made((length + 2,), "int16")]
+    (spectrum,) = custom(net, "SignalRfft", [scaled], outs, T=TYPES["int16"], fft_length=length)
+    bins = length // 2 + 1
+    tables = bank(channels, bins)
+    start, end = int(tables[2][0]), int(tables[2][-1] + tables[4][-1])
+    outs = [made((bins,), "uint32")]
+    (energy,) = custom(net, "SignalEnergy", [spectrum], outs, start_index=start, end_index=end)
+    inputs, outs = [energy, *map(net.const, tables)], [made((channels,), "uint64", True)]
+    (sums,) = custom(net, "SignalFilterBank", inputs, outs, num_channels=channels)
+    outs = [made((channels,), "uint32", True)]
+    (roots,) = custom(net, "SignalFilterBankSquareRoot", [sums, bits], outs)
+    outs = [made((channels,), "uint32"), made((channels,), "uint32", True)]
+    clean, noise = custom(net, "SignalFilterBankSpectralSubtraction", [roots], outs,
+                          num_channels=channels, **SMOOTHING)  # fmt: skip
+    inputs, outs = [clean, noise, net.const(gains())], [made((channels,), "uint32", True)]
+    (gained,) = custom(net, "SignalPCAN", inputs, outs, snr_shift=6)
+    custom(net, "SignalFilterBankLog", [gained], [made((channels,), "int16", True)],
+           input_correction_bits=3, output_scale=1600)  # fmt: skip
+    return [[row] for row in sound(32, step, 1)]
+
+
+def spread(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Integers of all sizes, floats about 0."""
+    if dtype.startswith("float"):
+        return rng.standard_normal(shape).astype(dtype)
+    info = np.iinfo(dtype)
+    whole = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    return whole >> rng.integers(0, info.bits, shape).astype(dtype)
+
+
+@network
+def signal_transforms(net: Net) -> list[list[np.ndarray]]:
+    """Spectra and back, of all types, rows with zeros behind, all radices."""
+    shapes = []
+    for dtype, number in TYPES.items():
+        for count, length, rows in (
+            (5, 8, 1),
+            (60, 60, 2),
+            (21, 24, 1),
+            (450, 450, 1),
+            (96, 128, 1),
+        ):
+            x = net.input((rows, count), dtype)
+            options = {"T": number, "fft_length": length}
+            y = net.output((rows, length + 2), dtype)
+            custom(net, "SignalRfft", [x], [y], **options)
+            custom(net, "SignalIrfft", [y], [net.output((rows, length), dtype)], **options)
+            shapes.append(((rows, count), dtype))
+    rng = np.random.default_rng(2)
+    rows = [[spread(rng, *shape) for shape in shapes] for _ in range(2)]
+    steep = [(np.where(row < 0, -1, 1) * (2**31 - 1) // 2**16).astype(row.dtype) for row in rows[0]]
+    return [*rows, steep]
+
+
+@network
+def signal_steps(net: Net) -> list[list[np.ndarray]]:
+    """Everything else, with options that the way from sound to features has otherwise."""
+    rng = np.random.default_rng(3)
+    shapes = []
+
+    def given(shape: tuple[int, ...], dtype: str) -> int:
+        shapes.append((shape, dtype))
+        return net.input(shape, dtype)
+
+    x = given((2, 12), "int16")
+    for length in (0, 5, 30):
+        custom(net, "SignalDelay", [x], [net.output((2, 12), "int16")], delay_length=length)
+    for size, step, prefill in ((9, 4, True), (9, 4, False), (3, 6, False), (12, 12, False),
+                                (25, 12, False), (25, 2, True)):  # fmt: skip
+        outs = [net.output((2, 12 // step, size), "int16"), net.output((), "bool")]
+        options = {"frame_size": size, "frame_step": step, "prefill": prefill}
+        custom(net, "SignalFramer", [x], outs, **options)
+    for dtype in ("int16", "float32"):
+        frames = given((2, 3, 10), dtype)
+        for step in (4, 7, 10):
+            y = net.output((2, 3 * step), dtype)
+            custom(net, "SignalOverlapAdd", [frames], [y], T=TYPES[dtype], frame_step=step)
+    features = given((6,), "int16")
+    for channels, left, right, step in ((6, 1, 1, 1), (5, 2, 3, 2), (6, 0, 0, 1), (6, 3, 0, 3)):
+        outs = [net.output((channels * (left + right + 1),), "int16"), net.output((), "bool")]
+        options = {"num_channels": channels, "stacker_left_context": left,
+                   "stacker_right_context": right, "stacker_step": step}  # fmt: skip
+        custom(net, "SignalStacker", [features], outs, **options)
+    samples = given((2, 8), "int16")
+    for shift in (0, 3, 15):
+        weights = net.const(spread(rng, (4,), "int16"))
+        custom(net, "SignalWindow", [samples, weights], [net.output((2, 8), "int16")], shift=shift)
+    flat = given((16,), "int16")
+    custom(net, "SignalFftAutoScale", [flat], [net.output((16,), "int16"), net.output((), "int32")])
+    energy = net.output((8,), "uint32")
+    custom(net, "SignalEnergy", [flat], [energy], start_index=0, end_index=8)
+    weights, unweights = [9, -7, 32767, -32768, 5], [-1, 2, 300, 4096, 8]
+    places = [0, 4, 7, 2], [0, 1, 4, 2], [2, 3, 1, 0]
+    tables = [np.array(a, np.int16) for a in (weights, unweights, *places)]
+    inputs, sums = [energy, *map(net.const, tables)], net.output((3,), "uint64")
+    custom(net, "SignalFilterBank", inputs, [sums], num_channels=3)
+    wide, bits = given((40,), "uint64"), given((), "int32")
+    custom(net, "SignalFilterBankSquareRoot", [wide, bits], [net.output((40,), "uint32")])
+    words = given((60,), "uint32")
+    for correction, scale in ((0, 65536), (5, 1600), (0, 1)):
+        custom(net, "SignalFilterBankLog", [words], [net.output((60,), "int16")],
+               input_correction_bits=correction, output_scale=scale)  # fmt: skip
+    outs = [net.output((60,), "uint32"), net.output((60,), "uint32")]
+    options = {**SMOOTHING, "clamping": True, "smoothing_bits": 2, "num_channels": 60}
+    custom(net, "SignalFilterBankSpectralSubtraction", [words], outs, **options)
+    noise, table = given((60,), "uint32"), net.const(gains())
+    rough = net.const(spread(rng, (125,), "int16"))
+    for places, shift in ((table, 12), (table, 0), (rough, 3)):
+        y = net.output((60,), "uint32")
+        custom(net, "SignalPCAN", [words, noise, places], [y], snr_shift=shift)
+
+    def run(number: int) -> list[np.ndarray]:
+        feeds = [spread(rng, *shape) for shape in shapes]
+        feeds[7] = np.array(number * 3 % 32, np.int32)
+        feeds[5] = feeds[5] >> (number * 5 % 16)
+        edges = (number, 2**32 - 1 - number, 2**32 + number, 2**64 - 1 - number, 2**17 + number,
+                 65535**2 + number, 65536**2 - 65536 + number)  # fmt: skip
+        feeds[6][: len(edges)] = edges
+        if number == 1:
+            feeds[5][:3] = -32768, -5, -3
+        return feeds
+
+    return [run(number) for number in range(8)]
+
+
+def judged(data: bytes, runs: list[list[np.ndarray]], outputs: int) -> list[list[np.ndarray]]:
+    """What TensorFlow Lite Micro gives."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_bytes(data, arena_size=1 << 22)
+    found = []
+    for feeds in runs:
+        for index, feed in enumerate(feeds):
+            interpreter.set_input(feed, index)
+        interpreter.invoke()
+        found.append([np.array(interpreter.get_output(i)) for i in range(outputs)])
+        for value, flag in zip(found[-1], found[-1][1:]):
+            if flag.dtype == bool and not flag:
+                value[...] = 0
+    return found
+
+
+def main(names: list[str]) -> None:
+    for name in names or NETWORKS:
+        net = Net()
+        runs = NETWORKS[name](net)
+        data, arrays = net.data(), {}
+        right = judged(data, runs, len(net.graph.outputs))
+        for word, table in (("in", runs), ("out", right)):
+            for index in range(len(table[0])):
+                arrays[f"{word}{index}"] = np.stack([row[index] for row in table])
+        (FOLDER / f"{name}.tflite").write_bytes(data)
+        np.savez_compressed(FOLDER / f"{name}.npz", **arrays)
+        print(name, len(data), (FOLDER / f"{name}.npz").stat().st_size)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

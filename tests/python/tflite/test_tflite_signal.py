@@ -1,0 +1,185 @@
+"""Custom operators of sound beside TensorFlow Lite Micro, whose results lie beside the networks."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from boards import BOARDS, build_library, count_text, link_image, run_image
+from tflite_case import FILES, Net, assert_like
+
+import tvmrt
+from tvmrt.cli.session import Session
+from tvmrt.error import UnsupportedError
+from tvmrt.frontend.tflite import import_model, load_model
+
+pytest.importorskip("ai_edge_litert")
+
+ROOM = pytest.mark.parametrize("name", ["signal_features", "signal_steps", "signal_transforms"])
+
+
+def _runs(name: str) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]]:
+    """Inputs and right outputs, run by run."""
+    with np.load(FILES / f"{name}.npz") as found:
+        tables = {word: [found[k] for k in found if k.startswith(word)] for word in ("in", "out")}
+    return tuple([list(row) for row in zip(*tables[word])] for word in ("in", "out"))
+
+
+def _hidden(row: list[np.ndarray]) -> list[np.ndarray]:
+    """What a run leaves unwritten, as the next output says, is 0."""
+    for value, flag in zip(row, row[1:]):
+        if flag.dtype == bool and not flag:
+            value[...] = 0
+    return row
+
+
+@ROOM
+def test_run_after_run_is_the_same_to_the_bit(name, tmp_path):
+    tvmrt.compile(FILES / f"{name}.tflite", executor="aot").export_library(str(tmp_path / "net.so"))
+    session = Session(tmp_path / "net.so", 1)
+
+    def run(feeds: list[np.ndarray]) -> list[np.ndarray]:
+        return _hidden(
+            list(session.run({i.name: a for i, a in zip(session.inputs, feeds)}).values())
+        )
+
+    runs, right = _runs(name)
+    for feeds, wanted in zip(runs, right):
+        assert_like(run(feeds), wanted)
+    session.executor.reset_state()
+    assert_like(run(runs[0]), right[0])
+
+
+_PROGRAM = """\
+#include <stdio.h>
+#include <tvmgen_net.h>
+
+%(count)s
+static int16_t in[256], out[40];
+static uint8_t valid, bits[4], sums[320], roots[160], noise[160], gained[160];
+
+int main(void) {
+  struct tvmgen_net_inputs inputs = {in};
+  struct tvmgen_net_outputs outputs = {&valid, bits, sums, roots, noise, gained, out};
+  FILE *from = fopen("in.bin", "rb"), *to = fopen("out.bin", "wb");
+  uint32_t most = 0;
+  if (from == NULL || to == NULL) return 1;
+  while (fread(in, sizeof(in), 1, from) == 1) {
+    const uint32_t before = count_now();
+    if (tvmgen_net_run(&inputs, &outputs) != 0) return 2;
+    const uint32_t spent = count_between(before, count_now());
+    if (spent > most) most = spent;
+    if (fwrite(out, sizeof(out), 1, to) != 1) return 3;
+  }
+  printf("%%lu", (unsigned long)most);
+  return fclose(to) == 0 ? 0 : 4;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "most"),
+    [("cortex-m0plus", 600_000), pytest.param("cortex-m4", 250_000, marks=pytest.mark.slow)],
+)
+def test_a_board_without_an_fpu_hears_the_same(target, most, tmp_path):
+    board = BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    network = FILES / "signal_features.tflite"
+    library = tvmrt.compile(network, target=target, interface_api="c", module_name="net")
+    library.export(tmp_path / "net.tar")
+    archive = build_library(tmp_path / "net.tar", board, tmp_path / "net")
+    (tmp_path / "main.c").write_text(_PROGRAM % {"count": count_text(board)})
+    includes = [tmp_path / "net" / part for part in ("codegen/host/include", "runtime/include")]
+    image = tmp_path / "image.elf"
+    link_image(board, [tmp_path / "main.c"], [archive], image, includes)
+    runs, right = _runs("signal_features")
+    (tmp_path / "in.bin").write_bytes(b"".join(feeds[0].tobytes() for feeds in runs))
+    instructions = int(run_image(board, image, tmp_path, counted=True))
+    found = np.fromfile(tmp_path / "out.bin", np.int16).reshape(-1, 40)
+    np.testing.assert_array_equal(found, [wanted[-1] for wanted in right])
+    assert 0 < instructions < most
+    (generated,) = (tmp_path / "net").rglob("*_lib1.c")
+    assert not re.search(r"\b(float|double|malloc)\b", generated.read_text())
+
+
+def _flex(**entries) -> bytes:
+    from flatbuffers import flexbuffers
+
+    return bytes(flexbuffers.Dumps(entries))
+
+
+def _one(name: str, inputs: list, outputs: list, options: bytes) -> bytes:
+    """A network of one operator; operands are shapes and types, or constants."""
+    net = Net()
+    ends = [net.const(x) if isinstance(x, np.ndarray) else net.input(*x) for x in inputs]
+    net.op("CUSTOM", ends, [net.output(*y) for y in outputs])
+    net.model.operatorCodes[-1].customCode = name
+    net.graph.operators[-1].customOptions = np.frombuffer(options, np.uint8)
+    return net.data()
+
+
+_I16, _U32, _U64 = ((8,), "int16"), ((8,), "uint32"), ((8,), "uint64")
+_TABLE = np.zeros(4, np.int16)
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "outputs", "options", "sentence"),
+    [
+        ("SignalWindow", [_I16, _TABLE], [_I16], {}, "options have no whole number shift"),
+        ("SignalWindow", [_I16, _TABLE], [_I16], {"shift": 32}, "shift is 32, not from 0 to 31"),
+        ("SignalWindow", [_I16, _TABLE[:3]], [_I16], {"shift": 1}, "no weights for"),
+        ("SignalWindow", [_U32, _TABLE], [_I16], {"shift": 1}, "operand 0 is uint32"),
+        ("SignalFftAutoScale", [((2, 8), "int16")], [_I16, ((), "int32")], {}, "not int16 of 1"),
+        ("SignalRfft", [_I16], [((10,), "int16")], {"fft_length": 14}, "no prime factors but"),
+        ("SignalRfft", [_I16], [((10,), "int16")], {"fft_length": 6}, "rows of more than 6"),
+        ("SignalRfft", [_I16], [((12,), "int16")], {"fft_length": 8}, "declared"),
+        ("SignalIrfft", [_I16], [_I16], {"fft_length": 8}, "no spectrum of 8"),
+        ("SignalEnergy", [_I16], [((4,), "uint32")], {"start_index": 2, "end_index": 5},
+         "frequencies 2 to 5"),
+        ("SignalFilterBank", [_U32, *[_TABLE] * 4, _TABLE + 9], [((3,), "uint64")],
+         {"num_channels": 3}, "lie inside of x"),
+        ("SignalFilterBank", [_U32, *[_TABLE] * 5], [((4,), "uint64")], {"num_channels": 4},
+         "not of 4 channels"),
+        ("SignalFilterBank", [_U32, ((4,), "int16"), *[_TABLE] * 4], [((3,), "uint64")],
+         {"num_channels": 3}, "must be a constant"),
+        ("SignalFilterBankSquareRoot", [_U64, ((2,), "int32")], [_U32], {}, "not one int32"),
+        ("SignalFilterBankLog", [_U32], [_I16], {"input_correction_bits": 0, "output_scale": -1},
+         "output_scale is -1"),
+        ("SignalPCAN", [_U32, _U32, _TABLE], [_U32], {"snr_shift": 6}, "fewer than 125 places"),
+        ("SignalFramer", [_I16], [((2, 9), "int16"), ((), "bool")],
+         {"frame_size": 9, "frame_step": 3, "prefill": 0}, "no whole number of steps"),
+        ("SignalFramer", [_I16], [((1, 4), "int16"), ((), "bool")],
+         {"frame_size": 4, "frame_step": 8, "prefill": 1}, "frame_step is 8, not from 1 to 4"),
+        ("SignalOverlapAdd", [((2, 8), "int16")], [((18,), "int16")], {"frame_step": 9},
+         "frame_step is 9"),
+        ("SignalStacker", [_I16], [((8,), "int16"), ((), "bool")],
+         {"num_channels": 9, "stacker_left_context": 0, "stacker_right_context": 0,
+          "stacker_step": 1}, "frames of 9 channels"),
+        ("SignalDelay", [_I16], [_I16], {"delay_length": 2**21}, "delay_length is 2097152"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_a_sentence(name, inputs, outputs, options, sentence):
+    with pytest.raises((ValueError, UnsupportedError)) as caught:
+        import_model(_one(name, inputs, outputs, _flex(**options)))
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_damaged_options_are_refused_or_other_options():
+    """Whatever the bytes are: a network, or a sentence."""
+    rng, said = np.random.default_rng(5), 0
+    for name in ("signal_features", "signal_steps"):
+        data = (FILES / f"{name}.tflite").read_bytes()
+        options = [op.custom_options for op in load_model(data).subgraphs[0].operators]
+        options = [given for given in options if given]
+        for _ in range(40):
+            changed = bytearray(data)
+            given = bytes(options[rng.integers(len(options))])
+            changed[data.index(given) + rng.integers(len(given))] = rng.integers(256)
+            try:
+                import_model(bytes(changed))
+            except (ValueError, UnsupportedError) as problem:
+                assert "\n" not in str(problem)
+                said += 1
+    assert said > 30
