@@ -11,6 +11,7 @@
   X(container)     \
   X(contrib)       \
   X(draws)         \
+  X(ffi_library)   \
   X(graph)         \
   X(graph_factory) \
   X(loader)        \

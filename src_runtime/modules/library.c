@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "module.h"
+#include "ffi_library.h"
 
 #if defined(__GLIBC__)
 #include <link.h>
@@ -75,9 +75,17 @@ static void* find_main(const library_module* lib) {
   return symbol_of(lib, name, NULL);
 }
 
+/* A function of tvm-ffi goes before a symbol of the plain name, which may be the C function that it
+ * wraps, or one of another library; only an entry is rather a classic one. */
 static int library_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
   const library_module* lib = (const library_module*)self;
-  void* symbol = strcmp(name, "__tvm_main__") == 0 ? find_main(lib) : symbol_of(lib, name, NULL);
+  const bool is_entry = strcmp(name, "__tvm_main__") == 0;
+  void* symbol = is_entry ? find_main(lib) : NULL;
+  if (symbol == NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__ffi_find(&lib->source, self, name, &out->func));
+    if (out->func != NULL) return 0;
+    symbol = symbol_of(lib, name, NULL);
+  }
   if (symbol == NULL) return 0;
   out->fn = as_function(symbol);
   out->kind = TVMRT_FUNC_LIBRARY;
@@ -172,6 +180,7 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
   shared = variables.context != NULL ? find_live(source->ctx) : NULL;
   lib = shared != NULL ? shared : add_live(source, &variables);
   (void)pthread_mutex_unlock(&live_lock);
+  if (lib != NULL) tvmrt__ffi_fill_variables(&lib->source);
   /* one count of the mapping is enough */
   if ((shared != NULL || lib == NULL) && source->close != NULL) source->close(source->ctx);
   if (lib != NULL) rc = restore(lib, out);
@@ -231,6 +240,7 @@ int tvmrt__library_open(const char* path, tvmrt_module** out) {
   const tvmrt_opening how = {path, RTLD_LAZY | RTLD_LOCAL, "Failed to load dynamic shared library",
                              tvmrt__library_file_of};
   *out = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &source.ctx, &source.file));
   return tvmrt__library_load(&source, out);
 }

@@ -13,9 +13,9 @@ What a call converts, in both directions:
   not contiguous is refused, as everywhere in tvmrt;
 - functions become functions. One that goes back to where it came from is the same again;
 - errors keep their kind and message: a ValueError on one side is a ValueError on the other. What
-  has no kind is a ``tvmrt.TVMError``.
-
-Modules, lists and maps are refused with a TypeError.
+  has no kind is a ``tvmrt.TVMError``;
+- arrays, maps and shapes are made anew on the other side; tensors and functions in them are shared.
+  A module of tvm-ffi is a module; one of tvmrt becomes a function from names to functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 from tvmrt import error as _error
-from tvmrt.contrib import _tvm_ffi_bridge
 from tvmrt.runtime import NDArray, PackedFunc, convert_to_tvm_func, get_global_func
 from tvmrt.runtime.ndarray import from_dlpack
 
@@ -50,8 +49,22 @@ __all__ = [
     "to_tvm_ffi",
 ]
 
-TVM_FFI_VERSION: tuple[int, int, int] = _tvm_ffi_bridge.open(tvm_ffi.libinfo.find_libtvm_ffi())
+
+def _join(path: str) -> tuple[int, ...]:
+    """Let the bridge use this libtvm_ffi; its version. Raises ImportError where it cannot."""
+    try:
+        get_global_func("tvmrt.tvm_ffi.start")()
+        version = get_global_func("tvmrt.tvm_ffi.join")(str(path))
+    except (OSError, _error.TVMError) as failure:
+        raise ImportError(str(failure)) from None
+    return tuple(int(part) for part in version.split("."))
+
+
+TVM_FFI_VERSION: tuple[int, ...] = _join(tvm_ffi.libinfo.find_libtvm_ffi())
 """Version of the ABI of the loaded libtvm_ffi."""
+
+_SAFE_CALL: int = get_global_func("tvmrt.tvm_ffi.address")("safe_call").value
+_PACKED_CALL: int = get_global_func("tvmrt.tvm_ffi.address")("packed_call").value
 
 _from_packed_func = tvm_ffi.get_global_func("tvmrt.from_packed_func")
 _from_c_packed_func = tvm_ffi.get_global_func("tvmrt.from_c_packed_func")
@@ -163,7 +176,7 @@ def safe_call(function: PackedFunc | Callable[..., Any]) -> CFunction:
         ``address`` is a ``TVMFFISafeCallType`` to be called with ``handle`` as its first argument.
     """
     packed = convert_to_tvm_func(function)
-    return CFunction(_tvm_ffi_bridge.SAFE_CALL, packed.handle, packed)
+    return CFunction(_SAFE_CALL, packed.handle, packed)
 
 
 def from_safe_call(address: int, handle: int = 0, keep_alive: Any = None) -> PackedFunc:
@@ -198,7 +211,7 @@ def packed_call(function: Any) -> CFunction:
     """
     if not isinstance(function, tvm_ffi.Function):
         function = tvm_ffi.convert(function)
-    return CFunction(_tvm_ffi_bridge.PACKED_CALL, function.__chandle__(), function)
+    return CFunction(_PACKED_CALL, function.__chandle__(), function)
 
 
 def from_packed_call(address: int, handle: int = 0, keep_alive: Any = None) -> Any:

@@ -110,7 +110,7 @@ def _module_name(file: Path) -> str:
 def _imports_of_files() -> dict[str, set[str]]:
     """Return which module imports which; what C brings is no module of a file."""
     files = {_module_name(file): file for file in PACKAGE.rglob("*.py")}
-    compiled = ("_core", "_capi", "_tvm_ffi_bridge")
+    compiled = ("_core", "_capi")
     imports: dict[str, set[str]] = {}
     for module, file in files.items():
         found = set()

@@ -18,7 +18,7 @@ from tvmrt.runtime import _core
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
 
 bridge = importlib.import_module("tvmrt.contrib.tvm_ffi")
-_tvm_ffi_bridge = bridge._tvm_ffi_bridge
+
 
 VIEW, ARRAY = 7, 13  # type codes of tensors in the classic ABI
 

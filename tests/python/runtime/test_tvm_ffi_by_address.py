@@ -12,7 +12,6 @@ import pytest
 from bridge_case import (
     ARRAY,
     Payload,
-    _tvm_ffi_bridge,
     aligned,
     bridge,
     call_packed,
@@ -96,8 +95,8 @@ def test_error_by_address(calls, toolbox, runner):
 @pytest.mark.parametrize("runner", ["run_safe_call", "run_packed_call"])
 def test_null_handle_is_an_error(calls, runner):
     address = {
-        "run_safe_call": _tvm_ffi_bridge.SAFE_CALL,
-        "run_packed_call": _tvm_ffi_bridge.PACKED_CALL,
+        "run_safe_call": bridge._SAFE_CALL,
+        "run_packed_call": bridge._PACKED_CALL,
     }[runner]
     assert getattr(calls, runner)(address, None) == -1
 

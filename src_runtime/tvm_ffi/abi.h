@@ -1,23 +1,25 @@
 /*!
  * \file abi.h
- * \brief The ABI of the library libtvm_ffi, as far as the bridge reads it.
+ * \brief The ABI of tvm-ffi, as far as the bridge reads it.
  *
- * The extension module tvmrt.contrib._tvm_ffi_bridge joins two function ABIs: the classic packed
- * function (c_packed_func.h) and the one of libtvm_ffi. A function of either side becomes one of the
- * other; a call converts its arguments, calls, and converts the result or the error. No Python takes
- * part in a call, so C may use the functions on any thread; only opening the library is Python's.
+ * The bridge joins two function ABIs: the classic packed function (c_packed_func.h) and the one of
+ * tvm-ffi. A function of either side becomes one of the other; a call converts its arguments, calls,
+ * and converts the result or the error. No Python takes part, so C may use the functions on any thread.
  *
- * Nothing of libtvm_ffi is needed to build: the few structures of its C ABI that are read here are
- * declared below, and its functions are looked up in the loaded library by bridge_open().
+ * It is a library of its own, libtvmrt_tvm_ffi.so, which libtvm_runtime loads when a library exports
+ * functions of tvm-ffi, or when bridge_open() is asked for by its global name. Nothing of libtvm_ffi is
+ * needed: the few structures of its C ABI that are read are declared below. What its functions do is
+ * done by those of the process's libtvm_ffi, if there is one, else by stand_in.c.
  *
  * Errors: functions of the bridge return 0, or -1 with a text in the classic error slot
  * (TVMGetLastError()). Only where a call comes from the other side, bridge_raise() hands that text over.
- * Threads: everything but bridge_open() may be used from any thread.
+ * Threads: everything may be used from any thread.
  * Source: tvm/ffi/c_api.h of apache-tvm-ffi 0.1.
  */
-#ifndef TVMRT_PYTHON_SRC_FFI_BRIDGE_ABI_H_
-#define TVMRT_PYTHON_SRC_FFI_BRIDGE_ABI_H_
+#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_ABI_H_
+#define TVMRT_SRC_RUNTIME_TVM_FFI_ABI_H_
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -39,13 +41,20 @@ typedef enum {
   kFfiFirstObject = 64,
   kFfiStr = 65,
   kFfiBytes = 66,
+  kFfiError = 67,
   kFfiFunction = 68,
+  kFfiShape = 69,
   kFfiTensor = 70,
+  kFfiArray = 71,
+  kFfiMap = 72,
+  kFfiModule = 73,
+  kFfiList = 75,
+  kFfiDict = 76,
 } FfiTypeIndex;
 
 /*! \brief Head of every counted object; what an object holds follows it. */
 typedef struct {
-  uint64_t ref_counts;
+  _Atomic uint64_t ref_counts; /* strong below, weak above; all strong ones hold one weak */
   int32_t type_index;
   uint32_t padding;
   union {
@@ -98,8 +107,6 @@ typedef int (*FfiSafeCall)(void* self, const FfiAny* args, int32_t num_args, Ffi
 /*! \brief The functions of libtvm_ffi that are used. Those that return int return 0 on success. */
 typedef struct {
   void (*get_version)(FfiVersion* out);
-  int (*object_inc_ref)(void* object);
-  int (*object_dec_ref)(void* object);
   int (*function_create)(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out);
   int (*function_call)(void* function, FfiAny* args, int32_t num_args, FfiAny* result);
   int (*function_set_global)(const TVMByteArray* name, void* function, int allow_override);
@@ -113,10 +120,38 @@ typedef struct {
   const FfiTypeInfoHead* (*get_type_info)(int32_t type_index);
 } FfiApi;
 
-/*! \brief Filled by bridge_open(), constant afterwards. */
-extern FfiApi ffi;
+/*! \brief Whose functions are used: the stand-in's until a libtvm_ffi is found. Lives for ever. */
+extern const FfiApi* _Atomic bridge_api;
+#define ffi (*atomic_load_explicit(&bridge_api, memory_order_acquire))
 
 /*! \brief What follows the head of an object. */
 static inline void* ffi_body(const FfiObject* object) { return (char*)object + sizeof(*object); }
 
-#endif /* TVMRT_PYTHON_SRC_FFI_BRIDGE_ABI_H_ */
+#define FFI_ONE_WEAK (UINT64_C(1) << 32)
+
+/*! \brief Take a reference, as every holder of an object may without the library. */
+static inline void ffi_retain(void* object) {
+  FfiObject* head = object;
+  (void)atomic_fetch_add_explicit(&head->ref_counts, 1, memory_order_relaxed);
+}
+
+/*! \brief Give a reference back; the last one ends the object by its own deleter. */
+static inline void ffi_release(void* object) {
+  enum { CONTENT = 1, BLOCK = 2 };
+  FfiObject* head = object;
+  uint64_t before = atomic_fetch_sub_explicit(&head->ref_counts, 1, memory_order_release);
+  if ((uint32_t)before != 1) return;
+  atomic_thread_fence(memory_order_acquire);
+  if (head->u.deleter == NULL) return;
+  if (before == (FFI_ONE_WEAK | 1)) {
+    head->u.deleter(head, CONTENT | BLOCK);
+    return;
+  }
+  head->u.deleter(head, CONTENT);
+  before = atomic_fetch_sub_explicit(&head->ref_counts, FFI_ONE_WEAK, memory_order_release);
+  if (before >> 32 != 1) return;
+  atomic_thread_fence(memory_order_acquire);
+  head->u.deleter(head, BLOCK);
+}
+
+#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_ABI_H_ */

@@ -5,13 +5,14 @@
 
 #include "convert.h"
 #include "error.h"
+#include "raise.h"
 #include "tensor.h"
 
 /* ---- what is given back ---- */
 
 static void release_function(void* function) { (void)TVMFuncFree(function); }
 static void release_array(void* array) { (void)TVMArrayFree(array); }
-static void release_object(void* object) { (void)ffi.object_dec_ref(object); }
+static void release_object(void* object) { ffi_release(object); }
 
 void bridge_release_any(FfiAny* any) {
   if (any->type_index >= kFfiFirstObject) release_object(any->u.v_obj);
@@ -95,6 +96,22 @@ static int no_classic_counterpart(int32_t type_index) {
                      info->type_key.data);
 }
 
+static void release_classic(void* object) { (void)TVMObjectFree(object); }
+
+static int container_to_classic(const FfiObject* object, TVMValue* value, int* code, Owned* owned) {
+  if (bridge_container_to_classic(object, &value->v_handle) != 0) return -1;
+  *owned = (Owned){release_classic, value->v_handle};
+  *code = kTVMObjectHandle;
+  return 0;
+}
+
+static int module_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
+  if (bridge_module_to_classic(object, &value->v_handle) != 0) return -1;
+  *owned = (Owned){release_classic, value->v_handle};
+  *code = kTVMModuleHandle;
+  return 0;
+}
+
 static int object_to_classic(FfiObject* object, TVMValue* value, int* code, Owned* owned) {
   const TVMByteArray* bytes = ffi_body(object);
   switch (object->type_index) {
@@ -106,7 +123,10 @@ static int object_to_classic(FfiObject* object, TVMValue* value, int* code, Owne
       return function_to_classic(object, value, code, owned);
     case kFfiTensor:
       return tensor_to_classic(object, value, code, owned);
+    case kFfiModule:
+      return module_to_classic(object, value, code, owned);
     default:
+      if (bridge_is_container(object)) return container_to_classic(object, value, code, owned);
       return no_classic_counterpart(object->type_index);
   }
 }
@@ -198,6 +218,12 @@ static int function_to_ffi(TVMFunctionHandle function, FfiAny* any, Owned* owned
   return bridge_function_to_ffi(function, &object) != 0 ? -1 : show_object(object, any, owned);
 }
 
+static int module_to_ffi(TVMModuleHandle module, FfiAny* any, Owned* owned) {
+  FfiObject* object;
+  if (module == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
+  return bridge_module_to_ffi(module, &object) != 0 ? -1 : show_object(object, any, owned);
+}
+
 /* Classic objects that stand for a plain value, and the functions that tell it. */
 static const char* reader_of(const char* type_key) {
   if (strcmp(type_key, "runtime.String") == 0) return "runtime.GetFFIString";
@@ -232,17 +258,23 @@ static int object_to_ffi(TVMObjectHandle object, FfiAny* any, Owned* owned) {
   unsigned type_index;
   char* type_key;
   const char* reader;
+  FfiObject* made = NULL;
   TVMValue value;
   int code;
   if (object == NULL) return pointer_to_ffi(NULL, kFfiNone, any);
   if (TVMObjectGetTypeIndex(object, &type_index) != 0) return -1;
   if (TVMObjectTypeIndex2Key(type_index, &type_key) != 0) return -1;
   reader = reader_of(type_key);
-  if (reader == NULL) {
+  if (reader == NULL && bridge_container_to_ffi(object, type_key, &made) != 0) {
+    free(type_key);
+    return -1;
+  }
+  if (reader == NULL && made == NULL) {
     (void)bridge_fail("TypeError: a classic object of type %s has no counterpart in tvm-ffi",
                       type_key);
   }
   free(type_key);
+  if (made != NULL) return show_object(made, any, owned);
   if (reader == NULL || call_reader(reader, object, &value, &code) != 0) return -1;
   /* lint: call_reader() sets both where it gives 0 */
   return plain_to_ffi(value, code, any, owned);
@@ -302,7 +334,7 @@ int bridge_value_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned) {
     case kTVMObjectRValueRefArg:
       return movable_to_ffi(value, any, owned);
     case kTVMModuleHandle:
-      return bridge_fail("TypeError: a Module has no counterpart in tvm-ffi; pass its functions");
+      return module_to_ffi(value.v_handle, any, owned);
     default:
       return bridge_fail("TypeError: a value with the unknown type code %d was passed", code);
   }

@@ -5,6 +5,7 @@
 
 #include "convert.h"
 #include "error.h"
+#include "raise.h"
 
 enum { MAX_MAKER_ARGS = 3 };
 
@@ -60,7 +61,7 @@ static int register_ffi(const char* name, FfiSafeCall maker) {
   if (ffi.function_create(NULL, maker, NULL, &function) != 0) return bridge_catch();
   rc = ffi.function_set_global(&bytes, function, 1);
   if (rc != 0) rc = bridge_catch();
-  (void)ffi.object_dec_ref(function);
+  ffi_release(function);
   return rc;
 }
 
@@ -118,7 +119,7 @@ static int from_safe_call(TVMValue* args, int* codes, int num_args, TVMRetValueH
   return return_function(made, ret);
 }
 
-static int register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
+int bridge_register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
   TVMFunctionHandle function;
   int rc;
   if (TVMFuncCreateFromCFunc(maker, NULL, NULL, &function) != 0) return -1;
@@ -127,12 +128,12 @@ static int register_classic(const char* name, TVMRuntimeCPackedFunc maker) {
   return rc;
 }
 
+int bridge_register_ffi_makers(void) {
+  if (register_ffi("tvmrt.from_packed_func", from_packed_func) != 0) return -1;
+  return register_ffi("tvmrt.from_c_packed_func", from_c_packed_func);
+}
+
 int bridge_register_makers(void) {
-  if (register_ffi("tvmrt.from_packed_func", from_packed_func) != 0 ||
-      register_ffi("tvmrt.from_c_packed_func", from_c_packed_func) != 0 ||
-      register_classic("tvmrt.tvm_ffi.from_function", from_function) != 0 ||
-      register_classic("tvmrt.tvm_ffi.from_safe_call", from_safe_call) != 0) {
-    return -1;
-  }
-  return 0;
+  if (bridge_register_classic("tvmrt.tvm_ffi.from_function", from_function) != 0) return -1;
+  return bridge_register_classic("tvmrt.tvm_ffi.from_safe_call", from_safe_call);
 }

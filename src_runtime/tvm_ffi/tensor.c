@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "raise.h"
 
 enum {
   ARRAY_ALIGN_BYTES = 64, /* of the memory of an NDArray */
@@ -101,7 +102,7 @@ static void end_loan(void* what) {
   content->ndim = content->ndim > 1 ? content->ndim : 1;
   content->shape = loan->extents;
   for (int i = 0; i < content->ndim; i++) loan->extents[i] = 0;
-  (void)ffi.object_dec_ref(loan->tensor);
+  ffi_release(loan->tensor);
 }
 
 static Loan* new_loan(const DLTensor* tensor) {

@@ -1,11 +1,11 @@
 /*!
  * \file convert.h
- * \brief Values and functions, both ways.
+ * \brief Values, containers, modules and functions, both ways.
  *
- * One subject in three files: a value may be a function, and a call of a function converts values.
+ * One subject in five files: a value may be any of these, and they hold or convert values.
  */
-#ifndef TVMRT_PYTHON_SRC_FFI_BRIDGE_CONVERT_H_
-#define TVMRT_PYTHON_SRC_FFI_BRIDGE_CONVERT_H_
+#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_CONVERT_H_
+#define TVMRT_SRC_RUNTIME_TVM_FFI_CONVERT_H_
 
 #include "abi.h"
 #include "owned.h"
@@ -23,10 +23,34 @@
 int bridge_value_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned);
 /*! \brief Show a classic value to the other side; the same words. A moved object is taken over. */
 int bridge_value_to_ffi(TVMValue value, int code, FfiAny* any, Owned* owned);
+/*! \brief The same, for what outlives the call: a view becomes an NDArray with a copy. */
+int bridge_owned_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned);
+/*! \brief An owned classic value as an owned one of the other side; it is given up, also on failure. */
+int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result);
 /*! \brief Give up the reference that a result holds. */
 void bridge_release_any(FfiAny* any);
 /*! \brief Give up the reference that a classic result holds. */
 void bridge_release_value(TVMValue value, int code);
+
+/* ---- containers.c ---- */
+
+/*! \brief Whether an object of the other side is one that bridge_container_to_classic() takes. */
+int bridge_is_container(const FfiObject* object);
+/*! \brief The classic counterpart of a container; *out is owned. A List or Dict is copied. */
+int bridge_container_to_classic(const FfiObject* object, TVMObjectHandle* out);
+/*!
+ * \brief The counterpart of a classic container; *out is owned.
+ *
+ * \param type_key [in] Of the object. *out is NULL, with result 0, if it is no container's.
+ */
+int bridge_container_to_ffi(TVMObjectHandle object, const char* type_key, FfiObject** out);
+
+/* ---- modules.c ---- */
+
+/*! \brief A classic Module whose functions are a Module's of the other side; *out is owned. */
+int bridge_module_to_classic(FfiObject* module, TVMModuleHandle* out);
+/*! \brief A Function that gives a classic module's functions by their names; *out is owned. */
+int bridge_module_to_ffi(TVMModuleHandle module, FfiObject** out);
 
 /* ---- to_ffi.c ---- */
 
@@ -52,4 +76,4 @@ int bridge_symbol_to_classic(FfiSafeCall address, void* self, TVMObjectHandle ow
 int bridge_packed_call(TVMValue* args, int* type_codes, int num_args, TVMValue* out, int* out_code,
                        void* resource_handle);
 
-#endif /* TVMRT_PYTHON_SRC_FFI_BRIDGE_CONVERT_H_ */
+#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_CONVERT_H_ */

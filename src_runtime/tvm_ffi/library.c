@@ -2,23 +2,23 @@
 #include "library.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "error.h"
+#include "stand_in.h"
 
 /* The releases of 0.1 agree in all that is declared in abi.h. */
 enum { KNOWN_MAJOR = 0, KNOWN_MINOR = 1 };
 
-FfiApi ffi;
+const FfiApi* _Atomic bridge_api = &stand_in_api;
 
 static const struct {
   const char* name;
   size_t offset; /* of the pointer in FfiApi */
 } kSymbols[] = {
     {"TVMFFIGetVersion", offsetof(FfiApi, get_version)}, /* first: it tells what else to expect */
-    {"TVMFFIObjectIncRef", offsetof(FfiApi, object_inc_ref)},
-    {"TVMFFIObjectDecRef", offsetof(FfiApi, object_dec_ref)},
     {"TVMFFIFunctionCreate", offsetof(FfiApi, function_create)},
     {"TVMFFIFunctionCall", offsetof(FfiApi, function_call)},
     {"TVMFFIFunctionSetGlobal", offsetof(FfiApi, function_set_global)},
@@ -53,6 +53,19 @@ static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion
   return 0;
 }
 
+/* What the first library that was found gave; filled once, before it is shown. */
+static FfiApi joined;
+static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
+
+static void show(const FfiApi* found) {
+  (void)pthread_mutex_lock(&joining);
+  if (atomic_load(&bridge_api) == &stand_in_api) {
+    joined = *found;
+    atomic_store_explicit(&bridge_api, &joined, memory_order_release);
+  }
+  (void)pthread_mutex_unlock(&joining);
+}
+
 int bridge_open(const char* path, FfiVersion* version) {
   FfiApi found;
   void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -61,6 +74,25 @@ int bridge_open(const char* path, FfiVersion* version) {
     (void)dlclose(library);
     return -1;
   }
-  ffi = found; /* the library stays: functions made here may live to the end of the process */
+  show(&found); /* the library stays: functions made here may live to the end of the process */
   return 0;
+}
+
+static const char kName[] = "libtvm_ffi.so";
+
+int bridge_join_loaded(void) {
+  FfiVersion version;
+  void* library;
+  if (atomic_load(&bridge_api) != &stand_in_api) return 1;
+  library = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  if (library == NULL) return 0;
+  (void)dlclose(library);
+  return bridge_open(kName, &version) == 0;
+}
+
+void* bridge_loaded_symbol(const char* name) {
+  void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  void* symbol = library == NULL ? NULL : dlsym(library, name);
+  if (library != NULL) (void)dlclose(library);
+  return symbol;
 }

@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "error.h"
 #include "link.h"
+#include "raise.h"
 #include "tensor.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
@@ -68,14 +69,23 @@ static void free_result(Result* result) {
   bridge_release_any(&result->any);
 }
 
-static int copy_result(Result* result) {
+static int copy_array(TVMValue* value, int* code, Owned* owned) {
   TVMArrayHandle array;
-  if (bridge_copy_to_classic(result->value.v_handle, &array) != 0) return -1;
-  owned_release(&result->owned);
-  result->owned = (Owned){release_array, array};
-  result->value.v_handle = array;
-  result->code = kTVMNDArrayHandle;
+  if (bridge_copy_to_classic(value->v_handle, &array) != 0) return -1;
+  owned_release(owned);
+  *owned = (Owned){release_array, array};
+  value->v_handle = array;
+  *code = kTVMNDArrayHandle;
   return 0;
+}
+
+static int copy_result(Result* result) {
+  return copy_array(&result->value, &result->code, &result->owned);
+}
+
+int bridge_owned_to_classic(const FfiAny* any, TVMValue* value, int* code, Owned* owned) {
+  if (bridge_value_to_classic(any, value, code, owned) != 0) return -1;
+  return *code == kTVMDLTensorHandle ? copy_array(value, code, owned) : 0;
 }
 
 /* Whether an array shows memory that was shown to the callee for the time of the call only. */
@@ -143,7 +153,7 @@ static int call_linked(TVMValue* args, int* type_codes, int num_args, TVMRetValu
   return call_and_return(&callee, args, type_codes, num_args, ret);
 }
 
-static void release_linked(void* link) { (void)ffi.object_dec_ref(bridge_link_remove(link)); }
+static void release_linked(void* link) { ffi_release(bridge_link_remove(link)); }
 
 static void retain_function(void* function) { (void)TVMObjectRetain(function); }
 
@@ -157,7 +167,7 @@ int bridge_function_to_classic(FfiObject* function, TVMFunctionHandle* out) {
     free(link);
     return -1;
   }
-  (void)ffi.object_inc_ref(function);
+  ffi_retain(function);
   bridge_link_add(link, *out);
   return 0;
 }

@@ -1,32 +1,19 @@
 /* Errors: the classic side has one text, "Kind: message", the other side a kind and a message. */
-#include "error.h"
+#include "raise.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "abi.h"
+#include "error.h"
+#include "library.h"
+#include "objects.h"
 
 enum { MAX_KIND_BYTES = 128 };
 
 /* The kind of a text that names none. It is never written out, so that a text that goes to the
    other side and back is the same. */
 static const char kPlainKind[] = "TVMError";
-
-int bridge_fail(const char* format, ...) {
-  char text[512];
-  va_list args;
-  va_start(args, format);
-  (void)vsnprintf(text, sizeof(text), format, args);
-  va_end(args);
-  TVMPackedFuncSetLastError(text);
-  return -1;
-}
-
-int bridge_fail_memory(size_t bytes) {
-  return bridge_fail("MemoryError: no memory for %zu bytes", bytes);
-}
 
 static int ends_with(const char* text, size_t size, const char* end) {
   size_t length = strlen(end);
@@ -95,9 +82,10 @@ static int is_plain(TVMByteArray kind) {
 }
 
 int bridge_catch(void) {
-  void* error = NULL;
+  /* a library raises where it found the function, which may be either place */
+  void* error = ffi_take_error();
   const FfiErrorHead* head;
-  ffi.error_move_from_raised(&error);
+  if (error == NULL && bridge_join_loaded()) ffi.error_move_from_raised(&error);
   if (error == NULL) return bridge_fail("a function of tvm-ffi failed without an error");
   head = ffi_body(error);
   if (is_plain(head->kind)) {
@@ -105,6 +93,6 @@ int bridge_catch(void) {
   } else {
     set_joined(head->kind, ": ", head->message);
   }
-  (void)ffi.object_dec_ref(error);
+  ffi_release(error);
   return -1;
 }

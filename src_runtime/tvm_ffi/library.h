@@ -1,7 +1,7 @@
 /*! \file library.h
  *  \brief Finding libtvm_ffi, which another package has loaded. */
-#ifndef TVMRT_PYTHON_SRC_FFI_BRIDGE_LIBRARY_H_
-#define TVMRT_PYTHON_SRC_FFI_BRIDGE_LIBRARY_H_
+#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_LIBRARY_H_
+#define TVMRT_SRC_RUNTIME_TVM_FFI_LIBRARY_H_
 
 #include "abi.h"
 
@@ -13,8 +13,11 @@
  *
  * Errors:  -1: no such library, a function is missing, a version that is not known here. The bridge
  *          then stays as it was.
- * Threads: one at a time, before anything else of the bridge is used.
  */
 int bridge_open(const char* path, FfiVersion* version);
+/*! \brief Use the libtvm_ffi that the process has by now, if it has one; whether it is used. */
+int bridge_join_loaded(void);
+/*! \brief A symbol of the libtvm_ffi that the process has by now; NULL if it has none. */
+void* bridge_loaded_symbol(const char* name);
 
-#endif /* TVMRT_PYTHON_SRC_FFI_BRIDGE_LIBRARY_H_ */
+#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_LIBRARY_H_ */

@@ -5,6 +5,7 @@
 #include "convert.h"
 #include "error.h"
 #include "link.h"
+#include "raise.h"
 
 enum { MAX_INLINE_ARGS = 8 }; /* more arguments than this cost an allocation */
 
@@ -82,8 +83,7 @@ static int copy_text(TVMValue value, int code, FfiAny* result) {
   return rc == 0 ? 0 : bridge_catch();
 }
 
-/* Gives the result of a classic function, which is owned, to the other side as an owned one. */
-static int give_to_ffi(TVMValue value, int code, FfiAny* result) {
+int bridge_return_to_ffi(TVMValue value, int code, FfiAny* result) {
   Owned owned = {NULL, NULL};
   FfiAny any;
   int rc;
@@ -109,7 +109,7 @@ static int call_from_ffi(const Callee* callee, const FfiAny* values, int32_t cou
   int rc;
   if (make_args(&args, values, count) != 0) return bridge_raise();
   rc = call_callee(callee, &args, count, &value, &code);
-  if (rc == 0) rc = give_to_ffi(value, code, result);
+  if (rc == 0) rc = bridge_return_to_ffi(value, code, result);
   /* releasing may run any code: the error text is handed over first */
   if (rc != 0) rc = bridge_raise();
   free_args(&args, count);
@@ -132,7 +132,7 @@ static int call_linked(void* self, const FfiAny* args, int32_t num_args, FfiAny*
 
 static void release_linked(void* self) { (void)TVMFuncFree(bridge_link_remove(self)); }
 
-static void retain_object(void* object) { (void)ffi.object_inc_ref(object); }
+static void retain_object(void* object) { ffi_retain(object); }
 
 int bridge_function_to_ffi(TVMFunctionHandle function, FfiObject** out) {
   BridgeLink* link;
@@ -170,7 +170,7 @@ static int call_symbol(void* self, const FfiAny* args, int32_t num_args, FfiAny*
 
 static void release_symbol(void* self) {
   Symbol* symbol = self;
-  if (symbol->owner != NULL) (void)ffi.object_dec_ref(symbol->owner);
+  if (symbol->owner != NULL) ffi_release(symbol->owner);
   free(symbol);
 }
 
@@ -181,7 +181,7 @@ int bridge_symbol_to_ffi(TVMCPackedFunc address, void* resource, FfiObject* owne
   *out = NULL;
   if (symbol == NULL) return bridge_fail_memory(sizeof(*symbol));
   *symbol = (Symbol){address, resource, owner};
-  if (owner != NULL) (void)ffi.object_inc_ref(owner);
+  if (owner != NULL) ffi_retain(owner);
   if (ffi.function_create(symbol, call_symbol, release_symbol, &made) != 0) {
     release_symbol(symbol);
     return bridge_catch();

@@ -1,0 +1,20 @@
+/* Errors of the bridge itself, as the classic side keeps them. */
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+int bridge_fail(const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  TVMPackedFuncSetLastError(text);
+  return -1;
+}
+
+int bridge_fail_memory(size_t bytes) {
+  return bridge_fail("MemoryError: no memory for %zu bytes", bytes);
+}

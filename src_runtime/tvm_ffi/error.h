@@ -1,0 +1,17 @@
+/*! \file error.h
+ *  \brief Errors of the bridge itself. */
+#ifndef TVMRT_SRC_RUNTIME_TVM_FFI_ERROR_H_
+#define TVMRT_SRC_RUNTIME_TVM_FFI_ERROR_H_
+
+#include <stddef.h>
+
+/*! \brief Set the error text; returns -1. */
+int bridge_fail(const char* format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 1, 2)))
+#endif
+    ;
+/*! \brief Say that there is no memory for this many bytes; returns -1. */
+int bridge_fail_memory(size_t bytes);
+
+#endif /* TVMRT_SRC_RUNTIME_TVM_FFI_ERROR_H_ */

@@ -1,0 +1,94 @@
+/* Modules, both ways. That of the other side is an object of C++, which is asked by global functions;
+   one is made of C++ alone, so a classic module becomes a Function from names to functions. */
+#include <string.h>
+#include <tvm/runtime/module_plugin.h>
+
+#include "convert.h"
+#include "error.h"
+#include "library.h"
+#include "raise.h"
+
+/* ---- to the classic side ---- */
+
+typedef int (*FindGlobal)(const TVMByteArray* name, void** out);
+
+/* A module's function; *out is NULL where it has none. */
+static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
+  static const char kAsk[] = "ffi.ModuleGetFunction";
+  const TVMByteArray key = {kAsk, sizeof(kAsk) - 1};
+  FfiAny args[3] = {{.type_index = kFfiModule, .u.v_obj = module},
+                    {.type_index = kFfiRawStr, .u.v_str = name},
+                    {.type_index = kFfiBool, .u.v_int64 = 1}};
+  void* symbol = bridge_loaded_symbol("TVMFFIFunctionGetGlobal");
+  FindGlobal find;
+  void* function = NULL;
+  int rc;
+  memcpy(&find, &symbol, sizeof(find));
+  if (find == NULL) return bridge_fail("a module of tvm-ffi cannot be asked without libtvm_ffi");
+  if (find(&key, &function) != 0) return bridge_catch();
+  if (function == NULL) return bridge_fail("libtvm_ffi has no global function %s", kAsk);
+  *out = (FfiAny){.type_index = kFfiNone};
+  rc = ffi.function_call(function, args, 3, out) == 0 ? 0 : bridge_catch();
+  ffi_release(function);
+  return rc;
+}
+
+static int get_function(void* self, const char* name, tvmrt_module_function* out) {
+  FfiAny found;
+  int rc = 0;
+  if (ask_module(self, strcmp(name, "__tvm_main__") == 0 ? "main" : name, &found) != 0) return -1;
+  if (found.type_index == kFfiFunction) {
+    rc = bridge_function_to_classic(found.u.v_obj, &out->handle);
+  }
+  bridge_release_any(&found);
+  return rc;
+}
+
+static void release(void* self) { ffi_release(self); }
+
+int bridge_module_to_classic(FfiObject* module, TVMModuleHandle* out) {
+  static const tvmrt_module_vtable table = {
+      .struct_bytes = sizeof(table),
+      .type_key = "tvm_ffi",
+      .properties = TVMRT_MODULE_RUNNABLE,
+      .get_function = get_function,
+      .release = release,
+  };
+  if (tvmrt_module_create(&table, module, out) != 0) return -1;
+  ffi_retain(module);
+  return 0;
+}
+
+/* ---- to the other side ---- */
+
+/* TVMRuntimeCPackedFunc: (name) -> function or None. */
+static int get_by_name(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                       void* module) {
+  TVMValue value;
+  int code = kTVMPackedFuncHandle;
+  int rc;
+  if (num_args != 1 || codes[0] != kTVMStr) {
+    return bridge_fail("TypeError: a module is called with the name of one of its functions");
+  }
+  if (TVMModGetFunction(module, args[0].v_str, 1, &value.v_handle) != 0) return -1;
+  if (value.v_handle == NULL) return 0;
+  rc = TVMCFuncSetReturn(ret, &value, &code, 1);
+  (void)TVMFuncFree(value.v_handle);
+  return rc;
+}
+
+static void free_module(void* module) { (void)TVMModFree(module); }
+
+int bridge_module_to_ffi(TVMModuleHandle module, FfiObject** out) {
+  TVMFunctionHandle function;
+  int rc;
+  *out = NULL;
+  if (TVMObjectRetain(module) != 0) return -1;
+  if (TVMFuncCreateFromCFunc(get_by_name, module, free_module, &function) != 0) {
+    (void)TVMModFree(module);
+    return -1;
+  }
+  rc = bridge_function_to_ffi(function, out);
+  (void)TVMFuncFree(function);
+  return rc;
+}

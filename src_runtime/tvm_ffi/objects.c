@@ -1,0 +1,234 @@
+/* Objects of tvm-ffi that are made here, each with its own deleter: whoever holds one, holds it alike. */
+#include "objects.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+enum {
+  PREFIX_BYTES = 16, /* zero, before every object: other makers keep a pointer there */
+  MAX_SMALL_BYTES = 7,
+  END_CONTENT = 1,
+  END_BLOCK = 2,
+};
+
+FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)(void*, int)) {
+  char* block = calloc(1, PREFIX_BYTES + sizeof(FfiObject) + body_bytes);
+  FfiObject* object;
+  if (block == NULL) {
+    (void)bridge_fail_memory(body_bytes);
+    return NULL;
+  }
+  object = (FfiObject*)(void*)(block + PREFIX_BYTES);
+  atomic_init(&object->ref_counts, FFI_ONE_WEAK | 1);
+  object->type_index = type_index;
+  object->u.deleter = deleter;
+  return object;
+}
+
+void ffi_free_object(void* object, int flags) {
+  if ((flags & END_BLOCK) != 0) free((char*)object - PREFIX_BYTES);
+}
+
+/* ---- errors ---- */
+
+static void delete_error(void* object, int flags) {
+  const FfiError* error = ffi_body(object);
+  if ((flags & END_CONTENT) != 0) {
+    if (error->cause != NULL) ffi_release(error->cause);
+    if (error->extra != NULL) ffi_release(error->extra);
+    free((void*)error->kind.data);
+    free((void*)error->message.data);
+    free((void*)error->backtrace.data);
+  }
+  ffi_free_object(object, flags);
+}
+
+static TVMByteArray copy_text(const TVMByteArray* first, const TVMByteArray* second) {
+  const size_t size = first->size + (second == NULL ? 0 : second->size);
+  char* text = malloc(size + 1);
+  if (text == NULL) return (TVMByteArray){NULL, 0};
+  if (first->size != 0) memcpy(text, first->data, first->size);
+  if (size != first->size) memcpy(text + first->size, second->data, second->size);
+  text[size] = '\0';
+  return (TVMByteArray){text, size};
+}
+
+static void update_backtrace(void* object, const TVMByteArray* lines, int32_t append) {
+  const TVMByteArray none = {NULL, 0};
+  FfiError* error = ffi_body(object);
+  const TVMByteArray text = copy_text(append != 0 ? &error->backtrace : &none, lines);
+  if (text.data == NULL) return; /* it stays as it was */
+  free((void*)error->backtrace.data);
+  error->backtrace = text;
+}
+
+FfiObject* ffi_make_error(const TVMByteArray* kind, const TVMByteArray* message,
+                          const TVMByteArray* backtrace, void* cause, void* extra) {
+  const TVMByteArray none = {NULL, 0};
+  FfiObject* object = ffi_new_object(kFfiError, sizeof(FfiError), delete_error);
+  FfiError* error;
+  if (object == NULL) return NULL;
+  error = ffi_body(object);
+  error->kind = copy_text(kind, NULL);
+  error->message = copy_text(message, NULL);
+  error->backtrace = copy_text(backtrace == NULL ? &none : backtrace, NULL);
+  error->update_backtrace = update_backtrace;
+  if (error->kind.data == NULL || error->message.data == NULL || error->backtrace.data == NULL) {
+    ffi_release(object);
+    return NULL;
+  }
+  if (cause != NULL) ffi_retain(cause);
+  if (extra != NULL) ffi_retain(extra);
+  error->cause = cause;
+  error->extra = extra;
+  return object;
+}
+
+/* What a thread has raised. */
+static _Thread_local void* raised;
+
+void* ffi_take_error(void) {
+  void* error = raised;
+  raised = NULL;
+  return error;
+}
+
+void ffi_keep_error(void* error) {
+  void* old = raised;
+  raised = error;
+  if (old != NULL) ffi_release(old);
+}
+
+void ffi_raise_text(const char* kind, const char* message) {
+  const TVMByteArray name = {kind, strlen(kind)};
+  const TVMByteArray text = {message, strlen(message)};
+  ffi_keep_error(ffi_make_error(&name, &text, NULL, NULL, NULL));
+}
+
+static int no_memory(void) {
+  ffi_raise_text("MemoryError", "no memory for a value of tvm-ffi");
+  return -1;
+}
+
+/* ---- functions ---- */
+
+typedef struct {
+  FfiFunction head;
+  FfiSafeCall call;
+  void* self;
+  void (*deleter)(void* self);
+} OwnFunction;
+
+static int call_own(void* function, const FfiAny* args, int32_t num_args, FfiAny* result) {
+  const OwnFunction* own = ffi_body(function);
+  return own->call(own->self, args, num_args, result);
+}
+
+static void delete_function(void* object, int flags) {
+  const OwnFunction* own = ffi_body(object);
+  if ((flags & END_CONTENT) != 0 && own->deleter != NULL) own->deleter(own->self);
+  ffi_free_object(object, flags);
+}
+
+int ffi_make_function(void* self, FfiSafeCall call, void (*deleter)(void* self), void** out) {
+  FfiObject* object = ffi_new_object(kFfiFunction, sizeof(OwnFunction), delete_function);
+  OwnFunction* own;
+  *out = object;
+  if (object == NULL) return no_memory();
+  own = ffi_body(object);
+  own->head.safe_call = call_own;
+  own->call = call;
+  own->self = self;
+  own->deleter = deleter;
+  return 0;
+}
+
+int ffi_call_function(void* function, FfiAny* args, int32_t num_args, FfiAny* result) {
+  return ((const FfiFunction*)ffi_body(function))->safe_call(function, args, num_args, result);
+}
+
+/* ---- text ---- */
+
+static int make_text(const TVMByteArray* bytes, int32_t small, int32_t big, FfiAny* out) {
+  const int is_small = bytes->size <= MAX_SMALL_BYTES;
+  FfiObject* object;
+  TVMByteArray* body;
+  *out = (FfiAny){.type_index = is_small ? small : kFfiNone};
+  if (is_small) {
+    out->small_size = (uint32_t)bytes->size;
+    if (bytes->size != 0) memcpy(out->u.v_bytes, bytes->data, bytes->size);
+    return 0;
+  }
+  object = ffi_new_object(big, sizeof(*body) + bytes->size + 1, ffi_free_object);
+  if (object == NULL) return no_memory();
+  body = ffi_body(object);
+  memcpy(body + 1, bytes->data, bytes->size);
+  *body = (TVMByteArray){(const char*)(body + 1), bytes->size};
+  out->type_index = big;
+  out->u.v_obj = object;
+  return 0;
+}
+
+int ffi_make_string(const TVMByteArray* bytes, FfiAny* out) {
+  return make_text(bytes, kFfiSmallStr, kFfiStr, out);
+}
+
+int ffi_make_bytes(const TVMByteArray* bytes, FfiAny* out) {
+  return make_text(bytes, kFfiSmallBytes, kFfiBytes, out);
+}
+
+/* ---- tensors ---- */
+
+typedef struct {
+  DLTensor tensor;
+  DLManagedTensor* managed; /* what it was made of */
+  int64_t strides[];        /* where that has none */
+} OwnTensor;
+
+static void delete_tensor(void* object, int flags) {
+  const OwnTensor* own = ffi_body(object);
+  if ((flags & END_CONTENT) != 0 && own->managed->deleter != NULL) {
+    own->managed->deleter(own->managed);
+  }
+  ffi_free_object(object, flags);
+}
+
+/* Nothing here insists on alignment or gaps: the bridge looks at them itself. */
+int ffi_make_tensor(DLManagedTensor* from, int32_t alignment, int32_t contiguous, void** out) {
+  const DLTensor* source = &from->dl_tensor;
+  const size_t ndim = source->ndim > 0 ? (size_t)source->ndim : 0;
+  uint64_t step = 1;
+  OwnTensor* own;
+  FfiObject* object =
+      ffi_new_object(kFfiTensor, sizeof(*own) + ndim * sizeof(int64_t), delete_tensor);
+  (void)alignment;
+  (void)contiguous;
+  *out = object;
+  if (object == NULL) return no_memory();
+  own = ffi_body(object);
+  own->tensor = *source;
+  own->managed = from;
+  if (source->strides != NULL) return 0;
+  for (size_t i = ndim; i-- > 0;) {
+    own->strides[i] = (int64_t)step;
+    step *= (uint64_t)source->shape[i];
+  }
+  own->tensor.strides = own->strides;
+  return 0;
+}
+
+static void end_shown(DLManagedTensor* shown) {
+  ffi_release(shown->manager_ctx);
+  free(shown);
+}
+
+int ffi_show_tensor(void* tensor, DLManagedTensor** out) {
+  DLManagedTensor* shown = malloc(sizeof(*shown));
+  *out = shown;
+  if (shown == NULL) return no_memory();
+  ffi_retain(tensor);
+  *shown = (DLManagedTensor){*(const DLTensor*)ffi_body(tensor), tensor, end_shown};
+  return 0;
+}

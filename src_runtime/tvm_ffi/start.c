@@ -1,0 +1,48 @@
+/* How the runtime begins with this library, and what it asks of it. */
+#include <stdio.h>
+
+#include "convert.h"
+#include "error.h"
+#include "library.h"
+#include "register.h"
+
+TVM_DLL int tvmrt_tvm_ffi_start(void); /* the runtime finds it by name */
+
+/* tvmrt.tvm_ffi.join(path): use this libtvm_ffi; its version as text. */
+static int join(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret, void* resource) {
+  FfiVersion version;
+  TVMValue value;
+  char text[48];
+  int code = kTVMStr;
+  (void)resource;
+  if (num_args != 1 || codes[0] != kTVMStr) {
+    return bridge_fail("TypeError: tvmrt.tvm_ffi.join takes the path of libtvm_ffi");
+  }
+  if (bridge_open(args[0].v_str, &version) != 0 || bridge_register_ffi_makers() != 0) return -1;
+  (void)snprintf(text, sizeof(text), "%u.%u.%u", version.major, version.minor, version.patch);
+  value.v_str = text;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+/* tvmrt.tvm_ffi.address(name): what C calls, "safe_call" or "packed_call". */
+static int address(TVMValue* args, int* codes, int num_args, TVMRetValueHandle ret,
+                   void* resource) {
+  TVMValue value;
+  int code = kTVMOpaqueHandle;
+  (void)resource;
+  if (num_args != 1 || codes[0] != kTVMStr) {
+    return bridge_fail("TypeError: tvmrt.tvm_ffi.address takes the name of a function");
+  }
+  value.v_handle = args[0].v_str[0] == 's' ? (void*)(uintptr_t)bridge_safe_call
+                                           : (void*)(uintptr_t)bridge_packed_call;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+int tvmrt_tvm_ffi_start(void) {
+  (void)bridge_join_loaded();
+  if (bridge_register_classic("tvmrt.tvm_ffi.join", join) != 0 ||
+      bridge_register_classic("tvmrt.tvm_ffi.address", address) != 0) {
+    return -1;
+  }
+  return bridge_register_makers();
+}

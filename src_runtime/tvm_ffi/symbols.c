@@ -1,0 +1,313 @@
+/* Functions under the names of libtvm_ffi, for libraries that call them in a process without it.
+ *
+ * The runtime makes them visible to such libraries, and only if there is no libtvm_ffi. One that is
+ * loaded later meets them before its own; so each that tells or changes something of a process asks
+ * for the later library first, and hands the call over.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "library.h"
+#include "objects.h"
+#include "raise.h"
+#include "stand_in.h"
+#include "tensor.h"
+
+/* `later`: the function of this name in a libtvm_ffi that came later; NULL if none did. */
+#define FIND_LATER(name)                       \
+  __typeof__(&name) later = NULL;              \
+  void* symbol_ = bridge_loaded_symbol(#name); \
+  memcpy(&later, &symbol_, sizeof(symbol_))
+
+/* Prototypes are tvm-ffi's. */
+TVM_DLL void TVMFFIGetVersion(FfiVersion* out);
+TVM_DLL int TVMFFIObjectIncRef(void* object);
+TVM_DLL int TVMFFIObjectDecRef(void* object);
+TVM_DLL int TVMFFIFunctionCreate(void* self, FfiSafeCall call, void (*deleter)(void*), void** out);
+TVM_DLL int TVMFFIFunctionCall(void* function, FfiAny* args, int32_t num_args, FfiAny* result);
+TVM_DLL int TVMFFIFunctionGetGlobal(const TVMByteArray* name, void** out);
+TVM_DLL void TVMFFIErrorMoveFromRaised(void** out);
+TVM_DLL void TVMFFIErrorSetRaised(void* error);
+TVM_DLL void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message);
+TVM_DLL void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int32_t n);
+TVM_DLL int TVMFFIErrorCreate(const TVMByteArray* kind, const TVMByteArray* message,
+                              const TVMByteArray* backtrace, void** out);
+TVM_DLL int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMByteArray* kind,
+                                                      const TVMByteArray* message,
+                                                      const TVMByteArray* backtrace, void* cause,
+                                                      void* extra, void** out);
+TVM_DLL const TVMByteArray* TVMFFIBacktrace(const char* file, int line, const char* function,
+                                            int cross_boundary);
+TVM_DLL int TVMFFIStringFromByteArray(const TVMByteArray* bytes, FfiAny* out);
+TVM_DLL int TVMFFIBytesFromByteArray(const TVMByteArray* bytes, FfiAny* out);
+TVM_DLL int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t alignment, int32_t contiguous,
+                                   void** out);
+TVM_DLL int TVMFFITensorToDLPack(void* tensor, DLManagedTensor** out);
+TVM_DLL const FfiTypeInfoHead* TVMFFIGetTypeInfo(int32_t type_index);
+TVM_DLL const void* TVMFFIGetTypeAttrColumn(const TVMByteArray* name);
+TVM_DLL int32_t TVMFFITypeGetOrAllocIndex(const TVMByteArray* key, int32_t static_index,
+                                          int32_t depth, int32_t child_slots, int32_t overflow,
+                                          int32_t parent);
+TVM_DLL int TVMFFITypeRegisterField(int32_t type_index, const void* info);
+TVM_DLL int TVMFFITypeRegisterMethod(int32_t type_index, const void* info);
+TVM_DLL int TVMFFITypeRegisterMetadata(int32_t type_index, const void* metadata);
+TVM_DLL int TVMFFITypeRegisterAttr(int32_t type_index, const TVMByteArray* name,
+                                   const FfiAny* value);
+TVM_DLL int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result));
+TVM_DLL int TVMFFIHandleDeinitOnce(void** handle, int (*deinit)(void* handle));
+TVM_DLL int TVMFFIEnvSetStream(int32_t type, int32_t id, void* stream, void** old);
+TVM_DLL void* TVMFFIEnvGetStream(int32_t type, int32_t id);
+TVM_DLL int TVMFFIEnvCheckSignals(void);
+TVM_DLL int TVMFFIEnvTensorAlloc(DLTensor* prototype, void** out);
+
+void TVMFFIGetVersion(FfiVersion* out) {
+  FIND_LATER(TVMFFIGetVersion);
+  if (later != NULL) {
+    later(out);
+    return;
+  }
+  stand_in_api.get_version(out);
+}
+
+int TVMFFIObjectIncRef(void* object) {
+  ffi_retain(object);
+  return 0;
+}
+
+int TVMFFIObjectDecRef(void* object) {
+  ffi_release(object);
+  return 0;
+}
+
+int TVMFFIFunctionCreate(void* self, FfiSafeCall call, void (*deleter)(void*), void** out) {
+  return ffi_make_function(self, call, deleter, out);
+}
+
+int TVMFFIFunctionCall(void* function, FfiAny* args, int32_t num_args, FfiAny* result) {
+  return ffi_call_function(function, args, num_args, result);
+}
+
+/* The registry of tvm-ffi is its library's: without it there are no global functions. */
+int TVMFFIFunctionGetGlobal(const TVMByteArray* name, void** out) {
+  FIND_LATER(TVMFFIFunctionGetGlobal);
+  if (later != NULL) return later(name, out);
+  *out = NULL;
+  return 0;
+}
+
+/* ---- errors ---- */
+
+void TVMFFIErrorMoveFromRaised(void** out) {
+  FIND_LATER(TVMFFIErrorMoveFromRaised);
+  *out = ffi_take_error();
+  if (*out == NULL && later != NULL) later(out);
+}
+
+void TVMFFIErrorSetRaised(void* error) {
+  FIND_LATER(TVMFFIErrorSetRaised);
+  if (later != NULL) {
+    later(error);
+    return;
+  }
+  ffi_retain(error);
+  ffi_keep_error(error);
+}
+
+void TVMFFIErrorSetRaisedFromCStr(const char* kind, const char* message) {
+  FIND_LATER(TVMFFIErrorSetRaisedFromCStr);
+  if (later != NULL) {
+    later(kind, message);
+    return;
+  }
+  ffi_raise_text(kind, message);
+}
+
+void TVMFFIErrorSetRaisedFromCStrParts(const char* kind, const char** parts, int32_t n) {
+  char text[1024];
+  size_t size = 0;
+  FIND_LATER(TVMFFIErrorSetRaisedFromCStrParts);
+  if (later != NULL) {
+    later(kind, parts, n);
+    return;
+  }
+  for (int32_t i = 0; i < n && size < sizeof(text) - 1; i++) {
+    const size_t room = sizeof(text) - 1 - size;
+    const size_t length = parts[i] == NULL ? 0 : strnlen(parts[i], room);
+    if (length != 0) memcpy(text + size, parts[i], length);
+    size += length;
+  }
+  text[size] = '\0';
+  ffi_raise_text(kind, text);
+}
+
+int TVMFFIErrorCreate(const TVMByteArray* kind, const TVMByteArray* message,
+                      const TVMByteArray* backtrace, void** out) {
+  return TVMFFIErrorCreateWithCauseAndExtraContext(kind, message, backtrace, NULL, NULL, out);
+}
+
+int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMByteArray* kind, const TVMByteArray* message,
+                                              const TVMByteArray* backtrace, void* cause,
+                                              void* extra, void** out) {
+  *out = ffi_make_error(kind, message, backtrace, cause, extra);
+  return *out == NULL ? -1 : 0;
+}
+
+const TVMByteArray* TVMFFIBacktrace(const char* file, int line, const char* function,
+                                    int cross_boundary) {
+  static _Thread_local char text[512];
+  static _Thread_local TVMByteArray bytes;
+  (void)cross_boundary;
+  (void)snprintf(text, sizeof(text), "  File \"%s\", line %d, in %s\n",
+                 file == NULL ? "<unknown>" : file, line, function == NULL ? "" : function);
+  bytes = (TVMByteArray){text, strlen(text)};
+  return &bytes;
+}
+
+/* ---- values ---- */
+
+int TVMFFIStringFromByteArray(const TVMByteArray* bytes, FfiAny* out) {
+  return ffi_make_string(bytes, out);
+}
+
+int TVMFFIBytesFromByteArray(const TVMByteArray* bytes, FfiAny* out) {
+  return ffi_make_bytes(bytes, out);
+}
+
+int TVMFFITensorFromDLPack(DLManagedTensor* from, int32_t alignment, int32_t contiguous,
+                           void** out) {
+  FIND_LATER(TVMFFITensorFromDLPack);
+  if (later != NULL) return later(from, alignment, contiguous, out);
+  return ffi_make_tensor(from, alignment, contiguous, out);
+}
+
+int TVMFFITensorToDLPack(void* tensor, DLManagedTensor** out) {
+  return ffi_show_tensor(tensor, out);
+}
+
+const FfiTypeInfoHead* TVMFFIGetTypeInfo(int32_t type_index) {
+  FIND_LATER(TVMFFIGetTypeInfo);
+  if (later != NULL) return later(type_index);
+  return stand_in_api.get_type_info(type_index);
+}
+
+const void* TVMFFIGetTypeAttrColumn(const TVMByteArray* name) {
+  static const struct {
+    const FfiAny* data;
+    int32_t size, begin;
+  } kNone = {NULL, 0, 0};
+  FIND_LATER(TVMFFIGetTypeAttrColumn);
+  if (later != NULL) return later(name);
+  return &kNone;
+}
+
+int32_t TVMFFITypeGetOrAllocIndex(const TVMByteArray* key, int32_t static_index, int32_t depth,
+                                  int32_t child_slots, int32_t overflow, int32_t parent) {
+  FIND_LATER(TVMFFITypeGetOrAllocIndex);
+  if (later != NULL) return later(key, static_index, depth, child_slots, overflow, parent);
+  return stand_in_type_index(key, static_index, parent);
+}
+
+/* What a class says of itself serves other languages, and there are none: it is not kept. */
+
+int TVMFFITypeRegisterField(int32_t type_index, const void* info) {
+  FIND_LATER(TVMFFITypeRegisterField);
+  return later != NULL ? later(type_index, info) : 0;
+}
+
+int TVMFFITypeRegisterMethod(int32_t type_index, const void* info) {
+  FIND_LATER(TVMFFITypeRegisterMethod);
+  return later != NULL ? later(type_index, info) : 0;
+}
+
+int TVMFFITypeRegisterMetadata(int32_t type_index, const void* metadata) {
+  FIND_LATER(TVMFFITypeRegisterMetadata);
+  return later != NULL ? later(type_index, metadata) : 0;
+}
+
+int TVMFFITypeRegisterAttr(int32_t type_index, const TVMByteArray* name, const FfiAny* value) {
+  FIND_LATER(TVMFFITypeRegisterAttr);
+  return later != NULL ? later(type_index, name, value) : 0;
+}
+
+/* ---- the process and its threads ---- */
+
+/* One lock for all: what begins rarely runs beside something else that does. */
+static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+
+int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
+  int rc = 0;
+  if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != NULL) return 0;
+  (void)pthread_mutex_lock(&once);
+  if (*handle == NULL) {
+    void* made = NULL;
+    rc = init(&made);
+    if (rc == 0) __atomic_store_n(handle, made, __ATOMIC_RELEASE);
+  }
+  (void)pthread_mutex_unlock(&once);
+  return rc;
+}
+
+int TVMFFIHandleDeinitOnce(void** handle, int (*deinit)(void* handle)) {
+  void* old = __atomic_exchange_n(handle, NULL, __ATOMIC_ACQ_REL);
+  return old == NULL ? 0 : deinit(old);
+}
+
+enum { MAX_STREAMS = 16 };
+static _Thread_local struct {
+  int32_t type, id;
+  void* stream;
+} streams[MAX_STREAMS];
+static _Thread_local int num_streams;
+
+int TVMFFIEnvSetStream(int32_t type, int32_t id, void* stream, void** old) {
+  int i = 0;
+  FIND_LATER(TVMFFIEnvSetStream);
+  if (later != NULL) return later(type, id, stream, old);
+  while (i < num_streams && (streams[i].type != type || streams[i].id != id)) i++;
+  if (old != NULL) *old = i < num_streams ? streams[i].stream : NULL;
+  if (i == MAX_STREAMS) {
+    ffi_raise_text("RuntimeError", "a thread has streams for 16 devices at most");
+    return -1;
+  }
+  if (i == num_streams) num_streams++;
+  streams[i].type = type;
+  streams[i].id = id;
+  streams[i].stream = stream;
+  return 0;
+}
+
+void* TVMFFIEnvGetStream(int32_t type, int32_t id) {
+  FIND_LATER(TVMFFIEnvGetStream);
+  if (later != NULL) return later(type, id);
+  for (int i = 0; i < num_streams; i++) {
+    if (streams[i].type == type && streams[i].id == id) return streams[i].stream;
+  }
+  return NULL;
+}
+
+int TVMFFIEnvCheckSignals(void) {
+  FIND_LATER(TVMFFIEnvCheckSignals);
+  if (later != NULL) return later();
+  return 0;
+}
+
+int TVMFFIEnvTensorAlloc(DLTensor* prototype, void** out) {
+  DLDataType dtype;
+  TVMArrayHandle array;
+  FfiObject* tensor;
+  int rc;
+  FIND_LATER(TVMFFIEnvTensorAlloc);
+  if (later != NULL) return later(prototype, out);
+  *out = NULL;
+  if (bridge_dtype_to_classic(prototype->dtype, &dtype) != 0 ||
+      TVMArrayAlloc(prototype->shape, prototype->ndim, dtype.code, dtype.bits, dtype.lanes,
+                    prototype->device.device_type, prototype->device.device_id, &array) != 0) {
+    return bridge_raise();
+  }
+  rc = bridge_tensor_to_ffi(array, &tensor);
+  (void)TVMArrayFree(array);
+  if (rc != 0) return bridge_raise();
+  *out = tensor;
+  return 0;
+}

@@ -1,0 +1,117 @@
+/* The types of tvm-ffi where there is no libtvm_ffi: those with fixed indices, and those of libraries. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stand_in.h"
+
+/* As libtvm_ffi describes a type; nothing is said of fields and methods. */
+typedef struct TypeInfo {
+  FfiTypeInfoHead head;
+  const struct TypeInfo* const* ancestors;
+  uint64_t key_hash;
+  int32_t num_fields, num_methods;
+  const void *fields, *methods, *metadata;
+} TypeInfo;
+
+#define KEY(text) \
+  { (text), sizeof(text) - 1 }
+#define VALUE(index, key)           \
+  {                                 \
+    .head = {(index), 0, KEY(key) } \
+  }
+#define OBJECT(index, key) \
+  { .head = {(index), 1, KEY(key)}, .ancestors = kAncestors }
+
+static const TypeInfo kObject = {.head = {kFfiFirstObject, 0, KEY("ffi.Object")}};
+static const TypeInfo* const kAncestors[] = {&kObject};
+static const TypeInfo kTypes[] = {
+    VALUE(kFfiNone, "None"),
+    VALUE(kFfiInt, "int"),
+    VALUE(kFfiBool, "bool"),
+    VALUE(kFfiFloat, "float"),
+    VALUE(kFfiOpaquePtr, "void*"),
+    VALUE(kFfiDataType, "DataType"),
+    VALUE(kFfiDevice, "Device"),
+    VALUE(kFfiDLTensorPtr, "DLTensor*"),
+    VALUE(kFfiRawStr, "const char*"),
+    VALUE(kFfiByteArrayPtr, "TVMFFIByteArray*"),
+    VALUE(kFfiObjectRValueRef, "ObjectRValueRef"),
+    VALUE(kFfiSmallStr, "ffi.SmallStr"),
+    VALUE(kFfiSmallBytes, "ffi.SmallBytes"),
+    OBJECT(kFfiStr, "ffi.String"),
+    OBJECT(kFfiBytes, "ffi.Bytes"),
+    OBJECT(kFfiError, "ffi.Error"),
+    OBJECT(kFfiFunction, "ffi.Function"),
+    OBJECT(kFfiShape, "ffi.Shape"),
+    OBJECT(kFfiTensor, "ffi.Tensor"),
+    OBJECT(kFfiArray, "ffi.Array"),
+    OBJECT(kFfiMap, "ffi.Map"),
+    OBJECT(kFfiModule, "ffi.Module"),
+    OBJECT(kFfiList, "ffi.List"),
+    OBJECT(kFfiDict, "ffi.Dict"),
+};
+
+/* ---- types of libraries ---- */
+
+enum { FIRST_OWN = 128, MAX_OWN = 1024 };
+
+/* Entered under the lock and never changed; read without it. */
+static const TypeInfo* _Atomic own[MAX_OWN];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const TypeInfo* find_type(int32_t type_index) {
+  if (type_index == kFfiFirstObject) return &kObject;
+  if (type_index >= FIRST_OWN && type_index < FIRST_OWN + MAX_OWN) {
+    return atomic_load(&own[type_index - FIRST_OWN]);
+  }
+  for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]); i++) {
+    if (kTypes[i].head.type_index == type_index) return &kTypes[i];
+  }
+  return NULL;
+}
+
+const FfiTypeInfoHead* stand_in_type_info(int32_t type_index) {
+  const TypeInfo* type = find_type(type_index);
+  return type == NULL ? NULL : &type->head;
+}
+
+/* A description with a copy of the key behind its list of ancestors. Lives to the end. */
+static const TypeInfo* new_type(const TVMByteArray* key, int32_t index, const TypeInfo* parent) {
+  const size_t depth = parent == NULL ? 0 : (size_t)parent->head.type_depth + 1;
+  TypeInfo* type = calloc(1, sizeof(*type) + depth * sizeof(type) + key->size + 1);
+  const TypeInfo** ancestors = (const TypeInfo**)(void*)(type + 1);
+  char* name;
+  if (type == NULL) return NULL;
+  name = (char*)(ancestors + depth);
+  memcpy(name, key->data, key->size);
+  for (size_t i = 0; i + 1 < depth; i++) ancestors[i] = parent->ancestors[i];
+  if (depth != 0) ancestors[depth - 1] = parent;
+  type->head = (FfiTypeInfoHead){index, (int32_t)depth, {name, key->size}};
+  type->ancestors = ancestors;
+  return type;
+}
+
+static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
+  int32_t i = 0;
+  for (; i < MAX_OWN; i++) {
+    const TypeInfo* type = atomic_load(&own[i]);
+    if (type == NULL) break;
+    if (type->head.type_key.size == key->size &&
+        memcmp(type->head.type_key.data, key->data, key->size) == 0) {
+      return FIRST_OWN + i;
+    }
+  }
+  if (i == MAX_OWN) return kFfiFirstObject; /* more classes than any library has */
+  atomic_store(&own[i], new_type(key, FIRST_OWN + i, find_type(parent)));
+  return atomic_load(&own[i]) == NULL ? kFfiFirstObject : FIRST_OWN + i;
+}
+
+int32_t stand_in_type_index(const TVMByteArray* key, int32_t fixed, int32_t parent) {
+  int32_t index;
+  if (fixed >= 0) return fixed;
+  (void)pthread_mutex_lock(&lock);
+  index = enter_type(key, parent);
+  (void)pthread_mutex_unlock(&lock);
+  return index;
+}

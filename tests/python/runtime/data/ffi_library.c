@@ -1,0 +1,98 @@
+/* Functions of tvm-ffi, written against its ABI alone. RAISE says how the function that raises is found:
+ * 1 weak, 2 strong, 3 through a variable, 4 not at all. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct {
+  int32_t type_index;
+  uint32_t small_size;
+  union {
+    int64_t v_int64;
+    double v_float64;
+    void* v_ptr;
+    const char* v_str;
+    char v_bytes[8];
+  };
+} Any;
+
+typedef struct {
+  void* data;
+  int32_t device_type, device_id, ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+} Tensor;
+
+#define EXPORT(name) int __tvm_ffi_##name(void* self, const Any* args, int32_t n, Any* result)
+
+#if RAISE == 1
+void TVMFFIErrorSetRaisedFromCStr(const char*, const char*) __attribute__((weak));
+static void raise(const char* kind, const char* text) {
+  if (TVMFFIErrorSetRaisedFromCStr != NULL) TVMFFIErrorSetRaisedFromCStr(kind, text);
+}
+#elif RAISE == 2
+void TVMFFIErrorSetRaisedFromCStr(const char*, const char*);
+#define raise TVMFFIErrorSetRaisedFromCStr
+#elif RAISE == 3
+void (*__TVMFFIErrorSetRaisedFromCStr)(const char*, const char*);
+#define raise __TVMFFIErrorSetRaisedFromCStr
+#else
+#define raise(kind, text) (void)0
+#endif
+
+EXPORT(raises) {
+  raise("IndexError", n == 1 && args[0].type_index == 8 ? args[0].v_str : "no text");
+  return -1;
+}
+
+/* The type index of the argument, so that a caller sees what came. */
+EXPORT(index_of) {
+  *result = (Any){1, 0, {n == 1 ? args[0].type_index : -n}};
+  return 0;
+}
+
+EXPORT(same) {
+  *result = args[0];
+  return 0;
+}
+
+EXPORT(short_text) {
+  *result = (Any){11, 5, {0}};
+  memcpy(result->v_bytes, "seven", 5);
+  return 0;
+}
+
+/* out = a + b, of float32. */
+EXPORT(add) {
+  Tensor* t[3];
+  int64_t count = 1;
+  if (n != 3) return raise("TypeError", "add takes three tensors"), -1;
+  for (int i = 0; i < 3; i++) {
+    if (args[i].type_index != 7 && args[i].type_index != 70) {
+      return raise("TypeError", "add takes three tensors"), -1;
+    }
+    t[i] = (Tensor*)((char*)args[i].v_ptr + (args[i].type_index == 70 ? 24 : 0));
+    if (t[i]->strides == NULL) return raise("ValueError", "no strides"), -1;
+  }
+  for (int d = 0; d < t[0]->ndim; d++) count *= t[0]->shape[d];
+  for (int64_t i = 0; i < count; i++) {
+    ((float*)((char*)t[2]->data + t[2]->byte_offset))[i] =
+        ((float*)((char*)t[0]->data + t[0]->byte_offset))[i] +
+        ((float*)((char*)t[1]->data + t[1]->byte_offset))[i];
+  }
+  return 0;
+}
+
+EXPORT(main) {
+  *result = (Any){1, 0, {1234}};
+  return 0;
+}
+
+/* A plain function of the name of an exported one, and one that only this library has. */
+int same(int a) { return a; }
+#ifdef UNKNOWN
+int TVMFFIObjectCreateOpaque(void*, int32_t, void (*)(void*), void**);
+EXPORT(unknown) { return TVMFFIObjectCreateOpaque(self, 1, NULL, &result->v_ptr); }
+#endif
