@@ -215,3 +215,14 @@ def test_steps_that_run_at_the_same_time_wait_for_the_sizes(tmp_path):
         inputs = {"still": rng.normal(size=(4, 16)), "x": rng.normal(size=(rows, 16))}
         inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
         assert_close(results(network, inputs), session.run(None, inputs))
+
+
+def test_sizes_that_are_never_worth_a_thread_start_none(tmp_path):
+    """Nor is there code for it, by which its kernels would not be part of their callers."""
+    found = {}
+    for most in (8, 100000):
+        path = tmp_path / f"{most}.so"
+        tvmrt.compile(CASES["perceptron"].make(), dims={"batch": most}).export_library(str(path))
+        words = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True)
+        found[most] = "TVMBackendParallelLaunch" in words.stdout
+    assert found == {8: False, 100000: True}

@@ -39,6 +39,19 @@ static inline int64_t tvmrt_task_begin(int64_t extent, int64_t unit, int task, i
 }
 
 /*!
+ * \brief Tells the C compiler between which numbers a size of the run is, so that it decides what all
+ * of them decide: work that is never worth a thread is computed in place.
+ */
+#ifdef __GNUC__
+#define TVMRT_WITHIN(size, least, most)                               \
+  do {                                                                \
+    if ((size) < (least) || (size) > (most)) __builtin_unreachable(); \
+  } while (0)
+#else
+#define TVMRT_WITHIN(size, least, most) ((void)0)
+#endif
+
+/*!
  * \brief Runs lambda on all threads, or here alone where the work is not worth it.
  * \param work The size of the work, in the unit of threshold.
  * \return 0, or -1 where a task failed or no thread could be started.
@@ -55,7 +68,7 @@ static inline int tvmrt_launch(FTVMParallelLambda lambda, void* closure, int64_t
 #if !defined(TVMRT_FREESTANDING) && defined(__GNUC__)
   /* What has both ways, because a run decides its work, calls one task: inlined it would be a copy
      of the kernel in every function. */
-  if (!__builtin_constant_p(work)) {
+  if (!__builtin_constant_p(work >= threshold)) {
     __asm__("" : "+r"(lambda));
     return lambda(0, &alone, closure);
   }

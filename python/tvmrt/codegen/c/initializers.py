@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from tvmrt.ir import DTYPES
-from tvmrt.ir.extent import Whole, as_extent, symbols_of
+from tvmrt.ir.extent import Extent, Whole, as_extent, most, symbols_of
 
 from .text import members
 from .writer import FunctionWriter, literal
@@ -37,18 +37,26 @@ def print_struct(
 # Members that no run changes, from which on a copy of them is less code than writing each.
 COPIED_MEMBERS = 12
 
+# TVMRT_PARALLEL_MIN_MACS: a kernel that never does more is inlined, its struct's numbers with it.
+INLINED_WORK = 300000
 
-def print_layer(f: FunctionWriter, declared: str, fields: Mapping[str, object]) -> None:
+
+def print_layer(
+    f: FunctionWriter, declared: str, fields: Mapping[str, object], work: Whole | None = None
+) -> None:
     """A struct of a step's extents, ``declared`` by its type and name.
 
     One that no run changes is static. Of the others a static one has all that stays; the sizes of
-    the run are put into a copy.
+    the run are put into a copy. Where the kernel is inlined, for all ``work`` that there can be is
+    little, the struct needs no memory.
     """
     open_ = dict(_open_members(f, fields))
     texts = [value for value in open_.values() if isinstance(value, str)]
+    work = fields.get("work") if work is None else work
+    inlined = f.threads and isinstance(work, (int, Extent)) and most(work) < INLINED_WORK
     if not open_:
         print_struct(f, f"static const {declared}", fields)
-    elif texts or _leaves(fields) - len(open_) < COPIED_MEMBERS:
+    elif texts or inlined or _leaves(fields) - len(open_) < COPIED_MEMBERS:
         print_struct(f, f"const {declared}", fields)
     else:
         kind, name = declared.rsplit(" ", 1)

@@ -276,6 +276,15 @@ class FunctionWriter:
         unused = [f"  (void){s.c};" for s in self.symbols if s.c not in words]
         return [*counts, *moves, *unused]
 
+    def bound_lines(self) -> list[str]:
+        """Lines behind those: what sizes there are, by which kernels know whether threads pay."""
+        if not self.threads or not self.includes:
+            return []
+        given = [s for s in self.symbols if s.source is None]
+        if given:
+            self.include("parallel.h")
+        return [f"  TVMRT_WITHIN({s.c}, {s.low}, {s.high});" for s in given]
+
     @property
     def storage(self) -> str:
         """How a struct of the step's extents is declared: one that no run changes is static."""

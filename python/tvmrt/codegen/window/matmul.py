@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from math import prod
 
 from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.extent import Whole, most
@@ -275,6 +276,7 @@ class _MatMulPrinter(_Product):
                 "hi": high,
                 "b_order": order,
             },
+            prod(loop.extent for loop in padded) * row.extent * self.n * self.k,
         )
         print_tiles(f, tiles)
 
