@@ -22,6 +22,9 @@
   X(params)        \
   X(region)        \
   X(region_module) \
+  X(rpc_connect)   \
+  X(rpc_folder)    \
+  X(rpc_remote)    \
   X(sort)          \
   X(source)        \
   X(system_lib)    \

@@ -16,7 +16,7 @@ from tvmrt import absent
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
-    from tvmrt import contrib, devices, error, libinfo, nd, runtime
+    from tvmrt import contrib, devices, error, libinfo, nd, rpc, runtime
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.error import TVMError
     from tvmrt.network.loading import load
@@ -59,6 +59,7 @@ __all__ = [
     "load",
     "load_device_plugin",
     "nd",
+    "rpc",
     "runtime",
     "TVMError",
     "DataType",
@@ -90,8 +91,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    "_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "runtime", "support",
-    "testing",
+    "_ffi", "contrib", "custom", "devices", "error", "libinfo", "nd", "rpc", "runtime",
+    "support", "testing",
 )  # fmt: skip
 _OTHER_HOMES = {
     "compile": "tvmrt.pipeline",

@@ -19,7 +19,6 @@ INSTEAD = {
     "micro": "'tvmrt compile NETWORK -o net.tar --target cortex-m4' writes C for boards",
     "relax": _COMPILER,
     "relay": _COMPILER,
-    "rpc": "copy the library to the machine and run it there by 'tvmrt run' or 'tvmrt bench'",
     "runtime.vm": "networks are compiled for the graph or the AOT executor, not for a machine",
     "te": "operators of one's own are written in C or composed: tvmrt.custom",
     "tir": "operators of one's own are written in C or composed: tvmrt.custom",

@@ -203,12 +203,12 @@ static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* f
 }
 
 static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
-  tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL};
+  tvmrt_found found = {NULL, TVMRT_FUNC_LIBRARY, NULL, NULL, false};
   int rc;
   if (find_cached(mod, name, out)) return 0;
   /* without the lock: `find` may be a plug-in's, and ask this module for other functions */
   TVMRT_RETURN_IF_ERROR(mod->type->find(mod, name, &found));
-  if (found.func != NULL) {
+  if (found.func != NULL || found.may_change) {
     *out = found.func;
     return 0;
   }

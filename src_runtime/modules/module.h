@@ -17,6 +17,7 @@ typedef struct tvmrt_found {
   tvmrt_func_kind kind; /* of fn */
   void* resource;       /* of fn; NATIVE functions get the module where this is NULL */
   tvmrt_func* func;     /* or: any function, owned, which is not cached here */
+  bool may_change;      /* nothing is cached, also not that there is none */
 } tvmrt_found;
 
 /* A kind of module. Slots marked optional may be NULL. */

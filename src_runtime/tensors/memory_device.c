@@ -8,6 +8,9 @@
 
 #include "../core/hooks.h"
 
+/* From here on the types are those of other machines: a session's number times this, and the type. */
+enum { REMOTE_TYPES = 128 };
+
 static int cpu_exists(int device_id) { return device_id >= 0; }
 
 static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
@@ -65,6 +68,7 @@ const char* tvmrt__memory_device_name(int device_type) {
       [kOpenGL] = "opengl",
       [kDLMicroDev] = "microdev",
   };
+  if (device_type >= REMOTE_TYPES) return "rpc";
   if (device_type < 0 || device_type >= TVMDeviceExtType_End || names[device_type] == NULL) {
     return "unknown";
   }
@@ -169,6 +173,16 @@ int TVMDeviceFreeDataSpace(DLDevice dev, void* ptr) {
   return ptr == NULL ? 0 : api->free(dev, ptr);
 }
 
+static int ask_remote(TVMValue* args, int* codes, int count, TVMValue* out, int* out_code) {
+  tvmrt_func* f = NULL;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get("rpc.DeviceAttr", &f));
+  if (f == NULL) return tvmrt__fail_value("this runtime has no devices of other machines.");
+  rc = TVMFuncCall(f, args, codes, count, out, out_code);
+  tvmrt__release(&f->base);
+  return rc;
+}
+
 TVMRT_NATIVE(get_device_attr) {
   DLDevice dev;
   int64_t type;
@@ -179,6 +193,7 @@ TVMRT_NATIVE(get_device_attr) {
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &type));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &id));
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 2, &kind));
+  if (type >= REMOTE_TYPES) return ask_remote(args, type_codes, num_args, out, out_code);
   if (kind != 0) return 0; /* only "exists" is known of a CPU */
   dev = make_device((int)type, (int)id);
   return tvmrt__ret_int(out, out_code, dev.device_type == kDLCPU && cpu_api.exists(dev.device_id));

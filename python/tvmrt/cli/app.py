@@ -30,6 +30,7 @@ COMMANDS = {
     "doctor": "tvmrt.cli.doctor",
     "explain": "tvmrt.cli.explain",
     "device": "tvmrt.cli.device",
+    "rpc-server": "tvmrt.cli.rpc_server",
     "migrate-headers": "tvmrt.cli.migrate_headers",
 }
 

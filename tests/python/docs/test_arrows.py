@@ -31,6 +31,7 @@ MAY_IMPORT = {
         "request",
         "runtime",
     },
+    "rpc": {"error", "runtime"},
     "runtime": {"entry_points", "error", "libinfo", "_ffi", "nd"},
 }
 

@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "src_runtime/modules": {"base", "core", "tensors"},
     "src_runtime/executors": {"base", "core", "tensors", "modules", "firmware/aot_metadata.h"},
     "src_runtime/regions": {"base", "core", "tensors", "modules"},
+    "src_runtime/rpc": {"base", "core", "tensors", "modules"},
     "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
     # runtime.c gives those below what those above have.
     "src_runtime": {"core/hooks.h", "regions/registry.h"},
@@ -51,7 +52,7 @@ KERNELS_MAY_INCLUDE = {
 RESERVED = {
     "device.h": {"executors", "regions", "devices"},
     "module_plugin.h": {"modules", "executors", "regions", "devices", "tvm_ffi"},
-    "memory_device.h": {"tensors", "devices"},
+    "memory_device.h": {"tensors", "rpc", "devices"},
     "crt/": {"modules", "crt", "firmware", "src_backend"},
 }
 

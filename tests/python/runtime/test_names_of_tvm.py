@@ -103,7 +103,7 @@ def test_testing_and_support(capsys):
     "name, instead",
     [
         ("relay", "tvmrt.compile"), ("relay.frontend", "tvmrt.compile"), ("relax", "tvmrt.compile"),
-        ("te", "tvmrt.custom"), ("rpc", "tvmrt run"), ("driver.tvmc", "the command 'tvmrt'"),
+        ("te", "tvmrt.custom"), ("driver.tvmc", "the command 'tvmrt'"),
         ("runtime.vm", "executor"), ("contrib.download", "urlretrieve"), ("autotvm", "tune"),
         ("micro", "--target"), ("contrib.pipeline_executor", "compile_together"),
     ],

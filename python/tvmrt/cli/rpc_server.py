@@ -1,0 +1,60 @@
+"""``tvmrt rpc-server``: let clients elsewhere run what they upload on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+ANYONE = "anyone who reaches this port can run code here"
+
+
+@click.command("rpc-server")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9090, show_default=True,
+    help="First port to try; 0 for any.",
+)  # fmt: skip
+@click.option(
+    "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
+    help="The port after the last one to try.",
+)  # fmt: skip
+@click.option("--key", default="", help="What clients must say.")
+@click.option("--tracker", metavar="HOST:PORT", help="A tracker to register at by the key.")
+@click.option("--custom-addr", metavar="HOST", help="Address that the tracker tells clients.")
+@click.option(
+    "--sessions", type=click.IntRange(1, 64), default=1, show_default=True,
+    help="Clients at a time; more wait.",
+)  # fmt: skip
+@click.option(
+    "--session-seconds", type=click.FloatRange(min=0), default=0.0, metavar="S",
+    help="End sessions after that time; 0 for no limit.",
+)  # fmt: skip
+@click.option(
+    "--idle-seconds", type=click.FloatRange(min=0), default=0.0, metavar="S",
+    help="End sessions that have been silent for that time; 0 for no limit.",
+)  # fmt: skip
+def command(
+    host: str, port: int, port_end: int, key: str, tracker: str | None, custom_addr: str | None,
+    sessions: int, session_seconds: float, idle_seconds: float,
+) -> None:  # fmt: skip
+    """Serve remote calls to tvmrt's clients and TVM's, until Ctrl-C.
+
+    Who has the key can run any code as the user of this command.
+    """
+    from tvmrt.rpc.server import Listener, link_uploads
+
+    settings: dict[str, Any] = {
+        "max_sessions": sessions,
+        "session_seconds": session_seconds,
+        "idle_seconds": idle_seconds,
+    }
+    listener = Listener(host, port, port_end, key, tracker, custom_addr, click.echo, **settings)
+    link_uploads()
+    click.echo(f"serving at {host}:{listener.port}")
+    if host not in ("127.0.0.1", "localhost", "::1") and not key:
+        click.echo(f"tvmrt: note: there is no --key, so that {ANYONE}", err=True)
+    try:
+        listener.run()
+    finally:
+        listener.close()

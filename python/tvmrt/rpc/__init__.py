@@ -1,0 +1,16 @@
+"""Remote calls: run and measure on another machine what was built on this one.
+
+The names and the bytes are those of ``tvm.rpc`` 0.8 to 0.18, so that either side may be TVM's.
+"""
+
+from tvmrt.rpc.client import LocalSession, RPCSession, TrackerSession, connect, connect_tracker
+from tvmrt.rpc.server import Server
+
+__all__ = [
+    "LocalSession",
+    "RPCSession",
+    "Server",
+    "TrackerSession",
+    "connect",
+    "connect_tracker",
+]

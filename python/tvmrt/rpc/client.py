@@ -1,0 +1,285 @@
+"""The client: sessions with servers, and the tracker that hands servers out."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import weakref
+from typing import Any, Callable
+
+from tvmrt.error import TVMError
+from tvmrt.rpc import messages
+from tvmrt.runtime.device import RPC_SESSION_MASK, Device, device
+from tvmrt.runtime.module import Module
+from tvmrt.runtime.packed_func import PackedFunc, get_global_func
+
+__all__ = ["LocalSession", "RPCSession", "TrackerSession", "connect", "connect_tracker"]
+
+
+class RPCSession:
+    """A session with a server; made by connect() and TrackerSession.request().
+
+    It ends when it, and all that came from it, has gone: functions, modules, tensors. A session may
+    be used from several threads, which wait for each other.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._index = get_global_func("rpc.SessTableIndex")(module)
+        self._functions: dict[str, PackedFunc] = {}
+
+    # ---- functions and modules ----
+
+    def get_function(self, name: str) -> PackedFunc:
+        """Return a global function of the server.
+
+        Raises
+        ------
+        AttributeError
+            If the server has none of that name.
+        """
+        return self._module.get_function(name)
+
+    def _cached(self, name: str) -> PackedFunc:
+        if name not in self._functions:
+            self._functions[name] = self.get_function(f"tvm.rpc.server.{name}")
+        return self._functions[name]
+
+    def system_lib(self) -> Module:
+        """Return the module of what is linked into the server."""
+        return self.get_function("runtime.SystemLib")()
+
+    def load_module(self, path: str) -> Module:
+        """Load a file that was uploaded.
+
+        Parameters
+        ----------
+        path
+            The name of the uploaded file.
+
+        Returns
+        -------
+        Module
+            Its functions run on the server; they take numbers, texts, bytes, and tensors and
+            devices of the session.
+        """
+        return get_global_func("rpc.LoadRemoteModule")(self._module, path)
+
+    # ---- files ----
+
+    def upload(self, data: Any, target: str | None = None) -> None:
+        """Send a file to the session's folder on the server.
+
+        Parameters
+        ----------
+        data
+            The path of a file, or its bytes.
+        target
+            Its name there, without folders; that of the file if None.
+        """
+        if isinstance(data, (bytes, bytearray)):
+            if not target:
+                raise ValueError("bytes have no name: give the file's as target=")
+        else:
+            target = target or os.path.basename(os.fspath(data))
+            with open(data, "rb") as file:
+                data = file.read()
+        self._cached("upload")(target, data)
+
+    def download(self, path: str) -> bytearray:
+        """Return the bytes of a file of the session's folder."""
+        return bytearray(self._cached("download")(path))
+
+    def remove(self, path: str) -> None:
+        """Delete a file of the session's folder."""
+        self._cached("remove")(path)
+
+    def listdir(self, path: str = "") -> list[str]:
+        """Return the names of the files in the session's folder, in order."""
+        return sorted(filter(None, str(self._cached("listdir")(path)).split(",")))
+
+    # ---- devices ----
+
+    def device(self, dev_type: str | int | Device, dev_id: int = 0) -> Device:
+        """Return a device of the server."""
+        if isinstance(dev_type, Device):
+            local = dev_type
+        else:
+            local = device(dev_type, dev_id)
+        mask = RPC_SESSION_MASK * (self._index + 1)
+        return Device(local.device_type % RPC_SESSION_MASK + mask, local.device_id)
+
+    def cpu(self, dev_id: int = 0) -> Device:
+        """Return the CPU of the server: where tensors for its functions lie."""
+        return self.device("cpu", dev_id)
+
+    def __getattr__(self, name: str) -> Callable[..., Device]:
+        """A device of another type, by the name of its function: ``session.opencl(0)``."""
+        if name.startswith("_") or name not in Device.STR2MASK:
+            raise AttributeError(f"an RPC session has no attribute '{name}'")
+        return lambda dev_id=0: self.device(name, dev_id)
+
+    def close(self) -> None:
+        """End the session now; whatever came from it fails from here on."""
+        self._module.get_function("CloseRPCConnection")()
+
+
+class LocalSession(RPCSession):
+    """A session of this process with itself, to try what else would run on another machine."""
+
+    def __init__(self) -> None:
+        super().__init__(get_global_func("rpc.LocalSession")())
+        # At the interpreter's end objects are left: the session's folder would stay.
+        self._end = weakref.finalize(
+            self, lambda close: close(), self._module["CloseRPCConnection"]
+        )
+
+
+def connect(
+    url: str,
+    port: int,
+    key: str = "",
+    session_timeout: float = 0,
+    session_constructor_args: list[Any] | None = None,
+    enable_logging: bool = False,
+) -> RPCSession:
+    """Return a session with a server.
+
+    Parameters
+    ----------
+    url
+        Name or address of the machine.
+    port
+        The server's port.
+    key
+        What the server was started with.
+    session_timeout
+        Seconds after which the server ends the session; 0 for no limit.
+    session_constructor_args
+        How the server shall make the session, if not on its own machine: for servers that can.
+    enable_logging
+        Accepted as TVM's; there is no log.
+
+    Raises
+    ------
+    TVMError
+        If nobody answers there, or the key is wrong.
+    """
+    if session_timeout:
+        key += f" -timeout={session_timeout}"
+    make = get_global_func("rpc.Connect")
+    return RPCSession(make(url, port, key, bool(enable_logging), *(session_constructor_args or ())))
+
+
+class TrackerSession:
+    """A line to a tracker, made by connect_tracker(): it hands out servers by their key."""
+
+    def __init__(self, addr: tuple[str, int]) -> None:
+        self._addr = addr
+        self._socket: socket.socket | None = None
+        self._connect()
+
+    def _connect(self) -> None:
+        self.close()
+        self._socket = messages.connect(self._addr)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _ask(self, *message: Any) -> Any:
+        if self._socket is None:
+            self._connect()
+        messages.send(self._socket, list(message))
+        return messages.receive(self._socket)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is there: ``server_info`` and ``queue_info`` by key."""
+        status, facts = self._ask(messages.SUMMARY)
+        if status != messages.SUCCESS:
+            raise TVMError("RPCError: the tracker does not tell what it has")
+        return facts
+
+    def text_summary(self) -> str:
+        """Return the same as a table."""
+        facts = self.summary()
+        servers = [(one["addr"], one["key"]) for one in facts["server_info"]]
+        lines = ["Server List", f"{'server-address':24} key"]
+        lines += [f"{f'{host}:{port}':24} {key}" for (host, port), key in servers]
+        lines += ["", "Queue Status", f"{'key':24} {'total':>6} {'free':>6} {'pending':>8}"]
+        for key, queue in sorted(facts["queue_info"].items()):
+            total = sum(one == f"server:{key}" for _, one in servers)
+            lines.append(f"{key:24} {total:6} {queue['free']:6} {queue['pending']:8}")
+        return "\n".join(lines)
+
+    def request(
+        self,
+        key: str,
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 5,
+        session_constructor_args: list[Any] | None = None,
+    ) -> RPCSession:
+        """Wait for a free server and return a session with it.
+
+        Parameters
+        ----------
+        key
+            The key of the servers wanted.
+        priority
+            Who asks with a higher one is served first.
+        session_timeout
+            Seconds after which the server ends the session; 0 for no limit.
+        max_retry
+            How often a server that cannot be reached is replaced by another.
+        """
+        last: Exception | None = None
+        for _ in range(max_retry):
+            try:
+                status, found = self._ask(messages.REQUEST, key, "", priority)
+                if status != messages.SUCCESS:
+                    raise TVMError(f"RPCError: the tracker refuses: {found}")
+                host, port, match_key = found
+                return connect(host, port, match_key, session_timeout, session_constructor_args)
+            except (OSError, TVMError) as error:
+                self.close()
+                last = error
+        raise RuntimeError(f"Cannot request {key} after {max_retry} retry, last_error:{last}")
+
+    def request_and_run(
+        self,
+        key: str,
+        func: Callable[[RPCSession], Any],
+        priority: int = 1,
+        session_timeout: float = 0,
+        max_retry: int = 2,
+    ) -> Any:
+        """Call a function with a session, with another one if that breaks."""
+        last: Exception | None = None
+        for _ in range(max_retry):
+            try:
+                return func(self.request(key, priority, session_timeout))
+            except TVMError as error:
+                last = error
+        raise RuntimeError(f"Failed to run on {key} after {max_retry} retry, last_error:{last}")
+
+
+def connect_tracker(url: str, port: int) -> TrackerSession:
+    """Return a line to a tracker.
+
+    Raises
+    ------
+    OSError
+        If nobody answers there within a minute.
+    """
+    end = time.monotonic() + 60
+    while True:
+        try:
+            return TrackerSession((url, port))
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(5)

@@ -1,0 +1,74 @@
+/* Reading from a stream in the sizes of a protocol. */
+#include "channel.h"
+
+#include <string.h>
+
+void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self) {
+  ch->kind = kind;
+  ch->self = self;
+  ch->fd = -1;
+  ch->begin = 0;
+  ch->end = 0;
+}
+
+static size_t take(tvmrt_channel* ch, char* out, size_t most) {
+  size_t there = ch->end - ch->begin;
+  if (there > most) there = most;
+  if (there != 0) memcpy(out, ch->buffer + ch->begin, there);
+  ch->begin += there;
+  return there;
+}
+
+/* What is long goes to its place at once, the rest by way of the buffer: one call of the system for
+ * a small packet. */
+int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended) {
+  char* to = out;
+  size_t have = take(ch, to, size);
+  if (ended != NULL) *ended = false;
+  while (have < size) {
+    const bool direct = size - have >= sizeof(ch->buffer);
+    size_t got = 0;
+    TVMRT_RETURN_IF_ERROR(ch->kind->receive(ch, direct ? to + have : ch->buffer,
+                                            direct ? size - have : sizeof(ch->buffer), &got));
+    if (got == 0) {
+      if (ended != NULL && have == 0) {
+        *ended = true;
+        return 0;
+      }
+      return tvmrt__fail("RPCError: the other side has closed the connection.");
+    }
+    if (direct) {
+      have += got;
+      continue;
+    }
+    ch->begin = 0;
+    ch->end = got;
+    have += take(ch, to + have, size - have);
+  }
+  return 0;
+}
+
+/* A length is only a claim: memory grows with what has come. */
+int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(out, 0));
+  while (size != 0) {
+    uint64_t part = out->size < 65536 ? 65536 : out->size;
+    if (part > size) part = size;
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_reserve(out, (size_t)part));
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, out->data + out->size, (size_t)part, NULL));
+    out->size += (size_t)part;
+    out->data[out->size] = '\0';
+    size -= part;
+  }
+  return 0;
+}
+
+int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size) {
+  char away[4096];
+  while (size != 0) {
+    const size_t part = size < sizeof(away) ? (size_t)size : sizeof(away);
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, away, part, NULL));
+    size -= part;
+  }
+  return 0;
+}

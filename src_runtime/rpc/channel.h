@@ -1,0 +1,63 @@
+/* A stream of bytes to another process. */
+#ifndef TVMRT_SRC_RUNTIME_RPC_CHANNEL_H_
+#define TVMRT_SRC_RUNTIME_RPC_CHANNEL_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/error.h"
+
+typedef struct tvmrt_channel tvmrt_channel;
+
+/* What carries the bytes. Each returns 0, or -1 with the error text set. */
+typedef struct tvmrt_channel_kind {
+  /* All of `head`, then all of `tail`. */
+  int (*send)(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
+              size_t tail_bytes);
+  /* At least 1 byte and at most `most`; *got 0 at the end of the stream. */
+  int (*receive)(tvmrt_channel* ch, void* out, size_t most, size_t* got);
+} tvmrt_channel_kind;
+
+enum { TVMRT_CHANNEL_BUFFER_BYTES = 8192 };
+
+struct tvmrt_channel {
+  const tvmrt_channel_kind* kind;
+  void* self; /* of the kind */
+  int fd;     /* of the kind for sockets; -1 for others */
+  size_t begin, end;
+  char buffer[TVMRT_CHANNEL_BUFFER_BYTES]; /* received and not read yet: begin to end */
+};
+
+void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self);
+
+static inline int tvmrt__channel_send(tvmrt_channel* ch, const void* head, size_t head_bytes,
+                                      const void* tail, size_t tail_bytes) {
+  return ch->kind->send(ch, head, head_bytes, tail, tail_bytes);
+}
+
+/* Exactly `size` bytes. *ended, which may be NULL, says that the stream ended before the first of
+ * them, which is no error then. */
+int tvmrt__channel_read(tvmrt_channel* ch, void* out, size_t size, bool* ended);
+/* Exactly `size` bytes behind those of `out`, which grows as they come. */
+int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out);
+/* Exactly `size` bytes, forgotten. */
+int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
+
+/* ---- sockets ---- */
+
+/* A channel over a connected socket, or any other descriptor of both directions; not closed here. */
+void tvmrt__channel_over(tvmrt_channel* ch, int fd);
+/* *out_fd is the caller's; closed by tvmrt__socket_close(). `seconds` <= 0: no limit. */
+int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
+/* The first free port of `port` to `port_end` (not included), 0: any; *out_port is what it became. */
+int tvmrt__socket_listen(const char* host, int port, int port_end, int* out_fd, int* out_port);
+/* -1 without an error text if nobody is there any more. */
+int tvmrt__socket_accept(int fd);
+/* Both directions fail after so many seconds without a byte; 0: never. */
+void tvmrt__socket_set_timeout(int fd, double seconds);
+void tvmrt__socket_close(int fd);
+/* Ends both directions, so that whoever waits for bytes wakes up. */
+void tvmrt__socket_shut_down(int fd);
+
+#endif

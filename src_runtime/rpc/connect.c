@@ -1,0 +1,177 @@
+/* The functions by which a session begins, on either side. */
+#include <stdio.h>
+#include <string.h>
+
+#include "endpoint.h"
+#include "handshake.h"
+#include "session.h"
+
+static const double connect_seconds = 60;
+
+static int return_session(int fd, const tvmrt_args* init, TVMValue* out, int* out_code) {
+  tvmrt_rpc_session* s;
+  tvmrt_module* root;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_session_begin(fd, init, &s));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_root(s, &root));
+  return tvmrt__ret_object(out, out_code, &root->base);
+}
+
+static int connect_to(const char* host, int port, const char* key, int* out_fd) {
+  tvmrt_channel ch;
+  char where[300];
+  (void)snprintf(where, sizeof(where), "%.256s:%d", host, port);
+  TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(host, port, connect_seconds, out_fd));
+  tvmrt__socket_set_timeout(*out_fd, connect_seconds);
+  tvmrt__channel_over(&ch, *out_fd);
+  if (tvmrt__rpc_greet(&ch, key, where) != 0) {
+    tvmrt__socket_close(*out_fd);
+    return -1;
+  }
+  tvmrt__socket_set_timeout(*out_fd, 0); /* a call may take as long as it likes */
+  return 0;
+}
+
+/* (host, port, key, whether to log since 0.9, values of kInitServer ...). */
+TVMRT_NATIVE(connect) {
+  const char* host;
+  const char* key;
+  int64_t port;
+  int fd = -1;
+  int first = 3;
+  tvmrt_args init = {"rpc.Connect", args, type_codes, 0};
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, -1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &host));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 1, &port));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 2, &key));
+  if (num_args > 3 && (type_codes[3] == kTVMArgInt || type_codes[3] == kTVMArgBool)) first = 4;
+  init.values += first;
+  init.codes += first;
+  init.count = num_args - first;
+  if (init.count < 0) init.count = 0;
+  TVMRT_RETURN_IF_ERROR(connect_to(host, port < 0 || port > 65535 ? -1 : (int)port, key, &fd));
+  return return_session(fd, &init, out, out_code);
+}
+
+TVMRT_NATIVE(local_session) {
+  static const tvmrt_args init = {"rpc.LocalSession", NULL, NULL, 0};
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 0, 0));
+  return return_session(-1, &init, out, out_code);
+}
+
+/* ---- a channel of two packed functions ---- */
+
+typedef struct function_pair {
+  TVMFunctionHandle send;
+  TVMFunctionHandle receive;
+} function_pair;
+
+static int send_part(TVMFunctionHandle f, const char* data, size_t size) {
+  while (size != 0) {
+    TVMByteArray bytes = {data, size};
+    TVMValue arg;
+    TVMValue sent;
+    int kind = kTVMBytes;
+    int code = kTVMNullptr;
+    arg.v_handle = &bytes;
+    TVMRT_RETURN_IF_ERROR(TVMFuncCall(f, &arg, &kind, 1, &sent, &code));
+    if (code != kTVMArgInt || sent.v_int64 <= 0 || (uint64_t)sent.v_int64 > size) {
+      return tvmrt__fail("RPCError: the function that sends has not sent.");
+    }
+    data += sent.v_int64;
+    size -= (size_t)sent.v_int64;
+  }
+  return 0;
+}
+
+static int functions_send(tvmrt_channel* ch, const void* head, size_t head_bytes, const void* tail,
+                          size_t tail_bytes) {
+  const function_pair* pair = ch->self;
+  TVMRT_RETURN_IF_ERROR(send_part(pair->send, head, head_bytes));
+  return send_part(pair->send, tail, tail_bytes);
+}
+
+static int functions_receive(tvmrt_channel* ch, void* out, size_t most, size_t* got) {
+  const function_pair* pair = ch->self;
+  TVMValue arg;
+  TVMValue result;
+  TVMByteArray bytes = {NULL, 0};
+  int kind = kTVMArgInt;
+  int code = kTVMNullptr;
+  const tvmrt_args in = {"the function that receives", &result, &code, 1};
+  int rc;
+  arg.v_int64 = (int64_t)most;
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(pair->receive, &arg, &kind, 1, &result, &code));
+  rc = tvmrt__arg_bytes(&in, 0, &bytes);
+  if (rc == 0 && bytes.size > most) rc = tvmrt__fail("RPCError: more bytes came than were asked.");
+  if (rc == 0 && bytes.size != 0) memcpy(out, bytes.data, bytes.size);
+  *got = bytes.size;
+  tvmrt__release(tvmrt__value_object(&result, code));
+  return rc;
+}
+
+/* ---- the server's functions ---- */
+
+static int call_hook(const char* name) {
+  tvmrt_func* f = NULL;
+  TVMValue result;
+  int code = kTVMNullptr;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(name, &f));
+  if (f == NULL) return 0;
+  rc = TVMFuncCall(f, NULL, NULL, 0, &result, &code);
+  if (rc == 0) tvmrt__release(tvmrt__value_object(&result, code));
+  tvmrt__release(&f->base);
+  return rc;
+}
+
+static int serve(tvmrt_channel* ch) {
+  TVMRT_RETURN_IF_ERROR(call_hook("tvm.rpc.server.start"));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_serve(ch, &tvmrt__rpc_default_limits));
+  return call_hook("tvm.rpc.server.shutdown");
+}
+
+/* (a connected descriptor), or (function that sends, function that receives). */
+TVMRT_NATIVE(server_loop) {
+  static const tvmrt_channel_kind kind = {functions_send, functions_receive};
+  tvmrt_channel ch;
+  function_pair pair;
+  int64_t fd;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 2));
+  if (num_args == 1) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
+    tvmrt__channel_over(&ch, (int)fd);
+    return serve(&ch);
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 0, TVMRT_TYPE_FUNCTION, &pair.send));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_object(&in, 1, TVMRT_TYPE_FUNCTION, &pair.receive));
+  tvmrt__channel_init(&ch, &kind, &pair);
+  return serve(&ch);
+}
+
+/* (a connected descriptor, a text): the answer to what the other side has last asked. */
+TVMRT_NATIVE(return_exception) {
+  tvmrt_channel ch;
+  tvmrt_buf packet = {NULL, 0, 0};
+  const char* text;
+  int64_t fd;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(&in, 0, &fd));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 1, &text));
+  tvmrt__channel_over(&ch, (int)fd);
+  rc = tvmrt__rpc_write_exception(&packet, text);
+  if (rc == 0) rc = tvmrt__channel_send(&ch, packet.data, packet.size, NULL, 0);
+  tvmrt__buf_free(&packet);
+  return rc;
+}
+
+#define FUNCTIONS(X)                   \
+  X("rpc.Connect", connect)            \
+  X("rpc.LocalSession", local_session) \
+  X("rpc.ServerLoop", server_loop)     \
+  X("rpc.ReturnException", return_exception)
+const tvmrt_builtins tvmrt__rpc_connect_builtins = TVMRT_BUILTINS(FUNCTIONS);

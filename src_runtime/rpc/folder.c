@@ -1,0 +1,222 @@
+/* The folder of a session, and the functions by which a client reaches it. */
+#include "folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../modules/module.h"
+
+static _Thread_local tvmrt_rpc_folder* current;
+static const char* lent;
+
+int tvmrt__rpc_folder_make(char** out) {
+  const char* base = getenv("TMPDIR");
+  tvmrt_buf path = {NULL, 0, 0};
+  *out = NULL;
+  if (base == NULL || base[0] == '\0') base = "/tmp";
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(&path, "%s/tvmrt-rpc-XXXXXX", base));
+  if (mkdtemp(path.data) == NULL) {
+    (void)tvmrt__fail("OSError: cannot make a folder for uploads in %s: %s; set TMPDIR.", base,
+                      strerror(errno));
+    tvmrt__buf_free(&path);
+    return -1;
+  }
+  *out = path.data;
+  return 0;
+}
+
+static int remove_one(const char* path, const struct stat* status, int kind, struct FTW* where) {
+  (void)status;
+  (void)kind;
+  (void)where;
+  (void)remove(path);
+  return 0;
+}
+
+/* Depth first, and no link is followed. */
+void tvmrt__rpc_folder_remove(const char* path) {
+  (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void tvmrt__rpc_folder_lend(const char* path) { lent = path; }
+
+void tvmrt__rpc_folder_enter(tvmrt_rpc_folder* folder) {
+  folder->outer = current;
+  current = folder;
+}
+
+void tvmrt__rpc_folder_leave(const tvmrt_rpc_folder* folder) { current = folder->outer; }
+
+void tvmrt__rpc_folder_end(tvmrt_rpc_folder* folder) {
+  if (folder->path == NULL) return;
+  tvmrt__rpc_folder_remove(folder->path);
+  free(folder->path);
+  folder->path = NULL;
+}
+
+/* A name is that of a file in the folder itself. */
+static int check_name(const char* name) {
+  const char* p;
+  for (p = name; *p != '\0'; ++p) {
+    if (*p == '/' || *p == '\\' || (unsigned char)*p < ' ') break;
+  }
+  if (*p == '\0' && p != name && p - name <= 200 && strcmp(name, ".") != 0 &&
+      strcmp(name, "..") != 0) {
+    return 0;
+  }
+  return tvmrt__fail_value(
+      "'%.200s' is no name of a file in the session's folder: give one without folders.", name);
+}
+
+TVMRT_NATIVE(workpath) {
+  const char* name;
+  const char* folder = lent;
+  tvmrt_buf path = {NULL, 0, 0};
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(&in, 0, &name));
+  TVMRT_RETURN_IF_ERROR(check_name(name));
+  if (folder == NULL && current == NULL) {
+    return tvmrt__fail("%s: this thread serves no session.", in.who);
+  }
+  if (folder == NULL) {
+    if (current->path == NULL) TVMRT_RETURN_IF_ERROR(tvmrt__rpc_folder_make(&current->path));
+    folder = current->path;
+  }
+  rc = tvmrt__buf_printf(&path, "%s/%s", folder, name);
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, path.data);
+  tvmrt__buf_free(&path);
+  return rc;
+}
+
+/* The path of the name in argument 0, by the function that a front end may have put in its place. */
+static int path_of(const tvmrt_args* in, char** out) {
+  static const char getter[] = "tvm.rpc.server.workpath";
+  tvmrt_func* f = NULL;
+  TVMValue result;
+  TVMValue arg;
+  TVMByteArray text;
+  int kind = kTVMStr;
+  int code = kTVMNullptr;
+  int rc;
+  const tvmrt_args got = {getter, &result, &code, 1};
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_str(in, 0, &arg.v_str));
+  TVMRT_RETURN_IF_ERROR(tvmrt__global_get(getter, &f));
+  if (f == NULL) return tvmrt__fail("there is no global function %s.", getter);
+  rc = TVMFuncCall(f, &arg, &kind, 1, &result, &code);
+  tvmrt__release(&f->base);
+  TVMRT_RETURN_IF_ERROR(rc);
+  rc = tvmrt__arg_bytes(&got, 0, &text);
+  *out = rc == 0 ? tvmrt__strdup(text.data) : NULL;
+  tvmrt__release(tvmrt__value_object(&result, code));
+  return *out == NULL ? -1 : 0;
+}
+
+TVMRT_NATIVE(upload) {
+  TVMByteArray bytes;
+  char* path;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(&in, 1, &bytes));
+  if (current != NULL && bytes.size > current->left) {
+    return tvmrt__fail_value("%zu bytes more would pass what a session may upload.", bytes.size);
+  }
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  rc = tvmrt__write_file(path, bytes.data, bytes.size);
+  if (rc == 0 && current != NULL) current->left -= bytes.size;
+  free(path);
+  return rc;
+}
+
+TVMRT_NATIVE(download) {
+  tvmrt_buf bytes = {NULL, 0, 0};
+  char* path;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  rc = tvmrt__read_file(path, &bytes);
+  if (rc == 0) rc = tvmrt__ret_bytes(out, out_code, bytes.data, bytes.size);
+  tvmrt__buf_free(&bytes);
+  free(path);
+  return rc;
+}
+
+TVMRT_NATIVE(remove_file) {
+  char* path;
+  int rc = 0;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  if (unlink(path) != 0) rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
+  free(path);
+  return rc;
+}
+
+static int append_names(DIR* folder, tvmrt_buf* out) {
+  const struct dirent* entry;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ""));
+  while ((entry = readdir(folder)) != NULL) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, "%s,", entry->d_name));
+  }
+  return 0;
+}
+
+/* The files of the session; the folder that newer clients name is the session's own. */
+TVMRT_NATIVE(listdir) {
+  tvmrt_buf names = {NULL, 0, 0};
+  DIR* folder = NULL;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  if (lent != NULL) {
+    folder = opendir(lent);
+  } else if (current != NULL && current->path != NULL) {
+    folder = opendir(current->path);
+  }
+  if (folder == NULL) return tvmrt__ret_str(out, out_code, "");
+  rc = append_names(folder, &names);
+  (void)closedir(folder);
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, names.data);
+  tvmrt__buf_free(&names);
+  return rc;
+}
+
+TVMRT_NATIVE(load_module) {
+  TVMModuleHandle mod = NULL;
+  char* path;
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(path_of(&in, &path));
+  rc = TVMModLoadFromFile(path, "", &mod);
+  free(path);
+  return rc != 0 ? rc : tvmrt__ret_object(out, out_code, mod);
+}
+
+TVMRT_NATIVE(import_module) {
+  tvmrt_module* parent;
+  tvmrt_module* child;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 2, 2));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &parent));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 1, &child));
+  return tvmrt__module_import(parent, child);
+}
+
+#define FUNCTIONS(X)                           \
+  X("tvm.rpc.server.workpath", workpath)       \
+  X("tvm.rpc.server.upload", upload)           \
+  X("tvm.rpc.server.download", download)       \
+  X("tvm.rpc.server.remove", remove_file)      \
+  X("tvm.rpc.server.listdir", listdir)         \
+  X("tvm.rpc.server.load_module", load_module) \
+  X("tvm.rpc.server.ImportModule", import_module)
+const tvmrt_builtins tvmrt__rpc_folder_builtins = TVMRT_BUILTINS(FUNCTIONS);

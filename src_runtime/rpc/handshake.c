@@ -1,0 +1,87 @@
+/* The first bytes of a connection, before packets. */
+#include "handshake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire.h"
+
+enum { MAX_KEY_BYTES = 4096 };
+
+static int read_word(tvmrt_channel* ch, uint32_t* out) {
+  uint8_t bytes[4];
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(ch, bytes, 4, NULL));
+  *out = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+  return 0;
+}
+
+static int read_text(tvmrt_channel* ch, tvmrt_buf* out) {
+  uint32_t size;
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &size));
+  if (size > MAX_KEY_BYTES) return tvmrt__fail("RPCError: a key of %u bytes is too long.", size);
+  return tvmrt__channel_append(ch, size, out);
+}
+
+/* A word, and the two parts of a text where it says something. */
+static int send_text(tvmrt_channel* ch, uint32_t word, const char* prefix, const char* key) {
+  tvmrt_buf out = {NULL, 0, 0};
+  int rc = tvmrt__write_uint(&out, 4, word);
+  if (rc == 0 && key != NULL) rc = tvmrt__write_uint(&out, 4, strlen(prefix) + strlen(key));
+  if (rc == 0 && key != NULL) rc = tvmrt__buf_puts(&out, prefix);
+  if (rc == 0 && key != NULL) rc = tvmrt__buf_puts(&out, key);
+  if (rc == 0) rc = tvmrt__channel_send(ch, out.data, out.size, NULL, 0);
+  tvmrt__buf_free(&out);
+  return rc;
+}
+
+int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where) {
+  tvmrt_buf theirs = {NULL, 0, 0};
+  uint32_t word;
+  int rc;
+  TVMRT_RETURN_IF_ERROR(send_text(ch, TVMRT_RPC_MAGIC, "client:", key));
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
+  if (word == TVMRT_RPC_DUPLICATE) {
+    return tvmrt__fail("RPCError: %s: the server already have key=%s in use.", where, key);
+  }
+  if (word == TVMRT_RPC_MISMATCH) {
+    return tvmrt__fail("RPCError: %s: cannot find server that matches key=%s.", where, key);
+  }
+  if (word != TVMRT_RPC_MAGIC) return tvmrt__fail("RPCError: %s is not TVM RPC server.", where);
+  rc = read_text(ch, &theirs);
+  tvmrt__buf_free(&theirs);
+  return rc;
+}
+
+/* The words of a client's key: what it is, and options. Changes the text. */
+static bool matches(char* text, const char* expected, double* out_seconds) {
+  static const char prefix[] = "client:";
+  static const char timeout[] = "-timeout=";
+  char* rest = NULL;
+  const char* word = strtok_r(text, " \t\n", &rest);
+  if (word == NULL || strncmp(word, prefix, sizeof(prefix) - 1) != 0) return false;
+  if (strcmp(word + sizeof(prefix) - 1, expected) != 0) return false;
+  while ((word = strtok_r(NULL, " \t\n", &rest)) != NULL) {
+    double seconds;
+    if (strncmp(word, timeout, sizeof(timeout) - 1) != 0) continue;
+    seconds = strtod(word + sizeof(timeout) - 1, NULL);
+    if (seconds > 0 && seconds < 1e9) *out_seconds = seconds;
+  }
+  return true;
+}
+
+int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* expected, const char* server_key,
+                       double* out_seconds) {
+  tvmrt_buf theirs = {NULL, 0, 0};
+  uint32_t word;
+  int rc;
+  *out_seconds = 0;
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
+  if (word != TVMRT_RPC_MAGIC) return tvmrt__fail("RPCError: the other side is no RPC client.");
+  rc = read_text(ch, &theirs);
+  if (rc == 0 && !matches(theirs.data, expected, out_seconds)) {
+    (void)send_text(ch, TVMRT_RPC_MISMATCH, NULL, NULL);
+    rc = tvmrt__fail("RPCError: a client came with a key that is not this server's.");
+  }
+  tvmrt__buf_free(&theirs);
+  return rc != 0 ? rc : send_text(ch, TVMRT_RPC_MAGIC, "server:", server_key);
+}

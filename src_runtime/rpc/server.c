@@ -1,0 +1,190 @@
+/* The server: one process waits, others serve. */
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../base/clock.h"
+
+void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) {
+  char line[512];
+  va_list args;
+  if (server->options.log == NULL) return;
+  va_start(args, fmt);
+  (void)vsnprintf(line, sizeof(line), fmt, args);
+  va_end(args);
+  server->options.log(server->options.context, line);
+}
+
+const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server) {
+  return server->tracker.host != NULL ? server->tracker.match_key : server->options.key;
+}
+
+/* ---- options ---- */
+
+static int check_key(const char* key) {
+  if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
+  return tvmrt__fail_value("a key has at most 100 characters and no blank.");
+}
+
+static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
+  tvmrt_rpc_server_options* o = &server->options;
+  if (options == NULL || options->struct_bytes != sizeof(*options)) {
+    return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes is not %zu.", sizeof(*options));
+  }
+  *o = *options;
+  if (o->host == NULL) o->host = "127.0.0.1";
+  if (o->key == NULL) o->key = "";
+  if (o->max_sessions <= 0) o->max_sessions = 1;
+  if (o->max_sessions > TVMRT_RPC_MAX_PROCESSES) {
+    return tvmrt__fail_value("at most %d sessions can be open at a time.", TVMRT_RPC_MAX_PROCESSES);
+  }
+  if (o->greet_seconds <= 0) o->greet_seconds = 5;
+  server->limits = tvmrt__rpc_default_limits;
+  if (o->packet_bytes != 0) server->limits.packet_bytes = o->packet_bytes;
+  if (o->memory_bytes != 0) server->limits.memory_bytes = o->memory_bytes;
+  return check_key(o->key);
+}
+
+static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
+  const tvmrt_rpc_server_options* o = &server->options;
+  int i;
+  TVMRT_RETURN_IF_ERROR(take_options(server, options));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_tracker_init(&server->tracker, o->tracker));
+  if (pipe(server->wake) != 0) return tvmrt__fail("OSError: pipe: %s.", strerror(errno));
+  for (i = 0; i < 2; ++i) {
+    (void)fcntl(server->wake[i], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(server->wake[i], F_SETFL, O_NONBLOCK);
+  }
+  return tvmrt__socket_listen(o->host, o->port, o->port_end, &server->listener, &server->port);
+}
+
+int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_server** out) {
+  tvmrt_rpc_server* server = tvmrt__calloc(1, sizeof(*server));
+  *out = NULL;
+  if (server == NULL) return -1;
+  server->listener = -1;
+  server->wake[0] = -1;
+  server->wake[1] = -1;
+  server->tracker.fd = -1;
+  if (open_all(server, options) != 0) {
+    tvmrt_rpc_server_close(server);
+    return -1;
+  }
+  *out = server;
+  return 0;
+}
+
+int tvmrt_rpc_server_port(const tvmrt_rpc_server* server) { return server->port; }
+
+void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
+  if (server == NULL) return;
+  tvmrt__rpc_tracker_close(&server->tracker);
+  tvmrt__socket_close(server->listener);
+  tvmrt__socket_close(server->wake[0]);
+  tvmrt__socket_close(server->wake[1]);
+  free(server);
+}
+
+void tvmrt_rpc_server_stop(tvmrt_rpc_server* server) {
+  const int error = errno;
+  if (write(server->wake[1], "", 1) < 0) errno = error; /* full: it knows already */
+}
+
+int tvmrt_rpc_server_stop_fd(const tvmrt_rpc_server* server) { return server->wake[1]; }
+
+/* ---- running ---- */
+
+static int open_sessions(const tvmrt_rpc_server* server) {
+  int count = 0;
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) count += server->processes[i].pid != 0;
+  return count;
+}
+
+/* Milliseconds until something is due besides what comes; -1: nothing. */
+static int time_left(const tvmrt_rpc_server* server, bool tends) {
+  double least = -1;
+  int i;
+  if (tends) least = 0.5;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    const tvmrt_rpc_process* p = &server->processes[i];
+    double left;
+    if (p->pid == 0 || p->deadline == 0) continue;
+    left = p->deadline - tvmrt__seconds();
+    if (left < 0) left = 0;
+    if (least < 0 || left < least) least = left;
+  }
+  if (least < 0) return -1;
+  return least > 1000 ? 1000000 : (int)(least * 1000) + 1;
+}
+
+static void end_late_ones(tvmrt_rpc_server* server) {
+  int i;
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    tvmrt_rpc_process* p = &server->processes[i];
+    if (p->pid == 0 || p->deadline == 0 || tvmrt__seconds() < p->deadline) continue;
+    tvmrt__rpc_process_end(server, p, "RPCSessionTimeoutError: the time of the session is over.");
+  }
+}
+
+static void accept_one(tvmrt_rpc_server* server) {
+  const int fd = tvmrt__socket_accept(server->listener);
+  if (fd < 0) return;
+  if (tvmrt__rpc_process_start(server, fd) == 0) return;
+  tvmrt__rpc_server_log(server, "no session for a client: %s", TVMGetLastError());
+}
+
+static void tend_tracker(tvmrt_rpc_server* server) {
+  const tvmrt_rpc_server_options* o = &server->options;
+  const char* line;
+  tvmrt__rpc_tracker_tend(&server->tracker, o->key, server->port, o->custom_addr, &line);
+  if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
+}
+
+/* Wait for what comes; false when the server is to stop. */
+static int wait_once(tvmrt_rpc_server* server, bool* stop) {
+  struct pollfd ready[TVMRT_RPC_MAX_PROCESSES + 2];
+  tvmrt_rpc_process* of[TVMRT_RPC_MAX_PROCESSES + 2];
+  const bool accepts = open_sessions(server) < server->options.max_sessions;
+  nfds_t count = 0;
+  nfds_t i;
+  int rc;
+  if (accepts) tend_tracker(server);
+  ready[count++] = (struct pollfd){server->wake[0], POLLIN, 0};
+  ready[count++] = (struct pollfd){accepts ? server->listener : -1, POLLIN, 0};
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (server->processes[i].pid == 0) continue;
+    of[count] = &server->processes[i];
+    ready[count++] = (struct pollfd){server->processes[i].news, POLLIN, 0};
+  }
+  rc = poll(ready, count, time_left(server, accepts && server->tracker.host != NULL));
+  if (rc < 0 && errno != EINTR) return tvmrt__fail("OSError: poll: %s.", strerror(errno));
+  if (rc < 0) return 0;
+  *stop = ready[0].revents != 0;
+  for (i = 2; i < count; ++i) {
+    if (ready[i].revents != 0) tvmrt__rpc_process_news(server, of[i]);
+  }
+  end_late_ones(server);
+  if (ready[1].revents != 0 && !*stop) accept_one(server);
+  return 0;
+}
+
+int tvmrt_rpc_server_run(tvmrt_rpc_server* server) {
+  bool stop = false;
+  int rc = 0;
+  int i;
+  char byte;
+  while (rc == 0 && !stop) rc = wait_once(server, &stop);
+  for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
+    if (server->processes[i].pid == 0) continue;
+    tvmrt__rpc_process_end(server, &server->processes[i], NULL);
+  }
+  while (read(server->wake[0], &byte, 1) == 1) continue; /* it may run again */
+  return rc;
+}

@@ -1,0 +1,46 @@
+/* What the files of the server share. */
+#ifndef TVMRT_SRC_RUNTIME_RPC_SERVER_H_
+#define TVMRT_SRC_RUNTIME_RPC_SERVER_H_
+
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <tvm/runtime/rpc_server.h>
+
+#include "endpoint.h"
+#include "tracker.h"
+
+enum { TVMRT_RPC_MAX_PROCESSES = 64 };
+
+/* A connection: a process of its own that serves it. */
+typedef struct tvmrt_rpc_process {
+  pid_t pid;    /* 0: none */
+  int fd;       /* the connection, to say that the time is over */
+  int news;     /* what the process has to say, one struct; it ends with the process */
+  char* folder; /* owned */
+  double deadline;
+  bool greeted;
+} tvmrt_rpc_process;
+
+struct tvmrt_rpc_server {
+  tvmrt_rpc_server_options options;
+  tvmrt_rpc_limits limits;
+  int listener;
+  int port;
+  int wake[2]; /* a pipe: a byte in it ends tvmrt_rpc_server_run() */
+  tvmrt_rpc_tracker tracker;
+  tvmrt_rpc_process processes[TVMRT_RPC_MAX_PROCESSES];
+};
+
+/* Start the process of a connection, which is taken over, also on failure. */
+int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd);
+/* Read what a process says; at its end it is gone. */
+void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p);
+/* End it, with a text to its client where there is one. */
+void tvmrt__rpc_process_end(tvmrt_rpc_server* server, tvmrt_rpc_process* p, const char* text);
+
+void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) TVMRT_PRINTF(2, 3);
+/* What a client must say now: the key, or what the tracker was told. */
+const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server);
+
+#endif

@@ -1,0 +1,341 @@
+/* The client's side of a session: requests and their replies. */
+#include "session.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../tensors/tensor.h"
+#include "local.h"
+
+/* So many answers fit every socket's buffer: who writes them is not held up. */
+enum { MAX_UNREAD = 64 };
+
+enum { MAX_SESSIONS = 32, TAIL_BYTES = 4096, KEPT_BYTES = 1 << 20 };
+
+struct tvmrt_rpc_session {
+  _Atomic int refs;
+  int index; /* in the table */
+  int fd;
+  bool closed;
+  tvmrt_rpc_local* local; /* the other side, where that is this process; or NULL */
+  pthread_mutex_t lock;   /* of all that follows */
+  tvmrt_channel channel;
+  tvmrt_buf request;
+  tvmrt_buf body;
+  tvmrt_rpc_seq reply;
+  int unread;              /* answers to come that nobody waits for */
+  _Atomic uint64_t getter; /* the handle of ModuleGetFunction; 0 before it was asked for */
+};
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session leaves it at its end */
+
+/* ---- the table ---- */
+
+static int enter(tvmrt_rpc_session* s) {
+  int i;
+  (void)pthread_mutex_lock(&table_lock);
+  for (i = 0; i < MAX_SESSIONS && table[i] != NULL; ++i) continue;
+  if (i < MAX_SESSIONS) table[i] = s;
+  (void)pthread_mutex_unlock(&table_lock);
+  s->index = i;
+  if (i < MAX_SESSIONS) return 0;
+  return tvmrt__fail("RPCError: maximum number of RPC session reached: %d are open, close one.",
+                     MAX_SESSIONS);
+}
+
+static void leave(const tvmrt_rpc_session* s) {
+  (void)pthread_mutex_lock(&table_lock);
+  if (s->index < MAX_SESSIONS && table[s->index] == s) table[s->index] = NULL;
+  (void)pthread_mutex_unlock(&table_lock);
+}
+
+tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev) {
+  const int i = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
+  tvmrt_rpc_session* s = NULL;
+  (void)pthread_mutex_lock(&table_lock);
+  if (i >= 0 && i < MAX_SESSIONS) s = table[i];
+  (void)pthread_mutex_unlock(&table_lock);
+  if (s == NULL) (void)tvmrt__fail_value("RPC session %d of this device is closed.", i);
+  return s;
+}
+
+int tvmrt__rpc_session_index(const tvmrt_rpc_session* s) { return s->index; }
+
+/* ---- requests; the session is locked ---- */
+
+static int broken(tvmrt_rpc_session* s) {
+  s->closed = true; /* the stream stands somewhere inside of a packet */
+  if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
+  return -1;
+}
+
+static int send_request(tvmrt_rpc_session* s, const void* tail, size_t tail_bytes) {
+  if (s->closed) return tvmrt__fail("RPCError: the session is closed.");
+  tvmrt__rpc_end(&s->request, tail_bytes);
+  if (tvmrt__channel_send(&s->channel, s->request.data, s->request.size, tail, tail_bytes) != 0) {
+    return broken(s);
+  }
+  return 0;
+}
+
+/* Read head and code of the next answer; *left is what follows. */
+static int read_next(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
+  uint8_t head[TVMRT_RPC_PACKET_HEAD_BYTES];
+  uint64_t code;
+  tvmrt_reader in;
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&s->channel, head, sizeof(head), NULL));
+  tvmrt__reader_init(&in, "the reply", head, sizeof(head));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 8, left));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_uint(&in, 4, &code));
+  if (*left < 4) return tvmrt__fail("RPCError: the reply has no code.");
+  *left -= 4;
+  *out_code = (int)(int32_t)(uint32_t)code;
+  return 0;
+}
+
+static int read_unread(tvmrt_rpc_session* s) {
+  for (; s->unread > 0; --s->unread) {
+    int code;
+    uint64_t left;
+    TVMRT_RETURN_IF_ERROR(read_next(s, &code, &left));
+    TVMRT_RETURN_IF_ERROR(tvmrt__channel_skip(&s->channel, left));
+  }
+  return 0;
+}
+
+static int read_head(tvmrt_rpc_session* s, int* out_code, uint64_t* left) {
+  TVMRT_RETURN_IF_ERROR(read_unread(s));
+  return read_next(s, out_code, left);
+}
+
+static int raise_remote(const tvmrt_rpc_seq* reply) {
+  static const char timeout[] = "RPCSessionTimeoutError: ";
+  const char* text = "(no text)";
+  if (reply->count == 1 && reply->codes[0] == kTVMStr) text = reply->values[0].v_str;
+  if (strncmp(text, timeout, sizeof(timeout) - 1) == 0) return tvmrt__fail("%s", text);
+  return tvmrt__fail("RPCError: Error caught from RPC call:\n%s", text);
+}
+
+/* Read the values of a reply; an exception is raised here. */
+static int read_values(tvmrt_rpc_session* s, int code, uint64_t left) {
+  tvmrt_reader in;
+  s->body.size = 0;
+  if (tvmrt__channel_append(&s->channel, left, &s->body) != 0) return broken(s);
+  tvmrt__reader_init(&in, "the reply", s->body.data, s->body.size);
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_read_seq(&in, &s->reply));
+  if (code == TVMRT_RPC_EXCEPTION) return raise_remote(&s->reply);
+  if (code == TVMRT_RPC_RETURN) return 0;
+  (void)tvmrt__fail("RPCError: the reply has the unknown code %d.", code);
+  return broken(s);
+}
+
+static int receive_values(tvmrt_rpc_session* s) {
+  int code = 0;
+  uint64_t left = 0;
+  if (read_head(s, &code, &left) != 0) return broken(s);
+  return read_values(s, code, left);
+}
+
+/* Long bytes at the end are sent from where they lie: an upload. */
+static int write_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
+                         const TVMValue* values, const int* codes, int count, TVMByteArray* tail) {
+  const TVMByteArray* last =
+      count > 0 && codes[count - 1] == kTVMBytes ? values[count - 1].v_handle : NULL;
+  int i;
+  if (last != NULL && last->size < TAIL_BYTES) last = NULL;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
+  if (handle != NULL) TVMRT_RETURN_IF_ERROR(tvmrt__write_uint(&s->request, 8, *handle));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_codes(&s->request, codes, count));
+  for (i = 0; i < count - (last != NULL); ++i) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_value(&s->request, &values[i], codes[i]));
+  }
+  if (last == NULL) return 0;
+  *tail = *last;
+  return tvmrt__write_uint(&s->request, 8, last->size);
+}
+
+static int exchange(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
+                    const TVMValue* values, const int* codes, int count,
+                    tvmrt_rpc_on_reply* on_reply, void* ctx) {
+  TVMByteArray tail = {NULL, 0};
+  TVMRT_RETURN_IF_ERROR(write_request(s, code, handle, values, codes, count, &tail));
+  TVMRT_RETURN_IF_ERROR(send_request(s, tail.data, tail.size));
+  TVMRT_RETURN_IF_ERROR(receive_values(s));
+  return on_reply == NULL ? 0 : on_reply(s, &s->reply, ctx);
+}
+
+int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t* handle,
+                       const TVMValue* values, const int* codes, int count,
+                       tvmrt_rpc_on_reply* on_reply, void* ctx) {
+  int rc;
+  (void)pthread_mutex_lock(&s->lock);
+  rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
+  if (s->body.capacity > KEPT_BYTES) tvmrt__buf_free(&s->body);
+  (void)pthread_mutex_unlock(&s->lock);
+  return rc;
+}
+
+/* A copy is of bytes: a tensor of one dimension. */
+static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, const void* data,
+                      uint64_t bytes) {
+  int64_t extent = (int64_t)bytes;
+  DLTensor t;
+  memset(&t, 0, sizeof(t));
+  t.data = (void*)(uintptr_t)data;
+  t.device = dev;
+  t.ndim = 1;
+  t.dtype = (DLDataType){kDLUInt, 8, 1};
+  t.shape = &extent;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, code));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_tensor(&s->request, &t));
+  return tvmrt__write_uint(&s->request, 8, bytes);
+}
+
+int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
+                       uint64_t bytes) {
+  int rc;
+  (void)pthread_mutex_lock(&s->lock);
+  rc = write_copy(s, TVMRT_RPC_COPY_TO, dev, to, bytes);
+  if (rc == 0) rc = send_request(s, from, (size_t)bytes);
+  if (rc == 0) rc = receive_values(s);
+  (void)pthread_mutex_unlock(&s->lock);
+  return rc;
+}
+
+static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
+  int code = 0;
+  uint64_t left = 0;
+  if (read_head(s, &code, &left) != 0) return broken(s);
+  if (code != TVMRT_RPC_COPY_ACK) return read_values(s, code, left);
+  if (left != bytes) {
+    (void)tvmrt__fail("RPCError: a copy of %llu bytes has come with %llu.",
+                      (unsigned long long)bytes, (unsigned long long)left);
+    return broken(s);
+  }
+  return tvmrt__channel_read(&s->channel, to, (size_t)bytes, NULL) == 0 ? 0 : broken(s);
+}
+
+int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
+                         uint64_t bytes) {
+  int rc;
+  (void)pthread_mutex_lock(&s->lock);
+  rc = write_copy(s, TVMRT_RPC_COPY_FROM, dev, from, bytes);
+  if (rc == 0) rc = send_request(s, NULL, 0);
+  if (rc == 0) rc = receive_copy(s, to, bytes);
+  (void)pthread_mutex_unlock(&s->lock);
+  return rc;
+}
+
+static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values, const int* codes,
+                int count) {
+  TVMByteArray tail = {NULL, 0};
+  TVMRT_RETURN_IF_ERROR(write_request(s, code, NULL, values, codes, count, &tail));
+  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  if (s->unread >= MAX_UNREAD) return receive_values(s);
+  s->unread++;
+  return 0;
+}
+
+/* Nobody waits: who frees may hold what the other side needs to answer. The error that somebody is
+ * about to read stays: things are freed on the way to him. */
+void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
+                     const int* codes, int count) {
+  char* kept = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
+  (void)pthread_mutex_lock(&s->lock);
+  if (!s->closed) (void)post(s, code, values, codes, count);
+  (void)pthread_mutex_unlock(&s->lock);
+  TVMPackedFuncSetLastError(kept == NULL ? "" : kept);
+  free(kept);
+}
+
+void tvmrt__rpc_free_handle(tvmrt_rpc_session* s, uint64_t handle, int code) {
+  static const int codes[2] = {kTVMOpaqueHandle, kTVMArgInt};
+  TVMValue values[2];
+  values[0].v_int64 = (int64_t)handle;
+  values[1].v_int64 = code;
+  tvmrt__rpc_post(s, TVMRT_RPC_FREE_HANDLE, values, codes, 2);
+}
+
+int tvmrt__rpc_module_getter(tvmrt_rpc_session* s, uint64_t* out) {
+  static const int code = kTVMStr;
+  TVMValue name;
+  *out = atomic_load(&s->getter);
+  if (*out != 0) return 0;
+  name.v_str = "tvm.rpc.server.ModuleGetFunction";
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_request(s, TVMRT_RPC_GET_GLOBAL, NULL, &name, &code, 1,
+                                           tvmrt__rpc_take_handle, out));
+  if (*out == 0) return tvmrt__fail("RPCError: the server has no function %s.", name.v_str);
+  atomic_store(&s->getter, *out); /* the session's end frees it */
+  return 0;
+}
+
+/* ---- begin and end ---- */
+
+static int init_server(tvmrt_rpc_session* s, const tvmrt_args* init) {
+  static const char version[] = TVMRT_RPC_VERSION;
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_begin(&s->request, TVMRT_RPC_INIT_SERVER));
+  TVMRT_RETURN_IF_ERROR(tvmrt__write_data(&s->request, version, sizeof(version) - 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_write_seq(&s->request, init->values, init->codes, init->count));
+  TVMRT_RETURN_IF_ERROR(send_request(s, NULL, 0));
+  return receive_values(s);
+}
+
+static int open_channel(tvmrt_rpc_session* s) {
+  if (s->fd < 0) return tvmrt__rpc_local_new(&s->channel, &s->local);
+  tvmrt__channel_over(&s->channel, s->fd);
+  return 0;
+}
+
+int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session** out) {
+  tvmrt_rpc_session* s = tvmrt__calloc(1, sizeof(*s));
+  *out = NULL;
+  if (s == NULL) {
+    tvmrt__socket_close(fd);
+    return -1;
+  }
+  atomic_init(&s->refs, 1);
+  s->fd = fd;
+  s->index = MAX_SESSIONS;
+  s->closed = true;
+  (void)pthread_mutex_init(&s->lock, NULL);
+  if (open_channel(s) == 0 && enter(s) == 0) {
+    s->closed = false;
+    if (init_server(s, init) == 0) {
+      *out = s;
+      return 0;
+    }
+  }
+  tvmrt__rpc_session_release(s);
+  return -1;
+}
+
+void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s->refs, 1); }
+
+/* An end that somebody asks for waits for what was asked before: the other side reads all of it. */
+void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
+  (void)pthread_mutex_lock(&s->lock);
+  if (!s->closed) {
+    if (in_order) (void)read_unread(s);
+    if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
+    s->closed = true;
+    if (s->fd >= 0) tvmrt__socket_shut_down(s->fd);
+    tvmrt__rpc_local_free(s->local); /* with its folder: this may be the interpreter's end */
+    s->local = NULL;
+  }
+  (void)pthread_mutex_unlock(&s->lock);
+}
+
+void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
+  if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
+  leave(s);
+  tvmrt__rpc_session_close(s, false);
+  tvmrt__rpc_local_free(s->local);
+  tvmrt__socket_close(s->fd);
+  (void)pthread_mutex_destroy(&s->lock);
+  tvmrt__buf_free(&s->request);
+  tvmrt__buf_free(&s->body);
+  tvmrt__rpc_seq_free(&s->reply);
+  free(s);
+}

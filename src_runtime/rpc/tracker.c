@@ -1,0 +1,193 @@
+/* A server's line to a tracker: messages of JSON, each with its length before it. */
+#include "tracker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../base/clock.h"
+#include "../base/stream.h"
+
+enum { MAX_ANSWER_BYTES = 1 << 20 };
+
+static const double ask_seconds = 2;     /* between two looks at the key */
+static const double retry_seconds = 5;   /* until the tracker is tried again */
+static const double claim_seconds = 6;   /* for a client that got the key to come */
+static const double answer_seconds = 10; /* for the tracker to answer */
+
+int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where) {
+  const char* colon = where == NULL ? NULL : strrchr(where, ':');
+  char* end;
+  t->fd = -1;
+  if (where == NULL) return 0;
+  if (colon == NULL || colon == where) {
+    return tvmrt__fail_value("the tracker '%s' must be given as HOST:PORT.", where);
+  }
+  t->port = (int)strtol(colon + 1, &end, 10);
+  if (*end != '\0' || end == colon + 1 || t->port < 1 || t->port > 65535) {
+    return tvmrt__fail_value("the tracker '%s' must be given as HOST:PORT.", where);
+  }
+  t->host = tvmrt__strdup(where);
+  if (t->host == NULL) return -1;
+  t->host[colon - where] = '\0';
+  return 0;
+}
+
+/* One message, and its answer in `out`. */
+static int ask(tvmrt_rpc_tracker* t, const tvmrt_buf* message, tvmrt_buf* out) {
+  uint8_t head[4];
+  uint32_t size = (uint32_t)message->size;
+  int i;
+  for (i = 0; i < 4; ++i) head[i] = (uint8_t)(size >> (8 * i));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__channel_send(&t->channel, head, sizeof(head), message->data, message->size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&t->channel, head, sizeof(head), NULL));
+  size = head[0] | (uint32_t)head[1] << 8 | (uint32_t)head[2] << 16 | (uint32_t)head[3] << 24;
+  if (size > MAX_ANSWER_BYTES) return tvmrt__fail("RPCError: the tracker's answer is too long.");
+  out->size = 0;
+  return tvmrt__channel_append(&t->channel, size, out);
+}
+
+/* JSON text in quotes. */
+static int append_text(tvmrt_buf* out, const char* text) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "\""));
+  for (; *text != '\0'; ++text) {
+    const unsigned char c = (unsigned char)*text;
+    if (c < ' ' || c == '"' || c == '\\') {
+      TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, "\\u%04x", c));
+    } else {
+      TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(out, text, 1));
+    }
+  }
+  return tvmrt__buf_puts(out, "\"");
+}
+
+static int expect_success(const tvmrt_buf* answer) {
+  if (strcmp(answer->data, "0") == 0) return 0;
+  return tvmrt__fail("RPCError: the tracker refuses this server.");
+}
+
+/* Tell where the server is. */
+static int write_info(tvmrt_buf* out, const char* key, int port, const char* custom_addr) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[5, {\"key\": "));
+  TVMRT_RETURN_IF_ERROR(append_text(out, key));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, ", \"addr\": ["));
+  TVMRT_RETURN_IF_ERROR(custom_addr == NULL ? tvmrt__buf_puts(out, "null")
+                                            : append_text(out, custom_addr));
+  return tvmrt__buf_printf(out, ", %d]}]", port);
+}
+
+static int write_put(tvmrt_buf* out, const char* key, const char* match_key, int port,
+                     const char* custom_addr) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "[3, "));
+  TVMRT_RETURN_IF_ERROR(append_text(out, key));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(out, ", [%d, ", port));
+  TVMRT_RETURN_IF_ERROR(append_text(out, match_key));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "], "));
+  TVMRT_RETURN_IF_ERROR(custom_addr == NULL ? tvmrt__buf_puts(out, "null")
+                                            : append_text(out, custom_addr));
+  return tvmrt__buf_puts(out, "]");
+}
+
+static int greet(tvmrt_rpc_tracker* t) {
+  static const uint8_t magic[4] = {0x71, 0xf2, 0x02, 0x00}; /* 0x2f271 */
+  uint8_t answer[4];
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_send(&t->channel, magic, 4, NULL, 0));
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_read(&t->channel, answer, 4, NULL));
+  return memcmp(answer, magic, 4) == 0 ? 0 : tvmrt__fail("RPCError: that is no tracker.");
+}
+
+static int connect_tracker(tvmrt_rpc_tracker* t, const char* key, int port,
+                           const char* custom_addr) {
+  tvmrt_buf message = {NULL, 0, 0};
+  tvmrt_buf answer = {NULL, 0, 0};
+  char named[200];
+  int rc;
+  TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(t->host, t->port, answer_seconds, &t->fd));
+  tvmrt__socket_set_timeout(t->fd, answer_seconds);
+  tvmrt__channel_over(&t->channel, t->fd);
+  (void)snprintf(named, sizeof(named), "server:%s", key);
+  rc = greet(t);
+  if (rc == 0) rc = write_info(&message, named, port, custom_addr);
+  if (rc == 0) rc = ask(t, &message, &answer);
+  if (rc == 0) rc = expect_success(&answer);
+  tvmrt__buf_free(&message);
+  tvmrt__buf_free(&answer);
+  return rc;
+}
+
+/* 48 bits that nobody guesses; the clock where the system has no source of them. */
+static unsigned long long random_number(void) {
+  unsigned long long bits = 0;
+  FILE* file = fopen("/dev/urandom", "rb");
+  if (file == NULL || fread(&bits, sizeof(bits), 1, file) != 1) {
+    bits = (unsigned long long)(tvmrt__seconds() * 1e9) ^ (unsigned long long)getpid() << 32;
+  }
+  if (file != NULL) (void)fclose(file);
+  return bits & 0xffffffffffffULL;
+}
+
+static int announce(tvmrt_rpc_tracker* t, const char* key, int port, const char* custom_addr) {
+  tvmrt_buf message = {NULL, 0, 0};
+  tvmrt_buf answer = {NULL, 0, 0};
+  int rc;
+  (void)snprintf(t->match_key, sizeof(t->match_key), "%.120s:0.%llu", key, random_number());
+  rc = write_put(&message, key, t->match_key, port, custom_addr);
+  if (rc == 0) rc = ask(t, &message, &answer);
+  if (rc == 0) rc = expect_success(&answer);
+  tvmrt__buf_free(&message);
+  tvmrt__buf_free(&answer);
+  t->claimed = 0;
+  return rc;
+}
+
+/* The keys that no client has yet; a key that is gone and brings nobody is made anew. */
+static int look(tvmrt_rpc_tracker* t) {
+  tvmrt_buf message = {NULL, 0, 0};
+  tvmrt_buf answer = {NULL, 0, 0};
+  int rc = tvmrt__buf_puts(&message, "[7]");
+  if (rc == 0) rc = ask(t, &message, &answer);
+  if (rc == 0 && strstr(answer.data, t->match_key) != NULL) {
+    t->claimed = 0;
+  } else if (rc == 0 && t->claimed == 0) {
+    t->claimed = tvmrt__seconds();
+  } else if (rc == 0 && tvmrt__seconds() - t->claimed > claim_seconds) {
+    t->match_key[0] = '\0';
+  }
+  tvmrt__buf_free(&message);
+  tvmrt__buf_free(&answer);
+  return rc;
+}
+
+static void hang_up(tvmrt_rpc_tracker* t) {
+  tvmrt__socket_close(t->fd);
+  t->fd = -1;
+  t->match_key[0] = '\0';
+}
+
+void tvmrt__rpc_tracker_tend(tvmrt_rpc_tracker* t, const char* key, int port,
+                             const char* custom_addr, const char** log) {
+  int rc = 0;
+  *log = NULL;
+  if (t->host == NULL || (tvmrt__seconds() < t->next && t->match_key[0] != '\0')) return;
+  if (t->fd < 0 && tvmrt__seconds() < t->next) return;
+  if (t->fd < 0) {
+    rc = connect_tracker(t, key, port, custom_addr);
+    if (rc == 0) *log = "registered at the tracker";
+  } else if (t->match_key[0] != '\0') {
+    rc = look(t);
+  }
+  if (rc == 0 && t->match_key[0] == '\0') rc = announce(t, key, port, custom_addr);
+  t->next = tvmrt__seconds() + (rc == 0 ? ask_seconds : retry_seconds);
+  if (rc == 0) return;
+  *log = "the tracker does not answer; it is tried again";
+  hang_up(t);
+}
+
+void tvmrt__rpc_tracker_used(tvmrt_rpc_tracker* t) { t->match_key[0] = '\0'; }
+
+void tvmrt__rpc_tracker_close(tvmrt_rpc_tracker* t) {
+  hang_up(t);
+  free(t->host);
+}

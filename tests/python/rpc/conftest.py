@@ -1,0 +1,22 @@
+"""One server for the tests of a file: each connection is a session of its own."""
+
+from __future__ import annotations
+
+import pytest
+import rpc_case
+
+from tvmrt import rpc
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server that takes several clients at a time."""
+    started = rpc_case.start_server(max_sessions=4)
+    yield started
+    started.terminate()
+
+
+@pytest.fixture
+def session(server):
+    """A session with it."""
+    return rpc.connect("127.0.0.1", server.port, rpc_case.KEY)

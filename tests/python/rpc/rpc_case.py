@@ -1,0 +1,94 @@
+"""What tests of remote calls share: bytes by hand, and functions that servers have."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import numpy as np
+
+import tvmrt
+from tvmrt import rpc
+from tvmrt.rpc.messages import read_exactly
+
+KEY = "open sesame".replace(" ", "-")
+VOID = bytes.fromhex("0c00000000000000 04000000 01000000 04000000")
+
+
+def register_functions() -> None:
+    """What the server's process has; it is a copy of this one."""
+    functions = {
+        "test_rpc.add_one": lambda x: x + 1,
+        "test_rpc.count": lambda a, text: a + len(text) - 1,
+        "test_rpc.nothing": lambda: None,
+        "test_rpc.adder": lambda x: lambda y: x + y,
+        "test_rpc.fail": _fail,
+        "test_rpc.array": lambda n: tvmrt.nd.array(np.arange(n, dtype="float32")),
+        "test_rpc.sum": lambda t: float(t.numpy().sum()),
+        "test_rpc.same": lambda x: x,
+    }
+    for name, function in functions.items():
+        tvmrt.register_func(name, function, override=True)
+
+
+def _fail(what: str) -> None:
+    raise ValueError(f"no {what}")
+
+
+def packet(code: int, body: bytes = b"") -> bytes:
+    """A packet by hand."""
+    return struct.pack("<Qi", 4 + len(body), code) + body
+
+
+def texts(*values: str) -> bytes:
+    """A sequence of texts by hand."""
+    head = struct.pack(f"<i{len(values)}i", len(values), *[11] * len(values))
+    return head + b"".join(struct.pack("<Q", len(v)) + v.encode() for v in values)
+
+
+class Raw:
+    """A client that knows bytes only."""
+
+    def __init__(self, port: int, key: str = KEY) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=20)
+        text = f"client:{key}".encode()
+        self.send(bytes.fromhex("71f20f00") + struct.pack("<i", len(text)) + text)
+        self.greeting = self.read(4)
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def read(self, size: int) -> bytes:
+        return read_exactly(self.socket, size)
+
+    def begin(self) -> Raw:
+        """Read the rest of the greeting, and begin the session."""
+        (size,) = struct.unpack("<i", self.read(4))
+        self.key = self.read(size)
+        init = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
+        assert self.ask(init) == VOID
+        return self
+
+    def ask(self, data: bytes) -> bytes:
+        """Send, and return the whole packet that comes."""
+        self.send(data)
+        head = self.read(8)
+        return head + self.read(struct.unpack("<Q", head)[0])
+
+    def function(self, name: str) -> int:
+        """The handle of a global function."""
+        answer = self.ask(packet(9, texts(name)))
+        assert answer[8:20] == struct.pack("<iii", 4, 1, 3)
+        return struct.unpack("<Q", answer[20:])[0]
+
+    def __enter__(self) -> Raw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+
+def start_server(**options) -> rpc.Server:
+    """A server with the functions above."""
+    register_functions()
+    return rpc.Server(port=0, key=KEY, silent=True, **options)
