@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_BASE_ERROR_H_
 
 #include <stddef.h>
+#include <stdint.h>
 #include <tvm/runtime/c_packed_func.h>
 
 #if defined(__GNUC__)
@@ -39,6 +40,8 @@ typedef struct tvmrt_thread {
   tvmrt_buf ret_text;                      /* text or bytes that the last call returned */
   TVMByteArray ret_bytes;                  /* view of ret_text for kTVMBytes */
   tvmrt_buf names;                         /* TVMFuncListGlobalNames: texts, then pointers */
+  uint64_t num_fallbacks;                  /* calls in which the CPU took a device's place, */
+  tvmrt_buf fallback;                      /* and why it did so last */
   struct tvmrt_workspace_block* workspace; /* blocks of this thread */
   /* Gives the blocks back when the thread ends; set by who makes the first of them. */
   void (*free_workspace)(struct tvmrt_thread* self);

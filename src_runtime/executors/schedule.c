@@ -15,9 +15,30 @@ static void keep_failure(tvmrt_schedule* s, int32_t step) {
   s->failed_step = step;
 }
 
+static uint64_t count_fallbacks(void) {
+  const tvmrt_thread* thread = tvmrt__thread();
+  return thread == NULL ? 0 : thread->num_fallbacks;
+}
+
+/* A step runs on one thread, whose count of regions that fell back tells whether this one did. */
+static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
+  const tvmrt_thread* thread = tvmrt__thread();
+  if (thread == NULL || thread->num_fallbacks == before) return;
+  free(time->fallback);
+  time->fallback = strdup(thread->fallback.data == NULL ? "" : thread->fallback.data);
+}
+
+static void forget_times(tvmrt_schedule* s) {
+  int32_t i;
+  if (s->times == NULL) return;
+  for (i = 0; i < s->plan.num_steps; ++i) free(s->times[i].fallback);
+  memset(s->times, 0, (size_t)s->plan.num_steps * sizeof(*s->times));
+}
+
 static int run_step(tvmrt_plan* plan, int32_t step) {
   tvmrt_schedule* s = plan->runtime;
   const double begin = tvmrt__seconds();
+  const uint64_t fallbacks = count_fallbacks();
   int rc;
   (void)pthread_mutex_lock(&s->lock);
   s->times[step].begin = begin;
@@ -27,6 +48,7 @@ static int run_step(tvmrt_plan* plan, int32_t step) {
   rc = s->run_op(s->graph, (size_t)step);
   (void)pthread_mutex_lock(&s->lock);
   s->times[step].end = tvmrt__seconds();
+  keep_fallback(&s->times[step], fallbacks);
   if (rc != 0) keep_failure(s, step);
   (void)pthread_mutex_unlock(&s->lock);
   return rc == 0 ? 0 : -1;
@@ -97,6 +119,7 @@ void tvmrt__schedule_free(tvmrt_schedule* s) {
   free(s->steps);
   free(s->after);
   free(s->device);
+  forget_times(s);
   free(s->times);
   free(s->ended);
   free(s->failure);
@@ -124,7 +147,7 @@ static void begin_run(tvmrt_schedule* s) {
   free(s->failure);
   s->failure = NULL;
   memset(s->ended, 0, (size_t)s->plan.num_steps * sizeof(*s->ended));
-  memset(s->times, 0, (size_t)s->plan.num_steps * sizeof(*s->times));
+  forget_times(s);
   (void)pthread_mutex_unlock(&s->lock);
 }
 

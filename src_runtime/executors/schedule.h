@@ -15,6 +15,7 @@ typedef struct tvmrt_step_time {
   double begin; /* seconds of the monotonic clock; 0: it did not run */
   double end;
   int32_t position; /* among the steps of its device in that run */
+  char* fallback;   /* why the CPU did it in place of the device; NULL: it did not */
 } tvmrt_step_time;
 
 /* Runs one operator. */

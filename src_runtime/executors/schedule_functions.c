@@ -153,11 +153,16 @@ static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt
         text, ", \"begin_us\": %" PRId64 ", \"end_us\": %" PRId64,
         (int64_t)((time->begin - s->started) * 1e6), (int64_t)((time->end - s->started) * 1e6)));
   }
+  if (time->fallback != NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"fallback\": "));
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, time->fallback));
+  }
   return tvmrt__buf_puts(text, "}");
 }
 
 /* ([with times]) -> JSON: scheduler and steps of the last run. Each step has its device and its
- * position among that device's steps, -1 if it did not run. Without times the same network gives
+ * position among that device's steps, -1 if it did not run; "fallback" says why its device did not
+ * do it, and the CPU will. Without times the same network gives
  * the same text every time. */
 TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   const tvmrt_schedule* s = g->schedule;

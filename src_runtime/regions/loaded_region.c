@@ -154,6 +154,7 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   }
   if (self->has_lock) (void)pthread_mutex_destroy(&self->lock);
   free(self->options);
+  free(self->fallbacks.reason);
   forget_failure(self);
 }
 
@@ -256,6 +257,7 @@ int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue
     unbind(self);
   }
   (void)pthread_mutex_unlock(&self->lock);
+  if (rc != 0 && self->falls_back) tvmrt__note_fallback(self);
   return rc;
 }
 

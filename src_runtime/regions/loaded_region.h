@@ -7,6 +7,12 @@
 #include "region_set.h"
 #include "registry.h"
 
+/* How often the CPU took a device's place, and why it did so first. */
+typedef struct tvmrt_fallbacks {
+  uint64_t runs;
+  char* reason; /* NULL: it never did */
+} tvmrt_fallbacks;
+
 typedef struct tvmrt_loaded_region {
   tvmrt_region region;  /* what slots get; first, so that a region is its loaded region */
   tvmrt_device* device; /* NULL: missing, and the CPU takes its place */
@@ -18,7 +24,10 @@ typedef struct tvmrt_loaded_region {
   bool any_layout;    /* borders may have strides */
   bool is_allocated;
   bool is_prepared;
-  char* failure;    /* why it cannot run; NULL if it can */
+  char* failure;   /* why it cannot run; NULL if it can */
+  bool falls_back; /* the CPU's code stands beside it: a call that fails is no error */
+  bool* is_told;   /* by a warning; the module's */
+  tvmrt_fallbacks fallbacks;
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
   const void* constants; /* of the module */
@@ -35,6 +44,13 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self);
  * convolutions; the tensors of others must stay as they are. */
 int tvmrt__check_reshape(const tvmrt_region* region, const tvmrt_region_shape* shapes,
                          int32_t num_shapes);
+
+/* A call of a region that falls back has failed with the thread's error: warn of the first of a
+ * library, and count. */
+void tvmrt__note_fallback(tvmrt_loaded_region* self);
+/* Append a JSON object for each region that may fall back, with ", " between them. */
+int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
+                           tvmrt_buf* text);
 
 /* The packed function: (inputs..., outputs...); its resource is the region. */
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,

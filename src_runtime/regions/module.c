@@ -16,6 +16,7 @@ typedef struct region_module {
   size_t constants_size;
   tvmrt_loaded_region* regions;
   size_t num_regions; /* that were begun */
+  bool is_told;       /* that the CPU takes the device's place */
   tvmrt_device* device;
 } region_module;
 
@@ -109,6 +110,8 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   const tvmrt_region_draft* draft = &m->set.regions[i];
   tvmrt_device* device = why_no_device == NULL ? m->device : NULL;
   int rc;
+  region->falls_back = m->set.fallback;
+  region->is_told = &m->is_told;
   ++m->num_regions; /* already: one that is begun and fails is freed like the others */
   region->text = m->json.data + draft->text_begin;
   region->text_size = draft->text_size;
@@ -197,7 +200,40 @@ TVMRT_NATIVE(load_module) {
   return tvmrt__ret_object(out, out_code, &mod->base);
 }
 
+enum { MOST_LEVELS = 8 }; /* of modules below one; there are two or three */
+
+static int write_fallbacks(const tvmrt_module* mod, int levels, tvmrt_buf* text) {
+  const region_module* m = (const region_module*)mod;
+  size_t i;
+  if (mod->type == &region_type) {
+    return tvmrt__write_fallbacks(m->regions, m->num_regions, m->set.device, text);
+  }
+  if (levels == 0) return 0;
+  if (mod->library != NULL) return write_fallbacks(mod->library, levels - 1, text);
+  for (i = 0; i < mod->num_imports; ++i) {
+    TVMRT_RETURN_IF_ERROR(write_fallbacks(mod->imports[i], levels - 1, text));
+  }
+  return 0;
+}
+
+/* (library, factory or executor) -> JSON list: what became of the regions that may fall back */
+TVMRT_NATIVE(get_fallbacks) {
+  tvmrt_module* mod;
+  tvmrt_buf text = {NULL, 0, 0};
+  int rc;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 1, 1));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
+  rc = tvmrt__buf_puts(&text, "[");
+  if (rc == 0) rc = write_fallbacks(mod, MOST_LEVELS, &text);
+  if (rc == 0) rc = tvmrt__buf_puts(&text, "]");
+  if (rc == 0) rc = tvmrt__ret_str(out, out_code, text.data);
+  tvmrt__buf_free(&text);
+  return rc;
+}
+
 #define FUNCTIONS(X)                          \
+  X("tvmrt.device.fallbacks", get_fallbacks)  \
   X("tvmrt.device.load_regions", load_module) \
   X(TVMRT_LOADER_PREFIX "device_region", load)
 const tvmrt_builtins tvmrt__region_module_builtins = TVMRT_BUILTINS(FUNCTIONS);

@@ -53,7 +53,12 @@ from tvmrt.runtime.params import (
     save_param_dict,
     save_param_dict_to_file,
 )
-from tvmrt.runtime.plugin import list_devices, load_device_plugin, set_device_options
+from tvmrt.runtime.plugin import (
+    device_fallbacks,
+    list_devices,
+    load_device_plugin,
+    set_device_options,
+)
 
 from tvmrt.runtime import _hooks  # noqa: F401  isort: skip - wants all classes to be there
 
@@ -85,6 +90,7 @@ __all__ = [
     "get_global_func",
     "gpu",
     "hexagon",
+    "device_fallbacks",
     "list_devices",
     "list_global_func_names",
     "load_device_plugin",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
 from tvmrt.entry_points import entry_points
 from tvmrt.runtime.packed_func import get_global_func, register_func
 
-__all__ = ["list_devices", "load_device_plugin", "set_device_options"]
+__all__ = ["device_fallbacks", "list_devices", "load_device_plugin", "set_device_options"]
 
 
 def load_device_plugin(path: str | os.PathLike[str]) -> None:
@@ -41,6 +43,25 @@ def set_device_options(name: str, options: str) -> None:
         A JSON object, which ``pre_run`` of the device gets.
     """
     get_global_func("tvmrt.device.set_options")(name, options)
+
+
+def device_fallbacks(module: Any) -> list[dict[str, Any]]:
+    """Tell what became of the regions of a library that was compiled with ``device_fallback``.
+
+    Parameters
+    ----------
+    module
+        The library, its factory, or an executor over it.
+
+    Returns
+    -------
+    list of dict
+        For each region ``region`` and ``device``; ``runs``: how many calls of it the CPU has taken
+        over, in all executors of the library; ``reason``: of the first of them, or why the device
+        was not there when the library was loaded; empty if there is none.
+    """
+    said = get_global_func("tvmrt.device.fallbacks")(getattr(module, "module", module))
+    return json.loads(str(said))
 
 
 @register_func("tvmrt.device.find_installed", override=True)

@@ -111,6 +111,7 @@ class GraphModule(Executor):
         -------
         dict
             ``scheduler``, and ``steps``: ``name``, ``device``, ``position`` among the steps of that
-            device (-1: it did not run) and ``after``, the steps that had to end before.
+            device (-1: it did not run) and ``after``, the steps that had to end before; where the
+            CPU took the device's place, ``fallback`` says why.
         """
         return json.loads(str(self.module["get_trace"](int(times))))

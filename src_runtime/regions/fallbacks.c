@@ -1,0 +1,57 @@
+/* Regions that the CPU computed in place of their device: told once, counted, and asked for. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../base/json.h"
+#include "../core/function.h"
+#include "../modules/module.h"
+#include "loaded_region.h"
+
+/* The first reason stays; where there is no memory for it, the count tells at least that there is one. */
+void tvmrt__note_fallback(tvmrt_loaded_region* self) {
+  tvmrt_fallbacks* f = &self->fallbacks;
+  tvmrt_thread* thread = tvmrt__thread();
+  const char* reason = TVMGetLastError();
+  bool is_first;
+  (void)pthread_mutex_lock(&self->lock);
+  ++f->runs;
+  if (f->reason == NULL) f->reason = strdup(reason);
+  is_first = !*self->is_told;
+  *self->is_told = true;
+  (void)pthread_mutex_unlock(&self->lock);
+  if (thread != NULL) {
+    ++thread->num_fallbacks;
+    thread->fallback.size = 0;
+    (void)tvmrt__buf_puts(&thread->fallback, reason);
+  }
+  if (!is_first) return;
+  (void)fprintf(stderr, "tvmrt: warning: the CPU computes region '%s' in place of its device: %s\n",
+                self->region.symbol, reason);
+}
+
+static int write_region(const tvmrt_loaded_region* region, const char* device, tvmrt_buf* text) {
+  tvmrt_loaded_region* self = (tvmrt_loaded_region*)(uintptr_t)region;
+  int rc = tvmrt__buf_puts(text, text->size > 1 ? ", {\"region\": " : "{\"region\": ");
+  if (rc == 0) rc = tvmrt__json_write_string(text, region->region.symbol);
+  if (rc == 0) rc = tvmrt__buf_puts(text, ", \"device\": ");
+  if (rc == 0) rc = tvmrt__json_write_string(text, device);
+  (void)pthread_mutex_lock(&self->lock);
+  if (rc == 0) {
+    const char* reason = self->fallbacks.reason != NULL ? self->fallbacks.reason : self->failure;
+    rc = tvmrt__buf_printf(text, ", \"runs\": %" PRIu64 ", \"reason\": ", self->fallbacks.runs);
+    if (rc == 0) rc = tvmrt__json_write_string(text, reason == NULL ? "" : reason);
+  }
+  (void)pthread_mutex_unlock(&self->lock);
+  return rc == 0 ? tvmrt__buf_puts(text, "}") : rc;
+}
+
+int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
+                           tvmrt_buf* text) {
+  size_t i;
+  for (i = 0; i < count; ++i) {
+    if (!regions[i].falls_back) continue;
+    TVMRT_RETURN_IF_ERROR(write_region(&regions[i], device, text));
+  }
+  return 0;
+}
