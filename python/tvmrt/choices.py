@@ -46,6 +46,14 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
+        "a function of tvm-ffi is one call of the whole network, on this machine's CPU, with its "
+        "weights; choose executor aot, runtime host, params embed and no device for abi tvm-ffi",
+        lambda r: (
+            r.abi == "tvm-ffi"
+            and (r.executor != "aot" or r.runtime != "host" or r.params == "file" or r.devices)
+        ),
+    ),
+    Rule(
         "schedule async is the graph executor's on a host; choose executor graph, runtime host",
         lambda r: r.schedule == "async" and (r.executor != "graph" or r.runtime != "host"),
     ),

@@ -19,6 +19,7 @@ from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery
 from tvmrt.codegen.c.naming import check_module_name
 from tvmrt.codegen.entries import graph as graph_file
+from tvmrt.codegen.entries import tvm_ffi
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, SharedImage, prefix_of
@@ -111,6 +112,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
         if request.runtime == "crt":
             _refuse_counts(program, request)
             _refuse_state(program, request)
+        if request.abi == "tvm-ffi":
+            tvm_ffi.refuse(program)
     need = Need(program, machine, _print_options(model, request), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound)
@@ -175,7 +178,7 @@ def _print_options(model: Any, request: Request) -> Options:
     return Options(
         request.module_name, request.executor, request.params, origin, request.runtime,
         request.interface_api, request.unpacked_api, request.profile, request.record,
-        request.trace_records,
+        request.trace_records, abi=request.abi,
     )  # fmt: skip
 
 

@@ -93,6 +93,13 @@ class Request:
         "Default: so it does on a board, if it is compiled ahead of time.",
         flag="--unpacked-api/--no-unpacked-api", kind="bool",
     )
+    abi: str = _option(
+        "packed",
+        "What a host calls in the library: ``packed`` functions alone, or beside them with "
+        "``tvm-ffi`` a function of tensors, inputs and then outputs to be written, for tvm_ffi, "
+        "torch and JAX, which needs no runtime. It implies the executor aot.",
+        values=("packed", "tvm-ffi"), flag="--abi",
+    )
     runtime: str | None = _option(
         None,
         "Runtime on the target: ``host``, with an operating system, or ``crt``, without one: no "
@@ -274,7 +281,8 @@ class Request:
     # fmt: on
     def with_defaults(self, hosted: bool) -> Request:
         """The request with what it leaves open chosen for a host or for a board."""
-        executor = self.executor or ("graph" if hosted else "aot")
+        graph = hosted and self.abi == "packed"
+        executor = self.executor or ("graph" if graph else "aot")
         runtime = self.runtime or ("host" if hosted else "crt")
         params = self.params or ("embed" if hosted and runtime == "host" else "flash")
         plain = self.unpacked_api

@@ -12,7 +12,7 @@ from .c.naming import SYMBOL_LENGTH, Namer
 from .c.text import LINE, comment_lines, laid_out
 from .c.writer import Function, Weights, comment_text, literal
 from .device_files import add_device_files
-from .entries import aot, dims, graph
+from .entries import aot, dims, graph, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
@@ -253,6 +253,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     lines = [
         *METADATA_INCLUDES,
         *(dims.HEADERS if sized else []),
+        *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
         f'#include "{prefix}_ops.h"',
         "",
         "/* Where a tensor argument's elements begin. */",
@@ -274,6 +275,8 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     if program.states:  # executors ask whether there are any
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter("get_state", "&has_state")
+    if options.abi == "tvm-ffi":
+        lines += ["", *tvm_ffi.print_entries(program, prefix, options.module_name)]
     return "\n".join(lines) + "\n"
 
 

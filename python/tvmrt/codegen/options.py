@@ -39,7 +39,8 @@ class Options:
     ``params``: ``embed`` puts the weights into an object assembled from bytes, ``flash`` into C
     arrays, ``file`` leaves them out: they become inputs of the main function. ``runtime`` ``crt``
     makes code for machines without an operating system, called by ``interface_api``; its memory is
-    its own, the caller's, or that of the ``image`` of several networks, of which it is one.
+    its own, the caller's, or that of the ``image`` of several networks, of which it is one. ``abi``
+    ``tvm-ffi`` adds functions of that calling convention.
 
     ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
     tensors, in a ring of ``trace_records`` (None: enough for one run).
@@ -56,6 +57,7 @@ class Options:
     record: bool = False
     trace_records: int | None = None
     image: SharedImage | None = None
+    abi: str = "packed"
 
     @property
     def traced(self) -> bool:

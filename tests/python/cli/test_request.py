@@ -27,6 +27,9 @@ REFUSED = {
         *BOARD, "--executor", "graph", *C_INTERFACE,
     ),
     "read weights in place, not from a file": (*BOARD, "--params", "file"),
+    "a function of tvm-ffi is one call of the whole network": (
+        "--abi", "tvm-ffi", "--executor", "graph",
+    ),
     "schedule async is the graph executor's": (*BOARD, "--schedule", "async"),
     "trace-records counts what profile or record note": (*BOARD, "--trace-records", "3"),
     "profile and record are for networks of the crt runtime": ("--profile",),
