@@ -239,6 +239,133 @@ def signal_steps(net: Net) -> list[list[np.ndarray]]:
     return [run(number) for number in range(8)]
 
 
+@network
+def signal_buffers(net: Net) -> list[list[np.ndarray]]:
+    """Circular buffers of streaming convolutions, with and without a number of runs; in one branch
+    of two a delay, whose state the other leaves alone."""
+
+    def buffer(x: int, shape: tuple[int, ...], *more: str, **options) -> int:
+        y = net.output(shape, "int8", scale=0.5, zero=-3)
+        net.graph.tensors[y].isVariable = True
+        valid = [net.output((1,), "bool") for _ in more]
+        custom(net, "CIRCULAR_BUFFER", [x], [y, *valid], **options)
+        return y
+
+    small = net.input((1, 1, 2, 3), "int8", scale=0.5, zero=-3)
+    broad = net.input((1, 1, 2, 96), "int8", scale=0.5, zero=-3)
+    chosen, samples = net.input((1,), "bool"), net.input((1, 4), "int16")
+    for slots in (1, 3, 4, 6):
+        buffer(small, (1, slots, 2, 3), "valid")
+    buffer(broad, (1, 7, 2, 96), "valid")
+    buffer(small, (1, 13, 2, 3))
+    buffer(small, (1, 2, 2, 3), "valid", cycles_max=3)
+    for length in (3, 6):
+        branch = Net(net)
+        x, y = branch.input((1, 4), "int16"), branch.output((1, 4), "int16")
+        custom(branch, "SignalDelay", [x], [y], delay_length=length)
+    net.op("IF", [chosen, samples], [net.output((1, 4), "int16")], options="IfOptions",
+           thenSubgraphIndex=1, elseSubgraphIndex=2)  # fmt: skip
+    # ends two of three runs, as the flag tells
+    flag = net.graph.outputs.pop(-2)
+    last = net.tensor((1, 2, 2, 3), "int8", scale=0.5, zero=-3)
+    custom(net, "CIRCULAR_BUFFER", [small], [last], cycles_max=3)
+    buffer(small, (1, 4, 2, 3), cycles_max=1)
+    net.graph.outputs.append(flag)
+    rng = np.random.default_rng(4)
+    shapes = ((1, 1, 2, 3), (1, 1, 2, 96))
+    return [
+        [*(spread(rng, shape, "int8") for shape in shapes), np.array([i % 5 < 2]),
+         spread(rng, (1, 4), "int16")]
+        for i in range(15)
+    ]  # fmt: skip
+
+
+def header(kind: int, bits: int = 0, stride: int = 0) -> bytes:
+    """Of a packed tensor: what it is packed by, version, parameters."""
+    return bytes([kind, 1, 0, 0, 1, bits, stride, *[0] * 9])
+
+
+def coded(symbols: np.ndarray, lengths: dict[int, int], wide: bool) -> tuple[bytes, bytes]:
+    """Symbols in codes of these lengths, and the tables: one of 3 bits, one behind each of its
+    places that is not a whole code."""
+    code, codes = 0, {}
+    for symbol, length in sorted(lengths.items(), key=lambda row: (row[1], row[0])):
+        code <<= length - max(map(len, codes.values()), default=length)
+        codes[symbol] = f"{code:0{length}b}"
+        code += 1
+    shift, mask, flag = (27, 0xFFFF, 1 << 31) if wide else (11, 0xFF, 1 << 15)
+    table: list[int] = []
+    behind: list[int] = []
+    for place in range(8):
+        prefix = f"{place:03b}"
+        for symbol, text in codes.items():
+            if prefix.startswith(text):
+                table.append(flag | len(text) << shift | symbol & mask)
+        if len(table) == place:
+            inner = {s: t[3:] for s, t in codes.items() if t.startswith(prefix)}
+            width = max(map(len, inner.values()))
+            table.append((width - 1) << shift | (8 + len(behind) - place))
+            for at in range(1 << width):
+                (found,) = (s for s, t in inner.items() if f"{at:0{width}b}".startswith(t))
+                behind.append(flag | len(inner[found]) << shift | found & mask)
+    stream = "".join(codes[int(symbol)] for symbol in symbols.reshape(-1))
+    stream += "0" * (-len(stream) % 32)
+    kind = np.uint32 if wide else np.uint16
+    how = header(1, 2 << 4 | wide) + np.array(table + behind, kind).tobytes()
+    return int(stream, 2).to_bytes(len(stream) // 8, "big"), how
+
+
+@network
+def packed_weights(net: Net) -> list[list[np.ndarray]]:
+    """Tensors that TFLM_DECODE unpacks: by tables, by codes, by gaps."""
+    rng = np.random.default_rng(6)
+
+    def unpacked(pairs: list[tuple[bytes, bytes]], results: list[int]) -> None:
+        ends = [np.frombuffer(part, np.uint8) for pair in pairs for part in pair]
+        custom(net, "TFLM_DECODE", [net.const(end) for end in ends], results)
+
+    def tables(shape, dtype, width: int, axis: int) -> tuple[bytes, bytes]:
+        count = 1 if axis == 15 else shape[axis]
+        stride = (1 << width) - (width > 2)
+        places = rng.integers(0, stride, shape)
+        values = spread(rng, (count, stride), dtype)
+        bits = "".join(f"{i:0{width}b}" for i in places.reshape(-1))
+        bits += "0" * (-len(bits) % 8)
+        how = header(0, axis << 4 | width, stride) + values.tobytes()
+        return int(bits, 2).to_bytes(len(bits) // 8, "big"), how
+
+    for dtype, width, axis in (("int8", 4, 15), ("int8", 3, 0), ("int16", 7, 3), ("float32", 2, 15),
+                               ("int32", 5, 0), ("int8", 1, 3), ("int64", 6, 15)):  # fmt: skip
+        shape = (3, 2, 3, 5)
+        scales = {"scale": [0.5] * shape[axis], "axis": axis} if axis != 15 else {}
+        unpacked([tables(shape, dtype, width, axis)], [net.output(shape, dtype, **scales)])
+
+    def gaps(shape, dtype) -> tuple[bytes, bytes]:
+        there = rng.integers(0, 2, shape).astype(bool)
+        values = spread(rng, (int(there.sum()),), dtype)
+        return np.packbits(there.reshape(-1)).tobytes(), header(2) + values.tobytes()
+
+    shape, zeros = (4, 5), [3, -7, 0, 12, 5]
+    for dtype, quantization in (
+        ("float32", {}), ("int16", {"scale": 0.5}), ("int8", {"scale": 0.5, "zero": -4}),
+        ("int8", {"scale": [0.5] * 4, "zero": zeros[:4]}),
+        ("int8", {"scale": [0.5] * 5, "zero": zeros, "axis": 1}),
+    ):  # fmt: skip
+        unpacked([gaps(shape, dtype)], [net.output(shape, dtype, **quantization)])
+    lengths = {5: 2, -3: 2, 0: 3, 100: 3, 17: 3, -128: 4, 7: 5, 8: 5}
+    drawn = rng.choice(list(lengths), 60)
+    results = [net.output((6, 10), dtype) for dtype in ("int8", "int8", "int16")]
+    wide = {symbol * 200: length for symbol, length in lengths.items()}
+    unpacked([coded(drawn, lengths, False), coded(drawn, lengths, True),
+              coded(drawn * 200, wide, True)], results)  # fmt: skip
+    # what reads them: a product with packed weights
+    x, y = net.input((1, 10), "float32"), net.output((1, 6), "float32")
+    weights = net.tensor((6, 10), "float32")
+    unpacked([tables((6, 10), "float32", 4, 15)], [weights])
+    net.op("FULLY_CONNECTED", [x, weights, -1], [y], options="FullyConnectedOptions")
+    return [[spread(rng, (1, 10), "float32")]]
+
+
 def judged(data: bytes, runs: list[list[np.ndarray]], outputs: int) -> list[list[np.ndarray]]:
     """What TensorFlow Lite Micro gives."""
     from tflite_micro.python.tflite_micro import runtime

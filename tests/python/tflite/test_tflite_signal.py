@@ -16,7 +16,9 @@ from tvmrt.frontend.tflite import import_model, load_model
 
 pytest.importorskip("ai_edge_litert")
 
-ROOM = pytest.mark.parametrize("name", ["signal_features", "signal_steps", "signal_transforms"])
+NETWORKS = (
+    "signal_features", "signal_steps", "signal_transforms", "signal_buffers", "packed_weights",
+)  # fmt: skip
 
 
 def _runs(name: str) -> tuple[list[list[np.ndarray]], list[list[np.ndarray]]]:
@@ -34,7 +36,7 @@ def _hidden(row: list[np.ndarray]) -> list[np.ndarray]:
     return row
 
 
-@ROOM
+@pytest.mark.parametrize("name", NETWORKS)
 def test_run_after_run_is_the_same_to_the_bit(name, tmp_path):
     tvmrt.compile(FILES / f"{name}.tflite", executor="aot").export_library(str(tmp_path / "net.so"))
     session = Session(tmp_path / "net.so", 1)
@@ -158,12 +160,55 @@ _TABLE = np.zeros(4, np.int16)
          {"num_channels": 9, "stacker_left_context": 0, "stacker_right_context": 0,
           "stacker_step": 1}, "frames of 9 channels"),
         ("SignalDelay", [_I16], [_I16], {"delay_length": 2**21}, "delay_length is 2097152"),
+        ("CIRCULAR_BUFFER", [((1, 2, 1, 4), "int8")], [((1, 3, 1, 4), "int8")], {}, "is no slice"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_a_sentence(name, inputs, outputs, options, sentence):
     with pytest.raises((ValueError, UnsupportedError)) as caught:
         import_model(_one(name, inputs, outputs, _flex(**options)))
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def _packed(how: bytes | list, packed: bytes, dtype: str = "int8", shape=(4,), **scale) -> Net:
+    net = Net()
+    parts = [net.const(np.frombuffer(bytes(part), np.uint8)) for part in (packed, how)]
+    net.op("CUSTOM", parts, [net.output(shape, dtype, **scale)])
+    net.model.operatorCodes[-1].customCode = "TFLM_DECODE"
+    return net
+
+
+_ZEROS = [0] * 8
+
+
+@pytest.mark.parametrize(
+    ("how", "packed", "dtype", "sentence"),
+    [
+        ([0, 1, 0, 0, 1], b"\0", "int8", "not by tables, codes or gaps"),
+        ([9, 1, 0, 0, 1, 4, 4, 0, *_ZEROS], b"\0" * 4, "int8", "packed as 9"),
+        ([0, 2, 0, 0, 1, 4, 4, 0, *_ZEROS], b"\0" * 4, "int8", "of version 2"),
+        ([0, 1, 0, 0, 1, 0xF4, 4, 0, *_ZEROS, 1, 2], b"\x12\x00", "int8", "behind the 2 values"),
+        ([0, 1, 0, 0, 1, 0xF4, 4, 0, *_ZEROS, 1, 2], b"\x12", "int8", "not hold 4 elements"),
+        ([0, 1, 0, 0, 1, 0xF0, 4, 0, *_ZEROS, 1, 2], b"\x12", "int8", "indices of 0 bits"),
+        ([0, 1, 0, 0, 1, 0x21, 1, 0, *_ZEROS, 1, 2], b"\x12", "int8", "along axis 2"),
+        ([2, 1, 0, 0, 1, 0, 0, 0, *_ZEROS, 1, 2], b"\xf0", "int8", "do not hold 4 values"),
+        ([1, 1, 0, 0, 1, 0x20, 0, 0, *_ZEROS, 0, 0x80], b"\xff" * 4, "int8", "leads out"),
+        ([1, 1, 0, 0, 1, 0x00, 0, 0, *_ZEROS, 0, 0, 0, 0], b"\0" * 4, "int8", "leads out"),
+        ([1, 1, 0, 0, 1, 0x20, 0, 0, *_ZEROS, 0, 0x80], b"\0" * 4, "int16", "tables of 16 bits"),
+        ([1, 1, 0, 0, 1, 0x20, 0, 0, *_ZEROS, 0, 0x80], b"", "int8", "do not hold 4 codes"),
+        ([2, 1, 0, 0, 1, 0, 0, 0, *_ZEROS], b"\0", "uint8", "elements of type uint8"),
+    ],
+)
+def test_packed_weights_that_do_not_fit_are_a_sentence(how, packed, dtype, sentence):
+    with pytest.raises((ValueError, UnsupportedError)) as caught:
+        import_model(_packed(how, packed, dtype).data())
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_tables_along_an_axis_that_only_the_header_tells():
+    """As the writer of tflite-micro documents it; the axis is none that has scales."""
+    how = [0, 1, 0, 0, 1, 0x11, 2, 0, *_ZEROS, 10, 11, 20, 21, 30, 31]
+    (made,) = import_model(_packed(how, b"\x2c", shape=(2, 3)).data()).outputs
+    np.testing.assert_array_equal(made.data, [[10, 20, 31], [10, 21, 31]])
 
 
 def test_damaged_options_are_refused_or_other_options():

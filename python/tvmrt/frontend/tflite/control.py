@@ -28,19 +28,22 @@ def if_(ctx: OpContext) -> list[Value]:
     outer = ctx.builder.guard
     sides = []
     for branch, wanted in zip(branches, (condition, ctx.emit("logical_not", [condition]))):
-        ctx.builder.guard = (_both(ctx, outer, wanted), True)
+        ctx.builder.guard = (both(ctx, outer, wanted), True)
         sides.append(ctx.importer.import_subgraph(branch, rest))
         ctx.builder.guard = outer
         ctx.builder.sources = (ctx.name,)
     return [_choice(ctx, condition, a, b) for a, b in zip(*sides)]
 
 
-def _both(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
-    """The condition, and that of the branch around it."""
+def both(ctx: OpContext, outer: tuple[Value, bool] | None, condition: Value) -> Value:
+    """The condition, and that of the branch around it; false in every run that is not there."""
     if outer is None:
         return condition
+    inner, ctx.builder.guard = ctx.builder.guard, None
     value = outer[0] if outer[1] else ctx.emit("logical_not", [outer[0]])
-    return ctx.emit("logical_and", [value, condition])
+    made = ctx.emit("logical_and", [value, condition])
+    ctx.builder.guard = inner
+    return made
 
 
 def _choice(ctx: OpContext, condition: Value, a: Value, b: Value) -> Value:

@@ -210,7 +210,18 @@ class GraphImporter:
     def set_variable(self, subgraph: Subgraph, index: int, value: Value) -> None:
         """From here on a variable tensor is this value; one that is not variable has no effect."""
         if subgraph.tensors[index].is_variable:
-            self.states.set(self._state(subgraph, index), value)
+            self.set_state(self._state(subgraph, index), value)
+
+    def set_state(self, number: int, value: Value) -> None:
+        """From here on a state is this value; in a branch that the run does not take it stays."""
+        guard = self.builder.guard
+        if guard is not None:
+            before = self.states.now(number)
+            sides = [value, before] if guard[1] else [before, value]
+            self.builder.guard = None
+            value = self.builder.emit("where", [guard[0], *sides], "state")
+            self.builder.guard = guard
+        self.states.set(number, value)
 
     @contextmanager
     def apart(self, graph: Graph) -> Iterator[Builder]:

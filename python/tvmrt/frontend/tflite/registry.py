@@ -30,6 +30,7 @@ FAMILIES = (
     "boxes",
     "control",
     "counts",
+    "decode",
     "detection",
     "fourier",
     "layout",
@@ -42,6 +43,7 @@ FAMILIES = (
     "reduction",
     "segments",
     "shape",
+    "signal.buffers",
     "signal.features",
     "signal.spectra",
     "signal.streams",
@@ -52,6 +54,8 @@ FAMILIES = (
     "variables",
 )
 CUSTOM = (  # custom operators that are known without a declaration
+    "CIRCULAR_BUFFER",
+    "TFLM_DECODE",
     "TFLite_Detection_PostProcess",
     "SignalDelay",
     "SignalEnergy",

@@ -109,5 +109,5 @@ def subtraction(ctx: OpContext) -> list[Value]:
     remaining = ctx.const(option["min_signal_remaining"], np.uint32)
     least = shifted(ctx.emit("wide_product", [x, remaining]))
     left = ctx.emit("shift_right", [ctx.emit("sub", [raised, known]), bits])
-    ctx.importer.states.set(state, noise)
+    ctx.importer.set_state(state, noise)
     return [ctx.emit("max", [left, least]), noise]

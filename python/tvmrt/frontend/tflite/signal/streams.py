@@ -28,7 +28,7 @@ def _pushed(ctx: OpContext, x: Value, kept: int) -> Value:
     states = ctx.importer.states
     state = _begin(ctx, np.zeros((x.shape[0], kept), x.dtype.numpy))
     whole = ctx.emit("concat", [states.now(state), x], axis=1)
-    states.set(state, ctx.slice_axis(whole, 1, x.shape[1], kept))
+    ctx.importer.set_state(state, ctx.slice_axis(whole, 1, x.shape[1], kept))
     return whole
 
 
@@ -72,7 +72,7 @@ def _are_there(ctx: OpContext, more: int, wanted: int) -> Value:
     states, state = ctx.importer.states, _begin(ctx, np.zeros((), np.int32))
     before = states.now(state)
     after = ctx.emit("add", [before, ctx.const(more, np.int32)])
-    states.set(state, ctx.clamp(after, None, wanted))
+    ctx.importer.set_state(state, ctx.clamp(after, None, wanted))
     return ctx.emit("greater_equal", [before, ctx.const(wanted - 1, np.int32)])
 
 
@@ -99,7 +99,7 @@ def overlap_add(ctx: OpContext) -> Value:
             before = ctx.slice_axis(frame, 1, step, kept)
         parts.append(ctx.slice_axis(frame, 1, 0, step))
     if kept:
-        states.set(state, before)
+        ctx.importer.set_state(state, before)
     return ctx.reshape(_joined(ctx, parts, 1), (*x.shape[:-2], frames * step))
 
 
@@ -131,11 +131,11 @@ def stacker(ctx: OpContext) -> list[Value]:
     now = ctx.emit("where", [begins, ctx.const(left + 1, np.int32), next_])
     valid = ctx.emit("greater_equal", [now, ctx.const(count, np.int32)])
     used = ctx.emit("sub", [now, ctx.const(step, np.int32)])
-    states.set(known, ctx.emit("where", [valid, used, now]))
+    ctx.importer.set_state(known, ctx.emit("where", [valid, used, now]))
     rows = new
     if count > 1:
         past = _begin(ctx, np.zeros((count - 1, channels), np.int16))
         before = ctx.emit("where", [begins, new, states.now(past)])
         rows = ctx.emit("concat", [before, new], axis=0)
-        states.set(past, ctx.slice_axis(rows, 0, 1, count - 1))
+        ctx.importer.set_state(past, ctx.slice_axis(rows, 0, 1, count - 1))
     return [ctx.reshape(rows, (count * channels,)), valid]
