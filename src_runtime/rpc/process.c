@@ -107,7 +107,7 @@ static void reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
     tvmrt__rpc_server_log(server, "a client did not tell the key");
   } else {
     tvmrt__rpc_server_log(server, "session %d has ended%s", (int)p->pid,
-                          WEXITSTATUS(status) == 0 ? "" : ": its connection broke");
+                          WEXITSTATUS(status) == 0 ? "" : ", without a word of its client");
   }
   tvmrt__socket_close(p->fd);
   tvmrt__socket_close(p->news);

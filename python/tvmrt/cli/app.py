@@ -31,6 +31,7 @@ COMMANDS = {
     "explain": "tvmrt.cli.explain",
     "device": "tvmrt.cli.device",
     "rpc-server": "tvmrt.cli.rpc_server",
+    "rpc-tracker": "tvmrt.cli.rpc_tracker",
     "migrate-headers": "tvmrt.cli.migrate_headers",
 }
 

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import click
 
-from tvmrt.cli import bundles, console, files, networks, options, sizes, tflite_networks
+from tvmrt.cli import bundles, console, files, networks, options, remote, sizes, tflite_networks
 
 if TYPE_CHECKING:
     import onnx
+
+    from tvmrt.cli.session import Session
 
 RIVALS = ("onnxruntime", "litert")
 COMPILED = (".so", ".tar")
@@ -73,10 +75,11 @@ class Result:
     help="How long to measure each network.",
 )
 @options.compile_here
+@remote.rpc_options
 @console.json_option
 def command(
     models: tuple, against: tuple, inputs_file: Path | None, seconds: float, threads: int,
-    as_json: bool, **choices: Any,
+    rpc: str | None, rpc_tracker: str | None, rpc_key: str, as_json: bool, **choices: Any,
 ) -> None:  # fmt: skip
     """Time each network MODEL, alone or side by side with another runtime: ONNX networks with
     onnxruntime, .tflite networks with LiteRT. A compiled one (.so, or a .tar of tvmc compile) is
@@ -89,6 +92,9 @@ def command(
         raise click.UsageError("several MODELs need a folder of inputs, not one file")
     for model in models:
         files.check_file(model)
+    choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key)
+    if rivals and choices["place"] is not None:
+        raise click.UsageError("--against compares on this machine: leave --rpc out")
     results = []
     with console.progress(not as_json) as report:
         for done, model in enumerate(models):
@@ -115,7 +121,7 @@ def _measure(
     if inputs_file and inputs_file.is_dir():
         inputs_file = inputs_file / f"{path.stem}.npz"
     if path.suffix in COMPILED:
-        return [_measure_compiled(path, rivals, inputs_file, seconds, threads)]
+        return [_measure_compiled(path, rivals, inputs_file, seconds, threads, choices)]
     judged: Any = path
     if tflite_networks.is_one(path):
         model: Any = path
@@ -134,21 +140,26 @@ def _measure(
             calls = {"tvmrt": partial(session.run, trial.inputs)}
             for rival in rivals:
                 calls[rival] = _rival_call(rival, judged, trial.inputs, threads, choices)
-            times = interleave(calls, seconds)
+            times = _interleave(session, trial.inputs, calls, seconds)
             name = f"{path.stem} {trial.sizes}".rstrip()
             results.append(Result(name, _timings(times), len(times["tvmrt"]), compile_seconds))
     return results
 
 
 def _measure_compiled(
-    path: Path, rivals: Sequence[str], inputs_file: Path | None, seconds: float, threads: int
+    path: Path,
+    rivals: Sequence[str],
+    inputs_file: Path | None,
+    seconds: float,
+    threads: int,
+    choices: Mapping[str, Any],
 ) -> Result:
     """The times of a network that is compiled already."""
     from tvmrt.cli.session import Session
 
     if rivals:
         raise ValueError(f"{path} is compiled: {rivals[0]} needs the network it was made of")
-    session = Session(path, threads)
+    session = Session(path, threads, place=choices["place"])
     if inputs_file is None:
         for info in session.inputs:
             if not all(isinstance(extent, int) for extent in info.shape):
@@ -158,8 +169,23 @@ def _measure_compiled(
         inputs = networks.random_inputs(session.inputs)
     else:
         inputs = session.fit(files.load_inputs(inputs_file), str(inputs_file))
-    times = interleave({"tvmrt": partial(session.run, inputs)}, seconds)
+    times = _interleave(session, inputs, {"tvmrt": partial(session.run, inputs)}, seconds)
     return Result(path.stem, _timings(times), len(times["tvmrt"]), 0.0)
+
+
+def _interleave(
+    session: Session,
+    inputs: Mapping[str, Any],
+    calls: Mapping[str, Callable[[], Any]],
+    seconds: float,
+) -> Mapping[str, Sequence[float]]:
+    """Time the calls; of a network on another machine its runs alone, by the clock there."""
+    if session.place is None:
+        return interleave(calls, seconds)
+    session.run(inputs)
+    one = min(session.time(FEWEST_ROUNDS))
+    rounds = max(FEWEST_ROUNDS, min(MOST_ROUNDS, int(seconds / max(one, 1e-7))))
+    return {"tvmrt": session.time(rounds)}
 
 
 def _timings(times: Mapping[str, Sequence[float]]) -> list[Timing]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import console, files, networks, options
+from tvmrt.cli import console, files, networks, options, remote
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ VALUES_SHOWN = 8
 @click.option(
     "--threads", type=click.IntRange(min=1), help="How many threads may run one operator."
 )
+@remote.rpc_options
 @console.json_option
 def command(
     library: Path, inputs_file: Path | None, random: bool, outputs_file: Path | None, repeat: int,
-    profile: bool, threads: int | None, as_json: bool,
+    profile: bool, threads: int | None, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, or a .tar of tvmc compile."""
     from tvmrt.cli.session import Session
@@ -60,7 +62,7 @@ def command(
     if (inputs_file is None) != random:
         raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
     inputs = None if inputs_file is None else files.load_inputs(inputs_file)
-    session = Session(library, threads)
+    session = Session(library, threads, place=remote.open_session(rpc, rpc_tracker, rpc_key))
     if inputs is None:
         inputs = networks.random_inputs(session.largest_inputs())
     outputs = session.run(session.fit(inputs, str(inputs_file or "the inputs")))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import networks
+from tvmrt.cli import networks, remote
 from tvmrt.network.inputs import largest
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import onnx
 
     from tvmrt.ir.bundle import Bundle
+    from tvmrt.rpc import RPCSession
 
 THREADS_VARIABLE = "TVM_NUM_THREADS"  # read by the runtime when it starts its threads
 
@@ -38,23 +39,36 @@ class Session:
         process from the first session on.
     output_names
         Names for the outputs in their order; what the library calls them if None.
+    place
+        The session with the machine to run on; this one if None.
     """
 
     def __init__(
-        self, path: Path, threads: int | None = None, output_names: Sequence[str] | None = None
+        self,
+        path: Path,
+        threads: int | None = None,
+        output_names: Sequence[str] | None = None,
+        place: RPCSession | None = None,
     ):
-        if threads is not None:
+        if threads is not None and place is None:
             os.environ[THREADS_VARIABLE] = str(threads)
         from tvmrt.network.opened import names_of_outputs, open_library  # the runtime
 
-        self.executor = open_library(path).make()
+        self.place = place
+        if place is not None:
+            self.executor = remote.open_library(place, path, threads)
+        else:
+            self.executor = open_library(path).make()
         self.inputs = self._input_infos()
         self.output_names = list(output_names or names_of_outputs(self.executor))
         self.labels: dict[str, Sequence[str]] = {}  # of outputs that are places among strings
         self.bundles: dict[str, Bundle] = {}  # of outputs that are no tensors
 
     def _input_infos(self) -> list[networks.TensorInfo]:
-        shapes, dtypes = self.executor.get_input_info()
+        if self.place is not None:
+            shapes, dtypes = remote.input_info(self.place, self.executor)
+        else:
+            shapes, dtypes = self.executor.get_input_info()
         shapes = {**shapes, **self.executor.get_dims().get("inputs", {})}
         return [networks.TensorInfo(n, str(dtypes[n]), tuple(shapes[n])) for n in dtypes]
 
@@ -85,7 +99,11 @@ class Session:
         }
 
     def time(self, repeat: int) -> list[float]:
-        """Return the seconds of each of ``repeat`` runs on the inputs set last."""
+        """Return the seconds of each of ``repeat`` runs on the inputs set last; those of another
+        machine by its own clock, without the way there."""
+        if self.place is not None:
+            evaluate = self.executor.module.time_evaluator("run", self.place.cpu(), 1, repeat)
+            return list(evaluate().results)
         seconds = []
         for _ in range(repeat):
             start = time.perf_counter()
@@ -95,6 +113,8 @@ class Session:
 
     def profile(self) -> list[dict[str, Any]]:
         """Return name, count and seconds of every operator of one run on the inputs set last."""
+        if self.place is not None:
+            raise ValueError("operators are profiled on this machine only: leave --rpc out")
         return self.executor.profile().calls
 
 
@@ -105,10 +125,12 @@ def compile_session(
     outputs as the network does."""
     from tvmrt.pipeline import compile as compile_network
 
+    choices = dict(choices)
+    place = choices.pop("place", None)
     path = folder / "network.so"
     library = compile_network(model, **choices)
     library.export_library(str(path))
-    session = Session(path, threads, library.program.output_names)
+    session = Session(path, threads, library.program.output_names, place)
     session.bundles = library.bundles
     session.labels = {each.name: each.labels for each in library.summary.outputs if each.labels}
     return session

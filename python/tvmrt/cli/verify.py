@@ -17,6 +17,7 @@ from tvmrt.cli import (
     labels,
     networks,
     options,
+    remote,
     sizes,
     tolerance,
     verify_operators,
@@ -45,10 +46,11 @@ ROWS_SHOWN = 20
 @options.compile_here
 @click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
 @click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")
+@remote.rpc_options
 @console.json_option
 def command(
     model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, show_all: bool,
-    as_json: bool, **choices: Any,
+    rpc: str | None, rpc_tracker: str | None, rpc_key: str, as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Check every node of the network MODEL against onnxruntime, or LiteRT.
 
@@ -61,6 +63,8 @@ def command(
     MODEL may also be a Python file or shared library of operators: every body of each is then
     compared with its Python reference on random operands.
     """
+    if (rpc or rpc_tracker) and model.suffix != ".onnx":
+        raise click.UsageError("ONNX networks alone are verified on another machine")
     if model.suffix in verify_operators.SUFFIXES:
         if model.suffix != ".py" and "executor" in describe(model).facts:
             raise ValueError(
@@ -73,6 +77,7 @@ def command(
         return _report(rows, judge, show_all, as_json)
     network, choices = bundles.with_tensors(networks.load_model(model), choices)
     tried = sizes.trials(network, choices, inputs_file)
+    choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key)
     choices["operators"] = options.load_operators(choices["operators"])
     with console.progress(not as_json) as report:
         compiling = {**choices, "progress": report}

@@ -15,7 +15,7 @@ import numpy as np
 
 from tvmrt.error import NameNotFoundError, TVMError
 from tvmrt.runtime import _core, strings
-from tvmrt.runtime.device import Device
+from tvmrt.runtime.device import RPC_SESSION_MASK, Device
 from tvmrt.runtime.module import BenchmarkResult, Module
 from tvmrt.runtime.ndarray import NDArray, array, convert_elements, from_dlpack
 from tvmrt.runtime.packed_func import PackedFunc
@@ -103,6 +103,9 @@ class Executor:
             converted = convert_elements(value, shape, target.dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"input {key!r}: {error}") from None
+        if target.device.device_type >= RPC_SESSION_MASK:
+            self._set_input(key, array(converted, target.device))
+            return
         # numpy knows no name for the elements of other packages' types
         self._set_input(key, array(converted) if converted.dtype.isbuiltin != 1 else converted)
 

@@ -1,0 +1,102 @@
+"""A network on another machine: how ``run``, ``verify`` and ``bench`` reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from tvmrt.rpc import RPCSession
+    from tvmrt.runtime import Object
+    from tvmrt.runtime.executor.base import Executor
+
+DEFAULT_PORT, DEFAULT_TRACKER_PORT = 9090, 9190
+
+
+def rpc_options(function: Callable) -> Callable:
+    """Decorator: where to run, if not here."""
+    for option in (
+        click.option(
+            "--rpc-key", default="", metavar="KEY", help="The server's key, or the tracker's."
+        ),
+        click.option(
+            "--rpc-tracker", metavar="HOST[:PORT]",
+            help="Run where a tracker finds a free server by --rpc-key.",
+        ),
+        click.option(
+            "--rpc", metavar="HOST[:PORT]", help="Run where this 'tvmrt rpc-server' is."
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def open_session(rpc: str | None, rpc_tracker: str | None, rpc_key: str) -> RPCSession | None:
+    """Return the session that the options ask for; None if it runs here."""
+    from tvmrt.rpc import connect, connect_tracker
+
+    if rpc and rpc_tracker:
+        raise click.UsageError("give --rpc or --rpc-tracker, not both")
+    if rpc:
+        return connect(*_address("--rpc", rpc, DEFAULT_PORT), rpc_key)
+    if rpc_tracker:
+        place = _address("--rpc-tracker", rpc_tracker, DEFAULT_TRACKER_PORT)
+        return connect_tracker(*place).request(rpc_key)
+    if rpc_key:
+        raise click.UsageError("--rpc-key needs --rpc or --rpc-tracker")
+    return None
+
+
+def _address(option: str, text: str, default: int) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, default
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise click.UsageError(f"{option} takes HOST:PORT, not '{text}'")
+    return host, int(port)
+
+
+def open_library(session: RPCSession, path: Path, threads: int | None) -> Executor:
+    """Return an executor, on the other machine, of a library that lies on this one."""
+    from tvmrt.cli.describe import describe
+    from tvmrt.runtime.executor.aot_executor import AotModule
+    from tvmrt.runtime.executor.graph_executor import GraphModule
+
+    facts = describe(path).facts  # without loading it: it may be for another processor
+    if "executor" not in facts:
+        raise ValueError(
+            f"{path} holds no network: it has functions but no executor; "
+            "'tvmrt inspect' lists what is in it"
+        )
+    if threads is not None:
+        session.get_function("runtime.config_threadpool")(0, threads)
+    session.upload(path)
+    make = AotModule if facts["executor"] == "aot" else GraphModule
+    return make(session.load_module(path.name)[facts["module_name"]](session.cpu()))
+
+
+def input_info(
+    session: RPCSession, executor: Any
+) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """Return the shapes and types of an executor's inputs, which are in maps over there."""
+    info = executor.module["get_input_info"]()
+    get = session.get_function("runtime.MapGetItem")
+    shapes = {name: _shape(session, shape) for name, shape in _items(session, get(info, "shape"))}
+    return shapes, {name: str(dtype) for name, dtype in _items(session, get(info, "dtype"))}
+
+
+def _items(session: RPCSession, there: Object) -> list[tuple[str, Any]]:
+    items = session.get_function("runtime.MapItems")(there)
+    size = session.get_function("runtime.ArraySize")(items)
+    get = session.get_function("runtime.ArrayGetItem")
+    flat = [get(items, i) for i in range(size)]
+    return [(str(name), value) for name, value in zip(flat[::2], flat[1::2])]
+
+
+def _shape(session: RPCSession, there: Object) -> tuple[int, ...]:
+    size = session.get_function("runtime.GetShapeTupleSize")(there)
+    get = session.get_function("runtime.GetShapeTupleElem")
+    return tuple(get(there, i) for i in range(size))

@@ -1,0 +1,247 @@
+"""The tracker: servers tell it that they are free, clients ask it for one, by a key."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import secrets
+import struct
+import threading
+from typing import Any, Callable
+
+from tvmrt.rpc import messages
+
+__all__ = ["Tracker"]
+
+GREET_SECONDS = 10
+MAX_CONNECTIONS = 1000
+MAX_WAITING = 10000
+"""Requests and free servers together, of all keys."""
+
+
+class _Queue:
+    """What is free and who waits, of one key."""
+
+    def __init__(self) -> None:
+        self.free: list[tuple[_Connection, tuple[str, int, str]]] = []
+        self.waiting: list[tuple[int, int, _Connection]] = []
+
+    def match(self) -> None:
+        """Give free servers to those who wait: higher priorities first, then who came first."""
+        while self.free and self.waiting:
+            self.waiting.sort(key=lambda one: one[:2])
+            owner, (host, port, match_key) = self.free.pop(0)
+            _, _, client = self.waiting.pop(0)
+            owner.match_keys.discard(match_key)
+            client.send([messages.SUCCESS, [host, port, match_key]])
+
+    def forget(self, connection: _Connection) -> None:
+        """Drop what belongs to a connection that has gone."""
+        self.free = [one for one in self.free if one[0] is not connection]
+        self.waiting = [one for one in self.waiting if one[2] is not connection]
+
+
+class _State:
+    """All that a tracker knows; used by the loop's thread alone."""
+
+    def __init__(self, stop_key: str, stop: Callable[[], None]) -> None:
+        self.queues: dict[str, _Queue] = {}
+        self.connections: set[_Connection] = set()
+        self.order = itertools.count()
+        self.stop_key, self.stop = stop_key, stop
+
+    def queue(self, key: Any) -> _Queue:
+        """The queue of a key, made when it is used first."""
+        if not isinstance(key, str) or len(key) > 1000:
+            raise ValueError("a key is a text of at most 1000 characters")
+        if sum(len(q.free) + len(q.waiting) for q in self.queues.values()) >= MAX_WAITING:
+            raise ValueError(f"more than {MAX_WAITING} wait")
+        return self.queues.setdefault(key, _Queue())
+
+    def forget(self, connection: _Connection) -> None:
+        """Drop a connection with all that came over it."""
+        self.connections.discard(connection)
+        for key, queue in list(self.queues.items()):
+            queue.forget(connection)
+            if not queue.free and not queue.waiting:
+                del self.queues[key]
+
+    def summary(self) -> dict[str, Any]:
+        """What SUMMARY answers."""
+        queues = {
+            key: {"free": len(queue.free), "pending": len(queue.waiting)}
+            for key, queue in self.queues.items()
+        }
+        infos = [one.info for one in self.connections]
+        servers = [i for i in infos if str(i.get("key", "")).startswith("server:")]
+        return {"queue_info": queues, "server_info": servers}
+
+
+class _Connection:
+    """A server or a client at the other end."""
+
+    def __init__(
+        self, state: _State, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.state, self.reader, self.writer = state, reader, writer
+        self.peer: str = writer.get_extra_info("peername")[0]
+        self.match_keys: set[str] = set()
+        self.info: dict[str, Any] = {}
+
+    def send(self, message: Any) -> None:
+        """Send one message, now or later."""
+        data = json.dumps(message).encode()
+        self.writer.write(struct.pack("<i", len(data)) + data)
+
+    async def run(self) -> None:
+        """Serve until the other side goes, or says what is no message."""
+        try:
+            word = struct.pack("<i", messages.MAGIC)
+            if await asyncio.wait_for(self.reader.readexactly(4), GREET_SECONDS) != word:
+                return
+            self.writer.write(word)
+            while True:
+                (size,) = struct.unpack("<i", await self.reader.readexactly(4))
+                if not 0 < size <= messages.LIMIT:
+                    return
+                self.answer(json.loads((await self.reader.readexactly(size)).decode()))
+                await self.writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError):
+            return
+        except asyncio.CancelledError:  # the tracker ends, and all its connections
+            return
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+            return
+
+    def answer(self, message: Any) -> None:
+        """Do what a message asks; what is malformed raises."""
+        code, *args = message
+        if code == messages.PUT:
+            self.put(*args)
+        elif code == messages.REQUEST:
+            key, _, priority = args
+            queue = self.state.queue(key)
+            queue.waiting.append((-int(priority), next(self.state.order), self))
+            queue.match()
+        elif code == messages.UPDATE_INFO:
+            self.update_info(*args)
+        elif code == messages.SUMMARY:
+            self.send([messages.SUCCESS, self.state.summary()])
+        elif code == messages.PENDING:
+            self.send(sorted(self.match_keys))
+        elif code == messages.STOP:
+            right = secrets.compare_digest(str(args[0]), self.state.stop_key)
+            self.send(messages.SUCCESS if right else messages.FAIL)
+            if right:
+                self.state.stop()
+        elif code == messages.PING:
+            self.send(messages.SUCCESS)
+        else:
+            self.send(messages.FAIL)
+
+    def put(self, key: str, place: Any, custom_addr: str | None = None) -> None:
+        """A server is free, at its port for who has the key that it made for this time."""
+        port, match_key = int(place[0]), str(place[1])
+        queue = self.state.queue(key)
+        self.match_keys.add(match_key)
+        queue.free.append((self, (str(custom_addr or self.peer), port, match_key)))
+        self.send(messages.SUCCESS)
+        queue.match()
+
+    def update_info(self, info: dict[str, Any]) -> None:
+        """Who is at the other end, and where it listens."""
+        if "addr" in info:
+            host, port = info["addr"]
+            info["addr"] = [host or self.peer, int(port)]
+        self.info.update({name: info[name] for name in ("key", "addr") if name in info})
+        self.send(messages.SUCCESS)
+
+
+class Tracker:
+    """A tracker on a thread of its own.
+
+    Whoever reaches its port can register servers and ask for them; so by default it listens at the
+    loopback address only.
+
+    Parameters
+    ----------
+    host
+        The address to listen at.
+    port, port_end
+        The first port to try, and the one after the last.
+    silent
+        Accepted as TVM's: there is no log.
+
+    Attributes
+    ----------
+    host, port
+        Where it listens.
+    stop_key
+        Who sends it over the connection ends the tracker.
+    """
+
+    def __init__(
+        self, host: str = "127.0.0.1", port: int = 9190, port_end: int = 9199, silent: bool = False
+    ) -> None:
+        self.host, self.port, self.stop_key = host, port, f"{host}:{secrets.token_hex(8)}"
+        self._ready = threading.Event()
+        self._error: OSError | None = None
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(port, port_end)), daemon=True
+        )
+        self._thread.start()
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def _serve(self, port: int, port_end: int) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        state = _State(self.stop_key, self._stopped.set)
+
+        async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if len(state.connections) >= MAX_CONNECTIONS:
+                writer.close()
+                return
+            connection = _Connection(state, reader, writer)
+            state.connections.add(connection)
+            try:
+                await connection.run()
+            finally:
+                state.forget(connection)
+                writer.close()
+
+        try:
+            server = await self._listen(serve_one, port, port_end)
+        except OSError as error:
+            self._error = error
+            self._ready.set()
+            return
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
+        for connection in list(state.connections):
+            connection.writer.close()
+
+    async def _listen(self, serve_one: Any, port: int, port_end: int) -> asyncio.AbstractServer:
+        for tried in range(port, max(port + 1, port_end)):
+            try:
+                return await asyncio.start_server(serve_one, self.host, tried)
+            except OSError as error:
+                last = error
+        raise OSError(
+            f"cannot listen at {self.host}:{port} to {port_end - 1}: {last.strerror}; is there a "
+            "tracker already?"
+        )
+
+    def wait(self) -> None:
+        """Wait until the tracker ends."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)  # in parts: signals come between them
+
+    def terminate(self) -> None:
+        """End the tracker and its connections."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join()

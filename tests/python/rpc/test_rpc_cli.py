@@ -1,0 +1,86 @@
+"""``run``, ``verify`` and ``bench`` on another machine, which a process beside this one plays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from rpc_case import KEY
+
+from tvmrt import rpc
+from tvmrt.cli import app
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits"
+
+
+@pytest.fixture(scope="module", params=["graph", "aot"])
+def library(request, tmp_path_factory):
+    """The digits network."""
+    path = tmp_path_factory.mktemp("network") / "digits.so"
+    network = str(DIGITS / "digits_f32.onnx")
+    assert app.run(["compile", network, "-o", str(path), "--executor", request.param]) == app.DONE
+    return path
+
+
+@pytest.fixture(scope="module")
+def place():
+    """Options that name a server."""
+    server = rpc.Server(port=0, key=KEY, silent=True)
+    yield ["--rpc", f"127.0.0.1:{server.port}", "--rpc-key", KEY]
+    server.terminate()
+
+
+def test_run_and_bench(library, place, tmp_path, capsys):
+    image = np.random.default_rng(1).random((1, 1, 8, 8), "float32")
+    np.savez(tmp_path / "in.npz", image=image)
+    files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+    run = ["run", str(library), *files, "--repeat", "3", "--threads", "1", "--json", *place]
+    assert app.run(run) == app.DONE
+    times = json.loads(capsys.readouterr().out)["seconds"]
+    assert len(times) == 3 and all(0 < seconds < 1 for seconds in times)
+    judge = onnxruntime.InferenceSession(str(DIGITS / "digits_f32.onnx"))
+    (right,) = judge.run(None, {"image": image})
+    np.testing.assert_allclose(np.load(tmp_path / "out.npz")["probabilities"], right, atol=1e-5)
+    assert app.run(["bench", str(library), "--seconds", "0.02", "--json", *place]) == app.DONE
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_run_where_a_tracker_finds_a_server(library, tmp_path, capsys):
+    tracker = rpc.Tracker(port=0)
+    server = rpc.Server(port=0, key="pi", tracker_addr=("127.0.0.1", tracker.port), silent=True)
+    where = ["--rpc-tracker", f"127.0.0.1:{tracker.port}", "--rpc-key", "pi"]
+    try:
+        assert app.run(["run", str(library), "--random", "--json", *where]) == app.DONE
+        assert json.loads(capsys.readouterr().out)["outputs"]["probabilities"]["shape"] == [1, 10]
+    finally:
+        server.terminate()
+        tracker.terminate()
+
+
+def test_verify(place, capsys):
+    network = str(DIGITS / "digits_int8.onnx")
+    assert app.run(["verify", network, "--outputs-only", *place]) == app.DONE
+    assert "1 of 1 tensors agree" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--rpc", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
+        (["--rpc", "127.0.0.1:x"], "--rpc takes HOST:PORT, not '127.0.0.1:x'"),
+        (["--rpc", "a:1", "--rpc-tracker", "a:1"], "give --rpc or --rpc-tracker, not both"),
+        (["--rpc-key", "k"], "--rpc-key needs --rpc or --rpc-tracker"),
+    ],
+)
+def test_refusals(tmp_path, options, text, capsys):
+    (tmp_path / "x.so").write_bytes(b"")
+    assert app.run(["run", str(tmp_path / "x.so"), "--random", *options]) == app.CANNOT
+    assert text in capsys.readouterr().err
+
+
+def test_profile_is_of_this_machine(library, place, capsys):
+    assert app.run(["run", str(library), "--random", "--profile", *place]) == app.CANNOT
+    assert "profiled on this machine only" in capsys.readouterr().err
