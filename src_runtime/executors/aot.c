@@ -280,12 +280,24 @@ static int make_args(tvmrt_aot_executor* e) {
   return 0;
 }
 
+/* Libraries of tvmrt, which have info, compute in the host's memory; what other libraries were compiled
+ * for they do not say. */
+static int check_device(const tvmrt_aot_executor* e, DLDevice dev) {
+  if (e->info == NULL || dev.device_type == kDLCPU || dev.device_type == kDLCUDAHost) return 0;
+  return tvmrt__fail_value(
+      "network '%.80s' was compiled for the CPU's memory and cannot run on a device of type %d; "
+      "make "
+      "the executor with cpu(0): its regions find their devices by themselves.",
+      e->metadata->mod_name, (int)dev.device_type);
+}
+
 static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   const TVMMetadata* m;
   TVMRT_RETURN_IF_ERROR(find_metadata(e, name));
   m = e->metadata;
   TVMRT_RETURN_IF_ERROR(tvmrt__metadata_check(m));
   TVMRT_RETURN_IF_ERROR(find_info(e));
+  TVMRT_RETURN_IF_ERROR(check_device(e, dev));
   TVMRT_RETURN_IF_ERROR(find_main(e));
   TVMRT_RETURN_IF_ERROR(
       make_ports(m->inputs, (size_t)m->num_inputs, dev, &e->inputs, &e->num_inputs));

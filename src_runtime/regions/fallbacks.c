@@ -27,13 +27,13 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   }
   if (!is_first) return;
   (void)fprintf(stderr, "tvmrt: warning: the CPU computes region '%s' in place of its device: %s\n",
-                self->region.symbol, reason);
+                self->first.region.symbol, reason);
 }
 
 static int write_region(const tvmrt_loaded_region* region, const char* device, tvmrt_buf* text) {
   tvmrt_loaded_region* self = (tvmrt_loaded_region*)(uintptr_t)region;
   int rc = tvmrt__buf_puts(text, text->size > 1 ? ", {\"region\": " : "{\"region\": ");
-  if (rc == 0) rc = tvmrt__json_write_string(text, region->region.symbol);
+  if (rc == 0) rc = tvmrt__json_write_string(text, region->first.region.symbol);
   if (rc == 0) rc = tvmrt__buf_puts(text, ", \"device\": ");
   if (rc == 0) rc = tvmrt__json_write_string(text, device);
   (void)pthread_mutex_lock(&self->lock);

@@ -9,25 +9,25 @@
 #include "../tensors/tensor.h"
 
 typedef tvmrt_loaded_region loaded;
+typedef tvmrt_region_context context;
 
 /* The failure of a region where there was no memory for the text of the real one. */
 static char unknown_failure[] =
     "MemoryError: the region could not be prepared for its shapes, and there was no memory to keep "
     "the reason; reshape it again.";
 
-static tvmrt_loaded_region* loaded_of(const tvmrt_region* region) { return region->runtime; }
-
-static int failed(loaded* self, const char* slot) {
-  return tvmrt__slot_failed(self->device, slot, &self->region);
+static int failed(const loaded* self, const context* c, const char* slot) {
+  return tvmrt__slot_failed(self->device, slot, &c->region);
 }
 
 /* Slots that take device and region alone; NULL ones do nothing. */
-static int call_slot(loaded* self, const char* name, int (*slot)(tvmrt_device*, tvmrt_region*)) {
+static int call_slot(const loaded* self, context* c, const char* name,
+                     int (*slot)(tvmrt_device*, tvmrt_region*)) {
   if (slot == NULL) return 0;
   /* what an earlier call said of its failure is no answer to this one */
   tvmrt__forget_error();
-  self->region.failed_node = -1;
-  return slot(self->device, &self->region) == 0 ? 0 : failed(self, name);
+  c->region.failed_node = -1;
+  return slot(self->device, &c->region) == 0 ? 0 : failed(self, c, name);
 }
 
 /* The runtime itself knows one option: {"timeout_ms": 100}. */
@@ -54,62 +54,81 @@ static int choose_options(loaded* self, const char* of_library) {
   return read_options(self);
 }
 
-static void release_graph(loaded* self) {
+static void release_graph(const loaded* self, context* c) {
   int (*release)(tvmrt_device*, void*) = self->device->interface->release_graph;
-  if (self->region.device_graph != NULL && release != NULL) {
-    (void)release(self->device, self->region.device_graph);
+  if (c->region.device_graph != NULL && release != NULL) {
+    (void)release(self->device, c->region.device_graph);
   }
-  self->region.device_graph = NULL;
+  c->region.device_graph = NULL;
 }
 
-static int pre_run(loaded* self) {
+static int pre_run(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   int rc = 0;
   if (slots->pre_run != NULL) {
     tvmrt__forget_error();
-    self->region.failed_node = -1;
-    rc = slots->pre_run(self->device, &self->region, self->options);
+    c->region.failed_node = -1;
+    rc = slots->pre_run(self->device, &c->region, self->options);
     if (rc != 0) {
-      rc = failed(self, "pre_run");
-      release_graph(self); /* of which there may be a part */
+      rc = failed(self, c, "pre_run");
+      release_graph(self, c); /* of which there may be a part */
     }
   }
-  self->is_prepared = rc == 0;
+  c->is_prepared = rc == 0;
   return rc;
 }
 
-static void post_run(loaded* self) {
-  if (!self->is_prepared) return;
-  self->is_prepared = false;
+static void post_run(const loaded* self, context* c) {
+  if (!c->is_prepared) return;
+  c->is_prepared = false;
   if (self->device->interface->post_run != NULL) {
-    (void)self->device->interface->post_run(self->device, &self->region);
+    (void)self->device->interface->post_run(self->device, &c->region);
   }
 }
 
-static int prepare(loaded* self) {
+static int allocate(const loaded* self, context* c) {
   const tvmrt_device_allocator* allocator = self->device->allocator;
+  if (allocator != NULL) {
+    TVMRT_RETURN_IF_ERROR(call_slot(self, c, "allocate", allocator->allocate));
+  }
+  c->is_allocated = true;
+  return pre_run(self, c);
+}
+
+/* allocate() backwards: a run uses the graph, and the graph what was allocated. */
+static void release(const loaded* self, context* c) {
+  const tvmrt_device_allocator* allocator = self->device->allocator;
+  post_run(self, c);
+  release_graph(self, c);
+  if (c->is_allocated && allocator != NULL && allocator->release != NULL) {
+    (void)allocator->release(self->device, &c->region);
+  }
+  c->is_allocated = false;
+}
+
+static int prepare(loaded* self) {
+  const tvmrt_region* region = &self->first.region;
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(self->device, &can));
-  if (tvmrt__region_is_open(&self->region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
+  if (tvmrt__region_is_open(region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
     return tvmrt__fail_value(
         "device '%s' takes no extents that a run chooses, which region '%.100s' has: load the "
         "device that the library was compiled for, or compile it again.",
-        self->device->name, self->region.symbol);
+        self->device->name, region->symbol);
   }
   self->any_layout = can.layout != NULL && strcmp(can.layout, "dense") != 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__device_evaluate(self->device, &self->region));
-  if (allocator != NULL) TVMRT_RETURN_IF_ERROR(call_slot(self, "allocate", allocator->allocate));
-  self->is_allocated = true;
-  return pre_run(self);
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_evaluate(self->device, region));
+  return allocate(self, &self->first);
 }
 
 /* Tensors of the constants; those of a call take their places in the same table. */
 static int make_data(loaded* self, tvmrt_arena* arena) {
-  const tvmrt_region* region = &self->region;
+  const tvmrt_region* region = &self->first.region;
   DLTensor* constants = tvmrt__arena_alloc(arena, (size_t)region->num_tensors, sizeof(*constants));
   int32_t i;
-  self->data = tvmrt__arena_alloc(arena, (size_t)region->num_tensors, sizeof(*self->data));
-  if (constants == NULL || self->data == NULL) return -1;
+  self->first.data =
+      tvmrt__arena_alloc(arena, (size_t)region->num_tensors, sizeof(*self->first.data));
+  if (constants == NULL || self->first.data == NULL) return -1;
   for (i = 0; i < region->num_tensors; ++i) {
     const tvmrt_region_tensor* t = &region->tensors[i];
     if (t->data == NULL) continue;
@@ -118,19 +137,21 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
     constants[i].ndim = t->ndim;
     constants[i].dtype = t->dtype;
     constants[i].shape = (int64_t*)(uintptr_t)t->shape;
-    self->data[i] = &constants[i];
+    self->first.data[i] = &constants[i];
   }
-  self->region.data = self->data;
+  self->first.region.data = self->first.data;
   return 0;
 }
 
 int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draft* draft,
                               tvmrt_device* device, const char* options, tvmrt_arena* arena) {
-  self->region = draft->region;
-  self->region.runtime = self;
+  self->first.region = draft->region;
+  self->first.region.runtime = self;
   self->device = device;
   if (pthread_mutex_init(&self->lock, NULL) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_lock = true;
+  if (pthread_cond_init(&self->returned, NULL) != 0) return tvmrt__fail_memory(sizeof(self->lock));
+  self->has_condition = true;
   TVMRT_RETURN_IF_ERROR(make_data(self, arena));
   if (device == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(choose_options(self, options));
@@ -142,16 +163,28 @@ static void forget_failure(loaded* self) {
   self->failure = NULL;
 }
 
+static void free_context(const loaded* self, context* c) {
+  release(self, c);
+  free(c->data);
+  free(c);
+}
+
+/* Contexts beside the first, all of them idle. */
+static void free_others(loaded* self) {
+  while (self->first.next != NULL) {
+    context* c = self->first.next;
+    self->first.next = c->next;
+    free_context(self, c);
+  }
+  self->is_full = false;
+}
+
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   if (self->device != NULL) {
-    const tvmrt_device_allocator* allocator = self->device->allocator;
-    /* prepare() backwards: a run uses the graph, and the graph what was allocated */
-    post_run(self);
-    release_graph(self);
-    if (self->is_allocated && allocator != NULL && allocator->release != NULL) {
-      (void)allocator->release(self->device, &self->region);
-    }
+    free_others(self); /* which may hold weights of the first */
+    release(self, &self->first);
   }
+  if (self->has_condition) (void)pthread_cond_destroy(&self->returned);
   if (self->has_lock) (void)pthread_mutex_destroy(&self->lock);
   free(self->options);
   free(self->fallbacks.reason);
@@ -163,31 +196,33 @@ static int wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* 
                            region->tensors[tensor].name, what);
 }
 
-static int bind_tensor(loaded* self, int32_t tensor, const TVMValue* value, int code) {
-  const tvmrt_region_tensor* wanted = &self->region.tensors[tensor];
+static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVMValue* value,
+                       int code) {
+  const tvmrt_region_tensor* wanted = &c->region.tensors[tensor];
   DLTensor* t = value->v_handle;
   int32_t i;
   if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle && code != kTVMOpaqueHandle) ||
       t == NULL) {
-    return wrong_tensor(&self->region, tensor, "is not given as a tensor");
+    return wrong_tensor(&c->region, tensor, "is not given as a tensor");
   }
   if (t->ndim != wanted->ndim || !tvmrt__same_dtype(t->dtype, wanted->dtype)) {
-    return wrong_tensor(&self->region, tensor, "comes with another rank or type");
+    return wrong_tensor(&c->region, tensor, "comes with another rank or type");
   }
   for (i = 0; i < t->ndim; ++i) {
     if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__least_extents(wanted)[i]) {
-      return wrong_tensor(&self->region, tensor, "comes with another shape");
+      return wrong_tensor(&c->region, tensor, "comes with another shape");
     }
   }
   if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
-    return wrong_tensor(&self->region, tensor, "is not compact");
+    return wrong_tensor(&c->region, tensor, "is not compact");
   }
-  self->data[tensor] = t;
+  c->data[tensor] = t;
   return 0;
 }
 
-static int bind(loaded* self, const TVMValue* args, const int* codes, int num_args) {
-  const tvmrt_region* region = &self->region;
+static int bind(const loaded* self, context* c, const TVMValue* args, const int* codes,
+                int num_args) {
+  const tvmrt_region* region = &c->region;
   int32_t i;
   if (num_args != region->num_inputs + region->num_outputs) {
     return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs, got %d tensors.",
@@ -195,68 +230,138 @@ static int bind(loaded* self, const TVMValue* args, const int* codes, int num_ar
                              num_args);
   }
   for (i = 0; i < region->num_inputs; ++i) {
-    TVMRT_RETURN_IF_ERROR(bind_tensor(self, region->inputs[i], &args[i], codes[i]));
+    TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->inputs[i], &args[i], codes[i]));
   }
   args += region->num_inputs;
   codes += region->num_inputs;
   for (i = 0; i < region->num_outputs; ++i) {
-    TVMRT_RETURN_IF_ERROR(bind_tensor(self, region->outputs[i], &args[i], codes[i]));
+    TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->outputs[i], &args[i], codes[i]));
   }
   return 0;
 }
 
 /* The tensors are the caller's, who may free them after the call. */
-static void unbind(loaded* self) {
-  const tvmrt_region* region = &self->region;
+static void unbind(context* c) {
+  const tvmrt_region* region = &c->region;
   int32_t i;
-  for (i = 0; i < region->num_inputs; ++i) self->data[region->inputs[i]] = NULL;
-  for (i = 0; i < region->num_outputs; ++i) self->data[region->outputs[i]] = NULL;
+  for (i = 0; i < region->num_inputs; ++i) c->data[region->inputs[i]] = NULL;
+  for (i = 0; i < region->num_outputs; ++i) c->data[region->outputs[i]] = NULL;
 }
 
-static int wait_until(loaded* self, double deadline) {
+static int wait_until(const loaded* self, context* c, double deadline) {
   struct timespec pause = {0, 20000}; /* grows to a millisecond: long runs cost no processor */
   for (;;) {
-    int rc = self->device->interface->async_wait(self->device, &self->region, 1);
-    if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, "async_wait");
+    int rc = self->device->interface->async_wait(self->device, &c->region, 1);
+    if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, c, "async_wait");
     if (tvmrt__seconds() >= deadline) break;
     (void)nanosleep(&pause, NULL);
     if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
   }
-  post_run(self); /* which stops the run, so that its tensors are the caller's again */
+  post_run(self, c); /* which stops the run, so that its tensors are the caller's again */
   TVMPackedFuncSetLastError("TimeoutError: the run did not end in time.");
-  return failed(self, "async_wait");
+  return failed(self, c, "async_wait");
 }
 
-static int run_async(loaded* self) {
+static int run_async(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   const double deadline = tvmrt__seconds() + 1e-3 * (double)self->timeout_ms;
-  TVMRT_RETURN_IF_ERROR(call_slot(self, "async_run", slots->async_run));
-  if (self->timeout_ms > 0) return wait_until(self, deadline);
-  return slots->async_wait(self->device, &self->region, 0) == 0 ? 0 : failed(self, "async_wait");
+  TVMRT_RETURN_IF_ERROR(call_slot(self, c, "async_run", slots->async_run));
+  if (self->timeout_ms > 0) return wait_until(self, c, deadline);
+  return slots->async_wait(self->device, &c->region, 0) == 0 ? 0 : failed(self, c, "async_wait");
 }
 
-static int run(loaded* self) {
+static int run(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
-  if (!self->is_prepared) TVMRT_RETURN_IF_ERROR(pre_run(self)); /* after a run that timed out */
-  return slots->async_run != NULL ? run_async(self) : call_slot(self, "run", slots->run);
+  if (!c->is_prepared) TVMRT_RETURN_IF_ERROR(pre_run(self, c)); /* after a run that timed out */
+  return slots->async_run != NULL ? run_async(self, c) : call_slot(self, c, "run", slots->run);
+}
+
+/* One more context, whose table begins as the first one's does between calls: constants alone. */
+static context* make_context(loaded* self) {
+  const size_t count = (size_t)self->first.region.num_tensors;
+  context* c = calloc(1, sizeof(*c));
+  int32_t i;
+  if (c == NULL) return NULL;
+  c->region = self->first.region;
+  c->region.device_graph = NULL;
+  c->region.base = &self->first.region;
+  c->region.failed_node = -1;
+  c->data = calloc(count, sizeof(*c->data));
+  for (i = 0; c->data != NULL && i < c->region.num_tensors; ++i) {
+    if (c->region.tensors[i].is_constant) c->data[i] = self->first.data[i];
+  }
+  c->region.data = c->data;
+  if (c->data != NULL && allocate(self, c) == 0) return c;
+  free_context(self, c);
+  return NULL;
+}
+
+static context* idle_context(loaded* self) {
+  context* c = &self->first;
+  while (c != NULL && c->is_taken) c = c->next;
+  return c;
+}
+
+/* Where all are taken, one more is made, unless the device has not had room for one: then calls wait
+ * for each other. Called with the lock, which is let go meanwhile. */
+static context* take_context(loaded* self) {
+  context* c;
+  ++self->calls;
+  while ((c = idle_context(self)) == NULL) {
+    if (self->is_full || self->is_making) {
+      (void)pthread_cond_wait(&self->returned, &self->lock);
+      continue;
+    }
+    self->is_making = true;
+    (void)pthread_mutex_unlock(&self->lock);
+    c = make_context(self);
+    (void)pthread_mutex_lock(&self->lock);
+    self->is_making = false;
+    self->is_full = c == NULL;
+    if (c == NULL) {
+      tvmrt__forget_error(); /* the call will run, when another has ended */
+    } else {
+      c->next = self->first.next;
+      self->first.next = c;
+    }
+    (void)pthread_cond_broadcast(&self->returned);
+  }
+  c->is_taken = true;
+  return c;
+}
+
+static void return_context(loaded* self, context* c) {
+  (void)pthread_mutex_lock(&self->lock);
+  c->is_taken = false;
+  --self->calls;
+  (void)pthread_cond_broadcast(&self->returned);
+  (void)pthread_mutex_unlock(&self->lock);
+}
+
+/* Whether the region cannot run, with the reason as the thread's error. */
+static bool has_failed(loaded* self) {
+  const bool result = self->failure != NULL;
+  if (result) TVMPackedFuncSetLastError(self->failure);
+  return result;
 }
 
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   loaded* self = resource;
-  int rc;
+  context* c = NULL;
+  int rc = -1;
   (void)out;
   (void)out_code;
   (void)pthread_mutex_lock(&self->lock);
-  if (self->failure != NULL) {
-    TVMPackedFuncSetLastError(self->failure);
-    rc = -1;
-  } else {
-    rc = bind(self, args, codes, num_args);
-    if (rc == 0) rc = run(self);
-    unbind(self);
-  }
+  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
+  if (!has_failed(self)) c = take_context(self);
   (void)pthread_mutex_unlock(&self->lock);
+  if (c != NULL) {
+    rc = bind(self, c, args, codes, num_args);
+    if (rc == 0) rc = run(self, c);
+    unbind(c);
+    return_context(self, c);
+  }
   if (rc != 0 && self->falls_back) tvmrt__note_fallback(self);
   return rc;
 }
@@ -300,23 +405,37 @@ static void keep_failure(loaded* self, int rc) {
   if (self->failure == NULL) self->failure = unknown_failure;
 }
 
+/* With no call under way. Other contexts are made anew when they are needed, at the new shapes. */
+static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
+  tvmrt_region* region = &self->first.region;
+  int rc;
+  free_others(self);
+  post_run(self, &self->first); /* what is under way has the old shapes */
+  set_shapes(region, shapes, num_shapes);
+  region->failed_node = -1;
+  rc = tvmrt__device_evaluate(self->device, region);
+  if (rc == 0) rc = pre_run(self, &self->first);
+  keep_failure(self, rc);
+  return rc;
+}
+
 int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                          int32_t num_shapes) {
-  loaded* self = loaded_of(region);
+  loaded* self = region->runtime;
   int rc;
   (void)pthread_mutex_lock(&self->lock);
+  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
+  self->is_reshaping = true; /* no call begins, */
+  while (self->calls != 0) (void)pthread_cond_wait(&self->returned, &self->lock);
   rc = check_shapes(region, shapes, num_shapes);
   if (rc == 0) rc = tvmrt__check_reshape(region, shapes, num_shapes);
   if (rc == 0 && self->device == NULL) {
-    TVMPackedFuncSetLastError(self->failure);
-    rc = -1;
+    rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {
-    post_run(self); /* what is under way has the old shapes */
-    set_shapes(region, shapes, num_shapes);
-    rc = tvmrt__device_evaluate(self->device, region);
-    if (rc == 0) rc = pre_run(self);
-    keep_failure(self, rc);
+    rc = reshape(self, shapes, num_shapes);
   }
+  self->is_reshaping = false;
+  (void)pthread_cond_broadcast(&self->returned);
   (void)pthread_mutex_unlock(&self->lock);
   return rc;
 }

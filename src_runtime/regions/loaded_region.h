@@ -13,20 +13,33 @@ typedef struct tvmrt_fallbacks {
   char* reason; /* NULL: it never did */
 } tvmrt_fallbacks;
 
+/* What one run of a region needs for itself: calls take one each. */
+typedef struct tvmrt_region_context {
+  tvmrt_region region; /* what slots get */
+  DLTensor** data;     /* region.data */
+  bool is_allocated;
+  bool is_prepared;
+  bool is_taken; /* by a call; of the loaded region's lock */
+  struct tvmrt_region_context* next;
+} tvmrt_region_context;
+
 typedef struct tvmrt_loaded_region {
-  tvmrt_region region;  /* what slots get; first, so that a region is its loaded region */
-  tvmrt_device* device; /* NULL: missing, and the CPU takes its place */
-  pthread_mutex_t lock; /* held while a slot runs */
+  tvmrt_region_context first; /* made when it is loaded; the others follow when calls meet */
+  tvmrt_device* device;       /* NULL: missing, and the CPU takes its place */
+  pthread_mutex_t lock;       /* of all that changes after the region is loaded */
+  pthread_cond_t returned;    /* a context, or from making or reshaping */
   bool has_lock;
-  DLTensor** data;    /* region.data */
+  bool has_condition;
+  bool is_making;     /* a context */
+  bool is_full;       /* the device had no room for another one */
+  bool is_reshaping;  /* or about to */
+  int64_t calls;      /* that have or want a context */
   char* options;      /* a JSON object, never NULL once it is prepared */
   int64_t timeout_ms; /* of a run; 0: none */
   bool any_layout;    /* borders may have strides */
-  bool is_allocated;
-  bool is_prepared;
-  char* failure;   /* why it cannot run; NULL if it can */
-  bool falls_back; /* the CPU's code stands beside it: a call that fails is no error */
-  bool* is_told;   /* by a warning; the module's */
+  char* failure;      /* why it cannot run; NULL if it can */
+  bool falls_back;    /* the CPU's code stands beside it: a call that fails is no error */
+  bool* is_told;      /* by a warning; the module's */
   tvmrt_fallbacks fallbacks;
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;

@@ -35,7 +35,7 @@ static void region_destroy(tvmrt_module* self) {
 static tvmrt_loaded_region* region_named(region_module* m, const char* symbol) {
   size_t i;
   for (i = 0; i < m->num_regions; ++i) {
-    if (strcmp(m->regions[i].region.symbol, symbol) == 0) return &m->regions[i];
+    if (strcmp(m->regions[i].first.region.symbol, symbol) == 0) return &m->regions[i];
   }
   return NULL;
 }
@@ -181,7 +181,7 @@ int tvmrt_region_find(TVMModuleHandle module, const char* symbol, tvmrt_region**
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(module, TVMRT_TYPE_MODULE, "tvmrt_region_find"));
   TVMRT_RETURN_IF_ERROR(tvmrt__module_get(module, symbol, true, &f));
   if (f != NULL && f->fn == tvmrt__loaded_region_call) {
-    *out_region = &((tvmrt_loaded_region*)f->resource)->region;
+    *out_region = &((tvmrt_loaded_region*)f->resource)->first.region;
   }
   if (f != NULL) tvmrt__release(&f->base);
   return *out_region != NULL ? 0 : tvmrt__fail_value("the module has no region '%.100s'.", symbol);

@@ -14,7 +14,7 @@ static void test_compiler_asks_by_packed_functions(void** unused) {
   (void)unused;
   ask("device.probe.describe", NULL,
       "{\"name\": \"probe\", \"version\": 2, \"layout\": \"dense\", \"async\": 0, "
-      "\"any_size\": 0, \"ops\": "
+      "\"any_size\": 0, \"own_split\": 1, \"ops\": "
       "[\"add\", "
       "\"neg\"], \"dtypes\": [\"float32\"], \"precisions\": []}");
   (void)snprintf(text, sizeof(text), REGION_TEXT, plain, "add");

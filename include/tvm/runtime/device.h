@@ -21,8 +21,8 @@
  *     int register_npu_device(void) { return tvmrt_device_register(&device); }
  *     int unregister_npu_device(void) { return tvmrt_device_unregister("npu"); }
  *
- * The same source lives in the folder `src_runtime/devices/npu/` of the source tree, where the
- * build finds it, or becomes a shared object for tvmrt_device_load_plugin().
+ * It lives in `src_runtime/devices/npu/`, where the build finds it, or becomes a shared object for
+ * tvmrt_device_load_plugin().
  *
  * Life of a device:  register -> init -> (regions) -> release_device <- unregister.
  * Life of a region:  evaluation, allocate, pre_run -> run ... run -> post_run, release_graph,
@@ -34,8 +34,11 @@
  * the CPU's function is called instead. Every slot may be NULL except where "required" is written.
  * Words for ownership and threads are those of c_packed_func.h.
  *
- * Threads: the runtime never runs two slots for one region at the same time; slots for different
- * regions of one device run at the same time, on any threads. init and release_device run alone.
+ * Threads: the runtime never runs two slots for one tvmrt_region at the same time; slots for different
+ * ones of a device run at the same time, on any threads. Calls of one region that meet, of executors
+ * on several threads, run at the same time as well: each has a copy of the tvmrt_region, made by
+ * allocate and pre_run when it is first needed. Where these fail, the calls wait for each other. init
+ * and release_device run alone.
  *
  * C99 and C++ clean.
  */
@@ -123,6 +126,13 @@ typedef struct tvmrt_region {
   void* device_graph;  /*!< The device's own: set by pre_run, given to release_graph. */
   int32_t failed_node; /*!< Set by a slot that fails at a node; -1 if it is no particular one. */
   void* runtime;       /*!< The runtime's own. */
+  /*!
+   * Calls that meet have a copy of the region each, with a device_graph of its own: the region that
+   * was prepared when the library was loaded is the base of the others, and NULL here. It lives
+   * longer, and is reshaped only when they are gone; so pre_run may take what runs do not write,
+   * such as packed weights, from base->device_graph, while the base runs.
+   */
+  const struct tvmrt_region* base;
 } tvmrt_region;
 
 /*! @} */
@@ -277,7 +287,6 @@ TVM_DLL int tvmrt_device_find(const char* name, tvmrt_device** out_device);
  * \brief Names of the registered devices, in the order of registration.
  * \param names     [out] At most `capacity` names; borrowed until the device is unregistered.
  * \param out_count [out] Number of devices, which may be larger than capacity.
- * Threads: thread-safe.
  */
 TVM_DLL int tvmrt_device_list(const char** names, int32_t capacity, int32_t* out_count);
 
@@ -420,84 +429,11 @@ TVM_DLL int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler);
 #endif
 
 /*! @} */
-/*!
- * \name Reading regions
- * @{
- */
-
-/*! \brief Address of the first element of a tensor: of a constant, or of an input or output of the
- *         current call. NULL for others, and for number -1. Borrowed. Do not write to inputs. */
-static inline void* tvmrt_region_data(const tvmrt_region* region, int32_t tensor) {
-  const DLTensor* t = tensor < 0 ? NULL : region->data[tensor];
-  return t == NULL || t->data == NULL ? NULL : (char*)t->data + t->byte_offset;
-}
-
-/*! \brief Extents of an input or output in the current call; of others the region's. Borrowed. */
-static inline const int64_t* tvmrt_region_extents(const tvmrt_region* region, int32_t tensor) {
-  const DLTensor* t = region->data[tensor];
-  return t == NULL ? region->tensors[tensor].shape : t->shape;
-}
-
-/*! \brief Number of elements of a tensor; the most, where a run chooses extents. */
-static inline int64_t tvmrt_region_size(const tvmrt_region* region, int32_t tensor) {
-  const tvmrt_region_tensor* t = &region->tensors[tensor];
-  int64_t i, size = 1;
-  for (i = 0; i < t->ndim; ++i) size *= t->shape[i];
-  return size;
-}
-
-/*! \brief An attribute by its key; NULL if the node has none of that name. Borrowed. */
-static inline const tvmrt_attr* tvmrt_node_attr(const tvmrt_region_node* node, const char* key) {
-  int32_t i;
-  for (i = 0; i < node->num_attrs; ++i) {
-    if (strcmp(node->attrs[i].key, key) == 0) return &node->attrs[i];
-  }
-  return NULL;
-}
-
-/*! \brief An integer; `otherwise` if it is missing or of another kind. */
-static inline int64_t tvmrt_node_int(const tvmrt_region_node* node, const char* key,
-                                     int64_t otherwise) {
-  const tvmrt_attr* a = tvmrt_node_attr(node, key);
-  return a == NULL || a->kind != TVMRT_ATTR_INTS || a->count < 1 ? otherwise : a->ints[0];
-}
-
-/*! \brief A number, also if it is written as an integer; `otherwise` if it is missing. */
-static inline double tvmrt_node_float(const tvmrt_region_node* node, const char* key,
-                                      double otherwise) {
-  const tvmrt_attr* a = tvmrt_node_attr(node, key);
-  if (a == NULL || a->kind == TVMRT_ATTR_TEXT || a->count < 1) return otherwise;
-  return a->kind == TVMRT_ATTR_INTS ? (double)a->ints[0] : a->floats[0];
-}
-
-/*! \brief A text; `otherwise` if it is missing or of another kind. Borrowed. */
-static inline const char* tvmrt_node_text(const tvmrt_region_node* node, const char* key,
-                                          const char* otherwise) {
-  const tvmrt_attr* a = tvmrt_node_attr(node, key);
-  return a == NULL || a->kind != TVMRT_ATTR_TEXT ? otherwise : a->text;
-}
-
-/*! \brief Integers; NULL with *out_count 0 if they are missing or of another kind. Borrowed. */
-static inline const int64_t* tvmrt_node_ints(const tvmrt_region_node* node, const char* key,
-                                             int32_t* out_count) {
-  const tvmrt_attr* a = tvmrt_node_attr(node, key);
-  *out_count = a == NULL || a->kind != TVMRT_ATTR_INTS ? 0 : a->count;
-  return *out_count == 0 ? NULL : a->ints;
-}
-
-/*! \brief Numbers; NULL with *out_count 0 if they are missing or not written with a point.
- * Borrowed. */
-static inline const double* tvmrt_node_floats(const tvmrt_region_node* node, const char* key,
-                                              int32_t* out_count) {
-  const tvmrt_attr* a = tvmrt_node_attr(node, key);
-  *out_count = a == NULL || a->kind != TVMRT_ATTR_FLOATS ? 0 : a->count;
-  return *out_count == 0 ? NULL : a->floats;
-}
-
-/*! @} */
 
 #ifdef __cplusplus
 }
 #endif
+
+#include <tvm/runtime/region_reading.h>
 
 #endif /* TVM_RUNTIME_DEVICE_H_ */

@@ -96,3 +96,14 @@ def test_kind_of_modules_is_asked_for_beside_devices():
     assert not find("examplejson")
     loader = tvmrt.get_global_func("runtime.module.loadbinary_examplejson", allow_missing=True)
     assert (get("examplejson").absent() is None) == (loader is not None)
+
+
+def test_aot_executor_refuses_a_device_that_the_library_was_not_compiled_for(tmp_path):
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[3] x) => (float[3] y) { y = Neg(x) }'
+    )
+    tvmrt.compile(model, executor="aot").export_library(tmp_path / "n.so")
+    library = tvmrt.runtime.load_module(tmp_path / "n.so")
+    with pytest.raises(ValueError, match="network '.*' was compiled for the CPU's memory.*type 4"):
+        library["default"](tvmrt.device("opencl", 0))
+    assert library["default"](tvmrt.cpu(0)).type_key == "AotExecutor"

@@ -36,7 +36,12 @@ def chain(*operators: str, extents: str = "2,3") -> onnx.ModelProto:
 
 def executor(path: Path, kind: str = "graph"):
     """An executor of the library."""
-    module = tvmrt.runtime.load_module(path)["default"](tvmrt.cpu(0))
+    return executor_of(tvmrt.runtime.load_module(path), kind)
+
+
+def executor_of(library, kind: str = "graph"):
+    """An executor of a library that is loaded."""
+    module = library["default"](tvmrt.cpu(0))
     if kind == "graph":
         return tvmrt.contrib.graph_executor.GraphModule(module)
     return tvmrt.runtime.executor.AotModule(module)

@@ -1,0 +1,91 @@
+/*!
+ * \file tvm/runtime/region_reading.h
+ * \brief Reading a device's regions: data, extents and attributes. device.h includes it.
+ *
+ * Nothing here fails or allocates; what is returned is borrowed from the region. Thread-safe.
+ *
+ * C99 and C++ clean.
+ */
+#ifndef TVM_RUNTIME_REGION_READING_H_
+#define TVM_RUNTIME_REGION_READING_H_
+
+#include <tvm/runtime/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*! \brief Address of the first element of a tensor: of a constant, or of an input or output of the
+ *         current call. NULL for others, and for number -1. Borrowed. Do not write to inputs. */
+static inline void* tvmrt_region_data(const tvmrt_region* region, int32_t tensor) {
+  const DLTensor* t = tensor < 0 ? NULL : region->data[tensor];
+  return t == NULL || t->data == NULL ? NULL : (char*)t->data + t->byte_offset;
+}
+
+/*! \brief Extents of an input or output in the current call; of others the region's. Borrowed. */
+static inline const int64_t* tvmrt_region_extents(const tvmrt_region* region, int32_t tensor) {
+  const DLTensor* t = region->data[tensor];
+  return t == NULL ? region->tensors[tensor].shape : t->shape;
+}
+
+/*! \brief Number of elements of a tensor; the most, where a run chooses extents. */
+static inline int64_t tvmrt_region_size(const tvmrt_region* region, int32_t tensor) {
+  const tvmrt_region_tensor* t = &region->tensors[tensor];
+  int64_t i, size = 1;
+  for (i = 0; i < t->ndim; ++i) size *= t->shape[i];
+  return size;
+}
+
+/*! \brief An attribute by its key; NULL if the node has none of that name. Borrowed. */
+static inline const tvmrt_attr* tvmrt_node_attr(const tvmrt_region_node* node, const char* key) {
+  int32_t i;
+  for (i = 0; i < node->num_attrs; ++i) {
+    if (strcmp(node->attrs[i].key, key) == 0) return &node->attrs[i];
+  }
+  return NULL;
+}
+
+/*! \brief An integer; `otherwise` if it is missing or of another kind. */
+static inline int64_t tvmrt_node_int(const tvmrt_region_node* node, const char* key,
+                                     int64_t otherwise) {
+  const tvmrt_attr* a = tvmrt_node_attr(node, key);
+  return a == NULL || a->kind != TVMRT_ATTR_INTS || a->count < 1 ? otherwise : a->ints[0];
+}
+
+/*! \brief A number, also if it is written as an integer; `otherwise` if it is missing. */
+static inline double tvmrt_node_float(const tvmrt_region_node* node, const char* key,
+                                      double otherwise) {
+  const tvmrt_attr* a = tvmrt_node_attr(node, key);
+  if (a == NULL || a->kind == TVMRT_ATTR_TEXT || a->count < 1) return otherwise;
+  return a->kind == TVMRT_ATTR_INTS ? (double)a->ints[0] : a->floats[0];
+}
+
+/*! \brief A text; `otherwise` if it is missing or of another kind. Borrowed. */
+static inline const char* tvmrt_node_text(const tvmrt_region_node* node, const char* key,
+                                          const char* otherwise) {
+  const tvmrt_attr* a = tvmrt_node_attr(node, key);
+  return a == NULL || a->kind != TVMRT_ATTR_TEXT ? otherwise : a->text;
+}
+
+/*! \brief Integers; NULL with *out_count 0 if they are missing or of another kind. Borrowed. */
+static inline const int64_t* tvmrt_node_ints(const tvmrt_region_node* node, const char* key,
+                                             int32_t* out_count) {
+  const tvmrt_attr* a = tvmrt_node_attr(node, key);
+  *out_count = a == NULL || a->kind != TVMRT_ATTR_INTS ? 0 : a->count;
+  return *out_count == 0 ? NULL : a->ints;
+}
+
+/*! \brief Numbers; NULL with *out_count 0 if they are missing or not written with a point.
+ * Borrowed. */
+static inline const double* tvmrt_node_floats(const tvmrt_region_node* node, const char* key,
+                                              int32_t* out_count) {
+  const tvmrt_attr* a = tvmrt_node_attr(node, key);
+  *out_count = a == NULL || a->kind != TVMRT_ATTR_FLOATS ? 0 : a->count;
+  return *out_count == 0 ? NULL : a->floats;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TVM_RUNTIME_REGION_READING_H_ */
