@@ -55,6 +55,7 @@ typedef struct {
   PyObject_HEAD vectorcallfunc vectorcall;
   TVMFunctionHandle handle; /* one reference, or NULL */
   PyObject* weakrefs;
+  int keeps_gil; /* calls run with the GIL held */
 } FunctionObject;
 
 /*! \brief A module or any other reference-counted object: base of Module, Array, Map, ... */
@@ -171,7 +172,8 @@ PyObject* core_function_from_handle(PyObject* self, PyObject* address);
 /*!
  * \brief The thread state with which a packed call on this thread has given up the GIL; else NULL.
  *
- * With it a callback takes the GIL in half the time that PyGILState_Ensure() needs.
+ * With it a callback takes the GIL in half the time that PyGILState_Ensure() needs. In a call that keeps
+ * the GIL it is the thread's state too, which callbacks find to be the running one.
  */
 extern TVMRT_THREAD_LOCAL PyThreadState* released_state;
 

@@ -150,6 +150,25 @@ TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int*
   return end_badly(rc, ret_type_code);
 }
 
+/* They look at an object that the caller holds, take no lock and call nobody. */
+TVMRT_RARE bool tvmrt__is_short(const char* name) {
+  static const char names[] =
+      "get_num_inputs\0get_num_outputs\0get_input_index\0get_output_index\0"
+      "runtime.ArraySize\0runtime.ArrayGetItem\0runtime.GetADTSize\0runtime.GetADTTag\0"
+      "runtime.GetADTFields\0runtime.MapSize\0runtime.MapCount\0runtime.MapGetItem\0"
+      "runtime.GetShapeTupleSize\0runtime.GetShapeTupleElem\0runtime.GetFFIString\0"
+      "runtime.String\0runtime.ShapeTuple\0runtime.Box\0runtime.BoxInt\0runtime.BoxFloat\0"
+      "runtime.BoxBool\0runtime.Unbox\0runtime.UnBoxBool\0runtime.ObjectPtrHash\0";
+  const char* known = names;
+  while (*known != '\0' && strcmp(known, name) != 0) known = tvmrt__next_name(known);
+  return *known != '\0';
+}
+
+TVMRT_RARE int tvmrt_func_is_short(TVMFunctionHandle func) {
+  const tvmrt_func* f = func;
+  return is_function(f) && f->is_short;
+}
+
 int TVMFuncFree(TVMFunctionHandle func) {
   if (func == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(func, TVMRT_TYPE_FUNCTION, "TVMFuncFree"));

@@ -2,6 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_CORE_FUNCTION_H_
 #define TVMRT_SRC_RUNTIME_CORE_FUNCTION_H_
 
+#include <stdbool.h>
 #include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
@@ -19,6 +20,7 @@ typedef enum {
 typedef struct tvmrt_func {
   tvmrt_object base;
   tvmrt_func_kind kind;
+  bool is_short;               /* neither waits nor computes: see tvmrt_func_is_short() */
   TVMCPackedFunc fn;           /* LIBRARY, NATIVE */
   TVMRuntimeCPackedFunc front; /* FRONT */
   void* resource;
@@ -31,6 +33,9 @@ typedef struct tvmrt_func {
 /* A function over a resource; released by tvmrt__release(&f->base). NULL if there is no memory; the
  * resource then stays the caller's. */
 tvmrt_func* tvmrt__func_new(TVMCPackedFunc fn, void* resource, TVMPackedCFuncFinalizer finalize);
+
+/* Whether a function of this runtime, by its name, is one that tvmrt_func_is_short() tells. */
+bool tvmrt__is_short(const char* name);
 
 /* A table of functions by name: the names one after the other, an empty one at the end. Two arrays
  * instead of one of pairs spare the loader of the library an address a name. */

@@ -11,10 +11,14 @@ static int builtins_entered;
 
 static int enter_builtin(const char* name, TVMCPackedFunc fn) {
   tvmrt_strmap_slot* slot = tvmrt__strmap_insert(&table, name);
+  tvmrt_func* made;
   if (slot == NULL) return -1;
   if (slot->value != NULL) return 0; /* entered by an attempt that ran out of memory later */
-  slot->value = tvmrt__func_new(fn, (void*)name, NULL);
-  return slot->value == NULL ? -1 : 0;
+  made = tvmrt__func_new(fn, (void*)name, NULL);
+  if (made == NULL) return -1;
+  made->is_short = tvmrt__is_short(name);
+  slot->value = made;
+  return 0;
 }
 
 /* Called with the lock held for writing. Done at the first use instead of in a constructor: other

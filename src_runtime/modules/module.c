@@ -152,13 +152,14 @@ int tvmrt__find_native(const tvmrt_builtins* table, const char* name, tvmrt_foun
 }
 
 /* A function of the module's own table; see tvmrt_func.owner for its life. */
-static tvmrt_func* wrap(tvmrt_module* mod, const tvmrt_found* found) {
+static tvmrt_func* wrap(tvmrt_module* mod, const char* name, const tvmrt_found* found) {
   void* resource = found->resource;
   tvmrt_func* f;
   if (resource == NULL && found->kind == TVMRT_FUNC_NATIVE) resource = mod;
   f = tvmrt__func_new(found->fn, resource, NULL);
   if (f == NULL) return NULL;
   f->kind = found->kind;
+  f->is_short = found->kind == TVMRT_FUNC_NATIVE && tvmrt__is_short(name);
   f->owner = &mod->base;
   atomic_store_explicit(&f->base.refs, 0, memory_order_relaxed);
   return f;
@@ -192,7 +193,7 @@ static int enter_found(tvmrt_module* mod, const char* name, const tvmrt_found* f
   slot = tvmrt__strmap_insert(&mod->functions, name);
   if (slot == NULL) return -1;
   if (slot->value == NULL && found->fn != NULL) {
-    slot->value = wrap(mod, found);
+    slot->value = wrap(mod, name, found);
     if (slot->value == NULL) {
       (void)tvmrt__strmap_remove(&mod->functions, name);
       return -1;

@@ -72,6 +72,22 @@ def call_cases(ours: Any, theirs: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
+NAMES = {"0 arguments": "nothing", "3 ints": "add", "3 tensors": "tensors"}
+
+
+def kept_cases(ours: Any, theirs: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the cases with functions of both sides that keep the GIL."""
+    kept = {}
+    for name, symbol in NAMES.items():
+        cases = []
+        for (_, args), module in zip(call_cases(ours, theirs)[name], (ours, theirs)):
+            own = module.get_function(symbol)  # not the object of the other cases
+            own.release_gil = False
+            cases.append((own, args))
+        kept[f"{name}, GIL kept"] = tuple(cases)
+    return kept
+
+
 def callback_times(function: Callable[[Any, int], Any], packed: Any, count: int) -> float:
     """Return the nanoseconds of one call from C to a Python function of 3 ints."""
     start = time.thread_time_ns()
@@ -120,7 +136,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = build(Path(folder))
-        plain = {**call_cases(ours, theirs), **exchange_cases()}
+        plain = {**call_cases(ours, theirs), **kept_cases(ours, theirs), **exchange_cases()}
         cases = {name: tuple(as_timer(*side) for side in pair) for name, pair in plain.items()}
 
         def python(a: int, b: int, c: int) -> int:

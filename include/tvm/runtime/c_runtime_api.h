@@ -173,6 +173,15 @@ TVM_DLL int tvmrt_func_create(TVMCPackedFunc func, void* resource, TVMPackedCFun
                               TVMFunctionHandle* out);
 
 /*!
+ * \brief Whether a function is one of the runtime's own that neither waits nor computes.
+ *
+ * A front end with a lock of its own, such as Python's, may keep it during the call.
+ * \param func [in] Borrowed.
+ * \return 1 or 0; 0 for what is no function of the runtime's.
+ */
+TVM_DLL int tvmrt_func_is_short(TVMFunctionHandle func);
+
+/*!
  * \brief Return a borrowed value from a TVMCPackedFunc of tvmrt_func_create().
  *
  * \param value         [in] Objects are retained. Text and bytes are copied to the thread's return

@@ -122,7 +122,22 @@ class Module(_core.Module):
     def _find(self, name: str, query_imports: bool) -> PackedFunc | None:
         out = ffi.new("TVMFunctionHandle*")
         check(lib.TVMModGetFunction(self._pointer(), encode(name), int(query_imports), out))
-        return function_from_handle(address(out[0]))
+        function = function_from_handle(address(out[0]))
+        release = self.__dict__.get("_release_gil")
+        if release is not None and function is not None:
+            function.release_gil = release
+        return function
+
+    @property
+    def release_gil(self) -> bool:
+        """Whether other Python threads run during calls of the functions that it gives from now on,
+        and of the module itself; see ``PackedFunc.release_gil``. True at first."""
+        return self.__dict__.get("_release_gil", True)
+
+    @release_gil.setter
+    def release_gil(self, release: bool) -> None:
+        self.__dict__["_release_gil"] = bool(release)
+        self.__dict__.pop("_entry", None)
 
     def _pointer(self) -> ffi.CData:
         return pointer(self.handle)

@@ -1,4 +1,4 @@
-"""Networks compiled for tvm-ffi: functions of tensors, in a process that has no runtime of tvmrt."""
+"""Networks compiled for tvm-ffi: functions of tensors, in a process without a runtime of tvmrt."""
 
 from __future__ import annotations
 

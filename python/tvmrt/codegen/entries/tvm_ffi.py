@@ -34,8 +34,8 @@ def refuse(program: Program) -> None:
             )
     if program.states:
         raise UnsupportedError(
-            "the network leaves tensors from run to run, and a function of tvm-ffi has no memory of "
-            "its own; choose abi packed"
+            "the network leaves tensors from run to run, and a function of tvm-ffi has no memory "
+            "of its own; choose abi packed"
         )
 
 

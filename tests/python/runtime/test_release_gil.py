@@ -1,0 +1,93 @@
+"""PackedFunc.release_gil: calls that keep the GIL, and what still holds in them."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+
+import pytest
+
+import tvmrt
+
+
+def test_default_and_setting_belong_to_the_object(toolbox):
+    one, other = toolbox["add3"], toolbox["add3"]
+    assert one.release_gil
+    one.release_gil = False
+    assert not one.release_gil
+    assert other.release_gil
+    assert one(1, 2, 3) == other(1, 2, 3) == 6
+    with pytest.raises(AttributeError, match="cannot be deleted"):
+        del one.release_gil
+
+
+def test_setting_of_a_module_holds_for_functions_asked_later(toolbox):
+    before = toolbox["add3"]
+    toolbox.release_gil = False
+    try:
+        assert not toolbox.release_gil
+        assert not toolbox["add3"].release_gil
+        assert before.release_gil
+    finally:
+        toolbox.release_gil = True
+    assert toolbox["add3"].release_gil
+
+
+def test_short_functions_of_the_runtime_keep_it():
+    assert not tvmrt.get_global_func("runtime.ArraySize").release_gil
+    assert tvmrt.get_global_func("runtime.ModuleLoadFromFile").release_gil
+    tvmrt.register_func("test.gil.ArraySize", lambda: 1, override=True)
+    assert tvmrt.get_global_func("test.gil.ArraySize").release_gil
+
+
+@pytest.mark.parametrize("release", [True, False])
+def test_other_threads_run_only_where_it_is_released(tmp_path, release):
+    source = tmp_path / "nap.c"
+    source.write_text(
+        "#include <unistd.h>\n"
+        "int nap(void* a, int* b, int c, void* d, int* e, void* f) { return usleep(200000); }\n",
+        encoding="ascii",
+    )
+    library = tmp_path / "nap.so"
+    subprocess.run(["cc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    nap = tvmrt.runtime.load_module(str(library))["nap"]
+    nap.release_gil = release
+    times, done = [], threading.Event()
+
+    def tick():
+        while not done.is_set():
+            times.append(time.perf_counter())
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    while not times:
+        time.sleep(0.002)
+    start = time.perf_counter()
+    nap()
+    end = time.perf_counter()
+    done.set()
+    thread.join()
+    during = [t for t in times if start + 0.02 < t < end - 0.02]
+    assert bool(during) == release
+
+
+def test_callbacks_and_their_exceptions_come_through(toolbox):
+    """Python within C within Python, in every order of kept and released."""
+    error = ValueError("from within")
+
+    def fail(*_):
+        raise error
+
+    for outer in (True, False):
+        for inner in (True, False):
+            call = tvmrt.runtime.convert_to_tvm_func(lambda f, x: f(x))
+            twice = tvmrt.runtime.convert_to_tvm_func(lambda x: 2 * x)
+            broken = tvmrt.runtime.convert_to_tvm_func(fail)
+            call.release_gil, twice.release_gil, broken.release_gil = outer, inner, inner
+            assert call(twice, 21) == 42
+            with pytest.raises(ValueError, match="from within") as caught:
+                call(broken, 1)
+            assert caught.value is error
+            assert call(twice, 4) == 8
