@@ -385,18 +385,6 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   return 0;
 }
 
-/* The arrays are the runtime's own memory; they are constant for devices alone. */
-static void set_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
-                       int32_t num_shapes) {
-  int32_t i;
-  for (i = 0; i < num_shapes; ++i) {
-    tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)&region->tensors[shapes[i].tensor];
-    memcpy((int64_t*)(uintptr_t)t->shape, shapes[i].shape, (size_t)t->ndim * sizeof(*t->shape));
-    memcpy(tvmrt__least_extents(t), shapes[i].shape, (size_t)t->ndim * sizeof(*t->shape));
-    (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
-  }
-}
-
 /* Keep the error as the answer to every call. */
 static void keep_failure(loaded* self, int rc) {
   forget_failure(self);
@@ -411,9 +399,9 @@ static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_s
   int rc;
   free_others(self);
   post_run(self, &self->first); /* what is under way has the old shapes */
-  set_shapes(region, shapes, num_shapes);
+  rc = tvmrt__infer_shapes(region, shapes, num_shapes, true);
   region->failed_node = -1;
-  rc = tvmrt__device_evaluate(self->device, region);
+  if (rc == 0) rc = tvmrt__device_evaluate(self->device, region);
   if (rc == 0) rc = pre_run(self, &self->first);
   keep_failure(self, rc);
   return rc;
@@ -428,7 +416,7 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
   self->is_reshaping = true; /* no call begins, */
   while (self->calls != 0) (void)pthread_cond_wait(&self->returned, &self->lock);
   rc = check_shapes(region, shapes, num_shapes);
-  if (rc == 0) rc = tvmrt__check_reshape(region, shapes, num_shapes);
+  if (rc == 0) rc = tvmrt__infer_shapes(region, shapes, num_shapes, false);
   if (rc == 0 && self->device == NULL) {
     rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {

@@ -52,11 +52,12 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
                               tvmrt_device* device, const char* options, tvmrt_arena* arena);
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self);
 
-/* 0 if the shapes of every node's tensors belong together once these have changed. Tensor numbers and
- * ranks were checked. What operators make of which shapes is known for pointwise ones, products and
- * convolutions; the tensors of others must stay as they are. */
-int tvmrt__check_reshape(const tvmrt_region* region, const tvmrt_region_shape* shapes,
-                         int32_t num_shapes);
+/* 0 if the shapes of every node's tensors belong together once these have changed; those of results
+ * that are not among them follow, and all are set if `set`. Tensor numbers and ranks were checked. What
+ * operators make of which shapes is known for pointwise ones, products and convolutions; the tensors
+ * of others must stay as they are. */
+int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
+                        int32_t num_shapes, bool set);
 
 /* A call of a region that falls back has failed with the thread's error: warn of the first of a
  * library, and count. */

@@ -1,4 +1,4 @@
-/* Whether shapes that a region shall get belong together. */
+/* Which shapes the tensors of a region get when some change, and whether they belong together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +10,8 @@ typedef struct sized {
   const int64_t* shape;
   int32_t ndim;
   bool changes;
+  bool is_given;
+  int64_t* room; /* for a shape that is inferred */
 } sized;
 
 /* Extents and attributes above this are refused, so that sums of them do not overflow. */
@@ -148,6 +150,69 @@ static bool fits_conv(const sized* all, const tvmrt_region_node* node, const siz
   return fits_windows(node, x, w->shape + 2, y);
 }
 
+/* What operands that broadcast make of an axis. */
+static int64_t broadcast_extent(const sized* all, const tvmrt_region_node* node, int32_t axis,
+                                const sized* y) {
+  int64_t extent = 1;
+  int32_t i;
+  for (i = 0; i < node->num_inputs; ++i) {
+    const sized* x = input(all, node, i);
+    if (x != NULL && extent == 1) extent = extent_of(x, axis, y);
+  }
+  return extent;
+}
+
+static void infer_matmul(const sized* all, const tvmrt_region_node* node, const sized* y) {
+  const sized* a = input(all, node, 0);
+  const sized* b = input(all, node, 1);
+  int32_t i;
+  if (a == NULL || b == NULL || a->ndim < 2 || b->ndim < 2 || y->ndim < 2) return;
+  for (i = 0; i < y->ndim - 2; ++i) {
+    y->room[i] = extent_of(a, i, y) != 1 ? extent_of(a, i, y) : extent_of(b, i, y);
+  }
+  y->room[y->ndim - 2] = a->shape[a->ndim - 2];
+  y->room[y->ndim - 1] = b->shape[b->ndim - 1];
+}
+
+static void infer_conv(const sized* all, const tvmrt_region_node* node, const sized* y) {
+  const sized* x = input(all, node, 0);
+  const sized* w = input(all, node, 1);
+  const int64_t *strides, *dilations, *before, *after;
+  int32_t i;
+  if (x == NULL || w == NULL || x->ndim < 3 || w->ndim != x->ndim || y->ndim != x->ndim ||
+      !window_attr(node, "strides", x->ndim - 2, 1, &strides) ||
+      !window_attr(node, "dilations", x->ndim - 2, 1, &dilations) ||
+      !window_attr(node, "pads_before", x->ndim - 2, 0, &before) ||
+      !window_attr(node, "pads_after", x->ndim - 2, 0, &after)) {
+    return;
+  }
+  y->room[0] = x->shape[0];
+  y->room[1] = w->shape[0];
+  for (i = 0; i < x->ndim - 2; ++i) {
+    const int64_t n = x->shape[2 + i];
+    const int64_t kernel = w->shape[2 + i];
+    if (n > MAX_EXTENT || kernel > MAX_EXTENT) return;
+    y->room[2 + i] = (n + before[i] + after[i] - dilations[i] * (kernel - 1) - 1) / strides[i] + 1;
+  }
+}
+
+/* The only shape that the result may have; whether it does is for fits() to say. */
+static void infer(sized* all, const tvmrt_region_node* node) {
+  sized* y = &all[node->outputs[0]];
+  int32_t axis;
+  if (node->num_outputs != 1 || y->is_given) return;
+  memcpy(y->room, y->shape, (size_t)y->ndim * sizeof(*y->room));
+  if (is_pointwise(node->op)) {
+    for (axis = 0; axis < y->ndim; ++axis) y->room[axis] = broadcast_extent(all, node, axis, y);
+  } else if (strcmp(node->op, "matmul") == 0) {
+    infer_matmul(all, node, y);
+  } else if (strcmp(node->op, "conv") == 0) {
+    infer_conv(all, node, y);
+  }
+  y->changes = !equal_extents(y->room, y->shape, y->ndim);
+  y->shape = y->room;
+}
+
 static bool fits(const sized* all, const tvmrt_region_node* node) {
   const sized* y;
   if (node->num_outputs != 1) return false;
@@ -168,14 +233,18 @@ static bool is_touched(const sized* all, const tvmrt_region_node* node) {
   return false;
 }
 
-static void fill(sized* all, const tvmrt_region* region, const tvmrt_region_shape* shapes,
-                 int32_t num_shapes) {
+static void fill(sized* all, int64_t* room, const tvmrt_region* region,
+                 const tvmrt_region_shape* shapes, int32_t num_shapes) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
     all[i].shape = region->tensors[i].shape;
     all[i].ndim = region->tensors[i].ndim;
+    all[i].room = room + (size_t)i * TVMRT_MAX_NDIM;
   }
-  for (i = 0; i < num_shapes; ++i) all[shapes[i].tensor].shape = shapes[i].shape;
+  for (i = 0; i < num_shapes; ++i) {
+    all[shapes[i].tensor].shape = shapes[i].shape;
+    all[shapes[i].tensor].is_given = true;
+  }
   for (i = 0; i < region->num_tensors; ++i) {
     all[i].changes = !equal_extents(all[i].shape, region->tensors[i].shape, all[i].ndim);
   }
@@ -184,22 +253,53 @@ static void fill(sized* all, const tvmrt_region* region, const tvmrt_region_shap
 static int refuse(const tvmrt_region* region, const tvmrt_region_node* node) {
   return tvmrt__fail_value(
       "region '%.100s' cannot be reshaped: the shapes that node '%.80s' (%.40s) would get do not "
-      "belong together, or it is not known whether they do; give the shapes of all tensors that "
-      "change, or compile the network for the new ones.",
+      "belong together, or it is not known which they are; give shapes of inputs that fit, or "
+      "compile "
+      "the network for the new ones.",
       region->symbol, node->name, node->op);
 }
 
-int tvmrt__check_reshape(const tvmrt_region* region, const tvmrt_region_shape* shapes,
-                         int32_t num_shapes) {
-  sized* all = tvmrt__calloc((size_t)region->num_tensors, sizeof(*all));
+/* Node by node, in their order: results that nobody gave follow from the operands. */
+static int follow(sized* all, const tvmrt_region* region) {
+  uint64_t bytes;
   int32_t i;
-  int rc = 0;
-  if (all == NULL) return -1;
-  fill(all, region, shapes, num_shapes);
-  for (i = 0; rc == 0 && i < region->num_nodes; ++i) {
+  for (i = 0; i < region->num_nodes; ++i) {
     const tvmrt_region_node* node = &region->nodes[i];
-    if (is_touched(all, node) && !fits(all, node)) rc = refuse(region, node);
+    const sized* y = node->num_outputs == 0 ? NULL : &all[node->outputs[0]];
+    if (y == NULL || !is_touched(all, node)) continue;
+    infer(all, node);
+    if (!fits(all, node)) return refuse(region, node);
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__shape_bytes(y->shape, y->ndim, region->tensors[node->outputs[0]].dtype, &bytes));
   }
+  return 0;
+}
+
+/* The arrays are the runtime's own memory; they are constant for devices alone. */
+static void set_shapes(const sized* all, const tvmrt_region* region) {
+  int32_t i;
+  for (i = 0; i < region->num_tensors; ++i) {
+    tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)&region->tensors[i];
+    const size_t bytes = (size_t)t->ndim * sizeof(*t->shape);
+    if ((!all[i].changes && !all[i].is_given) || bytes == 0) continue;
+    memcpy(tvmrt__least_extents(t), all[i].shape, bytes);
+    memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__least_extents(t), bytes);
+    (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
+  }
+}
+
+int tvmrt__infer_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
+                        int32_t num_shapes, bool set) {
+  const size_t count = (size_t)region->num_tensors;
+  sized* all = tvmrt__calloc(count, sizeof(*all));
+  int64_t* room = tvmrt__calloc(count, TVMRT_MAX_NDIM * sizeof(*room));
+  int rc = all == NULL || room == NULL ? -1 : 0;
+  if (rc == 0) {
+    fill(all, room, region, shapes, num_shapes);
+    rc = follow(all, region);
+  }
+  if (rc == 0 && set) set_shapes(all, region);
   free(all);
+  free(room);
   return rc;
 }

@@ -330,10 +330,10 @@ TVM_DLL int tvmrt_region_find(TVMModuleHandle module, const char* symbol,
  * \brief Prepare a region for other shapes: post_run, then pre_run with the new ones.
  *
  * \param region [in] From tvmrt_region_find().
- * \param shapes [in] num_shapes tensors that change: inputs, outputs and what lies between.
- *               Constants cannot change, and the shapes of each node's tensors must belong together:
- *               known is what pointwise operators, softmax, conv and matmul make of which shapes; the
- *               tensors of all others must stay as they are.
+ * \param shapes [in] num_shapes tensors that change: inputs; results follow from them, and are held
+ *               to what is given. Constants cannot change. Known is what pointwise operators, softmax,
+ *               conv and matmul make of which shapes; the tensors of all others must stay as they
+ *               are. `evaluation` is asked about the region as it will be.
  * Errors:  -1: a tensor or an extent is out of range, or shapes contradict each other (nothing
  *          changed), or a slot failed; then the region fails at each call, with that text, until it
  *          is reshaped again.

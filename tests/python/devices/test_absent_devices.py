@@ -104,6 +104,6 @@ def test_aot_executor_refuses_a_device_that_the_library_was_not_compiled_for(tmp
     )
     tvmrt.compile(model, executor="aot").export_library(tmp_path / "n.so")
     library = tvmrt.runtime.load_module(tmp_path / "n.so")
-    with pytest.raises(ValueError, match="network '.*' was compiled for the CPU's memory.*type 4"):
+    with pytest.raises(ValueError, match="was compiled for the CPU's memory"):
         library["default"](tvmrt.device("opencl", 0))
     assert library["default"](tvmrt.cpu(0)).type_key == "AotExecutor"

@@ -111,13 +111,13 @@ WRONG = {
     "output alone": (CHAIN, {"y": (4, 1)}),
     "too many elements": (CHAIN, {"p": (2**40, 128), "y": (2**40, 128)}),
     "channels": (CONV, {"x": (1, 5, 9, 8)}),
-    "batch": (CONV, {"x": (2, 4, 9, 8)}),
+    "batch of the result": (CONV, {"x": (2, 4, 9, 8), "y": (1, 6, 4, 6)}),
     "place of the last window": (CONV, {"x": (1, 4, 8, 8), "y": (1, 6, 5, 6)}),
     "picture below the window": (CONV, {"x": (1, 4, 1, 8), "y": (1, 6, 1, 6)}),
     "result larger than its operands": (SUM, {"x": (1, 3), "y": (7, 3), "z": (1, 1)}),
     "operand larger than the result": (SUM, {"x": (5, 3)}),
     "batches of two sizes": (BATCHES, {"x": (2, 2, 4, 8)}),
-    "batches below the result": (BATCHES, {"z": (1, 8, 5)}),
+    "batches below the result": (BATCHES, {"z": (1, 8, 5), "y": (2, 3, 4, 5)}),
     "strides of another rank": (FEW_STRIDES, LARGER),
     "negative pad": (NEGATIVE_PAD, LARGER),
     "bias of another size": (OTHER_BIAS, LARGER),
@@ -132,6 +132,29 @@ WRONG = {
 @pytest.mark.parametrize(("network", "shapes"), RIGHT.values(), ids=RIGHT)
 def test_shapes_that_belong_together(network, shapes):
     reshape(loaded(network), network, **shapes)
+
+
+# Shapes of inputs alone, and what follows of the last tensor.
+INFERRED = {
+    "product": (CHAIN, {"x": (9, 64)}, (9, 128)),
+    "convolution": (CONV, {"x": (3, 4, 13, 5)}, (3, 6, 6, 3)),
+    "operands that broadcast": (SUM, {"x": (1, 3), "z": (5, 1)}, (5, 3)),
+    "batches": (BATCHES, {"z": (1, 8, 5)}, (2, 1, 4, 5)),
+    "columns": (BATCHES, {"z": (3, 8, 7)}, (2, 3, 4, 7)),
+}
+
+
+@pytest.mark.parametrize(("network", "shapes", "last"), INFERRED.values(), ids=INFERRED)
+def test_results_follow_from_inputs(network, shapes, last):
+    module = loaded(network)
+    reshape(module, network, **shapes)
+    now = {name: shapes.get(name, shape) for name, shape in network[0]}
+    inputs = [tvmrt.nd.array(np.zeros(now[name], F32)) for name in now if name in "xz"]
+    run = module.get_function("r", True)
+    with pytest.raises(ValueError, match="tensor 'y' comes with another shape"):
+        run(*inputs, tvmrt.nd.array(np.zeros(network[0][-1][1], F32)))
+    with pytest.raises(tvmrt.TVMError, match="AssertionError"):  # the device was asked to compute
+        run(*inputs, tvmrt.nd.array(np.zeros(last, F32)))
 
 
 @pytest.mark.parametrize(("network", "shapes"), WRONG.values(), ids=WRONG)
