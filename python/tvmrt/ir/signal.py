@@ -183,3 +183,26 @@ class SignalGain(Op):
         results=["y: uint32[*S]"],
         example={"P": GAIN_PLACES},
     )
+
+
+@register("spectrogram")
+class Spectrogram(Op):
+    """Absolute values, or with ``squared`` their squares, of the spectrum of each frame of a
+    signal, with zeros behind it up to ``length``. Frames begin ``step`` samples apart; ``window``
+    has a weight for each sample of one."""
+
+    contract = Contract(
+        operands=["x: float32[N C]", "window: constant float32[W]"],
+        attributes=["length: int 4..65536", "step: int 1..", "squared: bool"],
+        rules=[
+            *_LENGTH,
+            holds(
+                "a frame fits the signal and the length",
+                lambda N, W, length: 0 < W <= min(N, length),
+            ),
+            let("F", "frames", lambda N, W, step: 1 + (N - W) // step),
+            let("bins", "half of length, and one", lambda length: length // 2 + 1),
+        ],
+        results=["y: float32[C F bins]"],
+        example={"length": 12, "W": 2, "N": 3, "step": 1},
+    )

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from boards import BOARDS, build_library, count_text, link_image, run_image
-from tflite_case import FILES, Net, assert_like
+from tflite_case import FILES, Net, assert_like, litert_runs, ours
 
 import tvmrt
 from tvmrt.cli.session import Session
@@ -160,6 +160,14 @@ _TABLE = np.zeros(4, np.int16)
          {"num_channels": 9, "stacker_left_context": 0, "stacker_right_context": 0,
           "stacker_step": 1}, "frames of 9 channels"),
         ("SignalDelay", [_I16], [_I16], {"delay_length": 2**21}, "delay_length is 2097152"),
+        ("AudioSpectrogram", [((9, 1), "float32")], [((1, 1, 9), "float32")],
+         {"window_size": 10, "stride": 1, "magnitude_squared": 1}, "windows of 10 samples over"),
+        ("Mfcc", [((1, 1, 9), "float32"), np.array([100], np.int32)], [((1, 1, 4), "float32")],
+         {"lower_frequency_limit": 20.0, "upper_frequency_limit": 60.0,
+          "filterbank_channel_count": 4, "dct_coefficient_count": 4}, "from 20.0 to 60.0 at 100"),
+        ("Mfcc", [((1, 1, 9), "float32"), ((1,), "int32")], [((1, 1, 4), "float32")],
+         {"lower_frequency_limit": 20.0, "upper_frequency_limit": 40.0,
+          "filterbank_channel_count": 4, "dct_coefficient_count": 4}, "must be a constant"),
         ("CIRCULAR_BUFFER", [((1, 2, 1, 4), "int8")], [((1, 3, 1, 4), "int8")], {}, "is no slice"),
     ],
 )  # fmt: skip
@@ -167,6 +175,32 @@ def test_what_does_not_fit_is_a_sentence(name, inputs, outputs, options, sentenc
     with pytest.raises((ValueError, UnsupportedError)) as caught:
         import_model(_one(name, inputs, outputs, _flex(**options)))
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_spectrograms_and_their_coefficients_are_those_of_litert(tmp_path):
+    net, rng = Net(), np.random.default_rng(9)
+
+    def custom(name: str, inputs: list[int], y: int, **options) -> int:
+        net.op("CUSTOM", inputs, [y])
+        net.model.operatorCodes[-1].customCode = name
+        net.graph.operators[-1].customOptions = np.frombuffer(_flex(**options), np.uint8)
+        return y
+
+    x, rate = net.input((700, 2), "float32"), net.const(np.array([16000], np.int32))
+    for width, step, squared, frames, bins in ((400, 160, 1, 2, 257), (30, 64, 0, 11, 17)):
+        y = net.output((2, frames, bins), "float32")
+        custom(
+            "AudioSpectrogram", [x], y, window_size=width, stride=step, magnitude_squared=squared
+        )
+        for low, high, bands, count in ((20.0, 4000.0, 40, 13), (300.0, 8000.0, 7, 7)):
+            z = net.output((2, frames, count), "float32")
+            custom("Mfcc", [y, rate], z, lower_frequency_limit=low, upper_frequency_limit=high,
+                   filterbank_channel_count=bands, dct_coefficient_count=count)  # fmt: skip
+    feeds = [rng.standard_normal((700, 2)).astype(np.float32)]
+    feeds[0][:400, 1] = 0  # the floor of the energies
+    (right,) = litert_runs(net.data(), [feeds])
+    assert right[1][0].std() > 1 and right[1][1, 0, 0] < -100
+    assert_like(ours(net.data(), feeds, tmp_path), right)
 
 
 def _packed(how: bytes | list, packed: bytes, dtype: str = "int8", shape=(4,), **scale) -> Net:
@@ -228,3 +262,9 @@ def test_damaged_options_are_refused_or_other_options():
                 assert "\n" not in str(problem)
                 said += 1
     assert said > 30
+
+
+def test_sizes_that_a_run_chooses_are_refused():
+    data = _one("SignalDelay", [((2, 8), "int16")], [((2, 8), "int16")], _flex(delay_length=3))
+    with pytest.raises(UnsupportedError, match="whose extents a run chooses"):
+        import_model(data, shapes={"t0": ("n<=4", 8)})

@@ -70,6 +70,56 @@ def tables(size: int, inverse: bool, dtype: str) -> tuple[np.ndarray, np.ndarray
     return _turns(stages, kind), _turns(splitting, kind)
 
 
+def _print_tables(f: FunctionWriter, size: int, inverse: bool, dtype: str) -> None:
+    """The variable ``fft``."""
+    found = radices(size)
+    stages, splitting = tables(size, inverse, dtype)
+    print_struct(
+        f,
+        "const tvmrt_fft fft",
+        {
+            "size": size,
+            "stages": len(found),
+            "inverse": int(inverse),
+            "radices": f.constant("radices", np.array(found, np.uint8)),
+            "twiddles": f.constant("twiddles", stages),
+            "splitting": f.constant("splitting", splitting),
+        },
+    )
+
+
+@lowers("spectrogram")
+class SpectrogramLowering(Lowering):
+    """A frame at a time in scratch memory."""
+
+    def scratch_bytes(self) -> int:
+        return 4 * (self.node.inputs[1].shape[0] + self.node.attrs["length"] + 2)
+
+    def macs(self) -> int:
+        length, (channels, frames, _) = self.node.attrs["length"], self.node.output.shape
+        return 2 * length * max(length.bit_length() - 1, 1) * channels * frames
+
+    def emit(self, step: Step, f: FunctionWriter) -> None:
+        f.include("op/spectrogram.h")
+        attrs, (channels, frames, _) = self.node.attrs, self.node.output.shape
+        _print_tables(f, attrs["length"] // 2, False, "float32")
+        print_struct(
+            f,
+            "static const tvmrt_spectrogram_f32_layer layer",
+            {
+                "channels": channels,
+                "frames": frames,
+                "step": attrs["step"],
+                "width": self.node.inputs[1].shape[0],
+                "squared": int(attrs["squared"]),
+            },
+        )
+        x, window = (self.pointer(step, f, i, name) for i, name in enumerate(("x", "window")))
+        work = f"(float *)(void *){f.scratch()}"
+        f.line(f"tvmrt_spectrogram_f32(&layer, &fft, {x}, {window}, {f.write()}, {work});")
+        f.line("return 0;")
+
+
 @lowers("signal_rfft", "signal_irfft")
 class FftLowering(Lowering):
     """Row after row, each transformed where its result lies; the tables are constants."""
@@ -82,20 +132,7 @@ class FftLowering(Lowering):
         f.include("op/fft.h")
         x, y = self.node.inputs[0], self.node.output
         inverse, size = self.node.op == "signal_irfft", self.node.attrs["length"] // 2
-        found = radices(size)
-        stages, splitting = tables(size, inverse, x.dtype.name)
-        print_struct(
-            f,
-            "const tvmrt_fft fft",
-            {
-                "size": size,
-                "stages": len(found),
-                "inverse": int(inverse),
-                "radices": f.constant("radices", np.array(found, np.uint8)),
-                "twiddles": f.constant("twiddles", stages),
-                "splitting": f.constant("splitting", splitting),
-            },
-        )
+        _print_tables(f, size, inverse, x.dtype.name)
         rows, count = prod(y.shape[:-1]), x.shape[-1]
         source, target = self.pointer(step, f, 0, "x"), f.write()
         i = f.fresh("i")

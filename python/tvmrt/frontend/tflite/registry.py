@@ -43,6 +43,7 @@ FAMILIES = (
     "reduction",
     "segments",
     "shape",
+    "signal.audio",
     "signal.buffers",
     "signal.features",
     "signal.spectra",
@@ -54,7 +55,9 @@ FAMILIES = (
     "variables",
 )
 CUSTOM = (  # custom operators that are known without a declaration
+    "AudioSpectrogram",
     "CIRCULAR_BUFFER",
+    "Mfcc",
     "TFLM_DECODE",
     "TFLite_Detection_PostProcess",
     "SignalDelay",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
 
 from ..context import OpContext
@@ -25,12 +26,15 @@ def within(name: str, value: int, low: int, high: int) -> int:
 
 
 def operand(ctx: OpContext, index: int, dtype: str, rank: int | None = None) -> Value:
-    """An operand of a type; without a rank it has an axis at least. Raises ValueError."""
+    """An operand of a type; without a rank it has an axis at least. Raises ValueError,
+    and UnsupportedError for one whose extents a run chooses."""
     x = ctx.required(index)
     fits = x.type.rank >= 1 if rank is None else x.type.rank == rank
     if x.dtype.name not in dtype.split("|") or not fits:
         axes = "axes" if rank is None else f"{rank} axes"
         raise ValueError(f"operand {index} is {x.type}, not {dtype} of {axes}")
+    if not all(isinstance(n, int) for n in x.shape):
+        raise UnsupportedError(f"{x.type}, whose extents a run chooses")
     if x.type.size == 0:
         raise ValueError(f"operand {index} is empty")
     return x
