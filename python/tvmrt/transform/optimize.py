@@ -11,6 +11,7 @@ from tvmrt.ir.verifier import verify
 
 from .common_subexpressions import eliminate_common_subexpressions
 from .dead_code import remove_dead_code
+from .drop_channels import drop_channels
 from .expand_composed import expand_composed
 from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
@@ -30,6 +31,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("dead-code", remove_dead_code),
     ("fold-pad", fold_pad),
     ("quantize", form_quantized),
+    ("fold-pad-again", fold_pad),
+    ("drop-channels", drop_channels),
     ("fold-bias", fold_bias),
     ("fold-scale", fold_scale),
     ("fold-bias-again", fold_bias),

@@ -28,6 +28,7 @@ COMPUTED = "qmatmul_computed"  # both factors are computed at run time
 
 BYTES = ("int8", "uint8")
 EXACT_BIAS = 0.01  # largest error of an int32 bias, in units of the sum
+FREE_BITS = 20  # of the bias of a channel without weights
 STEP_SHARE = 1 / 256  # the same for quantised results, in steps of the result
 
 
@@ -73,6 +74,9 @@ def _product(b: Builder, node: Node) -> Value | None:
     x_zero = int(x.inputs[2].data.reshape(()))
     w_zero = rows[1].astype(np.int32)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is not None:
+        row = _row(bias, node.output, RESULT_AXIS[op])
+        scale = _with_free_scales(scale, _is_zero(weights.data, w_zero, WEIGHTS_AXIS[op]), row)
     whole = None if bias is None else _whole_bias(bias, scale, RESULT_AXIS[op], node.output)
     if not _sums_fit(weights.data, w_zero, WEIGHTS_AXIS[op], q, x_zero, whole):
         return None
@@ -130,6 +134,25 @@ def _rescaled(*factors: np.ndarray) -> np.ndarray | None:
             product = product * factor.reshape(-1).astype(np.float32)
     product = np.atleast_1d(product).astype(np.float32)
     return product if np.isfinite(product).all() and (product > 0).all() else None
+
+
+def _is_zero(w: np.ndarray, w_zero: np.ndarray, axis: int) -> np.ndarray:
+    """The output channels whose weights are all zero."""
+    rows = np.moveaxis(w, axis, 0).reshape(w.shape[axis], -1)
+    return (rows == w_zero.reshape(-1, 1)).all(axis=1)
+
+
+def _with_free_scales(scale: np.ndarray, free: np.ndarray, row: np.ndarray | None) -> np.ndarray:
+    """Scales with those of channels that sum nothing chosen so that the bias is whole.
+
+    Files have them as small as can be, so that the bias is out of all reach in units of them.
+    """
+    if row is None:
+        return scale
+    free = free & (np.abs(row) > 1e-30) & np.isfinite(row)
+    if not free.any():
+        return scale
+    return np.where(free, np.ldexp(np.abs(row), -FREE_BITS), scale).astype(np.float32)
 
 
 def _sums_fit(w, w_zero, axis: int, x: Value, x_zero: int, bias) -> bool:
