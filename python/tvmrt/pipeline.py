@@ -20,6 +20,7 @@ from tvmrt.codegen import c_source, pool_options, recovery
 from tvmrt.codegen.c.naming import check_module_name
 from tvmrt.codegen.entries import graph as graph_file
 from tvmrt.codegen.entries import tvm_ffi
+from tvmrt.codegen.families import Family, find_family
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
 from tvmrt.codegen.options import Options, SharedImage, prefix_of
@@ -34,7 +35,7 @@ from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend import onnx, tflite
 from tvmrt.ir import Graph, Node, limits
 from tvmrt.ir.extent import counts_in
-from tvmrt.ir.program import Program
+from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.partition import Partition, Reducer, partition
 from tvmrt.request import Request, documented, make
 from tvmrt.transform import expand_composed, infer_layouts, optimize, to_fixed_point
@@ -65,7 +66,7 @@ def compile(model: Any, request: Request | None = None, **options: Any) -> Compi
     network that the compiler cannot do. Every text is one sentence.
     """
     draft = _draft(model, _request(request, options))
-    with draft.clock.stage("plan"):
+    with draft.clock.stage("plan"), _on_board(draft):
         (planned,) = plan_memory([draft.need], draft.placement)
     return draft.generate(planned)
 
@@ -80,10 +81,11 @@ def _request(request: Request | None, options: Mapping[str, Any]) -> Request:
 
 def _draft(model: Any, asked: Request) -> _Draft:
     """The stages up to lowering."""
-    request, machine = _settle(asked)
+    family = None if asked.board is None else find_family(asked.board)
+    request, machine = _settle(asked, family)
     chosen = resolve(request.devices)
     choices.check_required(request.require_device, chosen, machine.name)
-    memories = pool_options.make_pools(request.pools)
+    memories = _memories(request, family)
     placement = pool_options.Placement(request.place or {}, memories)
     clock = _Clock(request.progress)
     dump = Dump(request.dump_dir)
@@ -116,7 +118,18 @@ def _draft(model: Any, asked: Request) -> _Draft:
             tvm_ffi.refuse(program)
     need = Need(program, machine, _print_options(model, request), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
-    return _Draft(need, placement, clock, dump, request.cc, cuts, bound)
+    return _Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+@contextmanager
+def _on_board(draft: _Draft) -> Iterator[None]:
+    """What does not fit is told with the board's name."""
+    try:
+        yield
+    except ValueError as problem:
+        if draft.family is None:
+            raise
+        raise ValueError(draft.family.no_room(str(problem))) from problem
 
 
 def _refuse_counts(program: Program, request: Request) -> None:
@@ -146,9 +159,24 @@ def _refuse_state(program: Program, request: Request) -> None:
         )
 
 
-def _settle(asked: Request) -> tuple[Request, Target]:
+def _memories(request: Request, family: Family | None) -> list[MemoryPool]:
+    """The pools that are asked for; of a board, no more than it has."""
+    if family is None:
+        return pool_options.make_pools(request.pools)
+    family.check_pools(request.pools or {})
+    return pool_options.make_pools(request.pools) if request.pools else family.pools()
+
+
+def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
     """The request with nothing left open, checked, and its target."""
-    machine = get_target(asked.target)
+    if family is not None:
+        if asked.target not in ("native", family.target):
+            raise ValueError(
+                f"board {family.name} has the processor {family.target}; leave target "
+                f"{asked.target} out, or leave out the board"
+            )
+        asked = replace(asked, target=family.target)
+    machine = get_target(asked.target) if family is None else family.machine()
     request = asked.with_defaults(machine.hosted)
     choices.check(request)
     if request.module_name:
@@ -193,6 +221,7 @@ class _Draft:
     cc: str | None
     cuts: Any
     bound: limits.RunBound
+    family: Family | None = None
 
     def generate(self, planned: Planned, image: SharedImage | None = None) -> CompiledLibrary:
         """The library of a network whose memory is planned; ``image`` is the one that it is in."""
@@ -207,6 +236,8 @@ class _Draft:
         library = CompiledLibrary(
             program, sources, options, machine, json, self.clock.seconds, self.cc, self.cuts
         )
+        if self.family is not None:
+            self.family.check_flash(library.summary.weights_bytes)
         if json is not None and options.firmware:
             arrays = library.get_params()
             sources.files.update(print_files(program, sources, json, arrays))
@@ -274,7 +305,7 @@ def compile_together(
     live = [[names.index(name) for name in group] for group in groups]
     refuse_sharing([need.program for need in needs], live)
     placement = pool_options.Placement(asked.place or {}, drafts[0].need.pools)
-    with drafts[0].clock.stage("plan"):
+    with drafts[0].clock.stage("plan"), _on_board(drafts[0]):
         planned = plan_memory(needs, placement, live)
     image, libraries = SharedImage(prefix_of(image_name)), []
     for draft, places in zip(drafts, planned):

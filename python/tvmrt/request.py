@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from tvmrt.codegen.families import FAMILIES
 from tvmrt.codegen.target import FIRMWARE
 
 if TYPE_CHECKING:
@@ -111,6 +112,12 @@ class Request:
         "``native`` (this machine), ``host`` (any of its kind), or a board: "
         f"{', '.join(FIRMWARE)}.",
         flag="--target", form="NAME",
+    )
+    board: str | None = _option(
+        None,
+        "A family of microcontrollers in place of a target: its processor, and as much memory as "
+        f"it has: {', '.join(FAMILIES)}.",
+        flag="--board", form="NAME",
     )
     devices: Sequence[str | Device] = _option(
         (),

@@ -31,17 +31,33 @@ class Target:
         return self.hosted
 
 
+_HARD = ("-mthumb", "-mfloat-abi=hard")
+_M4F = ("-mcpu=cortex-m4", *_HARD, "-mfpu=fpv4-sp-d16")
+# without low-overhead loops: those of GCC 12 at -Os give wrong sums of floats in QEMU 7.2
+_NO_LOOPS = "-fno-branch-count-reg"
+
 FIRMWARE = {
     "cortex-m0plus": ("-mcpu=cortex-m0plus", "-mthumb"),
-    "cortex-m4": ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"),
-    "cortex-m7": ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv5-d16"),
-    # without low-overhead loops: those of GCC 12 at -Os give wrong sums of floats in QEMU 7.2
-    "cortex-m55": ("-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-fno-branch-count-reg"),
+    "cortex-m3": ("-mcpu=cortex-m3", "-mthumb"),
+    "cortex-m4": _M4F,
+    "cortex-m4f": _M4F,
+    "cortex-m4-nofp": ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=soft"),
+    "cortex-m7": ("-mcpu=cortex-m7", *_HARD, "-mfpu=fpv5-d16"),
+    "cortex-m23": ("-mcpu=cortex-m23", "-mthumb"),
+    "cortex-m33": ("-mcpu=cortex-m33", *_HARD, "-mfpu=fpv5-sp-d16"),
+    "cortex-m55": ("-mcpu=cortex-m55", *_HARD, _NO_LOOPS),
+    # by its architecture: GCC knows the processor's name from 13 on
+    "cortex-m85": ("-march=armv8.1-m.main+mve.fp+fp.dp", *_HARD, _NO_LOOPS),
     "riscv32": ("-march=rv32imc", "-mabi=ilp32"),
+    "rv32imac": ("-march=rv32imac", "-mabi=ilp32"),
+    "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f"),
 }
 
 # instructions beyond those that every processor has: SIMD in registers, and Helium
-BOARDS = {"cortex-m4": {"dsp"}, "cortex-m7": {"dsp"}, "cortex-m55": {"dsp", "mve"}}
+BOARDS = {
+    "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
+    "cortex-m33": {"dsp"}, "cortex-m55": {"dsp", "mve"}, "cortex-m85": {"dsp", "mve"},
+}  # fmt: skip
 
 
 def get_target(name: str) -> Target:

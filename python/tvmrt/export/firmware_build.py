@@ -37,6 +37,7 @@ EXECUTOR_FILES = {
 TOOLS = {
     "cortex": ("arm-none-eabi-gcc", "arm-none-eabi-ar"),
     "riscv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
+    "rv32": ("riscv64-unknown-elf-gcc", "riscv64-unknown-elf-ar"),
 }
 
 # How the archive's Makefile compiles, unless it is told otherwise.

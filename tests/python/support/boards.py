@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +75,29 @@ BOARDS = {
         Board("riscv32", _RISCV, ("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
               ("-march=rv32imc", "-mabi=ilp32"), 0x80000000, 4 * _MIB, 0x80400000, 4 * _MIB),
     )
+}  # fmt: skip
+
+# Targets for which QEMU has no machine of their own, or that differ little from those above.
+MORE_BOARDS = {
+    "cortex-m3": replace(BOARDS["cortex-m0plus"], target="cortex-m3",
+                         flags=("-mcpu=cortex-m3", "-mthumb")),
+    "cortex-m4-nofp": replace(BOARDS["cortex-m4"], target="cortex-m4-nofp",
+                              flags=("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=soft")),
+    **{
+        core: Board(core, _ARM, ("qemu-system-arm", "-M", "mps2-an505"),
+                    (f"-mcpu={core}", "-mthumb", *fpu), 0x10000000, 4 * _MIB, 0x38000000, 4 * _MIB,
+                    None, 0x50302018, 40)
+        for core, fpu in (("cortex-m23", ()),
+                          ("cortex-m33", ("-mfloat-abi=hard", "-mfpu=fpv5-sp-d16")))
+    },
+    # a Cortex-M55 has the same instructions
+    "cortex-m85": replace(BOARDS["cortex-m55"], target="cortex-m85",
+                          flags=("-march=armv8.1-m.main+mve.fp+fp.dp", "-mthumb",
+                                 "-mfloat-abi=hard", "-fno-branch-count-reg")),
+    "rv32imac": replace(BOARDS["riscv32"], target="rv32imac",
+                        flags=("-march=rv32imac", "-mabi=ilp32")),
+    "rv32imafc": replace(BOARDS["riscv32"], target="rv32imafc",
+                         flags=("-march=rv32imafc", "-mabi=ilp32f")),
 }  # fmt: skip
 
 STACK_BYTES = 1 << 14

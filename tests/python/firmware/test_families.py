@@ -1,0 +1,108 @@
+"""Processors by name run a network; families of boards bring their memory."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from boards import BOARDS, MORE_BOARDS, run_network
+from onnx import helper
+from onnx_graph import model
+
+import tvmrt
+from tvmrt.codegen.families import FAMILIES
+from tvmrt.codegen.target import FIRMWARE
+from tvmrt.export.firmware_build import tools_of
+
+EVERYDAY = ("cortex-m33",)
+TARGETS = [
+    target if target in EVERYDAY else pytest.param(target, marks=pytest.mark.slow)
+    for target in MORE_BOARDS
+]
+
+
+def network(channels: int = 5, size: int = 6, classes: int = 4):
+    """Two layers between an image and a few numbers, in int8 and in floats."""
+    rng = np.random.default_rng(2)
+
+    def part(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    steps = {"s": np.float32(0.04), "z": np.int8(-5), "ws": np.float32(0.01), "wz": np.int8(0)}
+    weights = {
+        "w": part(channels, 3, 3, 3), "b": part(channels), "d": part(channels, classes),
+        "q": rng.integers(-127, 128, (channels, 3, 3, 3)).astype(np.int8), **steps,
+    }  # fmt: skip
+
+    def node(op, inputs, output, **attrs):
+        return helper.make_node(op, inputs.split(), [output], **attrs)
+
+    nodes = [
+        node("Conv", "x w b", "c", pads=[1] * 4), node("Relu", "c", "r"),
+        node("GlobalAveragePool", "r", "g"), node("Flatten", "g", "f"),
+        node("MatMul", "f d", "m"), node("Softmax", "m", "y"),
+        node("QuantizeLinear", "x s z", "xq"), node("DequantizeLinear", "xq s z", "xd"),
+        node("DequantizeLinear", "q ws wz", "wd"), node("Conv", "xd wd", "i"),
+        node("QuantizeLinear", "i s z", "k"),
+    ]  # fmt: skip
+    x = part(1, 3, size, size)
+    return model(nodes, {"x": x}, ["y", "k"], weights), {"x": x}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_network_runs_on_the_processor(target, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    board = MORE_BOARDS[target]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    assert board.flags == FIRMWARE[target]
+    net, feeds = network()
+    wanted = onnxruntime.InferenceSession(net.SerializeToString()).run(None, feeds)
+    library = tvmrt.compile(net, target=target, interface_api="c", module_name="net")
+    found = run_network(board, library, feeds, tmp_path).outputs
+    np.testing.assert_allclose(found["y"], wanted[0], rtol=1e-4, atol=1e-6)
+    assert np.abs(found["k"].astype(int) - wanted[1]).max() <= 1
+    assert (found["k"] == wanted[1]).mean() > 0.98
+
+
+def test_every_board_is_one_that_the_compiler_knows_and_that_a_board_test_runs():
+    names = {row.target for row in FAMILIES.values()}
+    assert names <= {*BOARDS, *MORE_BOARDS, "cortex-m4f"}
+    assert FIRMWARE["cortex-m4f"] == FIRMWARE["cortex-m4"]
+    for row in FAMILIES.values():
+        compiler, _ = tools_of(row.target)
+        if shutil.which(compiler) is None:
+            pytest.skip(f"{compiler} is not installed")
+        command = [compiler, *row.machine().flags, "-E", "-x", "c", "/dev/null"]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def test_a_board_is_its_processor_and_its_memory():
+    net, _ = network()
+    library = tvmrt.compile(net, board="stm32f4", interface_api="c")
+    assert library.target.name == "cortex-m4f"
+    (pool,) = library.summary.pools
+    assert (pool.name, pool.capacity_bytes) == ("workspace", 128 << 10)
+    assert (
+        tvmrt.compile(net, board="stm32f7", interface_api="c").target.flags[-1].endswith("sp-d16")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes", "words"),
+    [
+        ({"board": "stm32f40"}, (), "board stm32f40 is not known; did you mean stm32f4?"),
+        ({"board": "nrf52", "target": "cortex-m3"}, (), "has the processor cortex-m4f; leave"),
+        ({"board": "stm32f0"}, (8, 32), "(STM32F072): pool workspace of 16384 bytes is "),
+        ({"board": "stm32f0"}, (8, 32), "too small for the network; most lives at operator Conv_c"),
+        ({"board": "stm32f4"}, (64, 32), "--pool sram=131072 --pool ccm=65536"),
+        ({"board": "stm32h7", "pools": {"dtcm": 1 << 20}}, (), "has 131072 bytes there"),
+        ({"board": "stm32f0"}, (64, 6, 1024), "more than the flash of stm32f0 (STM32F072)"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_told_with_bytes(options, sizes, words):
+    with pytest.raises(ValueError) as raised:
+        tvmrt.compile(network(*sizes)[0], interface_api="c", **options)
+    assert words in str(raised.value)
