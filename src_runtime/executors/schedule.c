@@ -85,6 +85,7 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
   s->plan.run_step = run_step;
   s->plan.is_cancelled = is_cancelled;
   s->plan.runtime = s;
+  s->plan.struct_bytes = sizeof(s->plan);
   if (rc == 0) {
     *out = s;
   } else {

@@ -61,7 +61,8 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
   }
   a = tvmrt__calloc(1, sizeof(*a));
   if (a == NULL) return -1;
-  a->scheduler = *scheduler;
+  a->scheduler = *scheduler; /* of a longer one what this runtime knows */
+  a->scheduler.struct_bytes = sizeof(a->scheduler);
   a->next = first;
   first = a;
   return 0;
@@ -69,10 +70,10 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
 
 int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
   int rc;
-  if (scheduler == NULL || scheduler->struct_bytes != sizeof(*scheduler) ||
+  if (scheduler == NULL || scheduler->struct_bytes < sizeof(*scheduler) ||
       scheduler->name == NULL || scheduler->name[0] == '\0' || scheduler->run == NULL) {
     return tvmrt__fail_value(
-        "tvmrt_scheduler_register: a scheduler needs struct_bytes %zu, a name and the "
+        "tvmrt_scheduler_register: a scheduler needs struct_bytes of %zu or more, a name and the "
         "slot 'run'.",
         sizeof(*scheduler));
   }

@@ -401,6 +401,7 @@ static int add_region(tvmrt_parser* in, void* into) {
   }
   if (region->name == NULL) region->name = region->symbol;
   region->failed_node = -1;
+  region->struct_bytes = sizeof(*region);
   for (i = 0; i < items->size / sizeof(draft); ++i) {
     if (strcmp(others[i].region.symbol, region->symbol) == 0) {
       return FAIL(r, "there are two regions '%.60s'", region->symbol);

@@ -7,7 +7,10 @@
 #include <stdlib.h>
 
 typedef struct entry {
-  tvmrt_device device; /* what slots get; first, so that a device is its entry */
+  tvmrt_device device;              /* what slots get; first, so that a device is its entry */
+  tvmrt_device_interface interface; /* copies: slots that the device's header had not are NULL */
+  tvmrt_device_allocator allocator;
+  tvmrt_device_optimizer optimizer;
   struct entry* next;
   size_t users; /* modules that hold it */
   char* options;
@@ -79,16 +82,17 @@ static bool is_name(const char* text) {
   return *text == '\0';
 }
 
-/* Devices were built with the struct as it is, or as it was before `abilities`. */
-#define FIRST_BYTES offsetof(tvmrt_device, abilities)
+/* What the first version of the header had up to a field, for structs that do not say how long they
+ * are. */
+#define BYTES_TO(type, field) (offsetof(type, field) + sizeof(((type*)NULL)->field))
+#define FIRST_BYTES BYTES_TO(tvmrt_device, version)
 
 static int check_device(const tvmrt_device* d) {
-  if (d == NULL || (d->struct_bytes != sizeof(*d) && d->struct_bytes != FIRST_BYTES)) {
+  if (d == NULL || d->struct_bytes < FIRST_BYTES) {
     return tvmrt__fail_value(
-        "tvmrt_device_register: struct_bytes is %zu instead of %zu: the device was "
-        "built "
-        "against another version of tvm/runtime/device.h.",
-        d == NULL ? 0 : d->struct_bytes, sizeof(*d));
+        "tvmrt_device_register: struct_bytes is %zu instead of at least %zu; set it to "
+        "sizeof(tvmrt_device).",
+        d == NULL ? 0 : d->struct_bytes, FIRST_BYTES);
   }
   if (!is_name(d->name)) {
     return tvmrt__fail_value(
@@ -133,6 +137,27 @@ static int start_device(entry* e) {
   return d->interface->init(d) == 0 ? 0 : tvmrt__slot_failed(d, "init", NULL);
 }
 
+/* As much of a struct as both sides know; the rest of `to` stays 0. */
+static void copy_known(void* to, size_t to_bytes, const void* from, size_t said, size_t least) {
+  const size_t bytes = said == 0 ? least : said;
+  if (from != NULL) memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
+}
+
+static void copy_device(entry* e, const tvmrt_device* device) {
+  tvmrt_device* d = &e->device;
+  copy_known(d, sizeof(*d), device, device->struct_bytes, 0);
+  d->struct_bytes = sizeof(*d);
+  copy_known(&e->interface, sizeof(e->interface), d->interface, d->interface_bytes,
+             BYTES_TO(tvmrt_device_interface, release_device));
+  copy_known(&e->allocator, sizeof(e->allocator), d->allocator, d->allocator_bytes,
+             BYTES_TO(tvmrt_device_allocator, release));
+  copy_known(&e->optimizer, sizeof(e->optimizer), d->optimizer, d->optimizer_bytes,
+             BYTES_TO(tvmrt_device_optimizer, optimize_graph));
+  d->interface = &e->interface;
+  if (d->allocator != NULL) d->allocator = &e->allocator;
+  if (d->optimizer != NULL) d->optimizer = &e->optimizer;
+}
+
 static int add_device(const tvmrt_device* device) {
   entry* e;
   int rc;
@@ -143,8 +168,7 @@ static int add_device(const tvmrt_device* device) {
   }
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
-  memcpy(&e->device, device, device->struct_bytes); /* what it has not is 0 */
-  e->device.struct_bytes = sizeof(e->device);
+  copy_device(e, device);
   rc = tvmrt__device_enter_functions(device->name);
   if (rc == 0) rc = start_device(e); /* last, so that nothing that fails here leaves it started */
   if (rc == 0) {

@@ -18,6 +18,7 @@ int tvmrt__slot_failed(const tvmrt_device* device, const char* slot, const tvmrt
 
 int tvmrt__device_describe(tvmrt_device* device, tvmrt_device_description* out) {
   memset(out, 0, sizeof(*out));
+  out->struct_bytes = sizeof(*out);
   if (device->allocator == NULL || device->allocator->describe == NULL) return 0;
   tvmrt__forget_error();
   if (device->allocator->describe(device, out) == 0) return 0;

@@ -52,7 +52,14 @@
 extern "C" {
 #endif
 
-/*! \brief Version of all structs in this header; a plug-in of another version is refused. */
+/*!
+ * \brief Version of all structs in this header; a plug-in of another version is refused.
+ *
+ * Within a version structs grow at their ends alone, and say how long they are: a device is loaded by
+ * later runtimes, where slots that it does not have are NULL, and by earlier ones, which do not call
+ * what they do not know. tvmrt_attr, tvmrt_region_tensor, tvmrt_region_node, tvmrt_region_shape and
+ * tvmrt_step, of which there are arrays, never change.
+ */
 #define TVMRT_DEVICE_ABI 1
 
 /*!
@@ -133,6 +140,7 @@ typedef struct tvmrt_region {
    * such as packed weights, from base->device_graph, while the base runs.
    */
   const struct tvmrt_region* base;
+  size_t struct_bytes; /*!< Of this struct in the runtime: what lies behind is not there. */
 } tvmrt_region;
 
 /*! @} */
@@ -188,12 +196,13 @@ typedef struct tvmrt_device_description {
   const char* const* dtypes; /*!< Element types of tensors it takes; NULL: "float32" alone. */
   /*! What it can compute in besides: of "float16", "bfloat16", "int8"; NULL: nothing else. */
   const char* const* precisions;
-  const char* layout; /*!< Of border tensors: "dense" (NULL too) or "channels_last". */
+  const char* layout;  /*!< Of border tensors: "dense" (NULL too) or "channels_last". */
+  size_t struct_bytes; /*!< Of this struct in the runtime, set before: write nothing behind. */
 } tvmrt_device_description;
 
 /*! \brief What a device takes, and memory. */
 typedef struct tvmrt_device_allocator {
-  /*! Optional; NULL: an empty description. Fill `out`, which is zeroed before. Asked by compilers
+  /*! Optional; NULL: an empty description. Fill `out`, whose lists are NULL before. Asked by compilers
    * and by tvmrt_split_graph_by_describe(); must not depend on a network. */
   int (*describe)(tvmrt_device* device, tvmrt_device_description* out);
   /*! Optional; NULL: takes every region. 0: the device can run this region; -1: it cannot, with the
@@ -232,7 +241,7 @@ struct tvmrt_scheduler;
 
 /*! \brief A device. Copied by tvmrt_device_register(); what it points to lives as long. */
 struct tvmrt_device {
-  size_t struct_bytes; /*!< Required: sizeof(tvmrt_device). */
+  size_t struct_bytes; /*!< Required: sizeof(tvmrt_device), which tells the fields that it has. */
   const char* name;    /*!< Required, unique: a letter, then letters, digits and '_'. */
   const tvmrt_device_interface* interface; /*!< Required; see there for what must be in it. */
   const tvmrt_device_allocator* allocator; /*!< Optional. */
@@ -247,6 +256,11 @@ struct tvmrt_device {
    * newer one is refused. */
   uint32_t version;
   uint64_t abilities; /*!< 0, or TVMRT_DEVICE_ANY_SIZE; devices built without this field have 0. */
+  /*! sizeof of what `interface`, `allocator` and `optimizer` point to; 0: they have the slots of the
+   * first version of this header, the last of which are release_device, release, optimize_graph. */
+  size_t interface_bytes;
+  size_t allocator_bytes;
+  size_t optimizer_bytes;
 };
 
 /*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). */
@@ -365,8 +379,9 @@ typedef struct tvmrt_plan {
   int (*run_step)(struct tvmrt_plan* plan, int32_t step);
   /*! Whether the user cancelled the run: steps that have not begun should not begin. */
   int (*is_cancelled)(struct tvmrt_plan* plan);
-  void* privacy; /*!< The scheduler's own, per executor. */
-  void* runtime; /*!< The runtime's own. */
+  void* privacy;       /*!< The scheduler's own, per executor. */
+  void* runtime;       /*!< The runtime's own. */
+  size_t struct_bytes; /*!< Of this struct in the runtime. */
 } tvmrt_plan;
 
 /*! \brief A scheduler. Copied by tvmrt_scheduler_register(). Called by the executor's user, so by

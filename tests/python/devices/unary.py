@@ -20,8 +20,8 @@ def built(folder: Path, name: str, *macros: str, flags: tuple[str, ...] = ()) ->
     path = folder / f"libtvmrt_device_{name}.so"
     config = [sys.executable, "-m", "tvmrt", "config", "--cflags"]
     cflags = subprocess.check_output(config, text=True).split()
-    command = ["cc", "-O1", "-shared", "-fPIC", *cflags, f"-DNAME={name}"]
-    command += [f"-D{macro}" for macro in macros] + list(flags)
+    command = ["cc", "-O1", "-shared", "-fPIC", *flags, *cflags, f"-DNAME={name}"]
+    command += [f"-D{macro}" for macro in macros]
     subprocess.run([*command, HERE / "unary_device.c", "-o", path, "-lm"], check=True)
     return path
 

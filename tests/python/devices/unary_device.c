@@ -4,6 +4,8 @@
  *   REFUSES      an operator that evaluation refuses, in quotes
  *   SLEEP_MS     each run takes so long, while the result lies in memory of the region
  *   ABI          another version of the interface
+ *   FIRST        it must be built with the first version of the header
+ *   LATER        its structs have more at their ends than this header, as a later one might
  *   ABSENT       it needs a function that no library has
  * UNARY_INIT and UNARY_RUN in the environment let init and run fail; UNARY_LOG names a file that gets
  * a line for each pre_run, post_run and release_graph. */
@@ -14,6 +16,9 @@
 #include <time.h>
 #include <tvm/runtime/device.h>
 
+#if defined(FIRST) && defined(TVM_RUNTIME_REGION_READING_H_)
+#error "this is not the first version of the header"
+#endif
 #ifndef NAME
 #define NAME unary
 #endif
@@ -161,6 +166,26 @@ static const tvmrt_device_interface interface = {
     .release_graph = release_graph,
 };
 static const tvmrt_device_allocator allocator = {.describe = describe, .evaluation = evaluation};
+#ifdef LATER
+static int later_slot(void) { abort(); }
+static struct {
+  tvmrt_device_interface slots;
+  int (*later[3])(void);
+} longer_interface = {.later = {later_slot, later_slot, later_slot}};
+static struct {
+  tvmrt_device device;
+  int (*later[3])(void);
+} longer = {.later = {later_slot, later_slot, later_slot}};
+int REGISTER(void) {
+  longer_interface.slots = interface;
+  longer.device.name = TEXT(NAME);
+  longer.device.interface = &longer_interface.slots;
+  longer.device.interface_bytes = sizeof(longer_interface);
+  longer.device.allocator = &allocator;
+  longer.device.struct_bytes = sizeof(longer);
+  return tvmrt_device_register(&longer.device);
+}
+#else
 static const tvmrt_device device = {
     .struct_bytes = sizeof(device),
     .name = TEXT(NAME),
@@ -171,4 +196,5 @@ static const tvmrt_device device = {
 #endif
 };
 int REGISTER(void) { return tvmrt_device_register(&device); }
+#endif
 int UNREGISTER(void) { return tvmrt_device_unregister(TEXT(NAME)); }
