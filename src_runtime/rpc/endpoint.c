@@ -216,6 +216,8 @@ static int refuse(tvmrt_rpc_endpoint* ep) {
 }
 
 static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
+  static const TVMValue none = {0};
+  tvmrt_upload upload = TVMRT_UPLOAD_NONE;
   tvmrt_reader in;
   if (bytes > ep->limits.packet_bytes) {
     (void)tvmrt__fail_value("a packet of %llu bytes is more than the %llu that the server takes.",
@@ -223,7 +225,15 @@ static int handle_values(tvmrt_rpc_endpoint* ep, int code, uint64_t bytes) {
     return refuse(ep);
   }
   ep->body.size = 0;
-  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes, &ep->body));
+  if (code == TVMRT_RPC_CALL && bytes > KEPT_BYTES) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__rpc_try_upload(ep, bytes, &upload));
+    if (upload == TVMRT_UPLOAD_FAILED) return send_error(ep);
+    if (upload == TVMRT_UPLOAD_DONE) {
+      TVMRT_RETURN_IF_ERROR(reply_result(ep, &none, kTVMNullptr));
+      return send_reply(ep, NULL, 0);
+    }
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__channel_append(ep->channel, bytes - ep->body.size, &ep->body));
   tvmrt__forget_error();
   tvmrt__reader_init(&in, "the packet", ep->body.data, ep->body.size);
   if (answer(ep, code, &in) != 0) return send_error(ep);

@@ -41,6 +41,11 @@ int tvmrt__rpc_serve(tvmrt_channel* channel, const tvmrt_rpc_limits* limits);
 /* One system call, 9 to 21, whose arguments are read: its answer is begun and filled in `reply`. */
 int tvmrt__rpc_syscall(tvmrt_rpc_endpoint* ep, int code);
 
+/* A long call whose bytes are to come may be the upload of a file: then it goes to the file as it
+ * comes. What was read of it else is in `body`. */
+typedef enum { TVMRT_UPLOAD_NONE, TVMRT_UPLOAD_DONE, TVMRT_UPLOAD_FAILED } tvmrt_upload;
+int tvmrt__rpc_try_upload(tvmrt_rpc_endpoint* ep, uint64_t bytes, tvmrt_upload* out);
+
 /* Begins an answer with one value. */
 int tvmrt__rpc_reply_value(tvmrt_rpc_endpoint* ep, const TVMValue* value, int code);
 

@@ -135,6 +135,69 @@ TVMRT_NATIVE(upload) {
   return rc;
 }
 
+bool tvmrt__rpc_is_upload(const tvmrt_object* function) {
+  const tvmrt_func* f = (const tvmrt_func*)(const void*)function;
+  return f->base.type_index == TVMRT_TYPE_FUNCTION && f->kind == TVMRT_FUNC_NATIVE &&
+         f->fn == upload;
+}
+
+/* By way of a small buffer, which stays in the caches. */
+static int receive_into(tvmrt_channel* ch, FILE* file, uint64_t* left) {
+  static const size_t most = 1 << 18;
+  char* buffer = tvmrt__alloc(most);
+  int rc = buffer == NULL ? -1 : 0;
+  while (rc == 0 && *left != 0) {
+    const size_t part = *left < most ? (size_t)*left : most;
+    rc = tvmrt__channel_read(ch, buffer, part, NULL);
+    if (rc != 0) break;
+    *left -= part;
+    if (fwrite(buffer, 1, part, file) != part) {
+      rc = tvmrt__fail("OSError: cannot write the file: %s.", strerror(errno));
+    }
+  }
+  free(buffer);
+  return rc;
+}
+
+static FILE* open_upload(const tvmrt_args* in, uint64_t size, char** path) {
+  FILE* file;
+  *path = NULL;
+  if (size > current->left) {
+    (void)tvmrt__fail_value("%llu bytes more would pass what a session may upload.",
+                            (unsigned long long)size);
+    return NULL;
+  }
+  if (path_of(in, path) != 0) return NULL;
+  (void)unlink(*path); /* who has loaded an older file keeps that one */
+  file = fopen(*path, "wbx");
+  if (file == NULL) (void)tvmrt__fail("OSError: %s: %s.", *path, strerror(errno));
+  return file;
+}
+
+int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool* stored) {
+  TVMValue value;
+  int code = kTVMStr;
+  const tvmrt_args in = {"tvm.rpc.server.upload", &value, &code, 1};
+  uint64_t left = size;
+  char* path;
+  FILE* file;
+  int rc = -1;
+  value.v_str = name;
+  file = open_upload(&in, size, &path);
+  if (file != NULL) {
+    setvbuf(file, NULL, _IONBF, 0);
+    rc = receive_into(ch, file, &left);
+    if (fclose(file) != 0 && rc == 0) {
+      rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
+    }
+    if (rc != 0) (void)unlink(path);
+  }
+  free(path);
+  *stored = rc == 0;
+  if (rc == 0) current->left -= size;
+  return rc == 0 ? 0 : tvmrt__channel_skip(ch, left); /* which fails where the channel did */
+}
+
 TVMRT_NATIVE(download) {
   tvmrt_buf bytes = {NULL, 0, 0};
   char* path;

@@ -187,14 +187,22 @@ static tvmrt_object* make_object(tvmrt_rpc_ref* ref) {
 
 static void release_tensor(tvmrt_tensor* t) { tvmrt__rpc_ref_free(t->owner); }
 
+/* A device of the other side, by its number there, becomes one of the session. */
+static int mark(const tvmrt_rpc_session* s, DLDevice* dev) {
+  const int type = (int)dev->device_type;
+  if (type < 0 || type >= TVMRT_RPC_SESSION_MASK) {
+    return tvmrt__fail("RPCError: the reply names a device of type %d.", type);
+  }
+  dev->device_type =
+      (DLDeviceType)(type + TVMRT_RPC_SESSION_MASK * (tvmrt__rpc_session_index(s) + 1));
+  return 0;
+}
+
 /* An NDArray that another owner on the other side shares. */
 static tvmrt_object* make_tensor(const tvmrt_rpc_seq* reply, tvmrt_rpc_ref* ref) {
   DLTensor t = reply->tensors[1];
   tvmrt_tensor* made;
-  t.device.device_type =
-      (DLDeviceType)((int)t.device.device_type +
-                     TVMRT_RPC_SESSION_MASK * (tvmrt__rpc_session_index(ref->session) + 1));
-  made = tvmrt__tensor_borrow(&t);
+  made = mark(ref->session, &t.device) == 0 ? tvmrt__tensor_borrow(&t) : NULL;
   if (made == NULL) {
     tvmrt__rpc_session_release(ref->session);
     free(ref);
@@ -241,9 +249,7 @@ static int take_value(tvmrt_rpc_session* s, TVMValue* value, int code, tvmrt_rpc
     case kTVMDataType:
       return tvmrt_func_return(value, code, result->value, result->code);
     case kDLDevice:
-      value->v_device.device_type =
-          (DLDeviceType)((int)value->v_device.device_type +
-                         TVMRT_RPC_SESSION_MASK * (tvmrt__rpc_session_index(s) + 1));
+      TVMRT_RETURN_IF_ERROR(mark(s, &value->v_device));
       break;
     case kTVMOpaqueHandle:
       address = (uint64_t)value->v_int64;

@@ -48,6 +48,7 @@ static int socket_send(tvmrt_channel* ch, const void* head, size_t head_bytes, c
     if (sent < 0) return fail_io("sending to the other side");
     for (i = 0; i < 2; ++i) {
       const size_t part = (size_t)sent < parts[i].iov_len ? (size_t)sent : parts[i].iov_len;
+      if (part == 0) continue; /* of nothing, which may be NULL */
       parts[i].iov_base = (char*)parts[i].iov_base + part;
       parts[i].iov_len -= part;
       sent -= (ssize_t)part;

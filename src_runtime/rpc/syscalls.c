@@ -114,7 +114,7 @@ static int alloc_data(tvmrt_rpc_endpoint* ep) {
 
 static int alloc_in_scope(tvmrt_rpc_endpoint* ep) {
   static const int codes[] = {kTVMDLTensorHandle, kTVMNullptr};
-  const DLTensor* t = &ep->args.tensors[0];
+  const DLTensor* t = ep->args.tensors;
   const char* scope = "";
   uint64_t bytes;
   TVMRT_RETURN_IF_ERROR(expect(ep, 1, codes));

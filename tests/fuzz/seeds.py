@@ -131,7 +131,66 @@ def kernel(scalars: int, local: str = "[64]") -> str:
     )
 
 
+def record(code: int, *body: bytes) -> bytes:
+    """A packet as the targets of remote calls have it."""
+    joined = b"".join(body)
+    return struct.pack("<BH", code, len(joined)) + joined
+
+
+def seq(*values: tuple[int, bytes]) -> bytes:
+    """A sequence of values with their codes."""
+    codes = [code for code, _ in values]
+    head = struct.pack(f"<{len(codes) + 1}i", len(codes), *codes)
+    return head + b"".join(data for _, data in values)
+
+
+def rpc_array(data: bytes = b"\xa1" * 8, shape: tuple[int, ...] = (2, 3), offset: int = 0) -> bytes:
+    """A float32 tensor as it travels, at the address that the target puts there."""
+    head = struct.pack("<iiiI", 1, 0, len(shape), 0x00012002)
+    return data + head + struct.pack(f"<{len(shape)}q", *shape) + u64(offset)
+
+
+FUNCTION = [record(9, seq((11, text(name)))) for name in "fat"]
+CPU, FLOAT32 = struct.pack("<ii", 1, 0), u64(0x12002)
+ALLOCATE = record(13, seq((6, CPU), (0, u64(24)), (0, u64(64)), (5, FLOAT32)))
+HANDLE = record(4, seq((3, u64(0x1122))))
+REPLIES = [
+    seq((0, u64(0)), (0, u64(11))),
+    seq((0, u64(11)), (11, text("text"))),
+    seq((0, u64(12)), (12, text("bytes"))),
+    seq((0, u64(4)), (4, b"")),
+    seq((0, u64(6)), (6, CPU)),
+    seq((0, u64(5)), (5, FLOAT32)),
+    seq((0, u64(9)), (3, u64(7))),
+    seq((0, u64(10)), (3, u64(7))),
+    seq((0, u64(8)), (3, u64(7))),
+    seq((0, u64(13)), (7, rpc_array()), (3, u64(9))),
+]
+
 SEEDS: dict[str, list[bytes]] = {
+    "rpc_packets": [
+        b"".join(FUNCTION) + record(3, u64(1), seq((0, u64(5)), (11, text("ab")), (4, b""))),
+        b"".join(FUNCTION) + record(3, u64(1), seq((12, text("ab")), (2, u64(0)), (5, FLOAT32))),
+        b"".join(FUNCTION) + record(3, u64(2), seq()) + record(6, rpc_array(), u64(24)),
+        b"".join(FUNCTION) + record(3, u64(2), seq()) + record(3, u64(3), seq((7, rpc_array()))),
+        ALLOCATE + record(7, rpc_array(), u64(24), bytes(24)) + record(6, rpc_array(), u64(24)),
+        ALLOCATE + record(14, seq((6, CPU), (3, b"\xa1" * 8))),
+        ALLOCATE + record(16, seq((7, rpc_array()), (7, rpc_array(shape=(6,))), (3, u64(0)))),
+        FUNCTION[0]
+        + record(3, u64(1), seq((10, u64(1))))
+        + record(10, seq((3, u64(1)), (0, u64(10)))),
+        record(17, seq((7, rpc_array(u64(0))), (4, b""))) + record(12, seq((6, CPU), (0, u64(0)))),
+        *(record(code, seq((6, CPU), (3, u64(0)))) for code in (11, 15, 18, 19, 20, 21)),
+        record(2, u64(5), b"0.8.0", seq()) + record(1),
+        record(0x80, u64(1 << 62), bytes(8)),
+    ],
+    "rpc_replies": [
+        *(HANDLE + record(4, reply) * 2 for reply in REPLIES),
+        HANDLE + record(5, seq((11, text("bad")))),
+        HANDLE + record(4, REPLIES[-1]) + record(8, bytes(24)),
+        HANDLE + record(4, REPLIES[6]) + HANDLE + record(4, REPLIES[7]),
+        record(0x80, u64(1 << 62), bytes(8)),
+    ],
     "regions_dnnl": [
         regions(
             "conv",

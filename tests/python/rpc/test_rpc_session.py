@@ -86,6 +86,13 @@ def test_files_stay_in_their_folder(any_session, tmp_path):
     remote.upload(tmp_path / "b.txt")
     assert remote.download("b.txt") == bytes(range(256)) * 1000
     assert remote.listdir() == ["a.bin", "b.txt"]
+    long = os.urandom(1 << 20) * 5  # goes to the file as it comes
+    remote.upload(long, "long")
+    assert remote.download("long") == long
+    with pytest.raises(TVMError, match="is no name of a file"):
+        remote.get_function("tvm.rpc.server.upload")("../long", long)
+    assert remote.get_function("test_rpc.same")(long) == long
+    remote.remove("long")
     remote.remove("a.bin")
     assert remote.listdir() == ["b.txt"]
     folder = os.path.dirname(str(remote.get_function("tvm.rpc.server.workpath")("b.txt")))
