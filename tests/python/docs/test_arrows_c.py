@@ -42,8 +42,8 @@ MAY_INCLUDE = {
 KERNELS = ROOT / "include/tvm/runtime/kernels"
 # What a folder of kernels may include besides itself; "" are the walks at the top.
 KERNELS_MAY_INCLUDE = {
-    "tile": set(),
-    "scalar": {"tile"},
+    "scalar": set(),
+    "tile": {"scalar"},
     "": {"tile", "scalar"},
     "op": {"tile", "scalar", ""},
     "board": {"tile", "scalar", ""},

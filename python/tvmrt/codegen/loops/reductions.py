@@ -156,7 +156,7 @@ class _Printer:
         with ExitStack() as stack:
             for k, (loop, name) in enumerate(zip(self.folds, inner)):
                 if k == len(self.folds) - 1 and self._may_reorder():
-                    f.include("tile/simd.h")
+                    f.include("scalar/compiler.h")
                     f.line(f"TVMRT_SIMD_REDUCTION({self.rule.combine}, {acc})")
                 stack.enter_context(self._loop(name, loop))
             self._fold([*names, *inner], acc)

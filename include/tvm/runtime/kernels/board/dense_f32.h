@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "../tile/simd.h"
+#include "../scalar/compiler.h"
 #include "layer_f32.h"
 
 /*!

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "../tile/simd.h"
+#include "../scalar/compiler.h"
 
 /*! \brief Windows of dense layers, which are copied. */
 typedef struct tvmrt_micro_windows {

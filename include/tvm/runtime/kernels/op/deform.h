@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../tile/simd.h"
+#include "../scalar/compiler.h"
 
 /*! \brief Sizes of a layer; pairs are {rows, columns}, strides of pixels are in floats. */
 typedef struct {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../tile/simd.h"
+#include "../scalar/compiler.h"
 
 typedef enum { TVMRT_SAMPLE_NEAREST, TVMRT_SAMPLE_LINEAR, TVMRT_SAMPLE_CUBIC } tvmrt_sample_mode;
 typedef enum { TVMRT_OUTSIDE_ZERO, TVMRT_OUTSIDE_BORDER, TVMRT_OUTSIDE_REFLECT } tvmrt_outside;

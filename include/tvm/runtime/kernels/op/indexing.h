@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <tvm/runtime/c_backend_api.h>
 
-#include "../tile/simd.h"
+#include "../scalar/compiler.h"
 
 /*! \brief Writes a number in decimal at the end of [begin, end) and returns where it starts. */
 static inline char* tvmrt_index_digits(char* end, int64_t number) {

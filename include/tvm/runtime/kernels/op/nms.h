@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "../tile/simd.h"
+#include "../scalar/compiler.h"
 
 /*! \brief Sizes of a layer, and what decides which boxes stay. */
 typedef struct {

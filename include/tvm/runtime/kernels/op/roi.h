@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../scalar/compiler.h"
 #include "../scalar/int.h"
-#include "../tile/simd.h"
 #include "indexing.h"
 
 /*! \brief Sizes of a layer; pairs are {rows, columns}, strides are in floats. */

@@ -7,6 +7,7 @@
 
 #include "../parallel.h"
 #include "../scalar/math.h"
+#include "../tile/simd.h"
 
 /*! \brief Elements that are worked on at a time; few where the stack is small. */
 #ifdef TVMRT_FREESTANDING

@@ -12,8 +12,10 @@
 #define TVM_RUNTIME_KERNELS_SCALAR_MATH_H_
 
 #include <math.h>
+#include <stdint.h>
+#include <string.h>
 
-#include "../tile/simd.h"
+#include "compiler.h"
 
 TVMRT_INLINE uint32_t tvmrt_bits_f32(float x) {
   uint32_t bits;

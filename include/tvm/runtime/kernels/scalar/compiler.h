@@ -1,0 +1,83 @@
+/*!
+ * \file compiler.h
+ * \brief What the kernels ask of the compiler, and what they do where it is not GNU-compatible.
+ *
+ * Nothing of the processor's own is included here, so that code without vectors does not wait for
+ * the compiler to read thousands of intrinsics.
+ */
+#ifndef TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_
+#define TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_
+
+#ifdef __cplusplus
+#define TVMRT_RESTRICT __restrict__
+#else
+#define TVMRT_RESTRICT restrict
+#endif
+
+#define TVMRT_PRAGMA(text) _Pragma(#text)
+
+/*! \brief Lets the compiler fold the following loop's sums (or products, maxima ...) in any order,
+ * where it was told -DTVMRT_OPENMP_SIMD with its option for `omp simd` (-fopenmp-simd). */
+#if defined(TVMRT_OPENMP_SIMD)
+#define TVMRT_SIMD_REDUCTION(operation, variable) \
+  TVMRT_PRAGMA(omp simd reduction(operation : variable))
+#else
+#define TVMRT_SIMD_REDUCTION(operation, variable)
+#endif
+
+#if defined(__GNUC__)
+/*! \brief A function whose body is to melt into its caller, so that literal arguments become
+ * constants. */
+#define TVMRT_INLINE static inline __attribute__((always_inline))
+/*! \brief A function that is compiled once a file, however often it is called. */
+#define TVMRT_NOINLINE static __attribute__((noinline))
+/*! \brief Unrolls the following loop n times, or completely where it has no more than n rounds. */
+#define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
+/*!
+ * \brief Makes the compiler forget what it knows about a pointer.
+ *
+ * Keeps it from replacing a few pointers that advance together by one offset for each access, of
+ * which there are more than registers.
+ */
+#define TVMRT_OPAQUE(p) __asm__("" : "+r"(p))
+#define TVMRT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TVMRT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define TVMRT_INLINE static inline
+#define TVMRT_NOINLINE static
+#define TVMRT_UNROLL(n)
+#define TVMRT_OPAQUE(p) ((void)0)
+#define TVMRT_LIKELY(x) (x)
+#define TVMRT_UNLIKELY(x) (x)
+#endif
+
+#if defined(__AVX512F__)
+#define TVMRT_SIMD_LANES_F32 16
+#elif defined(__AVX__)
+#define TVMRT_SIMD_LANES_F32 8
+#elif defined(__GNUC__) &&                       \
+    (defined(__SSE2__) || defined(__ARM_NEON) || \
+     (defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2)) || defined(__VSX__))
+#define TVMRT_SIMD_LANES_F32 4
+#else
+#define TVMRT_SIMD_LANES_F32 1
+#endif
+
+/*! \brief Vector registers of the processor. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TVMRT_SIMD_REGISTERS 32
+#elif defined(__ARM_FEATURE_MVE)
+#define TVMRT_SIMD_REGISTERS 8
+#else
+#define TVMRT_SIMD_REGISTERS 16
+#endif
+
+/* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.
+ */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
+#define TVMRT_FMAF(a, b, c) __builtin_fmaf((a), (b), (c))
+#else
+#define TVMRT_FMAF(a, b, c) ((a) * (b) + (c))
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_SCALAR_COMPILER_H_ */
