@@ -1,8 +1,9 @@
-/* The asynchronous scheduler: one thread per device, shared by all executors of the process.
+/* The asynchronous scheduler: a thread for each queue of a device, shared by all executors of the
+ * process. What a region's thread does is to start its run and to wait for it.
  *
  * Each run gives every device a lane: its steps in their order. A device takes, of the oldest run
- * whose next step in the lane may begin, that step; so the order on each device is the same in
- * every run, steps on different devices overlap, and so do runs of several executors.
+ * whose next step in the lane may begin, that step; so the order in which steps begin on each
+ * device is the same in every run, steps on different devices overlap, and so do runs of several executors.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -14,14 +15,18 @@
 
 typedef struct worker {
   char* device;
+  uint32_t queue;
   struct worker* next;
 } worker;
+
+enum { MOST_QUEUES = 64 };
 
 typedef struct lane {
   const char* device;
   const int32_t* steps;
   int32_t count;
-  int32_t next; /* step to begin */
+  int32_t next;    /* step to begin */
+  uint32_t queues; /* of the device */
 } lane;
 
 /* plan->privacy */
@@ -101,6 +106,11 @@ static void land(flight* f) {
   f->is_under_way = false;
 }
 
+/* Whether another thread than that of a step which has ended may take one of this device. */
+static bool wakes(const flight* f, const char* of, const char* ended) {
+  return strcmp(of, ended) != 0 || lane_of(f, of)->queues > 1;
+}
+
 /* After a step: count down what waits for it. Others are woken if there is something for them. */
 static void end_step(flight* f, int32_t step, int rc, const char* device) {
   bool wake = false;
@@ -110,7 +120,7 @@ static void end_step(flight* f, int32_t step, int rc, const char* device) {
   if (rc != 0) f->is_stopped = true;
   for (i = f->first_later[step]; i < f->first_later[step + 1]; ++i) {
     const int32_t later = f->later[i];
-    if (--f->waits[later] == 0) wake |= strcmp(f->plan->steps[later].device, device) != 0;
+    if (--f->waits[later] == 0) wake |= wakes(f, f->plan->steps[later].device, device);
   }
   if (f->busy == 0 && (f->left == 0 || f->is_stopped)) {
     land(f);
@@ -152,14 +162,15 @@ static int start_thread(worker* w) {
   return tvmrt__fail("OSError: no thread for device '%.60s' (error %d).", w->device, rc);
 }
 
-/* Called with the lock held. Workers stay: they are as many as there are devices. */
-static int need_worker(const char* device) {
+/* Called with the lock held. Workers stay: they are as many as devices have queues. */
+static int need_worker(const char* device, uint32_t queue) {
   worker* w = workers;
-  while (w != NULL && strcmp(w->device, device) != 0) w = w->next;
+  while (w != NULL && (w->queue != queue || strcmp(w->device, device) != 0)) w = w->next;
   if (w != NULL) return 0;
   w = tvmrt__calloc(1, sizeof(*w));
   if (w == NULL) return -1;
   w->device = tvmrt__strdup(device);
+  w->queue = queue;
   if (w->device == NULL || start_thread(w) != 0) {
     free(w->device);
     free(w);
@@ -179,6 +190,15 @@ static void free_flight(flight* f) {
   free(f);
 }
 
+/* One, for a device that is missing, too: the CPU computes in its place. */
+static uint32_t count_queues(const char* name) {
+  tvmrt_device* device = NULL;
+  if (strcmp(name, "cpu") == 0) return 1;
+  if (tvmrt_device_find(name, &device) != 0) tvmrt__forget_error();
+  if (device == NULL || device->num_queues == 0) return 1;
+  return device->num_queues < MOST_QUEUES ? device->num_queues : MOST_QUEUES;
+}
+
 /* Sort the steps into lanes, each in its order. */
 static void fill_lanes(flight* f) {
   const tvmrt_plan* plan = f->plan;
@@ -190,6 +210,7 @@ static void fill_lanes(flight* f) {
     if (l != NULL) continue;
     l = &f->lanes[f->num_lanes++];
     l->device = plan->steps[i].device;
+    l->queues = count_queues(l->device);
     l->steps = f->lane_steps + at;
     for (k = i; k < plan->num_steps; ++k) {
       if (strcmp(plan->steps[k].device, l->device) != 0) continue;
@@ -255,9 +276,12 @@ static void async_post_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
 /* Called with the lock held. */
 static int take_off(flight* f) {
   flight** at = &flights;
+  uint32_t queue;
   int32_t i;
   for (i = 0; i < f->num_lanes; ++i) {
-    TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device)); /* fork may have left us without */
+    for (queue = 0; queue < f->lanes[i].queues; ++queue) { /* fork may have left us without */
+      TVMRT_RETURN_IF_ERROR(need_worker(f->lanes[i].device, queue));
+    }
     f->lanes[i].next = 0;
   }
   for (i = 0; i < f->plan->num_steps; ++i) f->waits[i] = f->plan->steps[i].num_after;

@@ -261,6 +261,9 @@ struct tvmrt_device {
   size_t interface_bytes;
   size_t allocator_bytes;
   size_t optimizer_bytes;
+  /*! How many runs of different regions the asynchronous scheduler lets be under way at once on this
+   * device: its queues, cores or streams, at most 64; 0: one. */
+  uint32_t num_queues;
 };
 
 /*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). */

@@ -6,11 +6,13 @@
  *   ABI          another version of the interface
  *   FIRST        it must be built with the first version of the header
  *   LATER        its structs have more at their ends than this header, as a later one might
+ *   QUEUES       as many runs may be under way at once, by async_run and async_wait
  *   ABSENT       it needs a function that no library has
  * UNARY_INIT and UNARY_RUN in the environment let init and run fail; UNARY_LOG names a file that gets
  * a line for each pre_run, post_run and release_graph. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -105,7 +107,7 @@ static int pre_run(tvmrt_device* device, tvmrt_region* region, const char* optio
   note("pre_run");
   for (i = 0; i < region->num_tensors; ++i) count += tvmrt_region_size(region, i);
   free(region->device_graph);
-  region->device_graph = malloc((size_t)(count + 1) * sizeof(float));
+  region->device_graph = malloc((size_t)(count + 16) * sizeof(float));
   return region->device_graph == NULL ? fail("out of memory") : 0;
 }
 
@@ -158,10 +160,51 @@ static int run(tvmrt_device* device, tvmrt_region* region) {
   return 0;
 }
 
+#ifdef QUEUES
+/* A thread of the device for each run, of which no more than QUEUES are at work. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
+static int at_work;
+
+static void* work(void* region) {
+  (void)pthread_mutex_lock(&lock);
+  while (at_work == QUEUES) (void)pthread_cond_wait(&freed, &lock);
+  ++at_work;
+  (void)pthread_mutex_unlock(&lock);
+  (void)run(NULL, region);
+  (void)pthread_mutex_lock(&lock);
+  --at_work;
+  (void)pthread_cond_broadcast(&freed);
+  (void)pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+static pthread_t* thread_of(const tvmrt_region* region) {
+  float* end = place(region, region->num_tensors);
+  return (pthread_t*)(void*)((char*)region->device_graph +
+                             (((char*)end - (char*)region->device_graph + 7) & ~7));
+}
+
+static int async_run(tvmrt_device* device, tvmrt_region* region) {
+  (void)device;
+  return pthread_create(thread_of(region), NULL, work, region) == 0 ? 0 : fail("no thread");
+}
+
+static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
+  (void)device, (void)try_wait;
+  return pthread_join(*thread_of(region), NULL) == 0 ? 0 : fail("the thread is gone");
+}
+#endif
+
 static const tvmrt_device_interface interface = {
     .init = init,
     .pre_run = pre_run,
+#ifdef QUEUES
+    .async_run = async_run,
+    .async_wait = async_wait,
+#else
     .run = run,
+#endif
     .post_run = post_run,
     .release_graph = release_graph,
 };
@@ -193,6 +236,9 @@ static const tvmrt_device device = {
     .allocator = &allocator,
 #ifdef ALONE
     .optimizer = &optimizer,
+#endif
+#ifdef QUEUES
+    .num_queues = QUEUES,
 #endif
 };
 int REGISTER(void) { return tvmrt_device_register(&device); }
