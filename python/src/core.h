@@ -206,6 +206,18 @@ PyObject* tensor_dlpack(PyObject* self, PyObject* const* values, Py_ssize_t n, P
 PyObject* tensor_dlpack_device(PyObject* self, PyObject* none);
 PyObject* tensor_to_dlpack(PyObject* self, PyObject* none);
 
+/*! \brief The description of an NDArray for others; its memory stays the object's. */
+DLTensor exported_tensor(PyObject* self);
+/*! \brief Whether an NDArray may be given away; else 0 with an exception set. */
+int can_be_exported(PyObject* self);
+/*! \brief An NDArray that shares a tensor's memory. *taken: whether it owns the tensor now. */
+PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* taken);
+
+/* ---- exchange.c ---- */
+
+/*! \brief Let a class that is ready carry DLPack's exchange interface. */
+int add_exchange_table(PyTypeObject* type);
+
 /* ---- device.c ---- */
 
 PyObject* make_device(DLDevice device);

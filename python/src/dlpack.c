@@ -108,12 +108,10 @@ static PyObject* end_import(PyObject* capsule, const char* used, PyObject* resul
   return result;
 }
 
-static PyObject* import_versioned(PyObject* capsule) {
-  DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kNewName);
+PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* taken) {
   DLManagedTensor* managed;
   PyObject* result;
-  int taken;
-  if (versioned == NULL) return NULL;
+  *taken = 0;
   if (versioned->version.major > DLPACK_MAJOR_VERSION) {
     return PyErr_Format(PyExc_BufferError, "DLPack %u is newer than the %d known here",
                         versioned->version.major, DLPACK_MAJOR_VERSION);
@@ -121,8 +119,17 @@ static PyObject* import_versioned(PyObject* capsule) {
   managed = malloc(sizeof(*managed)); /* freed by whoever drops the tensor, without the GIL */
   if (managed == NULL) return PyErr_NoMemory();
   *managed = (DLManagedTensor){versioned->dl_tensor, versioned, release_versioned};
-  result = import_managed(managed, &taken);
-  if (!taken) free(managed);
+  result = import_managed(managed, taken);
+  if (!*taken) free(managed);
+  return result;
+}
+
+static PyObject* import_versioned(PyObject* capsule) {
+  DLManagedTensorVersioned* versioned = PyCapsule_GetPointer(capsule, kNewName);
+  PyObject* result;
+  int taken;
+  if (versioned == NULL) return NULL;
+  result = import_versioned_tensor(versioned, &taken);
   return end_import(capsule, kNewUsed, result, taken);
 }
 
@@ -201,7 +208,7 @@ static void release_owner(PyObject* owner) {
 }
 
 /* The classic ABI's bool is an unsigned integer of one bit, DLPack has a kind for it. */
-static DLTensor exported_tensor(PyObject* self) {
+DLTensor exported_tensor(PyObject* self) {
   DLTensor tensor = *((TensorObject*)self)->tensor;
   if (tensor.dtype.code == kDLUInt && tensor.dtype.bits == 1) {
     tensor.dtype = (DLDataType){kDLBool, 8, tensor.dtype.lanes};
@@ -209,7 +216,7 @@ static DLTensor exported_tensor(PyObject* self) {
   return tensor;
 }
 
-static int can_be_exported(PyObject* self) {
+int can_be_exported(PyObject* self) {
   TensorObject* object = (TensorObject*)self;
   if (object->tensor != NULL && (!object->is_view || object->foreign != NULL)) return 1;
   PyErr_SetString(PyExc_ValueError, "a tensor borrowed for one call cannot be given away");

@@ -144,6 +144,7 @@ static int core_exec(PyObject* module) {
       return -1;
     }
   }
+  if (add_exchange_table(&TensorType) != 0) return -1;
   register_interpreter();
   return 0;
 }

@@ -1,0 +1,156 @@
+/* DLPack's exchange interface: what other libraries' C calls with an NDArray in hand, by a table that the
+   class carries, instead of asking each object for a capsule. */
+#include "core.h"
+
+/* As DLPack has it from 1.3 on; functions return 0, or -1 with a Python exception set. */
+typedef struct ExchangeHeader {
+  DLPackVersion version;
+  struct ExchangeHeader* previous; /* a table of an older major version */
+} ExchangeHeader;
+
+typedef struct {
+  ExchangeHeader header;
+  /* Needs no GIL; says what is wrong by set_error. */
+  int (*allocate)(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+                  void (*set_error)(void* context, const char* kind, const char* message));
+  int (*from_object)(void* object, DLManagedTensorVersioned** out);
+  int (*to_object)(DLManagedTensorVersioned* tensor,
+                   void** out);                       /* takes it over, unless it fails */
+  int (*view_of_object)(void* object, DLTensor* out); /* optional */
+  int (*current_stream)(int device_type, int32_t device_id, void** out);
+} ExchangeTable;
+
+/* ---- to others ---- */
+
+enum { MAX_WAITING = 32, MAX_STRIDES = 8 };
+
+/* Strides are given too, as others would compute them with memory of their own. */
+typedef struct {
+  DLManagedTensorVersioned managed;
+  int64_t strides[MAX_STRIDES];
+} Given;
+
+/* Blocks that wait for the next call; under the GIL. */
+static Given* waiting[MAX_WAITING];
+static int num_waiting;
+
+/* Runs on any thread. */
+static void release_object(DLManagedTensorVersioned* managed) {
+  PyGILState_STATE state = PyGILState_UNLOCKED;
+  const int took = !has_gil();
+  if (took) {
+    if (python_is_gone()) return;
+    state = PyGILState_Ensure();
+  }
+  Py_DECREF((PyObject*)managed->manager_ctx);
+  if (num_waiting < MAX_WAITING) {
+    waiting[num_waiting++] = (Given*)managed;
+  } else {
+    free(managed);
+  }
+  if (took) PyGILState_Release(state);
+}
+
+static void fill_strides(Given* given) {
+  DLTensor* tensor = &given->managed.dl_tensor;
+  int64_t step = 1;
+  if (tensor->strides != NULL || tensor->ndim > MAX_STRIDES) return;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    given->strides[i] = step;
+    step *= tensor->shape[i];
+  }
+  tensor->strides = given->strides;
+}
+
+static int from_object(void* object, DLManagedTensorVersioned** out) {
+  Given* given;
+  *out = NULL;
+  if (!can_be_exported(object)) return -1;
+  given = num_waiting > 0 ? waiting[--num_waiting] : malloc(sizeof(*given));
+  if (given == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  given->managed = (DLManagedTensorVersioned){
+      .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+      .manager_ctx = Py_NewRef(object),
+      .deleter = release_object,
+      .dl_tensor = exported_tensor(object),
+  };
+  fill_strides(given);
+  *out = &given->managed;
+  return 0;
+}
+
+/* ---- from others ---- */
+
+/* What cannot be an NDArray stays the caller's, who makes something else of it or ends it. */
+static int to_object(DLManagedTensorVersioned* tensor, void** out) {
+  int taken;
+  *out = import_versioned_tensor(tensor, &taken);
+  return *out != NULL ? 0 : -1;
+}
+
+static void free_array(DLManagedTensorVersioned* managed) {
+  (void)TVMArrayFree(managed->manager_ctx);
+  free(managed);
+}
+
+static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context,
+                    void (*set_error)(void* context, const char* kind, const char* message)) {
+  const int is_bool = prototype->dtype.code == kDLBool;
+  TVMArrayHandle array = NULL;
+  DLManagedTensorVersioned* managed = malloc(sizeof(*managed));
+  *out = NULL;
+  if (managed == NULL) {
+    set_error(context, "MemoryError", "no memory for a tensor");
+    return -1;
+  }
+  if (TVMArrayAlloc(prototype->shape, prototype->ndim, is_bool ? kDLUInt : prototype->dtype.code,
+                    is_bool ? 1 : prototype->dtype.bits, prototype->dtype.lanes,
+                    prototype->device.device_type, prototype->device.device_id, &array) != 0) {
+    free(managed);
+    set_error(context, "RuntimeError", TVMGetLastError());
+    return -1;
+  }
+  *managed = (DLManagedTensorVersioned){
+      .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+      .manager_ctx = array,
+      .deleter = free_array,
+      .dl_tensor = *array,
+  };
+  managed->dl_tensor.dtype = prototype->dtype;
+  *out = managed;
+  return 0;
+}
+
+/* What the runtime computes is ready when a call returns. */
+static int current_stream(int device_type, int32_t device_id, void** out) {
+  (void)device_type;
+  (void)device_id;
+  *out = NULL;
+  return 0;
+}
+
+static ExchangeTable table = {
+    .header = {{DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, NULL},
+    .allocate = allocate,
+    .from_object = from_object,
+    .to_object = to_object,
+    .current_stream = current_stream,
+};
+
+int add_exchange_table(PyTypeObject* type) {
+  PyObject* capsule = PyCapsule_New(&table, "dlpack_exchange_api", NULL);
+  PyObject* address = PyLong_FromVoidPtr(&table);
+  int rc = -1;
+  if (capsule != NULL && address != NULL &&
+      PyDict_SetItemString(type->tp_dict, "__dlpack_c_exchange_api__", capsule) == 0 &&
+      PyDict_SetItemString(type->tp_dict, "__c_dlpack_exchange_api__", address) == 0) {
+    PyType_Modified(type);
+    rc = 0;
+  }
+  Py_XDECREF(capsule);
+  Py_XDECREF(address);
+  return rc;
+}

@@ -1,0 +1,93 @@
+"""DLPack's exchange interface of NDArray, used by apache-tvm-ffi and read by its table."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tvmrt
+
+tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+
+
+def test_array_is_passed_and_comes_back_as_one():
+    array = tvmrt.nd.array(np.arange(6, dtype=np.float32).reshape(2, 3))
+    seen = []
+    same = tvm_ffi.convert(lambda tensor: seen.append(tuple(tensor.strides)) or tensor)
+    before = sys.getrefcount(array)
+    back = same(array)
+    assert seen == [(3, 1)]
+    assert isinstance(back, tvmrt.nd.NDArray)
+    np.from_dlpack(back)[:] = 5
+    assert (array.numpy() == 5).all()
+    del back
+    seen.clear()
+    assert sys.getrefcount(array) == before
+
+
+def test_bool_and_many_dimensions_keep_their_form():
+    flags = tvmrt.nd.array(np.array([True, False]))
+    assert tvm_ffi.convert(lambda tensor: str(tensor.dtype))(flags) == "bool"
+    deep = tvmrt.nd.array(np.zeros((1,) * 12, np.int8))
+    assert tvm_ffi.convert(lambda tensor: len(tensor.shape))(deep) == 12
+
+
+def test_view_that_ends_with_its_call_is_refused():
+    kept = []
+    tvmrt.runtime.convert_to_tvm_func(kept.append)(np.zeros(4, np.float32))
+    with pytest.raises(ValueError, match="borrowed"):
+        tvm_ffi.convert(lambda tensor: None)(kept[0])
+
+
+def test_result_with_gaps_is_a_tensor_of_the_other_kind():
+    array = np.arange(16, dtype=np.float32).reshape(4, 4)
+    made = tvm_ffi.convert(lambda _: tvm_ffi.from_dlpack(array.T))(tvmrt.nd.array(array))
+    assert isinstance(made, tvm_ffi.Tensor)
+    np.testing.assert_array_equal(np.from_dlpack(made), array.T)
+
+
+ALLOCATES = """
+#include <stdint.h>
+#include <string.h>
+typedef struct { int32_t type_index; uint32_t padding; void* ptr; } Any;
+typedef struct {
+  void* data; int32_t device[2]; int32_t ndim; uint8_t code, bits; uint16_t lanes;
+  int64_t *shape, *strides; uint64_t offset;
+} Tensor;
+int TVMFFIEnvTensorAlloc(Tensor*, void**);
+int __tvm_ffi_like(void* self, const Any* args, int32_t n, Any* result) {
+  Tensor want = *(Tensor*)((char*)args[0].ptr + 24);
+  Tensor* made;
+  int rc = TVMFFIEnvTensorAlloc(&want, &result->ptr);
+  if (rc != 0) return rc;
+  made = (Tensor*)((char*)result->ptr + 24);
+  memset(made->data, 1, made->shape[0]);
+  result->type_index = 70;
+  result->padding = 0;
+  return 0;
+}
+"""
+
+
+def test_functions_allocate_arrays_of_the_caller(tmp_path):
+    source, library = tmp_path / "like.c", tmp_path / "like.so"
+    source.write_text(ALLOCATES, encoding="ascii")
+    subprocess.run(["cc", "-w", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    like = tvm_ffi.load_module(str(library)).like
+    made = like(tvmrt.nd.array(np.zeros(5, bool)))
+    assert isinstance(made, tvmrt.nd.NDArray)
+    assert made.dtype == "bool"
+    assert made.numpy().tolist() == [True] * 5
+
+
+def test_table_is_found_by_both_names():
+    new_name = tvmrt.nd.NDArray.__dlpack_c_exchange_api__
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = pointer(new_name, b"dlpack_exchange_api")
+    assert tvmrt.nd.NDArray.__c_dlpack_exchange_api__ == address
+    assert ctypes.c_uint32.from_address(address).value == 1
