@@ -160,6 +160,7 @@ TVMRT_RARE bool tvmrt__is_short(const char* name) {
       "runtime.String\0runtime.ShapeTuple\0runtime.Box\0runtime.BoxInt\0runtime.BoxFloat\0"
       "runtime.BoxBool\0runtime.Unbox\0runtime.UnBoxBool\0runtime.ObjectPtrHash\0";
   const char* known = names;
+  /* lint: the list ends with an empty name */
   while (*known != '\0' && strcmp(known, name) != 0) known = tvmrt__next_name(known);
   return *known != '\0';
 }

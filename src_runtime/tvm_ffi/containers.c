@@ -110,8 +110,8 @@ static int call_global(const char* name, TVMValue* values, int* codes, size_t co
 }
 
 static int make_classic(const char* maker, const List* list, TVMObjectHandle* out) {
-  TVMValue value;
-  int code;
+  TVMValue value = {.v_handle = NULL};
+  int code = kTVMNullptr;
   if (call_global(maker, list->values, list->codes, list->count, &value, &code) != 0) return -1;
   *out = value.v_handle;
   return 0;
@@ -209,8 +209,8 @@ static void delete_map(void* object, int flags) {
 
 /* How many values a classic container has, and one of them. */
 static int count_of(const char* counter, TVMObjectHandle object, size_t* out) {
-  TVMValue arg = {.v_handle = object}, value;
-  int arg_code = kTVMObjectHandle, code;
+  TVMValue arg = {.v_handle = object}, value = {.v_int64 = 0};
+  int arg_code = kTVMObjectHandle, code = kTVMNullptr;
   if (call_global(counter, &arg, &arg_code, 1, &value, &code) != 0) return -1;
   *out = (size_t)value.v_int64;
   return 0;
@@ -226,8 +226,8 @@ static int value_at(const char* getter, TVMObjectHandle object, size_t index, TV
 /* Fill a row of owned values; on failure it holds none. */
 static int fill_row(const char* getter, TVMObjectHandle object, size_t count, FfiAny* row) {
   for (size_t i = 0; i < count; i++) {
-    TVMValue value;
-    int code;
+    TVMValue value = {.v_int64 = 0};
+    int code = kTVMNullptr;
     if (value_at(getter, object, i, &value, &code) != 0 ||
         bridge_return_to_ffi(value, code, &row[i]) != 0) {
       release_row(row, i);
@@ -294,8 +294,8 @@ static int shape_to_ffi(TVMObjectHandle object, FfiObject** out) {
   extents = (int64_t*)(void*)(body + 1);
   *body = (FfiShape){extents, count};
   for (size_t i = 0; i < count; i++) {
-    TVMValue value;
-    int code;
+    TVMValue value = {.v_int64 = 0};
+    int code = kTVMNullptr;
     if (value_at("runtime.GetShapeTupleElem", object, i, &value, &code) != 0) {
       ffi_release(made);
       return -1;

@@ -34,7 +34,7 @@ static int ask_module(FfiObject* module, const char* name, FfiAny* out) {
 }
 
 static int get_function(void* self, const char* name, tvmrt_module_function* out) {
-  FfiAny found;
+  FfiAny found = {.type_index = kFfiNone};
   int rc = 0;
   if (ask_module(self, strcmp(name, "__tvm_main__") == 0 ? "main" : name, &found) != 0) return -1;
   if (found.type_index == kFfiFunction) {

@@ -24,6 +24,7 @@ FfiObject* ffi_new_object(int32_t type_index, size_t body_bytes, void (*deleter)
   atomic_init(&object->ref_counts, FFI_ONE_WEAK | 1);
   object->type_index = type_index;
   object->u.deleter = deleter;
+  /* lint: the block goes with the object, by ffi_free_object() */
   return object;
 }
 

@@ -80,11 +80,13 @@ const FfiTypeInfoHead* stand_in_type_info(int32_t type_index) {
 static const TypeInfo* new_type(const TVMByteArray* key, int32_t index, const TypeInfo* parent) {
   const size_t depth = parent == NULL ? 0 : (size_t)parent->head.type_depth + 1;
   TypeInfo* type = calloc(1, sizeof(*type) + depth * sizeof(type) + key->size + 1);
-  const TypeInfo** ancestors = (const TypeInfo**)(void*)(type + 1);
+  const TypeInfo** ancestors;
   char* name;
   if (type == NULL) return NULL;
+  ancestors = (const TypeInfo**)(void*)(type + 1);
   name = (char*)(ancestors + depth);
   memcpy(name, key->data, key->size);
+  /* lint: a type of depth 1 or more has ancestors */
   for (size_t i = 0; i + 1 < depth; i++) ancestors[i] = parent->ancestors[i];
   if (depth != 0) ancestors[depth - 1] = parent;
   type->head = (FfiTypeInfoHead){index, (int32_t)depth, {name, key->size}};
