@@ -94,9 +94,9 @@ RULES = (
         lambda r: r.workspace_io and (r.runtime != "crt" or r.interface_api != "c"),
     ),
     Rule(
-        "dimensions that runs choose are members of a C struct on boards; choose interface-api c "
-        "with executor aot, or fix them with shapes",
-        lambda r: r.runtime == "crt" and r.interface_api != "c" and _is_sized(r),
+        "dimensions that runs choose are read once a run on boards; choose executor aot with "
+        "unpacked-api, or fix them with shapes",
+        lambda r: r.runtime == "crt" and not r.unpacked_api and _is_sized(r),
         UnsupportedError,
     ),
     Rule(

@@ -24,6 +24,7 @@ typedef struct aot_executor {
 typedef struct tensors {
   const TVMMetadata* metadata;
   size_t count;
+  size_t extents;
   size_t bytes; /* each rounded */
 } tensors;
 
@@ -81,6 +82,7 @@ static void describe(DLTensor* tensor, const TVMTensorInfo* info) {
 /* Whether the sizes of all tensors are known and add up. */
 static int add_up(tensors* all) {
   size_t i;
+  all->extents = 0;
   all->bytes = 0;
   if (all->count > MOST_ITEMS) return 0;
   for (i = 0; i < all->count; ++i) {
@@ -89,20 +91,25 @@ static int add_up(tensors* all) {
     describe(&tensor, info_of(all->metadata, i));
     all->bytes += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(&tensor, &ok));
     if (!ok || all->bytes > SIZE_MAX / 4) return 0;
+    all->extents += (size_t)tensor.ndim;
   }
   return 1;
 }
 
-/* Behind the executor: tensors, values, codes, and the tensors' data. */
-static size_t tables_bytes(size_t count) {
+/* Behind the executor: tensors, values, codes, extents, which a run may choose, and the tensors' data. */
+static size_t tables_bytes(const tensors* all) {
+  const size_t count = all->count;
   return TVMRT_GRAPH_ROUND_UP(sizeof(aot_executor)) +
          TVMRT_GRAPH_ROUND_UP(count * sizeof(TVMNDArray)) +
-         TVMRT_GRAPH_ROUND_UP(count * sizeof(TVMValue)) + TVMRT_GRAPH_ROUND_UP(count * sizeof(int));
+         TVMRT_GRAPH_ROUND_UP(count * sizeof(TVMValue)) +
+         TVMRT_GRAPH_ROUND_UP(count * sizeof(int)) +
+         TVMRT_GRAPH_ROUND_UP(all->extents * sizeof(int64_t));
 }
 
 static aot_executor* lay_out(void* block, const tensors* all) {
   uint8_t* at = (uint8_t*)block + (-(uintptr_t)block & (TVMRT_GRAPH_ALIGN_BYTES - 1));
   aot_executor* e = (aot_executor*)(void*)at;
+  int64_t* shape;
   size_t i;
   at += TVMRT_GRAPH_ROUND_UP(sizeof(*e));
   e->shown.args = (TVMNDArray*)(void*)at;
@@ -111,11 +118,17 @@ static aot_executor* lay_out(void* block, const tensors* all) {
   at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->values));
   e->codes = (int*)(void*)at;
   at += TVMRT_GRAPH_ROUND_UP(all->count * sizeof(*e->codes));
+  shape = (int64_t*)(void*)at;
+  at += TVMRT_GRAPH_ROUND_UP(all->extents * sizeof(*shape));
   for (i = 0; i < all->count; ++i) {
     DLTensor* tensor = &e->shown.args[i].dl_tensor;
+    int32_t d;
     int ok;
     describe(tensor, info_of(all->metadata, i));
     tensor->data = at;
+    for (d = 0; d < tensor->ndim; ++d) shape[d] = tensor->shape[d];
+    tensor->shape = shape;
+    shape += tensor->ndim;
     at += TVMRT_GRAPH_ROUND_UP(tvmrt__graph_bytes(tensor, &ok));
     e->shown.args[i].reference_count = 1;
     e->values[i].v_handle = tensor;
@@ -146,7 +159,7 @@ tvm_crt_error_t TVMAotExecutor_Create(TVMModuleHandle module_handle, const DLDev
     all.count += (size_t)all.metadata->num_workspace_pools;
   }
   if (!add_up(&all)) return kTvmErrorExecutorModuleBadContext;
-  rc = TVMPlatformMemoryAllocate(tables_bytes(all.count) + all.bytes + TVMRT_GRAPH_ALIGN_BYTES - 1,
+  rc = TVMPlatformMemoryAllocate(tables_bytes(&all) + all.bytes + TVMRT_GRAPH_ALIGN_BYTES - 1,
                                  device, &block);
   if (rc != kTvmErrorNoError) return rc;
   e = lay_out(block, &all);

@@ -45,7 +45,9 @@ REFUSED = {
     "memory pools are for networks without an operating system": ("--pool", "sram=1000"),
     "place chooses among memories of a board": ("--place", "a=flash"),
     "workspace-io maps inputs and outputs to C structs": ("--workspace-io",),
-    "dimensions that runs choose are members of a C struct on boards": (*BOARD, "--dim", "n=1..4"),
+    "dimensions that runs choose are read once a run on boards": (
+        *BOARD, "--executor", "graph", "--dim", "n=1..4",
+    ),
     "record compares runs of one size": (
         *BOARD, *C_INTERFACE, "--record", "--dim", "n=1..4",
     ),

@@ -8,6 +8,7 @@ link it.
 from __future__ import annotations
 
 from tvmrt.ir import PACKED_PARAMETERS
+from tvmrt.ir.extent import Extent, Whole
 from tvmrt.ir.program import Program
 
 from .. import pools as pools_file
@@ -30,6 +31,7 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
     """Lines of the header."""
     if options.interface_api == "packed":
         return [
+            *(_sizes_struct(program, prefix, _TAKEN) if program.is_sized() else []),
             "/*!",
             f" * \\brief Run as {prefix}_run(), but of tensors that say all about themselves.",
             f" * \\return As {prefix}_run(), and before it: kTvmErrorFunctionCallWrongArgType for",
@@ -39,18 +41,26 @@ def declarations(program: Program, prefix: str, options) -> list[str]:
             *packed_prototype(f"{prefix}_run_checked", seal.linked(prefix, "run_checked")),
             "",
         ]
-    tag = prefix.lower()
     return [
-        "/*! \\brief How many bytes the caller has at each of its pointers. */",
-        f"struct {tag}_sizes {{",
-        *(f"  size_t {name};" for name, _, _ in _members(program, prefix)),
-        *([] if _members(program, prefix) else ["  size_t unused; /*!< C has no empty struct. */"]),
-        "};",
-        "",
+        *_sizes_struct(program, prefix, "How many bytes the caller has at each of its pointers."),
         "/*!",
         f" * \\brief Run as {prefix}_run(), after a look at the sizes of all that it gets.",
         *(line.format(run=f"{prefix}_run") for line in _CODES),
         *prototype(prefix, "run_checked", _parameters(program, prefix)),
+        "",
+    ]
+
+
+_TAKEN = "How many bytes tensors and pools take at some sizes."
+
+
+def _sizes_struct(program: Program, prefix: str, brief: str) -> list[str]:
+    members = [f"  size_t {name};" for name, _, _ in _members(program, prefix)]
+    return [
+        f"/*! \\brief {brief} */",
+        f"struct {prefix.lower()}_sizes {{",
+        *(members or ["  size_t unused; /*!< C has no empty struct. */"]),
+        "};",
         "",
     ]
 
@@ -145,7 +155,7 @@ def _packed(program: Program, prefix: str) -> list[str]:
         "#include <tvm/runtime/c_backend_api.h>",
         "",
         *_table(types),
-        *(_DIFFERS if types else []),
+        *(_differs(program) if types else []),
         *(_TOO_SMALL if any(p.used_bytes for p in pools) else []),
         *packed_prototype(f"{prefix}_run_checked", " {"),
         f"  if (num_args != {len(types) + len(pools)}) return kTvmErrorFunctionCallNumArguments;",
@@ -174,11 +184,23 @@ def _packed(program: Program, prefix: str) -> list[str]:
     return [*lines, *call, "}", ""]
 
 
+def _differs(program: Program) -> list[str]:
+    """Lines of C; where runs choose extents, whatever those are passes, which run compares."""
+    if not program.dims():
+        return _DIFFERS
+    of_run = [
+        "    const int64_t extent = tensor->shape[d];",
+        "    if (expected[i].shape[d] >= 0 && extent != expected[i].shape[d]) return 1;",
+    ]
+    begin = next(i for i, line in enumerate(_DIFFERS) if "const int64_t extent" in line)
+    return [*_DIFFERS[:begin], *of_run, *_DIFFERS[begin + 2 :]]
+
+
 def _table(types) -> list[str]:
     if not types:
         return []
     shapes = [
-        f"static const int64_t shape{i}[] = {{{', '.join(map(str, t.shape))}}};"
+        f"static const int64_t shape{i}[] = {{{', '.join(map(_expected, t.shape))}}};"
         for i, t in enumerate(types)
         if t.rank
     ]
@@ -200,6 +222,10 @@ def _table(types) -> list[str]:
         "};",
         "",
     ]
+
+
+def _expected(extent: Whole) -> str:
+    return "-1" if isinstance(extent, Extent) else str(extent)
 
 
 _DIFFERS = [

@@ -94,13 +94,14 @@ def checks(program: Program, prefix: str) -> list[str]:
     """Lines of C that refuse sizes beyond their bounds."""
     lines = []
     for _, name in members(program):
-        macro = _macro(prefix, name)
+        macro = bounds_macro(prefix, name)
         test = f"dims->{name} < {macro}_MIN{GAP}|| dims->{name} > {macro}_MAX"
         lines += refusal(test, OUT_OF_RANGE)
     return lines
 
 
-def _macro(prefix: str, name: str) -> str:
+def bounds_macro(prefix: str, name: str) -> str:
+    """What the macros of a dimension's bounds begin with."""
     return f"{prefix.upper()}_{name.upper()}"
 
 
@@ -116,8 +117,8 @@ def structs(program: Program, prefix: str) -> list[str]:
         what = "Dimension" if symbol.source is None else "Count"
         lines += [
             f"/*! \\brief {what} {comment_text(symbol.name)}: the least and the most. */",
-            f"#define {_macro(prefix, name)}_MIN {symbol.low}",
-            f"#define {_macro(prefix, name)}_MAX {symbol.high}",
+            f"#define {bounds_macro(prefix, name)}_MIN {symbol.low}",
+            f"#define {bounds_macro(prefix, name)}_MAX {symbol.high}",
         ]
     return [
         *lines,
@@ -221,7 +222,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
         *wrap(f"int32_t {prefix}_measure", declared, " {"),
         *(f"  int {symbol.c};" for symbol, _ in rows),
         *(
-            f"  const int {s.c} ={GAP}counts == NULL ?{GAP}{_macro(prefix, name)}_MAX :"
+            f"  const int {s.c} ={GAP}counts == NULL ?{GAP}{bounds_macro(prefix, name)}_MAX :"
             f"{GAP}(int)counts->{name};"
             for s, name in found
         ),
@@ -248,7 +249,7 @@ def print_file(program: Program, prefix: str, number: str) -> dict[str, str]:
 
 
 def _count_check(row: Row, prefix: str) -> list[str]:
-    symbol, macro = row[0], _macro(prefix, row[1])
+    symbol, macro = row[0], bounds_macro(prefix, row[1])
     return refusal(f"{symbol.c} < {macro}_MIN{GAP}|| {symbol.c} > {macro}_MAX", OUT_OF_RANGE)
 
 
@@ -258,7 +259,7 @@ def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:
     if not pools.io_in_pools(program):
         rows = [(t.member, _bytes_text(t.type)) for t in tensors(program)]
     for pool in pools.lent(program):
-        rows.append((f"{pool.name}_workspace_pool", pools.pool_macro(prefix, pool)))
+        rows.append((f"{pool.name}_workspace_pool", pools.poolbounds_macro(prefix, pool)))
     return rows or [("unused", "0")]
 
 

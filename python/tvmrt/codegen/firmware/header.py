@@ -115,6 +115,12 @@ _RUN_SIZED = [
 ]
 
 
+_SIZED_TENSORS = [
+    " * Where a run chooses extents, ndim and shape are read, too: inputs bring the sizes, outputs",
+    " * have extents at least as large as the results, whose extents are then written to them.",
+]
+
+
 def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list[str]:
     order = [f"{t.member}, {extents.shape_text(t.type)}" for t in [*inputs, *outputs]]
     order += [
@@ -122,11 +128,18 @@ def _packed_run(program: Program, prefix: str, options, inputs, outputs) -> list
         for pool in pools.lent(program)
     ]
     rows = [f" *  {i}: {text}" for i, text in enumerate(order)]
+    sized = bool(program.dims())
     return [
         "/*!",
         " * \\brief Run the network once. Each argument is a DLTensor of which only data is read:",
         *rows,
+        *(_SIZED_TENSORS if sized else []),
         " * \\return 0; kTvmErrorFunctionCallNumArguments for another number of arguments;",
+        *(
+            [f" * kTvmError{extents.OUT_OF_RANGE} for an extent beyond its bounds;"]
+            if sized
+            else []
+        ),
         " * kTvmErrorFunctionCallInvalidArg for a NULL or misaligned one; -1 where the network",
         " * stops. One call at a time: the workspace is not shared.",
         " */",

@@ -15,7 +15,7 @@ from ..c.packed import packed_prototype
 from ..c.text import Declaration, any_null, refusal, wrap
 from ..entries import graph, hooks
 from ..entries.aot import checked_call, guarded_call
-from . import extents, pool_calls, proof, seal, state
+from . import extents, pool_calls, proof, seal, state, tensor_extents
 from .names import input_tensors, output_tensors, own_include
 from .trace import Tracer
 
@@ -48,7 +48,7 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         *state.definitions(program, prefix),
     ]
     if packed:
-        lines += _TENSOR_DATA
+        lines += [*_TENSOR_DATA, *tensor_extents.function(program)]
     if options.unpacked_api:
         lines += _plain_main(program, prefix, sources, arguments, tracer)
     else:
@@ -200,6 +200,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
     place = {pool.name: pointer for pool, pointer in zip(lent, pointers[len(tensors) :])}
     lines += _pool_checks(program, place)
     lines += pool_calls.loaded_checks(program, prefix, options)
+    lines += tensor_extents.read(program, prefix)
     lines += state.begin(program, prefix, options, place)
     if not count:
         lines.append("  (void)args;")
@@ -207,6 +208,7 @@ def _packed_run(program: Program, prefix: str, options) -> list[str]:
         lines += [f"  (void){name};" for name in _UNUSED_BY_MAIN if name != "num_args"]
         passed = [_cast(b, p) for b, p in zip(tensors, pointers)]
         passed += _pool_pointers(program, prefix, options, place)
+        passed += tensor_extents.values(program)
         return [*lines, *wrap(f"return {prefix}___tvm_main__", passed, ";", 1), "}", ""]
     at = {pool.name: len(tensors) + i for i, pool in enumerate(lent)}
     return [*lines, *_append_pools(program, prefix, options, at), *_call_main(prefix), "}", ""]
