@@ -252,7 +252,7 @@ def test_damaged_options_are_refused_or_other_options():
         data = (FILES / f"{name}.tflite").read_bytes()
         options = [op.custom_options for op in load_model(data).subgraphs[0].operators]
         options = [given for given in options if given]
-        for _ in range(40):
+        for _ in range(15):
             changed = bytearray(data)
             given = bytes(options[rng.integers(len(options))])
             changed[data.index(given) + rng.integers(len(given))] = rng.integers(256)
@@ -261,7 +261,7 @@ def test_damaged_options_are_refused_or_other_options():
             except (ValueError, UnsupportedError) as problem:
                 assert "\n" not in str(problem)
                 said += 1
-    assert said > 30
+    assert said > 10
 
 
 def test_sizes_that_a_run_chooses_are_refused():
