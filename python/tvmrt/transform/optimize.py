@@ -17,6 +17,7 @@ from .flatten_dense import flatten_dense
 from .fold_bias import fold_bias
 from .fold_pad import fold_pad
 from .fold_scale import fold_scale
+from .gather_narrow import gather_narrow
 from .layouts import infer_layouts
 from .quantize import form_quantized, separate_dequantize
 from .simplify import simplify
@@ -29,6 +30,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("simplify", simplify),
     ("common-subexpressions", eliminate_common_subexpressions),
     ("dead-code", remove_dead_code),
+    ("gather-narrow", gather_narrow),
     ("fold-pad", fold_pad),
     ("quantize", form_quantized),
     ("fold-pad-again", fold_pad),

@@ -87,7 +87,9 @@ def _dequantized_in_blocks(ctx: NodeContext, q: Value, scale: Value, zero, axis,
     if scale.shape != (*apart[: axis + 1], *apart[axis + 2 :]):
         raise ValueError(f"parameters {scale.type} do not fit blocks of {block} in {q.type}")
     beside = (*apart[: axis + 1], 1, *apart[axis + 2 :])
-    scale, zero = (p if p is None else ctx.reshape(p, beside) for p in (scale, zero))
+    scale = ctx.reshape(scale, beside)
+    if zero is not None and zero.shape:  # one that the network leaves out is a scalar
+        zero = ctx.reshape(zero, beside)
     return ctx.reshape(_scaled(ctx, ctx.reshape(q, apart), scale, zero), q.shape)
 
 

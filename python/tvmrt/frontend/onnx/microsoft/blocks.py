@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Value
+from tvmrt.ir import DTYPES, Value
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -113,22 +113,27 @@ def gather_block_quantized(ctx: NodeContext) -> Value:
     if block < 16 or block & (block - 1):
         raise ValueError(f"blocks of {block}; a power of two from 16 on is expected")
     taken = checked_indices(ctx, indices, data.shape[axis])
-    count = len(indices.shape)
+    count, kind = len(indices.shape), ctx.half_of(data)
+    if kind is not None and bits != DTYPES[kind].bits:
+        raise ValueError(f"a table of {kind} has no elements of {bits} bits")
+
+    def apart(packed: Value) -> Value:
+        return unpacked(ctx, packed, bits) if kind is None else packed
 
     def rows(table: Value) -> Value:
         return ctx.emit("gather", [table, taken], axis=axis)
 
-    numbers = unpacked(ctx, rows(data), bits)
+    numbers = apart(rows(data))
     place = along + (count - 1 if along > axis else 0)
     extent = numbers.shape[place]
     scale = _spread(ctx, rows(scales), place, block, extent)
     if ctx.input(3) is not None:
-        point = unpacked(ctx, rows(ctx.required(3)), bits)
+        point = apart(rows(ctx.required(3)))
         blocks = ceil_div(extent, block)
         point = _spread(ctx, ctx.slice_axis(point, place, 0, blocks), place, block, extent)
         point = ctx.cast(point, scale.dtype.name)
     else:
-        point = ctx.scalar_like(1 << (bits - 1), scale)
+        point = ctx.scalar_like(1 << (bits - 1) if kind is None else 0, scale)
     shifted = ctx.emit("sub", [ctx.cast(numbers, scale.dtype.name), point])
     return ctx.emit("mul", [shifted, scale])
 
