@@ -18,7 +18,7 @@ their formula where it has them for accelerators alone.
   the values of attributes that are told below. Unknown operators are told all at once, with their
   names and domains.
 - Weights of `MatMulNBits` in blocks of 16 to 256 stay packed in the library and are widened as they
-  are read; so are the rows that `GatherBlockQuantized` takes.
+  are read, on hosts once for all rows from 16 on; so are the rows that `GatherBlockQuantized` takes.
 - Results in bytes are within one step of onnxruntime's, whose own kernels round differently from
   processor to processor. `DynamicQuantizeLSTM` keeps its state in floats where onnxruntime
   quantises it at each step.

@@ -164,6 +164,10 @@ def blocks() -> list[Case]:
                 found.append(_product(bits, block, points))
     found += [_product(4, 32, "bytes", rows=1, bias=True), _product(2, 32, "bytes", columns=96)]
     found.append(_product(4, 32, "none", rows=3, bias=True))
+    # many rows, whose weights are widened in panels; blocks that are cut short at the end
+    for bits, block, points in ((4, 32, "floats"), (4, 16, "none"), (2, 64, "bytes")):
+        found.append(_product(bits, block, points, rows=33, columns=151))
+    found.append(_product(8, 128, "bytes", rows=16, columns=300))
     for bits, block, zero in ((4, 16, False), (4, 32, True), (8, 16, True), (8, 32, False)):
         found.append(_taken(bits, block, zero))
     return found

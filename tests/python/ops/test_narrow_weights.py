@@ -10,6 +10,7 @@ from nn_case import run_compiled
 from onnx import TensorProto, helper
 
 import tvmrt
+from tvmrt.cli.session import Session
 
 RNG = np.random.default_rng(11)
 
@@ -146,6 +147,31 @@ def test_product_of_packed_weights(columns, bits, points, tmp_path):
     x = RNG.standard_normal((2, 3, columns), np.float32)
     expected, found = run_both(tmp_path, [node], tensors, x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_product_of_packed_weights_and_any_number_of_rows(tmp_path):
+    """Few rows and many have kernels of their own, and threads share the columns."""
+    depth, columns, block = 72, 200, 32
+    blocks = -(-depth // block)
+    numbers = RNG.integers(0, 16, (columns, blocks * block)).astype(np.uint8)
+    scales = RNG.uniform(0.01, 0.2, (columns, blocks)).astype(np.float32)
+    weights = [
+        helper.make_tensor("b", TensorProto.UINT8, (columns, blocks, block // 2),
+                           (numbers[:, ::2] | numbers[:, 1::2] << 4).tobytes(), raw=True),
+        floats("s", scales.reshape(-1)),
+    ]  # fmt: skip
+    attrs = {"K": depth, "N": columns, "bits": 4, "block_size": block, "domain": "com.microsoft"}
+    made = network([helper.make_node("MatMulNBits", ["x", "b", "s"], ["y"], **attrs)], weights,
+                   ["N", depth])  # fmt: skip
+    path = tmp_path / "rows.so"
+    tvmrt.compile(made, executor="aot", dims={"N": (1, 90)}).export_library(str(path))
+    real = (numbers.astype(np.float64) - 8) * np.repeat(scales, block, axis=1)
+    for threads in (1, 2):
+        session = Session(path, threads)
+        for rows in (1, 7, 16, 61, 90):
+            x = RNG.standard_normal((rows, depth), np.float32)
+            (y,) = session.run({"x": x}).values()
+            np.testing.assert_allclose(y, x @ real[:, :depth].T, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("groups", [1, 3])

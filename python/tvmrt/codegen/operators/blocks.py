@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from tvmrt.ir.extent import least, most
 from tvmrt.ir.program import Step
 
-from ..c.initializers import number, print_layer
+from ..c.initializers import number, print_layer, print_tiles
 from ..c.text import call
 from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
+from ..window import packing_f32 as packing
+
+PANEL_ROWS = 16  # from which on the weights are widened once for all rows: TVMRT_PANEL_ROWS
 
 
 @lowers("matmul_blocks")
 class MatMulBlocksLowering(Lowering):
-    """Rows without gaps; weights as the operator has them."""
+    """Rows without gaps; weights as the operator has them. Many rows on a host meet weights that
+    are widened a panel at a time."""
 
     def macs(self) -> int:
         rows, columns = self.node.output.shape
         return rows * columns * self.node.inputs[0].shape[1]
+
+    def _tiles(self) -> packing.Tiles | None:
+        """The register tiles for as many rows that a panel pays, or None."""
+        rows, columns = self.node.output.shape
+        if not self.target.hosted or self.target.lanes < 4 or most(rows) < PANEL_ROWS:
+            return None
+        return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], self.target)
+
+    def kernel_blocks(self, step: Step) -> tuple[int, ...]:
+        tiles = self._tiles()
+        return () if tiles is None else (self.node.inputs[0].shape[1] * tiles.block * 4,)
 
     def emit(self, step: Step, f: FunctionWriter) -> None:
         (rows, columns), attrs = self.node.output.shape, self.node.attrs
@@ -36,4 +52,13 @@ class MatMulBlocksLowering(Lowering):
         names = enumerate(("w", "scales", "points"), 1)
         constants = [self.pointer(step, f, i, name) for i, name in names]
         passed = ("&layer", f.read(0), *constants, f.write())
+        tiles = self._tiles()
+        if tiles is not None:
+            f.include("op/matmul_panels.h")
+            print_tiles(f, tiles)
+            panels = call("tvmrt_matmul_panels_f32", passed[0], "&tiles", *passed[1:])
+            if least(rows) >= PANEL_ROWS:
+                f.line(f"return {panels};")
+                return
+            f.line(f"if (layer.m >= TVMRT_PANEL_ROWS) return {panels};")
         f.line(f"return {call('tvmrt_matmul_blocks_f32', *passed)};")

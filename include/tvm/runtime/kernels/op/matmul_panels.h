@@ -1,0 +1,256 @@
+/*!
+ * \file matmul_panels.h
+ * \brief The product of matmul_blocks.h for many rows: weights are widened once, a panel of columns
+ * at a time, in the order in which the register tiles of tile/f32.h read them.
+ *
+ * Widened in turn for each few rows, as there, weights would cost more than the products do.
+ */
+#ifndef TVM_RUNTIME_KERNELS_OP_MATMUL_PANELS_H_
+#define TVM_RUNTIME_KERNELS_OP_MATMUL_PANELS_H_
+
+#include "../tile/f32.h"
+#include "matmul_blocks.h"
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+enum {
+  /*! \brief Rows from which on a panel pays. */
+  TVMRT_PANEL_ROWS = 16,
+  /*! \brief Columns that are widened together, and bytes of each of them. */
+  TVMRT_PANEL_COLUMNS = 16,
+  /*! \brief Times so many bytes are read of a column together: a line of the cache. */
+  TVMRT_PANEL_PARTS = 4
+};
+
+typedef struct {
+  tvmrt_matmul_blocks_job blocks;
+  const tvmrt_tiles_f32* tiles;
+} tvmrt_matmul_panels_job;
+
+/*! \brief 16 x 16 bytes with rows and columns exchanged. */
+TVMRT_INLINE void tvmrt_transpose_bytes(uint8_t from[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS],
+                                        uint8_t to[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
+#ifdef __SSE2__
+  __m128i a[16], b[16];
+  for (int i = 0; i < 16; i++) a[i] = _mm_loadu_si128((const __m128i*)from[i]);
+  /* Each round moves the number of a byte's row by one bit into that of its column. */
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 8; i++) {
+      b[2 * i] = _mm_unpacklo_epi8(a[i], a[i + 8]);
+      b[2 * i + 1] = _mm_unpackhi_epi8(a[i], a[i + 8]);
+    }
+    for (int i = 0; i < 8; i++) {
+      a[2 * i] = _mm_unpacklo_epi8(b[i], b[i + 8]);
+      a[2 * i + 1] = _mm_unpackhi_epi8(b[i], b[i + 8]);
+    }
+  }
+  for (int i = 0; i < 16; i++) _mm_storeu_si128((__m128i*)to[i], a[i]);
+#else
+  for (int i = 0; i < TVMRT_PANEL_COLUMNS; i++) {
+    for (int j = 0; j < TVMRT_PANEL_COLUMNS; j++) to[i][j] = from[j][i];
+  }
+#endif
+}
+
+/*! \brief What 16 columns have for a block: scales, and what they take away. */
+typedef struct {
+  float scales[TVMRT_PANEL_COLUMNS];
+  float shifts[TVMRT_PANEL_COLUMNS];
+} tvmrt_panel_scales;
+
+/*!
+ * \brief One number of each of ``count`` bytes of each of some columns, as floats, into rows that are
+ * ``stride`` apart.
+ */
+TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int count, int low,
+                                      int mask, const tvmrt_panel_scales* of, float* q, int stride,
+                                      int columns) {
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  for (int c = 0; c < columns; c += kLanes) {
+    const tvmrt_f32v scale = TVMRT_F32V(load)(of->scales + c);
+    const tvmrt_f32v shift = TVMRT_F32V(load)(of->shifts + c);
+    for (int i = 0; i < count; i++) {
+      const tvmrt_block_numbers wide = tvmrt_load_block_bytes(w[i] + c);
+      const tvmrt_f32v numbers = __builtin_convertvector((wide >> low) & mask, tvmrt_f32v);
+      const tvmrt_f32v y = TVMRT_F32V(fma)(numbers, scale, shift);
+      if (columns - c >= kLanes) {
+        TVMRT_F32V(store)(q + (int64_t)i * stride + c, y);
+      } else {
+        TVMRT_F32V(store_n)(q + (int64_t)i * stride + c, y, columns - c);
+      }
+    }
+  }
+#else
+  for (int i = 0; i < count; i++) {
+    for (int c = 0; c < columns; c++) {
+      q[(int64_t)i * stride + c] = (float)((w[i][c] >> low) & mask) * of->scales[c] + of->shifts[c];
+    }
+  }
+#endif
+}
+
+/*! \brief Those of block g, of ``there`` columns from c on. */
+TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, int g, int blocks,
+                                          int32_t c, int there, tvmrt_panel_scales* of) {
+  const int64_t at = (int64_t)c * blocks + g;
+  for (int i = 0; i < there; i++) of->scales[i] = job->scales[at + (int64_t)i * blocks];
+  if (job->points == NULL) {
+    const float point = job->layer->point;
+    for (int i = 0; i < TVMRT_PANEL_COLUMNS; i++) of->shifts[i] = -point * of->scales[i];
+    return;
+  }
+  for (int i = 0; i < there; i++) {
+    of->shifts[i] = -of->scales[i] * job->points[at + (int64_t)i * blocks];
+  }
+}
+
+/*!
+ * \brief All weights of some columns from c on, as floats, into rows of a panel that are ``stride``
+ * floats apart. Columns that are not there are zeros.
+ */
+TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, int bits, int block,
+                                            int32_t c, int columns, float* q, int stride) {
+  const tvmrt_matmul_blocks_layer* layer = job->layer;
+  const int bytes = block * bits / 8, mask = (1 << bits) - 1, k = layer->k;
+  const int blocks = (k + block - 1) / block, total = blocks * bytes;
+  const int there = layer->n - c < columns ? (int)(layer->n - c) : columns;
+  const uint8_t* w = job->w + (int64_t)c * total;
+  uint8_t turned[TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS];
+  uint8_t rows[TVMRT_PANEL_PARTS][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS];
+  tvmrt_panel_scales of;
+  memset(rows, 0, sizeof(rows));
+  memset(&of, 0, sizeof(of));
+  for (int b = 0; b < total; b += TVMRT_PANEL_COLUMNS) {
+    const int some = total - b < TVMRT_PANEL_COLUMNS ? total - b : TVMRT_PANEL_COLUMNS;
+    const int part = b / TVMRT_PANEL_COLUMNS % TVMRT_PANEL_PARTS;
+    /* A line of the cache of each column at once: columns may be a power of two apart. */
+    for (int i = 0; part == 0 && i < there; i++) {
+      const uint8_t* column = w + (int64_t)i * total + b;
+      for (int j = 0, left = total - b; j < TVMRT_PANEL_PARTS && left > 0; j++, left -= 16) {
+        memcpy(rows[j][i], column + 16 * j, left < 16 ? (size_t)left : 16);
+      }
+    }
+    tvmrt_transpose_bytes(rows[part], turned);
+    for (int i = 0; i < some;) {
+      const int g = (b + i) / bytes, inside = (b + i) % bytes;
+      const int end = some - i < bytes - inside ? some : i + bytes - inside;
+      if (inside == 0) tvmrt_load_panel_scales(job, g, blocks, c, there, &of);
+      for (int low = 0; low < 8; low += bits) {
+        const int first = g * block + low / bits * bytes + inside - i;
+        const int last = k - first < end ? k - first : end;
+        tvmrt_widen_columns(turned + i, last - i, low, mask, &of, q + (int64_t)(first + i) * stride,
+                            stride, columns);
+      }
+      i = end;
+    }
+  }
+}
+
+/*! \brief Columns [c, c + width of a tile) of the weights, as a tile reads them. */
+TVMRT_INLINE void tvmrt_widen_panel(const tvmrt_matmul_panels_job* job, int bits, int block,
+                                    int32_t c, float* panel) {
+  const int width = job->tiles->block;
+  int i = 0;
+  for (; i + TVMRT_PANEL_COLUMNS <= width; i += TVMRT_PANEL_COLUMNS) {
+    tvmrt_widen_panel_columns(&job->blocks, bits, block, c + i, TVMRT_PANEL_COLUMNS, panel + i,
+                              width);
+  }
+  if (i < width) {
+    tvmrt_widen_panel_columns(&job->blocks, bits, block, c + i, width - i, panel + i, width);
+  }
+}
+
+/*! \brief All rows of y, columns from c on as far as a tile goes. */
+TVMRT_INLINE int tvmrt_matmul_panel(const tvmrt_matmul_panels_job* job, int32_t c,
+                                    const float* panel) {
+  const tvmrt_matmul_blocks_layer* layer = job->blocks.layer;
+  tvmrt_segment_f32 segment = {job->blocks.x, 0};
+  tvmrt_tile_row_f32_args row;
+  memset(&row, 0, sizeof(row));
+  row.tiles = job->tiles;
+  row.tile.segments = &segment;
+  row.tile.segment_count = 1;
+  row.tile.run = layer->k;
+  row.tile.x_stride = layer->k;
+  row.tile.w_stride = job->tiles->block;
+  row.tile.out_stride = layer->n;
+  row.tile.lo = -INFINITY;
+  row.tile.hi = INFINITY;
+  row.w = panel;
+  row.out = job->blocks.y + c;
+  const int32_t left = layer->n - c;
+  return tvmrt_tile_row_f32(&row, 0, layer->m, 0,
+                            left < job->tiles->block ? (int)left : job->tiles->block);
+}
+
+TVMRT_INLINE int tvmrt_matmul_panels_part(int task, const TVMParallelGroupEnv* env,
+                                          const tvmrt_matmul_panels_job* job, int bits, int block) {
+  const tvmrt_matmul_blocks_layer* layer = job->blocks.layer;
+  const int width = job->tiles->block;
+  const int32_t first = (int32_t)tvmrt_task_begin(layer->n, width, task, env->num_task);
+  const int32_t end = (int32_t)tvmrt_task_begin(layer->n, width, task + 1, env->num_task);
+  if (first >= end) return 0;
+  float* panel = (float*)tvmrt_scratch_alloc((int64_t)layer->k * width * (int64_t)sizeof(float));
+  if (!panel) return -1;
+  int rc = 0;
+  for (int32_t c = first; c < end && rc == 0; c += width) {
+    tvmrt_widen_panel(job, bits, block, c, panel);
+    rc = tvmrt_matmul_panel(job, c, panel);
+  }
+  if (tvmrt_scratch_free(panel) != 0) rc = -1;
+  return rc;
+}
+
+static inline int tvmrt_matmul_panels_task(int task, TVMParallelGroupEnv* env, void* closure) {
+  const tvmrt_matmul_panels_job* job = (const tvmrt_matmul_panels_job*)closure;
+  const tvmrt_matmul_blocks_layer* layer = job->blocks.layer;
+  return tvmrt_matmul_panels_part(task, env, job, layer->bits, layer->block);
+}
+
+/* The same for the blocks that quantisers write most. */
+#define TVMRT_DEFINE_MATMUL_PANELS(BITS, BLOCK)                                               \
+  static inline int tvmrt_matmul_panels_##BITS##_##BLOCK(int task, TVMParallelGroupEnv* env,  \
+                                                         void* closure) {                     \
+    return tvmrt_matmul_panels_part(task, env, (const tvmrt_matmul_panels_job*)closure, BITS, \
+                                    BLOCK);                                                   \
+  }
+TVMRT_DEFINE_MATMUL_PANELS(4, 16)
+TVMRT_DEFINE_MATMUL_PANELS(4, 32)
+TVMRT_DEFINE_MATMUL_PANELS(4, 64)
+TVMRT_DEFINE_MATMUL_PANELS(4, 128)
+TVMRT_DEFINE_MATMUL_PANELS(8, 32)
+TVMRT_DEFINE_MATMUL_PANELS(8, 128)
+
+/*! \brief The function for a layer's blocks; a literal layer leaves one of them. */
+TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) {
+  if (bits == 4 && block == 16) return tvmrt_matmul_panels_4_16;
+  if (bits == 4 && block == 32) return tvmrt_matmul_panels_4_32;
+  if (bits == 4 && block == 64) return tvmrt_matmul_panels_4_64;
+  if (bits == 4 && block == 128) return tvmrt_matmul_panels_4_128;
+  if (bits == 8 && block == 32) return tvmrt_matmul_panels_8_32;
+  if (bits == 8 && block == 128) return tvmrt_matmul_panels_8_128;
+  return tvmrt_matmul_panels_task;
+}
+
+/*!
+ * \brief The product that the layer describes, for any number of rows that the tiles cover.
+ * \param w      [in] bytes of the weights, without gaps.
+ * \param scales [in] a number for each block, [n][blocks].
+ * \param points [in] the same of zero points, or NULL for layer->point everywhere.
+ * \return 0, or -1 where there is no scratch memory for a panel (k floats times the width of a tile,
+ * for each thread) or a thread failed.
+ */
+TVMRT_INLINE int tvmrt_matmul_panels_f32(const tvmrt_matmul_blocks_layer* layer,
+                                         const tvmrt_tiles_f32* tiles, const float* x,
+                                         const uint8_t* w, const float* scales, const float* points,
+                                         float* y) {
+  tvmrt_matmul_panels_job job = {{layer, x, w, scales, points, y}, tiles};
+  const int64_t macs = layer->m * layer->n * layer->k;
+  const FTVMParallelLambda task = tvmrt_matmul_panels_choose(layer->bits, layer->block);
+  return tvmrt_launch(task, &job, macs, TVMRT_PARALLEL_MIN_MACS);
+}
+
+#endif  // TVM_RUNTIME_KERNELS_OP_MATMUL_PANELS_H_
