@@ -103,6 +103,15 @@ SECTIONS = {
         Entry("tvmrt.runtime.save_param_dict", "runtime/params.py", "save_param_dict"),
         Entry("tvmrt.runtime.load_param_dict", "runtime/params.py", "load_param_dict"),
     ],
+    "Other machines": [
+        Entry("tvmrt.rpc.connect", "rpc/client.py", "connect"),
+        Entry("tvmrt.rpc.RPCSession", "rpc/client.py", "RPCSession"),
+        Entry("tvmrt.rpc.LocalSession", "rpc/client.py", "LocalSession"),
+        Entry("tvmrt.rpc.Server", "rpc/server.py", "Server"),
+        Entry("tvmrt.rpc.connect_tracker", "rpc/client.py", "connect_tracker"),
+        Entry("tvmrt.rpc.TrackerSession", "rpc/client.py", "TrackerSession"),
+        Entry("tvmrt.rpc.Tracker", "rpc/tracker.py", "Tracker"),
+    ],
     "Errors": [
         Entry("tvmrt.TVMError", "error.py", "TVMError"),
         Entry("tvmrt.error.UnsupportedError", "error.py", "UnsupportedError"),

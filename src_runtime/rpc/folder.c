@@ -185,7 +185,7 @@ int tvmrt__rpc_folder_receive(tvmrt_channel* ch, char* name, uint64_t size, bool
   value.v_str = name;
   file = open_upload(&in, size, &path);
   if (file != NULL) {
-    setvbuf(file, NULL, _IONBF, 0);
+    (void)setvbuf(file, NULL, _IONBF, 0);
     rc = receive_into(ch, file, &left);
     if (fclose(file) != 0 && rc == 0) {
       rc = tvmrt__fail("OSError: %s: %s.", path, strerror(errno));
