@@ -18,7 +18,7 @@ their formula where it has them for accelerators alone.
   the values of attributes that are told below. Unknown operators are told all at once, with their
   names and domains.
 - Weights of `MatMulNBits` in blocks of 16 to 256 stay packed in the library and are widened as they
-  are read, on hosts once for all rows from 16 on; so are the rows that `GatherBlockQuantized` takes.
+  are read, on hosts once for all rows from 16 on; so are the rows of `GatherBlockQuantized`.
 - Results in bytes are within one step of onnxruntime's, whose own kernels round differently from
   processor to processor. `DynamicQuantizeLSTM` keeps its state in floats where onnxruntime
   quantises it at each step.
@@ -42,7 +42,7 @@ LIMITS = """## What is refused of them
 | `GroupQueryAttention` | quantised caches, `sliding_window_cache`, `qk_output`, norms of keys |
 | `RotaryEmbedding`, `MRotaryEmbedding` | `is_packed_batching`, a `scale` that is not 1 |
 | `MatMulNBits` | `g_idx`, prepacked weights, other than 2, 4 and 8 bits |
-| `GatherBlockQuantized` | other tables than bytes, int4 and uint4, elements along the axis of the blocks |
+| `GatherBlockQuantized` | tables of other types than bytes, int4, uint4; elements along the blocks |
 | `CDist` | other distances than `sqeuclidean` and `euclidean` |
 | `SkipGroupNorm` | channels that are not innermost |
 | `BiasSoftmax` | biases that broadcast within a row |

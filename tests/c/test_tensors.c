@@ -148,7 +148,8 @@ static void test_view_shares_and_checks(void** state) {
   assert_ok(call_global(&bad_shape, "runtime.ShapeTuple"));
   arg_handle(&bad, kTVMNDArrayHandle, c.ret.v_handle);
   arg_handle(&bad, kTVMObjectHandle, bad_shape.ret.v_handle);
-  assert_fails(call_global(&bad, "runtime.TVMArrayCreateView"), "would occupy bytes 0 <= i_byte < 28");
+  assert_fails(call_global(&bad, "runtime.TVMArrayCreateView"),
+               "would occupy bytes 0 <= i_byte < 28");
   TVMArrayFree(c.ret.v_handle);
   TVMObjectFree(shape.ret.v_handle);
   TVMObjectFree(bad_shape.ret.v_handle);
