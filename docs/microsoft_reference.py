@@ -42,7 +42,7 @@ LIMITS = """## What is refused of them
 | `GroupQueryAttention` | quantised caches, `sliding_window_cache`, `qk_output`, norms of keys |
 | `RotaryEmbedding`, `MRotaryEmbedding` | `is_packed_batching`, a `scale` that is not 1 |
 | `MatMulNBits` | `g_idx`, prepacked weights, other than 2, 4 and 8 bits |
-| `GatherBlockQuantized` | tables of other types than bytes, int4, uint4; elements along the blocks |
+| `GatherBlockQuantized` | tables of other types than bytes, int4, uint4; elements along blocks |
 | `CDist` | other distances than `sqeuclidean` and `euclidean` |
 | `SkipGroupNorm` | channels that are not innermost |
 | `BiasSoftmax` | biases that broadcast within a row |
