@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tvmrt.codegen.target import LEVELS
 from tvmrt.error import UnsupportedError
 from tvmrt.request import Request, rows
 
@@ -65,6 +66,11 @@ RULES = (
         "profile and record are for networks of the crt runtime; "
         "on this machine, tvmrt run --profile times operators and tvmrt verify checks them",
         lambda r: (r.profile or r.record) and r.runtime != "crt",
+    ),
+    Rule(
+        "levels of processors are chosen where an operating system loads the library; target "
+        "{target} needs runtime host",
+        lambda r: r.target in LEVELS and r.runtime == "crt",
     ),
     Rule(
         "profile and record note what plain calls are passed; use unpacked-api",

@@ -175,8 +175,10 @@ def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
                 f"board {family.name} has the processor {family.target}; leave target "
                 f"{asked.target} out, or leave out the board"
             )
+        if asked.levels:
+            raise ValueError(f"board {family.name} has a single processor; leave levels out")
         asked = replace(asked, target=family.target)
-    machine = get_target(asked.target) if family is None else family.machine()
+    machine = get_target(asked.target, asked.levels) if family is None else family.machine()
     request = asked.with_defaults(machine.hosted)
     choices.check(request)
     if request.module_name:

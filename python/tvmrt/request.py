@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.codegen.families import FAMILIES
-from tvmrt.codegen.target import FIRMWARE
+from tvmrt.codegen.target import FIRMWARE, LEVELS
 
 if TYPE_CHECKING:
     import os
@@ -109,9 +109,17 @@ class Request:
     )
     target: str = _option(
         "native",
-        "``native`` (this machine), ``host`` (any of its kind), or a board: "
-        f"{', '.join(FIRMWARE)}.",
+        "``native`` (this machine), ``host`` (any of its kind), "
+        f"{' or '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
+        f"processors, chosen when it is loaded), or a board: {', '.join(FIRMWARE)}.",
         flag="--target", form="NAME",
+    )
+    levels: Sequence[str] = _option(
+        (),
+        "The levels of processors that the library has code for, where the target has several: "
+        f"{'; '.join(', '.join(t.name for t in LEVELS[name]) for name in LEVELS)}. Default: "
+        "all of them.",
+        flag="--levels", form="NAME[,NAME...]", repeated=True,
     )
     board: str | None = _option(
         None,

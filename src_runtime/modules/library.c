@@ -170,12 +170,30 @@ static library_module* add_live(const tvmrt_library_source* source,
   return lib;
 }
 
+/* Code for levels of processors of which this one has none says so, in a sentence. */
+static int check_processor(const tvmrt_library_source* source) {
+  size_t ignored;
+  void* symbol = source->symbol(source->ctx, "__tvmrt_refusal", &ignored);
+  const char* (*refusal)(void);
+  const char* text = NULL;
+  if (symbol != NULL && source->is_function(source->ctx, symbol)) {
+    memcpy(&refusal, &symbol, sizeof(refusal));
+    text = refusal();
+  }
+  if (text != NULL) TVMAPISetLastError(text);
+  return text != NULL ? -1 : 0;
+}
+
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {
   const code_variables variables = find_variables(source);
   library_module* shared;
   library_module* lib;
   int rc = -1;
   *out = NULL;
+  if (check_processor(source) != 0) {
+    if (source->close != NULL) source->close(source->ctx);
+    return -1;
+  }
   (void)pthread_mutex_lock(&live_lock);
   shared = variables.context != NULL ? find_live(source->ctx) : NULL;
   lib = shared != NULL ? shared : add_live(source, &variables);

@@ -31,10 +31,10 @@ NO_FOLDERS = (
     help="OUT.so (shared library), OUT.tar (Model Library Format) or a folder (C sources).",
 )
 @options.request_options(
-    "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "board", "devices",
-    "require_device", "device_fallback", "schedule", "mixed_precision", "max_error", "calibration",
-    "device_options", "operators", "shapes", "dims", "sequences", "requantize", "tflite_rounding",
-    "signature", "params", "pools", "workspace_io", "place", "max_memory",
+    "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
+    "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "max_error",
+    "calibration", "device_options", "operators", "shapes", "dims", "sequences", "requantize",
+    "tflite_rounding", "signature", "params", "pools", "workspace_io", "place", "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",

@@ -151,6 +151,7 @@ def load_operators(paths: Iterable[Path]) -> Any:
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "devices": parse_names,
     "require_device": parse_names,
+    "levels": parse_names,
     "device_options": parse_device_options,
     "shapes": parse_shapes,
     "dims": parse_dims,

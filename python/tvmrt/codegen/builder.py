@@ -7,6 +7,8 @@ operands' memory is not met.
 
 from __future__ import annotations
 
+from functools import partial
+
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, POINTWISE, VIEW, Graph, Node, Value, dense, get_op
 from tvmrt.ir.custom import c_refusal
@@ -212,6 +214,7 @@ class _ProgramBuilder:
                 [source] * len(reads),
                 [out],
                 ["any"] * (len(reads) + 1),
+                levels=self._levels(PointwiseLowering, group),
             )
         )
         return out
@@ -233,7 +236,8 @@ class _ProgramBuilder:
 
     def _step(self, group: Group) -> None:
         lowering = _lowering_class(group.root.op)(group, self.target)
-        lowering.nest(self._nested)
+        lowering.nest(partial(_nested, target=self.target))
+        levels = self._levels(type(lowering), group)
         if group.after:
             accesses = {v: self._place(v) for v in group.inputs() if not v.is_constant}
             if not lowering.accepts_epilogue(accesses):
@@ -255,8 +259,9 @@ class _ProgramBuilder:
             *(lowering.demand(v) for v in operands),
             *(lowering.result_demand(i) for i in range(len(writes))),
         ]
-        step = Step(name, group, lowering, operands, reads, writes, demands)
-        step.scratch_bytes = most(lowering.scratch_bytes())
+        step = Step(name, group, lowering, operands, reads, writes, demands, levels=levels)
+        needs = [each.scratch_bytes() for each in (lowering, *levels.values())]
+        step.scratch_bytes = max(map(most, needs))
         if step.scratch_bytes:
             step.scratch = Buffer(f"{name}_scratch", DTYPES["uint8"], step.scratch_bytes, ARENA)
         if group.root.guard is not None:
@@ -264,11 +269,16 @@ class _ProgramBuilder:
             step.guard = (self._place(condition), wanted)
         self.steps.append(step)
 
-    def _nested(self, graph: Graph) -> Program:
-        """A graph inside of a node, in memory that the node's step has as its scratch."""
-        program = build_program(graph, self.target)
-        plan_program(program)
-        return program
+    def _levels(self, kind: type[Lowering], group: Group) -> dict[str, Lowering]:
+        """The lowering for each level of the target's processors; they differ in tiles and scratch
+        memory, not in where tensors lie."""
+        if group.root.op in ("custom", "region"):
+            return {}  # code of others, for all processors of the family
+        found = {}
+        for level in self.target.levels:
+            found[level.name] = lowering = kind(group, level)
+            lowering.nest(partial(_nested, target=level))
+        return found
 
     def _concat(self, node: Node) -> None:
         """One copy a part, each into its slice; see join_concatenations for what becomes of
@@ -345,6 +355,13 @@ class _ProgramBuilder:
             bound.add(buffer)
             outputs.append(buffer)
         return outputs
+
+
+def _nested(graph: Graph, target: Target) -> Program:
+    """A graph inside of a node, in memory that the node's step has as its scratch."""
+    program = build_program(graph, target)
+    plan_program(program)
+    return program
 
 
 def _reserve_kernel_scratch(step: Step) -> None:

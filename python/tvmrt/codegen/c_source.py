@@ -12,7 +12,7 @@ from .c.naming import SYMBOL_LENGTH, Namer
 from .c.text import LINE, comment_lines, laid_out
 from .c.writer import Function, Weights, comment_text, literal
 from .device_files import add_device_files
-from .entries import aot, dims, graph, tvm_ffi
+from .entries import aot, dims, graph, levels, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
@@ -33,13 +33,25 @@ def print_functions(program: Program, target: Target, options: Options) -> Sourc
     prefix = prefix_of(options.module_name)
     sources = Sources(prefix=prefix)
     symbols = Namer(SYMBOL_LENGTH)
-    for word in _ENTRY_NAMES:
+    for word in (*_ENTRY_NAMES, *(levels.NAMES if target.levels else ())):
         symbols.reserve(f"{prefix}_{word}")
+    named = []
     for step in program.steps:
         # what is derived from an operator's symbol is no other operator's
         name = f"{step.name}_op" if step.name.lower().endswith(_DERIVED) else step.name
-        symbol = symbols.take(name, f"{prefix}_")
-        sources.functions.append(print_function(symbol, step, weights, target.threads))
+        named.append(symbols.take(name, f"{prefix}_"))
+    if target.levels:
+        sources.levels = levels.Levels([level.name for level in target.levels])
+    for symbol, step in zip(named, program.steps):
+        if step.levels and sources.levels is not None:
+            names = [symbols.take(f"{step.name}_{level}", f"{prefix}_") for level in step.levels]
+            function, own = levels.print_levels(prefix, symbol, names, step, weights, target)
+            sources.levels.add(function, own)
+        else:
+            function = print_function(symbol, step, weights, target.threads)
+        sources.functions.append(function)
+    if sources.levels is not None and not sources.levels.by_level:
+        sources.levels = None  # nothing of it is compiled for a level
     sources.weight_buffers = _named(weights, prefix, sources.functions)
     return sources
 
@@ -67,6 +79,8 @@ def generate(
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
         sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
+    if sources.levels is not None:
+        _add_level_files(prefix, sources, target, head)
     if options.firmware:
         add_firmware_files(program, prefix, sources, options, target, head)
     else:
@@ -78,6 +92,19 @@ def generate(
         text = _weight_arrays(prefix, sources, options, places)
         sources.files[f"{prefix}_weights.c"] = head + text
     return sources
+
+
+def _add_level_files(prefix: str, sources: Sources, target: Target, head: str) -> None:
+    """The functions of each level, compiled for it, and the choice among the levels."""
+    for level in target.levels:
+        for i, chunk in enumerate(
+            split_functions(sources.levels.own(level.name), OPERATORS_PER_FILE)
+        ):
+            name = f"{prefix}_{level.name}_lib{i + 1}.c"
+            text = levels.head(level) + _operator_file(prefix, chunk, level)
+            sources.files[name] = head + text
+            sources.flags[name] = level.flags
+    sources.files[f"{prefix}_levels.c"] = head + levels.print_choice(prefix, sources.levels)
 
 
 # What follows the prefix in symbols that are no operators.
@@ -170,6 +197,8 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         lines.append("")
     for function in sources.functions:
         lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
+    if sources.levels is not None:
+        lines += ["", *levels.declarations(prefix, sources.levels)]
     lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import Buffer
@@ -11,6 +12,9 @@ from tvmrt.ir.rounding import round_up
 
 from .c.naming import identifier
 from .c.writer import Function
+
+if TYPE_CHECKING:
+    from .entries.levels import Levels
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ class Sources:
     number: str = ""
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
+    levels: Levels | None = None  # the functions of levels of processors, where there are several
     # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
     objects: dict[str, bytes] = field(default_factory=dict)
     # of regions on other devices: modules to import, flags by file, flags for the linker

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tvmrt import processor
 
@@ -14,7 +15,13 @@ class Target:
     ``lanes`` is the number of float32 lanes of a vector register (1: none), ``registers`` how
     many there are. ``int8`` names the integer kernels' instruction set. ``board`` names the
     instructions that kernels for microcontrollers may count on, and is None where those are not
-    used. ``hosted`` targets have threads, a heap and shared libraries.
+    used. ``hosted`` targets have threads, a heap and shared libraries. ``tables`` of 256 bytes are
+    looked up in registers, as far as levels are told apart.
+
+    ``levels`` are those of a family of processors for which a library has code side by side, the
+    narrowest first. The family itself counts on no more than all its processors have, and chooses
+    by its last level; ``widest`` is that level for each of the others, which read weights in its
+    order.
     """
 
     name: str
@@ -25,6 +32,9 @@ class Target:
     l2_bytes: int = 512 << 10
     hosted: bool = True
     board: frozenset[str] | None = None
+    tables: bool = False
+    levels: tuple[Target, ...] = ()
+    widest: Target | None = None
 
     @property
     def threads(self) -> bool:
@@ -53,6 +63,24 @@ FIRMWARE = {
     "rv32imafc": ("-march=rv32imafc", "-mabi=ilp32f"),
 }
 
+# Levels of x86-64, each with all that the ones before it have: what the compiler is told, and what
+# kernels may count on. include/tvm/runtime/kernels/levels.h has the bits by which they are found.
+_V2 = ("-mcx16", "-msahf", "-mpopcnt", "-msse3", "-mssse3", "-msse4.1", "-msse4.2")
+_V3 = (*_V2, "-mavx", "-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mlzcnt", "-mmovbe")
+_V4 = (
+    *(*_V3, "-mavx512f", "-mavx512bw", "-mavx512cd", "-mavx512dq", "-mavx512vl"),
+    "-mprefer-vector-width=512",
+)
+_VNNI = (*_V4, "-mavx512vnni")
+X86_LEVELS = (
+    Target("v2", _V2, 4, 16, "sse41"),
+    Target("v3", _V3, 8, 16, "avx2"),
+    Target("v4", _V4, 16, 32, "avx2", l2_bytes=1 << 20),
+    Target("v4vnni", _VNNI, 16, 32, "vnni512", l2_bytes=1 << 20),
+    Target("v4vbmi", (*_VNNI, "-mavx512vbmi"), 16, 32, "vnni512", 1 << 20, tables=True),
+)
+LEVELS = {"x86-64": X86_LEVELS}
+
 # instructions beyond those that every processor has: SIMD in registers, and Helium
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
@@ -60,18 +88,37 @@ BOARDS = {
 }  # fmt: skip
 
 
-def get_target(name: str) -> Target:
-    """The target of that name. Raises ValueError listing the names when there is none.
+def get_target(name: str, levels: Sequence[str] = ()) -> Target:
+    """The target of that name, of a family with these of its levels or all of them. Raises
+    ValueError listing the names when there is none.
 
     ``native`` is this very machine, ``host`` any machine of its architecture.
     """
+    if name in LEVELS:
+        return _family(name, LEVELS[name], levels)
+    if levels:
+        raise ValueError(
+            f"target {name} has no levels; choose {' or '.join(LEVELS)}, or leave levels out"
+        )
     if name in ("native", "host"):
         return _native() if name == "native" else _portable()
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    known = ", ".join(["native", "host", *FIRMWARE])
+    known = ", ".join(["native", "host", *LEVELS, *FIRMWARE])
     raise ValueError(f"target {name} is not known; choose one of {known}")
+
+
+def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str]) -> Target:
+    """One target for several levels."""
+    known = [level.name for level in all_levels]
+    for each in wanted:
+        if each not in known:
+            raise ValueError(f"level {each} is none of {name}; choose of {', '.join(known)}")
+    chosen = [level for level in all_levels if not wanted or level.name in wanted]
+    widest = chosen[-1]
+    levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)
+    return replace(widest, name=name, flags=(), levels=levels)
 
 
 def _native() -> Target:

@@ -158,7 +158,8 @@ class Step:
     writes) what memory it needs. ``in_place`` lists (read index, write index) pairs that may
     share memory. ``scratch_bytes`` lie in the arena while the step runs; the last
     ``kernel_bytes`` of them are lent to the kernels that it calls. ``counts`` has where the sizes
-    lie that the run itself finds, of those that the step depends on.
+    lie that the run itself finds, of those that the step depends on. ``levels`` has the lowering
+    for each level of processors that code is made for side by side.
     """
 
     name: str
@@ -174,6 +175,7 @@ class Step:
     scratch: Buffer | None = None
     guard: tuple[Access, bool] | None = None
     counts: dict[Symbol, Access] = field(default_factory=dict)
+    levels: dict[str, object] = field(default_factory=dict)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -174,6 +174,15 @@ class Module(_core.Module):
         """The format of the module's source or file, such as ``c`` or ``so``; may be empty."""
         return get_global_func("runtime.ModuleGetFormat")(self)
 
+    @property
+    def level(self) -> str:
+        """The level of processors whose code a library uses, such as ``v3``; empty for one that has
+        code for one kind alone."""
+        get_level = self._find("get_level", True)
+        if get_level is None:
+            return ""
+        return ffi.string(ffi.cast("const char*", get_level().value)).decode()
+
     def get_source(self, fmt: str = "") -> str:
         """Return the source text in a format; empty if the module has none."""
         return get_global_func("runtime.ModuleGetSource")(self, fmt)

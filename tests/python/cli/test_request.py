@@ -33,6 +33,9 @@ REFUSED = {
     "schedule async is the graph executor's": (*BOARD, "--schedule", "async"),
     "trace-records counts what profile or record note": (*BOARD, "--trace-records", "3"),
     "profile and record are for networks of the crt runtime": ("--profile",),
+    "levels of processors are chosen where an operating system": (
+        "--target", "x86-64", "--runtime", "crt",
+    ),
     "profile and record note what plain calls are passed": (
         *BOARD, "--record", "--no-unpacked-api",
     ),

@@ -20,6 +20,7 @@ static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_r
   const tvmrt_rows* rows = &job->layer->rows;
   const tvmrt_place at = tvmrt_find_row(window, output_row);
   const int32_t channels = job->layer->in_channels;
+  const int packed = tvmrt_packed_f32(job);
   int count = 0;
   for (int kd = 0; kd < window->kernel[0]; kd++) {
     for (int kh = 0; kh < window->kernel[1]; kh++) {
@@ -29,7 +30,7 @@ static inline void tvmrt_conv_f32_row_segments(const tvmrt_job_f32* job, tvmrt_r
       const int64_t k = (int64_t)(kd * window->kernel[1] + kh) * window->kernel[2] * channels;
       for (int tap = 0; tap < rows->taps; tap++, count++) {
         r->segments[count].x = row + tap * window->dilation[2] * rows->x_pixel;
-        r->segments[count].w = (k + (int64_t)tap * channels) * job->tiles->block;
+        r->segments[count].w = (k + (int64_t)tap * channels) * packed;
       }
     }
   }

@@ -46,10 +46,11 @@ typedef struct tvmrt_conv_i8 {
   int32_t whole_blocks;   /*!< Those that tile[0] computes; tile[1] computes what is left. */
   int32_t blocks_at_once; /*!< Blocks whose weights stay in the cache while the image passes by. */
   int64_t channel_bytes;  /*!< Packed weights of an output channel. */
-  int32_t wt;             /*!< Pixels in a tile. */
-  int32_t rest;           /*!< Pixels in a tile for those left over; 0: it takes all of them. */
-  int32_t chunk;          /*!< Pixels of a row that are finished for all blocks at a time. */
-  int32_t chunks;         /*!< Chunks in a row. */
+  int32_t packed; /*!< Channels of a block of packed weights, a multiple of a tile's; 0: as many. */
+  int32_t wt;     /*!< Pixels in a tile. */
+  int32_t rest;   /*!< Pixels in a tile for those left over; 0: it takes all of them. */
+  int32_t chunk;  /*!< Pixels of a row that are finished for all blocks at a time. */
+  int32_t chunks; /*!< Chunks in a row. */
   /*! For wt pixels and for those left over in a row. Those that do not occur are NULL. */
   tvmrt_tile_i8 tile[2][2];
   /*! \brief Bytes of scratch in front of a row of padding, gathered windows, the sums of the windows
@@ -204,10 +205,13 @@ static inline void tvmrt_conv_i8_block(tvmrt_conv_i8_walk* w, int32_t row, int32
   const tvmrt_tile_i8* tile = c->tile[of_group >= c->whole_blocks];
   const int32_t left = c->out_c - channel, filled = c->padded - channel;
   const int64_t padded = (int64_t)group * c->padded + channel;
+  const int32_t inside = c->packed > 0 ? channel % c->packed : 0;
+  const int32_t behind = c->padded - (channel - inside);
   const int64_t offset = tvmrt_conv_i8_x_offset(w, first, group) + c->depthwise * channel;
   uint8_t* y;
   int64_t y_step;
-  w->args.weights = data->weights + padded * c->channel_bytes;
+  w->args.weights = data->weights + (padded - inside) * c->channel_bytes + 4 * inside;
+  w->args.w_step = 4 * (behind < c->packed ? behind : c->packed);
   w->args.bias = data->bias + padded;
   w->args.scale = data->scale != NULL ? data->scale + padded : NULL;
   w->args.shift = data->shift != NULL ? data->shift + padded : NULL;

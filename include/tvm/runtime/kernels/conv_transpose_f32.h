@@ -30,7 +30,7 @@ static inline int tvmrt_conv_transpose_f32_index(const tvmrt_window* w, int dim,
 static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_job_f32* job, tvmrt_rows_f32* r,
                                                     int64_t output_row, int phase) {
   const tvmrt_window* w = &job->layer->window;
-  const int channels = job->layer->in_channels;
+  const int channels = job->layer->in_channels, packed = tvmrt_packed_f32(job);
   const int64_t plane = output_row / w->out[1];
   const int image = (int)(plane / w->out[0]);
   const int od = (int)(plane % w->out[0]) + w->pad[0],
@@ -48,7 +48,7 @@ static inline int tvmrt_conv_transpose_f32_segments(const tvmrt_job_f32* job, tv
         const int64_t k = (int64_t)(kd * w->kernel[1] + kh) * w->kernel[2] + kw;
         const int64_t column = (int64_t)job->layer->rows.left + from / w->stride[2];
         r->segments[count].x = row + column * job->layer->rows.x_pixel;
-        r->segments[count++].w = k * channels * job->tiles->block;
+        r->segments[count++].w = k * channels * packed;
       }
     }
   }

@@ -73,19 +73,33 @@ typedef struct {
 /* clang-format off */
 #define TVMRT_DEFINE_DEPTHWISE_F32(V, KW, S, WT)                                                   \
   TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,    \
-                                 WT, KW, S)                                                        \
+                                 WT, KW, S, V)                                                     \
   TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##k##KW##s##S##x##WT, tvmrt_f32x##V, V,   \
-                                  WT, ((KW) - 1) / 2, ((WT) - 1) * (S) + (KW))
+                                  WT, ((KW) - 1) / 2, ((WT) - 1) * (S) + (KW), V)
 
 #define TVMRT_DEFINE_DEPTHWISE_ANY_F32(V, WT)                                                      \
-  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT)         \
+  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, V)      \
   TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##x##WT, tvmrt_f32x##V, V, WT, 0,         \
-                                  ((WT) - 1) * of.stride + (of.kernel - 1) * of.dilation + 1)
+                                  ((WT) - 1) * of.stride + (of.kernel - 1) * of.dilation + 1, V)
+
+/* The same for weights and bias that are packed for P channels, a multiple of V. */
+#define TVMRT_DEFINE_DEPTHWISE_OF_F32(V, KW, S, WT, P)                                             \
+  TVMRT_DEFINE_DEPTHWISE_F32_SUM(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##WT,               \
+                                 tvmrt_f32x##V, V, WT, KW, S, P)                                   \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##k##KW##s##S##x##WT,              \
+                                  tvmrt_f32x##V, V, WT, ((KW) - 1) / 2,                            \
+                                  ((WT) - 1) * (S) + (KW), P)
+
+#define TVMRT_DEFINE_DEPTHWISE_ANY_OF_F32(V, WT, P)                                                \
+  TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(tvmrt_depthwise_f32_##V##of##P##x##WT, tvmrt_f32x##V, V, WT,  \
+                                     P)                                                            \
+  TVMRT_DEFINE_DEPTHWISE_F32_TILE(tvmrt_depthwise_f32_##V##of##P##x##WT, tvmrt_f32x##V, V, WT, 0,  \
+                                  ((WT) - 1) * of.stride + (of.kernel - 1) * of.dilation + 1, P)
 
 /* NAME_sum adds to sum[] what one input row gives under the tile's WT pixels. x is the row's first
    column of the tile; only columns [first, last) of it are inside the input; n channels exist.
    Here each column is loaded once for all windows that it lies in; pointers as in tile/f32.h. */
-#define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, WT, KW, S)                                    \
+#define TVMRT_DEFINE_DEPTHWISE_F32_SUM(NAME, VEC, V, WT, KW, S, P)                                 \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
                                const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
     enum { kColumns = ((WT) - 1) * (S) + (KW), kPointers = (kColumns + 3) / 4 };                   \
@@ -103,17 +117,17 @@ typedef struct {
                                          : VEC##_load_n(from, n);                                  \
     }                                                                                              \
     TVMRT_DEPTHWISE_EACH(kw, KW) {                                                                 \
-      const VEC weight = VEC##_load(w + kw * (V));                                                 \
+      const VEC weight = VEC##_load(w + kw * (P));                                                 \
       TVMRT_DEPTHWISE_EACH(t, WT)                                                                  \
         sum[t] = VEC##_fma(weight, column[t * (S) + kw], sum[t]);                                  \
     }                                                                                              \
   }
 
-#define TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, VEC, V, WT)                                       \
+#define TVMRT_DEFINE_DEPTHWISE_ANY_F32_SUM(NAME, VEC, V, WT, P)                                    \
   TVMRT_INLINE void NAME##_sum(const tvmrt_depthwise_f32_sizes* of, const float* x,                \
                                const float* w, VEC* sum, int64_t first, int64_t last, int n) {     \
     for (intptr_t kw = 0; kw < of->kernel; kw++) {                                                 \
-      const VEC weight = VEC##_load(w + kw * (V));                                                 \
+      const VEC weight = VEC##_load(w + kw * (P));                                                 \
       TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
         const intptr_t j = kw * of->dilation + t * of->stride;                                     \
         const float* from = x + j * of->x_stride;                                                  \
@@ -124,9 +138,12 @@ typedef struct {
     }                                                                                              \
   }
 
+/* Where the weights of channel c begin; `window` of them a channel. */
+#define TVMRT_DEPTHWISE_AT(V, P) (c * window - ((V) == (P) ? 0 : c % (P) * (window - 1)))
+
 /* One vector of channels of the tile, then the tile. The usual edges (none, or half a window to the
    left, to the right or to both sides) are compiled each for itself. */
-#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS)                           \
+#define TVMRT_DEFINE_DEPTHWISE_F32_TILE(NAME, VEC, V, WT, EDGE, COLUMNS, P)                        \
   TVMRT_INLINE void NAME##_vector(const tvmrt_depthwise_f32_rows* rows,                            \
                                   const tvmrt_depthwise_f32_sizes* of, const float* w,             \
                                   const float* bias, int64_t column, int pixels,                   \
@@ -142,7 +159,7 @@ typedef struct {
       }                                                                                            \
     }                                                                                              \
     for (int r = 0; r < rows->row_count; r++) {                                                    \
-      NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (V), sum, first, last, n);    \
+      NAME##_sum(of, rows->row[r].x + offset, w + rows->row[r].tap * (P), sum, first, last, n);    \
     }                                                                                              \
     if (residual) {                                                                                \
       TVMRT_DEPTHWISE_EACH(t, WT) {                                                                \
@@ -176,7 +193,7 @@ typedef struct {
         win->stride[2], win->dilation[2], rows->lo,               rows->hi};                       \
     const float *w = rows->data->w, *bias = rows->data->bias;                                      \
     const int64_t columns = (COLUMNS), edge = (EDGE);                                              \
-    const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];        \
+    const int64_t first = column < 0 ? -column : 0, right = column + columns - win->in[2];         \
     const int64_t last = right > 0 ? columns - right : columns;                                    \
     const int channels = layer->out_channels;                                                      \
     const int full = pixels == (WT) ? channels / (V) * (V) : 0;                                    \
@@ -184,25 +201,25 @@ typedef struct {
     int c = 0;                                                                                     \
     if (first == 0 && last == columns) {                                                           \
       for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, 0,          \
-                      (COLUMNS), (V));                                                             \
+        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
+                      (WT), residual, out, c, 0, (COLUMNS), (V));                                  \
     } else if (first == edge && last == columns) {                                                 \
       for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, (EDGE),     \
-                      (COLUMNS), (V));                                                             \
+        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
+                      (WT), residual, out, c, (EDGE), (COLUMNS), (V));                             \
     } else if (first == 0 && right == edge) {                                                      \
       for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, 0,          \
-                      (COLUMNS) - (EDGE), (V));                                                    \
+        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
+                      (WT), residual, out, c, 0, (COLUMNS) - (EDGE), (V));                         \
     } else if (first == edge && right == edge) {                                                   \
       for (; c < full; c += (V))                                                                   \
-        NAME##_vector(rows, &of, w + c * window, bias, column, (WT), residual, out, c, (EDGE),     \
-                      (COLUMNS) - (EDGE), (V));                                                    \
+        NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                       \
+                      (WT), residual, out, c, (EDGE), (COLUMNS) - (EDGE), (V));                    \
     }                                                                                              \
     for (; c < channels; c += (V)) {                                                               \
       const int n = channels - c < (V) ? channels - c : (V);                                       \
-      NAME##_vector(rows, &of, w + c * window, bias, column, pixels, residual, out, c, first,      \
-                    last, n);                                                                      \
+      NAME##_vector(rows, &of, w + TVMRT_DEPTHWISE_AT(V, P), bias, column,                         \
+                    pixels, residual, out, c, first, last, n);                                     \
     }                                                                                              \
   }
 /* clang-format on */

@@ -24,7 +24,8 @@ typedef struct tvmrt_layer_f32 {
   int32_t residual_stride; /*!< Floats from one pixel of the residual to the next. */
   float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
   float hi;
-  int64_t work; /*!< As tvmrt_launch() counts it. */
+  int64_t work;   /*!< As tvmrt_launch() counts it. */
+  int32_t packed; /*!< Channels of a block of packed weights, a multiple of a tile's; 0: as many. */
 } tvmrt_layer_f32;
 
 /*! \brief The tensors of one call; borrowed. */
@@ -44,6 +45,11 @@ typedef struct {
   const tvmrt_tiles_f32* tiles;
   const tvmrt_data_f32* data;
 } tvmrt_job_f32;
+
+/*! \brief Output channels of a block of packed weights. */
+static inline int tvmrt_packed_f32(const tvmrt_job_f32* job) {
+  return job->layer->packed > 0 ? job->layer->packed : job->tiles->block;
+}
 
 /*! \brief So many segments lie on a task's stack; the compiler plans scratch for more. */
 enum { TVMRT_SEGMENTS_F32 = 9 };
@@ -73,7 +79,7 @@ static inline int tvmrt_rows_f32_begin(tvmrt_rows_f32* r, const tvmrt_job_f32* j
 static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* r, int group,
                                       tvmrt_tile_row_f32_args* row) {
   const tvmrt_layer_f32* layer = job->layer;
-  const int block = job->tiles->block;
+  const int block = tvmrt_packed_f32(job);
   const int64_t blocks = (layer->out_channels + block - 1) / block;
   memset(row, 0, sizeof(*row));
   row->tiles = job->tiles;
@@ -86,6 +92,7 @@ static inline void tvmrt_row_f32_init(const tvmrt_job_f32* job, tvmrt_rows_f32* 
   row->tile.lo = layer->lo;
   row->tile.hi = layer->hi;
   row->w_block = (int64_t)layer->weights * block;
+  row->packed = block;
   row->w = job->data->w + group * blocks * row->w_block;
   row->bias = job->data->bias ? job->data->bias + group * blocks * block : NULL;
   row->channel = group * layer->out_channels;

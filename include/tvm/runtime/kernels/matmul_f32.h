@@ -147,6 +147,7 @@ static inline int tvmrt_matmul_f32_block(const tvmrt_matmul_f32_job* job, int64_
   row.tile.run = layer->k;
   row.tile.x_stride = layer->a_stride;
   row.tile.w_stride = block;
+  row.packed = block;
   row.tile.out_stride = layer->y_stride;
   row.tile.residual_stride = layer->residual_stride;
   row.tile.lo = layer->lo;

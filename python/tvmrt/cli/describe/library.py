@@ -17,6 +17,7 @@ EXECUTORS = {
     "AotExecutorFactory": "aot",
 }
 DIMS = "_dims_text"  # ends the symbol of what a library says of dimensions that runs choose
+LEVELS = "__tvmrt_levels"  # their names, of a library that has code for several
 RUNTIME_PREFIXES = ("TVM", "tvmrt_")
 
 
@@ -110,6 +111,9 @@ def describe(path: Path) -> Description:
     for symbol in defined:
         if symbol.name == BLOB:
             _describe_blob(elf.bytes_of(symbol), f"the module tree in {path}", description)
+        elif symbol.name == LEVELS:
+            names = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
+            facts["levels"] = names.replace(",", ", ")
         elif symbol.name.startswith("tvmgen_") and symbol.name.endswith(DIMS):
             _describe_dims(elf.bytes_of(symbol), path, description)
     rows = sorted((symbol.name, symbol.size) for symbol in defined)

@@ -24,10 +24,20 @@ def print_function(
     symbol: str, step: Step, weights: Weights, threads: bool, result: str = "int32_t"
 ) -> Function:
     """One operator function as text."""
+    return finish_function(write_function(symbol, step, weights, threads), result)
+
+
+def write_function(symbol: str, step: Step, weights: Weights, threads: bool) -> FunctionWriter:
+    """One operator function whose head is not printed yet."""
     f = FunctionWriter(symbol, step, weights, threads)
     with named(step.sources):
         step.lowering.emit(step, f)
-    parameters = f.parameters()
+    return f
+
+
+def finish_function(f: FunctionWriter, result: str = "int32_t") -> Function:
+    """The text of a function that is written."""
+    symbol, step, parameters = f.symbol, f.step, f.parameters()
     if step.kernel_bytes:
         begin = step.scratch_bytes - step.kernel_bytes
         block = plus(f.scratch(), str(begin))

@@ -222,6 +222,20 @@ class FunctionWriter:
             if buffer is not None and buffer.kind == CONSTANT and buffer not in self._constants:
                 self._constants[buffer] = Parameter(self.fresh(parameter.name), buffer)
 
+    @property
+    def constants(self) -> list[Buffer]:
+        """The constant arrays that it reads, in the order of their parameters."""
+        return list(self._constants)
+
+    def take_constants(self, buffers: Sequence[Buffer]) -> None:
+        """Have these as the constants among the parameters, its own and what others read that are
+        called like it."""
+        own = self._constants
+        spare = (b for b in buffers if b not in own)
+        others = {b: Parameter(self.fresh("unused"), b) for b in spare}
+        self.lines[:0] = [f"  (void){parameter.name};" for parameter in others.values()]
+        self._constants = {b: own.get(b) or others[b] for b in buffers}
+
     def passed_constant(self, buffer: Buffer) -> str:
         """The pointer to a constant of an adopted function."""
         return self._constants[buffer].name

@@ -70,10 +70,10 @@ class RecurrentLowering(Lowering):
         return () if self.node.inputs[1].is_constant else self.products
 
     def _packed_floats(self, gates: Sequence[int]) -> int:
-        return round_up(len(gates) * self.hidden, self.tiles().block) * self.hidden
+        return round_up(len(gates) * self.hidden, self.tiles().packed) * self.hidden
 
     def _bias_floats(self) -> int:
-        return round_up(self.gates * self.hidden, self.tiles().block)
+        return round_up(self.gates * self.hidden, self.tiles().packed)
 
     def hidden_bias(self) -> Value | None:
         """The bias that stays with the recurrent product."""
@@ -150,6 +150,7 @@ class RecurrentLowering(Lowering):
                 "y_step": y.strides[0],
                 "y_row": y.strides[1],
                 "clip": _number(self.node.attrs["clip"]),
+                **self.tiles().members(),
             },
         )
 
@@ -167,7 +168,7 @@ class RecurrentLowering(Lowering):
         place = _floats(f, sum(map(self._packed_floats, self.products[:number])))
         first, rows = gates[0] * self.hidden * self.hidden, len(gates) * self.hidden
         source = plus(self._operand(f, 1, "r"), str(first))
-        f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.block, place)};")
+        f.line(f"{call('tvmrt_pack_rows_f32', source, rows, self.hidden, tiles.packed, place)};")
         return place
 
     def _operand(self, f: FunctionWriter, index: int, name: str) -> str:
@@ -235,7 +236,7 @@ class GruLowering(RecurrentLowering):
             return job
         if bias.is_constant:
             row = np.concatenate([np.zeros(2 * self.hidden, np.float32), bias.data])
-            return {**job, "bias": f.constant("bias", packing.pad_channels(row, tiles.block))}
+            return {**job, "bias": f.constant("bias", packing.pad_channels(row, tiles.packed))}
         place = _floats(f, self._packed_bytes() // 4 - self._bias_floats())
         f.line(f"memset({place}, 0, {4 * self._bias_floats()});")
         hidden = plus(place, str(2 * self.hidden))

@@ -123,7 +123,7 @@ class ConvolutionLowering(ChannelsLastLowering):
         row, context = emit_row_epilogue(f, step, epilogue, layer.window.y_stride, shape, order)
         f.include(f"{kernel}.h")
         members = layer.members(residual_stride, *epilogue.bounds())
-        print_layer(f, "tvmrt_layer_f32 layer", members)
+        print_layer(f, "tvmrt_layer_f32 layer", {**members, **tiles.members()})
         print_tiles(f, tiles)
         print_data_f32(f, {**fields, "epilogue": row, "ctx": context})
         f.line(f"return tvmrt_{kernel}(&layer, &tiles, &data);")
@@ -244,6 +244,6 @@ class ConvLowering(ConvolutionLowering):
     def _emit_depthwise(self, step: Step, f: FunctionWriter) -> None:
         w, layer = self.node.inputs[1], self.layer(step)
         tile = packing.choose_depthwise(layer.window, w.shape[0], self.target)
-        packed = packing.pack_depthwise(w.data, tile.lanes)
-        bias = packing.pad_channels(self.bias(), tile.lanes)
+        packed = packing.pack_depthwise(w.data, tile.packed or tile.lanes)
+        bias = packing.pad_channels(self.bias(), tile.packed or tile.lanes)
         self.emit_layer(step, f, "depthwise_f32", layer, tile, packed, bias)

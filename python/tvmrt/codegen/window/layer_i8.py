@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -33,7 +33,8 @@ class ConvI8:
     """A convolution of 8-bit tensors, channels last; ``tvmrt_conv_i8`` in C.
 
     ``in_c`` and ``out_c`` are the channels of all groups together. ``parts``, ``spare_row`` and
-    ``extra`` come from :meth:`fit`.
+    ``extra`` come from :meth:`fit`. ``widest``: the format for which dense weights are packed,
+    where it is another than that of the tiles.
     """
 
     fmt: Format
@@ -48,6 +49,7 @@ class ConvI8:
     spare_row: int = -1
     extra: tuple[tuple[int, int], ...] = ()
     tile: tuple[int, int] | None = None
+    widest: Format | None = None
 
     @classmethod
     def matmul(
@@ -157,6 +159,16 @@ class ConvI8:
         return self.fmt.offset(self.x_signed)
 
     @cached_property
+    def order(self) -> ConvI8:
+        """The layer for whose tiles the weights are packed: this one, or one of wider tiles."""
+        return replace(self, fmt=self.widest, widest=None) if self.shares else self
+
+    @property
+    def shares(self) -> bool:
+        """Whether the tiles read parts of blocks that are packed for wider ones."""
+        return self.widest is not None and not self.depthwise
+
+    @cached_property
     def vectors(self) -> int:
         """Vectors of output channels in a group."""
         return ceil_div(self.out_c // self.groups, self.fmt.lanes)
@@ -168,7 +180,11 @@ class ConvI8:
             return self.tile
         if self.depthwise:
             return 1, choose_depthwise_tile(self.fmt, self)
-        return choose_tile(self.fmt, self.vectors, most(self.window.out[2]))
+        unit = 0
+        if self.shares:
+            wide = self.order
+            unit = gcd(wide.tiling[0], wide.vectors) * (wide.fmt.lanes // self.fmt.lanes)
+        return choose_tile(self.fmt, self.vectors, most(self.window.out[2]), unit)
 
     @cached_property
     def block(self) -> int:
@@ -180,7 +196,7 @@ class ConvI8:
         """Output channels of a group with those that fill up its last vector or block."""
         if self.depthwise:
             return round_up(self.out_c, self.depthwise_block)
-        return self.vectors * self.fmt.lanes
+        return self.order.vectors * self.order.fmt.lanes
 
     @cached_property
     def rest(self) -> int:
@@ -196,7 +212,7 @@ class ConvI8:
         (ob, wt), or (channels, wt) for depthwise ones.
         """
         (ob, wt), width = self.tiling, self.window.out[2]
-        blocks = (ob if self.vectors >= ob else 0, self.vectors % ob)
+        blocks = (ob if self.vectors >= ob else 0, 0 if self.shares else self.vectors % ob)
         if self.depthwise:
             block = self.depthwise_block
             blocks = (block if self.out_c >= block else 0, self.out_c % block)
@@ -206,7 +222,8 @@ class ConvI8:
     def _tile_name(self, size: tuple[int, int]) -> str:
         kind = "s8" if self.x_signed else "u8"
         if not self.depthwise:
-            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}"
+            part = "_shared" if self.shares else ""
+            return f"tvmrt_tile_i8_{size[0]}x{size[1]}_{kind}{part}"
         rows, columns = self.depthwise_rows, self.depthwise_taps[1]
         steps = f"s{self.window.stride[2]}d{self.window.dilation[2]}"
         parts = ("", "_wide", "_wider")[self.parts - 1]
@@ -215,7 +232,8 @@ class ConvI8:
     def _definition(self, size: tuple[int, int]) -> str:
         name, signed = self._tile_name(size), int(self.x_signed)
         if not self.depthwise:
-            return f"TVMRT_DEFINE_TILE_I8({name}, {size[0]}, {size[1]}, {signed})"
+            part = "_SHARED" if self.shares else ""
+            return f"TVMRT_DEFINE_TILE_I8{part}({name}, {size[0]}, {size[1]}, {signed})"
         shape = (self.depthwise_rows, self.depthwise_taps[1])
         steps = (self.window.stride[2], self.window.dilation[2])
         numbers = (*shape, *steps, size[1], size[0], self.parts)
@@ -235,6 +253,10 @@ class ConvI8:
         ]
         groups = 1 if self.depthwise else self.groups
         of_group, width = self.out_c // groups, self.window.out[2]
+        filled = of_group if self.depthwise else self.padded
+        blocks, whole_blocks = ceil_div(self.padded, self.block), filled // self.block
+        if self.shares:
+            blocks = whole_blocks = ceil_div(of_group, self.block)
         return {
             "window": self.window.members(),
             "rows": self.plan.members(scratch.rows, scratch.total),
@@ -249,10 +271,11 @@ class ConvI8:
             "extra": braces([braces(quad) for quad in self.extra or ((0, 0),)]),
             "extras": len(self.extra),
             "block": self.block,
-            "blocks": ceil_div(self.padded, self.block),
-            "whole_blocks": (of_group if self.depthwise else self.padded) // self.block,
+            "blocks": blocks,
+            "whole_blocks": whole_blocks,
             "blocks_at_once": max(1, WEIGHTS_IN_CACHE // (self.channel_bytes * self.block)),
             "channel_bytes": self.channel_bytes,
+            **({"packed": self.order.block} if self.shares else {}),
             "wt": self.tiling[1],
             **({"rest": self.rest} if isinstance(width, Extent) else {}),
             "chunk": scratch.chunk,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from math import prod
 
 from tvmrt.ir import Strided, Value, dense
@@ -145,7 +146,9 @@ class _Product:
         return tuple(reversed(strides))
 
     def _tiles(self) -> packing.Tiles:
-        return packing.choose_tiles(self.row.extent, self.n, self.k, self.target)
+        shares = self.node.inputs[1].is_constant and not self.batches
+        machine = self.target if shares else replace(self.target, widest=None)
+        return packing.choose_tiles(self.row.extent, self.n, self.k, machine)
 
     def _board_layer(self) -> MicroLayer | None:
         """The product for the microcontrollers' kernels, where those can do it."""
@@ -222,7 +225,7 @@ class _MatMulPrinter(_Product):
         bias = self.node.inputs[2] if len(self.node.inputs) > 2 else None
         if bias is None:
             return "NULL"
-        return self.f.constant("bias", packing.pad_channels(bias.data, tiles.block))
+        return self.f.constant("bias", packing.pad_channels(bias.data, tiles.packed))
 
     def _print_conv(self, tiles, operands: dict[str, str]) -> None:
         """One product with constant weights is a 1 x 1 convolution, whose loops keep the weights
@@ -233,7 +236,7 @@ class _MatMulPrinter(_Product):
         layer = LayerF32.conv(window, self.k, self.n, 1)
         members = layer.members(row.strides[self.RESIDUAL], *self.epilogue.bounds())
         f.include("conv_f32.h")
-        print_layer(f, "tvmrt_layer_f32 layer", members)
+        print_layer(f, "tvmrt_layer_f32 layer", {**members, **tiles.members()})
         print_tiles(f, tiles)
         print_data_f32(f, {"x": operands.pop("a"), "w": operands.pop("b"), **operands})
         f.line("return tvmrt_conv_f32(&layer, &tiles, &data);")

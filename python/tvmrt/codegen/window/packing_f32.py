@@ -70,7 +70,8 @@ class Tiles:
     """The register tiles of one layer.
 
     ``lanes`` x ``vectors`` output channels times each of ``widths`` pixels. ``open_rows``: whether
-    a run chooses how long rows are.
+    a run chooses how long rows are. ``shared_block``: channels of a block of packed weights that
+    wider tiles read, too; 0 for those of a tile.
     """
 
     lanes: int
@@ -78,12 +79,22 @@ class Tiles:
     widths: tuple[int, ...]
     blocks_per_group: int = 1
     open_rows: bool = False
+    shared_block: int = 0
     c_type = "tvmrt_tiles_f32"
 
     @property
     def block(self) -> int:
         """Output channels of a tile."""
         return self.lanes * self.vectors
+
+    @property
+    def packed(self) -> int:
+        """Output channels of a block of packed weights."""
+        return self.shared_block or self.block
+
+    def members(self) -> dict[str, object]:
+        """What a kernel's layer has to know where weights are packed for wider tiles."""
+        return {"packed": self.packed} if self.packed != self.block else {}
 
     def names(self) -> list[str]:
         """The tile functions, widest first."""
@@ -175,8 +186,32 @@ def choose_tiles(
         Floats between the windows of neighbouring output pixels, 0 for as many as ``window``. Many
         pixels at a distance of a large power of two would push one another out of the first-level
         cache.
+
+    Where the machine is a level of processors beside a wider one (``widest``), the tiles read
+    weights in blocks of that one's tiles.
     """
+    widest = getattr(machine, "widest", None)
+    shared = 0
+    if widest is not None:
+        shared = choose_tiles(row_pixels, out_channels, window, widest, x_stride).packed
     lengths = tuple(row_pixels) if isinstance(row_pixels, tuple) else (row_pixels,)
+    tiles = _fastest_tiles(lengths, out_channels, window, machine, x_stride, shared)
+    if shared != tiles.block:
+        tiles = replace(tiles, shared_block=shared)
+    if not symbols_of(*lengths):
+        return tiles
+    return replace(tiles, widths=_cover_any(lengths, tiles.widths[0]), open_rows=True)
+
+
+def _fastest_tiles(
+    lengths: tuple[Whole, ...],
+    out_channels: Whole,
+    window: Whole,
+    machine: VectorMachine,
+    x_stride: int,
+    shared: int,
+) -> Tiles:
+    """The tiles of the fewest cycles; ``shared``: channels that theirs must divide, 0 for any."""
     rows, open_ = tuple(map(most, lengths)), bool(symbols_of(*lengths))
     # a network without rows or columns is compiled as if it had one
     rows = tuple(max(row, 1) for row in rows)
@@ -189,6 +224,8 @@ def choose_tiles(
     for lanes in lanes_choices:
         fma = 1.0 if lanes == machine.lanes and splits_wide(machine) else 0.5
         for vectors in range(1, min(8, ceil_div(out_channels, lanes)) + 1):
+            if shared % (lanes * vectors):
+                continue
             block_bytes = window * lanes * vectors * 4
             blocks = ceil_div(out_channels, lanes * vectors)
             per_group = max(1, machine.l2_bytes // 2 // block_bytes) if machine.l2_bytes else blocks
@@ -207,28 +244,25 @@ def choose_tiles(
         raise ValueError(f"no tile of floats fits into {machine.registers} registers")
     if even is not None and even[0] <= 1.001 * best[0]:
         best = even  # less code for the same time
-    tiles = best[1]
-    if not open_:
-        return tiles
-    return replace(tiles, widths=_cover_any(lengths, tiles.widths[0]), open_rows=True)
+    return best[1]
 
 
 def pack_conv(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     """Packs convolution weights ``[OC, IC / groups, *kernel]``.
 
-    The order is ``[group][block][*kernel][ic][tiles.block]``.
+    The order is ``[group][block][*kernel][ic][tiles.packed]``.
 
     Missing channels of the last block of each group are zeros. The result is one-dimensional
     float32.
     """
     weight = np.asarray(weight, np.float32)
     out_channels, in_channels = weight.shape[0] // groups, weight.shape[1]
-    blocks = ceil_div(out_channels, tiles.block)
+    blocks = ceil_div(out_channels, tiles.packed)
     packed = np.zeros(
-        (groups, blocks * tiles.block, in_channels, int(np.prod(weight.shape[2:]))), np.float32
+        (groups, blocks * tiles.packed, in_channels, int(np.prod(weight.shape[2:]))), np.float32
     )
     packed[:, :out_channels] = weight.reshape(groups, out_channels, in_channels, -1)
-    packed = packed.reshape(groups, blocks, tiles.block, in_channels, -1)
+    packed = packed.reshape(groups, blocks, tiles.packed, in_channels, -1)
     return np.ascontiguousarray(packed.transpose(0, 1, 4, 3, 2)).reshape(-1)
 
 
@@ -247,19 +281,19 @@ def pack_conv_transpose(weight: np.ndarray, tiles: Tiles, groups: int = 1) -> np
 def pack_bias(bias: np.ndarray, tiles: Tiles, groups: int = 1) -> np.ndarray:
     """Fills the bias of each group up with zeros to whole blocks, flat."""
     bias = np.asarray(bias, np.float32).reshape(groups, -1)
-    packed = np.zeros((groups, round_up(bias.shape[1], tiles.block)), np.float32)
+    packed = np.zeros((groups, round_up(bias.shape[1], tiles.packed)), np.float32)
     packed[:, : bias.shape[1]] = bias
     return packed.reshape(-1)
 
 
 def pack_matmul(b: np.ndarray, tiles: Tiles) -> np.ndarray:
-    """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.block]``, flat."""
+    """Packs the right factor ``[..., K, N]`` to ``[...][block][K][tiles.packed]``, flat."""
     b = np.asarray(b, np.float32)
     k, n = b.shape[-2:]
-    blocks = ceil_div(n, tiles.block)
-    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.block), np.float32)
+    blocks = ceil_div(n, tiles.packed)
+    packed = np.zeros((int(np.prod(b.shape[:-2])), k, blocks * tiles.packed), np.float32)
     packed[:, :, :n] = b.reshape(-1, k, n)
-    packed = packed.reshape(-1, k, blocks, tiles.block)
+    packed = packed.reshape(-1, k, blocks, tiles.packed)
     return np.ascontiguousarray(packed.transpose(0, 2, 1, 3)).reshape(-1)
 
 
@@ -268,26 +302,35 @@ class DepthwiseTile:
     """The register tile of a depthwise layer: ``lanes`` channels times ``width`` pixels.
 
     ``columns`` is the width of the window if the instance is made for it (and for ``stride``,
-    without dilation), 0 if it takes any.
+    without dilation), 0 if it takes any. ``packed`` is how many channels the weights are packed
+    for, a multiple of ``lanes``; 0 for as many.
     """
 
     lanes: int
     width: int
     columns: int = 0
     stride: int = 0
+    packed: int = 0
     c_type = "tvmrt_depthwise_f32_tile"
 
     def name(self) -> str:
         """The tile function."""
         fixed = f"k{self.columns}s{self.stride}" if self.columns else ""
-        return f"tvmrt_depthwise_f32_{self.lanes}{fixed}x{self.width}"
+        part = f"of{self.packed}" if self.packed else ""
+        return f"tvmrt_depthwise_f32_{self.lanes}{part}{fixed}x{self.width}"
 
     def definitions(self) -> list[str]:
         """Lines of C that define the tile function; a file holds each line once."""
+        part, packed = ("_OF", f", {self.packed}") if self.packed else ("", "")
         if not self.columns:
-            return [f"TVMRT_DEFINE_DEPTHWISE_ANY_F32({self.lanes}, {self.width})"]
-        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}"
-        return [f"TVMRT_DEFINE_DEPTHWISE_F32({sizes})"]
+            sizes = f"{self.lanes}, {self.width}{packed}"
+            return [f"TVMRT_DEFINE_DEPTHWISE_ANY{part}_F32({sizes})"]
+        sizes = f"{self.lanes}, {self.columns}, {self.stride}, {self.width}{packed}"
+        return [f"TVMRT_DEFINE_DEPTHWISE{part}_F32({sizes})"]
+
+    def members(self) -> dict[str, object]:
+        """What a kernel's layer has to know: the tile has it."""
+        return {}
 
     def initializer(self) -> str:
         """The C initialiser of a ``tvmrt_depthwise_f32_tile``."""
@@ -300,6 +343,11 @@ def choose_depthwise(window: Window, channels: int, machine: VectorMachine) -> D
     lanes = machine.lanes
     while lanes > 4 and round_up(channels, lanes) > round_up(channels, lanes // 2):
         lanes //= 2
+    widest = getattr(machine, "widest", None)
+    packed = lanes
+    if widest is not None:
+        packed = choose_depthwise(window, channels, widest).lanes
+        lanes = min(machine.lanes, packed)
     fixed = window.dilation[2] == 1 and columns <= 7 and stride <= 2
     limit = 8
     if fixed:
@@ -309,7 +357,8 @@ def choose_depthwise(window: Window, channels: int, machine: VectorMachine) -> D
         range(1, min(limit, out_width) + 1),
         key=lambda w: (ceil_div(out_width, w) * (w + 0.5 + (columns - 1) / 3), -w),
     )
-    return DepthwiseTile(lanes, width, columns if fixed else 0, stride if fixed else 0)
+    fixed_sizes = (columns, stride) if fixed else (0, 0)
+    return DepthwiseTile(lanes, width, *fixed_sizes, packed if packed != lanes else 0)
 
 
 def pack_depthwise(weight: np.ndarray, lanes: int) -> np.ndarray:

@@ -60,7 +60,7 @@ def pack_conv(
     if layer.extra:
         quads = _with_extra_quads(layer, quads)
     return PackedI8(
-        _interleave(layer, quads),
+        _interleave(layer.order, quads),
         pad_channels(layer, wrap_int32(folded)),
         pad_channels(layer, shift.astype(np.int32)) if shift.any() else None,
     )
@@ -105,7 +105,7 @@ def pad_channels(layer: ConvI8, values: np.ndarray) -> np.ndarray:
             [_depthwise_lanes(layer, part) for part in _depthwise_blocks(layer, full)]
         )
     full = full.reshape(layer.groups, -1)
-    out = np.zeros((layer.groups, layer.vectors * layer.fmt.lanes), full.dtype)
+    out = np.zeros((layer.groups, layer.padded), full.dtype)
     out[:, : full.shape[1]] = full
     return out.reshape(-1)
 

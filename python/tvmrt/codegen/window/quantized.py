@@ -36,7 +36,7 @@ from .layer_i8 import ConvI8
 from .plan import Window
 from .quantized_epilogue import emit_rows
 from .row_operands import fits_rows
-from .tiles_i8 import FORMATS, Format, name_format
+from .tiles_i8 import FORMATS, SHARED, Format, name_format
 
 # Fewer multiply-adds than this are done before a second thread has woken up.
 PARALLEL_MACS = 1 << 20
@@ -65,9 +65,14 @@ class IntegerProduct(Lowering):
         weights = self.weights()
         return self.node.output.type.size * (weights.size // max(1, weights.shape[0]))
 
-    @property
-    def format(self) -> Format:
-        return FORMATS[self.target.int8]
+    def formats(self, shares: bool) -> dict[str, Format]:
+        """That of the tiles, and where these weights are shared with a wider level of processors
+        the one that they are packed for."""
+        widest = self.target.widest
+        own = self.target.int8
+        if widest is None or widest.int8 != "vnni512" or own not in SHARED or not shares:
+            return {"fmt": FORMATS[own]}
+        return {"fmt": FORMATS[SHARED[own]], "widest": FORMATS[widest.int8]}
 
     @property
     def threads(self) -> int:
@@ -266,7 +271,9 @@ class QConvLowering(IntegerProduct):
             triple(attrs["pads_before"], 0),
         )
         groups = attrs["groups"]
-        return ConvI8(self.format, window, x.shape[1], y.shape[1], groups, **self.common())
+        formats = self.formats(not groups == x.shape[1] == y.shape[1] > 1)
+        sizes = {"window": window, "in_c": x.shape[1], "out_c": y.shape[1], "groups": groups}
+        return ConvI8(**formats, **sizes, **self.common())
 
 
 @lowers("qmatmul")
@@ -292,10 +299,10 @@ class QMatMulLowering(IntegerProduct):
         x, y = self.node.inputs[0], self.node.output
         rows, depth, columns = prod(x.shape[:-1]), x.shape[-1], y.shape[-1]
         return ConvI8.matmul(
-            self.format,
-            rows,
-            depth,
-            columns,
+            **self.formats(True),
+            m=rows,
+            k=depth,
+            n=columns,
             lda=_row_step(self.read_at(step, x), depth),
             ldc=_row_step(step.writes[0].at, columns),
             **self.common(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvmrt.ir.extent import most
-from tvmrt.ir.rounding import ceil_div
+from tvmrt.ir.rounding import ceil_div, round_up
 
 if TYPE_CHECKING:
     from ..c.writer import FunctionWriter
@@ -40,6 +40,8 @@ class Format:
         Whether the depthwise tile multiplies quads of four kernel rows (``depthwise_i8.h``).
     halves
         The two pairs of a quad whose weights lie apart; None where quads lie whole.
+    splits
+        Whether quads are widened to two vectors when they are loaded.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Format:
     least_cycles: float
     interleaves: bool = False
     halves: tuple[tuple[int, int], tuple[int, int]] | None = None
+    splits: bool = False
 
     def offset(self, x_signed: bool) -> int:
         """What the kernel adds to every activation before it multiplies."""
@@ -65,13 +68,19 @@ _FORMATS = (
     Format("plain", "TVMRT_I8_PLAIN", 1, 8, False, None, 4, 4.0, 1.0),
     Format("vnni512", "TVMRT_I8_X86_VNNI", 16, 32, False, False, 64, 1.0, 4.0, True),
     Format("avx2", "TVMRT_I8_X86_AVX2", 8, 16, True, False, 32, 2.0, 4.0, True, ((0, 2), (1, 3))),
+    Format("avx2_shared", "TVMRT_I8_X86_AVX2", 8, 16, False, False, 32, 2.0, 4.0, True, None, True),
+    Format("sse41", "TVMRT_I8_X86_SSE41", 4, 16, False, False, 16, 2.0, 4.0, False, None, True),
     Format("neon", "TVMRT_I8_NEON", 4, 32, False, True, 16, 2.0, 4.0, False, ((0, 1), (2, 3))),
     Format("neon_dot", "TVMRT_I8_NEON_DOT", 4, 32, False, True, 16, 0.5, 3.0),
 )
 FORMATS = {each.name: each for each in _FORMATS}
 
 
-def choose_tile(fmt: Format, vectors: int, width: int) -> tuple[int, int]:
+# The formats in which levels read dense weights that are packed for the widest of them.
+SHARED = {"sse41": "sse41", "avx2": "avx2_shared"}
+
+
+def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[int, int]:
     """(ob, wt) with the fewest estimated cycles.
 
     Parameters
@@ -80,16 +89,22 @@ def choose_tile(fmt: Format, vectors: int, width: int) -> tuple[int, int]:
         Vectors of output channels in a group.
     width
         Pixels in a row.
+    unit
+        Of how many vectors ``ob`` must be a divisor, the last tile being a whole one; 0 for any.
     """
     if fmt.lanes == 1:
         return min(2, vectors), min(2, width)
     best, best_cost = (1, 1), float("inf")
     for ob in range(1, min(8 if width == 1 else 4, vectors) + 1):
+        if unit % ob:
+            continue
         for wt in range(1, min(16, width) + 1):
-            others = 2 * ob + 3 if fmt.wide else ob + 1  # weights, inputs, a product
+            # weights, inputs, a product
+            others = 2 * ob + 3 if fmt.wide or fmt.splits else ob + 1
             if ob * wt + others > fmt.registers:
                 break
-            cost = _tile_cost(fmt, vectors, width, ob, wt)
+            counted = round_up(vectors, ob) if unit else vectors
+            cost = _tile_cost(fmt, counted, width, ob, wt)
             if cost < best_cost - 1e-9:
                 best, best_cost = (ob, wt), cost
     return best
@@ -101,7 +116,7 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
     def tile(o: int, t: int) -> float:
         if not o or not t:
             return 0.0
-        loads = o * (2 if fmt.wide else 1) + t
+        loads = o * (3 if fmt.splits else 2 if fmt.wide else 1) + t
         return max(o * t * fmt.dot_cycles, fmt.least_cycles, loads) + 0.5
 
     def column(o: int) -> float:

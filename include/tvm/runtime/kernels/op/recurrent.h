@@ -41,6 +41,8 @@ typedef struct {
   int64_t y_step, y_row;
   /*! \brief Bound of the magnitude of what goes into an activation; INFINITY for none. */
   float clip;
+  /*! \brief Rows of a block of packed weights, a multiple of a tile's; 0: as many. */
+  int32_t packed;
 } tvmrt_recurrent_f32_layer;
 
 /* Weights, states and results of one call; see the cells. */
@@ -87,12 +89,13 @@ static inline int tvmrt_recurrent_f32_product(const tvmrt_recurrent_f32_layer* l
   row.tile.segment_count = 1;
   row.tile.run = layer->hidden;
   row.tile.x_stride = layer->hidden;
-  row.tile.w_stride = tiles->block;
+  row.packed = layer->packed > 0 ? layer->packed : tiles->block;
+  row.tile.w_stride = row.packed;
   row.tile.out_stride = sums_row;
   row.tile.lo = -INFINITY;
   row.tile.hi = INFINITY;
   row.w = r;
-  row.w_block = (int64_t)layer->hidden * tiles->block;
+  row.w_block = (int64_t)layer->hidden * row.packed;
   row.bias = bias;
   row.out = sums;
   return tvmrt_tile_row_f32(&row, 0, layer->batch, 0, n);

@@ -25,6 +25,9 @@
  *   block 0: w000 w100, w010 w110, w001 w101, w011 w111
  *   block 1: w200 0,    w210 0,    w201 0,    w211 0
  *
+ * A block may be a multiple of OB * V, too: then a tile reads OB * V neighbouring channels of it, and
+ * tiles of several widths of vectors read the same weights.
+ *
  * The bias is filled up with zeros likewise: 3 channels take 4 floats.
  * tvmrt.codegen.window.packing_f32 writes both.
  */
@@ -57,7 +60,7 @@ typedef struct {
   int64_t run;
   /*! \brief Distance of neighbouring output pixels' windows in the input. */
   int64_t x_stride;
-  /*! \brief Distance of the weights of neighbouring k: OB * V where packed. */
+  /*! \brief Distance of the weights of neighbouring k: the channels of a block where packed. */
   int64_t w_stride;
   int64_t out_stride;
   int64_t residual_stride;
@@ -246,6 +249,8 @@ typedef struct {
   /*! \brief Packed weights and bias of the row's channel 0, floats in a block; bias may be NULL. */
   const float* w;
   int64_t w_block;
+  /*! \brief Channels of a block of packed weights: those of a tile or a multiple of them. */
+  int32_t packed;
   const float* bias;
   /*! \brief First pixel, channel 0, of the row in the output and, unless NULL, in the residual. */
   float* out;
@@ -264,7 +269,7 @@ typedef struct {
 static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                      int c_begin, int c_end) {
   const tvmrt_tiles_f32* tiles = row->tiles;
-  const int block = tiles->block;
+  const int block = tiles->block, packed = row->packed;
   int choice = 0;
   for (int64_t t = begin; t < end; t += tiles->width[choice]) {
     while (choice < TVMRT_TILE_WIDTHS && tiles->width[choice] > end - t) choice++;
@@ -279,9 +284,9 @@ static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t
     float* out = row->out + t * row->tile.out_stride;
     const float* residual = row->residual ? row->residual + t * row->tile.residual_stride : NULL;
     for (int c = c_begin; c < c_end; c += block) {
-      tiles->run[choice](&row->tile, t * row->tile.x_stride, row->w + (c / block) * row->w_block,
-                         row->bias ? row->bias + c : NULL, residual ? residual + c : NULL, out + c,
-                         c_end - c);
+      tiles->run[choice](
+          &row->tile, t * row->tile.x_stride, row->w + (c / packed) * row->w_block + c % packed,
+          row->bias ? row->bias + c : NULL, residual ? residual + c : NULL, out + c, c_end - c);
     }
     if (row->epilogue) {
       row->epilogue(out + c_begin, row->pixel + t, tiles->width[choice], row->channel + c_begin,

@@ -23,6 +23,9 @@
  *
  * where the last two quads meet the input bytes 2, 3, 4, 5.
  *
+ * Code for several levels of x86-64 in one library has these weights once, as TVMRT_I8_X86_VNNI
+ * reads them: a narrower tile takes int8 [lane][4] of its lanes out of each quad of the block.
+ *
  * Values: x is the input with zero point zx; w, zw the weight and its zero point of a channel; x'
  * is x as the format multiplies it: x, x + 128 or x - 128; zx' likewise.
  *
@@ -61,6 +64,7 @@ typedef struct tvmrt_tile_i8_args {
   int64_t x_step;                /*!< Bytes from one output pixel's window to the next one's. */
   int64_t x_pixel;               /*!< Bytes from one input pixel to the next; for depthwise. */
   const int8_t* weights;         /*!< Packed weights of this block. */
+  int64_t w_step;                /*!< Bytes from quad to quad, in tiles of shared weights. */
   const int32_t* bias;           /*!< Folded bias of this block's channels. */
   const float* scale;            /*!< Multiplier per channel; not used for int32 output. */
   const int32_t* shift;          /*!< Part of the weights that sum(x) carries; NULL: all are 0. */
@@ -81,13 +85,16 @@ typedef struct tvmrt_tile_i8_args {
 typedef void (*tvmrt_tile_i8)(const tvmrt_tile_i8_args* a, int64_t offset, void* y,
                               const int32_t* sums);
 
-/*! \brief One quad of inputs for all pixels times one quad of weights for all channels. */
-TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, const uint8_t* const* x,
-                                     int64_t k, int64_t step, const int8_t* weights,
+/*! \brief One quad of inputs for all pixels times one quad of weights for all channels; is_shared
+ * is a literal. */
+TVMRT_INLINE void tvmrt_tile_i8_quad(int ob, int wt, int is_signed, int is_shared,
+                                     const uint8_t* const* x, int64_t k, int64_t step,
+                                     const int8_t* weights,
                                      tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
   tvmrt_i8_weights w[TVMRT_TILE_I8_MAX_OB];
   TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) w[o] =
-      tvmrt_i8_weights_load(weights + o * TVMRT_I8_QUAD_BYTES);
+      is_shared ? tvmrt_i8_shared_load(weights + o * (4 * TVMRT_I8_LANES))
+                : tvmrt_i8_weights_load(weights + o * TVMRT_I8_QUAD_BYTES);
   TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
     tvmrt_i8_quad quad = tvmrt_i8_quad_load(x[t / 3] + (t % 3) * step + k, is_signed);
     TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) acc[t][o] = tvmrt_i8_dot(acc[t][o], quad, w[o]);
@@ -111,12 +118,13 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int ob, const tvmrt_tile_i8_args* a, uint8
   }
 }
 
-/*! \brief The tile; ob, wt and is_signed are literals. */
-TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_tile_i8_args* a,
-                                     int64_t offset, void* y, const int32_t* sums) {
+/*! \brief The tile; ob, wt, is_signed and is_shared are literals. */
+TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_shared,
+                                     const tvmrt_tile_i8_args* a, int64_t offset, void* y,
+                                     const int32_t* sums) {
   tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB];
   const int8_t* weights = a->weights;
-  const int64_t step = a->x_step;
+  const int64_t step = a->x_step, w_step = is_shared ? a->w_step : ob * TVMRT_I8_QUAD_BYTES;
   const int32_t run = a->run;
   /* Where code is to be small, the last quad of a run is one more round of the loop. */
   const int32_t whole = TVMRT_I8_LANES > 1 ? run - 3 : run;
@@ -128,20 +136,20 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_
     const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
     int32_t k = 0;
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = a->segment[s] + offset + t * step;
-    for (; k < whole; k += 4, weights += ob * TVMRT_I8_QUAD_BYTES) {
+    for (; k < whole; k += 4, weights += w_step) {
       const int32_t at = TVMRT_I8_LANES > 1 || k + 4 <= run ? k : run - 4;
-      tvmrt_tile_i8_quad(ob, wt, is_signed, x, at, step, weights, acc);
+      tvmrt_tile_i8_quad(ob, wt, is_signed, is_shared, x, at, step, weights, acc);
     }
     if (k < run) {
-      tvmrt_tile_i8_quad(ob, wt, is_signed, x, run - 4, step, weights, acc);
-      weights += ob * TVMRT_I8_QUAD_BYTES;
+      tvmrt_tile_i8_quad(ob, wt, is_signed, is_shared, x, run - 4, step, weights, acc);
+      weights += w_step;
     }
   }
-  for (int32_t e = 0; e < a->extras; e++, weights += ob * TVMRT_I8_QUAD_BYTES) {
+  for (int32_t e = 0; e < a->extras; e++, weights += w_step) {
     const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
     const uint8_t* start = a->segment[a->extra[2 * e]] + a->extra[2 * e + 1] + offset;
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = start + t * step;
-    tvmrt_tile_i8_quad(ob, wt, is_signed, x, 0, step, weights, acc);
+    tvmrt_tile_i8_quad(ob, wt, is_signed, is_shared, x, 0, step, weights, acc);
   }
   if (sums != NULL) {
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
@@ -176,7 +184,14 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, const tvmrt_
 #define TVMRT_DEFINE_TILE_I8(name, ob, wt, is_signed)                            \
   TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
                            const int32_t* sums) {                                \
-    tvmrt_tile_i8_body(ob, wt, is_signed, a, offset, y, sums);                   \
+    tvmrt_tile_i8_body(ob, wt, is_signed, 0, a, offset, y, sums);                \
+  }
+
+/*! \brief The same for weights that are packed for TVMRT_I8_X86_VNNI: a part of one of its blocks. */
+#define TVMRT_DEFINE_TILE_I8_SHARED(name, ob, wt, is_signed)                     \
+  TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
+                           const int32_t* sums) {                                \
+    tvmrt_tile_i8_body(ob, wt, is_signed, 1, a, offset, y, sums);                \
   }
 
 #if TVMRT_I8_CAN_AVX2

@@ -16,6 +16,7 @@
  *     TVMRT_I8_PLAIN           1  as they are  int8 [lane][4]
  *     TVMRT_I8_X86_VNNI       16  uint8        int8 [lane][4]
  *     TVMRT_I8_X86_AVX2        8  uint8        int16 [lane][w0, w2], then int16 [lane][w1, w3]
+ *     TVMRT_I8_X86_SSE41       4  uint8        int8 [lane][4]
  *     TVMRT_I8_NEON            4  int8         int8 [lane][w0, w1], then int8 [lane][w2, w3]
  *     TVMRT_I8_NEON_DOT        4  int8         int8 [lane][4]
  *
@@ -45,6 +46,7 @@
 #define TVMRT_I8_X86_AVX2 3
 #define TVMRT_I8_NEON 4
 #define TVMRT_I8_NEON_DOT 5
+#define TVMRT_I8_X86_SSE41 6
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TVMRT_I8_CAN_VNNI 1
@@ -55,6 +57,11 @@
 #define TVMRT_I8_CAN_AVX2 1
 #else
 #define TVMRT_I8_CAN_AVX2 0
+#endif
+#if defined(__SSE4_1__)
+#define TVMRT_I8_CAN_SSE41 1
+#else
+#define TVMRT_I8_CAN_SSE41 0
 #endif
 #if defined(__aarch64__) && defined(__ARM_NEON)
 #define TVMRT_I8_CAN_NEON 1
@@ -85,6 +92,8 @@
 #error "The weights are packed for AVX-512 VNNI: compile with -march of such a processor."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2 && !TVMRT_I8_CAN_AVX2
 #error "The weights are packed for AVX2: compile with -mavx2 or pack for another target."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41 && !TVMRT_I8_CAN_SSE41
+#error "The weights are packed for SSE4.1: compile with -msse4.1 or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON && !TVMRT_I8_CAN_NEON
 #error "The weights are packed for NEON: compile for AArch64 or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT && !TVMRT_I8_CAN_NEON_DOT
@@ -223,6 +232,15 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   w.odd = _mm256_loadu_si256((const __m256i*)(p + 32));
   return w;
 }
+/* int8 [lane][4], widened */
+#define tvmrt_i8_shared_load tvmrt_i8_bytes_load
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_bytes_load(const int8_t* p) {
+  __m256i v = _mm256_loadu_si256((const __m256i*)p);
+  tvmrt_i8_weights w;
+  w.even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+  w.odd = _mm256_srai_epi16(v, 8);
+  return w;
+}
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
   acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x.even, w.even));
   /* Adding the two products first would keep all of a tile's products alive at once. */
@@ -258,6 +276,12 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
     memcpy(y, bytes, (size_t)n);
   }
 }
+
+/* ---- SSE4.1: 4 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+
+#include "sse_i8.h"
 
 /* ---- AArch64: 4 lanes ---- */
 
@@ -375,6 +399,11 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 #error "TVMRT_I8_FORMAT is none of the formats of tile/simd_i8.h."
 #endif
 
+/*! \brief int8 [lane][4], as TVMRT_I8_X86_VNNI reads it. */
+#ifndef tvmrt_i8_shared_load
+#define tvmrt_i8_shared_load tvmrt_i8_weights_load
+#endif
+
 /* ---- rows of bytes as floats, LANES at a time ---- */
 
 #if TVMRT_I8_LANES > 1
@@ -395,6 +424,11 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_load(const uint8_t* p, int32_t zero
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
   const __m128i v = _mm_loadl_epi64((const __m128i*)p);
   wide = (tvmrt_i8_ints)(is_signed ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+  int32_t four;
+  memcpy(&four, p, sizeof(four));
+  const __m128i v = _mm_cvtsi32_si128(four);
+  wide = (tvmrt_i8_ints)(is_signed ? _mm_cvtepi8_epi32(v) : _mm_cvtepu8_epi32(v));
 #else
   if (is_signed) {
     tvmrt_i8_signed_bytes v;
@@ -416,6 +450,8 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_AVX2
   return (tvmrt_i8_floats)_mm256_min_ps(_mm256_max_ps((__m256)v, _mm256_set1_ps(lo)),
                                         _mm256_set1_ps(hi));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
+  return (tvmrt_i8_floats)_mm_min_ps(_mm_max_ps((__m128)v, _mm_set1_ps(lo)), _mm_set1_ps(hi));
 #else
   return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 #endif

@@ -1,0 +1,181 @@
+/*!
+ * \file levels.h
+ * \brief Levels of x86-64 processors: which of them one has, and which of a library's to take.
+ *
+ * A library for the family has its functions compiled once for each level. The file that includes
+ * this one is compiled for the least of them, and chooses when the library is loaded. A level is a
+ * set of features, never the name of a model: what hides a feature, be it a hypervisor or a system
+ * that does not save the registers, hides the level.
+ *
+ *     level   features beyond those of the level before                      registers
+ *     v2      SSE3, SSSE3, SSE4.1, SSE4.2, POPCNT, CMPXCHG16B, LAHF          xmm
+ *     v3      AVX, AVX2, FMA, F16C, BMI1, BMI2, LZCNT, MOVBE                 ymm
+ *     v4      AVX512F, BW, CD, DQ, VL                                        zmm, masks
+ *     v4vnni  AVX512_VNNI
+ *     v4vbmi  AVX512_VBMI
+ */
+#ifndef TVM_RUNTIME_KERNELS_LEVELS_H_
+#define TVM_RUNTIME_KERNELS_LEVELS_H_
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
+
+/*! \brief What CPUID says of a processor, and XGETBV of the registers that the system saves. */
+typedef struct tvmrt_x86 {
+  uint32_t leaf1_ecx;
+  uint32_t leaf7_ebx, leaf7_ecx; /*!< Of subleaf 0. */
+  uint32_t extended1_ecx;        /*!< Of leaf 0x80000001. */
+  uint64_t xcr0;                 /*!< 0 where there is no XGETBV. */
+  char name[49];                 /*!< As the maker calls it; "" where it does not say. */
+} tvmrt_x86;
+
+/*! \brief The features of a level; every bit of every word must be set. */
+typedef struct tvmrt_x86_level {
+  const char* name;
+  uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, extended1_ecx;
+  uint64_t xcr0;
+} tvmrt_x86_level;
+
+enum { TVMRT_X86_LEVELS = 5 };
+
+/*! \brief Level `number` of TVMRT_X86_LEVELS, counted from 0, the narrowest. */
+static inline tvmrt_x86_level tvmrt_x86_level_of(int number) {
+  /* 1.ECX: SSE3 0, SSSE3 9, FMA 12, CX16 13, SSE4.1 19, SSE4.2 20, MOVBE 22, POPCNT 23, OSXSAVE 27,
+   * AVX 28, F16C 29. 7.EBX: BMI1 3, AVX2 5, BMI2 8, F 16, DQ 17, CD 28, BW 30, VL 31. 7.ECX: VBMI
+   * 1, VNNI 11. 0x80000001.ECX: LAHF 0, LZCNT 5. XCR0: xmm 1, ymm 2, masks 5, zmm 6 and 7. */
+  static const tvmrt_x86_level kLevels[TVMRT_X86_LEVELS] = {
+      {"v2", 0x00982201u, 0, 0, 0x01u, 0},
+      {"v3", 0x38d83201u, 0x00000128u, 0, 0x21u, 0x06},
+      {"v4", 0x38d83201u, 0xd0030128u, 0, 0x21u, 0xe6},
+      {"v4vnni", 0x38d83201u, 0xd0030128u, 0x0800u, 0x21u, 0xe6},
+      {"v4vbmi", 0x38d83201u, 0xd0030128u, 0x0802u, 0x21u, 0xe6},
+  };
+  return kLevels[number];
+}
+
+/*! \brief Whether a processor has all features of a level. */
+static inline int tvmrt_x86_has(const tvmrt_x86* x86, const tvmrt_x86_level* level) {
+  return (x86->leaf1_ecx & level->leaf1_ecx) == level->leaf1_ecx &&
+         (x86->leaf7_ebx & level->leaf7_ebx) == level->leaf7_ebx &&
+         (x86->leaf7_ecx & level->leaf7_ecx) == level->leaf7_ecx &&
+         (x86->extended1_ecx & level->extended1_ecx) == level->extended1_ecx &&
+         (x86->xcr0 & level->xcr0) == level->xcr0;
+}
+
+/*! \brief Asks this processor; all zeros where the program is compiled for another family. */
+static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
+  memset(x86, 0, sizeof(*x86));
+#if defined(__x86_64__) && defined(__GNUC__)
+  uint32_t a, b, c, d, brand[12];
+  if (__get_cpuid(1, &a, &b, &c, &d)) x86->leaf1_ecx = c;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+    x86->leaf7_ebx = b;
+    x86->leaf7_ecx = c;
+  }
+  if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) x86->extended1_ecx = c;
+  if (x86->leaf1_ecx >> 27 & 1) { /* the system has set OSXSAVE: XGETBV is an instruction */
+    __asm__ volatile(".byte 0x0f, 0x01, 0xd0" : "=a"(a), "=d"(d) : "c"(0));
+    x86->xcr0 = (uint64_t)d << 32 | a;
+  }
+  if (__get_cpuid_max(0x80000000u, NULL) >= 0x80000004u) {
+    for (uint32_t i = 0; i < 3; i++) {
+      uint32_t* part = brand + 4 * i;
+      __get_cpuid(0x80000002u + i, part, part + 1, part + 2, part + 3);
+    }
+    const char* text = (const char*)brand;
+    size_t length = sizeof(brand);
+    while (length > 0 && (*text == ' ')) text++, length--;
+    memcpy(x86->name, text, length);
+    for (length = strlen(x86->name); length > 0 && x86->name[length - 1] == ' ';) {
+      x86->name[--length] = '\0';
+    }
+  }
+#endif
+}
+
+/* Adds words to a text, as many as there is room for. */
+static inline void tvmrt_x86_add(char* text, size_t size, const char* words) {
+  size_t used = strlen(text);
+  if (used + 1 < size) snprintf(text + used, size - used, "%s", words);
+}
+
+/* Adds the processor with its levels, as the end of a sentence. */
+static inline void tvmrt_x86_add_processor(const tvmrt_x86* x86, char* text, size_t size) {
+  int count = 0;
+  tvmrt_x86_add(text, size, "this processor");
+  if (x86->name[0] != '\0') {
+    tvmrt_x86_add(text, size, " (");
+    tvmrt_x86_add(text, size, x86->name);
+    tvmrt_x86_add(text, size, ")");
+  }
+  tvmrt_x86_add(text, size, " has ");
+  for (int i = 0; i < TVMRT_X86_LEVELS; i++) {
+    const tvmrt_x86_level level = tvmrt_x86_level_of(i);
+    if (!tvmrt_x86_has(x86, &level)) continue;
+    if (count++ > 0) tvmrt_x86_add(text, size, ", ");
+    tvmrt_x86_add(text, size, level.name);
+  }
+  if (count == 0) tvmrt_x86_add(text, size, "none of the levels of x86-64");
+}
+
+/* Adds the levels of a library. */
+static inline void tvmrt_x86_add_names(const char* const* names, int count, char* text,
+                                       size_t size) {
+  tvmrt_x86_add(text, size, "this library has code for ");
+  for (int i = 0; i < count; i++) {
+    if (i > 0) tvmrt_x86_add(text, size, ", ");
+    tvmrt_x86_add(text, size, names[i]);
+  }
+}
+
+/* Whether the processor has the level of that name. */
+static inline int tvmrt_x86_has_named(const tvmrt_x86* x86, const char* name) {
+  for (int i = 0; i < TVMRT_X86_LEVELS; i++) {
+    const tvmrt_x86_level level = tvmrt_x86_level_of(i);
+    if (strcmp(level.name, name) == 0) return tvmrt_x86_has(x86, &level);
+  }
+  return 0;
+}
+
+/*!
+ * \brief Chooses one of a library's levels.
+ * \param x86 The processor.
+ * \param names The library's levels, the narrowest first.
+ * \param count How many they are.
+ * \param forced The name of the one to take; NULL or "" for the widest that the processor has.
+ * \param text [out] Why none fits, a sentence of fewer than `size` bytes; untouched where one does.
+ * \param size Bytes of text, at least 1.
+ * \return The number of the level among names; -1 if none fits.
+ */
+static inline int tvmrt_x86_choose(const tvmrt_x86* x86, const char* const* names, int count,
+                                   const char* forced, char* text, size_t size) {
+  const int is_forced = forced != NULL && forced[0] != '\0';
+  int found = -1, known = 0;
+  for (int i = 0; i < count; i++) {
+    if (is_forced && strcmp(names[i], forced) != 0) continue;
+    known = 1;
+    if (tvmrt_x86_has_named(x86, names[i])) found = i;
+  }
+  if (found >= 0) return found;
+  text[0] = '\0';
+  if (is_forced) {
+    tvmrt_x86_add(text, size, "TVMRT_LEVEL demands ");
+    tvmrt_x86_add(text, size, forced);
+    tvmrt_x86_add(text, size, known ? ", which the processor lacks: " : ", which is not there: ");
+  }
+  tvmrt_x86_add_names(names, count, text, size);
+  tvmrt_x86_add(text, size, ", and ");
+  tvmrt_x86_add_processor(x86, text, size);
+  tvmrt_x86_add(text, size,
+                is_forced ? "; unset TVMRT_LEVEL or name another"
+                          : "; compile the network with a level that it has");
+  return -1;
+}
+
+#endif /* TVM_RUNTIME_KERNELS_LEVELS_H_ */

@@ -1,0 +1,290 @@
+"""One library for several levels of x86-64: results of each, the choice among them, refusals."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx_graph import model
+
+import tvmrt
+from tvmrt import processor
+from tvmrt.codegen.target import X86_LEVELS
+from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.runtime.executor import AotModule
+
+pytestmark = pytest.mark.skipif(
+    processor.machine() != "x86_64" or not processor.flags(), reason="levels are those of x86-64"
+)
+
+NEEDS = {
+    "v2": "sse4_2", "v3": "avx2", "v4": "avx512vl", "v4vnni": "avx512_vnni", "v4vbmi": "avx512vbmi",
+}  # fmt: skip
+HERE = [name for name, flag in NEEDS.items() if flag in processor.flags()]
+
+
+def _quantised(rng, nodes, weights, name, x, groups, channels, outputs) -> None:
+    """A QLinearConv whose weights do not all fit into int8 once their zero points are taken off."""
+    shape = (outputs, channels // groups, 3, 3)
+    weights |= {
+        f"{name}_w": rng.integers(0, 256, shape).astype(np.uint8),
+        f"{name}_z": np.uint8(120),
+        f"{name}_s": np.float32(0.01),
+        f"{name}_b": rng.integers(-999, 999, outputs).astype(np.int32),
+        f"{name}_ys": np.float32(0.6),
+    }
+    ins = [x, "s", "z", *(f"{name}_{k}" for k in ("w", "s", "z")), f"{name}_ys", "z", f"{name}_b"]
+    nodes.append(helper.make_node("QLinearConv", ins, [name], pads=[1] * 4, group=groups))
+
+
+@pytest.fixture(scope="module")
+def network():
+    """Every kernel with packed weights, with channels that fill no vector, and a loop nest."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((1, 20, 9, 11)).astype(np.float32)
+    q = rng.integers(0, 256, (1, 20, 7, 9)).astype(np.uint8)
+    v = rng.standard_normal((5, 2, 12)).astype(np.float32)
+    normal = lambda *shape: (rng.standard_normal(shape) * 0.2).astype(np.float32)  # noqa: E731
+    weights = {
+        "dense": normal(43, 20, 3, 3), "dense_b": normal(43), "grouped": normal(40, 10, 1, 3),
+        "depth": normal(20, 1, 3, 3), "dilated": normal(20, 1, 1, 5), "up": normal(20, 37, 2, 2),
+        "r": normal(1, 64, 16), "wx": normal(1, 64, 12), "product": normal(12, 50),
+        "s": np.float32(0.02), "z": np.uint8(7),
+        "qm": rng.integers(-128, 128, (9, 30)).astype(np.int8),
+        "qz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "dense", "dense_b"], ["conv"], pads=[1] * 4),
+        helper.make_node("Relu", ["conv"], ["conv_relu"]),
+        helper.make_node("Conv", ["x", "grouped"], ["groups"], group=2),
+        helper.make_node("Conv", ["x", "depth"], ["depthwise"], group=20, pads=[1] * 4),
+        helper.make_node("Conv", ["x", "dilated"], ["apart"], group=20, dilations=[1, 2]),
+        helper.make_node("ConvTranspose", ["x", "up"], ["transposed"], strides=[2, 2]),
+        helper.make_node("MatMul", ["v", "product"], ["matmul"]),
+        helper.make_node("LSTM", ["v", "wx", "r"], ["lstm"], hidden_size=16),
+        helper.make_node("Erf", ["x"], ["erf"]),
+        helper.make_node(
+            "QLinearMatMul", ["q", "s", "z", "qm", "s", "qz", "s", "z"], ["qmatmul"]
+        ),
+    ]  # fmt: skip
+    _quantised(rng, nodes, weights, "qdense", "q", 1, 20, 43)
+    _quantised(rng, nodes, weights, "qsmall", "q", 1, 20, 5)
+    _quantised(rng, nodes, weights, "qgroups", "q", 2, 20, 50)
+    _quantised(rng, nodes, weights, "qdepth", "q", 20, 20, 20)
+    weights["t"] = np.float32(0.03)
+    nodes += [
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["q_float"]),
+        helper.make_node("LeakyRelu", ["q_float"], ["q_relu"]),
+        helper.make_node("QuantizeLinear", ["q_relu", "t", "z"], ["table"]),
+    ]
+    inner = ("conv", "q_float", "q_relu")
+    outputs = [n.output[0] for n in nodes if n.output[0] not in inner]
+    inputs = {"x": x, "q": q, "v": v}
+    made = model(nodes, inputs, outputs, weights)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    return made, inputs, dict(zip(outputs, session.run(outputs, inputs)))
+
+
+@pytest.fixture(scope="module")
+def fat(network, tmp_path_factory) -> Path:
+    """The library with all levels."""
+    path = tmp_path_factory.mktemp("fat") / "net.so"
+    tvmrt.compile(network[0], target="x86-64").export_library(path)
+    return path
+
+
+def _open(path: Path, level: str, monkeypatch, copy: Path):
+    """A mapping of its own, since a level is chosen when a library is loaded."""
+    monkeypatch.setenv("TVMRT_LEVEL", level)
+    shutil.copy(path, copy)
+    return tvmrt.runtime.load_module(copy)
+
+
+@pytest.mark.parametrize("level", NEEDS)
+def test_every_level_computes_the_network(fat, network, level, monkeypatch, tmp_path):
+    if level not in HERE:
+        pytest.skip(f"this processor has no {level}")
+    module = _open(fat, level, monkeypatch, tmp_path / "net.so")
+    assert module.level == level
+    runner = GraphModule(module["default"](tvmrt.cpu(0)))
+    _, inputs, expected = network
+    runner.run(**inputs)
+    for i, (name, wanted) in enumerate(expected.items()):
+        found = runner.get_output(i).numpy()
+        if wanted.dtype == np.float32:
+            np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-5, err_msg=name)
+        else:
+            np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+def test_a_network_ahead_of_time_with_weights_in_a_file_has_levels_too(monkeypatch, tmp_path):
+    x = np.random.default_rng(1).integers(0, 256, (1, 8, 5, 6)).astype(np.uint8)
+    nodes, weights = [], {"s": np.float32(0.02), "z": np.uint8(7)}
+    _quantised(np.random.default_rng(2), nodes, weights, "y", "x", 1, 8, 20)
+    made, path = model(nodes, {"x": x}, ["y"], weights), tmp_path / "net.so"
+    options = {"levels": ["v2", HERE[-1]], "executor": "aot", "params": "file"}
+    tvmrt.compile(made, target="x86-64", **options).export_library(path)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    for level in dict.fromkeys(("v2", HERE[-1])):
+        module = _open(path, level, monkeypatch, tmp_path / f"{level}.so")
+        runner = AotModule(module["default"](tvmrt.cpu(0)))
+        runner.load_params(path.with_suffix(".params").read_bytes())
+        runner.run(x=x)
+        found = runner.get_output(0).numpy()
+        np.testing.assert_array_equal(found, session.run(["y"], {"x": x})[0], err_msg=level)
+
+
+def test_weights_are_stored_once(network):
+    """But for biases and the depthwise weights of integers, which are packed by instruction."""
+    native = tvmrt.compile(network[0], target="x86-64", levels=["v4vbmi"]).summary.weights_bytes
+    assert tvmrt.compile(network[0], target="x86-64").summary.weights_bytes < 1.15 * native
+
+
+def test_the_widest_level_of_the_processor_is_taken(fat, monkeypatch, tmp_path):
+    assert _open(fat, "", monkeypatch, tmp_path / "net.so").level == HERE[-1]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> dict[str, Path]:
+    """Libraries with the code of some levels."""
+    x = np.ones((1, 20, 9, 11), np.float32)
+    w = {"w": np.random.default_rng(0).standard_normal((20, 20, 3, 3)).astype(np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Sqrt", ["c"], ["y"])]
+    made, folder = model(nodes, {"x": x}, ["y"], w), tmp_path_factory.mktemp("small")
+    for levels in (["v2"], ["v3", "v2"], ["v4"]):
+        name = folder / f"{'_'.join(levels)}.so"
+        tvmrt.compile(made, target="x86-64", levels=levels).export_library(name)
+    return {path.stem: path for path in folder.glob("*.so")}
+
+
+def test_a_forced_level_that_is_not_there_is_refused(small, monkeypatch, tmp_path):
+    with pytest.raises(tvmrt.error.TVMError, match="demands v4, which is not there: this library "
+                       r"has code for v2, v3, and this processor .* has v2"):  # fmt: skip
+        _open(small["v3_v2"], "v4", monkeypatch, tmp_path / "net.so")
+    assert _open(small["v3_v2"], "v2", monkeypatch, tmp_path / "other.so").level == "v2"
+
+
+def test_inspect_lists_the_levels(small):
+    command = [sys.executable, "-m", "tvmrt", "inspect", str(small["v3_v2"])]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert re.search(r"^levels +v2, v3$", text, re.M)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"target": "x86-64", "levels": ["v5"]}, "level v5 is none of x86-64; choose of v2, v3"),
+        ({"target": "native", "levels": ["v3"]}, "target native has no levels"),
+        ({"board": "stm32f4", "levels": ["v3"]}, "board stm32f4 has a single processor"),
+        ({"target": "x86-64", "runtime": "crt"}, "target x86-64 needs runtime host"),
+    ],
+)
+def test_what_has_no_levels_is_refused(network, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        tvmrt.compile(network[0], **options)
+
+
+WIDE = re.compile(r"%[yz]mm\d|%k[1-7]\b|\sv(?:mov|add|mul|xor|p|broad|fma)\w+\s")
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+def test_no_instruction_of_a_wider_level_stands_in_the_code_of_the_least(small):
+    def wide(name: str, *symbols: str) -> int:
+        command = ["objdump", "-d", "--no-show-raw-insn", *symbols, str(small[name])]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        assert text.count("\n") > 10
+        return len(WIDE.findall(text))
+
+    assert wide("v2") == 0
+    assert wide("v3_v2") > 50
+    assert wide("v3_v2", "--disassemble=tvmgen_default_c_packed") == 0  # the entry for everybody
+
+
+RUN = """
+import sys, numpy, tvmrt
+from tvmrt.contrib.graph_executor import GraphModule
+try:
+    tvmrt.runtime.load_module(sys.argv[2])
+except tvmrt.error.TVMError as error:
+    print(error)
+module = tvmrt.runtime.load_module(sys.argv[1])
+runner = GraphModule(module["default"](tvmrt.cpu(0)))
+runner.run(x=numpy.ones((1, 20, 9, 11), numpy.float32))
+print(module.level, float(numpy.nansum(runner.get_output(0).numpy())))
+"""
+
+
+@pytest.mark.skipif(shutil.which("qemu-x86_64") is None, reason="qemu-x86_64 is not installed")
+@pytest.mark.parametrize(
+    ("cpu", "level"), [("Nehalem", "v2"), pytest.param("Haswell", "v3", marks=pytest.mark.slow)]
+)
+def test_another_processor_takes_its_level(small, cpu, level, monkeypatch, tmp_path):
+    command = ["qemu-x86_64", "-cpu", cpu, sys.executable, "-c", RUN]
+    done = subprocess.run(
+        [*command, str(small["v3_v2"]), str(small["v4"])],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    refusal, last = done.stdout.strip().splitlines()
+    assert re.match(
+        rf"this library has code for v4, and this processor .* has (v2, )?{level}; ", refusal
+    )
+    assert last.split()[0] == level
+    runner = GraphModule(_open(small["v3_v2"], "v2", monkeypatch, tmp_path / "net.so")["default"](
+        tvmrt.cpu(0)))  # fmt: skip
+    runner.run(x=np.ones((1, 20, 9, 11), np.float32))
+    here = float(np.nansum(runner.get_output(0).numpy()))
+    assert float(last.split()[1]) == pytest.approx(here, rel=1e-5)
+
+
+DETECTION = """
+#include <stdint.h>
+#include <tvm/runtime/kernels/levels.h>
+int level_of(uint32_t l1, uint32_t l7b, uint32_t l7c, uint32_t ext, uint64_t xcr0) {
+  const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi"};
+  const tvmrt_x86 x86 = {l1, l7b, l7c, ext, xcr0, ""};
+  char text[512];
+  return tvmrt_x86_choose(&x86, names, 5, NULL, text, sizeof(text));
+}
+"""
+
+
+def test_levels_are_told_by_the_registers_of_processors(tmp_path):
+    """As CPUID and XGETBV give them: leaf 1 ECX, leaf 7 EBX and ECX, extended ECX, XCR0."""
+    import ctypes
+
+    (tmp_path / "level.c").write_text(DETECTION)
+    includes = [f"-I{folder}" for folder in tvmrt.libinfo.find_include_path()]
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *includes]
+    command += ["level.c", "-o", "level.so"]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    level_of = ctypes.CDLL(str(tmp_path / "level.so")).level_of
+    level_of.argtypes = [ctypes.c_uint32] * 4 + [ctypes.c_uint64]
+    sapphire, haswell = 0xFFFA3203, 0x7FFAFBFF
+    assert level_of(0x0098E3FD, 0, 0, 0x1, 0) == 0  # Nehalem: no OSXSAVE
+    assert level_of(haswell, 0x3A9, 0, 0x21, 7) == 1
+    assert level_of(haswell, 0x3A9, 0, 0x21, 3) == 0  # the system does not save ymm
+    assert level_of(haswell, 0x3A9 & ~0x100, 0, 0x21, 7) == 0  # BMI2 is hidden
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x121, 0xE7) == 4
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x2, 0x121, 0xE7) == 3  # no VBMI
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x800, 0x121, 0xE7) == 2
+    assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x121, 0x07) == 1  # nor zmm
+    assert level_of(0x1, 0, 0, 0, 0) == -1
+
+
+def test_the_table_of_levels_is_that_of_the_header():
+    text = next(
+        Path(folder, "tvm/runtime/kernels/levels.h").read_text()
+        for folder in tvmrt.libinfo.find_include_path()
+        if Path(folder, "tvm/runtime/kernels/levels.h").exists()
+    )
+    assert re.findall(r'^ +\{"(\w+)", 0x', text, re.M) == [level.name for level in X86_LEVELS]
