@@ -58,6 +58,13 @@ NO_FOLDERS = (
 )
 @options.request_options("profile", "record", "trace_records", "cc", "dump_dir")
 @click.option(
+    "--format",
+    "kind",
+    type=click.Choice(("zephyr", "arduino", "platformio", "esp-idf", "cmsis-pack")),
+    help="Make the folder OUT a library for projects of this kind; for networks with "
+    "--interface-api c.",
+)
+@click.option(
     "--explain",
     is_flag=True,
     help="Show every generated function, its work, and the nodes it is made of; with --device, "
@@ -78,6 +85,7 @@ def command(
     image_name: str,
     calibration: tuple,
     memory_plan: Path | None,
+    kind: str | None,
     explain: bool,
     as_json: bool,
     **asked: Any,
@@ -86,6 +94,10 @@ def command(
     for model in models:
         files.check_file(model)
     _check_output(output)
+    if kind and (len(models) > 1 or output.suffix in FILE_SUFFIXES):
+        raise ValueError(
+            f"format {kind} is a folder with one network; write each to its own folder"
+        )
     if memory_plan:
         files.check_target(memory_plan)
     start = time.perf_counter()
@@ -100,7 +112,7 @@ def command(
             **asked,
         )
         with files.writing(output):
-            compiled.export(str(output))
+            compiled.export_package(output, kind) if kind else compiled.export(str(output))
     seconds = time.perf_counter() - start
     libraries = list(compiled.libraries.values()) if several(compiled) else [compiled]
     if memory_plan:

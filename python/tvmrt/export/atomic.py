@@ -60,7 +60,10 @@ def filling(path: str | os.PathLike) -> Iterator[Path]:
         if not target.exists():
             os.replace(aside, target)
             return
-        for file in sorted(aside.iterdir()):
-            os.replace(file, target / file.name)
+        for file in sorted(aside.rglob("*")):
+            if file.is_file():
+                place = target / file.relative_to(aside)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(file, place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

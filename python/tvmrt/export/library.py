@@ -20,6 +20,7 @@ from . import blob
 from .atomic import filling, replacing
 from .dump import print_program
 from .model_library_format import write_archive
+from .packages import package_files
 from .summary import Summary, summarise
 from .toolchain import build_library
 
@@ -137,6 +138,18 @@ class CompiledLibrary:
         """Write the archive of the Model Library Format."""
         with replacing(path) as aside:
             write_archive([self], aside)
+
+    def export_package(self, path: str | os.PathLike, kind: str) -> None:
+        """Write a library for ``zephyr``, ``arduino``, ``platformio``, ``esp-idf`` or
+        ``cmsis-pack`` into a folder: sources, headers, metadata and an example.
+
+        Networks with the C interface; raises as :func:`package_files` does.
+        """
+        files = package_files(self, kind)
+        with filling(path) as folder:
+            for name, text in files.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_text(text, encoding="utf-8")
 
     def blob(self) -> bytes:
         """The bytes of ``__tvm_dev_mblob``."""
