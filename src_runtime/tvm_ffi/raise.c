@@ -62,10 +62,56 @@ int bridge_name_argument(int index) {
   return -1;
 }
 
+static int is_plain(TVMByteArray kind) {
+  size_t size = sizeof(kPlainKind) - 1;
+  return kind.size == 0 || (kind.size == size && memcmp(kind.data, kPlainKind, size) == 0);
+}
+
+/* The error of the other side that the thread's text was made of last: it has more than a text, lines of
+   where it came from above all, and goes back as it is. */
+static _Thread_local void* caught;
+
+static void keep_caught(void* error) {
+  void* old = caught;
+  caught = error;
+  if (old != NULL) ffi_release(old);
+}
+
+static int is_text_of(const void* error, const char* text) {
+  const FfiErrorHead* head = ffi_body(error);
+  if (!is_plain(head->kind)) {
+    if (strncmp(text, head->kind.data, head->kind.size) != 0) return 0;
+    text += head->kind.size;
+    if (strncmp(text, ": ", 2) != 0) return 0;
+    text += 2;
+  }
+  return strlen(text) == head->message.size &&
+         memcmp(text, head->message.data, head->message.size) == 0;
+}
+
+/* Whether the text is that of an error that was caught, which is then raised again. */
+static int raise_again(const char* text) {
+  void* symbol;
+  void (*raise)(void* error);
+  void* error = caught;
+  if (error == NULL || !is_text_of(error, text)) return 0;
+  caught = NULL;
+  symbol = bridge_loaded_symbol("TVMFFIErrorSetRaised");
+  memcpy(&raise, &symbol, sizeof(raise));
+  if (raise == NULL) {
+    ffi_keep_error(error);
+    return 1;
+  }
+  raise(error); /* counts it up */
+  ffi_release(error);
+  return 1;
+}
+
 int bridge_raise(void) {
   const char* text = TVMGetLastError();
   size_t size = kind_size(text);
   char kind[MAX_KIND_BYTES];
+  if (raise_again(text)) return -1;
   if (size == 0) {
     ffi.error_set_raised(kPlainKind, text);
     return -1;
@@ -74,11 +120,6 @@ int bridge_raise(void) {
   kind[size] = '\0';
   ffi.error_set_raised(kind, text + size + 2);
   return -1;
-}
-
-static int is_plain(TVMByteArray kind) {
-  size_t size = sizeof(kPlainKind) - 1;
-  return kind.size == 0 || (kind.size == size && memcmp(kind.data, kPlainKind, size) == 0);
 }
 
 int bridge_catch(void) {
@@ -93,6 +134,6 @@ int bridge_catch(void) {
   } else {
     set_joined(head->kind, ": ", head->message);
   }
-  ffi_release(error);
+  keep_caught(error);
   return -1;
 }

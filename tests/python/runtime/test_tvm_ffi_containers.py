@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridge_case import aligned, compile_c, from_ffi, to_ffi, tvm_ffi
+from bridge_case import aligned, bridge, compile_c, from_ffi, to_ffi, tvm_ffi
 from libraries import DATA
 
 import tvmrt
@@ -63,3 +63,15 @@ def test_modules_give_their_functions(toolbox, tmp_path):
     assert module["same"](5) == 5
     assert module() == 1234
     assert not module.implements_function("no such")
+
+
+def test_error_comes_back_with_the_lines_it_came_from(toolbox):
+    """Python of tvm-ffi, called by C of the classic side, called by tvm-ffi."""
+
+    def somewhere_deep():
+        raise IndexError("far away")
+
+    call = bridge.to_tvm_ffi(toolbox["call"])
+    with pytest.raises(IndexError, match="far away") as caught:
+        call(tvm_ffi.convert(somewhere_deep))
+    assert "somewhere_deep" in [entry.name for entry in caught.traceback]
