@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvmrt.ir.extent import least, most
 from tvmrt.ir.program import Step
 
@@ -28,7 +30,9 @@ class MatMulBlocksLowering(Lowering):
         rows, columns = self.node.output.shape
         if not self.target.hosted or self.target.lanes < 4 or most(rows) < PANEL_ROWS:
             return None
-        return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], self.target)
+        # the run packs each panel, so that other levels of processors have no part in its order
+        alone = replace(self.target, widest=None)
+        return packing.choose_tiles(rows, columns, self.node.inputs[0].shape[1], alone)
 
     def kernel_blocks(self, step: Step) -> tuple[int, ...]:
         tiles = self._tiles()

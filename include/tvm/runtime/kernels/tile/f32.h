@@ -249,7 +249,7 @@ typedef struct {
   /*! \brief Packed weights and bias of the row's channel 0, floats in a block; bias may be NULL. */
   const float* w;
   int64_t w_block;
-  /*! \brief Channels of a block of packed weights: those of a tile or a multiple of them. */
+  /*! \brief Channels of a block of packed weights, a multiple of a tile's; 0: as many. */
   int32_t packed;
   const float* bias;
   /*! \brief First pixel, channel 0, of the row in the output and, unless NULL, in the residual. */
@@ -269,7 +269,7 @@ typedef struct {
 static inline int tvmrt_tile_row_f32(const tvmrt_tile_row_f32_args* row, int64_t begin, int64_t end,
                                      int c_begin, int c_end) {
   const tvmrt_tiles_f32* tiles = row->tiles;
-  const int block = tiles->block, packed = row->packed;
+  const int block = tiles->block, packed = row->packed > 0 ? row->packed : block;
   int choice = 0;
   for (int64_t t = begin; t < end; t += tiles->width[choice]) {
     while (choice < TVMRT_TILE_WIDTHS && tiles->width[choice] > end - t) choice++;
