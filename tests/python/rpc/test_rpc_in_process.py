@@ -1,0 +1,160 @@
+"""Servers on a thread of this process: what their owners set, and what they refuse."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+
+import pytest
+from rpc_case import KEY, VOID, Raw, packet, texts
+
+import tvmrt
+from tvmrt import rpc
+from tvmrt.error import TVMError
+from tvmrt.rpc.messages import read_exactly
+from tvmrt.rpc.server import Listener
+
+INIT = packet(2, struct.pack("<Q", 5) + b"0.8.0" + bytes(4))
+
+
+@contextlib.contextmanager
+def listening(**options):
+    """A server on a thread, and the lines of its log."""
+    lines: list[str] = []
+    listener = Listener(port=0, key=KEY, log=lines.append, **options)
+    thread = threading.Thread(target=listener.run)
+    thread.start()
+    try:
+        yield listener, lines
+    finally:
+        listener.stop()
+        thread.join()
+        listener.close()
+
+
+def wait_for(condition) -> None:
+    """Wait until something holds; fail after a while."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_log_and_limits():
+    with listening(session_seconds=60, memory_bytes=1000, packet_bytes=5000) as (listener, lines):
+        remote = rpc.connect("127.0.0.1", listener.port, KEY)
+        assert remote.get_function("runtime.NumThreads")() > 0
+        with pytest.raises(TVMError, match="limit of 1000"):
+            tvmrt.nd.empty((1001,), "uint8", remote.cpu())
+        kept = tvmrt.nd.empty((1000,), "uint8", remote.cpu())
+        del kept  # what is freed may be had again
+        assert tvmrt.nd.empty((1000,), "uint8", remote.cpu()).shape == (1000,)
+        remote.upload(b"x" * 600, "a")
+        with pytest.raises(TVMError, match="more would pass what a session may upload"):
+            remote.upload(b"x" * 600, "b")
+        with pytest.raises(TVMError, match="is more than the 5000 that the server takes"):
+            remote.upload(b"x" * 6000, "b")
+        wait_for(lambda: len(lines) == 2)
+        assert lines[0].endswith("has begun") and lines[1].startswith(lines[0].split(" has")[0])
+        with Raw(listener.port, "other"):
+            wait_for(lambda: lines[-1] == "a client did not tell the key")
+
+
+def test_sessions_wait_for_each_other_and_end_with_the_server():
+    with listening() as (listener, lines):
+        first = Raw(listener.port).begin()
+        second = socket.create_connection(("127.0.0.1", listener.port), timeout=10)
+        second.sendall(bytes.fromhex("71f20f00 00000000"))
+        time.sleep(0.05)
+        assert len(lines) == 1
+        first.send(packet(1))
+        wait_for(lambda: len(lines) == 3)  # the second one had no key
+        third = Raw(listener.port).begin()
+    assert third.socket.recv(1) == b""
+    assert "ended by signal 9" in lines[-1]
+
+
+def test_times_end_sessions():
+    with listening(session_seconds=0.2, greet_seconds=0.1) as (listener, _):
+        silent = socket.create_connection(("127.0.0.1", listener.port), timeout=10)
+        assert silent.recv(1) == b""
+        with Raw(listener.port) as client:
+            client.begin()
+            assert b"RPCSessionTimeoutError" in client.read(60)
+    with listening(idle_seconds=0.1) as (listener, _), Raw(listener.port) as client:
+        assert client.begin().socket.recv(1) == b""
+
+
+def test_a_tracker_that_comes_and_goes():
+    tracker = rpc.Tracker(port=0)
+    where = ("127.0.0.1", tracker.port)
+    with listening(tracker=where, custom_addr="localhost") as (listener, lines):
+        line = rpc.connect_tracker(*where)
+        wait_for(lambda: line.summary()["queue_info"])
+        assert line.summary()["server_info"] == [
+            {"key": f"server:{KEY}", "addr": ["localhost", listener.port]}
+        ]
+        line.request(KEY).close()
+        wait_for(lambda: line.summary()["queue_info"][KEY]["free"] == 1)
+        tracker.terminate()
+        wait_for(lambda: lines[-1] == "the tracker does not answer; it is tried again")
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"key": "a b"}, "a key has at most 100 characters and no blank"),
+        ({"tracker": "desk"}, "the tracker 'desk' must be given as HOST:PORT"),
+        ({"tracker": "desk:x"}, "the tracker 'desk:x' must be given as HOST:PORT"),
+        ({"max_sessions": 65}, "at most 64 sessions"),
+        ({"struct_bytes": 1}, "struct_bytes is not"),
+        ({"host": "no such host.invalid"}, "the address of no such host.invalid cannot be found"),
+        ({"port": 70000}, "70000 is no port"),
+    ],
+)
+def test_options_that_make_no_sense(options, text):
+    with pytest.raises((TVMError, ValueError), match=text):
+        Listener(**{"port": 0, **options})
+
+
+def test_ports_that_are_taken():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TVMError, match=f"cannot listen at 127.0.0.1:{port}"):
+            Listener(port=port, port_end=port)
+        with pytest.raises(TVMError, match="cannot connect"):
+            rpc.connect("127.0.0.1", 1)
+
+
+@pytest.mark.parametrize("by", ["descriptor", "functions"])
+def test_loops_over_what_others_have_connected(by):
+    """As TVM's own servers in Python serve."""
+    ours, theirs = socket.socketpair()
+    loop = tvmrt.get_global_func("rpc.ServerLoop")
+    args = [theirs.fileno()] if by == "descriptor" else [theirs.send, theirs.recv]
+    called = []
+    for name in ("start", "shutdown"):
+        tvmrt.register_func(
+            f"tvm.rpc.server.{name}", lambda n=name: called.append(n), override=True
+        )
+    thread = threading.Thread(target=loop, args=args)
+    thread.start()
+    ours.sendall(INIT + packet(0) + INIT + packet(9, texts("no such")) + packet(1))
+    assert read_exactly(ours, len(VOID)) == VOID
+    unknown, again = (
+        read_exactly(ours, struct.unpack("<Q", read_exactly(ours, 8))[0]) for _ in "ab"
+    )
+    assert b"Unknown event 0" in unknown
+    assert b"Server has already been initialized" in again
+    assert read_exactly(ours, 28)[-8:] == bytes(8)
+    thread.join()
+    assert called == ["start", "shutdown"]
+    for name in ("start", "shutdown"):
+        tvmrt.runtime.packed_func.remove_global_func(f"tvm.rpc.server.{name}")
+    tvmrt.get_global_func("rpc.ReturnException")(theirs.fileno(), "bad")
+    assert read_exactly(ours, 31) == bytes.fromhex(
+        "1700000000000000 05000000 01000000 0b000000 0300000000000000 626164"
+    )
