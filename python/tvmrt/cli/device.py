@@ -82,8 +82,8 @@ def new(name: str, python: bool, output: Path, as_json: bool) -> None:
 @click.argument("target", metavar="NAME|PLUGIN.so|FILE.py")
 @click.option(
     "--check", "checks", multiple=True,
-    type=click.Choice(["operators", "faults", "leaks", "threads"]),
-    help="Only this check; may be given several times. Default: all four.",
+    type=click.Choice(["operators", "shapes", "faults", "leaks", "threads"]),
+    help="Only this check; may be given several times. Default: all five.",
 )  # fmt: skip
 @click.option(
     "--tolerance", type=float, default=1e-3, show_default=True,

@@ -82,7 +82,8 @@ def all_cases() -> list[Case]:
     """Every case. Each call gives the same numbers."""
     make = _Maker()
     groups = (_elementwise, _products, _convolutions, _pools, _shapes, _reductions, _quantized)
-    return [case for group in groups for case in group(make)] + list(_chains(make))
+    found = [case for group in groups for case in group(make)] + list(_chains(make))
+    return [*found, *_large(make)]
 
 
 def _elementwise(make: _Maker) -> Iterator[Case]:
@@ -267,3 +268,59 @@ def _chains(make: _Maker) -> Iterator[Case]:
         "Neg, Abs, Relu: a chain", [("Neg", "x", "a", {}), ("Abs", "a", "b", {}),
         ("Relu", "b", "y", {})], row, {},
     )  # fmt: skip
+
+
+def _large(make: _Maker) -> Iterator[Case]:
+    """Extents beyond what tiles and buffers of devices hold, odd ones, and biases of all shapes."""
+    for how, rows, inner, columns in (
+        ("many rows", 131, 9, 6), ("many columns", 5, 9, 133), ("long sums", 6, 197, 11),
+    ):  # fmt: skip
+        weights = [make.normal(inner, columns)]
+        yield make.single("MatMul", how, [make.normal(rows, inner)], weights)
+    biases = {"a column": (3, 1), "a scalar": (1,), "for each result": (3, 5), "a row": (1, 5)}
+    for how, shape in biases.items():
+        weights = [make.normal(8, 5), make.normal(*shape)]
+        yield make.single("Gemm", f"bias is {how}", [make.normal(3, 8)], weights)
+    square = [make.normal(8, 3), make.normal(3, 1)]
+    yield make.single("Gemm", "bias is a column of a square", [make.normal(3, 8)], square)
+    yield _dense("MatMul, Add, Relu: layers of many rows", make, 70, (90, 110, 90, 30))
+    wide = [make.normal(1, 19, 35, 37)], [make.normal(33, 19, 3, 3), make.normal(33)]
+    yield make.single("Conv", "many channels and pixels", *wide, pads=[1, 1, 1, 1])
+
+
+def _dense(how: str, make: _Maker, rows: int, sizes: Sequence[int]) -> Case:
+    """Products, each with bias and rectifier."""
+    steps, weights, current = [], {}, "x"
+    for i, (inner, columns) in enumerate(zip(sizes, sizes[1:])):
+        weights[f"w{i}"] = make.normal(inner, columns) / np.float32(inner**0.5)
+        weights[f"b{i}"] = make.normal(columns)
+        result = "y" if i == len(sizes) - 2 else f"r{i}"
+        steps += [
+            ("MatMul", f"{current} w{i}", f"p{i}", {}),
+            ("Add", f"p{i} b{i}", f"a{i}", {}),
+            ("Relu", f"a{i}", result, {}),
+        ]
+        current = result
+    return _chain(how, steps, {"x": make.normal(rows, sizes[0])}, weights)
+
+
+def resized_cases() -> list[tuple[Case, Case]]:
+    """Networks of one input and one result, and the same with a larger input."""
+    make = _Maker()
+    dense = _dense("MatMul, Add, Relu: layers", make, 4, (8, 12))
+    plain = make.single("Relu", "rows", [make.normal(3, 8)])
+    product = make.single("MatMul", "rows", [make.normal(3, 8)], [make.normal(8, 5)])
+    weights = [make.normal(6, 4, 3, 3), make.normal(6)]
+    conv = make.single("Conv", "pixels", [make.normal(1, 4, 8, 8)], weights, pads=[1, 1, 1, 1])
+    larger = {
+        id(dense): (90, 8),
+        id(plain): (70, 8),
+        id(product): (90, 8),
+        id(conv): (2, 4, 19, 17),
+    }
+    pairs = []
+    for small in (plain, product, dense, conv):
+        (name,) = small.feeds
+        feeds = {name: make.normal(*larger[id(small)])}
+        pairs.append((small, Case(small.name, small.nodes, feeds, small.weights, small.outputs)))
+    return pairs

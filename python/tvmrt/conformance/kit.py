@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .finding import Finding
 
-CHECKS = ("operators", "faults", "leaks", "threads")
+CHECKS = ("operators", "shapes", "faults", "leaks", "threads")
 SECONDS = 600  # for one check; a device that hangs fails it
 
 

@@ -1,0 +1,69 @@
+"""Whether regions compute at other shapes after ``post_run``, and at the first ones again."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import tvmrt
+from tvmrt.devices import Device, PythonDevice
+
+from .cases import Case, resized_cases
+from .finding import Finding
+from .operators import difference
+from .subject import Network, reference
+
+CHECK = "shapes"
+
+
+def check(device: Device, tolerance: float) -> list[Finding]:
+    """One finding for each network that the device takes as one region."""
+    if isinstance(device, PythonDevice):
+        return []  # whose regions keep the shapes that they were compiled for
+    return [
+        finding
+        for small, large in resized_cases()
+        for finding in _checked(device, small, large, tolerance)
+    ]
+
+
+def _checked(device: Device, small: Case, large: Case, tolerance: float) -> list[Finding]:
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        network = Network(device, small, Path(folder))
+        regions = network.library.summary.regions
+        if len(regions) != 1 or len(regions[0].onnx_nodes) != len(small.nodes):
+            return []
+        modules = [m for m in _below(network.module) if m.type_key == "device_region"]
+        if not modules:
+            return []
+        try:
+            wrong = _run_all(network.module, modules[0], [small, large, small], tolerance)
+        except Exception as problem:  # a finding, not an end of the test
+            wrong = str(problem) or type(problem).__name__
+    return [Finding(CHECK, small.name, not wrong, wrong or "two other shapes, one after another")]
+
+
+def _below(module) -> list:
+    """All that a module imports, and what these import."""
+    return [m for own in module.imported_modules for m in (own, *_below(own))]
+
+
+def _run_all(library, module, cases: list[Case], tolerance: float) -> str:
+    """What is wrong, if anything, when the one region takes the cases' shapes in turn."""
+    region = json.loads(module.get_source())["regions"][0]
+    reshape = tvmrt.get_global_func("tvmrt.device.reshape")
+    run = library.get_function(region["symbol"], True)
+    for case in cases:
+        (x,) = case.feeds.values()
+        shape = tvmrt.runtime.ShapeTuple(x.shape)
+        reshape(library, region["symbol"], region["inputs"][0], shape)
+        (golden,) = reference(case.model(), case.feeds)
+        y = tvmrt.nd.array(np.full(golden.shape, np.nan, golden.dtype))
+        run(tvmrt.nd.array(x), y)
+        _, wrong = difference(y.numpy(), golden, tolerance)
+        if wrong:
+            return f"at {list(x.shape)}: {wrong}"
+    return ""
