@@ -71,6 +71,27 @@ def recursive(calls: dict[str, set[str]]) -> set[str]:
     return {name for name, others in reached.items() if name in others}
 
 
+@pytest.mark.parametrize("level", ["-O0", "-Os", "-O3"])
+def test_kernels_of_boards_compile_with_clang_and_without_optimisation(level, tmp_path):
+    """The loops in assembly are for GCC's optimiser; others get those in C."""
+    gcc = shutil.which("arm-none-eabi-gcc")
+    if gcc is None or shutil.which("clang") is None:
+        pytest.skip("clang and arm-none-eabi-gcc, for its C library, are needed")
+    compiled("vww_int8", "cortex-m4").export_sources(tmp_path)
+    (source,) = tmp_path.glob("*_lib1.c")
+    include = f"-I{Path(__file__).parents[3] / 'include'}"
+    libc = subprocess.run([gcc, "--specs=picolibc.specs", "-E", "-v", "-x", "c", "/dev/null"],
+                          capture_output=True, text=True, check=True).stderr  # fmt: skip
+    found = [line.strip() for line in libc.splitlines() if line.startswith(" /")]
+    folder = next(line for line in found if "picolibc" in line and line.endswith("include"))
+    flags = ["-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16", level]
+    for compiler in (["clang", "--target=arm-none-eabi", f"-isystem{folder}"],
+                     [gcc, "--specs=picolibc.specs"]):  # fmt: skip
+        command = [*compiler, *flags, "-std=c99", include, "-c", source, "-o", tmp_path / "x.o"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_clang_warns_of_nothing(name, tmp_path):
     if shutil.which("clang") is None:

@@ -230,7 +230,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t chann
   }
 }
 
-#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
 /* r3 to r6 as bytes of a pixel, to the next pixel, and once more. */
 #define TVMRT_MICRO_3X3_STORE(SATURATE, SHIFT)                                                     \
   SATURATE " r3, #8, r3" SHIFT "\n" SATURATE " r4, #8, r4" SHIFT "\n" SATURATE " r5, #8, r5" SHIFT \
@@ -263,7 +263,7 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_bytes(const tvmrt_micro_3x3* d, uint8_t* y, 
                                           const tvmrt_micro_factor* factors) {
   const tvmrt_micro_conv_i8* const c = d->conv;
   int32_t n = c->shape.out[1];
-#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
   if (c->range.whole > 0) {
     const int32_t zero = c->range.zero, half = zero * 16 + 8;
     const int32_t y_step = c->shape.y_stride;

@@ -10,8 +10,8 @@
  * more SXTB16 make of four bytes of weights.
  *
  * The loops for DSP instructions are written out, as compilers do not find the order in which the
- * registers just suffice. Code that takes registers away from the compiler (-ffixed-r9, say) may
- * define TVMRT_MICRO_ASM as 0.
+ * registers just suffice. They are for GCC: clang has a register less for them. Code that takes
+ * registers away from the compiler (-ffixed-r9, say) may define TVMRT_MICRO_ASM as 0.
  */
 #ifndef TVM_RUNTIME_KERNELS_BOARD_I8_H_
 #define TVM_RUNTIME_KERNELS_BOARD_I8_H_
@@ -39,7 +39,7 @@
 #endif
 
 #ifndef TVMRT_MICRO_ASM
-#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__)
+#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
 #define TVMRT_MICRO_ASM 1
 #else
 #define TVMRT_MICRO_ASM 0
@@ -267,7 +267,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 
 #else
 
-#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
 /* *y++ = the byte of *s++ and *f++, n times, where n is a multiple of 4 and not 0. */
 #define TVMRT_MICRO_BYTES(SATURATE)                                                              \
   __asm volatile(                                                                                \
@@ -293,7 +293,7 @@ TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
 TVMRT_NOINLINE void tvmrt_micro_requantize(uint8_t* y, const int32_t* sums,
                                            const tvmrt_micro_factor* factors, int32_t n,
                                            const tvmrt_micro_range* range) {
-#if TVMRT_MICRO_CAN_DSP && TVMRT_MICRO_HAS_FPU
+#if TVMRT_MICRO_ASM && TVMRT_MICRO_HAS_FPU
   int32_t fours = n & ~3;
   if (fours > 0 && range->whole > 0) {
     const int32_t zero = range->zero, half = zero * 16 + 8;
