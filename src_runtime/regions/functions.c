@@ -249,7 +249,7 @@ TVMRT_NATIVE(judge) {
   if (rc == 0) rc = tvmrt__buf_puts(&said, "{\"reason\": ");
   if (rc == 0) rc = tvmrt__json_write_string(&said, q.text.data == NULL ? "" : q.text.data);
   if (rc == 0) {
-    const int32_t node = region->failed_node;
+    const int32_t node = region == NULL ? -1 : region->failed_node;
     const bool is_node = node >= 0 && node < region->num_nodes;
     rc = tvmrt__buf_printf(&said, ", \"node\": %d}", is_node ? (int)node : -1);
   }
