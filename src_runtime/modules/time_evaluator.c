@@ -168,7 +168,7 @@ TVMRT_NATIVE(time_evaluator) {
   int rc;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 8, 12));
-  if (!tvmrt__arg_is_null(&in, 0)) TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
+  if (in.codes[0] == kTVMModuleHandle) TVMRT_RETURN_IF_ERROR(tvmrt__arg_module(&in, 0, &mod));
   if (mod != NULL && strcmp(mod->type->key, "rpc") == 0) {
     return evaluate_remote(&in, out, out_code);
   }

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from tvmrt.ir.program import MemoryPool
-
-from .pools import WORKSPACE
 from .target import Target, get_target
+
+if TYPE_CHECKING:
+    from tvmrt.ir.program import MemoryPool
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -37,6 +38,10 @@ class Family:
 
     def pools(self) -> list[MemoryPool]:
         """The network's own workspace, no larger than the first region of RAM."""
+        from tvmrt.ir.program import MemoryPool  # the names alone are for a command's help
+
+        from .pools import WORKSPACE
+
         return [MemoryPool(WORKSPACE, next(iter(self.ram.values())))]
 
     def check_pools(self, asked: Mapping[str, object]) -> None:
