@@ -91,8 +91,8 @@ COMPILE = [
     pytest.param({"dims": {"batch": 2, "seq": 4}}, ValueError,
                  r"--shape mask=1,1,1,1, or declare between which sizes it runs: --dim past=0..128|"
                  r"--dim 'past \+ seq'", id="open"),
-    pytest.param({"dims": DECODER.dims, "target": "cortex-m4"}, tvmrt.error.UnsupportedError,
-                 "choose interface-api c with executor aot", id="board"),
+    pytest.param({"dims": DECODER.dims, "target": "cortex-m4", "executor": "graph"},
+                 tvmrt.error.UnsupportedError, "choose .*executor aot", id="board"),
     pytest.param({"dims": {"batch": 2.5}}, TypeError, "dimension batch is declared 2.5; give the",
                  id="a fraction"),
     pytest.param({"dims": {"batch": 2, "seq": "past +", "past": 3}}, ValueError,
@@ -120,14 +120,15 @@ def test_all_open_dimensions_are_listed_with_bounds():
 
 def test_what_an_operator_cannot_do_names_node_and_dimension():
     d = Draft()
-    scales = d.constant([1, 0.5], np.float32)
-    y = d.node("Resize", ["x", "", scales], mode="linear", antialias=1)
+    sizes = d.constant([2, 1])
+    y = d.node("Resize", ["x", "", "", sizes], mode="linear", antialias=1)
     model = d.model({"x": (FLOAT, [2, "n"])}, {y: FLOAT})
     model.opset_import[0].version = 18
     with pytest.raises(
-        tvmrt.error.UnsupportedError, match=r"Resize0_0 \(Resize: antialias along an axis"
+        tvmrt.error.UnsupportedError,
+        match=r"Resize0_0 \(Resize: antialias .* closer bounds, at most",
     ):
-        tvmrt.compile(model, dims={"n": 8})
+        tvmrt.compile(model, dims={"n": 200})
 
 
 def test_what_has_no_code_names_node_and_dimension():

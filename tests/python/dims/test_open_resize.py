@@ -23,6 +23,11 @@ BY_FACTORS = {
         {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
     ),
     "cubic": ([1, 1, 2, 3], {"mode": "cubic"}),
+    "antialias": ([1, 1, 0.5, 1.5], {"mode": "linear", "antialias": 1}),
+    "antialias, cubic": (
+        [1, 1, 0.25, 0.5],
+        {"mode": "cubic", "antialias": 1, "exclude_outside": 1},
+    ),
     "nearest by a fraction": ([1, 1, 1.5, 2], {"mode": "nearest", "nearest_mode": "floor"}),
 }
 TO_SIZES = {
@@ -30,11 +35,13 @@ TO_SIZES = {
     "nearest": {
         "mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
     },
+    "antialias": {"mode": "linear", "antialias": 1},
     "one element": {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
 }  # fmt: skip
 
 
 def check(model, dims, runs, tmp_path):
+    model.opset_import[0].version = 18  # of antialias
     network = loaded(tvmrt.compile(model, dims=dims), tmp_path, "graph")
     session = runtime.InferenceSession(model.SerializeToString())
     rng = np.random.default_rng(3)

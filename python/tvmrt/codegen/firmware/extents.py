@@ -259,7 +259,7 @@ def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:
     if not pools.io_in_pools(program):
         rows = [(t.member, _bytes_text(t.type)) for t in tensors(program)]
     for pool in pools.lent(program):
-        rows.append((f"{pool.name}_workspace_pool", pools.poolbounds_macro(prefix, pool)))
+        rows.append((f"{pool.name}_workspace_pool", pools.pool_macro(prefix, pool)))
     return rows or [("unused", "0")]
 
 

@@ -3,18 +3,23 @@ axis are computed by the run, as resize.py computes them; how large the result i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
+
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Value
-from tvmrt.ir.extent import Whole, most, symbols_of
+from tvmrt.ir.extent import Extent, Whole, least, most, shown, symbols_of
 
 from .arithmetic import Numbers, require
 from .context import NodeContext
 from .resize_modes import Mode
 from .run_places import FAR
+
+MOST_REACH = 32  # elements to either side that are blended, each a step of the network
+MOST_TRIED = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -146,12 +151,14 @@ def _taps(row: RunAxis, position: Numbers, mode: Mode) -> list[tuple[Numbers, Nu
     """For each tap the places and the weights along the axis, in float64."""
     radius, stretch = (1 if mode.interpolation == "linear" else 2), None
     if mode.antialias:
-        if symbols_of(row.extent, row.out):
-            raise UnsupportedError("antialias along an axis whose extent a run chooses")
-        # the factor is no smaller than this, for the extents are held to it
-        least = min(max(row.out - 0.5, 0.5) / row.extent, 1.0)
-        radius, stretch = radius / least, row.scale.cast("float64").least(1)
+        radius, stretch = radius / _least_factor(row), row.scale.cast("float64").least(1)
     reach = ceil(radius)
+    if reach > MOST_REACH:
+        raise UnsupportedError(
+            f"antialias along an axis of {shown(row.extent)} that becomes {shown(row.out)} would "
+            f"blend up to {2 * reach} elements of it into one; declare closer bounds, at most "
+            f"{2 * MOST_REACH} are blended"
+        )
     row.scale.ctx.table_size(most(row.out) * 2 * reach, "a resized axis")
     base, taps = position.apply("floor"), []
     for offset in range(1 - reach, reach + 1):
@@ -169,6 +176,26 @@ def _taps(row: RunAxis, position: Numbers, mode: Mode) -> list[tuple[Numbers, Nu
         total = total.equals(0).choose(total * 0 + 1, total)
         taps = [(place, weight / total) for place, weight in taps]
     return taps
+
+
+def _least_factor(row: RunAxis) -> float:
+    """What no run's factor is below, at most 1: the extents are held to the factor."""
+    known = row.scale.value.data
+    if known is not None:
+        return min(float(known.min()), 1.0)
+    symbols = symbols_of(row.extent, row.out)
+    extents, outs = np.asarray([most(row.extent)]), np.asarray([least(row.out)])
+    if len(symbols) == 1:
+        (symbol,) = symbols
+        if symbol.high - symbol.low <= MOST_TRIED:
+            sizes = {symbol.name: np.arange(symbol.low, symbol.high + 1)}
+            extents, outs = (_at(n, sizes) for n in (row.extent, row.out))
+    factors = np.maximum(outs - 0.5, 0.5) / np.maximum(extents, 1)
+    return min(float(factors.min()), 1.0)
+
+
+def _at(extent: Whole, sizes: Mapping[str, np.ndarray]) -> np.ndarray:
+    return np.asarray(extent.at(sizes) if isinstance(extent, Extent) else extent)
 
 
 def _weight(distance: Numbers, mode: Mode) -> Numbers:
