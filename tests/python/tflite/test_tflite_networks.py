@@ -8,7 +8,8 @@ from tflite_case import FILES, check_every_tensor
 pytest.importorskip("ai_edge_litert")
 
 EVERYDAY = ("convolutional_dynamic", "gated_units_int16", "squeeze_excite_int8")
-NAMES = sorted(path.stem for path in FILES.glob("*.tflite"))
+# what LiteRT cannot run has the outputs of another judge beside it
+NAMES = sorted(p.stem for p in FILES.glob("*.tflite") if not p.with_suffix(".npz").exists())
 
 
 @pytest.mark.parametrize(
