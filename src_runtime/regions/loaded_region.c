@@ -140,6 +140,10 @@ static int make_data(loaded* self, tvmrt_arena* arena) {
     self->first.data[i] = &constants[i];
   }
   self->first.region.data = self->first.data;
+  self->unused = self->first.region;
+  self->unused.device_graph = NULL;
+  self->unused.failed_node = -1;
+  self->unused.base = &self->first.region;
   return 0;
 }
 
@@ -276,16 +280,14 @@ static int run(const loaded* self, context* c) {
   return slots->async_run != NULL ? run_async(self, c) : call_slot(self, c, "run", slots->run);
 }
 
-/* One more context, whose table begins as the first one's does between calls: constants alone. */
+/* One more context, whose table begins as the first one's does between calls: constants alone. That
+ * one may run meanwhile, so nothing is read that a run writes. */
 static context* make_context(loaded* self) {
-  const size_t count = (size_t)self->first.region.num_tensors;
+  const size_t count = (size_t)self->unused.num_tensors;
   context* c = calloc(1, sizeof(*c));
   int32_t i;
   if (c == NULL) return NULL;
-  c->region = self->first.region;
-  c->region.device_graph = NULL;
-  c->region.base = &self->first.region;
-  c->region.failed_node = -1;
+  c->region = self->unused;
   c->data = calloc(count, sizeof(*c->data));
   for (i = 0; c->data != NULL && i < c->region.num_tensors; ++i) {
     if (c->region.tensors[i].is_constant) c->data[i] = self->first.data[i];

@@ -25,6 +25,7 @@ typedef struct tvmrt_region_context {
 
 typedef struct tvmrt_loaded_region {
   tvmrt_region_context first; /* made when it is loaded; the others follow when calls meet */
+  tvmrt_region unused;        /* as first's was before a slot got it; the others begin as it */
   tvmrt_device* device;       /* NULL: missing, and the CPU takes its place */
   pthread_mutex_t lock;       /* of all that changes after the region is loaded */
   pthread_cond_t returned;    /* a context, or from making or reshaping */
