@@ -120,6 +120,7 @@ PyObject* import_versioned_tensor(DLManagedTensorVersioned* versioned, int* take
   if (managed == NULL) return PyErr_NoMemory();
   *managed = (DLManagedTensor){versioned->dl_tensor, versioned, release_versioned};
   result = import_managed(managed, taken);
+  /* lint: whoever drops the tensor that took it frees it */
   if (!*taken) free(managed);
   return result;
 }

@@ -108,7 +108,8 @@ static void land(flight* f) {
 
 /* Whether another thread than that of a step which has ended may take one of this device. */
 static bool wakes(const flight* f, const char* of, const char* ended) {
-  return strcmp(of, ended) != 0 || lane_of(f, of)->queues > 1;
+  const lane* l = lane_of(f, of);
+  return strcmp(of, ended) != 0 || (l != NULL && l->queues > 1);
 }
 
 /* After a step: count down what waits for it. Others are woken if there is something for them. */

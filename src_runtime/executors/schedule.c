@@ -25,6 +25,7 @@ static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
   const tvmrt_thread* thread = tvmrt__thread();
   if (thread == NULL || thread->num_fallbacks == before) return;
   free(time->fallback);
+  /* lint: forget_times() frees it */
   time->fallback = strdup(thread->fallback.data == NULL ? "" : thread->fallback.data);
 }
 
