@@ -147,10 +147,11 @@ int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_f
 
 static int listen_one(const struct addrinfo* where, int* out_port) {
   const int on = 1;
-  struct sockaddr_storage name = {.ss_family = AF_UNSPEC};
+  struct sockaddr_storage name;
   socklen_t size = sizeof(name);
   const int fd = socket(where->ai_family, where->ai_socktype, where->ai_protocol);
   if (fd < 0) return -1;
+  memset(&name, 0, sizeof(name));
   prepare(fd);
   (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   (void)fcntl(fd, F_SETFL,
