@@ -352,7 +352,7 @@ def _make_reducer(request: Request, context: Context, machine: Target) -> Reduce
         raise UnsupportedError(
             "mixed-precision is measured where it is compiled; a board's devices are not there"
         )
-    run = GraphRunner(get_target("native"), request.cc)
+    run = GraphRunner(get_target("native"), None if machine.triple else request.cc)
     return Reducer(request.mixed_precision, request.max_error, request.calibration, run, context)
 
 

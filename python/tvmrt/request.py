@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from tvmrt.codegen.families import FAMILIES
-from tvmrt.codegen.target import FIRMWARE, LEVELS
+from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS
 
 if TYPE_CHECKING:
     import os
@@ -110,8 +110,9 @@ class Request:
     target: str = _option(
         "native",
         "``native`` (this machine), ``host`` (any of its kind), "
-        f"{' or '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
-        f"processors, chosen when it is loaded), or a board: {', '.join(FIRMWARE)}.",
+        f"{', '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
+        f"processors, chosen when it is loaded), {', '.join(f'``{name}``' for name in CROSS)} "
+        f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}.",
         flag="--target", form="NAME",
     )
     levels: Sequence[str] = _option(

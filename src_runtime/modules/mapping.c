@@ -45,13 +45,51 @@ static bool same_bytes(const tvmrt_file_id* a, const tvmrt_file_id* b) {
 }
 
 #if defined(__linux__)
+#if defined(__x86_64__)
+enum { OWN_MACHINE = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { OWN_MACHINE = EM_AARCH64 };
+#elif defined(__riscv)
+enum { OWN_MACHINE = EM_RISCV };
+#elif defined(__arm__)
+enum { OWN_MACHINE = EM_ARM };
+#else
+enum { OWN_MACHINE = EM_NONE };
+#endif
+
+static const char* machine_name(unsigned machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_RISCV:
+      return "riscv64";
+    case EM_ARM:
+      return "32-bit ARM";
+    default:
+      return "another processor";
+  }
+}
+
+/* Of a file for another machine dlopen() says that there is no such file. */
+static int check_machine(const ElfW(Ehdr) * head, const tvmrt_opening* how) {
+  if (OWN_MACHINE == EM_NONE || head->e_machine == OWN_MACHINE) return 0;
+  return tvmrt__fail(
+      "OSError: %s %s: it is for %s, this machine is %s; compile it for the target "
+      "that it is loaded on.",
+      how->failed, how->path, machine_name(head->e_machine), machine_name(OWN_MACHINE));
+}
+
 /* Reading what is mapped beyond the end of a file is a signal, not an error of dlopen(). */
 static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
   ElfW(Ehdr) head;
   ElfW(Phdr) part;
   unsigned i;
   if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head)) return 0; /* dlopen() tells */
-  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_phentsize != sizeof(part)) return 0;
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return 0;
+  TVMRT_RETURN_IF_ERROR(check_machine(&head, how));
+  if (head.e_phentsize != sizeof(part)) return 0;
   for (i = 0; i < head.e_phnum; ++i) {
     const uint64_t at = head.e_phoff + (uint64_t)i * sizeof(part);
     if (at > INT64_MAX || pread(fd, &part, sizeof(part), (off_t)at) != (ssize_t)sizeof(part)) break;

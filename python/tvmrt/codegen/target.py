@@ -16,7 +16,8 @@ class Target:
     many there are. ``int8`` names the integer kernels' instruction set. ``board`` names the
     instructions that kernels for microcontrollers may count on, and is None where those are not
     used. ``hosted`` targets have threads, a heap and shared libraries. ``tables`` of 256 bytes are
-    looked up in registers, as far as levels are told apart.
+    looked up in registers, as far as levels are told apart. ``triple`` names the cross compiler of
+    another system; it is empty where this system's compiler does.
 
     ``levels`` are those of a family of processors for which a library has code side by side, the
     narrowest first. The family itself counts on no more than all its processors have, and chooses
@@ -35,6 +36,7 @@ class Target:
     tables: bool = False
     levels: tuple[Target, ...] = ()
     widest: Target | None = None
+    triple: str = ""
 
     @property
     def threads(self) -> bool:
@@ -81,6 +83,15 @@ X86_LEVELS = (
 )
 LEVELS = {"x86-64": X86_LEVELS}
 
+# Linux on other processors, for every one of its family. GCC has no vectors of floats on 32-bit ARM
+# (NEON rounds small numbers to zero), and RISC-V promises none.
+_OTHERS = (
+    Target("aarch64-linux", (), 4, 32, "neon", triple="aarch64-linux-gnu"),
+    Target("riscv64-linux", (), triple="riscv64-linux-gnu"),
+    Target("armv7-linux", ("-march=armv7-a+fp",), triple="arm-linux-gnueabihf"),
+)
+CROSS = {each.name: each for each in _OTHERS}
+
 # instructions beyond those that every processor has: SIMD in registers, and Helium
 BOARDS = {
     "cortex-m4": {"dsp"}, "cortex-m4f": {"dsp"}, "cortex-m4-nofp": {"dsp"}, "cortex-m7": {"dsp"},
@@ -100,12 +111,14 @@ def get_target(name: str, levels: Sequence[str] = ()) -> Target:
         raise ValueError(
             f"target {name} has no levels; choose {' or '.join(LEVELS)}, or leave levels out"
         )
+    if name in CROSS:
+        return CROSS[name]
     if name in ("native", "host"):
         return _native() if name == "native" else _portable()
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    known = ", ".join(["native", "host", *LEVELS, *FIRMWARE])
+    known = ", ".join(["native", "host", *LEVELS, *CROSS, *FIRMWARE])
     raise ValueError(f"target {name} is not known; choose one of {known}")
 
 

@@ -38,12 +38,13 @@ COMMON = (
 )
 
 
-def find_compiler(cc: str | None = None) -> list[str]:
+def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     """The command of a C compiler: the given one, $CC, cc, gcc, clang, or the ziglang wheel.
 
+    For another system, which a triple names, the given one, its own gcc, or the ziglang wheel.
     Raises CompileError saying what to install when there is none.
     """
-    for candidate in (cc, os.environ.get("CC")):
+    for candidate in (cc, None if triple else os.environ.get("CC")):
         if candidate:
             command = shlex.split(candidate)
             if shutil.which(command[0]) is None:
@@ -51,11 +52,16 @@ def find_compiler(cc: str | None = None) -> list[str]:
                     f"C compiler {command[0]} is not found; install it or name another with --cc"
                 )
             return command
-    for name in ("cc", "gcc", "clang"):
+    for name in (f"{triple}-gcc",) if triple else ("cc", "gcc", "clang"):
         if shutil.which(name):
             return [name]
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc"]
+        return [sys.executable, "-m", "ziglang", "cc", *(("-target", triple) if triple else ())]
+    if triple:
+        raise CompileError(
+            f"no C compiler for {triple} is found (tried {triple}-gcc and the ziglang package); "
+            "install one, for example with: pip install ziglang; or name another with --cc"
+        )
     raise CompileError(
         "no C compiler is found (tried $CC, cc, gcc, clang and the ziglang package); "
         "install one, for example with: pip install ziglang"
@@ -75,7 +81,7 @@ def build_library(
     ``file_flags`` has further flags for single files, by their names.
     Raises CompileError with the compiler's own first words when it fails.
     """
-    command = find_compiler(cc)
+    command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
     flags = [*COMMON, *OPTIMISE, *target.flags, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
