@@ -81,7 +81,8 @@ typedef struct {
   PyObject_HEAD DLDataType dtype;
 } DataTypeObject;
 
-extern PyTypeObject FunctionType, ObjectType, ModuleType, TensorType, DeviceType, DataTypeType;
+extern PyTypeObject FunctionType, ObjectType, ModuleType, TensorType, DeviceType, DataTypeType,
+    ArrayCallType;
 
 /*!
  * \brief What Python supplies: classes to make, and conversions too rare to be worth C.

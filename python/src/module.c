@@ -124,6 +124,7 @@ static const struct {
 } kTypes[] = {
     {"PackedFunc", &FunctionType}, {"Object", &ObjectType}, {"Module", &ModuleType},
     {"Tensor", &TensorType},       {"Device", &DeviceType}, {"DataType", &DataTypeType},
+    {"ArrayCall", &ArrayCallType},
 };
 
 /* Hooks and types exist once a process, and callbacks take the GIL of the main interpreter. */

@@ -18,20 +18,26 @@ from tvmrt.network.facts import Facts, Memory
 from tvmrt.network.inputs import TensorInfo, largest, random_inputs
 from tvmrt.network.measure import Timing, measure
 from tvmrt.network.opened import Opened, names_of_outputs, open_module, shown
+from tvmrt.runtime._core import ArrayCall
+from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
+
+_Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # as ArrayCall has it
+_Ports = tuple[tuple[_Port, ...], tuple[_Port, ...]]
 
 
 class _Context:
     """One executor with its own inputs, outputs and tensors between."""
 
-    __slots__ = ("executor", "get", "run", "set")
+    __slots__ = ("call", "executor", "run")
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, ports: _Ports | None) -> None:
+        module = executor.module
         self.executor = executor
-        self.set = executor.module["set_input"]
-        self.run = executor.module["run"]
-        self.get = executor.module["get_output"]
+        self.run = module["run"]
+        if ports is not None:
+            self.call = ArrayCall(module["set_input"], self.run, module["get_output"], *ports)
 
 
 class Network:
@@ -58,9 +64,10 @@ class Network:
         self._facts = facts
         self._name = name
         first = opened.make()
-        self._free = [_Context(first)]
         self._lock = threading.Lock() if opened.keeps_state() else None
         self._describe(first)
+        self._free = [_Context(first, self._ports)]
+        self._direct = None if self._ports is None else _direct_way(self)
         _forked.add(self)
 
     def _describe(self, executor: Executor) -> None:
@@ -78,7 +85,10 @@ class Network:
             self._places.setdefault(own, i)
         plain = all(map(_is_plain, (*self._inputs, *self._outputs)))
         more = self._lock is not None or facts.labels or facts.bundles
-        self._direct = _direct_way(self) if plain and not more else None
+        self._ports: _Ports | None = None
+        if plain and not more:
+            numbers = range(len(self._outputs))
+            self._ports = _ports(self._numbers, self._inputs), _ports(numbers, self._outputs)
         self._batch = None
         if self._lock is None and not facts.bundles:
             self._batch = batches.find(self._inputs, self._outputs, self._bounds)
@@ -155,7 +165,7 @@ class Network:
         try:
             context = self._free.pop()
         except IndexError:
-            context = _Context(self._opened.make())
+            context = _Context(self._opened.make(), self._ports)
         try:
             for number, value, info in zip(self._numbers, given, self._inputs):
                 self._set(context, number, value, info)
@@ -313,36 +323,26 @@ class Network:
 def _direct_way(network: Network) -> Callable[[tuple[Any, ...]], Any]:
     """The shortest way of a call: a function of arrays that are just what the network takes, which
     gives NotImplemented for others. Its names are local ones, since each microsecond shows."""
-    free, new_executor, ndarray, empty = network._free, network.new_executor, np.ndarray, np.empty
-    inputs = [(n, e.shape, np.dtype(e.dtype)) for n, e in zip(network._numbers, network._inputs)]
-    outputs = [(i, e.shape, np.dtype(e.dtype)) for i, e in enumerate(network._outputs)]
-    count, alone = len(inputs), len(outputs) == 1
+    free, new_executor, ports = network._free, network.new_executor, network._ports
 
     def direct(given: tuple[Any, ...]) -> Any:
-        if len(given) != count:
-            return NotImplemented
-        for value, (_, shape, dtype) in zip(given, inputs):
-            fits = type(value) is ndarray and value.shape == shape and value.dtype == dtype
-            if not fits or not value.flags.c_contiguous:
-                return NotImplemented
         try:
             context = free.pop()
         except IndexError:
-            context = _Context(new_executor())
+            context = _Context(new_executor(), ports)
         try:
-            for value, (number, _, _) in zip(given, inputs):
-                context.set(number, value)
-            context.run()
-            results = []
-            for number, shape, dtype in outputs:
-                result = empty(shape, dtype)
-                context.get(number, result)
-                results.append(result)
+            return context.call(*given)
         finally:
             free.append(context)
-        return results[0] if alone else tuple(results)
 
     return direct
+
+
+def _ports(numbers: Sequence[int], tensors: Sequence[TensorInfo]) -> tuple[_Port, ...]:
+    return tuple(
+        (number, each.shape, np.dtype(each.dtype), DataType(each.dtype))
+        for number, each in zip(numbers, tensors)
+    )
 
 
 def _restored(module: Module, facts: Facts, name: str) -> Network:

@@ -133,6 +133,9 @@ def use():
     _core.from_dlpack(capsule)
     _core.from_dlpack(array)
     numpy = tensor.numpy()
+    port = (0, (2, 3), array.dtype, tvmrt.runtime.DataType("float32"))
+    call = _core.ArrayCall(function, function, function, (port,), (port,) * 2)
+    assert call(array)[1].shape == (2, 3)
 
 array = np.zeros((2, 3), "float32")
 use()

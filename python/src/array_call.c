@@ -1,0 +1,217 @@
+/* ArrayCall: a call of an executor with numpy arrays, inputs, run and outputs in one step. For small
+   networks what Python does between them takes longer than the network. */
+#include "core.h"
+
+/* An input or output of the executor. */
+typedef struct {
+  int64_t number;
+  PyObject* shape;       /* a tuple of ints */
+  PyObject* array_dtype; /* numpy's only object of the type */
+  DLDataType dtype;
+} ArrayPort;
+
+typedef struct {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  FunctionObject *set_input, *run, *get_output;
+  Py_ssize_t num_inputs, num_ports;
+  ArrayPort* ports; /* inputs, then outputs */
+} ArrayCallObject;
+
+/* An array for the time of a call. */
+typedef struct {
+  PyObject* made; /* of an output */
+  Py_buffer view; /* obj is NULL until it is taken */
+  DLTensor tensor;
+} ArraySlot;
+
+static PyObject* dtype_name; /* "dtype" */
+
+static int fits(const ArrayPort* port, const Py_buffer* view) {
+  if (view->ndim != PyTuple_GET_SIZE(port->shape)) return 0;
+  for (int i = 0; i < view->ndim; i++) {
+    if (view->shape[i] != PyLong_AsSsize_t(PyTuple_GET_ITEM(port->shape, i))) return 0;
+  }
+  return 1;
+}
+
+static int take(const ArrayPort* port, PyObject* array, ArraySlot* slot, int flags) {
+  if (PyObject_GetBuffer(array, &slot->view, PyBUF_C_CONTIGUOUS | flags) != 0) return -1;
+  slot->tensor = (DLTensor){
+      .data = slot->view.buf,
+      .device = {kDLCPU, 0},
+      .ndim = slot->view.ndim,
+      .dtype = port->dtype,
+      .shape = (int64_t*)slot->view.shape,
+  };
+  return 0;
+}
+
+/* Whether it is an array just as the executor takes it; what needs a conversion, or an error that says
+   more, is for others. */
+static int take_input(const ArrayPort* port, PyObject* value, ArraySlot* slot) {
+  PyObject* dtype;
+  if (Py_TYPE(value) != (PyTypeObject*)hooks.numpy_array) return 0;
+  dtype = PyObject_GetAttr(value, dtype_name);
+  Py_XDECREF(dtype); /* the port has it, too, if it is that one */
+  if (dtype == port->array_dtype && take(port, value, slot, 0) == 0) return fits(port, &slot->view);
+  PyErr_Clear();
+  return 0;
+}
+
+static int make_output(const ArrayPort* port, ArraySlot* slot) {
+  PyObject* const args[] = {port->shape, port->array_dtype};
+  slot->made = PyObject_Vectorcall(hooks.numpy_empty, args, 2, NULL);
+  return slot->made == NULL ? -1 : take(port, slot->made, slot, PyBUF_WRITABLE);
+}
+
+static int copy(const FunctionObject* function, const ArrayPort* port, ArraySlot* slot) {
+  TVMValue result, values[2] = {{.v_int64 = port->number}, {.v_handle = &slot->tensor}};
+  int code, codes[2] = {kTVMArgInt, kTVMDLTensorHandle};
+  return TVMFuncCall(function->handle, values, codes, 2, &result, &code);
+}
+
+/* Without the GIL. */
+static int run_network(const ArrayCallObject* self, ArraySlot* slots) {
+  TVMValue none;
+  int rc = 0, code;
+  Py_ssize_t i;
+  for (i = 0; rc == 0 && i < self->num_inputs; i++) {
+    rc = copy(self->set_input, &self->ports[i], &slots[i]);
+  }
+  if (rc == 0) rc = TVMFuncCall(self->run->handle, &none, &code, 0, &none, &code);
+  for (; rc == 0 && i < self->num_ports; i++) {
+    rc = copy(self->get_output, &self->ports[i], &slots[i]);
+  }
+  return rc;
+}
+
+static PyObject* results_of(const ArrayCallObject* self, const ArraySlot* slots) {
+  const Py_ssize_t count = self->num_ports - self->num_inputs;
+  PyObject* results;
+  if (count == 1) return Py_NewRef(slots[self->num_inputs].made);
+  results = PyTuple_New(count);
+  for (Py_ssize_t i = 0; results != NULL && i < count; i++) {
+    PyTuple_SET_ITEM(results, i, Py_NewRef(slots[self->num_inputs + i].made));
+  }
+  return results;
+}
+
+static PyObject* call_with_slots(const ArrayCallObject* self, PyObject* const* values,
+                                 ArraySlot* slots) {
+  PyThreadState *state, *outer = released_state;
+  int rc;
+  Py_ssize_t i;
+  for (i = 0; i < self->num_inputs; i++) {
+    if (!take_input(&self->ports[i], values[i], &slots[i])) Py_RETURN_NOTIMPLEMENTED;
+  }
+  for (; i < self->num_ports; i++) {
+    if (make_output(&self->ports[i], &slots[i]) != 0) return NULL;
+  }
+  released_state = state = PyEval_SaveThread();
+  rc = run_network(self, slots);
+  released_state = outer;
+  PyEval_RestoreThread(state);
+  if (rc != 0) return raise_last_error();
+  if (num_recorded_errors != 0) forget_python_error();
+  return results_of(self, slots);
+}
+
+static PyObject* array_call_vectorcall(PyObject* object, PyObject* const* values, size_t nargsf,
+                                       PyObject* names) {
+  const ArrayCallObject* self = (const ArrayCallObject*)object;
+  PyObject* result;
+  ArraySlot* slots;
+  if (names != NULL || PyVectorcall_NARGS(nargsf) != self->num_inputs) Py_RETURN_NOTIMPLEMENTED;
+  slots = PyMem_Calloc((size_t)self->num_ports + 1, sizeof(*slots));
+  if (slots == NULL) return PyErr_NoMemory();
+  result = call_with_slots(self, values, slots);
+  for (Py_ssize_t i = 0; i < self->num_ports; i++) {
+    PyBuffer_Release(&slots[i].view);
+    Py_XDECREF(slots[i].made);
+  }
+  PyMem_Free(slots);
+  return result;
+}
+
+/* ---- to make and end one ---- */
+
+static int read_port(PyObject* about, ArrayPort* port) {
+  DataTypeObject* dtype;
+  long long number;
+  if (!PyArg_ParseTuple(about, "LO!OO!:port", &number, &PyTuple_Type, &port->shape,
+                        &port->array_dtype, &DataTypeType, &dtype)) {
+    port->shape = port->array_dtype = NULL;
+    return -1;
+  }
+  Py_INCREF(port->shape);
+  Py_INCREF(port->array_dtype);
+  port->number = number;
+  port->dtype = dtype->dtype;
+  return 0;
+}
+
+static int read_ports(ArrayCallObject* self, PyObject* inputs, PyObject* outputs) {
+  const Py_ssize_t num_inputs = PyTuple_GET_SIZE(inputs);
+  const Py_ssize_t count = num_inputs + PyTuple_GET_SIZE(outputs);
+  self->num_inputs = num_inputs;
+  self->ports = PyMem_Calloc((size_t)count + 1, sizeof(*self->ports));
+  if (self->ports == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject* about =
+        i < num_inputs ? PyTuple_GET_ITEM(inputs, i) : PyTuple_GET_ITEM(outputs, i - num_inputs);
+    self->num_ports = i + 1;
+    if (read_port(about, &self->ports[i]) != 0) return -1;
+  }
+  return 0;
+}
+
+static PyObject* array_call_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  PyObject *set_input, *run, *get_output, *inputs, *outputs;
+  ArrayCallObject* self;
+  if (kwargs != NULL || !PyArg_ParseTuple(args, "O!O!O!O!O!:ArrayCall", &FunctionType, &set_input,
+                                          &FunctionType, &run, &FunctionType, &get_output,
+                                          &PyTuple_Type, &inputs, &PyTuple_Type, &outputs)) {
+    return NULL;
+  }
+  if (dtype_name == NULL && (dtype_name = PyUnicode_InternFromString("dtype")) == NULL) return NULL;
+  self = (ArrayCallObject*)type->tp_alloc(type, 0);
+  if (self == NULL) return NULL;
+  self->vectorcall = array_call_vectorcall;
+  self->set_input = (FunctionObject*)Py_NewRef(set_input);
+  self->run = (FunctionObject*)Py_NewRef(run);
+  self->get_output = (FunctionObject*)Py_NewRef(get_output);
+  if (read_ports(self, inputs, outputs) == 0) return (PyObject*)self;
+  Py_DECREF(self);
+  return NULL;
+}
+
+static void array_call_dealloc(PyObject* object) {
+  ArrayCallObject* self = (ArrayCallObject*)object;
+  for (Py_ssize_t i = 0; i < self->num_ports; i++) {
+    Py_XDECREF(self->ports[i].shape);
+    Py_XDECREF(self->ports[i].array_dtype);
+  }
+  PyMem_Free(self->ports);
+  Py_XDECREF(self->set_input);
+  Py_XDECREF(self->run);
+  Py_XDECREF(self->get_output);
+  Py_TYPE(object)->tp_free(object);
+}
+
+PyTypeObject ArrayCallType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tvmrt.runtime._core.ArrayCall",
+    .tp_doc =
+        "ArrayCall(set_input, run, get_output, inputs, outputs): an executor as a function.\n\n"
+        "Inputs and outputs are tuples of (number, shape, numpy.dtype, DataType). A call with\n"
+        "contiguous numpy arrays of just these gives new arrays, one or a tuple; with anything\n"
+        "else NotImplemented. As the executor, it serves one thread at a time.",
+    .tp_basicsize = sizeof(ArrayCallObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(ArrayCallObject, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = array_call_new,
+    .tp_dealloc = array_call_dealloc,
+};
