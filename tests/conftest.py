@@ -38,6 +38,22 @@ if onnxruntime is not None:
     onnxruntime.InferenceSession = _exact_session(onnxruntime.InferenceSession)
 
 
+# Compilers take most of the time of all tests. Where the subject is not what they make of a kernel,
+# they are asked for less; operators, networks, files of others, pages and examples are compiled as
+# users compile them.
+QUICK = ("cli", "custom", "devices", "dims", "export", "frontend", "ml", "rpc", "runtime")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """The flags by the test's folder, before its fixtures compile."""
+    folder = item.path.parent
+    os.environ["TVMRT_CFLAGS"] = (
+        "-O1" if folder.name in QUICK and folder.parent.name == "python" else ""
+    )
+    return (yield)
+
+
 @pytest.fixture(scope="session")
 def models_dir() -> Path:
     """The folder of real networks with golden outputs that the variable TVMRT_MODELS names."""

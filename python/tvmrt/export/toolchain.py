@@ -68,6 +68,11 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     )
 
 
+def further_flags() -> list[str]:
+    """What $TVMRT_CFLAGS has the compiler told after all else, such as ``-O1 -g``."""
+    return shlex.split(os.environ.get("TVMRT_CFLAGS", ""))
+
+
 def build_library(
     sources: Sequence[Path],
     output: Path,
@@ -78,7 +83,8 @@ def build_library(
 ) -> None:
     """Compile C and assembler files, several at a time, and link them to a shared library.
 
-    ``file_flags`` has further flags for single files, by their names.
+    ``file_flags`` has further flags for single files, by their names; the last ones are
+    those of $TVMRT_CFLAGS.
     Raises CompileError with the compiler's own first words when it fails.
     """
     command = find_compiler(cc, target.triple)
@@ -88,8 +94,9 @@ def build_library(
 
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
-        more = (file_flags or {}).get(source.name, ())
-        _call([*command, *flags, *more, "-c", source.name, "-o", object_file.name], source.parent)
+        more = [*(file_flags or {}).get(source.name, ()), *further_flags()]
+        files = ["-c", source.name, "-o", object_file.name]
+        _call([*command, *flags, *more, *files], source.parent)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         list(pool.map(compile_one, zip(sources, objects)))

@@ -61,7 +61,8 @@ def key_of(network: str, request: Request) -> str:
     )
     files = [_text(Path(each)) for each in request.operators if isinstance(each, str)]
     machine = f"{processor.machine()} {' '.join(sorted(processor.flags()))}"
-    here = (machine, compiler_of(request.cc), __version__, _sources(), _installed())
+    cc = compiler_of(request.cc) + os.environ.get("TVMRT_CFLAGS", "")
+    here = (machine, cc, __version__, _sources(), _installed())
     return digest(network, asked, *files, *here)
 
 

@@ -32,3 +32,17 @@ def test_a_tree_of_modules_of_any_size_is_found(executor, limit, tmp_path, monke
     network = EXECUTORS[executor](tvmrt.runtime.load_module(tmp_path / "net.so"))
     network.run(image=np.zeros((1, 1, 8, 8), np.float32))
     assert np.isfinite(network.get_output(0).numpy()).all()
+
+
+def test_further_flags_come_after_all_others(tmp_path, monkeypatch):
+    """Those of the environment: without optimisation and with lines of the source."""
+    found = {}
+    for flags in ("", "-O0 -g"):
+        monkeypatch.setenv("TVMRT_CFLAGS", flags)
+        tvmrt.compile(DIGITS).export_library(tmp_path / "net.so")
+        found[flags] = (tmp_path / "net.so").read_bytes()
+    assert b".debug_info" not in found[""]
+    assert b".debug_info" in found["-O0 -g"]
+    monkeypatch.setenv("TVMRT_CFLAGS", "-include none.h")
+    with pytest.raises(tvmrt.error.CompileError, match=r"none\.h"):
+        tvmrt.compile(DIGITS).export_library(tmp_path / "net.so")

@@ -37,6 +37,14 @@ def _one(net: tvmrt.Network) -> float:
     return float(net(np.ones(4, np.float32))[0])
 
 
+def test_other_flags_are_another_entry(tmp_path, monkeypatch):
+    path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
+    for flags, entries in (("-O1", 1), ("-O1", 1), ("-O0", 2)):
+        monkeypatch.setenv("TVMRT_CFLAGS", flags)
+        assert _one(tvmrt.load(path, cache=cache)) == 2
+        assert len(_libraries(cache)) == entries
+
+
 def test_the_second_time_nothing_is_compiled(tmp_path):
     path, cache = _write(tmp_path / "a.onnx", 2), tmp_path / "cache"
     assert _one(tvmrt.load(path, cache=cache)) == 2
