@@ -73,14 +73,16 @@ class Tables:
         return 8 if bits < 8 and step + 8 < 8 * self.thresholds.itemsize else bits
 
     def nodes(self) -> np.ndarray:
-        """Pairs of threshold and link; of leaves what they give, and the last of the keys."""
+        """Pairs of threshold, 0 for the least, and link; of leaves what they give, and the last of
+        the keys."""
         leaf, given = self.steps == 0, self.leaves
+        signed = self.thresholds.dtype
         if self.values.shape[1] == 1:
-            given = self.values[self.leaves, 0].view(self.thresholds.dtype)
-        keys = np.where(leaf, given, self.thresholds)
+            given = self.values[self.leaves, 0].view(signed)
+        keys = np.where(leaf, given, self.thresholds ^ np.iinfo(signed).min)
         links = self.steps.astype(np.int64) << self.feature_bits | self.features
         links = np.where(leaf, self.keys, links)
-        return np.stack([keys, links], 1).astype(self.thresholds.dtype)
+        return np.stack([keys, links], 1).astype(signed).view(f"u{signed.itemsize}")
 
 
 def tables_of(node: Node) -> Tables:

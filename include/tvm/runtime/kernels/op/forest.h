@@ -2,12 +2,12 @@
  * \file forest.h
  * \brief Decision trees in float32 and float64: walks without branches, eight at a time.
  *
- * Thresholds and columns are compared as keys: integers in the order of the floats that they stand
- * for, of which NaN has the least or the greatest. A node is a pair, the key of its threshold and
- * its link: the step to its left child << feature_bits | its column. The right child lies behind
- * the left one. A leaf's link is no step and a column behind the others that has the least key, so
- * that a walk stays there, and its key is free for what it gives. Walks may therefore be longer than
- * a tree is deep, and eight of them take every step together.
+ * Thresholds and columns are compared as keys: integers without sign in the order of the floats
+ * that they stand for, of which NaN has the least or the greatest. A node is a pair, the key of its
+ * threshold and its link: the step to its left child << feature_bits | its column. The right child
+ * lies behind the left one. A leaf's link is no step and a column behind the others that has the key
+ * 0, the least, so that a walk stays there, and its key is free for what it gives. Walks may
+ * therefore be longer than a tree is deep, and eight of them take every step together.
  */
 #ifndef TVM_RUNTIME_KERNELS_OP_FOREST_H_
 #define TVM_RUNTIME_KERNELS_OP_FOREST_H_
@@ -27,43 +27,49 @@ enum { TVMRT_FOREST_SUM, TVMRT_FOREST_MIN, TVMRT_FOREST_MAX };
 enum { TVMRT_FOREST_NAN_RIGHT, TVMRT_FOREST_NAN_LEFT, TVMRT_FOREST_NAN_BOTH };
 
 /*! \brief The place of a float in their order; both zeros have the same. NaN has nan's. */
-static inline int32_t tvmrt_forest_key_f32(float x, int32_t nan) {
-  int32_t bits;
+static inline uint32_t tvmrt_forest_key_f32(float x, uint32_t nan) {
+  const uint32_t zero = (uint32_t)1 << 31;
+  uint32_t bits;
   memcpy(&bits, &x, sizeof(bits));
-  const int32_t size = bits & INT32_MAX;
+  const uint32_t size = bits & (zero - 1);
   if (size > 0x7F800000) return nan;
-  return bits < 0 ? -size : size;
+  return bits & zero ? zero - size : zero + size;
 }
 
 /*! \brief The same of a double. */
-static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
-  int64_t bits;
+static inline uint64_t tvmrt_forest_key_f64(double x, uint64_t nan) {
+  const uint64_t zero = (uint64_t)1 << 63;
+  uint64_t bits;
   memcpy(&bits, &x, sizeof(bits));
-  const int64_t size = bits & INT64_MAX;
-  if (size > (int64_t)0x7FF0000000000000) return nan;
-  return bits < 0 ? -size : size;
+  const uint64_t size = bits & (zero - 1);
+  if (size > (uint64_t)0x7FF0000000000000) return nan;
+  return bits & zero ? zero - size : zero + size;
 }
 
-/* One step of a walk that is at node A of a row with these keys. */
-#define TVMRT_FOREST_STEP(UNSIGNED, A, KEYS)                                    \
-  {                                                                             \
-    const UNSIGNED link = (UNSIGNED)(A)[1];                                     \
-    (A) += 2 * ((size_t)(link >> bits) + (size_t)((KEYS)[link & mask] > *(A))); \
-    last |= link;                                                               \
+/* One step of a walk that is at node A of a row with these keys. Unsigned keys in this order, as
+ * compilers then add the flag of the comparison to the step. */
+#define TVMRT_FOREST_STEP(KEY, A, KEYS)   \
+  {                                       \
+    const KEY link = (A)[1];              \
+    const KEY key = (KEYS)[link & mask];  \
+    size_t step = (size_t)(link >> bits); \
+    step += *(A) < key;                   \
+    (A) += 2 * step;                      \
+    last |= link;                         \
   }
 
 /* One step of all walks, which are in variables of their own: compilers keep those in registers,
  * and gather the elements of an array slower than they load them one by one. */
-#define TVMRT_FOREST_ALL(UNSIGNED)                 \
-  last = 0;                                        \
-  TVMRT_FOREST_STEP(UNSIGNED, a0, keys)            \
-  TVMRT_FOREST_STEP(UNSIGNED, a1, keys + next)     \
-  TVMRT_FOREST_STEP(UNSIGNED, a2, keys + 2 * next) \
-  TVMRT_FOREST_STEP(UNSIGNED, a3, keys + 3 * next) \
-  TVMRT_FOREST_STEP(UNSIGNED, a4, keys + 4 * next) \
-  TVMRT_FOREST_STEP(UNSIGNED, a5, keys + 5 * next) \
-  TVMRT_FOREST_STEP(UNSIGNED, a6, keys + 6 * next) \
-  TVMRT_FOREST_STEP(UNSIGNED, a7, keys + 7 * next)
+#define TVMRT_FOREST_ALL(KEY)                 \
+  last = 0;                                   \
+  TVMRT_FOREST_STEP(KEY, a0, keys)            \
+  TVMRT_FOREST_STEP(KEY, a1, keys + next)     \
+  TVMRT_FOREST_STEP(KEY, a2, keys + 2 * next) \
+  TVMRT_FOREST_STEP(KEY, a3, keys + 3 * next) \
+  TVMRT_FOREST_STEP(KEY, a4, keys + 4 * next) \
+  TVMRT_FOREST_STEP(KEY, a5, keys + 5 * next) \
+  TVMRT_FOREST_STEP(KEY, a6, keys + 6 * next) \
+  TVMRT_FOREST_STEP(KEY, a7, keys + 7 * next)
 
 /*
  * tvmrt_forest_NAME: the tables of a forest.
@@ -80,7 +86,7 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
  * rows of y [rows][outputs], which may not overlap x. Returns 0, or -1 where there is no scratch
  * memory; threads may each do some of the rows.
  */
-#define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, UNSIGNED, LEAST, GREATEST)                            \
+#define TVMRT_DEFINE_FOREST(NAME, REAL, KEY, GREATEST)                                             \
   typedef struct {                                                                                 \
     const KEY* nodes;                                                                              \
     const REAL* values;                                                                            \
@@ -98,7 +104,7 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
                                                                                                    \
   static inline void tvmrt_forest_prepare_##NAME(const tvmrt_forest_##NAME* forest, const REAL* x, \
                                                  KEY* keys, double* sums) {                        \
-    const KEY nan = forest->nan == TVMRT_FOREST_NAN_RIGHT ? GREATEST : LEAST;                      \
+    const KEY nan = forest->nan == TVMRT_FOREST_NAN_RIGHT ? GREATEST : 0;                          \
     const double start = forest->fold == TVMRT_FOREST_SUM   ? 0.0                                  \
                          : forest->fold == TVMRT_FOREST_MIN ? (double)INFINITY                     \
                                                             : -(double)INFINITY;                   \
@@ -107,10 +113,10 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
     }                                                                                              \
     if (forest->nan == TVMRT_FOREST_NAN_BOTH) {                                                    \
       for (int32_t i = 0; i < forest->features; i++) {                                             \
-        keys[forest->features + i] = keys[i] == LEAST ? GREATEST : keys[i];                        \
+        keys[forest->features + i] = keys[i] == 0 ? GREATEST : keys[i];                            \
       }                                                                                            \
     }                                                                                              \
-    keys[tvmrt_forest_keys_of_##NAME(forest) - 1] = LEAST;                                         \
+    keys[tvmrt_forest_keys_of_##NAME(forest) - 1] = 0;                                             \
     for (int32_t i = 0; i < forest->outputs; i++) sums[i] = start;                                 \
   }                                                                                                \
                                                                                                    \
@@ -137,15 +143,15 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
   static inline void tvmrt_forest_walk_##NAME(const tvmrt_forest_##NAME* forest, const KEY* keys,  \
                                               int64_t next, int32_t depth, const KEY** at) {       \
     const int bits = forest->feature_bits;                                                         \
-    const UNSIGNED mask = ((UNSIGNED)1 << bits) - 1;                                               \
+    const KEY mask = ((KEY)1 << bits) - 1;                                                         \
     const KEY *a0 = at[0], *a1 = at[1], *a2 = at[2], *a3 = at[3];                                  \
     const KEY *a4 = at[4], *a5 = at[5], *a6 = at[6], *a7 = at[7];                                  \
     for (int32_t d = 0; d < depth; d += TVMRT_FOREST_STEPS) {                                      \
-      UNSIGNED last;                                                                               \
-      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
-      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
-      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
-      TVMRT_FOREST_ALL(UNSIGNED)                                                                   \
+      KEY last;                                                                                    \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
+      TVMRT_FOREST_ALL(KEY)                                                                        \
       if (last >> bits == 0) break;                                                                \
     }                                                                                              \
     at[0] = a0, at[1] = a1, at[2] = a2, at[3] = a3;                                                \
@@ -220,7 +226,7 @@ static inline int64_t tvmrt_forest_key_f64(double x, int64_t nan) {
     return tvmrt_scratch_free(sums);                                                               \
   }
 
-TVMRT_DEFINE_FOREST(f32, float, int32_t, uint32_t, INT32_MIN, INT32_MAX)
-TVMRT_DEFINE_FOREST(f64, double, int64_t, uint64_t, INT64_MIN, INT64_MAX)
+TVMRT_DEFINE_FOREST(f32, float, uint32_t, UINT32_MAX)
+TVMRT_DEFINE_FOREST(f64, double, uint64_t, UINT64_MAX)
 
 #endif /* TVM_RUNTIME_KERNELS_OP_FOREST_H_ */
