@@ -110,6 +110,9 @@ static int prepare(loaded* self) {
   const tvmrt_region* region = &self->first.region;
   tvmrt_device_description can;
   TVMRT_RETURN_IF_ERROR(tvmrt__device_describe(self->device, &can));
+  if (self->sizes.count != 0) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__sizes_apply(&self->sizes, self->sizes.now, region));
+  }
   if (tvmrt__region_is_open(region) && !(self->device->abilities & TVMRT_DEVICE_ANY_SIZE)) {
     return tvmrt__fail_value(
         "device '%s' takes no extents that a run chooses, which region '%.100s' has: load the "
@@ -157,6 +160,7 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   if (pthread_cond_init(&self->returned, NULL) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_condition = true;
   TVMRT_RETURN_IF_ERROR(make_data(self, arena));
+  TVMRT_RETURN_IF_ERROR(tvmrt__sizes_read(&self->sizes, self->text, self->text_size, arena));
   if (device == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(choose_options(self, options));
   return prepare(self);
@@ -224,15 +228,24 @@ static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVM
   return 0;
 }
 
-static int bind(const loaded* self, context* c, const TVMValue* args, const int* codes,
-                int num_args) {
+/* Sizes follow the tensors where a run chooses some. */
+static int read_sizes(const loaded* self, const TVMValue* args, const int* codes, int num_args,
+                      const int64_t** out) {
+  const tvmrt_region* region = &self->unused;
+  const int count = region->num_inputs + region->num_outputs;
+  *out = NULL;
+  if (num_args != count + (self->sizes.count != 0 ? 1 : 0)) {
+    return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs%s, got %d tensors.",
+                             region->symbol, (int)region->num_inputs, (int)region->num_outputs,
+                             self->sizes.count != 0 ? " and its sizes" : "", num_args);
+  }
+  if (self->sizes.count == 0) return 0;
+  return tvmrt__sizes_of_call(&self->sizes, region->symbol, &args[count], codes[count], out);
+}
+
+static int bind(const loaded* self, context* c, const TVMValue* args, const int* codes) {
   const tvmrt_region* region = &c->region;
   int32_t i;
-  if (num_args != region->num_inputs + region->num_outputs) {
-    return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs, got %d tensors.",
-                             region->symbol, (int)region->num_inputs, (int)region->num_outputs,
-                             num_args);
-  }
   for (i = 0; i < region->num_inputs; ++i) {
     TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->inputs[i], &args[i], codes[i]));
   }
@@ -347,19 +360,85 @@ static bool has_failed(loaded* self) {
   return result;
 }
 
+/* Keep the error as the answer to every call. */
+static void keep_failure(loaded* self, int rc) {
+  forget_failure(self);
+  if (rc == 0) return;
+  self->failure = tvmrt__strdup(TVMGetLastError());
+  if (self->failure == NULL) self->failure = unknown_failure;
+}
+
+/* From here to end_reshape() no call begins, and none is under way. With the lock. */
+static void begin_reshape(loaded* self) {
+  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
+  self->is_reshaping = true;
+  while (self->calls != 0) (void)pthread_cond_wait(&self->returned, &self->lock);
+}
+
+static void end_reshape(loaded* self) {
+  self->is_reshaping = false;
+  (void)pthread_cond_broadcast(&self->returned);
+}
+
+/* Other contexts are made anew when they are needed, at the new shapes. What is under way has the old
+ * ones. */
+static void forget_shapes(loaded* self) {
+  free_others(self);
+  post_run(self, &self->first);
+}
+
+/* `rc` is what became of the new shapes. */
+static int prepare_shapes(loaded* self, int rc) {
+  tvmrt_region* region = &self->first.region;
+  region->failed_node = -1;
+  if (rc == 0) rc = tvmrt__device_evaluate(self->device, region);
+  if (rc == 0) rc = pre_run(self, &self->first);
+  keep_failure(self, rc);
+  return rc;
+}
+
+static bool has_sizes(const loaded* self, const int64_t* sizes) {
+  const size_t bytes = (size_t)self->sizes.count * sizeof(*sizes);
+  return bytes == 0 || memcmp(self->sizes.now, sizes, bytes) == 0;
+}
+
+/* Prepare the region for the sizes of a call, which calls of other sizes wait for. What fails is the
+ * answer to this call and to all of these sizes. */
+static void change_sizes(loaded* self, const int64_t* sizes) {
+  while (!has_sizes(self, sizes)) {
+    begin_reshape(self);
+    if (!has_sizes(self, sizes)) {
+      forget_shapes(self);
+      memcpy(self->sizes.now, sizes, (size_t)self->sizes.count * sizeof(*sizes));
+      (void)prepare_shapes(self, tvmrt__sizes_apply(&self->sizes, sizes, &self->first.region));
+    }
+    end_reshape(self);
+  }
+}
+
+/* A context for a call of these sizes; NULL with the error if the region cannot run. */
+static context* begin_call(loaded* self, const int64_t* sizes) {
+  context* c = NULL;
+  (void)pthread_mutex_lock(&self->lock);
+  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
+  if (self->first.is_allocated && sizes != NULL) change_sizes(self, sizes);
+  if (!has_failed(self)) c = take_context(self);
+  (void)pthread_mutex_unlock(&self->lock);
+  return c;
+}
+
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   loaded* self = resource;
-  context* c = NULL;
-  int rc = -1;
+  const int64_t* sizes;
+  int rc = read_sizes(self, args, codes, num_args, &sizes);
+  context* c = rc == 0 ? begin_call(self, sizes) : NULL;
   (void)out;
   (void)out_code;
-  (void)pthread_mutex_lock(&self->lock);
-  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
-  if (!has_failed(self)) c = take_context(self);
-  (void)pthread_mutex_unlock(&self->lock);
-  if (c != NULL) {
-    rc = bind(self, c, args, codes, num_args);
+  if (c == NULL) {
+    rc = -1;
+  } else {
+    rc = bind(self, c, args, codes);
     if (rc == 0) rc = run(self, c);
     unbind(c);
     return_context(self, c);
@@ -387,45 +466,27 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
   return 0;
 }
 
-/* Keep the error as the answer to every call. */
-static void keep_failure(loaded* self, int rc) {
-  forget_failure(self);
-  if (rc == 0) return;
-  self->failure = tvmrt__strdup(TVMGetLastError());
-  if (self->failure == NULL) self->failure = unknown_failure;
-}
-
-/* With no call under way. Other contexts are made anew when they are needed, at the new shapes. */
-static int reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
-  tvmrt_region* region = &self->first.region;
-  int rc;
-  free_others(self);
-  post_run(self, &self->first); /* what is under way has the old shapes */
-  rc = tvmrt__infer_shapes(region, shapes, num_shapes, true);
-  region->failed_node = -1;
-  if (rc == 0) rc = tvmrt__device_evaluate(self->device, region);
-  if (rc == 0) rc = pre_run(self, &self->first);
-  keep_failure(self, rc);
-  return rc;
-}
-
 int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                          int32_t num_shapes) {
   loaded* self = region->runtime;
   int rc;
+  if (self->sizes.count != 0) {
+    return tvmrt__fail_value(
+        "region '%.100s' cannot be reshaped: its runs choose their sizes; call the network with "
+        "inputs of the shapes that you want.",
+        region->symbol);
+  }
   (void)pthread_mutex_lock(&self->lock);
-  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
-  self->is_reshaping = true; /* no call begins, */
-  while (self->calls != 0) (void)pthread_cond_wait(&self->returned, &self->lock);
+  begin_reshape(self);
   rc = check_shapes(region, shapes, num_shapes);
   if (rc == 0) rc = tvmrt__infer_shapes(region, shapes, num_shapes, false);
   if (rc == 0 && self->device == NULL) {
     rc = has_failed(self) ? -1 : 0;
   } else if (rc == 0) {
-    rc = reshape(self, shapes, num_shapes);
+    forget_shapes(self);
+    rc = prepare_shapes(self, tvmrt__infer_shapes(region, shapes, num_shapes, true));
   }
-  self->is_reshaping = false;
-  (void)pthread_cond_broadcast(&self->returned);
+  end_reshape(self);
   (void)pthread_mutex_unlock(&self->lock);
   return rc;
 }

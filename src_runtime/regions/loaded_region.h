@@ -6,6 +6,7 @@
 
 #include "region_set.h"
 #include "registry.h"
+#include "sizes.h"
 
 /* How often the CPU took a device's place, and why it did so first. */
 typedef struct tvmrt_fallbacks {
@@ -42,6 +43,7 @@ typedef struct tvmrt_loaded_region {
   bool falls_back;    /* the CPU's code stands beside it: a call that fails is no error */
   bool* is_told;      /* by a warning; the module's */
   tvmrt_fallbacks fallbacks;
+  tvmrt_sizes sizes;
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
   const void* constants; /* of the module */

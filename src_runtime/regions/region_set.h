@@ -9,8 +9,8 @@
  *                 "attrs": {"strides": [1, 1], "alpha": 0.1, "mode": "linear"}}],
  *      "inputs": [0], "outputs": [2]}]}
  *
- * A tensor whose extents a run chooses has the most of them as its shape, and "least": [1, 1]. A
- * tensor with an offset is a constant; offsets count from the start of the constants and are
+ * A tensor whose extents a run chooses has the most of them as its shape, and "least": [1, 1]; on
+ * a device that is prepared for each size it has "extents", too: see sizes.c. A tensor with an offset is a constant; offsets count from the start of the constants and are
  * multiples of 64. Keys that are unknown are skipped. Nodes follow each other so that they can run.
  */
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_REGION_SET_H_
@@ -45,6 +45,8 @@ typedef struct tvmrt_region_set {
 static inline int64_t* tvmrt__least_extents(const tvmrt_region_tensor* t) {
   return (int64_t*)(uintptr_t)t->shape + t->ndim;
 }
+/* From now on the tensor has this shape alone, as the least and as the most; it was checked. */
+void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape);
 bool tvmrt__region_is_open(const tvmrt_region* region);
 
 /* Read and check. The constants are borrowed as long as `out` lives, and aligned; NULL leaves them

@@ -276,15 +276,19 @@ static int follow(sized* all, const tvmrt_region* region) {
 }
 
 /* The arrays are the runtime's own memory; they are constant for devices alone. */
+void tvmrt__set_shape(const tvmrt_region_tensor* tensor, const int64_t* shape) {
+  tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)tensor;
+  const size_t bytes = (size_t)t->ndim * sizeof(*shape);
+  if (bytes == 0) return;
+  memcpy(tvmrt__least_extents(t), shape, bytes);
+  memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__least_extents(t), bytes);
+  (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
+}
+
 static void set_shapes(const sized* all, const tvmrt_region* region) {
   int32_t i;
   for (i = 0; i < region->num_tensors; ++i) {
-    tvmrt_region_tensor* t = (tvmrt_region_tensor*)(uintptr_t)&region->tensors[i];
-    const size_t bytes = (size_t)t->ndim * sizeof(*t->shape);
-    if ((!all[i].changes && !all[i].is_given) || bytes == 0) continue;
-    memcpy(tvmrt__least_extents(t), all[i].shape, bytes);
-    memcpy((int64_t*)(uintptr_t)t->shape, tvmrt__least_extents(t), bytes);
-    (void)tvmrt__shape_bytes(t->shape, t->ndim, t->dtype, &t->num_bytes);
+    if (all[i].changes || all[i].is_given) tvmrt__set_shape(&region->tensors[i], all[i].shape);
   }
 }
 

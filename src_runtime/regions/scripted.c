@@ -7,7 +7,8 @@
  * A function that pre_run returns runs that region from then on, in place of device.<name>.run: two
  * libraries may have regions of one symbol.
  *
- * Tensors are views, valid during the call. The JSON is an element of "regions" (region_set.h).
+ * Tensors are views, valid during the call. The JSON is an element of "regions" (region_set.h), with
+ * the shapes that the region is prepared for: at other shapes post_run and pre_run are called again.
  */
 #include <stdlib.h>
 
@@ -78,7 +79,7 @@ static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options)
   int codes[4] = {kTVMStr, kTVMStr, kTVMBytes, kTVMStr};
   TVMValue ret;
   int code;
-  int rc = tvmrt__buf_append(&json, loaded->text, loaded->text_size);
+  int rc = tvmrt__write_region(loaded->text, loaded->text_size, region, &json);
   args[0].v_str = region->symbol;
   args[1].v_str = json.data;
   args[2].v_handle = &constants;

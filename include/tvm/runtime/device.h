@@ -266,7 +266,8 @@ struct tvmrt_device {
   uint32_t num_queues;
 };
 
-/*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). */
+/*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). Regions of other devices
+ *         are prepared again for the extents of each run that brings others. */
 #define TVMRT_DEVICE_ANY_SIZE 1u
 
 /*!

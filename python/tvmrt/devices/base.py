@@ -88,9 +88,10 @@ class Device:
         Version of the nodes' meaning that the default ``codegen`` writes; a run-time half that
         knows an older one refuses the library.
     any_size
-        Whether regions may have extents that a run chooses. Shapes in the compiler are then
-        expressions (``tvmrt.ir.extent``), in a region's text their most with the least beside it;
-        those of a run are the shapes of the tensors that the region is called with.
+        Whether the device needs no preparation for extents that a run chooses: those of a run are
+        the shapes of the tensors that the region is called with. Of another device, see
+        ``prepares_sizes``. Shapes in the compiler are then expressions (``tvmrt.ir.extent``), in a
+        region's text their most with the least beside it.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -119,6 +120,14 @@ class Device:
         something else of regions than such a device runs.
         """
         return missing(self.name) if type(self).codegen is Device.codegen else None
+
+    def prepares_sizes(self) -> bool:
+        """Whether regions may have extents that a run chooses although the device takes fixed ones:
+        the runtime then prepares them again whenever a run brings others.
+
+        The default is whether ``codegen`` leaves regions to the runtime.
+        """
+        return not self.any_size and type(self).codegen is Device.codegen
 
     def supports(self, node: Node) -> str | None:
         """None if the device takes the node, else the reason, in one sentence.

@@ -3,9 +3,12 @@
 The payload is two strings, each a little-endian u64 length and its bytes: a JSON object, then the
 constants, each 64-aligned. The object: ``format`` "tvmrt-regions", ``version`` 1, ``device``,
 ``device_version``, ``regions``; each with ``symbol``, ``name``, ``tensors`` (``name``, ``dtype``,
-``shape``, those whose extents a run chooses with the ``least``, constants with ``offset`` and
-``bytes``), ``nodes`` (``op``, ``name``, ``inputs`` and
-``outputs`` as numbers of tensors, -1 for one left out, ``attrs``), ``inputs``, ``outputs``.
+``shape``, those whose extents a run chooses with the ``least`` and, where the device is prepared
+for each size, their ``extents``, constants with ``offset`` and ``bytes``), ``nodes`` (``op``,
+``name``, ``inputs`` and ``outputs`` as numbers of tensors, -1 for one left out, ``attrs``),
+``inputs``, ``outputs``, and the bounds of the ``sizes`` that a run chooses. An extent of them is an
+expression in postfix notation: ``d0 1 + 2 /`` is the first size and 1, halved and rounded down,
+``p`` makes 0 of negative numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +24,17 @@ import numpy as np
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
 from tvmrt.ir.custom import plain_form
-from tvmrt.ir.extent import least, most, symbols_of
+from tvmrt.ir.extent import (
+    Atom,
+    Extent,
+    Positive,
+    Quotient,
+    Symbol,
+    Whole,
+    least,
+    most,
+    symbols_of,
+)
 from tvmrt.ir.printer import unique_names
 
 ALIGN_BYTES = 64
@@ -84,30 +97,54 @@ def region_text(
 
 def describe_region(region: Region, constants: Constants) -> dict[str, Any]:
     """One region as plain lists and dictionaries; its constants are collected."""
-    found = describe_graph(region.graph, constants)
+    found = describe_graph(region.graph, constants, region.sizes)
+    if region.sizes:
+        found["sizes"] = [[s.low, s.high] for s in region.sizes]
     return {"symbol": region.symbol, "name": region.name, **found}
 
 
-def describe_graph(graph: Graph, constants: Constants) -> dict[str, Any]:
+def describe_graph(
+    graph: Graph, constants: Constants, sizes: Sequence[Symbol] = ()
+) -> dict[str, Any]:
     """``tensors``, ``nodes``, ``inputs`` and ``outputs`` of a graph."""
     labels = unique_names(graph)
     number = {value: i for i, value in enumerate(labels)}
     return {
-        "tensors": [_tensor(v, labels[v], constants) for v in labels],
+        "tensors": [_tensor(v, labels[v], constants, sizes) for v in labels],
         "nodes": [_node(node, number) for node in graph.nodes],
         "inputs": [number[v] for v in graph.inputs],
         "outputs": [number[v] for v in graph.outputs],
     }
 
 
-def _tensor(value: Value, label: str, constants: Constants) -> dict[str, Any]:
+def _tensor(
+    value: Value, label: str, constants: Constants, sizes: Sequence[Symbol]
+) -> dict[str, Any]:
     row: dict[str, Any] = {"name": label, "dtype": value.dtype.name}
     row["shape"] = [most(n) for n in value.shape]
     if symbols_of(value.shape):
         row["least"] = [least(n) for n in value.shape]
+        if sizes:
+            row["extents"] = [_postfix(n, sizes) for n in value.shape]
     if value.is_constant:
         row.update(constants.add(value.data))
     return row
+
+
+def _postfix(extent: Whole | Atom, sizes: Sequence[Symbol]) -> str:
+    if isinstance(extent, Symbol):
+        return f"d{sizes.index(extent)}"
+    if isinstance(extent, Quotient):
+        return f"{_postfix(extent.number, sizes)} {extent.divisor} /"
+    if isinstance(extent, Positive):
+        return f"{_postfix(extent.number, sizes)} p"
+    if not isinstance(extent, Extent):
+        return str(int(extent))
+    terms = [
+        " ".join([str(k), *(f"{_postfix(atom, sizes)} *" for atom in atoms)])
+        for atoms, k in extent.terms
+    ]
+    return " ".join([terms[0], *(f"{term} +" for term in terms[1:])])
 
 
 def _node(node: Node, number: Mapping[Value, int]) -> dict[str, Any]:

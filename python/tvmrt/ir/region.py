@@ -13,6 +13,7 @@ from typing import Any
 
 from .contract import Contract
 from .dtype import DTYPES
+from .extent import Symbol
 from .graph import Graph, Node, TensorType, Value
 from .op import Op, register
 
@@ -72,6 +73,8 @@ class Region:
     ``graph`` has inputs, outputs and constants of its own; its nodes keep the names of the
     network's nodes in ``sources``. ``code`` is there once the device has generated it.
     ``onnx_nodes`` are the network's nodes that it stands for, whatever the device made of them.
+    ``sizes`` are the dimensions that a run chooses where the device is prepared for each size: its
+    module's function takes them behind the tensors, as one tensor of int64.
     """
 
     device: str
@@ -83,6 +86,7 @@ class Region:
     code: CSource | ModuleBlob | None = None
     onnx_nodes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    sizes: tuple[Symbol, ...] = ()
 
     @property
     def nodes(self) -> list[Node]:

@@ -151,7 +151,7 @@ def _hindrance(node: Node, device: Device) -> str | None:
     symbols = symbols_of(*(v.shape for v in values))
     if any(symbol.source is not None for symbol in symbols):
         return f"its extents are found by the run ({listed(symbols)})"
-    if symbols and not device.any_size:
+    if symbols and not device.any_size and not device.prepares_sizes():
         return f"its extents are chosen when the network runs ({listed(symbols)})"
     if any(least(v.type.size) == 0 for v in values):
         return "a tensor of no elements needs no device"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tvmrt.devices.base import Refusal
 from tvmrt.error import TVMError, UnsupportedError
 from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region, Value
-from tvmrt.ir.extent import listed, symbols_of
+from tvmrt.ir.extent import Symbol, listed, symbols_of
 from tvmrt.ir.region import PACKED
 from tvmrt.ir.verifier import verify
 
@@ -146,8 +146,15 @@ class _Cutter:
         symbol = _symbol(self._context, device.name, number)
         region, reads, writes = cut(self._graph, nodes, device.name, symbol, self._users)
         region.layout = _layout(device, self._graph, reads, writes)
+        if device.prepares_sizes():
+            region.sizes = _sizes(reads)
         region.hooks = device.hooks and self._context.runtime == "crt"
         return _Candidate(region, nodes, reads, writes)
+
+
+def _sizes(reads: Sequence[Value]) -> tuple[Symbol, ...]:
+    """The dimensions that tell the extents of these values, and of all that is made of them."""
+    return tuple(sorted(symbols_of(*(v.shape for v in reads)), key=lambda s: s.name))
 
 
 def _accept(

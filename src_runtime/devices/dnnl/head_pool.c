@@ -146,6 +146,25 @@ static int reduce(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, c
   return rc;
 }
 
+/* oneDNN refuses a reduction that folds no axis of more than one element. What is left of it then is
+ * the tensor itself, or its square. */
+static int reduce_nothing(plan* p, const tvmrt_region_node* node, const view* src) {
+  layout dst;
+  api_op op = {.kind = API_ELTWISE,
+               .what = "a square",
+               .alg = dnnl_eltwise_square,
+               .src = &src->md,
+               .dst = &dst};
+  fused f;
+  int rc;
+  if (strcmp(node->op, "reduce_sum_square") != 0) return build_set(p, node->outputs[0], src);
+  PLAN_TRY(any_like(p, src, src->md.dims, &dst));
+  PLAN_TRY(fused_create(p, node->outputs[0], NULL, 0, src->md.ndims, src->md.dims, false, &f));
+  rc = add_unary(p, &op, &f, 0, src);
+  fused_free(&f);
+  return rc;
+}
+
 /* oneDNN is quick where the axes that it folds are the last in memory: bring them there. The others
  * keep their order, so that only the rank of the result may differ. */
 static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
@@ -184,6 +203,9 @@ int build_reduce(plan* p, const tvmrt_region_node* node, const post* posts, int 
     return pool_all(p, node, row->pool, &src, dims, posts, num_posts);
   }
   if (num_posts > 0) return DNNL_PLAN_UNSUITABLE;
+  if (memcmp(dims, src.md.dims, (size_t)src.md.ndims * sizeof(dims[0])) == 0) {
+    return reduce_nothing(p, node, &src);
+  }
   PLAN_TRY(fold_last(p, dims, &src));
   return reduce(p, node, row->alg, &src, dims);
 }

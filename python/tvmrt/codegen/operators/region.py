@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvmrt.ir import KERNEL, PACKED_PARAMETERS, CSource, Region, Value, get_op
+from tvmrt.ir.extent import Symbol
 from tvmrt.ir.program import CHANNELS_LAST, DENSE, Access, Group, Step, channels_last_order
 from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
@@ -75,20 +78,29 @@ class RegionLowering(Lowering):
 
     def _module_call(self, f: FunctionWriter, operands, accesses) -> str:
         f.define("TVM_DLL extern void *__tvm_module_ctx;")
-        _arguments(f, operands, accesses)
+        _arguments(f, operands, accesses, self.region.sizes)
         f.line("TVMFunctionHandle run;")
         found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{self.region.symbol}", &run)'
         f.line(f"int32_t rc = {found};")
-        count = len(operands)
+        count = len(operands) + bool(self.region.sizes)
         f.line(
             f"if (rc == 0) rc = TVMFuncCall(run, args, type_codes, {count}, &result, &result_code);"
         )
         return "rc"
 
 
-def _arguments(f: FunctionWriter, operands: list[Parameter], accesses: list[Access]) -> None:
+def _arguments(
+    f: FunctionWriter,
+    operands: list[Parameter],
+    accesses: list[Access],
+    sizes: Sequence[Symbol] = (),
+) -> None:
     """Tensors on the stack and the arguments of a packed function over them."""
     rows = [_tensor(f, parameter, access) for parameter, access in zip(operands, accesses)]
+    if sizes:
+        f.line(f"int64_t sizes[] = {{{', '.join(symbol.c for symbol in sizes)}}};")
+        f.line(f"int64_t num_sizes[] = {{{len(sizes)}}};")
+        rows.append("{sizes, {kDLCPU, 0}, 1, {kDLInt, 64, 1}, num_sizes, NULL, 0}")
     count = len(rows)
     f.line("DLTensor tensors[] = {")
     for row in rows:

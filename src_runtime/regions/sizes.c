@@ -1,0 +1,286 @@
+/* Regions whose extents a run chooses, on devices that are prepared for them: the text of a region has
+ * "sizes": [[least, most], ...], and its tensors "extents": ["d0 1 + 2 /", "8"], expressions in
+ * postfix notation over them, which are evaluated when a run brings other ones. */
+#include "sizes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/json.h"
+#include "../tensors/tensor.h"
+
+enum { MOST_OPERANDS = 32, MOST_SIZES = 64 };
+
+typedef struct walk {
+  tvmrt_parser in; /* first, so that who is given it has the walk */
+  const tvmrt_sizes* sizes;
+  const int64_t* values; /* of the sizes */
+  const tvmrt_region* region;
+  int64_t* shapes; /* TVMRT_MAX_NDIM of each tensor */
+  int32_t tensor;
+  int32_t axis;
+  tvmrt_buf text;
+} walk;
+
+static walk* walk_of(tvmrt_parser* in) { return (walk*)(void*)in; }
+
+static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
+
+static int add_bound(tvmrt_parser* in, void* into) {
+  tvmrt_buf* bounds = into;
+  int64_t value;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
+  if (value < 0 || value > INT32_MAX) return tvmrt__parse_fail(in, "a size is out of range");
+  return tvmrt__buf_append(bounds, &value, sizeof(value));
+}
+
+static int add_size(tvmrt_parser* in, void* into) {
+  tvmrt_buf* bounds = into;
+  const size_t before = bounds->size;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, add_bound, bounds));
+  if (bounds->size - before == 2 * sizeof(int64_t)) return 0;
+  return tvmrt__parse_fail(in, "a size has not two bounds");
+}
+
+static int read_sizes(tvmrt_parser* in, void* into, const char* key) {
+  return is(key, "sizes") ? tvmrt__parse_items(in, add_size, into) : tvmrt__parse_skip(in);
+}
+
+int tvmrt__sizes_read(tvmrt_sizes* out, const char* text, size_t text_size, tvmrt_arena* arena) {
+  tvmrt_parser in;
+  tvmrt_buf bounds = {NULL, 0, 0};
+  size_t i;
+  int rc;
+  memset(out, 0, sizeof(*out));
+  out->text = text;
+  out->text_size = text_size;
+  tvmrt__parse_init(&in, "the sizes of a device's region", text, text_size);
+  rc = tvmrt__parse_members(&in, read_sizes, &bounds);
+  if (rc == 0 && bounds.size > MOST_SIZES * 2 * sizeof(int64_t)) {
+    rc = tvmrt__fail_value("a region has more than %d sizes; compile the network again.",
+                           (int)MOST_SIZES);
+  }
+  if (rc == 0 && bounds.size != 0) {
+    const size_t count = bounds.size / (2 * sizeof(int64_t));
+    out->bounds = tvmrt__arena_copy(arena, bounds.data, bounds.size);
+    out->now = tvmrt__arena_alloc(arena, count, sizeof(*out->now));
+    rc = out->bounds == NULL || out->now == NULL ? -1 : 0;
+    for (i = 0; rc == 0 && i < count; ++i) out->now[i] = out->bounds[2 * i + 1];
+    if (rc == 0) out->count = (int32_t)count;
+  }
+  tvmrt__buf_free(&bounds);
+  return rc;
+}
+
+int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVMValue* value,
+                         int code, const int64_t** out) {
+  const DLTensor* t = value->v_handle;
+  int32_t i;
+  *out = NULL;
+  if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle) || t == NULL || t->ndim != 1 ||
+      t->shape[0] != sizes->count || t->dtype.code != kDLInt || t->dtype.bits != 64 ||
+      t->data == NULL || !tvmrt__is_compact(t)) {
+    return tvmrt__fail_value("region '%.100s' takes %d sizes as its last argument.", symbol,
+                             (int)sizes->count);
+  }
+  *out = (const int64_t*)(const void*)((const char*)t->data + t->byte_offset);
+  for (i = 0; i < sizes->count; ++i) {
+    const int64_t least = sizes->bounds[2 * i];
+    const int64_t most = sizes->bounds[2 * i + 1];
+    if ((*out)[i] < least || (*out)[i] > most) {
+      return tvmrt__fail_value("region '%.100s': size %d is %lld, expected %lld to %lld.", symbol,
+                               (int)i, (long long)(*out)[i], (long long)least, (long long)most);
+    }
+  }
+  return 0;
+}
+
+/* a op b; false where that is no extent or does not fit. */
+static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
+  const int64_t limit = (int64_t)1 << 62;
+  switch (op) {
+    case '+':
+      *out = a + b;
+      return *out<limit&& * out> - limit;
+    case '*':
+      if (a != 0 && (b > limit / llabs(a) || b < -(limit / llabs(a)))) return false;
+      *out = a * b;
+      return true;
+    case '/':
+      if (a < 0 || b <= 0) return false;
+      *out = a / b;
+      return true;
+    default:
+      return false;
+  }
+}
+
+/* A number, or a size by its place; false if the token is neither. */
+static bool operand(const walk* w, const char* token, int64_t* out) {
+  const bool is_size = token[0] == 'd';
+  char* end;
+  const long long value = strtoll(token + (is_size ? 1 : 0), &end, 10);
+  if (end == token + (is_size ? 1 : 0) || *end != '\0') return false;
+  if (value > INT32_MAX || value < -INT32_MAX) return false;
+  if (is_size && (value < 0 || value >= w->sizes->count)) return false;
+  *out = is_size ? w->values[value] : (int64_t)value;
+  return true;
+}
+
+/* One token on the stack of operands; false if the expression is wrong. */
+static bool push(const walk* w, const char* token, int64_t* stack, int* depth) {
+  if (is(token, "p")) {
+    if (*depth < 1) return false;
+    if (stack[*depth - 1] < 0) stack[*depth - 1] = 0;
+    return true;
+  }
+  if (token[1] == '\0' && strchr("+*/", token[0]) != NULL) {
+    if (*depth < 2) return false;
+    --*depth;
+    return apply(token[0], stack[*depth - 1], stack[*depth], &stack[*depth - 1]);
+  }
+  if (*depth == MOST_OPERANDS) return false;
+  return operand(w, token, &stack[(*depth)++]);
+}
+
+/* The text is taken apart in place. */
+static bool evaluate(const walk* w, char* text, int64_t* out) {
+  int64_t stack[MOST_OPERANDS];
+  int depth = 0;
+  while (*text != '\0') {
+    char* end = text + strcspn(text, " ");
+    const bool is_last = *end == '\0';
+    *end = '\0';
+    if (!push(w, text, stack, &depth)) return false;
+    text = is_last ? end : end + 1;
+  }
+  *out = stack[0];
+  return depth == 1 && *out >= 0;
+}
+
+static int add_extent(tvmrt_parser* in, void* into) {
+  walk* w = walk_of(in);
+  const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
+  int64_t* shape = &w->shapes[(size_t)w->tensor * TVMRT_MAX_NDIM];
+  (void)into;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_string(in, &w->text));
+  if (w->axis >= t->ndim || t->is_constant || !evaluate(w, w->text.data, &shape[w->axis])) {
+    return tvmrt__parse_fail(in, "extent %d of tensor '%.60s' is none", (int)w->axis, t->name);
+  }
+  ++w->axis;
+  return 0;
+}
+
+static int read_tensor(tvmrt_parser* in, void* into, const char* key) {
+  walk* w = walk_of(in);
+  const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
+  if (!is(key, "extents")) return tvmrt__parse_skip(in);
+  w->axis = 0;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, add_extent, into));
+  return w->axis == t->ndim ? 0 : tvmrt__parse_fail(in, "tensor '%.60s' lacks extents", t->name);
+}
+
+static int add_tensor(tvmrt_parser* in, void* into) {
+  walk* w = walk_of(in);
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, read_tensor, into));
+  ++w->tensor;
+  return 0;
+}
+
+static int read_region(tvmrt_parser* in, void* into, const char* key) {
+  return is(key, "tensors") ? tvmrt__parse_items(in, add_tensor, into) : tvmrt__parse_skip(in);
+}
+
+/* All shapes, or none: where one is wrong the region stays as it was. */
+static int set_shapes(const walk* w) {
+  uint64_t bytes;
+  int32_t i;
+  for (i = 0; i < w->region->num_tensors; ++i) {
+    const tvmrt_region_tensor* t = &w->region->tensors[i];
+    const int64_t* shape = &w->shapes[(size_t)i * TVMRT_MAX_NDIM];
+    TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shape, t->ndim, t->dtype, &bytes));
+  }
+  for (i = 0; i < w->region->num_tensors; ++i) {
+    tvmrt__set_shape(&w->region->tensors[i], &w->shapes[(size_t)i * TVMRT_MAX_NDIM]);
+  }
+  return 0;
+}
+
+int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
+                       const tvmrt_region* region) {
+  walk w;
+  int32_t i;
+  int rc;
+  memset(&w, 0, sizeof(w));
+  w.sizes = sizes;
+  w.values = values;
+  w.region = region;
+  w.shapes = tvmrt__calloc((size_t)region->num_tensors, TVMRT_MAX_NDIM * sizeof(*w.shapes));
+  if (w.shapes == NULL) return -1;
+  for (i = 0; i < region->num_tensors; ++i) {
+    const tvmrt_region_tensor* t = &region->tensors[i];
+    if (t->ndim != 0) {
+      memcpy(&w.shapes[(size_t)i * TVMRT_MAX_NDIM], t->shape, (size_t)t->ndim * sizeof(*t->shape));
+    }
+  }
+  tvmrt__parse_init(&w.in, "the extents of a device's region", sizes->text, sizes->text_size);
+  rc = tvmrt__parse_members(&w.in, read_region, &w);
+  if (rc == 0) rc = set_shapes(&w);
+  tvmrt__buf_free(&w.text);
+  free(w.shapes);
+  return rc;
+}
+
+/* The region's text with its shapes of now. */
+typedef struct writer {
+  tvmrt_parser in;
+  const tvmrt_region* region;
+  const char* done; /* of the text, what is written */
+  tvmrt_buf* out;
+  int32_t tensor;
+} writer;
+
+static int write_extents(tvmrt_buf* out, const tvmrt_region_tensor* t, const int64_t* extents) {
+  int32_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(out, "["));
+  for (i = 0; i < t->ndim; ++i) {
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__buf_printf(out, "%s%lld", i == 0 ? "" : ",", (long long)extents[i]));
+  }
+  return tvmrt__buf_puts(out, "]");
+}
+
+static int write_member(tvmrt_parser* in, void* into, const char* key) {
+  writer* w = into;
+  const tvmrt_region_tensor* t = &w->region->tensors[w->tensor];
+  const int64_t* extents = is(key, "least") ? tvmrt__least_extents(t) : t->shape;
+  if (!is(key, "shape") && !is(key, "least")) return tvmrt__parse_skip(in);
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(w->out, w->done, (size_t)(in->json.at - w->done)));
+  TVMRT_RETURN_IF_ERROR(write_extents(w->out, t, extents));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_skip(in));
+  w->done = in->json.at;
+  return 0;
+}
+
+static int write_tensor(tvmrt_parser* in, void* into) {
+  writer* w = into;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(in, write_member, into));
+  ++w->tensor;
+  return 0;
+}
+
+static int write_part(tvmrt_parser* in, void* into, const char* key) {
+  return is(key, "tensors") ? tvmrt__parse_items(in, write_tensor, into) : tvmrt__parse_skip(in);
+}
+
+int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_region* region,
+                        tvmrt_buf* out) {
+  writer w;
+  memset(&w, 0, sizeof(w));
+  w.region = region;
+  w.done = text;
+  w.out = out;
+  tvmrt__parse_init(&w.in, "the text of a device's region", text, text_size);
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&w.in, write_part, &w));
+  return tvmrt__buf_append(out, w.done, (size_t)(text + text_size - w.done));
+}
