@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tvm/runtime/kernels/levels.h>
 
 #include "ffi_library.h"
 
@@ -171,17 +172,31 @@ static library_module* add_live(const tvmrt_library_source* source,
 }
 
 /* Code for levels of processors of which this one has none says so, in a sentence. */
-static int check_processor(const tvmrt_library_source* source) {
+static const char* ask_refusal(const tvmrt_library_source* source) {
   size_t ignored;
   void* symbol = source->symbol(source->ctx, "__tvmrt_refusal", &ignored);
   const char* (*refusal)(void);
-  const char* text = NULL;
-  if (symbol != NULL && source->is_function(source->ctx, symbol)) {
-    memcpy(&refusal, &symbol, sizeof(refusal));
-    text = refusal();
-  }
-  if (text != NULL) TVMAPISetLastError(text);
-  return text != NULL ? -1 : 0;
+  if (symbol == NULL || !source->is_function(source->ctx, symbol)) return NULL;
+  memcpy(&refusal, &symbol, sizeof(refusal));
+  return refusal();
+}
+
+/* Code for one level names it. */
+static bool has_what_it_needs(const tvmrt_library_source* source, char* text, size_t text_size) {
+  size_t size = 0;
+  const char* needs = source->symbol(source->ctx, "__tvmrt_needs", &size);
+  tvmrt_x86 x86;
+  if (needs == NULL || size < 2 || memchr(needs, '\0', size) == NULL) return true;
+  tvmrt_x86_ask(&x86);
+  return tvmrt_x86_choose(&x86, &needs, 1, NULL, text, text_size) == 0;
+}
+
+static int check_processor(const tvmrt_library_source* source) {
+  char why[512];
+  const char* refusal = ask_refusal(source);
+  if (refusal == NULL && !has_what_it_needs(source, why, sizeof(why))) refusal = why;
+  if (refusal != NULL) TVMAPISetLastError(refusal);
+  return refusal != NULL ? -1 : 0;
 }
 
 int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) {

@@ -277,14 +277,25 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options, places: Weig
     return "\n".join(lines)
 
 
+NEEDS_HEADER = "#include <tvm/runtime/kernels/needs.h>"
+NEEDS = [
+    "/* The level of processors that this code needs, for who loads the library. */",
+    "TVM_DLL extern const char __tvmrt_needs[];",
+    "const char __tvmrt_needs[] = TVMRT_NEEDS;",
+    "",
+]
+
+
 def _entry_file(program: Program, prefix: str, sources: Sources, options: Options) -> str:
     sized = program.is_sized()
     lines = [
         *METADATA_INCLUDES,
         *(dims.HEADERS if sized else []),
         *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
+        *([NEEDS_HEADER] if sources.levels is None else []),
         f'#include "{prefix}_ops.h"',
         "",
+        *(NEEDS if sources.levels is None else []),
         "/* Where a tensor argument's elements begin. */",
         "static void *tensor_data(TVMValue value) {",
         "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",

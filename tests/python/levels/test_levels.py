@@ -161,6 +161,8 @@ def small(tmp_path_factory) -> dict[str, Path]:
     for levels in (["v2"], ["v3", "v2"], ["v4"]):
         name = folder / f"{'_'.join(levels)}.so"
         tvmrt.compile(made, target="x86-64", levels=levels).export_library(name)
+    for target in ("native", "host"):
+        tvmrt.compile(made, target=target).export_library(folder / f"{target}.so")
     return {path.stem: path for path in folder.glob("*.so")}
 
 
@@ -175,6 +177,13 @@ def test_inspect_lists_the_levels(small):
     command = [sys.executable, "-m", "tvmrt", "inspect", str(small["v3_v2"])]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert re.search(r"^levels +v2, v3$", text, re.M)
+
+
+@pytest.mark.parametrize(("target", "needs"), [("native", HERE[-1]), ("host", "any x86_64")])
+def test_inspect_tells_what_a_library_for_one_level_needs(small, target, needs):
+    command = [sys.executable, "-m", "tvmrt", "inspect", str(small[target])]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert re.search(rf"^needs_processor +{needs}$", text, re.M)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +219,11 @@ def test_no_instruction_of_a_wider_level_stands_in_the_code_of_the_least(small):
 RUN = """
 import sys, numpy, tvmrt
 from tvmrt.contrib.graph_executor import GraphModule
-try:
-    tvmrt.runtime.load_module(sys.argv[2])
-except tvmrt.error.TVMError as error:
-    print(error)
+for name in sys.argv[2:]:
+    try:
+        tvmrt.runtime.load_module(name)
+    except tvmrt.error.TVMError as error:
+        print(error)
 module = tvmrt.runtime.load_module(sys.argv[1])
 runner = GraphModule(module["default"](tvmrt.cpu(0)))
 runner.run(x=numpy.ones((1, 20, 9, 11), numpy.float32))
@@ -228,16 +238,20 @@ print(module.level, float(numpy.nansum(runner.get_output(0).numpy())))
 def test_another_processor_takes_its_level(small, cpu, level, monkeypatch, tmp_path):
     command = ["qemu-x86_64", "-cpu", cpu, sys.executable, "-c", RUN]
     done = subprocess.run(
-        [*command, str(small["v3_v2"]), str(small["v4"])],
+        [*command, *(str(small[name]) for name in ("v3_v2", "v4", "native", "host"))],
         check=False,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    refusal, last = done.stdout.strip().splitlines()
-    assert re.match(
-        rf"this library has code for v4, and this processor .* has (v2, )?{level}; ", refusal
-    )
+    *refusals, last = done.stdout.strip().splitlines()
+    too_wide = ["v4"] + ([] if HERE[-1] == level else [HERE[-1]])  # host is for everybody
+    assert len(refusals) == len(too_wide)
+    for needed, refusal in zip(too_wide, refusals):
+        assert re.match(
+            rf"this library has code for {needed}, and this processor .* has (v2, )?{level}; ",
+            refusal,
+        )
     assert last.split()[0] == level
     runner = GraphModule(_open(small["v3_v2"], "v2", monkeypatch, tmp_path / "net.so")["default"](
         tvmrt.cpu(0)))  # fmt: skip

@@ -18,6 +18,7 @@ EXECUTORS = {
 }
 DIMS = "_dims_text"  # ends the symbol of what a library says of dimensions that runs choose
 LEVELS = "__tvmrt_levels"  # their names, of a library that has code for several
+NEEDS = "__tvmrt_needs"  # the level of which a processor must be, of one that has code for one
 RUNTIME_PREFIXES = ("TVM", "tvmrt_")
 
 
@@ -114,6 +115,9 @@ def describe(path: Path) -> Description:
         elif symbol.name == LEVELS:
             names = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
             facts["levels"] = names.replace(",", ", ")
+        elif symbol.name == NEEDS:
+            needs = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
+            facts["needs_processor"] = needs or f"any {elf.machine}"
         elif symbol.name.startswith("tvmgen_") and symbol.name.endswith(DIMS):
             _describe_dims(elf.bytes_of(symbol), path, description)
     rows = sorted((symbol.name, symbol.size) for symbol in defined)

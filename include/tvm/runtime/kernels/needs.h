@@ -1,0 +1,48 @@
+/*!
+ * \file needs.h
+ * \brief The level of processors that code compiled with these flags needs.
+ *
+ * A library for one processor says it to whoever loads it: an older one would end in an illegal
+ * instruction in the middle of a run.
+ */
+#ifndef TVM_RUNTIME_KERNELS_NEEDS_H_
+#define TVM_RUNTIME_KERNELS_NEEDS_H_
+
+#if defined(__SSE4_2__) && defined(__POPCNT__)
+#define TVMRT_HAS_V2 1
+#else
+#define TVMRT_HAS_V2 0
+#endif
+#if TVMRT_HAS_V2 && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && \
+    defined(__BMI__) && defined(__BMI2__) && defined(__LZCNT__) && defined(__MOVBE__)
+#define TVMRT_HAS_V3 1
+#else
+#define TVMRT_HAS_V3 0
+#endif
+#if TVMRT_HAS_V3 && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512CD__) && \
+    defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define TVMRT_HAS_V4 1
+#else
+#define TVMRT_HAS_V4 0
+#endif
+
+/*!
+ * \brief The widest level of levels.h all of whose instructions the compiler may use, "" for none.
+ *
+ * A level that it may use in part is none: it would refuse the very processor that has that part.
+ */
+#if TVMRT_HAS_V4 && defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
+#define TVMRT_NEEDS "v4vbmi"
+#elif TVMRT_HAS_V4 && defined(__AVX512VNNI__)
+#define TVMRT_NEEDS "v4vnni"
+#elif TVMRT_HAS_V4
+#define TVMRT_NEEDS "v4"
+#elif TVMRT_HAS_V3
+#define TVMRT_NEEDS "v3"
+#elif TVMRT_HAS_V2
+#define TVMRT_NEEDS "v2"
+#else
+#define TVMRT_NEEDS ""
+#endif
+
+#endif /* TVM_RUNTIME_KERNELS_NEEDS_H_ */
