@@ -20,6 +20,7 @@ from .firmware.files import add_firmware_files
 from .operators.custom_files import add_custom_files, split_functions
 from .options import Options, Sources, WeightPlaces, content_key, prefix_of
 from .target import Target
+from .window.packing_f32 import merge_rests
 
 OPERATORS_PER_FILE = 24  # several files let the compiler use several processors
 
@@ -236,7 +237,7 @@ def _operator_file(prefix: str, functions: Sequence[Function], target: Target) -
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     if not target.hosted:
         macros.append(("TVMRT_FREESTANDING", "1"))
-    definitions = list(dict.fromkeys(d for fn in functions for d in fn.definitions))
+    definitions = merge_rests(dict.fromkeys(d for fn in functions for d in fn.definitions))
     lines = [
         "#include <math.h>",
         "#include <stddef.h>",

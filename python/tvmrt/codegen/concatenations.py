@@ -126,6 +126,9 @@ def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
     Every stride and the offset is split along the source's axes, which are dense.
     """
     order = [d for d in source.order() if source.shape[d] != 1]
+    turned = _permuted(at, order, source, target)
+    if turned is not None:
+        return turned
 
     def moved(distance: Whole) -> Whole | None:
         if symbols_of(distance, source.strides):
@@ -154,6 +157,17 @@ def _through(at: Strided, source: Strided, target: Strided) -> Strided | None:
     if not whole and moved(at.offset + last) != start + new_last:
         return None
     return Strided(at.shape, tuple(strides), target.offset + start)
+
+
+def _permuted(at: Strided, order: list[int], source: Strided, target: Strided) -> Strided | None:
+    """An access to all elements whose axes are the source's in any order, whatever their extents
+    turn out to be; None for any other."""
+    axes = {(source.shape[d], source.strides[d]): target.strides[d] for d in order}
+    found = [(n, s) for n, s in zip(at.shape, at.strides) if n != 1]
+    if at.offset != 0 or len(set(found)) != len(order) or not axes.keys() >= set(found):
+        return None
+    strides = tuple(0 if n == 1 else axes[n, s] for n, s in zip(at.shape, at.strides))
+    return Strided(at.shape, strides, target.offset)
 
 
 def _moved_along(

@@ -81,7 +81,38 @@ def test_memory_is_that_of_the_largest_sizes(name):
     assert library.program.lower_bound_bytes == fixed.program.lower_bound_bytes
 
 
-@pytest.mark.parametrize("name", ["perceptron", "encoder"])
+@pytest.mark.parametrize("name", ["causal", "decoder"])
+def test_steps_are_those_of_a_fixed_shape(name):
+    """A transposed result is written where its reader looks for it, not copied there."""
+    case = CASES[name]
+    model = case.make()
+    largest = case.inputs(np.random.default_rng(0), case.most())
+    found = [
+        [step.group.root.op for step in tvmrt.compile(model, **options).program.steps]
+        for options in ({"dims": case.dims}, {"shapes": {n: a.shape for n, a in largest.items()}})
+    ]
+    assert found[0].count("matmul") == found[1].count("matmul") > 0
+    assert found[0].count("identity") == found[1].count("identity")
+
+
+def test_a_softmax_of_every_length(tmp_path):
+    """Around every number of lanes; what cannot be is 0, and NaN stays in its row."""
+    d = Draft()
+    y = d.node("Softmax", ["x"], axis=-1)
+    model = d.model({"x": (FLOAT, [3, "n"])}, {y: FLOAT})
+    network = loaded(tvmrt.compile(model, dims={"n": 70}), tmp_path, "graph")
+    rng = np.random.default_rng(3)
+    for n in range(1, 71):
+        x = rng.normal(scale=9, size=(3, n)).astype(np.float32)
+        x[1, n // 2 :] = -np.inf
+        x[1, 0] = 80
+        x[2, -1] = np.nan if n > 1 else 0
+        powers = np.exp(x.astype(np.float64) - np.nanmax(x, axis=1, keepdims=True))
+        expected = powers / powers.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(results(network, {"x": x})[0], expected, rtol=1e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "encoder", "decoder"])
 def test_code_is_little_more_than_that_of_a_fixed_shape(name, tmp_path):
     """A quarter at most, in networks that are hardly more than their tiles."""
     case = CASES[name]

@@ -107,3 +107,11 @@ def test_rows_are_as_long_as_can_be(window: Window, out: tuple) -> None:
     rows = window.in_rows()
     assert rows.out == out
     assert rows.pixels == window.pixels
+
+
+def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
+    tile, rest, other = (f"TVMRT_DEFINE_{k}_F32(8, 1, {n})" for k, n in
+                         (("TILE", 5), ("REST", 5), ("REST", 3)))  # fmt: skip
+    same = "#define tvmrt_rest_f32_8x1x5 tvmrt_tile_f32_8x1x5"
+    assert packing.merge_rests([rest, tile, other]) == [same, tile, other]
+    assert packing.merge_rests([rest, other]) == [rest, other]

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tvmrt.ir import Strided, Value, dense
-from tvmrt.ir.extent import Whole, most
+from tvmrt.ir.extent import Whole, most, symbols_of
 from tvmrt.ir.program import Access, Step
 
 from ..c.text import GAP, call, plus, times
@@ -154,6 +154,7 @@ class PointwiseLowering(Lowering):
             lambda names: self._body(f, operands, loops, names, far),
             sum_size(loops),
             None if far is None else (far, lambda n: self._body(f, operands, loops, n)),
+            self._compares_pointers(loops),
         )
 
     @property
@@ -165,6 +166,12 @@ class PointwiseLowering(Lowering):
     def _angles(self) -> bool:
         """Whether the nodes are printed for near angles, and a second time for all."""
         return self.target.lanes > 1 and any(map(measures_angle, self.group.nodes))
+
+    def _compares_pointers(self, loops: Sequence[Loop]) -> bool:
+        """Whether the compiler would compare pointers in front of each innermost loop: it is of
+        unknown length, begins often, and an operand may lie where the result does."""
+        plain = self.target.lanes > 1 and not self._angles and not self._packs
+        return plain and len(loops) > 1 and bool(symbols_of(loops[-1].extent))
 
     def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
         """The loop along which a plain copy reads neighbours while it writes along the last."""
@@ -249,28 +256,36 @@ def load(f: FunctionWriter, operands: Operands, loops, names, known: dict[Value,
         known[value] = variable
 
 
-def emit_nest(f: FunctionWriter, loops: Sequence[Loop], body, size: int, again=None) -> None:
+def emit_nest(
+    f: FunctionWriter, loops: Sequence[Loop], body, size: int, again=None, independent=False
+) -> None:
     """Print the loops around ``body(loop variable names)``, split over threads when large.
 
     ``again``, a C variable and another body: the loops follow a second time, around that one, for
-    when the variable's highest bit has become set in the first.
+    when the variable's highest bit has become set in the first. ``independent``: the compiler is
+    told that no round of the innermost loop writes what another reads.
     """
     split = f.threads and size >= PARALLEL_ELEMENTS and bool(loops)
     if split:
         f.parallel_extent = loops[0].extent
     if again is not None:
         f.line(f"uint32_t {again[0]} = 0;")
-    _nest(f, loops, body, split)
+    _nest(f, loops, body, split, independent)
     if again is not None:
         with f.block(f"if (TVMRT_UNLIKELY({again[0]} >> 31))"):
             _nest(f, loops, again[1], split)
     f.line("return 0;")
 
 
-def _nest(f: FunctionWriter, loops: Sequence[Loop], body, split: bool) -> None:
+def _nest(
+    f: FunctionWriter, loops: Sequence[Loop], body, split: bool, independent: bool = False
+) -> None:
     names = [f.fresh(f"i{k}") for k in range(len(loops))]
     with ExitStack() as stack:
         for k, (loop, name) in enumerate(zip(loops, names)):
             first, last = ("begin", "end") if split and k == 0 else ("0", str(loop.extent))
+            if independent and k == len(loops) - 1:
+                f.include("scalar/compiler.h")
+                f.line("TVMRT_INDEPENDENT")
             stack.enter_context(f.block(f"for (int {name} = {first}; {name} < {last}; ++{name})"))
         body(names)

@@ -8,6 +8,7 @@ once a layer.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -117,6 +118,20 @@ class Tiles:
         """The C initialiser of a ``tvmrt_tiles_f32``."""
         tables = (braces(self.widths), braces(self.names()))
         return braces([self.block, self.blocks_per_group, *tables])
+
+
+def merge_rests(definitions: Collection[str]) -> list[str]:
+    """The definitions of a file, where a rest of the size of a tile is that tile: both sum in the
+    same order."""
+
+    def merged(text: str) -> str:
+        tile = text.replace("_REST_F32(", "_TILE_F32(")
+        if tile == text or tile not in definitions:
+            return text
+        size = "x".join(re.findall(r"\d+", text.partition("(")[2]))
+        return f"#define tvmrt_rest_f32_{size} tvmrt_tile_f32_{size}"
+
+    return list(map(merged, definitions))
 
 
 def _cover(pixels: tuple[int, ...], width: int) -> tuple[int, ...]:

@@ -16,21 +16,33 @@ enum { TVMRT_SOFTMAX_PART = 4 * TVMRT_SIMD_LANES_F32 };
 enum { TVMRT_SOFTMAX_PART = 64 };
 #endif
 
+/* The n < lanes floats at x, then -INFINITY. */
+TVMRT_INLINE tvmrt_f32v tvmrt_softmax_rest_f32v(const float* x, int n) {
+  enum { kMost = 16 }; /* lanes there can be */
+  static const float beyond[2 * kMost] = {
+      0,         0,         0,         0,         0,         0,         0,         0,
+      0,         0,         0,         0,         0,         0,         0,         0,
+      -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+      -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  return TVMRT_F32V(load_n)(x, n) + TVMRT_F32V(load)(beyond + kMost - n);
+}
+
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
 static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32, kStep = 4 * kLanes };
-  tvmrt_f32v largest[4];
-  const int64_t whole = n / kStep * kStep;
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  tvmrt_f32v largest[4]; /* in turn, so that none waits for the one before */
+  int64_t i = 0;
   for (int j = 0; j < 4; j++) largest[j] = TVMRT_F32V(splat)(-INFINITY);
-  for (int64_t i = 0; i < whole; i += kStep) {
-    for (int j = 0; j < 4; j++) {
-      largest[j] = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i + j * kLanes), largest[j]);
-    }
+  for (; i + kLanes <= n; i += kLanes) {
+    const tvmrt_f32v next = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i), largest[0]);
+    for (int j = 0; j < 3; j++) largest[j] = largest[j + 1];
+    largest[3] = next;
   }
-  float result = TVMRT_F32V(max_lane)(TVMRT_F32V(max)(TVMRT_F32V(max)(largest[0], largest[1]),
-                                                      TVMRT_F32V(max)(largest[2], largest[3])));
-  for (int64_t i = whole; i < n; i++) result = x[i] > result ? x[i] : result;
-  return result;
+  if (kLanes > 1 && i < n) {
+    largest[0] = TVMRT_F32V(max)(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)), largest[0]);
+  }
+  return TVMRT_F32V(max_lane)(TVMRT_F32V(max)(TVMRT_F32V(max)(largest[0], largest[1]),
+                                              TVMRT_F32V(max)(largest[2], largest[3])));
 }
 
 /*! \brief The sum of n contiguous floats, in four vectors' worth of partial sums. */
@@ -47,25 +59,49 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
   return result;
 }
 
-/* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. */
-static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n) {
-  enum { kPart = TVMRT_SOFTMAX_PART };
-  const int64_t whole = n / kPart * kPart;
-  float part[kPart], partial[kPart];
-  for (int j = 0; j < kPart; j++) partial[j] = 0.0f;
-  for (int64_t i = 0; i < whole; i += kPart) {
-    for (int j = 0; j < kPart; j++) part[j] = tvmrt_exp_nonpositive_f32(x[i + j] - largest);
-    for (int j = 0; j < kPart; j++) partial[j] += part[j];
-    if (y) memcpy(y + i, part, sizeof(part));
+/* tvmrt_exp_nonpositive_f32() of every lane. */
+#if TVMRT_SIMD_LANES_F32 == 1
+#define tvmrt_softmax_exp_f32v tvmrt_exp_nonpositive_f32
+#else
+TVMRT_INLINE tvmrt_f32v tvmrt_softmax_exp_f32v(tvmrt_f32v x) {
+  typedef TVMRT_VECTOR(uint32_t, TVMRT_SIMD_LANES_F32) u32v;
+  static const float factors[] = {
+      8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f};
+  const tvmrt_f32v shift = TVMRT_F32V(splat)(12582912.0f);
+  const tvmrt_f32v clamped = TVMRT_F32V(max)(x, TVMRT_F32V(splat)(-88.0f));
+  const tvmrt_f32v shifted =
+      TVMRT_F32V(fma)(clamped, TVMRT_F32V(splat)(1.44269504088896341f), shift);
+  const tvmrt_f32v n = shifted - shift;
+  tvmrt_f32v r = TVMRT_F32V(fma)(n, TVMRT_F32V(splat)(-0.693359375f), clamped);
+  r = TVMRT_F32V(fma)(n, TVMRT_F32V(splat)(2.12194440e-4f), r);
+  tvmrt_f32v p =
+      TVMRT_F32V(fma)(r, TVMRT_F32V(splat)(1.9875691500e-4f), TVMRT_F32V(splat)(1.3981999507e-3f));
+  for (int i = 0; i < 6; i++) p = TVMRT_F32V(fma)(p, r, TVMRT_F32V(splat)(factors[i]));
+  return p * (tvmrt_f32v)(((u32v)shifted + 127u) << 23);
+}
+#endif
+
+/* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. What does not fill a
+   vector is in `rest` instead, since what was stored by lanes is slow to load again. */
+static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n,
+                                              tvmrt_f32v* rest) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  const tvmrt_f32v top = TVMRT_F32V(splat)(largest);
+  tvmrt_f32v sum[4]; /* in turn, so that each adds fewer */
+  int64_t i = 0;
+  for (int j = 0; j < 4; j++) sum[j] = TVMRT_F32V(splat)(0.0f);
+  for (; i + kLanes <= n; i += kLanes) {
+    const tvmrt_f32v e = tvmrt_softmax_exp_f32v(TVMRT_F32V(load)(x + i) - top);
+    const tvmrt_f32v next = sum[0] + e;
+    if (y) TVMRT_F32V(store)(y + i, e);
+    for (int j = 0; j < 3; j++) sum[j] = sum[j + 1];
+    sum[3] = next;
   }
-  if (whole < n) {
-    const int rest = (int)(n - whole);
-    for (int j = 0; j < kPart; j++) part[j] = j < rest ? x[whole + j] - largest : -INFINITY;
-    for (int j = 0; j < kPart; j++) part[j] = tvmrt_exp_nonpositive_f32(part[j]);
-    for (int j = 0; j < kPart; j++) partial[j] += part[j];
-    if (y) memcpy(y + whole, part, (size_t)rest * sizeof(float));
+  if (kLanes > 1 && i < n) {
+    *rest = tvmrt_softmax_exp_f32v(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)) - top);
+    sum[0] += *rest;
   }
-  return tvmrt_row_sum_f32(partial, kPart);
+  return TVMRT_F32V(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 /*!
@@ -74,14 +110,22 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
  * A row of -INFINITY alone gives NaN, as the definition does.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
-  const float scale = 1.0f / tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n);
-  for (int64_t i = 0; i < n; i++) y[i] *= scale;
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  tvmrt_f32v rest = TVMRT_F32V(splat)(0.0f);
+  const float sum = tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n, &rest);
+  const tvmrt_f32v scale = TVMRT_F32V(splat)(1.0f / sum);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    TVMRT_F32V(store)(y + i, TVMRT_F32V(load)(y + i) * scale);
+  }
+  if (kLanes > 1 && i < n) TVMRT_F32V(store_n)(y + i, rest * scale, (int)(n - i));
 }
 
 /*! \brief Log-softmax of one row of n contiguous floats; y may be x. */
 static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n) {
   const float largest = tvmrt_row_max_f32(x, n);
-  const float sum = tvmrt_softmax_exp_row_f32(x, largest, NULL, n);
+  tvmrt_f32v rest;
+  const float sum = tvmrt_softmax_exp_row_f32(x, largest, NULL, n, &rest);
   const float offset = largest + tvmrt_log_f32(sum);
   for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
 }

@@ -33,6 +33,13 @@
 #define TVMRT_NOINLINE static __attribute__((noinline))
 /*! \brief Unrolls the following loop n times, or completely where it has no more than n rounds. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
+/*! \brief No round of the following loop writes what another one reads, wherever its pointers
+ * lead: the compiler need not compare them first. */
+#if defined(__clang__)
+#define TVMRT_INDEPENDENT TVMRT_PRAGMA(clang loop vectorize(assume_safety))
+#else
+#define TVMRT_INDEPENDENT TVMRT_PRAGMA(GCC ivdep)
+#endif
 /*!
  * \brief Makes the compiler forget what it knows about a pointer.
  *
@@ -46,6 +53,7 @@
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
 #define TVMRT_UNROLL(n)
+#define TVMRT_INDEPENDENT
 #define TVMRT_OPAQUE(p) ((void)0)
 #define TVMRT_LIKELY(x) (x)
 #define TVMRT_UNLIKELY(x) (x)
