@@ -143,6 +143,25 @@ static void copy_known(void* to, size_t to_bytes, const void* from, size_t said,
   if (from != NULL) memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
 }
 
+/* Whether the sizes that a device says of its structs can be those of any version. */
+static bool is_size(size_t said, size_t least) {
+  enum { MOST_BYTES = 4096 };
+  return said == 0 || (said >= least && said <= MOST_BYTES && said % sizeof(void*) == 0);
+}
+
+static int check_sizes(const tvmrt_device* d) {
+  if (is_size(d->interface_bytes, BYTES_TO(tvmrt_device_interface, release_device)) &&
+      is_size(d->allocator_bytes, BYTES_TO(tvmrt_device_allocator, release)) &&
+      is_size(d->optimizer_bytes, BYTES_TO(tvmrt_device_optimizer, optimize_graph))) {
+    return 0;
+  }
+  return tvmrt__fail_value(
+      "device '%s' says that its interface, allocator and optimizer have %zu, %zu and %zu bytes; "
+      "set "
+      "each to the sizeof of its struct, or to 0.",
+      d->name, d->interface_bytes, d->allocator_bytes, d->optimizer_bytes);
+}
+
 static void copy_device(entry* e, const tvmrt_device* device) {
   tvmrt_device* d = &e->device;
   copy_known(d, sizeof(*d), device, device->struct_bytes, 0);
@@ -169,6 +188,11 @@ static int add_device(const tvmrt_device* device) {
   e = tvmrt__calloc(1, sizeof(*e));
   if (e == NULL) return -1;
   copy_device(e, device);
+  rc = check_sizes(&e->device);
+  if (rc != 0) {
+    free_entry(e);
+    return rc;
+  }
   rc = tvmrt__device_enter_functions(device->name);
   if (rc == 0) rc = start_device(e); /* last, so that nothing that fails here leaves it started */
   if (rc == 0) {

@@ -82,16 +82,31 @@ def new(name: str, python: bool, output: Path, as_json: bool) -> None:
 @click.argument("target", metavar="NAME|PLUGIN.so|FILE.py")
 @click.option(
     "--check", "checks", multiple=True,
-    type=click.Choice(["operators", "shapes", "faults", "leaks", "threads"]),
-    help="Only this check; may be given several times. Default: all five.",
+    type=click.Choice(
+        ["operators", "forms", "tensors", "shapes", "faults", "leaks", "threads"]
+    ),
+    help="Only this check; may be given several times. Default: all.",
+)  # fmt: skip
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="TEXT",
+    help="Only networks whose names begin so, as MatMul; may be given several times.",
+)
+@click.option(
+    "--seconds", type=float, default=600, show_default=True,
+    help="How long a check may take; a device that hangs fails it.",
 )  # fmt: skip
 @click.option(
     "--tolerance", type=float, default=1e-3, show_default=True,
     help="Largest error of a result, in parts of its largest value.",
 )  # fmt: skip
 @console.json_option
-def test(target: str, checks: tuple, tolerance: float, as_json: bool) -> int:
-    """Test a device: its operators, wrong calls and damaged libraries, memory, threads.
+def test(
+    target: str, checks: tuple, only: tuple, seconds: float, tolerance: float, as_json: bool
+) -> int:
+    """Test a device: its operators, tensors anywhere, other shapes, wrong calls and damaged
+    libraries, memory, threads.
 
     Every operator that the device claims is compared with onnxruntime or, where that is missing,
     with ONNX's own evaluator. Each check runs in a process of its own. Exit code 1 if the device
@@ -99,7 +114,7 @@ def test(target: str, checks: tuple, tolerance: float, as_json: bool) -> int:
     """
     from tvmrt.conformance import CHECKS, run_checks
 
-    found = run_checks(target, checks or CHECKS, tolerance)
+    found = run_checks(target, checks or CHECKS, tolerance, only=only, seconds=seconds)
     failed = [finding for finding in found if not finding.passed]
     if as_json:
         rows = [vars(finding) for finding in found]

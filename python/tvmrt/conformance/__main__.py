@@ -1,4 +1,4 @@
-"""``python -m tvmrt.conformance CHECK TARGET TOLERANCE``: one check, its findings as JSON."""
+"""``python -m tvmrt.conformance CHECK TARGET TOLERANCE [CASE...]``: one check, findings as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .subject import open_device
 
 def main() -> None:
     """Print the findings on the last line; a failure to open the device is an error's text."""
-    check, target, tolerance = sys.argv[1:]
+    check, target, tolerance, *only = sys.argv[1:]
     if check not in CHECKS:
         raise SystemExit(f"there is no check {check}")
     module = importlib.import_module(f"{__package__}.{check}")
@@ -19,7 +19,7 @@ def main() -> None:
         device = open_device(target)
     except Exception as problem:  # reported by the process that started this one
         raise SystemExit(str(problem)) from None
-    print(as_json(module.check(device, float(tolerance))))
+    print(as_json(module.check(device, float(tolerance), tuple(only))))
 
 
 if __name__ == "__main__":

@@ -245,6 +245,17 @@ def _chains(make: _Maker) -> Iterator[Case]:
         row,
         dense,
     )
+    square = {"w": make.normal(8, 8), "b": make.normal(8)}
+    residual = [("MatMul", "x w", "t", {}), ("Add", "t b", "u", {}), ("Add", "u x", "v", {})]
+    yield _chain(
+        "MatMul, Add, Add, Relu: a residual", [*residual, ("Relu", "v", "y", {})], row, square
+    )
+    yield _chain(
+        "MatMul, Add, Relu, Add: a residual behind",
+        [*residual[:2], ("Relu", "u", "v", {}), ("Add", "v x", "y", {})],
+        row,
+        square,
+    )
     several = _chain(
         "Add, Mul, Sub: several results",
         [("Add", "x b8", "y", {}), ("Mul", "y x", "y2", {}), ("Sub", "y2 y", "y3", {})],

@@ -21,9 +21,9 @@ CHECK = "faults"
 CUTS = 40  # places at which a payload is cut short, and bytes of it that are changed
 
 
-def check(device: Device, tolerance: float) -> list[Finding]:
+def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Wrong arguments of a region's function; damage to the payload of its module."""
-    claimed = [claim for claim in claims(device) if claim.regions]
+    claimed = [claim for claim in claims(device, only) if claim.regions]
     if not claimed:
         return []
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:

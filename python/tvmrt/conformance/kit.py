@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .finding import Finding
 
-CHECKS = ("operators", "shapes", "faults", "leaks", "threads")
+CHECKS = ("operators", "forms", "tensors", "shapes", "faults", "leaks", "threads")
 SECONDS = 600  # for one check; a device that hangs fails it
 
 
@@ -20,6 +20,8 @@ def run_checks(
     checks: Sequence[str] = CHECKS,
     tolerance: float = 1e-3,
     observe: Callable[[Finding], None] | None = None,
+    only: Sequence[str] = (),
+    seconds: float = SECONDS,
 ) -> list[Finding]:
     """Test a device.
 
@@ -33,6 +35,10 @@ def run_checks(
         Largest error of a result, in parts of its largest value.
     observe
         Called with each finding as it is there.
+    only
+        Beginnings of the names of networks, as "MatMul"; the others are left out.
+    seconds
+        How long a check may take.
 
     Raises
     ------
@@ -43,19 +49,21 @@ def run_checks(
     for check in checks:
         if check not in CHECKS:
             raise ValueError(f"there is no check {check}; there are {', '.join(CHECKS)}")
-        for finding in _in_a_process(target, check, tolerance):
+        for finding in _in_a_process(target, check, tolerance, only, seconds):
             found.append(finding)
             if observe is not None:
                 observe(finding)
     return found
 
 
-def _in_a_process(target: str, check: str, tolerance: float) -> list[Finding]:
-    command = [sys.executable, "-m", "tvmrt.conformance", check, target, str(tolerance)]
+def _in_a_process(
+    target: str, check: str, tolerance: float, only: Sequence[str], seconds: float
+) -> list[Finding]:
+    command = [sys.executable, "-m", "tvmrt.conformance", check, target, str(tolerance), *only]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
-        return [Finding(check, "time", False, f"not ended after {SECONDS} seconds")]
+        return [Finding(check, "time", False, f"not ended after {seconds:g} seconds")]
     if done.returncode == 0:
         rows = json.loads(done.stdout.splitlines()[-1])
         return [Finding(**row) for row in rows]

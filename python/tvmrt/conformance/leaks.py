@@ -18,9 +18,9 @@ WARM_UP, ROUNDS = 30, 120
 BYTES_A_ROUND = 2048  # less is noise of the allocator
 
 
-def check(device: Device, tolerance: float) -> list[Finding]:
+def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """Resident memory over rounds of load, run and free; and over rounds of runs alone."""
-    claimed = [claim.case for claim in claims(device) if claim.regions][:8]
+    claimed = [claim.case for claim in claims(device, only) if claim.regions][:8]
     if not claimed:
         return []
     if not os.path.exists("/proc/self/statm"):

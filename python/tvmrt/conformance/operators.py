@@ -15,9 +15,9 @@ from .subject import Claim, Network, claims, joined, reference
 CHECK = "operators"
 
 
-def check(device: Device, tolerance: float) -> list[Finding]:
+def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """One finding an operator; one for all if the device claims nothing."""
-    claimed = claims(device)
+    claimed = claims(device, only)
     if not claimed:
         return [Finding(CHECK, "claims", False, "the device takes nothing of all the cases")]
     results = _results([claim for claim in claimed if claim.regions], device)

@@ -1,4 +1,4 @@
-"""Whether regions compute at other shapes after ``post_run``, and at the first ones again."""
+"""Whether regions compute after ``post_run`` and a second ``pre_run``, at other shapes, too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import tvmrt
-from tvmrt.devices import Device, PythonDevice
+from tvmrt.devices import Device
 
 from .cases import Case, resized_cases
 from .finding import Finding
@@ -19,13 +19,12 @@ from .subject import Network, reference
 CHECK = "shapes"
 
 
-def check(device: Device, tolerance: float) -> list[Finding]:
+def check(device: Device, tolerance: float, only: tuple[str, ...] = ()) -> list[Finding]:
     """One finding for each network that the device takes as one region."""
-    if isinstance(device, PythonDevice):
-        return []  # whose regions keep the shapes that they were compiled for
     return [
         finding
         for small, large in resized_cases()
+        if not only or small.name.startswith(only)
         for finding in _checked(device, small, large, tolerance)
     ]
 
@@ -40,10 +39,17 @@ def _checked(device: Device, small: Case, large: Case, tolerance: float) -> list
         if not modules or _is_for_its_shapes(modules[0]):
             return []
         try:
-            wrong = _run_all(network.module, modules[0], [small, large, small], tolerance)
+            wrong = _run_all(network.module, modules[0], [small, small, large, small], tolerance)
         except Exception as problem:  # a finding, not an end of the test
             wrong = str(problem) or type(problem).__name__
-    return [Finding(CHECK, small.name, not wrong, wrong or "two other shapes, one after another")]
+    return [
+        Finding(
+            CHECK,
+            small.name,
+            not wrong,
+            wrong or "prepared again at its shapes, at larger ones and back",
+        )
+    ]
 
 
 def _is_for_its_shapes(module) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,10 @@ class Claim:
         return self.case.name.partition(":")[0]
 
 
-def claims(device: Device) -> list[Claim]:
-    """All cases that the device takes something of. One that it fails over is claimed, too, so that
-    the failure is seen."""
-    cases = all_cases()
+def claims(device: Device, only: Sequence[str] = ()) -> list[Claim]:
+    """All cases that the device takes something of, of those whose names begin as ``only`` says.
+    One that it fails over is claimed, too, so that the failure is seen."""
+    cases = [c for c in all_cases() if not only or c.name.startswith(tuple(only))]
     try:
         return [c for c in _regions_of(cases, device) if c.regions]
     except _FAILURES:
@@ -151,12 +152,12 @@ class Network:
         modules = self.library.sources.modules
         return modules[0] if modules else None
 
-    def instance(self) -> Any:
-        """An executor of its own, with its inputs set."""
+    def instance(self, feeds: dict[str, np.ndarray] | None = None, module: Any = None) -> Any:
+        """An executor of its own, with its inputs set; of ``module``, if another is given."""
         from tvmrt.contrib.graph_executor import GraphModule
 
-        executor = GraphModule(self.module["default"](tvmrt.cpu(0)))
-        for name, array in self.case.feeds.items():
+        executor = GraphModule((module or self.module)["default"](tvmrt.cpu(0)))
+        for name, array in (feeds or self.case.feeds).items():
             executor.set_input(name, array)
         return executor
 

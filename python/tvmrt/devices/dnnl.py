@@ -82,8 +82,9 @@ def _conv(node: Node) -> str | None:
 def _matmul(node: Node) -> str | None:
     bias = node.inputs[2] if len(node.inputs) > 2 else None
     b, out = node.inputs[1], node.output
-    if bias is not None and b.type.rank == 2 and bias.type.size not in (1, b.shape[1]):
-        if bias.type.size != out.type.size:
+    if bias is not None and b.type.rank == 2:
+        last = bias.shape[-1] if bias.shape else 1
+        if bias.type.size not in (last, out.type.size):
             return "oneDNN adds a bias of one number, or of one a column"
     if bias is not None and bias.type.rank > max(out.type.rank, 2):
         return "the bias has more dimensions than the product"

@@ -65,7 +65,8 @@ def test_skeleton_is_short(skeleton, python):
 def test_skeleton_passes_every_check(skeleton):
     code, found = run_kit(built(skeleton()))
     assert code == 0, found
-    assert {row["check"] for row in found.values()} == set(CHECKS)
+    checks = set(CHECKS) - {"forms"}  # which is about products
+    assert {row["check"] for row in found.values()} == checks
     assert found["Relu"]["passed"]
 
 

@@ -1,0 +1,258 @@
+/* Products with a bias a column, rectifiers and sums in float32, as an author might write them; -DMUTANT=n
+ * builds one mistake in. What a region needs lies in its graph: weights as they are, and a place for each
+ * tensor between two nodes. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+#include <tvm/runtime/device.h>
+
+#ifndef MUTANT
+#define MUTANT 0
+#endif
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+TVMRT_DEVICE_PLUGIN(products)
+
+typedef struct {
+  size_t* places; /* of each tensor in the scratch memory */
+  char* scratch;
+  int64_t rows;   /* of the first tensor, when the region was prepared */
+  int prepared;
+  float* first; /* input of the first run */
+} work;
+
+#if MUTANT == 4 || MUTANT == 18
+static char shared[1 << 21];
+#endif
+#if MUTANT == 15
+static work* last_prepared;
+#endif
+
+static int fail(const char* why) {
+  TVMPackedFuncSetLastError(why);
+  return -1;
+}
+
+static void pause_ms(long ms) {
+  const struct timespec span = {ms / 1000, ms % 1000 * 1000000};
+  (void)nanosleep(&span, NULL);
+}
+
+static int32_t operand(const tvmrt_region_node* node, int32_t i) {
+  return i < node->num_inputs ? node->inputs[i] : -1;
+}
+
+/* NULL if the node can be had. */
+static const char* refusal(const tvmrt_region* r, const tvmrt_region_node* node) {
+  const tvmrt_region_tensor* y = &r->tensors[node->outputs[0]];
+  if (strcmp(node->op, "relu") == 0) return NULL;
+  if (strcmp(node->op, "add") == 0) {
+    return r->tensors[node->inputs[0]].num_bytes == y->num_bytes &&
+                   r->tensors[node->inputs[1]].num_bytes == y->num_bytes
+               ? NULL
+               : "sums of equal shapes alone";
+  }
+  if (strcmp(node->op, "matmul") != 0) return "no such operator";
+#if MUTANT != 1 /* takes right operands of three dimensions */
+  if (r->tensors[node->inputs[1]].ndim != 2) return "right operands have two dimensions";
+#endif
+#if MUTANT != 2 /* takes any bias as one a column */
+  if (operand(node, 2) >= 0) {
+    const tvmrt_region_tensor* b = &r->tensors[node->inputs[2]];
+    if (b->ndim != 1 || b->shape[0] != y->shape[y->ndim - 1]) return "a bias is one a column";
+  }
+#endif
+  return NULL;
+}
+
+static int evaluation(tvmrt_device* self, const tvmrt_region* region) {
+  (void)self;
+  for (int32_t i = 0; i < region->num_nodes; ++i) {
+    const char* why = refusal(region, &region->nodes[i]);
+    if (why == NULL) continue;
+    ((tvmrt_region*)(uintptr_t)region)->failed_node = i;
+    return fail(why);
+  }
+  return 0;
+}
+
+static void forget(work* w) {
+  free(w->places);
+#if MUTANT != 9 /* forgets to free */
+  free(w->scratch);
+#endif
+}
+
+static int pre_run(tvmrt_device* self, tvmrt_region* region, const char* options) {
+  work* w = region->device_graph;
+  size_t bytes = 64;
+  (void)self;
+  (void)options;
+#if MUTANT == 22 /* can be prepared once */
+  if (w != NULL) return fail("it is prepared already");
+#endif
+#if MUTANT == 3 /* the memory of the first shapes stays */
+  if (w != NULL) return 0;
+#endif
+  if (w == NULL) w = region->device_graph = calloc(1, sizeof(*w));
+  if (w == NULL) return fail("no memory");
+#if MUTANT != 17 /* believes the rows that it saw first */
+  w->rows = 0;
+#endif
+  if (w->rows == 0) w->rows = region->tensors[region->inputs[0]].shape[0];
+  ++w->prepared;
+  forget(w);
+  w->places = calloc((size_t)region->num_tensors + 1, sizeof(size_t));
+  for (int32_t i = 0; w->places != NULL && i < region->num_tensors; ++i) {
+    w->places[i] = bytes;
+    bytes += (region->tensors[i].num_bytes + 63) / 64 * 64;
+  }
+  w->scratch = calloc(bytes, 1);
+#if MUTANT == 9
+  if (w->scratch != NULL) memset(w->scratch, 1, bytes);
+#endif
+#if MUTANT == 15
+  last_prepared = w;
+#endif
+  return w->places != NULL && w->scratch != NULL ? 0 : fail("no memory");
+}
+
+static float* data(const tvmrt_region* region, int32_t tensor) {
+  const DLTensor* border = region->data[tensor];
+  work* w = region->device_graph;
+  char* scratch;
+#if MUTANT == 15 /* works in the context that was prepared last */
+  w = last_prepared;
+#endif
+  scratch = w->scratch;
+#if MUTANT == 4 /* one memory for all regions and threads */
+  scratch = shared;
+#elif MUTANT == 18 /* contexts share the scratch memory of the first */
+  if (region->base != NULL) scratch = ((const work*)region->base->device_graph)->scratch;
+#endif
+  if (border == NULL) return (float*)(void*)(scratch + w->places[tensor]);
+#if MUTANT == 12 /* reads where its first run did */
+  if (tensor == region->inputs[0]) {
+    if (w->first == NULL) w->first = tvmrt_region_data(region, tensor);
+    return w->first;
+  }
+#endif
+#if MUTANT == 19 /* forgets byte_offset */
+  return border->data;
+#elif MUTANT == 16 /* believes that tensors begin at multiples of 64 */
+  return (float*)(((uintptr_t)border->data + border->byte_offset) & ~(uintptr_t)63);
+#else
+  return tvmrt_region_data(region, tensor);
+#endif
+}
+
+static void multiply(const tvmrt_region* region, const tvmrt_region_node* node, int rectified) {
+  const int64_t* w_shape = region->tensors[node->inputs[1]].shape;
+  const int64_t inner = w_shape[0];
+  const int64_t columns = w_shape[1];
+  const float* a = data(region, node->inputs[0]);
+  const float* w = data(region, node->inputs[1]);
+  const float* bias = operand(node, 2) >= 0 ? data(region, node->inputs[2]) : NULL;
+  float* y = data(region, node->outputs[0]);
+  int64_t rows = tvmrt_region_size(region, node->outputs[0]) / columns;
+#if MUTANT == 5 /* no bias */
+  bias = NULL;
+#elif MUTANT == 6 /* computes in its input */
+  ((float*)(uintptr_t)a)[0] *= 2;
+#elif MUTANT == 7 /* a buffer of 64 */
+  const int64_t used = inner < 64 ? inner : 64;
+#elif MUTANT == 8 /* a tile of 64 rows, once */
+  if (rows > 64) rows = 64;
+#elif MUTANT == 20 /* no bias where a rectifier follows */
+  if (rectified) bias = NULL;
+#elif MUTANT == 17
+  rows = rows < ((const work*)region->device_graph)->rows
+             ? rows
+             : ((const work*)region->device_graph)->rows;
+#elif MUTANT == 21 /* the bias once more at each preparation */
+  const float times = (float)((const work*)region->device_graph)->prepared;
+#endif
+#if MUTANT != 7
+  const int64_t used = inner;
+#endif
+#if MUTANT != 21
+  const float times = 1;
+#endif
+  (void)rectified;
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      float sum = bias == NULL ? 0 : bias[j] * times;
+      for (int64_t k = 0; k < used; ++k) sum += a[i * inner + k] * w[k * columns + j];
+      y[i * columns + j] = sum;
+    }
+  }
+#if MUTANT == 10 /* whole vectors of 8 */
+  for (int64_t i = rows * columns; i % 8 != 0; ++i) y[i] = 0;
+#endif
+}
+
+static void compute(const tvmrt_region* region, int32_t n) {
+  const tvmrt_region_node* node = &region->nodes[n];
+  const int64_t size = tvmrt_region_size(region, node->outputs[0]);
+  const int rectified = n + 1 < region->num_nodes && strcmp(region->nodes[n + 1].op, "relu") == 0;
+  if (strcmp(node->op, "matmul") == 0) {
+    multiply(region, node, rectified);
+    return;
+  }
+  const float* a = data(region, node->inputs[0]);
+  const float* b = data(region, node->inputs[node->num_inputs - 1]);
+  float* y = data(region, node->outputs[0]);
+  const int is_sum = strcmp(node->op, "add") == 0;
+  for (int64_t i = 0; i < size; ++i) y[i] = is_sum ? a[i] + b[i] : a[i] > 0 ? a[i] : 0;
+}
+
+static int run(tvmrt_device* self, tvmrt_region* region) {
+  (void)self;
+#if MUTANT == 11 /* never returns */
+  for (;;) pause_ms(1000);
+#elif MUTANT == 14 /* goes away while a library uses it */
+  if (tvmrt_device_unregister("products14") != 0) return -1;
+#endif
+  for (int32_t n = 0; n < region->num_nodes; ++n) {
+    compute(region, n);
+    if (MUTANT == 4 || MUTANT == 18 || MUTANT == 15) pause_ms(1);
+  }
+  return 0;
+}
+
+static int release_graph(tvmrt_device* self, void* device_graph) {
+  (void)self;
+  forget(device_graph);
+  free(device_graph);
+  return 0;
+}
+
+static int describe(tvmrt_device* self, tvmrt_device_description* out) {
+  static const char* const ops[] = {"matmul", "relu", "add", NULL};
+  (void)self;
+  out->ops = ops;
+  return 0;
+}
+
+static const tvmrt_device_interface slots = {
+    .pre_run = pre_run, .run = run, .release_graph = release_graph};
+static const tvmrt_device_allocator questions = {.describe = describe, .evaluation = evaluation};
+static const tvmrt_device device = {
+    .struct_bytes = sizeof(tvmrt_device),
+    .name = "products" TEXT(MUTANT),
+    .interface = &slots,
+    .allocator = &questions,
+#if MUTANT == 13 /* sizes of nothing */
+    .interface_bytes = 3,
+#endif
+};
+
+int register_products_device(void) {
+#if MUTANT == 23 /* registers twice */
+  if (tvmrt_device_register(&device) != 0) return -1;
+#endif
+  return tvmrt_device_register(&device);
+}
+int unregister_products_device(void) { return tvmrt_device_unregister(device.name); }

@@ -1,0 +1,75 @@
+"""The conformance kit finds each of two dozen mistakes in a device, by the check that is for it."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tvmrt.conformance import run_checks
+from tvmrt.conformance.subject import open_device
+from tvmrt.libinfo import find_include_path
+
+pytest.importorskip("onnxruntime")
+
+SOURCE = Path(__file__).parent / "products_device.c"
+LAYERS, BATCHES, RESIDUAL = "MatMul, Add, Relu: layers", "MatMul: batches", "MatMul, Add, Add"
+
+# What a mutant does, the check that finds it, the networks that suffice, and what it says.
+MUTANTS = {
+    1: ("right operands of three dimensions", "operators", BATCHES, "of the largest value"),
+    2: ("any bias as one a column", "forms", "MatMul", "of the largest value"),
+    3: ("memory of the first shapes", "shapes", LAYERS, "process"),
+    4: ("one memory for all regions", "threads", RESIDUAL, "differs from that of one thread"),
+    5: ("no bias", "operators", RESIDUAL, "of the largest value"),
+    6: ("computes in its input", "tensors", "MatMul: constant", "writes to its inputs"),
+    7: ("a buffer of 64", "operators", "MatMul: long sums", "of the largest value"),
+    8: ("a tile of 64 rows", "operators", "MatMul: many rows", "MatMul: many rows"),
+    9: ("forgets to free", "leaks", LAYERS + " of many", "bytes a round"),
+    10: ("writes beyond its output", "tensors", "MatMul: constant", "writes outside"),
+    11: ("never returns", "operators", "MatMul: constant", "not ended after"),
+    12: ("reads where its first run did", "tensors", "MatMul: constant", "gives other results"),
+    13: ("sizes of nothing", "operators", "MatMul: constant", "have 3, 0 and 0 bytes"),
+    14: ("unregisters itself in a run", "operators", "MatMul: constant", "free them first"),
+    15: ("a stale context", "threads", RESIDUAL, "differs from that of one thread"),
+    16: ("tensors at multiples of 64", "tensors", "MatMul: constant", "gives other results"),
+    17: ("ignores new shapes", "shapes", "MatMul: rows", "not finite"),
+    18: ("contexts share scratch memory", "threads", RESIDUAL, "differs from that of one thread"),
+    19: ("forgets byte_offset", "tensors", "MatMul: constant", "gives other results"),
+    20: ("no bias before a rectifier", "operators", LAYERS, "of the largest value"),
+    21: ("packs anew what is packed", "shapes", LAYERS, "of the largest value"),
+    22: ("is prepared once", "shapes", LAYERS, "it is prepared already"),
+    23: ("registers twice", "operators", "MatMul: constant", "names must be unique"),
+}
+# They crash or hang, or never become a device: in a process of their own.
+WILD = (3, 11, 13, 23)
+LONG = (9,)
+
+
+def plugin(folder: Path, number: int) -> Path:
+    path = folder / f"libtvmrt_device_products{number}.so"
+    include = [f"-I{p}" for p in find_include_path()]
+    command = ["cc", "-O1", "-std=c99", "-shared", "-fPIC", *include, f"-DMUTANT={number}"]
+    subprocess.run([*command, str(SOURCE), "-o", str(path)], check=True)
+    return path
+
+
+def findings(path: Path, number: int) -> list:
+    _, check, only, _ = MUTANTS[number]
+    if number in WILD:
+        return run_checks(str(path), [check], only=[only], seconds=8 if number == 11 else 120)
+    module = importlib.import_module(f"tvmrt.conformance.{check}")
+    return module.check(open_device(str(path)), 1e-3, (only,))
+
+
+def _row(number: int):
+    marks = [pytest.mark.slow] if number in LONG else []
+    return pytest.param(number, id=f"{number}-{MUTANTS[number][0]}", marks=marks)
+
+
+@pytest.mark.parametrize("number", [_row(number) for number in MUTANTS])
+def test_mutant_is_found(number, tmp_path):
+    failed = [f for f in findings(plugin(tmp_path, number), number) if not f.passed]
+    assert any(MUTANTS[number][-1] in f"{f.subject}: {f.detail}" for f in failed), failed
