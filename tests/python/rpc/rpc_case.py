@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 
 import numpy as np
 
@@ -26,6 +27,8 @@ def register_functions() -> None:
         "test_rpc.array": lambda n: tvmrt.nd.array(np.arange(n, dtype="float32")),
         "test_rpc.sum": lambda t: float(t.numpy().sum()),
         "test_rpc.same": lambda x: x,
+        "test_rpc.length": len,
+        "test_rpc.how_many": lambda *values: len(values),
     }
     for name, function in functions.items():
         tvmrt.register_func(name, function, override=True)
@@ -86,6 +89,32 @@ class Raw:
 
     def __exit__(self, *_: object) -> None:
         self.socket.close()
+
+
+class FakeServer:
+    """A server that has its answers ready, and keeps what came."""
+
+    def __init__(self, answers: list[bytes]) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.answers, self.packets = answers, []
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self) -> None:
+        sock, _ = self.listener.accept()
+        self.magic = read_exactly(sock, 4)
+        self.key = read_exactly(sock, struct.unpack("<i", read_exactly(sock, 4))[0])
+        sock.sendall(bytes.fromhex("71f20f00 09000000") + b"server:ab")
+        try:
+            for answer in [VOID, *self.answers, *[VOID] * 9]:
+                head = read_exactly(sock, 8)
+                self.packets.append(head + read_exactly(sock, struct.unpack("<Q", head)[0]))
+                sock.sendall(answer)
+        except ConnectionError:
+            pass
+        sock.close()
+        self.listener.close()
 
 
 def start_server(**options) -> rpc.Server:

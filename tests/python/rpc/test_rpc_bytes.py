@@ -8,11 +8,10 @@ import threading
 
 import numpy as np
 import pytest
-from rpc_case import KEY, VOID, Raw, packet, texts
+from rpc_case import KEY, VOID, FakeServer, Raw, packet, texts
 
 from tvmrt import rpc
 from tvmrt.error import TVMError
-from tvmrt.rpc.messages import read_exactly
 
 
 def test_server_greets_by_key(server):
@@ -96,32 +95,6 @@ def test_server_copies_and_keeps_to_its_memory(server):
         ):
             assert client.ask(bad)[8:12] == struct.pack("<i", 5)
         assert client.ask(copy)[12:] == values
-
-
-class FakeServer:
-    """A server that has its answers ready, and keeps what came."""
-
-    def __init__(self, answers: list[bytes]) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.answers, self.packets = answers, []
-        self.thread = threading.Thread(target=self.serve, daemon=True)
-        self.thread.start()
-
-    def serve(self) -> None:
-        sock, _ = self.listener.accept()
-        self.magic = read_exactly(sock, 4)
-        self.key = read_exactly(sock, struct.unpack("<i", read_exactly(sock, 4))[0])
-        sock.sendall(bytes.fromhex("71f20f00 09000000") + b"server:ab")
-        try:
-            for answer in [VOID, *self.answers, *[VOID] * 9]:
-                head = read_exactly(sock, 8)
-                self.packets.append(head + read_exactly(sock, struct.unpack("<Q", head)[0]))
-                sock.sendall(answer)
-        except ConnectionError:
-            pass
-        sock.close()
-        self.listener.close()
 
 
 def test_client_says_what_tvm_says():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import socket
 import struct
 import threading
@@ -120,6 +122,43 @@ def test_options_that_make_no_sense(options, text):
         Listener(**{"port": 0, **options})
 
 
+def test_uploads_that_do_not_fit_are_refused_as_they_come():
+    with listening(memory_bytes=1 << 20) as (listener, _):
+        remote = rpc.connect("127.0.0.1", listener.port, KEY)
+        with pytest.raises(TVMError, match="more would pass what a session may upload"):
+            remote.upload(bytes(5 << 20), "long")
+        assert remote.listdir() == []
+        remote.close()
+
+
+def test_words_of_a_key():
+    """A time that is long enough, and a word that this server does not know."""
+    with listening(session_seconds=50) as (listener, lines):
+        for key, timeout in ((KEY, 40), (f"{KEY} -other=1", 0), (KEY, -1)):
+            remote = rpc.connect("127.0.0.1", listener.port, key, session_timeout=timeout)
+            assert remote.get_function("runtime.NumThreads")() > 0
+            remote.close()
+        wait_for(lambda: sum(line.endswith("has ended") for line in lines) == 3)
+
+
+def test_a_function_that_sends_nothing():
+    answers = [INIT[:8], INIT[8:]]
+    with pytest.raises(TVMError, match="the function that sends has not sent"):
+        tvmrt.get_global_func("rpc.ServerLoop")(
+            lambda data: 0, lambda size: answers.pop(0) if answers else b""
+        )
+
+
+def test_no_folder_for_uploads(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    with listening() as (listener, lines):
+        with socket.create_connection(("127.0.0.1", listener.port), timeout=10) as client:
+            assert client.recv(1) == b""
+        wait_for(lambda: lines)
+        assert lines[0].startswith("no session for a client: OSError: cannot make a folder for")
+        assert lines[0].endswith("set TMPDIR.")
+
+
 def test_ports_that_are_taken():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -127,6 +166,43 @@ def test_ports_that_are_taken():
             Listener(port=port, port_end=port)
         with pytest.raises(TVMError, match="cannot connect"):
             rpc.connect("127.0.0.1", 1)
+
+
+def test_a_range_of_ports_that_are_taken():
+    for _ in range(20):
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            first = taken.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = first.getsockname()[1]
+            taken.enter_context(socket.create_server(("127.0.0.1", port + 1)))
+            text = f"cannot listen at any port of 127.0.0.1 from {port} to {port + 1}"
+            with pytest.raises(TVMError, match=text):
+                Listener(port=port, port_end=port + 2)
+            return
+    pytest.fail("there are no two ports beside each other")
+
+
+def test_a_tracker_that_refuses():
+    """It answers -1 to what the server tells of itself; the key is escaped as JSON wants it."""
+    with socket.create_server(("127.0.0.1", 0)) as tracker:
+        where = ("127.0.0.1", tracker.getsockname()[1])
+        with listening(tracker=where, custom_addr='a"b') as (_, lines):
+            line, _ = tracker.accept()
+            line.sendall(read_exactly(line, 4))
+            size = struct.unpack("<i", read_exactly(line, 4))[0]
+            info = json.loads(read_exactly(line, size))
+            assert info[1]["key"] == f"server:{KEY}" and info[1]["addr"][0] == 'a"b'
+            line.sendall(struct.pack("<i", 2) + b"-1")
+            wait_for(lambda: lines)
+            line.close()
+            assert lines == ["the tracker does not answer; it is tried again"]
+
+
+def test_what_is_returned_through_a_pipe():
+    out, into = os.pipe()
+    tvmrt.get_global_func("rpc.ReturnException")(into, "bad")
+    assert os.read(out, 100)[-3:] == b"bad"
+    for end in (out, into):
+        os.close(end)
 
 
 @pytest.mark.parametrize("by", ["descriptor", "functions"])

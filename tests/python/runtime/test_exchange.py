@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from test_extension_from_c import DLTensor, Versioned, tensor_of
 
 import tvmrt
 
@@ -91,3 +92,56 @@ def test_table_is_found_by_both_names():
     address = pointer(new_name, b"dlpack_exchange_api")
     assert tvmrt.nd.NDArray.__c_dlpack_exchange_api__ == address
     assert ctypes.c_uint32.from_address(address).value == 1
+
+
+class Table(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32 * 2), ("previous", ctypes.c_void_p)] + [
+        (name, ctypes.c_void_p)
+        for name in ("allocate", "from_object", "to_object", "view_of_object", "current_stream")
+    ]
+
+
+def table() -> Table:
+    return Table.from_address(tvmrt.nd.NDArray.__c_dlpack_exchange_api__)
+
+
+SAY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+
+
+def test_allocation_that_fails_says_so():
+    allocate = ctypes.CFUNCTYPE(
+        ctypes.c_int,
+        ctypes.POINTER(DLTensor),
+        ctypes.POINTER(ctypes.POINTER(Versioned)),
+        ctypes.c_void_p,
+        SAY,
+    )(table().allocate)
+    said = []
+    wanted = tensor_of(np.zeros(1, np.float32), shape=(-3,))
+    out = ctypes.POINTER(Versioned)()
+    say = SAY(lambda context, kind, text: said.append((kind, text)))
+    assert allocate(wanted, out, None, say) == -1 and not out
+    assert said[0][0] == b"RuntimeError" and b"-3" in said[0][1]
+
+
+def test_arrays_are_ready_on_the_default_stream():
+    stream = ctypes.c_void_p(1)
+    current = ctypes.CFUNCTYPE(
+        ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+    )(table().current_stream)
+    assert current(1, 0, stream) == 0 and stream.value is None
+
+
+def test_array_is_given_back_on_a_thread_of_c():
+    """The deleter is called where nobody holds the interpreter's lock."""
+    array = tvmrt.nd.array(np.arange(3, dtype=np.float32))
+    before = sys.getrefcount(array)
+    given = ctypes.POINTER(Versioned)()
+    take = ctypes.PYFUNCTYPE(
+        ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.POINTER(Versioned))
+    )(table().from_object)
+    assert take(array, given) == 0 and sys.getrefcount(array) == before + 1
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(given.contents.deleter)(
+        ctypes.addressof(given.contents)
+    )
+    assert sys.getrefcount(array) == before

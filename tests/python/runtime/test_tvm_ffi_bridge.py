@@ -401,6 +401,13 @@ def test_makers_refuse_what_is_no_address(call):
         call()
 
 
+def test_what_the_runtime_asks_of_the_bridge_is_checked():
+    for name, text in (("join", "the path of libtvm_ffi"), ("address", "the name of a function")):
+        for arguments in ((), (1,)):
+            with pytest.raises(TypeError, match=f"tvmrt.tvm_ffi.{name} takes {text}"):
+                tvmrt.get_global_func(f"tvmrt.tvm_ffi.{name}")(*arguments)
+
+
 def import_afresh():
     spec = importlib.util.spec_from_file_location("tvmrt.contrib.again", bridge.__file__)
     spec.loader.exec_module(importlib.util.module_from_spec(spec))

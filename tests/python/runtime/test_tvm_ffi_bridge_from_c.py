@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 from test_extension_from_c import DEVICE, DTYPE, HANDLE, NUL, OBJECT, VIEW, C, last_error, tensor_of
 
 import tvmrt
+from tvmrt.runtime import _library
 
 tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
 bridge = importlib.import_module("tvmrt.contrib.tvm_ffi")
@@ -129,3 +131,17 @@ def test_too_many_dimensions_do_not_reach_the_other_side():
 def test_what_has_no_counterpart_is_refused_by_name():
     assert from_classic_side(print, NUL, 0) != 0
     assert "unknown type code 99" in last_error()
+
+
+def test_symbols_of_the_bridge_are_those_of_the_other_side_once_it_is_there():
+    stand_in = ctypes.CDLL(str(Path(_library.PATH).with_name("libtvmrt_tvm_ffi.so")))
+    versions = [(ctypes.c_uint32 * 3)() for _ in "ab"]
+    for library, version in zip((FFI, stand_in), versions):
+        library.TVMFFIGetVersion(version)
+    assert list(versions[0]) == list(versions[1]) != [0, 0, 0]
+    stand_in.TVMFFIErrorSetRaisedFromCStrParts(b"OSError", (ctypes.c_char_p * 2)(b"a", b"b"), 2)
+    error = ctypes.c_void_p()
+    FFI.TVMFFIErrorMoveFromRaised(ctypes.byref(error))
+    kind, message = (ByteArray.from_address(error.value + 24 + 16 * i) for i in range(2))
+    assert (kind.data, message.data) == (b"OSError", b"ab")
+    FFI.TVMFFIObjectDecRef(error)

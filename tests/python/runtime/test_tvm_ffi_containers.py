@@ -53,10 +53,29 @@ def test_shapes_arrive():
     assert tuple(to_ffi(lambda: tvmrt.runtime.ShapeTuple([6]))()) == (6,)
 
 
+def test_tuples_arrive_as_arrays():
+    assert plain(from_ffi(list)(tvmrt.runtime.container.tuple_object([1, "two"]))) == [1, "two"]
+
+
+def test_objects_without_a_counterpart_are_refused():
+    """Those of a remote session are nobody else's, by themselves and in containers."""
+    session = tvmrt.rpc.LocalSession()
+    remote = session.get_function("runtime.ShapeTuple")(1, 2)
+    text = "has no counterpart in tvm-ffi"
+    for value in (remote, [1, remote], {"a": remote}):
+        with pytest.raises(TypeError, match=text):
+            from_ffi(lambda *_: None)(value)
+    with pytest.raises(TypeError, match="OpaquePyObject"):
+        from_ffi(lambda: [object()])()
+
+
 def test_modules_give_their_functions(toolbox, tmp_path):
     get = to_ffi(lambda: toolbox)()
     assert get("add3")(1, 2, 3) == 6
     assert get("no such") is None
+    for arguments in ((), (5,), ("add3", 1)):
+        with pytest.raises(TypeError, match="called with the name of one of its functions"):
+            get(*arguments)
     library = compile_c(DATA / "ffi_library.c", tmp_path / "module.so", "-DRAISE=1")
     module = from_ffi(lambda: tvm_ffi.load_module(str(library)))()
     assert isinstance(module, tvmrt.runtime.Module)
