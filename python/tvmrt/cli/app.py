@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
+    "report": "tvmrt.cli.report",
     "replay": "tvmrt.cli.replay",
     "inspect": "tvmrt.cli.inspect",
     "config": "tvmrt.cli.config",

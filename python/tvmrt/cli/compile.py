@@ -119,7 +119,7 @@ def command(
         from tvmrt.cli import memory_picture
 
         files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
-    costs = _measure(compiled, asked["cc"]) if libraries[0].options.firmware else None
+    costs = measure_code(compiled, asked["cc"]) if libraries[0].options.firmware else None
     if as_json:
         console.print_json(_as_json(compiled, output, seconds, costs))
         return
@@ -189,7 +189,7 @@ def _compile(networks: dict[str, Path], together: dict[str, Any], **asked: Any) 
     )
 
 
-def _measure(compiled: Any, cc: str | None) -> Any:
+def measure_code(compiled: Any, cc: str | None) -> Any:
     """What the target's compiler says of the C files."""
     from tvmrt.cli import memory_report
     from tvmrt.libinfo import find_include_path

@@ -72,26 +72,41 @@ def command(
                 "was made of"
             )
         return verify_operators.check(model, as_json)
+    place = remote.open_session(rpc, rpc_tracker, rpc_key)
+    with console.progress(not as_json) as progress:
+        choices["place"], choices["progress"] = place, progress
+        rows, judge = compared(model, inputs_file, threads, outputs_only, choices)
+    return _report(rows, judge, show_all, as_json)
+
+
+def compared(
+    model: Path, inputs_file: Path | None, threads: int, outputs_only: bool, choices: dict[str, Any]
+) -> tuple[list[Row], str]:
+    """Every tensor of a network's file compared, and who judged. ``choices`` are options of the
+    compiler; with ``place``, the session with the machine that runs an ONNX network."""
     if model.suffix == ".tflite":
-        rows, judge = verify_tflite.rows_of(model, inputs_file, threads, outputs_only, choices)
-        return _report(rows, judge, show_all, as_json)
+        known = {name: value for name, value in choices.items() if name != "place"}
+        return verify_tflite.rows_of(model, inputs_file, threads, outputs_only, known)
     network, choices = bundles.with_tensors(networks.load_model(model), choices)
     tried = sizes.trials(network, choices, inputs_file)
-    choices["place"] = remote.open_session(rpc, rpc_tracker, rpc_key)
     choices["operators"] = options.load_operators(choices["operators"])
-    with console.progress(not as_json) as report:
-        compiling = {**choices, "progress": report}
-        rows, judge = _check_outputs(network, tried, threads, compiling)
-        if not outputs_only:
-            rows += _check_nodes(network, tried, threads, compiling)
-    return _report(rows, judge, show_all, as_json)
+    rows, judge = _check_outputs(network, tried, threads, choices)
+    if not outputs_only:
+        rows += _check_nodes(network, tried, threads, choices)
+    return rows, judge
+
+
+def as_dict(rows: list[Row], judge: str) -> dict[str, Any]:
+    """The comparison for machines."""
+    tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
+    wrong = sum(not row.verdict.right for row in rows)
+    return {"judge": judge, "wrong": wrong, "tensors": tensors}
 
 
 def _report(rows: list[Row], judge: str, show_all: bool, as_json: bool) -> int:
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
-        tensors = [{**asdict(row), "right": row.verdict.right} for row in rows]
-        console.print_json({"judge": judge, "wrong": len(wrong), "tensors": tensors})
+        console.print_json(as_dict(rows, judge))
     else:
         _print(rows, wrong, judge, show_all)
     return app.WRONG_RESULT if wrong else app.DONE

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt.network import identity
 from tvmrt.network.cache import Cache
@@ -15,6 +15,9 @@ from tvmrt.network.facts import Facts, facts_of, read_facts
 from tvmrt.network.network import Network
 from tvmrt.network.opened import SOURCES, open_library
 from tvmrt.request import Request, documented, make
+
+if TYPE_CHECKING:
+    from tvmrt.export.library import CompiledLibrary
 
 LIBRARY = "network.so"
 ROWS = 64  # of a model of scikit-learn in one run, if the caller does not say; more take several
@@ -71,7 +74,9 @@ def load(
     except identity.Unknowable:
         key = None
     kept = Cache() if cache is True else Cache(cast(str, cache)) if cache is not False else None
-    return _loaded(source, asked, kept, key)
+    network = _loaded(source, asked, kept, key)
+    network.made_from = lambda: _library_of(source, asked)
+    return network
 
 
 @dataclass(frozen=True)
@@ -144,9 +149,13 @@ def _compiled_for_now(source: _Source, asked: Request) -> Network:
 
 
 def _compile(source: _Source, asked: Request, folder: Path) -> None:
+    _write(_library_of(source, asked), source.beside(), folder)
+
+
+def _library_of(source: _Source, asked: Request) -> CompiledLibrary:
     from tvmrt.pipeline import compile as compile_network
 
-    _write(compile_network(source.model, asked), source.beside(), folder)
+    return compile_network(source.model, asked)
 
 
 def _write(library: Any, beside: Mapping[str, str], folder: Path) -> None:
@@ -159,7 +168,9 @@ def _from_library(library: Any) -> Network:
         folder = Path(name)
         _write(library, {}, folder)
         opened = open_library(folder / LIBRARY)
-        return Network(opened, read_facts(folder), library.module_name)
+        network = Network(opened, read_facts(folder), library.module_name)
+    network.made_from = lambda: library
+    return network
 
 
 def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

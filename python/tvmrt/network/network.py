@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
+
+if TYPE_CHECKING:
+    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.report.make import Report
 
 _Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # as ArrayCall has it
 _Ports = tuple[tuple[_Port, ...], tuple[_Port, ...]]
@@ -64,6 +68,8 @@ class Network:
         self._facts = facts
         self._name = name
         first = opened.make()
+        # compiles the network once more, if this process knows what it was made from
+        self.made_from: Callable[[], CompiledLibrary] | None = None
         self._lock = threading.Lock() if opened.keeps_state() else None
         self._describe(first)
         self._free = [_Context(first, self._ports)]
@@ -274,14 +280,43 @@ class Network:
 
     def profile(self, *inputs: Any, **named: Any) -> Any:
         """Run once, and return the time of every operator: a tvmrt.runtime.profiling.Report."""
+        return self.warm_executor(*inputs, **named).profile()
+
+    def report(self, *inputs: Any, **named: Any) -> Report:
+        """All that is known of the network: its graph, memory, and the time of its operators.
+
+        Notebooks show it as a page, ``report().save("net.html")`` writes that. The network is
+        compiled once more, since a library does not say where its tensors lie.
+
+        Parameters
+        ----------
+        inputs, named
+            What to time it on, made up if not given.
+
+        Raises
+        ------
+        ValueError
+            If it was loaded compiled; load the network's own file.
+        """
+        from tvmrt.report.make import report
+
+        if self.made_from is None:
+            raise ValueError(
+                f"{self._name} was loaded compiled, and libraries do not say what a report tells; "
+                "load the network's own file"
+            )
+        return report(self.made_from(), self._name, self.warm_executor(*inputs, **named))
+
+    def warm_executor(self, *inputs: Any, **named: Any) -> Executor:
+        """An executor of one's own that has run once, on inputs that are made up if not given."""
         if not inputs and not named:
             named = self.example_inputs()
         given = dict(zip(self._numbers, self._ordered(inputs, named)))
         executor = self.new_executor()
         for number, value in given.items():
             executor.set_input(number, value)
-        executor.run()  # warm
-        return executor.profile()
+        executor.run()
+        return executor
 
     def new_executor(self) -> Executor:
         """An executor of the network for one's own use: a GraphModule or an AotModule."""

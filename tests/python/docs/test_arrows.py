@@ -28,9 +28,11 @@ MAY_IMPORT = {
         "libinfo",
         "pipeline",
         "processor",
+        "report",
         "request",
         "runtime",
     },
+    "report": {"export", "ir", "libinfo", "runtime"},
     "rpc": {"error", "runtime"},
     "runtime": {"entry_points", "error", "libinfo", "_ffi", "nd"},
 }

@@ -1,0 +1,128 @@
+"""``tvmrt report``: all that is known of a network, on one page."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import console, files, options
+from tvmrt.codegen.target import FIRMWARE
+from tvmrt.report import page
+
+if TYPE_CHECKING:
+    from tvmrt.export.library import CompiledLibrary
+
+
+@click.command("report")
+@click.argument("model", type=options.PATH)
+@click.option(
+    "-o", "--output", type=options.PATH, metavar="OUT.html",
+    help="The page, or OUT.json for its data alone. Default: MODEL's name with .html, here.",
+)  # fmt: skip
+@click.option(
+    "--inputs", "inputs_file", type=options.PATH, metavar="IN.npz",
+    help="Inputs by name; made up if not given.",
+)  # fmt: skip
+@click.option("--no-run", is_flag=True, help="Leave out what takes a run: no times, no C compiler.")
+@click.option(
+    "--verify", "verified", is_flag=True,
+    help="Compare every node with onnxruntime or LiteRT, as 'tvmrt verify' does.",
+)  # fmt: skip
+@click.option(
+    "--against", type=options.PATH, metavar="OLD.html",
+    help="An older report, .html or .json, to stand beside this one.",
+)  # fmt: skip
+@options.request_options(
+    "executor", "runtime", "target", "levels", "board", "devices", "device_fallback",
+    "device_options", "operators", "shapes", "dims", "sequences", "signature", "params", "pools",
+    "place", "cc",
+)  # fmt: skip
+@options.threads
+@console.json_option
+def command(
+    model: Path, output: Path | None, inputs_file: Path | None, no_run: bool, verified: bool,
+    against: Path | None, threads: int, as_json: bool, **asked: Any,
+) -> None:  # fmt: skip
+    """Write all that is known of the network MODEL on one page that needs nothing else.
+
+    Its graph, the memory over time with what no plan can go below, the time of each operator, for
+    boards flash and stack, for devices what each node lacks. Times are this machine's.
+    """
+    files.check_file(model)
+    target = output or Path(f"{model.stem}.html")
+    page.check_name(target)
+    files.check_target(target)
+    old = None if against is None else page.read(against)
+    inputs = None if inputs_file is None else files.load_inputs(inputs_file)
+    rows = _verify(model, inputs_file, threads, asked) if verified else None
+    with console.progress(not as_json) as progress:
+        data = _data(model, asked, threads, inputs, not no_run, progress)
+    if rows is not None:
+        data["verify"] = rows
+    if output is not None or not as_json:
+        with files.writing(target):
+            page.write(target, data, old)
+    if as_json:
+        console.print_json(data)
+    else:
+        console.print_pairs({"wrote": target, "operators": len(data["operators"])})
+
+
+def _data(
+    model: Path, asked: dict[str, Any], threads: int, inputs: Any, run: bool, progress: Any
+) -> dict[str, Any]:
+    """The data of the report, of boards with what their compiler says."""
+    from tvmrt.cli import memory_report
+    from tvmrt.cli.compile import measure_code
+    from tvmrt.export.model_library_format import metadata
+    from tvmrt.pipeline import compile as compile_network
+    from tvmrt.report.make import report
+
+    library = compile_network(str(model), progress=progress, **asked)
+    if not library.options.firmware:
+        here = run and library.target.hosted
+        executor = _executor(library, threads, inputs) if here else None
+        return report(library, model.name, executor).data
+    data = report(library, model.name).data
+    costs = measure_code(library, asked["cc"])
+    data["footprint"] = memory_report.as_dict(metadata([library])["modules"], costs)
+    return data
+
+
+def _executor(library: CompiledLibrary, threads: int, inputs: Any) -> Any:
+    """One that has run."""
+    import os
+
+    from tvmrt.cli.session import THREADS_VARIABLE
+
+    os.environ[THREADS_VARIABLE] = str(threads)
+    from tvmrt.network.loading import load
+
+    return load(library).warm_executor(**(inputs or {}))
+
+
+def _verify(
+    model: Path, inputs_file: Path | None, threads: int, asked: dict[str, Any]
+) -> dict[str, Any]:
+    """The rows of ``tvmrt verify``; what no number can say is None."""
+    from tvmrt.cli.verify import as_dict, compared
+
+    if asked["board"] or asked["runtime"] == "crt" or asked["target"] in FIRMWARE:
+        raise click.UsageError(
+            "--verify runs the network here; for a board, write the report without it, and use "
+            "'tvmrt replay' on what the board has sent"
+        )
+    names = "devices operators shapes dims sequences signature target cc"
+    choices = {name: asked[name] for name in names.split()}
+    choices["executor"] = asked["executor"] or "graph"
+    rows, judge = compared(model, inputs_file, threads, False, choices)
+    found = as_dict(rows, judge)
+    for row in found["tensors"]:
+        row.update(row.pop("verdict"))
+        for name, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                row[name] = None
+    return found

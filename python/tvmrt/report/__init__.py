@@ -1,0 +1,10 @@
+"""Reports: all that is known of a network as data, and as one page that needs nothing else.
+
+``collect`` asks the compiler, ``timing`` the machine, ``layout`` places the graph, ``page`` writes
+and reads files.
+"""
+
+FORMAT, VERSION = (
+    "tvmrt-report",
+    1,
+)  # of the data; the version grows when a field changes its meaning

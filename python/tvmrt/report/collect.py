@@ -1,0 +1,122 @@
+"""What the compiler knows of a network, as plain dictionaries and lists: the data of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tvmrt.export.library import CompiledLibrary
+from tvmrt.export.summary import OperatorSummary, Summary
+from tvmrt.ir.extent import Extent, most, shown
+from tvmrt.ir.program import CONSTANT, Access, Buffer, Program, Step
+from tvmrt.libinfo import __version__
+from tvmrt.report import FORMAT, VERSION
+from tvmrt.report.kinds import kind_of
+
+
+def collect(library: CompiledLibrary, name: str) -> dict[str, Any]:
+    """All that is known before the network runs, of a compiled library and by a name for people.
+
+    Sizes are in bytes at the largest extents. The rows of ``operators`` are the functions in the
+    order in which they run; ``edges`` has who reads what who has written, as numbers of vertices:
+    the inputs, then the operators, then the outputs. A row of ``nodes`` names the operators that
+    it became a part of by their numbers.
+    """
+    summary, program = library.summary, library.program
+    options = library.options
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "tvmrt": __version__,
+        "network": name,
+        "target": library.target.name,
+        "executor": options.executor,
+        "inputs": [_described(each) for each in summary.inputs],
+        "outputs": [_described(each) for each in summary.outputs],
+        "memory": _memory(summary),
+        "operators": [_operator(step, row) for step, row in zip(program.steps, summary.operators)],
+        "nodes": _nodes(summary),
+        "regions": [asdict(region) for region in summary.regions],
+        "edges": edges(program),
+        "stages": summary.seconds,
+    }
+
+
+def edges(program: Program) -> list[tuple[int, int]]:
+    """Pairs of vertices, each once, in the order of the readers."""
+    writers: dict[Buffer, list[int]] = {b: [i] for i, b in enumerate(program.inputs)}
+    found: dict[tuple[int, int], None] = {}
+    first = len(program.inputs)
+    for i, step in enumerate(program.steps, first):
+        writes = {access.buffer for access in step.writes}
+        for access in step.accesses():
+            if access.buffer not in writes:
+                found.update(dict.fromkeys((w, i) for w in writers.get(access.buffer, ())))
+        for access in step.writes:
+            writers.setdefault(access.buffer, []).append(i)
+    for i, buffer in enumerate(program.outputs, first + len(program.steps)):
+        found.update(dict.fromkeys((w, i) for w in writers.get(buffer, ())))
+    return list(found)
+
+
+def _described(tensor: Any) -> dict[str, Any]:
+    row = asdict(tensor)
+    row.pop("labels")
+    return row
+
+
+def _memory(summary: Summary) -> dict[str, Any]:
+    return {
+        "arena_bytes": summary.arena_bytes,
+        "lower_bound_bytes": summary.lower_bound_bytes,
+        "weights_bytes": summary.weights_bytes,
+        "scratch_bytes": summary.scratch_bytes,
+        "pools": [asdict(pool) for pool in summary.pools],
+        "tensors": [asdict(row) for row in summary.plan],
+    }
+
+
+def _operator(step: Step, row: OperatorSummary) -> dict[str, Any]:
+    root = step.group.root
+    region = root.attrs["region"] if root.op == "region" else None
+    reads = [_access(access) for access in step.reads]
+    writes = [_access(access) for access in step.writes]
+    return {
+        "name": row.name,
+        "symbol": row.symbol,
+        "kind": kind_of(root.op),
+        "op": row.op,
+        "fused": [node.op for node in step.group.nodes],
+        "device": "cpu" if region is None else region.device,
+        "onnx_nodes": row.onnx_nodes,
+        "reads": reads,
+        "writes": writes,
+        "macs": row.macs,
+        "moved_bytes": row.weights_bytes + sum(each["nbytes"] for each in reads + writes),
+        "weights_bytes": row.weights_bytes,
+        "scratch_bytes": row.scratch_bytes,
+        "live_bytes": row.live_bytes,
+    }
+
+
+def _access(access: Access) -> dict[str, Any]:
+    """A tensor as a step sees it; ``nbytes`` of it are touched."""
+    buffer = access.buffer
+    shape: Sequence[Any] = access.shape
+    return {
+        "name": buffer.name,
+        "dtype": str(buffer.dtype),
+        "shape": [shown(n) if isinstance(n, Extent) else n for n in shape],
+        "nbytes": buffer.dtype.nbytes(most(access.at.size)),
+        "constant": buffer.kind == CONSTANT,
+    }
+
+
+def _nodes(summary: Summary) -> list[dict[str, Any]]:
+    """The network's own nodes, each with the numbers of the operators that it is in."""
+    places: dict[str, list[int]] = {}
+    for number, operator in enumerate(summary.operators):
+        for node in operator.onnx_nodes:
+            places.setdefault(node, []).append(number)
+    return [{**asdict(row), "operators": places.get(row.name, [])} for row in summary.nodes]

@@ -1,0 +1,94 @@
+"""Files of reports: the page that people open, and the data that programs read, from either."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tvmrt.export.atomic import replacing
+from tvmrt.report import FORMAT, VERSION
+from tvmrt.report.layout import place
+
+FOLDER = Path(__file__).parent / "page"
+TEMPLATE = "report.html.j2"
+SUFFIXES = (".html", ".json")
+_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+
+
+def html(data: dict[str, Any], against: dict[str, Any] | None = None) -> str:
+    """The page of a report, beside an older one if given.
+
+    Raises ImportError where Jinja2 is missing.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise ImportError(
+            "pages of reports are written by Jinja2: 'pip install tvmrt[report]', or write the "
+            "data to a .json file"
+        ) from None
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    template = environment.get_template(TEMPLATE)
+    return template.render(data=data, against=against, layout=_layout(data), page=_Files())
+
+
+def _layout(data: dict[str, Any]) -> dict[str, Any]:
+    count = sum(len(data[part]) for part in ("inputs", "operators", "outputs"))
+    found = place(count, [(a, b) for a, b in data["edges"]])
+    return {"x": found.x, "layer": found.layer, "bends": found.bends}
+
+
+class _Files:
+    """The page's own scripts and styles, which the template puts in."""
+
+    def __getitem__(self, name: str) -> str:
+        return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def write(
+    path: str | os.PathLike[str], data: dict[str, Any], against: dict[str, Any] | None = None
+) -> None:
+    """Write a page, or the data where the file is called ``.json``; all of it or nothing.
+
+    Raises ValueError for another ending, and OSError as writing does.
+    """
+    check_name(path)
+    text = html(data, against) if Path(path).suffix == ".html" else json.dumps(data)
+    with replacing(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError where a file's ending is none that a report has."""
+    if Path(path).suffix not in SUFFIXES:
+        raise ValueError(f"{os.fspath(path)}: a report is written as {' or '.join(SUFFIXES)}")
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The data of a report, from its page or from its ``.json``.
+
+    Raises OSError where it cannot be read, ValueError where it is no report.
+    """
+    check_name(path)
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    if Path(path).suffix == ".html":
+        found = _DATA.search(text)
+        text = found.group(1) if found else ""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ValueError(f"{os.fspath(path)} is no report; 'tvmrt report NET -o {path}' writes one")
+    if data.get("version") != VERSION:
+        raise ValueError(
+            f"{os.fspath(path)} is a report of version {data.get('version')}, and this tvmrt reads "
+            f"version {VERSION}; write it anew"
+        )
+    return data

@@ -1,0 +1,412 @@
+// Tables that sort and filter, and the roofline.
+
+const SHOWN = 100;
+
+// columns: name, value(row) to sort by, show(row) a text or an element; left, wide for texts.
+function table(host, caption, columns, rows, sortedBy, rowOf) {
+  let order = { column: sortedBy, down: true },
+    all = false,
+    words = [];
+  const heads = columns.map((column, i) =>
+    make(
+      "th",
+      { scope: "col", class: column.left ? "left" : null },
+      make(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            order = { column: i, down: order.column === i ? !order.down : !column.left };
+            refresh();
+          },
+        },
+        column.name,
+      ),
+    ),
+  );
+  const body = make("tbody", {}),
+    more = make("button", {
+      type: "button",
+      class: "more",
+      onclick: () => {
+        all = true;
+        refresh();
+      },
+    });
+  const cellText = (row) =>
+    columns
+      .map((c) => String(c.value(row) ?? ""))
+      .join(" ")
+      .toLowerCase();
+  function refresh() {
+    let shown = rows.filter((row) => words.every((word) => cellText(row).includes(word)));
+    if (order.column !== null) {
+      const value = columns[order.column].value,
+        sign = order.down ? -1 : 1;
+      const rank = (row) => value(row) ?? -Infinity;
+      shown = [...shown].sort(
+        (a, b) => sign * (rank(a) < rank(b) ? -1 : rank(a) > rank(b) ? 1 : 0),
+      );
+    }
+    heads.forEach((head, i) =>
+      head.setAttribute(
+        "aria-sort",
+        order.column !== i ? "none" : order.down ? "descending" : "ascending",
+      ),
+    );
+    more.hidden = all || shown.length <= SHOWN;
+    more.textContent = `Show all ${count(shown.length)}`;
+    body.replaceChildren(
+      ...(all ? shown : shown.slice(0, SHOWN)).map((row) =>
+        make(
+          "tr",
+          { "data-operator": rowOf ? rowOf(row) : null },
+          ...columns.map((c) =>
+            make(
+              "td",
+              {
+                class: [c.left ? "left" : "", c.wide ? "wide" : ""].join(" ").trim() || null,
+                title: c.left && !c.wide ? String(c.value(row) ?? "") : null,
+              },
+              c.show ? c.show(row) : String(c.value(row) ?? "–"),
+            ),
+          ),
+        ),
+      ),
+    );
+  }
+  const filter = make("input", {
+    type: "search",
+    autocomplete: "off",
+    oninput: (event) => {
+      words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+      refresh();
+    },
+  });
+  if (rows.length > 12) {
+    host.append(make("div", { class: "bar" }, make("label", { class: "grow" }, "Filter ", filter)));
+  }
+  host.append(
+    make(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": `${caption}, table` },
+      make("table", { "aria-label": caption }, make("thead", {}, make("tr", {}, ...heads)), body),
+    ),
+    more,
+  );
+  refresh();
+}
+
+function meter(part, kind) {
+  const bar = make("i", { style: `width:${(100 * part).toFixed(1)}%;--c:${colourOf(kind)}` });
+  return make(
+    "span",
+    {},
+    percent(part),
+    make("span", { class: "meter", "aria-hidden": "true" }, bar),
+  );
+}
+
+function operatorTable() {
+  const rows = operators.map((o, i) => ({ o, i }));
+  const timed = totalSeconds > 0;
+  const columns = [
+    { name: "#", value: ({ i }) => i },
+    { name: "operator", left: true, value: ({ o }) => o.name, show: ({ i }) => nameButton(i) },
+    {
+      name: "kind",
+      left: true,
+      value: ({ o }) => o.kind,
+      show: ({ o }) => make("span", { class: "dot", style: `--c:${colourOf(o.kind)}` }, o.kind),
+    },
+    { name: "nodes", left: true, value: ({ i }) => typesOf[i] },
+    { name: "result", left: true, value: ({ o }) => (o.writes[0] ? shape(o.writes[0].shape) : "") },
+    {
+      name: "multiply-adds",
+      value: ({ o }) => o.macs,
+      show: ({ o }) => (o.macs ? work(o.macs) : "–"),
+    },
+    { name: "moved", value: ({ o }) => o.moved_bytes, show: ({ o }) => bytes(o.moved_bytes) },
+    { name: "weights", value: ({ o }) => o.weights_bytes, show: ({ o }) => bytes(o.weights_bytes) },
+  ];
+  if (timed)
+    columns.splice(
+      2,
+      0,
+      { name: "time", value: ({ o }) => o.seconds, show: ({ o }) => seconds(o.seconds) },
+      { name: "share", value: ({ o }) => share(o), show: ({ o }) => meter(share(o), o.kind) },
+      {
+        name: "GFLOP/s",
+        value: ({ o }) => rate(2 * o.macs, o.seconds),
+        show: ({ o }) => giga(rate(2 * o.macs, o.seconds)),
+      },
+      {
+        name: "GB/s",
+        value: ({ o }) => rate(o.moved_bytes, o.seconds),
+        show: ({ o }) => giga(rate(o.moved_bytes, o.seconds)),
+      },
+    );
+  if (devices.length > 1) columns.push({ name: "device", left: true, value: ({ o }) => o.device });
+  table(at("operators"), "Operators", columns, rows, timed ? 2 : null, ({ i }) => i);
+}
+
+// Operators beside what numpy reaches on the same machine: by how much they compute for each byte.
+function roofline() {
+  const points = operators
+    .map((o, i) => ({ o, i }))
+    .filter(({ o }) => o.seconds && o.macs && o.moved_bytes);
+  if (!data.machine || points.length < 2) return;
+  const room = Math.max(300, Math.min(1100, at("roofline").clientWidth)),
+    tall = 270;
+  const speeds = points.map(({ o }) => (2 * o.macs) / o.seconds),
+    stream = data.machine.bytes;
+  const flops = Math.max(data.machine.flops, ...speeds),
+    per = points.map(({ o }) => (2 * o.macs) / o.moved_bytes);
+  const low = Math.log10(Math.min(...speeds, flops / 30)) - 0.2,
+    high = Math.log10(Math.max(...speeds, flops)) + 0.25;
+  const begin = Math.log10(Math.min(...per, flops / stream / 4)) - 0.15,
+    end = Math.log10(Math.max(...per, (4 * flops) / stream)) + 0.15;
+  const x = (v) => 60 + ((Math.log10(v) - begin) / (end - begin)) * (room - 76);
+  const y = (v) => 12 + ((high - Math.log10(v)) / (high - low)) * (tall - 52);
+  const knee = flops / stream,
+    first = Math.max(10 ** begin, 10 ** low / stream);
+  const chart = draw("svg", {
+    width: room,
+    height: tall,
+    role: "img",
+    "aria-label":
+      `Speed of ${points.length} operators against the best of numpy and of these on this machine, ` +
+      `${giga(flops / 1e9)} GFLOP/s and ${giga(stream / 1e9)} GB/s; the table below has the numbers`,
+  });
+  for (let e = Math.ceil(low); e <= high; e += 1) {
+    chart.append(
+      draw("line", { class: "frame", x1: 60, x2: room - 16, y1: y(10 ** e), y2: y(10 ** e) }),
+      draw(
+        "text",
+        { x: 54, y: y(10 ** e) + 4, "text-anchor": "end" },
+        `${10 ** (e - 9) < 1 ? 10 ** (e - 9) : count(10 ** (e - 9))}`,
+      ),
+    );
+  }
+  for (let e = Math.ceil(begin); e <= end; e += 1) {
+    chart.append(
+      draw(
+        "text",
+        { x: x(10 ** e), y: tall - 22, "text-anchor": "middle" },
+        String(Number((10 ** e).toPrecision(2))),
+      ),
+    );
+  }
+  chart.append(
+    draw("path", {
+      class: "roof",
+      d: `M${x(first)},${y(first * stream)}L${x(knee)},${y(flops)}H${room - 16}`,
+    }),
+    draw(
+      "text",
+      { x: room - 18, y: y(flops) - 6, "text-anchor": "end" },
+      `the best seen, of numpy and of these: ${giga(flops / 1e9)} GFLOP/s`,
+    ),
+    draw(
+      "text",
+      { x: x(first) + 8, y: y(first * stream) + 18 },
+      `a copy in memory: ${giga(stream / 1e9)} GB/s`,
+    ),
+    draw(
+      "text",
+      { x: 60, y: tall - 6 },
+      "operations for each byte (log); GFLOP/s upwards (log); areas are shares of time",
+    ),
+    ...points.map(({ o, i }, n) =>
+      draw(
+        "circle",
+        {
+          class: "point",
+          cx: x(per[n]),
+          cy: y(speeds[n]),
+          r: 3 + (22 * Math.sqrt(share(o))) / 1.6,
+          style: `--c:${colourOf(o.kind)}`,
+          onclick: () => select(i, { show: true }),
+        },
+        draw(
+          "title",
+          {},
+          `${o.name}: ${giga(speeds[n] / 1e9)} GFLOP/s, ${giga(rate(o.moved_bytes, o.seconds))} GB/s`,
+        ),
+      ),
+    ),
+  );
+  at("roofline").append(
+    make(
+      "div",
+      {
+        class: "chart scroll",
+        tabindex: "0",
+        role: "region",
+        "aria-label": "Roofline",
+        style: "margin-bottom:.8rem",
+      },
+      chart,
+    ),
+  );
+}
+
+function nodeTable() {
+  const reasons = data.nodes.some((node) => node.reason && node.device !== "none");
+  const columns = [
+    { name: "node", left: true, value: (n) => n.name },
+    { name: "type", left: true, value: (n) => n.op_type },
+    { name: "device", left: true, value: (n) => (n.device === "none" ? "no code" : n.device) },
+    {
+      name: "operator",
+      left: true,
+      value: (n) => n.operators.map((i) => operators[i].name).join(", "),
+      show: (n) =>
+        make(
+          "span",
+          {},
+          ...n.operators.slice(0, 3).flatMap((i, k) => [k ? ", " : "", nameButton(i)]),
+        ),
+    },
+  ];
+  if (reasons)
+    columns.push({
+      name: "why not on a device",
+      left: true,
+      wide: true,
+      value: (n) => (n.device === "none" ? "" : n.reason),
+    });
+  table(at("node-table"), "Nodes of the network", columns, data.nodes, null);
+}
+
+function verifyTable() {
+  if (!data.verify) return;
+  at("verify").hidden = false;
+  const { judge, tensors } = data.verify,
+    wrong = tensors.filter((t) => !t.right).length;
+  at("verify-table").append(
+    make(
+      "p",
+      { class: wrong ? "worse" : "better" },
+      `${count(tensors.length - wrong)} of ${count(tensors.length)} tensors agree with ${judge}.`,
+    ),
+  );
+  const number = (key) => (t) => (t[key] == null ? "∞" : Number(t[key]).toPrecision(3));
+  table(
+    at("verify-table"),
+    "Tensors beside the reference",
+    [
+      { name: "tensor", left: true, value: (t) => t.tensor },
+      { name: "part", left: true, value: (t) => t.part },
+      { name: "made by", left: true, value: (t) => t.made_by },
+      { name: "type", left: true, value: (t) => t.dtype },
+      { name: "shape", left: true, value: (t) => shape(t.shape) },
+      { name: "error", value: (t) => t.error ?? Infinity, show: number("error") },
+      { name: "allowed", value: (t) => t.allowed, show: number("allowed") },
+      {
+        name: "verdict",
+        left: true,
+        value: (t) => (t.right ? "right" : `WRONG ${t.problem}`),
+        show: (t) =>
+          make(
+            "span",
+            { class: t.right ? "better" : "worse" },
+            t.right ? "right" : `WRONG ${t.problem}`,
+          ),
+      },
+    ],
+    [...tensors].sort((a, b) => a.right - b.right || b.excess - a.excess),
+    null,
+  );
+}
+
+function boardTables() {
+  const found = data.footprint;
+  if (!found) return;
+  at("board").hidden = false;
+  if (!found.measured) {
+    at("board-tables").append(make("p", {}, `Code and stack are not measured: ${found.reason}`));
+    return;
+  }
+  for (const [name, depth] of Object.entries(found.stack)) {
+    at("board-tables").append(
+      make(
+        "p",
+        {},
+        `Deepest stack of ${name}: ` +
+          `${depth.bytes == null ? "no bound" : bytes(depth.bytes)}, ${depth.path.join(" → ")}`,
+      ),
+    );
+  }
+  table(
+    at("board-tables"),
+    "Functions in flash",
+    [
+      { name: "function of C", left: true, value: (f) => f.name },
+      { name: "code", value: (f) => f.code_bytes, show: (f) => count(f.code_bytes) },
+      { name: "frame", value: (f) => f.frame_bytes, show: (f) => count(f.frame_bytes) },
+      {
+        name: "stack",
+        value: (f) => f.stack_bytes ?? Infinity,
+        show: (f) => (f.stack_bytes == null ? "no bound" : count(f.stack_bytes)),
+      },
+    ],
+    found.functions,
+    1,
+  );
+}
+
+function againstTable() {
+  if (!old) return;
+  at("against").hidden = false;
+  const before = new Map(old.operators.map((o) => [o.name, o]));
+  const names = [...new Set([...operators, ...old.operators].map((o) => o.name))];
+  const now = new Map(operators.map((o) => [o.name, o]));
+  const rows = names.map((name) => ({ name, was: before.get(name), is: now.get(name) }));
+  const change = ({ was, is }) => ((is && is.seconds) || 0) - ((was && was.seconds) || 0);
+  const state = ({ was, is }) => (!was ? "new" : !is ? "gone" : "");
+  at("against-table").append(
+    make(
+      "p",
+      { class: "quiet" },
+      `${old.network} with tvmrt ${old.tvmrt}, ${old.target}: ${count(old.operators.length)} operators.`,
+    ),
+  );
+  table(
+    at("against-table"),
+    "Operators against the older report",
+    [
+      {
+        name: "operator",
+        left: true,
+        value: (r) => r.name,
+        show: (r) => (r.is ? nameButton(byName.get(r.name)) : r.name),
+      },
+      { name: "since then", left: true, value: state },
+      { name: "time before", value: (r) => r.was?.seconds, show: (r) => seconds(r.was?.seconds) },
+      { name: "time now", value: (r) => r.is?.seconds, show: (r) => seconds(r.is?.seconds) },
+      {
+        name: "change",
+        value: change,
+        show: (r) =>
+          make(
+            "span",
+            { class: change(r) > 0 ? "worse" : "better" },
+            `${change(r) > 0 ? "+" : "−"}${seconds(Math.abs(change(r)))}`,
+          ),
+      },
+      {
+        name: "weights before",
+        value: (r) => r.was?.weights_bytes,
+        show: (r) => bytes(r.was?.weights_bytes),
+      },
+      {
+        name: "weights now",
+        value: (r) => r.is?.weights_bytes,
+        show: (r) => bytes(r.is?.weights_bytes),
+      },
+    ],
+    rows,
+    4,
+  );
+}

@@ -1,0 +1,177 @@
+"""Reports: their data beside what is known on paper, their files, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import onnx
+import pytest
+from report_networks import branched
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.report import page
+from tvmrt.report.layout import place
+
+
+@pytest.fixture(scope="module")
+def network():
+    return tvmrt.load(branched(), cache=False)
+
+
+@pytest.fixture(scope="module")
+def report(network):
+    return network.report()
+
+
+def _by_node(data):
+    return {node: row for row in data["operators"] for node in row["onnx_nodes"]}
+
+
+def test_operators_have_their_work_bytes_and_time(report):
+    rows = _by_node(report.data)
+    first = rows["first"]
+    assert first is rows["rectifier"], "a rectifier is computed with what it follows"
+    assert first["kind"] == "convolution"
+    assert first["macs"] == 4 * 4 * 64
+    tensor = 4 * 64 * 4
+    assert first["moved_bytes"] == 2 * tensor + first["weights_bytes"]
+    assert first["writes"][0]["shape"] == [1, 4, 8, 8]
+    assert rows["product"]["macs"] == 4 * 8 * 8 * 8
+    assert rows["product"]["kind"] == "product"
+    assert all(row["seconds"] > 0 for row in report.data["operators"])
+    sum_of_parts = sum(row["seconds"] for row in report.data["operators"])
+    assert sum_of_parts < 20 * report.data["timing"]["median"]
+
+
+def test_edges_are_those_of_the_network(report):
+    data = report.data
+    names = ["x", *(row["name"] for row in data["operators"]), "y"]
+    rows = list(enumerate(data["operators"], 1))
+    found = {(a, b) for a, b in data["edges"]}
+    # a copy may stand between two nodes, where one wants the other's result in another order
+    copies = {i for i, row in rows if row["op"] == "identity"}
+    of = {node: i for i, row in rows if i not in copies for node in row["onnx_nodes"]}
+
+    def reaches(a, b):
+        return (a, b) in found or any((a, c) in found and reaches(c, b) for c in copies)
+
+    assert reaches(0, of["first"])
+    assert reaches(of["first"], of["pool"])
+    assert reaches(of["first"], of["second"])
+    assert reaches(of["second"], of["softmax"])
+    assert reaches(of["softmax"], of["product"])
+    assert reaches(of["pool"], of["product"])
+    assert reaches(of["product"], len(names) - 1)
+    assert not reaches(0, of["second"])
+
+
+def test_memory_and_nodes_are_those_of_the_compiler(report):
+    summary = tvmrt.compile(branched()).summary
+    memory = report.data["memory"]
+    assert memory["arena_bytes"] == summary.arena_bytes
+    assert [row["buffer"] for row in memory["tensors"]] == [row.buffer for row in summary.plan]
+    assert [node["op_type"] for node in report.data["nodes"]] == [
+        node.op_type for node in branched().graph.node
+    ]
+
+
+def test_layers_follow_edges_and_vertices_stand_apart():
+    edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (0, 4), (5, 4)]
+    found = place(6, edges)
+    assert found.layer == [0, 1, 1, 2, 3, 2], "an input stands over its first reader"
+    assert [len(bends) for bends in found.bends] == [0, 0, 0, 0, 0, 2, 0]
+    for a in range(6):
+        for b in range(a):
+            if found.layer[a] == found.layer[b]:
+                assert abs(found.x[a] - found.x[b]) >= 1
+    assert min(found.x) == 0
+
+
+def test_a_chain_is_straight_and_no_vertices_are_no_fault():
+    chain = place(50, [(i, i + 1) for i in range(49)])
+    assert set(chain.x) == {0.0}
+    assert place(0, []).x == []
+
+
+def test_page_is_one_file_that_asks_nobody(report, tmp_path):
+    report.save(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "default-src 'none'" in text
+    assert not re.search(r'(src|href)="(?!#)', text)
+    assert page.read(tmp_path / "r.html") == json.loads(json.dumps(report.data))
+    assert "<iframe srcdoc=" in report._repr_html_()
+
+
+def test_names_are_no_markup(tmp_path):
+    name = "</script><script>alert(1)</script>"
+    library = tvmrt.compile(branched(name))
+    from tvmrt.report.make import report as report_of
+
+    report_of(library, name).save(tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "<script>alert" not in text
+    assert name in _by_node(page.read(tmp_path / "r.html"))
+
+
+def test_a_library_says_that_its_network_is_needed(tmp_path):
+    tvmrt.compile(branched()).export(tmp_path / "n.so")
+    with pytest.raises(ValueError, match="load the network's own file"):
+        tvmrt.load(tmp_path / "n.so").report()
+
+
+def test_without_jinja_the_data_is_written(report, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ImportError, match=r"pip install tvmrt\[report\]"):
+        report.save(tmp_path / "r.html")
+    assert not (tmp_path / "r.html").exists()
+    report.save(tmp_path / "r.json")
+    assert page.read(tmp_path / "r.json")["format"] == "tvmrt-report"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.txt", "", r"written as \.html or \.json"),
+        ("a.json", "[]", "is no report"),
+        ("a.html", "<p>hello", "is no report"),
+        ("a.json", '{"format": "tvmrt-report", "version": 9}', "of version 9"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        page.read(tmp_path / name)
+
+
+def test_command_writes_data_and_stands_beside_an_older_report(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    onnx.save(branched(), "net.onnx")
+    assert main(["report", "net.onnx", "--no-run", "-o", "old.json"]) == 0
+    capsys.readouterr()
+    assert main(["report", "net.onnx", "--no-run", "--verify", "--against", "old.json"]) == 0
+    data = page.read("net.html")
+    assert data["network"] == "net.onnx"
+    assert data["verify"]["wrong"] == 0
+    assert {row["tensor"] for row in data["verify"]["tensors"]} >= {"a0", "p", "y"}
+    old = re.search(r'id="old">(.*?)</script>', (tmp_path / "net.html").read_text())
+    assert json.loads(old.group(1)) == page.read("old.json")
+    capsys.readouterr()
+    assert main(["report", "net.onnx", "--no-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["operators"]
+
+
+def test_command_tells_code_and_stack_of_boards(tmp_path, capsys):
+    onnx.save(branched(), tmp_path / "net.onnx")
+    asked = ["report", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "r.json")]
+    assert main([*asked, "--runtime", "crt", "--target", "host"]) == 0
+    data = page.read(tmp_path / "r.json")
+    assert "timing" not in data
+    footprint = data["footprint"]
+    assert footprint["measured"], footprint
+    assert footprint["run_code_bytes"]["default"] > 0
+    capsys.readouterr()
+    assert main([*asked, "--runtime", "crt", "--verify"]) == 2
+    assert "--verify runs the network here" in capsys.readouterr().err

@@ -1,0 +1,129 @@
+"""The page in a browser: no script fails, all parts answer, by keyboard too, and axe finds nothing.
+
+It takes Chromium and the extra ``browser``; where they are missing, all of this is skipped.
+"""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from report_networks import branched, long
+
+import tvmrt
+from tvmrt.report.make import report as report_of
+
+driver = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+READY = "html[data-ready=yes]"
+SIDES = {"desk": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with driver.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Open a report on a screen; whatever a script says or asks for fails the test."""
+    wrong: list[str] = []
+
+    def opened(report, side="desk", scheme="light"):
+        file = tmp_path / "report.html"
+        report.save(file)
+        width, height = SIDES[side]
+        page = browser.new_page(
+            viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True
+        )
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+        page.on(
+            "request",
+            lambda asked: None if asked.url == file.as_uri() else wrong.append(asked.url),
+        )
+        page.goto(file.as_uri())
+        page.wait_for_selector(READY, state="attached")
+        return page
+
+    yield opened
+    assert not wrong
+
+
+@pytest.fixture(scope="module")
+def report():
+    found = tvmrt.load(branched(), cache=False).report()
+    found.against = {**found.data, "operators": found.data["operators"][:-1]}
+    row = {
+        "part": "outputs", "tensor": "y", "made_by": "product", "dtype": "float32",
+        "shape": [1], "error": 1e-6, "allowed": None, "excess": 0.1, "problem": "", "right": True,
+    }  # fmt: skip
+    found.data["verify"] = {"judge": "numpy", "wrong": 0, "tensors": [row]}
+    return found
+
+
+def test_operators_are_found_and_told_by_keyboard(open_page, report):
+    page = open_page(report)
+    page.keyboard.press("/")
+    page.keyboard.type("rectifier")
+    assert page.text_content("#found") == "1 found"
+    page.keyboard.press("Enter")
+    details = page.text_content("#details")
+    assert "convolution" in details
+    assert "rectifier" in details
+    page.focus("#net")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    selected = page.query_selector_all('.vertex[aria-selected="true"]')
+    assert [v.get_attribute("id") for v in selected] == ["v2"]
+    name = report.data["operators"][1]["name"]
+    assert page.text_content("#details h3") == name
+    assert name in page.text_content("tr.lit")
+    page.keyboard.press("Escape")
+    assert page.query_selector('.vertex[aria-selected="true"]') is None
+
+
+def test_tables_sort_and_tensors_open(open_page, report):
+    page = open_page(report)
+    page.click("#operators th >> text=operator")
+    names = [each.text_content() for each in page.query_selector_all("#operators tbody .link")]
+    assert names == sorted(row["name"] for row in report.data["operators"])
+    page.click("#memory summary")
+    rows = page.query_selector_all("#memory tbody tr")
+    assert len(rows) == len(report.data["memory"]["tensors"])
+    assert page.is_visible("#against")
+    assert "1 of 1 tensors agree with numpy" in page.text_content("#verify")
+
+
+@pytest.mark.parametrize(("side", "scheme"), [("desk", "light"), ("phone", "dark")])
+def test_axe_finds_nothing_serious(open_page, report, side, scheme):
+    axe = pytest.importorskip("axe_core_python.sync_playwright")
+    page = open_page(report, side, scheme)
+    page.click("#net .vertex:not(.end)")
+    found = axe.Axe().run(page)["violations"]
+    assert not [each["id"] for each in found if each["impact"] in ("serious", "critical")]
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIDES[side][0]
+
+
+@pytest.mark.slow
+def test_two_thousand_nodes_answer_at_once(open_page, tmp_path):
+    page = open_page(report_of(tvmrt.compile(long(500)), "long"))
+    assert (tmp_path / "report.html").stat().st_size < 3_000_000
+    ready = page.evaluate("performance.now()")
+    page.click("#fit")
+    page.fill("#search", "block499/pool")
+    assert page.text_content("#found") == "1 found"
+    assert ready < 2000
