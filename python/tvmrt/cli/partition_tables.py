@@ -26,6 +26,7 @@ def _print_regions(summary: Any) -> None:
             ", ".join(dict.fromkeys(row.operators)),
             console.format_bytes(row.input_bytes),
             console.format_bytes(row.output_bytes),
+            console.format_bytes(row.weights_bytes),
             row.precision or "-",
             "-" if row.error is None else f"{row.error:.2g}",
             row.code,
@@ -34,7 +35,8 @@ def _print_regions(summary: Any) -> None:
     ]
     left = ("region", "device", "operators", "precision", "code")
     columns = (
-        "region", "device", "nodes", "operators", "in", "out", "precision", "error", "code",
+        "region", "device", "nodes", "operators", "in", "out", "weights", "precision", "error",
+        "code",
     )  # fmt: skip
     console.print_table("regions", columns, rows, left)
 

@@ -86,6 +86,8 @@ class CompiledLibrary:
         if self.partition is not None:
             nodes, regions = self.partition.node_rows(), self.partition.region_rows()
         weights = self._weights_bytes()
+        if self.partition is not None:
+            weights += self.partition.module_weights_bytes
         summary = summarise(self.program, self.sources.functions, weights)
         return replace(summary, seconds=dict(self._seconds), nodes=nodes, regions=regions)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx.defs
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import KERNEL, REDUCE, Graph, Node, Region, get_op
+from tvmrt.ir import KERNEL, REDUCE, Graph, ModuleBlob, Node, Region, get_op
 
 from .annotate import CPU, Assignment
 
@@ -18,6 +19,13 @@ FOLDED = "none"  # the device of nodes that need no code
 def _by(device: str, reason: str) -> str:
     """A reason that says whose it is."""
     return reason if device in reason.split() else f"{device}: {reason}"
+
+
+def _weights(regions: Iterable[Region]) -> list[np.ndarray]:
+    """The constants of regions, each once."""
+    nodes = [node for region in regions for node in region.nodes]
+    constants = [v.data for node in nodes for v in node.operands() if v.is_constant]
+    return list({id(array): array for array in constants}.values())
 
 
 @dataclass
@@ -34,7 +42,7 @@ class NodeRow:
 
 @dataclass
 class RegionRow:
-    """One region: what it is made of, what crosses its border, and its code in words."""
+    """One region: what it is made of, what crosses its border, its code in words, its weights."""
 
     symbol: str
     device: str
@@ -45,6 +53,7 @@ class RegionRow:
     code: str
     precision: str = ""
     error: float | None = None
+    weights_bytes: int = 0
 
 
 @dataclass
@@ -132,9 +141,16 @@ class Partition:
                 str(region.code),
                 region.options.get("precision", ""),
                 region.options.get("error"),
+                sum(array.nbytes for array in _weights([region])),
             )
             for region in self.regions
         ]
+
+    @property
+    def module_weights_bytes(self) -> int:
+        """Weights in the modules of devices; of those that are C source they are the library's."""
+        regions = [r for r in self.regions if isinstance(r.code, ModuleBlob)]
+        return sum(array.nbytes for array in _weights(regions))
 
     def check_required(self, rules: Sequence[str]) -> None:
         """Hold the partition to rules: ``device`` takes something, ``device:OpType`` takes every

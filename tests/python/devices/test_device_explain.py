@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from test_regions import diamond
 
+import tvmrt
 from tvmrt.cli import app
 
 
@@ -94,3 +97,31 @@ def test_device_options(texts, wanted):
     from tvmrt.cli.options import parse_device_options
 
     assert parse_device_options(texts) == wanted
+
+
+def test_whole_network_on_a_device_moves_inputs_and_outputs_alone(tmp_path):
+    """By the bytes of its borders; and the device's weights are weights of the network."""
+    rng = np.random.default_rng(0)
+    weights = [rng.normal(size=shape).astype(np.float32) for shape in ((64, 48), (48,), (48, 10))]
+    names = ["w0", "b0", "w1"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["p"], name="p"),
+        helper.make_node("Add", ["p", "b0"], ["a"], name="a"),
+        helper.make_node("Relu", ["a"], ["r"], name="r"),
+        helper.make_node("MatMul", ["r", "w1"], ["y"], name="y"),
+    ]
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes, "layers", [helper.make_tensor_value_info("x", kind, [4, 64])],
+        [helper.make_tensor_value_info("y", kind, [4, 10])],
+        [numpy_helper.from_array(a, n) for n, a in zip(names, weights)],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    summary = tvmrt.compile(model, devices=["tpu"]).summary
+    crossing = {row.tensor: row.nbytes for row in summary.borders}
+    assert crossing == {"x": 4 * 64 * 4, "y": 4 * 10 * 4}
+    assert not any(row.copied for row in summary.borders)
+    assert [row.nbytes for row in summary.plan] == []
+    stored = sum(array.nbytes for array in weights)
+    assert summary.weights_bytes == stored
+    assert [row.weights_bytes for row in summary.regions] == [stored]
