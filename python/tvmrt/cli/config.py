@@ -13,6 +13,12 @@ from tvmrt.cli import console
 @click.option("--cflags", is_flag=True, help="Flags to compile with.")
 @click.option("--libs", is_flag=True, help="Flags to link a program with the runtime library.")
 @click.option("--includes", is_flag=True, help="The folder of the headers.")
+@click.option(
+    "--prefix",
+    is_flag=True,
+    help="The folder with lib and include, for CMAKE_PREFIX_PATH; its lib/pkgconfig is for "
+    "PKG_CONFIG_PATH.",
+)
 @click.option("--backend-lib", is_flag=True, help="The static library that generated C needs.")
 @click.option(
     "--firmware-sources",
@@ -35,6 +41,7 @@ def command(as_json: bool, **asked: bool) -> None:
         "cflags": shlex.join([f"-I{include}"]),
         "libs": shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-ltvm_runtime"]),
         "includes": include,
+        "prefix": str(Path(include).parent),
         "backend_lib": libinfo.find_lib_path("libtvm_backend.a")[0],
         "firmware_sources": firmware,
         "cmake": str(Path(firmware, "cmake")),
