@@ -95,9 +95,16 @@ static TVMRT_RARE int end_front(tvmrt_return* result, int rc) {
   return rc;
 }
 
-/* After a library's function that failed, or that returned what it may not. */
-static TVMRT_RARE int end_badly(int rc, int* ret_code) {
-  int code = *ret_code;
+/* Type codes that a library's function may return: everything but text, bytes and moved objects. */
+static inline bool may_return(int code) {
+  const unsigned allowed = 0x7ffu | 1u << kTVMNDArrayHandle | 1u << kTVMArgBool;
+  return (unsigned)code < 32 && (allowed >> code & 1) != 0;
+}
+
+/* After a library's function that failed, or that returned no integer. */
+static TVMRT_COLD int end_library(int rc, int* ret_code) {
+  const int code = *ret_code;
+  if (rc == 0 && may_return(code)) return 0;
   *ret_code = kTVMNullptr;
   if (rc != 0) return rc;
   return tvmrt__fail_type(
@@ -105,12 +112,6 @@ static TVMRT_RARE int end_badly(int rc, int* ret_code) {
       "a "
       "number or a handle, or write to an argument.",
       tvmrt__code_name(code), code);
-}
-
-/* Type codes that a library's function may return: everything but text, bytes and moved objects. */
-static inline bool may_return(int code) {
-  const unsigned allowed = 0x7ffu | 1u << kTVMNDArrayHandle | 1u << kTVMArgBool;
-  return (unsigned)code < 32 && (allowed >> code & 1) != 0;
 }
 
 static inline bool is_function(const tvmrt_func* f) {
@@ -136,7 +137,8 @@ static TVMRT_JUMP int call_other(TVMFunctionHandle func, TVMValue* args, int* co
   return rc;
 }
 
-/* The path of a library's function keeps one register over the call; every other is a jump away. */
+/* The path of a library's function keeps one register over the call and asks one question after it, which
+ * success with an integer answers; every other is a jump away. */
 TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int* type_codes,
                               int num_args, TVMValue* ret_val, int* ret_type_code) {
   const tvmrt_func* f = func;
@@ -146,8 +148,8 @@ TVMRT_ALIGNED int TVMFuncCall(TVMFunctionHandle func, TVMValue* arg_values, int*
     return call_other(func, arg_values, type_codes, num_args, ret_val, ret_type_code);
   }
   rc = f->fn(arg_values, type_codes, num_args, ret_val, ret_type_code, f->resource);
-  if (rc == 0 && may_return(*ret_type_code)) return 0;
-  return end_badly(rc, ret_type_code);
+  if ((rc | *ret_type_code) == kTVMArgInt) return 0;
+  return end_library(rc, ret_type_code);
 }
 
 /* They look at an object that the caller holds, take no lock and call nobody. */
