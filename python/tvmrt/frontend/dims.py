@@ -119,13 +119,19 @@ class Dims:
         return self._symbols[name]
 
     def counted(
-        self, name: str, low: int, high: Whole, source: Any, limit: Whole | None = None
+        self,
+        name: str,
+        low: int,
+        high: Whole,
+        source: Any,
+        limit: Whole | None = None,
+        product: tuple | None = None,
     ) -> Whole:
         """The extent of a size that the run itself finds, see ``Symbol``; ``name`` is its own.
         ``limit``: what it is never above in any run, where that is not ``high``."""
         if limit is None and not isinstance(high, int):
             limit = high
-        symbol = Symbol(name, low, most(high), self._parameter(name), source, limit)
+        symbol = Symbol(name, low, most(high), self._parameter(name), source, limit, product)
         self._symbols[name] = symbol
         return symbol.extent
 
@@ -140,6 +146,25 @@ class Dims:
         name = self.fresh(f"{node}_{what}".replace(" ", "_"))
         source = emit("count", [number], extent=name, what=what, low=low, high=high)
         return self.counted(name, low, high, source)
+
+    def factors(
+        self,
+        emit: Callable[..., Value],
+        numbers: Sequence[Value],
+        highs: Sequence[int],
+        size: int,
+        told: tuple[str, Sequence[str]],
+    ) -> list[Whole]:
+        """Numbers that the run computes as extents up to ``highs``, which the caller sees to: their
+        product is never above ``size``. ``told``: the node, and what each number is."""
+        node, what = told
+        names = [self.fresh(f"{node}_{each}".replace(" ", "_")) for each in what]
+        found = []
+        for name, number, high, each in zip(names, numbers, highs, what):
+            source = emit("count", [number], extent=name, what=each, low=0, high=high)
+            product = (frozenset(names), size)
+            found.append(self.counted(name, 0, high, source, product=product))
+        return found
 
     def fresh(self, name: str) -> str:
         """The name, or one like it that no dimension has."""

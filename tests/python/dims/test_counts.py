@@ -217,6 +217,15 @@ CASES = {
         {"p": (0, 4), "q": (0, 3)},
         lambda rng: numbered(rng, (0, [2, 3]), (0, [4, 1]), (0, [0, 3]), of="s"),
     ),
+    "reshape": Case(
+        lambda: computed(
+            "Reshape", ["x", "s"], {"x": (FLOAT, ["n", 5]), "s": (INT64, [3])}, ["p", 5, "q"]
+        ),
+        {"n": 6, "p": 6, "q": (0, 6)},
+        lambda rng: numbered(
+            rng, (6, [2, 5, 3]), (4, [-1, 5, 2]), (6, [1, -1, 6]), (5, [5, 0, 1]), of="s"
+        ),
+    ),
     "pad": Case(
         lambda: computed(
             "Pad",
@@ -269,6 +278,37 @@ def test_a_count_beyond_its_bound_is_an_error(executor, tmp_path):
     network.set_input("k", np.array([5]))
     network.run()
     assert network.get_output(0).shape == (3, 5)
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_a_shape_for_other_elements_is_an_error(executor, tmp_path):
+    """Or one beyond its bounds, which have memory for no more elements than there are."""
+    kinds = {"x": (FLOAT, ["n", 5]), "s": (INT64, [2])}
+    model = computed("Reshape", ["x", "s"], kinds, ["p", "q"])
+    dims = {"n": 4, "p": 20, "q": 10}
+    library = tvmrt.compile(model, dims=dims, executor=executor)
+    assert library.program.arena_bytes < 1024
+    network = loaded(library, tmp_path, executor)
+    network.set_input("x", np.ones((3, 5), np.float32))
+    wrong = [[3, 6], [20, 1], [-3, -5], [-1, 4], [-1, -1]]
+    for shape, beyond in ((shape, "as many elements as x has") for shape in wrong):
+        network.set_input("s", np.array(shape))
+        with pytest.raises(ValueError, match=f"{beyond}, within|expected 0 to 20"):
+            network.run()
+    network.set_input("s", np.array([1, 15]))
+    with pytest.raises(ValueError, match="extent of axis 1 is 15, expected 0 to 10"):
+        network.run()
+    network.set_input("s", np.array([-1, 3]))
+    network.run()
+    assert network.get_output(0).shape == (5, 3)
+
+
+def test_a_shape_without_bounds_says_what_to_declare():
+    model = computed("Reshape", ["x", "s"], {"x": (FLOAT, [4, 5]), "s": (INT64, [2])}, ["p", "q"])
+    with pytest.raises(
+        UnsupportedError, match="by numbers or by names that --dim bounds"
+    ):
+        tvmrt.compile(model)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

@@ -13,7 +13,7 @@ from tvmrt.ir.extent import Whole, largest, smallest, symbols_of
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
-from . import fallback, run_places
+from . import fallback, run_places, run_reshape
 from .context import NodeContext
 from .elementwise import element_type
 from .registry import onnx_op
@@ -110,6 +110,9 @@ def table(ctx: NodeContext) -> Value:
 @onnx_op("Reshape")
 def reshape(ctx: NodeContext) -> Value:
     x = ctx.required(0)
+    result = ctx.node.output[0]
+    if is_given(ctx, 1) and ctx.importer.declared(result) is None:
+        return run_reshape.reshaped(ctx)
     wanted = ctx.attr_or_input("shape", 1)
     if wanted is None:
         raise ValueError("the shape is missing")
