@@ -6,9 +6,11 @@ import contextlib
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -17,6 +19,8 @@ from tvmrt.error import Remark
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
+TERMINATED = 143  # and for one that SIGTERM did
+SERVERS = ("rpc-server", "rpc-tracker")  # their processes for sessions end as the system ends them
 
 # Command name to the module that defines it as ``command``; imported when first asked for.
 COMMANDS = {
@@ -115,6 +119,30 @@ def _abandon_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Terminated(BaseException):
+    """SIGTERM has come; what is left on disk is removed on the way out, as after Ctrl-C."""
+
+
+@contextlib.contextmanager
+def _ended_in_order(arguments: Sequence[str]) -> Iterator[None]:
+    """Have SIGTERM end a command as Ctrl-C does, where nobody has said what it means already."""
+    ours = threading.current_thread() is threading.main_thread() and (
+        signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )
+    if not ours or any(str(each) in SERVERS for each in arguments[:1]):
+        yield
+        return
+
+    def terminate(*_: Any) -> None:
+        raise _Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; see :func:`tvmrt.cli.main`."""
     if os.environ.get("TVMRT_TRACEBACK") is None:
@@ -122,7 +150,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     warnings.filterwarnings("always", category=Remark)
     warnings.showwarning = _remark
     try:
-        result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
+        with _ended_in_order(sys.argv[1:] if arguments is None else arguments):
+            result = group.main(args=arguments, prog_name="tvmrt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except click.UsageError as error:
@@ -134,6 +163,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.exceptions.Abort, KeyboardInterrupt):
         _complain("interrupted")
         return INTERRUPTED
+    except _Terminated:
+        _complain("terminated")
+        return TERMINATED
     except (BrokenPipeError, SystemExit):  # click and rich answer a broken pipe by leaving
         _abandon_stdout()
         return DONE

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import click
 
 from tvmrt.cli import bundles, console, files, networks, options, remote, sizes, tflite_networks
+from tvmrt.cli.groups import GroupedCommand
 
 if TYPE_CHECKING:
     import onnx
@@ -52,7 +53,7 @@ class Result:
     compile_seconds: float
 
 
-@click.command("bench")
+@click.command("bench", cls=GroupedCommand)
 @click.argument("models", nargs=-1, required=True, type=options.PATH, metavar="MODEL...")
 @click.option(
     "--against",

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from tvmrt.cli import console, files, options, partition_tables
+from tvmrt.cli.groups import GroupedCommand
 
 FILE_SUFFIXES = (".so", ".tar", ".dylib", ".dll")  # anything else becomes a folder
 # What somebody means to be a file, and a folder of that name would surprise.
@@ -21,7 +22,7 @@ NO_FOLDERS = (
 )  # fmt: skip
 
 
-@click.command("compile")
+@click.command("compile", cls=GroupedCommand)
 @click.argument("models", type=options.PATH, nargs=-1, required=True, metavar="MODEL...")
 @click.option(
     "-o",

@@ -20,9 +20,7 @@ def command() -> None:
 def list_devices(as_json: bool) -> None:
     """List the devices that the compiler finds, how each gets its regions, and why this machine
     cannot run some."""
-    from tvmrt import devices
-
-    rows = [_describe(name) for name in devices.names()]
+    rows = described()
     if as_json:
         console.print_json({"devices": rows})
         return
@@ -32,6 +30,13 @@ def list_devices(as_json: bool) -> None:
         for row in rows
     ]
     console.print_table("devices", columns, table, columns)
+
+
+def described() -> list[dict]:
+    """Every device that the compiler finds."""
+    from tvmrt import devices
+
+    return [_describe(name) for name in devices.names()]
 
 
 def _describe(name: str) -> dict:

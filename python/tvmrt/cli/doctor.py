@@ -1,4 +1,4 @@
-"""``tvmrt doctor``: which symbols of the ABI are missing or doubled among files linked together."""
+"""``tvmrt doctor``: what this machine lacks, or files that are linked together."""
 
 from __future__ import annotations
 
@@ -27,15 +27,21 @@ class Finding:
 
 
 @click.command("doctor")
-@click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="FILE...")
+@click.argument("paths", nargs=-1, type=options.PATH, metavar="[FILE...]")
 @console.json_option
 def command(paths: Sequence[Path], as_json: bool) -> int:
-    """Look at libraries (.so), objects (.o) and archives (.a) as if they were linked together.
+    """Look at this machine, or at files as if they were linked together.
 
-    Lists each symbol of the ABI or of generated code that none of them defines, or that more than
-    one does: who needs it and what supplies it. Exit code 1 if there is one. Shared libraries
-    alone are looked at beside the runtime that loads them.
+    Without a FILE: versions, the C compiler, the processor, compilers and emulators for boards,
+    packages and devices, with what to install where one is absent. Exit code 1 if the C compiler
+    is missing, without which nothing is compiled.
+
+    Of libraries (.so), objects (.o) and archives (.a): each symbol of the ABI or of generated code
+    that none of them defines, or that more than one does, who needs it and what supplies it. Exit
+    code 1 if there is one. Shared libraries alone are looked at beside the runtime that loads them.
     """
+    if not paths:
+        return _machine(as_json)
     objects: list[ObjectFile] = []
     for path in paths:
         files.check_file(path)
@@ -56,6 +62,19 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
     else:
         click.echo("nothing is missing and nothing doubled")
     return 1 if findings else 0
+
+
+def _machine(as_json: bool) -> int:
+    from tvmrt.cli import environment
+
+    checks = environment.examine()
+    if as_json:
+        console.print_json({"checks": [asdict(check) for check in checks]})
+    else:
+        columns = ("what", "state", "found", "what to do")
+        rows = [(c.what, c.state, c.found, c.remedy) for c in checks]
+        console.print_table("this machine", columns, rows, left=columns)
+    return 1 if any(check.state == "missing" for check in checks) else 0
 
 
 def suppliers() -> dict[str, list[ObjectFile]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tvmrt.cli import console, files, options
+from tvmrt.cli.groups import GroupedCommand
 from tvmrt.codegen.target import FIRMWARE
 from tvmrt.report import page
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from tvmrt.export.library import CompiledLibrary
 
 
-@click.command("report")
+@click.command("report", cls=GroupedCommand)
 @click.argument("model", type=options.PATH)
 @click.option(
     "-o", "--output", type=options.PATH, metavar="OUT.html",

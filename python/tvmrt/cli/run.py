@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import console, files, networks, options, remote
+from tvmrt.cli import console, files, images, networks, options, remote
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -24,8 +24,22 @@ VALUES_SHOWN = 8
     "--inputs",
     "inputs_file",
     type=options.PATH,
-    metavar="IN.npz",
-    help="Inputs by name; what is called out:... in it is ignored.",
+    metavar="IN.npz|IN.png|IN.jpg",
+    help="Inputs by name; what is called out:... in it is ignored. Or a picture, "
+    "which is brought to the size of the network's only input.",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(images.LAYOUTS),
+    default="auto",
+    show_default=True,
+    help="Where a picture's channels go; auto: where the network has 1, 3 or 4.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(list(images.SCALES)),
+    help="Between which numbers a picture's pixels lie. Default: 0..1 for floats, all numbers of "
+    "8-bit integers.",
 )
 @click.option("--random", is_flag=True, help="Make the inputs up, the same in each call.")
 @click.option(
@@ -49,7 +63,8 @@ VALUES_SHOWN = 8
 @remote.rpc_options
 @console.json_option
 def command(
-    library: Path, inputs_file: Path | None, random: bool, outputs_file: Path | None, repeat: int,
+    library: Path, inputs_file: Path | None, layout: str, scale: str | None, random: bool,
+    outputs_file: Path | None, repeat: int,
     profile: bool, threads: int | None, rpc: str | None, rpc_tracker: str | None, rpc_key: str,
     as_json: bool,
 ) -> None:  # fmt: skip
@@ -61,9 +76,12 @@ def command(
         files.check_target(outputs_file)
     if (inputs_file is None) != random:
         raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
-    inputs = None if inputs_file is None else files.load_inputs(inputs_file)
+    picture = inputs_file is not None and images.is_image(inputs_file)
+    inputs = None if inputs_file is None or picture else files.load_inputs(inputs_file)
     session = Session(library, threads, place=remote.open_session(rpc, rpc_tracker, rpc_key))
-    if inputs is None:
+    if picture:
+        inputs = images.load(inputs_file, session.largest_inputs(), layout, scale)
+    elif inputs is None:
         inputs = networks.random_inputs(session.largest_inputs())
     outputs = session.run(session.fit(inputs, str(inputs_file or "the inputs")))
     times = session.time(repeat) if repeat > 1 else []

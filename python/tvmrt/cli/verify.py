@@ -25,6 +25,7 @@ from tvmrt.cli import (
 )
 from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import describe
+from tvmrt.cli.groups import GroupedCommand
 from tvmrt.cli.tolerance import Row
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 20
 
 
-@click.command("verify")
+@click.command("verify", cls=GroupedCommand)
 @click.argument("model", type=options.PATH)
 @click.option(
     "--inputs",

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -92,31 +93,71 @@ def build_library(
     flags = [*COMMON, *OPTIMISE, *target.flags, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
 
+    calls = _Calls()
+
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
         more = [*(file_flags or {}).get(source.name, ()), *further_flags()]
         files = ["-c", source.name, "-o", object_file.name]
-        _call([*command, *flags, *more, *files], source.parent)
+        calls.call([*command, *flags, *more, *files], source.parent)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        list(pool.map(compile_one, zip(sources, objects)))
+        try:
+            list(pool.map(compile_one, zip(sources, objects)))
+        except BaseException:
+            calls.stop()
+            raise
     parts = [*(str(o) for o in objects), *link_flags, "-lm"]
     link = [*command, "-shared", "-o", str(output), *parts]
-    _call([*link, "-Wl,-z,noexecstack"] if sys.platform == "linux" else link, output.parent)
+    calls.call([*link, "-Wl,-z,noexecstack"] if sys.platform == "linux" else link, output.parent)
 
 
-def _call(command: Sequence[str], folder: Path) -> None:
+class _Calls:
+    """Compilers at work, which one that fails, or an interrupt, ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen] = set()
+        self._stopped = False
+
+    def call(self, command: Sequence[str], folder: Path) -> None:
+        """Run a compiler in a folder. Raises CompileError with its own first words."""
+        with self._lock:
+            if self._stopped:
+                return
+            process = _start(command, folder)
+            self._running.add(process)
+        with process:
+            try:
+                said = process.communicate()[1]
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                with self._lock:
+                    self._running.discard(process)
+        if process.returncode != 0:
+            raise CompileError(
+                f"C compiler {' '.join(command[:1])} failed with code {process.returncode}: "
+                f"{_complaint(said)}"
+            )
+
+    def stop(self) -> None:
+        """End those that run, and begin no others."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.terminate()
+
+
+def _start(command: Sequence[str], folder: Path) -> subprocess.Popen:
     try:
-        done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
-        )
+        return subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, errors="replace",
+        )  # fmt: skip
     except OSError as problem:
         raise CompileError(f"C compiler {command[0]} cannot be run: {problem}") from problem
-    if done.returncode != 0:
-        raise CompileError(
-            f"C compiler {' '.join(command[:1])} failed with code {done.returncode}: "
-            f"{_complaint(done.stderr)}"
-        )
 
 
 def _complaint(log: str) -> str:

@@ -138,3 +138,26 @@ def test_what_is_not_compiled_and_what_is_are_told_apart(tvmrt, complaint, digit
 
 def test_type_checkers_see_the_packages_types():
     assert (Path(package.__file__).parent / "py.typed").is_file()
+
+
+def test_help_has_options_in_groups(capsys):
+    from tvmrt.cli import groups
+
+    assert app.run(["compile", "--help"]) == 0
+    text = capsys.readouterr().out
+    titles = [line[:-1] for line in text.splitlines() if line[:1].strip() and line.endswith(":")]
+    assert titles == [groups.FIRST, *groups.GROUPS]
+    assert text.index("Boards:") < text.index("--board ") < text.index("Devices:")
+    known = {option.name for option in groups_of_commands()}
+    assert set(groups._TITLES) <= known, "an option that no command has"
+
+
+def groups_of_commands():
+    """The options of all commands whose help is in groups."""
+    import click
+
+    from tvmrt.cli import app, groups
+
+    context = click.Context(app.group)
+    commands = [app.group.get_command(context, name) for name in app.COMMANDS]
+    return [p for c in commands if isinstance(c, groups.GroupedCommand) for p in c.params]

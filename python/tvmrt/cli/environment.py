@@ -1,0 +1,151 @@
+"""What of this machine tvmrt uses, and what to install where something is missing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+CHECKED_SECONDS = 10  # for a compiler to say its version
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing: ``state`` is ok, absent (something optional) or missing (nothing goes without)."""
+
+    what: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+# Programs by what they are for; the Debian package that has each.
+TOOLS = {
+    "Cortex-M boards": ("arm-none-eabi-gcc", "gcc-arm-none-eabi picolibc-arm-none-eabi"),
+    "RISC-V boards": (
+        "riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf",
+    ),
+    "emulated Cortex-M": ("qemu-system-arm", "qemu-system-arm"),
+    "emulated RISC-V": ("qemu-system-riscv32", "qemu-system-misc"),
+    "Linux on aarch64": ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    "Linux on riscv64": ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
+    "Linux on armv7": ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
+}  # fmt: skip
+# Modules by what they are for; the package on the index that has each.
+MODULES = {
+    "verify and bench": ("onnxruntime", "onnxruntime"),
+    "verify .tflite": ("ai_edge_litert", "ai-edge-litert"),
+    "report": ("jinja2", "jinja2"),
+    "run on images": ("PIL", "pillow"),
+    "models of scikit-learn": ("skl2onnx", "skl2onnx"),
+    "share with tvm-ffi": ("tvm_ffi", "apache-tvm-ffi"),
+    "a C compiler by pip": ("ziglang", "ziglang"),
+}
+
+
+def examine() -> list[Check]:
+    """Every check, in the order in which people need them."""
+    return [*_versions(), _compiler(), _processor(), *_tools(), *_modules(), *_devices()]
+
+
+def _versions() -> Iterator[Check]:
+    from tvmrt.libinfo import __version__
+
+    yield Check("tvmrt", "ok", __version__)
+    yield Check("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
+    for name in ("numpy", "onnx"):
+        yield Check(name, "ok", importlib.metadata.version(name))
+
+
+def _compiler() -> Check:
+    from tvmrt.error import CompileError
+    from tvmrt.export.toolchain import find_compiler
+
+    try:
+        return Check("C compiler", "ok", _version_of(find_compiler()))
+    except CompileError as problem:
+        return Check("C compiler", "missing", "nothing", str(problem))
+
+
+def _version_of(command: list[str]) -> str:
+    """The first line that a program says of its version, or how it failed."""
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, errors="replace",
+            timeout=CHECKED_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return f"{' '.join(command)} cannot be asked: {problem}"
+    lines = done.stdout.strip().splitlines()
+    return f"{' '.join(command)}: {lines[0] if lines else 'no version'}"
+
+
+def _processor() -> Check:
+    from tvmrt import processor
+
+    flags = processor.flags()
+    vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_vbmi", "amx_int8",
+                                 "asimd", "asimddp", "sve") if name in flags]  # fmt: skip
+    said = f"{processor.machine()}: {', '.join(vectors) or 'no vectors'}"
+    level = _level(flags) if processor.machine() == "x86_64" else ""
+    return Check("processor", "ok", f"{said}; level {level}" if level else said)
+
+
+# What the system calls instructions for which compilers have another word.
+_SYSTEM_NAMES = {
+    "sse3": "pni", "sahf": "lahf_lm", "lzcnt": "abm", "bmi": "bmi1",
+    "avx512vnni": "avx512_vnni", "avx512vbmi": "avx512_vbmi",
+}  # fmt: skip
+
+
+def _level(flags: frozenset[str]) -> str:
+    """The highest of the levels that libraries have code for, by the system's names of
+    instructions; nothing below the first one."""
+    from tvmrt.codegen.target import LEVELS
+
+    found = ""
+    for level in LEVELS["x86-64"]:
+        words = [flag[2:].replace(".", "_") for flag in level.flags if "=" not in flag]
+        if not all(_SYSTEM_NAMES.get(word, word) in flags for word in words):
+            break
+        found = level.name
+    return found
+
+
+def _tools() -> Iterator[Check]:
+    for what, (program, package) in TOOLS.items():
+        found = shutil.which(program)
+        if found:
+            yield Check(what, "ok", found)
+        else:
+            yield Check(what, "absent", f"no {program}", f"apt-get install {package}")
+
+
+def _modules() -> Iterator[Check]:
+    for what, (module, package) in MODULES.items():
+        if importlib.util.find_spec(module) is None:
+            yield Check(what, "absent", f"no {module}", f"pip install {package}")
+        else:
+            yield Check(what, "ok", f"{package} {_installed_version(package)}".strip())
+
+
+def _installed_version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _devices() -> Iterator[Check]:
+    from tvmrt.cli.device import described
+
+    for row in described():
+        what = f"device {row['name']}"
+        if row["absent"] is None:
+            yield Check(what, "ok", row["text"])
+        else:
+            yield Check(what, "absent", "cannot run here", row["absent"])

@@ -1,0 +1,97 @@
+"""Pictures as inputs of networks: ``.png`` and ``.jpg`` by Pillow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tvmrt.network.inputs import TensorInfo
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+LAYOUTS = ("auto", "nchw", "nhwc")
+SCALES = {"0..255": (0.0, 255.0), "0..1": (0.0, 1.0), "-1..1": (-1.0, 1.0)}
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+def is_image(path: Path) -> bool:
+    """Whether a file's name is that of a picture."""
+    return path.suffix.lower() in SUFFIXES
+
+
+def load(
+    path: Path, infos: Sequence[TensorInfo], layout: str = "auto", scale: str | None = None
+) -> dict[str, np.ndarray]:
+    """A picture as the only input of a network, in its size, by its name.
+
+    Parameters
+    ----------
+    layout
+        Where the channels are, ``nchw`` or ``nhwc``; ``auto``: the axis of 1, 3 or 4.
+    scale
+        Between which numbers the pixels lie, a key of SCALES; by default 0 to 1 for floats, and 0
+        to 255, or -128 to 127, for 8-bit integers.
+
+    Raises
+    ------
+    ValueError where the network does not take one picture, or the file is none; OSError where it
+    cannot be read; ImportError without Pillow.
+    """
+    import numpy as np
+
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise ImportError(
+            f"{path} is read by Pillow: 'pip install pillow', or give an .npz"
+        ) from None
+    if len(infos) != 1:
+        names = ", ".join(info.name for info in infos)
+        raise ValueError(f"{path}: a picture is one input, and the network takes {names}")
+    (info,) = infos
+    channels_first, (height, width, channels) = _axes(info, layout, path)
+    try:
+        with Image.open(path) as image:
+            sized = image.convert(MODES[channels]).resize((width, height), Image.BILINEAR)
+            pixels = np.asarray(sized).reshape(height, width, channels)
+    except UnidentifiedImageError:
+        raise ValueError(f"{path} is no picture that Pillow reads") from None
+    values = _scaled(pixels, info, scale)
+    values = values.transpose(2, 0, 1) if channels_first else values
+    return {info.name: np.ascontiguousarray(values.reshape(info.shape))}
+
+
+def _axes(info: TensorInfo, layout: str, path: Path) -> tuple[bool, tuple[int, int, int]]:
+    """Whether channels come first, and height, width, channels."""
+    shape = info.shape[1:] if len(info.shape) == 4 and info.shape[0] == 1 else info.shape
+    orders = {"nchw": [True], "nhwc": [False], "auto": [True, False]}[layout]
+    found = []
+    for first in orders if len(shape) == 3 else ():
+        channels, height, width = shape if first else (shape[2], *shape[:2])
+        if channels in MODES and all(isinstance(extent, int) for extent in shape):
+            found.append((first, (height, width, channels)))
+    if found:  # of two ways the one without transparency, which few networks know
+        return min(found, key=lambda way: way[1][2] == 4)
+    said = "" if layout == "auto" else f" with --layout {layout}"
+    shown = " x ".join(map(str, info.shape))
+    raise ValueError(
+        f"{path}: input {info.name}, {shown}, is no picture of 1, 3 or 4 channels{said}; "
+        "give an .npz"
+    )
+
+
+def _scaled(pixels: np.ndarray, info: TensorInfo, scale: str | None) -> np.ndarray:
+    import numpy as np
+
+    if scale is None and info.dtype == "uint8":
+        return pixels
+    if scale is None and info.dtype == "int8":
+        return (pixels.astype(np.int16) - 128).astype(np.int8)
+    low, high = SCALES[scale or "0..1"]
+    values = low + pixels.astype(np.float64) * ((high - low) / 255)
+    if not info.dtype.startswith("float"):
+        values = np.rint(values)
+    return values.astype(info.dtype)

@@ -1,0 +1,52 @@
+"""What ``tvmrt doctor`` says of the machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tvmrt.cli import environment, main
+
+
+def test_a_tool_that_is_not_there_comes_with_what_to_install(monkeypatch, capsys):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(environment, "MODULES", {"pictures": ("no_such_module", "some-package")})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(environment, "_devices", list)
+    assert main(["doctor", "--json"]) == 1
+    found = {row["what"]: row for row in json.loads(capsys.readouterr().out)["checks"]}
+    assert found["C compiler"]["state"] == "missing"
+    assert "pip install ziglang" in found["C compiler"]["remedy"]
+    assert found["emulated Cortex-M"]["remedy"] == "apt-get install qemu-system-arm"
+    assert found["pictures"]["remedy"] == "pip install some-package"
+
+
+def test_a_machine_that_can_compile_is_well(monkeypatch, capsys, tmp_path):
+    compiler = tmp_path / "mycc"
+    compiler.write_text("#!/bin/sh\necho my compiler 7.8\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    assert main(["doctor"]) == 0
+    text = capsys.readouterr().out
+    assert "my compiler 7.8" in text
+    assert "device cpu" in text
+
+
+def test_levels_are_those_of_the_psabi():
+    second = {"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"}
+    third = second | {"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe"}
+    assert environment._level(frozenset()) == ""
+    assert environment._level(frozenset(second)) == "v2"
+    assert environment._level(frozenset(third)) == "v3"
+    fourth = third | {f"avx512{part}" for part in ("f", "bw", "cd", "dq", "vl")}
+    assert environment._level(frozenset(fourth)) == "v4"
+
+
+@pytest.mark.parametrize("text", ["exit 3", "echo"])
+def test_a_compiler_without_a_version_is_told(tmp_path, text):
+    program = tmp_path / "cc"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    assert environment._version_of([str(program)]).endswith("no version")

@@ -1,0 +1,37 @@
+"""What a command leaves behind that SIGTERM ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a script stands for the C compiler")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminate", "interrupt"])
+def test_nothing_is_left_and_compilers_end(digits, tmp_path, number):
+    out, scratch, began = tmp_path / "out", tmp_path / "scratch", tmp_path / "began"
+    out.mkdir()
+    scratch.mkdir()
+    compiler = tmp_path / "cc"
+    compiler.write_text(f"#!/bin/sh\ntouch {began}\nexec sleep 60\n")
+    compiler.chmod(0o755)
+    command = [sys.executable, "-m", "tvmrt", "compile", digits / "digits_f32.onnx"]
+    process = subprocess.Popen(
+        [*command, "-o", out / "n.so", "--cc", compiler],
+        env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    end = time.monotonic() + 60
+    while not began.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(number)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 128 + number
+    assert said.strip() in ("tvmrt: error: terminated", "tvmrt: error: interrupted")
+    assert list(out.iterdir()) == []
+    assert list(scratch.iterdir()) == []
