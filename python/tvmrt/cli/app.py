@@ -37,6 +37,7 @@ COMMANDS = {
     "device": "tvmrt.cli.device",
     "rpc-server": "tvmrt.cli.rpc_server",
     "rpc-tracker": "tvmrt.cli.rpc_tracker",
+    "tvmc": "tvmrt.cli.tvmc",
     "migrate-headers": "tvmrt.cli.migrate_headers",
 }
 

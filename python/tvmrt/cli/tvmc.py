@@ -1,0 +1,290 @@
+"""``tvmrt tvmc``: command lines of tvmc, as lines of tvmrt, which are shown and run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvmrt.cli import files, options
+
+# Flags of tvmc that ask for nothing here, and why.
+WITHOUT_MEANING = {
+    "desired_layout": "every kernel has its own layout, which the compiler chooses",
+    "pass_config": "there are no passes to configure",
+    "disabled_pass": "there are no passes to leave out",
+    "opt_level": "every network is optimized as far as it goes",
+    "tuning_records": "kernels are chosen without measuring: there is nothing to be tuned",
+    "dump_code": "the sources are there by 'tvmrt compile -o FOLDER'",
+    "model_format": "the file says by itself what it is",
+    "end_to_end": "times are those of the network alone",
+}
+# Words of TVM's targets to those of --target; the first that stands in the target is taken.
+TARGETS = (
+    ("aarch64", "aarch64-linux"), ("riscv64", "riscv64-linux"), ("armv7", "armv7-linux"),
+    ("cortex-m0plus", "cortex-m0plus"), ("cortex-m33", "cortex-m33"), ("cortex-m3", "cortex-m3"),
+    ("cortex-m4", "cortex-m4"), ("cortex-m55", "cortex-m55"), ("cortex-m7", "cortex-m7"),
+)  # fmt: skip
+HOSTS = ("llvm", "c", "native")
+
+
+class Line:
+    """A line of tvmrt as it is made from flags of tvmc."""
+
+    def __init__(self, *words: object) -> None:
+        self.words = [str(word) for word in words]
+
+    def add(self, flag: str, *values: object) -> None:
+        """Append a flag with a value each."""
+        for value in values:
+            self.words += [flag, str(value)]
+
+    def run(self, shown: dict[Path, str] | None = None) -> None:
+        """Print the line and run it; files that only it sees are printed with other names."""
+        from tvmrt.cli import app
+
+        def name(text: str) -> str:
+            for path, instead in (shown or {}).items():
+                text = text.replace(str(path), instead)
+            return text
+
+        click.echo(name(shlex.join(["tvmrt", *self.words])), err=True)
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(said):
+                app.group.main(args=self.words, prog_name="tvmrt", standalone_mode=False)
+        finally:
+            click.echo(name(said.getvalue()), nl=False)
+
+
+def _note(text: str) -> None:
+    click.echo(f"tvmrt: note: {text}", err=True)
+
+
+def _tell_ignored(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value not in (None, (), False):
+            _note(f"--{name.replace('_', '-')} has no meaning here: {WITHOUT_MEANING[name]}")
+
+
+def target_of(text: str | None) -> str:
+    """Return the --target that a target of TVM stands for: ``llvm -mcpu=...``, ``c -mcpu=...``."""
+    text = text or "llvm"
+    for word, name in TARGETS:
+        if word in text:
+            return name
+    kind = re.split(r"[\s,]", text.strip())[0]
+    if kind not in HOSTS:
+        raise ValueError(
+            f"there is no target for '{text}': give llvm for this machine, a name of 'tvmrt "
+            "compile --target', or a device by 'tvmrt compile --device'"
+        )
+    if "-mtriple" in text and "x86_64" not in text:
+        raise ValueError(f"there is no target for the triple in '{text}'")
+    return "native"
+
+
+def shapes_of(text: str) -> list[str]:
+    """Return values of --shape for ``name:[1,3,224,224] other:[1]`` of tvmc."""
+    found = re.findall(r"([^\s\[\]]+?):\s*\[([^\]]*)\]", text)
+    if not found or re.sub(r"([^\s\[\]]+?):\s*\[([^\]]*)\]", "", text).strip(" ,"):
+        raise click.BadParameter(
+            f"'{text}' is not of the form 'NAME:[DIM,...] NAME:[DIM,...]'",
+            param_hint="--input-shapes",
+        )
+    return [f"{name.strip(', ')}={extents.replace(' ', '')}" for name, extents in found]
+
+
+def _ignored(*names: str, **more: Any) -> Any:
+    """An option that is taken and asks for nothing."""
+    why = WITHOUT_MEANING[names[-1].strip("-").replace("-", "_")]
+    return click.option(*names, help=f"Ignored: {why}.", **more)
+
+
+@click.group("tvmc")
+def command() -> None:
+    """Take a command line of tvmc: print the tvmrt line that it stands for, and run it.
+
+    What tvmc has and tvmrt has no use for is told in a sentence.
+    """
+
+
+@command.command("compile")
+@click.argument("file", type=options.PATH, metavar="FILE")
+@click.option("-o", "--output", type=options.PATH, default="module.tar", show_default=True,
+    help="The package, or a library OUT.so.",
+)  # fmt: skip
+@click.option(
+    "-f", "--output-format", type=click.Choice(("so", "mlf")), default="so", show_default=True,
+    help="so: a package of library, graph and parameters; mlf: Model Library Format.",
+)  # fmt: skip
+@click.option("--target", help="llvm, c, or one with -mcpu= or -mtriple=.")
+@click.option("--input-shapes", help="NAME:[DIM,...] NAME:[DIM,...]")
+@click.option("--executor", type=click.Choice(("graph", "aot")), default="graph", show_default=True,
+    help="As of tvmrt compile.",
+)  # fmt: skip
+@click.option("--runtime", type=click.Choice(("cpp", "crt")), default="cpp", show_default=True,
+    help="crt: for a target without an operating system.",
+)  # fmt: skip
+@click.option("--executor-aot-interface-api", type=click.Choice(("packed", "c")),
+    help="tvmrt compile --interface-api.",
+)  # fmt: skip
+@click.option("--executor-aot-unpacked-api", type=click.Choice(("0", "1")),
+    help="tvmrt compile --unpacked-api.",
+)  # fmt: skip
+@click.option("--module-name", help="Name of the network.")
+@click.option("--cross-compiler", help="The C compiler.")
+@_ignored("--pass-config", multiple=True)
+@_ignored("--disabled-pass")
+@_ignored("--desired-layout")
+@_ignored("--tuning-records")
+@_ignored("--dump-code")
+@_ignored("--model-format")
+@_ignored("-O", "--opt-level")
+@click.option("-v", "--verbose", count=True, help="Ignored.")
+def compile_command(
+    file: Path, output: Path, output_format: str, target: str | None, input_shapes: str | None,
+    executor: str, runtime: str, executor_aot_interface_api: str | None,
+    executor_aot_unpacked_api: str | None, module_name: str | None, cross_compiler: str | None,
+    verbose: int, **ignored: Any,
+) -> None:  # fmt: skip
+    """Compile the network FILE."""
+    _tell_ignored(ignored)
+    line = Line("compile", file, "--target", target_of(target), "--executor", executor)
+    line.add("--shape", *(shapes_of(input_shapes) if input_shapes else ()))
+    if runtime == "crt":
+        line.add("--runtime", "crt")
+    line.add("--interface-api", *filter(None, [executor_aot_interface_api]))
+    if executor_aot_unpacked_api:
+        unpacked = executor_aot_unpacked_api == "1"
+        line.words.append("--unpacked-api" if unpacked else "--no-unpacked-api")
+    line.add("--module-name", *filter(None, [module_name]))
+    line.add("--cc", *filter(None, [cross_compiler]))
+    if output_format == "mlf" or output.suffix == ".so":
+        line.add("-o", output)
+        line.run()
+    else:
+        _compile_package(line, output, executor)
+
+
+def _compile_package(line: Line, output: Path, executor: str) -> None:
+    if executor != "graph":
+        raise ValueError(
+            f"a package is for the graph executor: name the output of {executor} "
+            f"{output.with_suffix('.so')}, or write Model Library Format with -f mlf"
+        )
+    files.check_target(output)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "mod.so"
+        line.add("-o", library)
+        line.run({library: "mod.so"})
+        _write_package(output, library)
+    click.echo(f"wrote {output}: mod.so, mod.json, mod.params")
+
+
+def _write_package(path: Path, library: Path) -> None:
+    """The parameters are in the library: those beside it are none."""
+    from tvmrt.export import atomic
+    from tvmrt.runtime import load_module, save_param_dict
+
+    graph = str(load_module(library)["get_graph_json"]())
+    parts = {
+        "mod.so": library.read_bytes(),
+        "mod.json": graph.encode(),
+        "mod.params": bytes(save_param_dict({})),
+    }
+    with files.writing(path), atomic.replacing(path) as aside, tarfile.open(aside, "w") as tar:
+        for name, data in parts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+
+
+@command.command("run")
+@click.argument("file", type=options.PATH, metavar="FILE")
+@click.option("--device", default="cpu", show_default=True, help="cpu; no other.")
+@click.option("-i", "--inputs", type=options.PATH, metavar="IN.npz", help="Inputs by name.")
+@click.option("-o", "--outputs", type=options.PATH, metavar="OUT.npz", help="Where outputs go.")
+@click.option(
+    "--fill-mode", type=click.Choice(("random", "zeros", "ones")), default="random",
+    show_default=True, help="What the inputs hold that are not given.",
+)  # fmt: skip
+@click.option("--print-top", type=click.IntRange(min=1), metavar="N",
+    help="Print the N largest values of each output.",
+)  # fmt: skip
+@click.option("--print-time", is_flag=True, help="Tell the times.")
+@click.option("--profile", is_flag=True, help="Tell the time of every operator.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True,
+    help="How many measurements.",
+)  # fmt: skip
+@click.option("--number", type=click.IntRange(min=1), default=1, show_default=True,
+    help="How many runs a measurement.",
+)  # fmt: skip
+@click.option("--rpc-tracker", metavar="HOST:PORT", help="As of tvmrt run.")
+@click.option("--rpc-key", help="As of tvmrt run.")
+@_ignored("--end-to-end", is_flag=True)
+@click.option("-v", "--verbose", count=True, help="Ignored.")
+def run_command(
+    file: Path, device: str, inputs: Path | None, outputs: Path | None, fill_mode: str,
+    print_top: int | None, print_time: bool, profile: bool, repeat: int, number: int,
+    rpc_tracker: str | None, rpc_key: str | None, verbose: int, **ignored: Any,
+) -> None:  # fmt: skip
+    """Run the compiled network FILE: a package, or a library."""
+    _tell_ignored(ignored)
+    if device != "cpu":
+        raise ValueError(
+            f"there is no device '{device}' to run on: which devices compute parts of a network "
+            "is chosen by 'tvmrt compile --device'"
+        )
+    line = Line("run", file)
+    with tempfile.TemporaryDirectory() as folder:
+        made = {Path(folder) / name: name for name in (f"{fill_mode}.npz", "outputs.npz")}
+        filled, unasked = made
+        if inputs is None and fill_mode != "random":
+            _fill(file, fill_mode, filled)
+            inputs = filled
+        line.words += ["--random"] if inputs is None else ["--inputs", str(inputs)]
+        kept = outputs or (unasked if print_top else None)
+        line.add("--outputs", *filter(None, [kept]))
+        runs = max(repeat * number, 2 if print_time else 1)
+        line.add("--repeat", *([runs] if runs > 1 else []))
+        line.words += ["--profile"] if profile else []
+        line.add("--rpc-tracker", *filter(None, [rpc_tracker]))
+        line.add("--rpc-key", *filter(None, [rpc_key]))
+        line.run(made)
+        if print_top and kept:
+            _print_top(kept, print_top)
+
+
+def _fill(library: Path, mode: str, path: Path) -> None:
+    import numpy as np
+
+    from tvmrt.cli.session import Session
+
+    files.check_file(library)
+    infos = Session(library, None).largest_inputs()
+    value = 0 if mode == "zeros" else 1
+    files.save_arrays(path, {i.name: np.full(i.shape, value, i.dtype) for i in infos})
+
+
+def _print_top(path: Path, count: int) -> None:
+    """The largest values of each output and where they stand, the largest first."""
+    for name, values in files.load_inputs(path).items():
+        flat = values.ravel()
+        best = (-flat).argsort(kind="stable")[:count] if flat.dtype.kind != "b" else range(0)
+        click.echo(f"{name}: index {' '.join(map(str, best))}")
+        click.echo(f"{name}: value {' '.join(f'{flat[i]:.6g}' for i in best)}")
+
+
+@command.command("tune", context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] FILE")
+def tune_command(words: tuple[str, ...]) -> None:
+    """Say that there is nothing to tune."""
+    _note(f"{WITHOUT_MEANING['tuning_records']}; go on with 'tvmrt tvmc compile'")

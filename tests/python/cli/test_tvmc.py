@@ -1,0 +1,126 @@
+"""Command lines of tvmc: the lines that they stand for, and what these make."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import tvmrt
+from tvmrt.cli import main
+from tvmrt.cli.tvmc import shapes_of, target_of
+from tvmrt.contrib.graph_executor import GraphModule
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    """y = x @ w + 1, with a dimension of x that is left open."""
+    w = np.arange(12, dtype="float32").reshape(3, 4)
+    constants = [
+        helper.make_tensor("w", TensorProto.FLOAT, w.shape, w.ravel()),
+        helper.make_tensor("one", TensorProto.FLOAT, (1,), [1.0]),
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Add", ["product", "one"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ("n", 3))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ("n", 4))
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    path = tmp_path_factory.mktemp("tvmc") / "model.onnx"
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    return path
+
+
+def right(model: Path, x: np.ndarray) -> np.ndarray:
+    return onnxruntime.InferenceSession(str(model)).run(None, {"x": x})[0]
+
+
+@pytest.fixture(scope="module")
+def package(model) -> Path:
+    path = model.with_name("module.tar")
+    flags = ["--target", "llvm -mcpu=skylake", "--input-shapes", "x:[2,3]"]
+    assert main(["tvmc", "compile", str(model), "-o", str(path), *flags]) == 0
+    return path
+
+
+def test_package_is_written_and_read_again(model, package, tmp_path, capfd):
+    with tarfile.open(package) as tar:
+        assert sorted(tar.getnames()) == ["mod.json", "mod.params", "mod.so"]
+    x = np.random.default_rng(1).standard_normal((2, 3)).astype("float32")
+    module = GraphModule(tvmrt.runtime.load_module(package)["default"](tvmrt.cpu(0)))
+    module.run(x=x)
+    np.testing.assert_allclose(module.get_output(0).numpy(), right(model, x), rtol=1e-6)
+    np.savez(tmp_path / "in.npz", x=x)
+    files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+    assert main(["tvmc", "run", str(package), *files, "--repeat", "2", "--number", "3"]) == 0
+    with np.load(tmp_path / "out.npz") as out:
+        np.testing.assert_allclose(out["y"], right(model, x), rtol=1e-6)
+    said = capfd.readouterr()
+    assert said.err.strip() == f"tvmrt run {package} {' '.join(files)} --repeat 6"
+    assert "6 runs: median" in said.out
+
+
+def test_inputs_are_filled_and_the_largest_outputs_printed(model, package, capfd):
+    asked = ["--fill-mode", "ones", "--print-top", "2"]
+    assert main(["tvmc", "run", str(package), *asked]) == 0
+    said = capfd.readouterr()
+    flat = right(model, np.ones((2, 3), "float32")).ravel()
+    assert "y: index 3 7\n" in said.out
+    assert f"y: value {flat[3]:.6g} {flat[7]:.6g}\n" in said.out
+    assert said.err.strip() == f"tvmrt run {package} --inputs ones.npz --outputs outputs.npz"
+    assert main(["tvmc", "run", str(package), "--profile", "--print-time"]) == 0
+    said = capfd.readouterr()
+    assert said.err.strip() == f"tvmrt run {package} --random --repeat 2 --profile"
+
+
+def test_flags_without_meaning_are_told(model, tmp_path, capfd):
+    flags = ["--desired-layout", "NHWC", "--pass-config", "a=1", "--tuning-records", "r.json"]
+    flags += ["-O", "3", "--input-shapes", "x:[1,3]", "-f", "mlf", "--executor", "aot"]
+    output = tmp_path / "mlf.tar"
+    assert main(["tvmc", "compile", str(model), "-o", str(output), *flags]) == 0
+    said = capfd.readouterr().err
+    for flag in ("desired-layout", "pass-config", "tuning-records", "opt-level"):
+        assert f"note: --{flag} has no meaning here: " in said
+    wanted = f"compile {model} --target native --executor aot --shape x=1,3 -o {output}"
+    assert f"tvmrt {wanted}\n" in said
+    with tarfile.open(output) as tar:
+        assert "./metadata.json" in tar.getnames() or "metadata.json" in tar.getnames()
+    assert main(["tvmc", "tune", "--target", "llvm", "-o", "records.json", str(model)]) == 0
+    assert "there is nothing to be tuned" in capfd.readouterr().err
+
+
+def test_targets_and_shapes():
+    for text, name in (
+        (None, "native"),
+        ("llvm", "native"),
+        ("c -mcpu=cortex-m7", "cortex-m7"),
+        ("c -keys=cpu -mcpu=cortex-m33+nofp", "cortex-m33"),
+        ("llvm -mtriple=aarch64-linux-gnu", "aarch64-linux"),
+    ):
+        assert target_of(text) == name
+    assert shapes_of("x:[1,3, 4] y: [2]") == ["x=1,3,4", "y=2"]
+
+
+@pytest.mark.parametrize(
+    "flags, text",
+    [
+        (["--target", "cuda"], "there is no target for 'cuda'"),
+        (["--target", "llvm -mtriple=ppc64"], "there is no target for the triple"),
+        (["--input-shapes", "x 1 3"], "is not of the form"),
+        (["--executor", "aot"], "a package is for the graph executor: name the output of aot"),
+    ],
+)
+def test_what_cannot_be_met_is_told(model, tmp_path, flags, text, capfd):
+    output = tmp_path / "module.tar"
+    assert main(["tvmc", "compile", str(model), "-o", str(output), *flags]) == 2
+    assert text in capfd.readouterr().err
+    assert not output.exists()
+    assert main(["tvmc", "run", str(model), "--device", "cuda"]) == 2
+    assert "there is no device 'cuda' to run on" in capfd.readouterr().err
