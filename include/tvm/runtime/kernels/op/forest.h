@@ -5,7 +5,7 @@
  * Thresholds and columns are compared as keys: integers without sign in the order of the floats
  * that they stand for, of which NaN has the least or the greatest. A node is a pair, the key of its
  * threshold and its link: the step to its left child << feature_bits | its column. The right child
- * lies behind the left one. A leaf's link is no step and a column behind the others that has the key
+ * lies behind the left one. A leaf's link is no step and a column behind the others that has key
  * 0, the least, so that a walk stays there, and its key is free for what it gives. Walks may
  * therefore be longer than a tree is deep, and eight of them take every step together.
  */

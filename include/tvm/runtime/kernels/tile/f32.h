@@ -157,7 +157,7 @@ typedef void (*tvmrt_tile_f32_fn)(const tvmrt_tile_f32* tile, int64_t x_offset, 
       kChains = TVMRT_TILE_F32_CHAINS((OB) * (WT)),                                                \
       kUnroll = UNROLL,                                                                            \
       kPointers = ((WT) + 3) / 4,                                                                  \
-      kKeep = TVMRT_SIMD_REGISTERS == 32 && (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS \
+      kKeep = (OB) * (WT) + (OB) < TVMRT_SIMD_REGISTERS                                            \
     };                                                                                             \
     const intptr_t x_stride = (intptr_t)tile->x_stride, w_stride = (intptr_t)tile->w_stride;       \
     const intptr_t run = (intptr_t)tile->run;                                                      \

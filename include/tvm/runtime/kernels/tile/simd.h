@@ -150,7 +150,9 @@ TVMRT_DEFINE_VECTOR(8)
 TVMRT_DEFINE_VECTOR(16)
 
 /* With AVX gcc folds a load, with AVX-512 a broadcast too, into every instruction that uses it, and
-   then loads are short. */
+   then loads are short. Vectors of two registers are left alone. */
+#define TVMRT_DEFINE_NO_KEEP(L) \
+  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { return v; }
 #if defined(__AVX__) && !defined(__clang__)
 #define TVMRT_DEFINE_KEEP(L)                                         \
   TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { \
@@ -158,12 +160,15 @@ TVMRT_DEFINE_VECTOR(16)
     return v;                                                        \
   }
 #else
-#define TVMRT_DEFINE_KEEP(L) \
-  TVMRT_INLINE tvmrt_f32x##L tvmrt_f32x##L##_keep(tvmrt_f32x##L v) { return v; }
+#define TVMRT_DEFINE_KEEP TVMRT_DEFINE_NO_KEEP
 #endif
 TVMRT_DEFINE_KEEP(4)
 TVMRT_DEFINE_KEEP(8)
+#if defined(__AVX512F__)
 TVMRT_DEFINE_KEEP(16)
+#else
+TVMRT_DEFINE_NO_KEEP(16)
+#endif
 
 /* ---- 4 lanes ---- */
 
