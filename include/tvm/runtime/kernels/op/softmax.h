@@ -16,33 +16,44 @@ enum { TVMRT_SOFTMAX_PART = 4 * TVMRT_SIMD_LANES_F32 };
 enum { TVMRT_SOFTMAX_PART = 64 };
 #endif
 
+/* The vectors of a row; one element where code has to be small. */
+#ifdef TVMRT_FREESTANDING
+#define TVMRT_ROW_LANES 1
+#define TVMRT_ROW_F32(operation) tvmrt_f32x1_##operation
+typedef tvmrt_f32x1 tvmrt_row_f32;
+#else
+#define TVMRT_ROW_LANES TVMRT_SIMD_LANES_F32
+#define TVMRT_ROW_F32(operation) TVMRT_F32V(operation)
+typedef tvmrt_f32v tvmrt_row_f32;
+#endif
+
 /* The n < lanes floats at x, then -INFINITY. */
-TVMRT_INLINE tvmrt_f32v tvmrt_softmax_rest_f32v(const float* x, int n) {
+TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_rest_f32v(const float* x, int n) {
   enum { kMost = 16 }; /* lanes there can be */
   static const float beyond[2 * kMost] = {
       0,         0,         0,         0,         0,         0,         0,         0,
       0,         0,         0,         0,         0,         0,         0,         0,
       -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
       -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
-  return TVMRT_F32V(load_n)(x, n) + TVMRT_F32V(load)(beyond + kMost - n);
+  return TVMRT_ROW_F32(load_n)(x, n) + TVMRT_ROW_F32(load)(beyond + kMost - n);
 }
 
 /*! \brief The largest of n contiguous floats; -INFINITY for none. */
 static inline float tvmrt_row_max_f32(const float* x, int64_t n) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32 };
-  tvmrt_f32v largest[4]; /* in turn, so that none waits for the one before */
+  enum { kLanes = TVMRT_ROW_LANES };
+  tvmrt_row_f32 largest[4]; /* in turn, so that none waits for the one before */
   int64_t i = 0;
-  for (int j = 0; j < 4; j++) largest[j] = TVMRT_F32V(splat)(-INFINITY);
+  for (int j = 0; j < 4; j++) largest[j] = TVMRT_ROW_F32(splat)(-INFINITY);
   for (; i + kLanes <= n; i += kLanes) {
-    const tvmrt_f32v next = TVMRT_F32V(max)(TVMRT_F32V(load)(x + i), largest[0]);
+    const tvmrt_row_f32 next = TVMRT_ROW_F32(max)(TVMRT_ROW_F32(load)(x + i), largest[0]);
     for (int j = 0; j < 3; j++) largest[j] = largest[j + 1];
     largest[3] = next;
   }
   if (kLanes > 1 && i < n) {
-    largest[0] = TVMRT_F32V(max)(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)), largest[0]);
+    largest[0] = TVMRT_ROW_F32(max)(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)), largest[0]);
   }
-  return TVMRT_F32V(max_lane)(TVMRT_F32V(max)(TVMRT_F32V(max)(largest[0], largest[1]),
-                                              TVMRT_F32V(max)(largest[2], largest[3])));
+  return TVMRT_ROW_F32(max_lane)(TVMRT_ROW_F32(max)(TVMRT_ROW_F32(max)(largest[0], largest[1]),
+                                                    TVMRT_ROW_F32(max)(largest[2], largest[3])));
 }
 
 /*! \brief The sum of n contiguous floats, in four vectors' worth of partial sums. */
@@ -60,40 +71,40 @@ static inline float tvmrt_row_sum_f32(const float* x, int64_t n) {
 }
 
 /* tvmrt_exp_nonpositive_f32() of every lane. */
-#if TVMRT_SIMD_LANES_F32 == 1
+#if TVMRT_ROW_LANES == 1
 #define tvmrt_softmax_exp_f32v tvmrt_exp_nonpositive_f32
 #else
-TVMRT_INLINE tvmrt_f32v tvmrt_softmax_exp_f32v(tvmrt_f32v x) {
-  typedef TVMRT_VECTOR(uint32_t, TVMRT_SIMD_LANES_F32) u32v;
+TVMRT_INLINE tvmrt_row_f32 tvmrt_softmax_exp_f32v(tvmrt_row_f32 x) {
+  typedef TVMRT_VECTOR(uint32_t, TVMRT_ROW_LANES) u32v;
   static const float factors[] = {
       8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f, 1.0f, 1.0f};
-  const tvmrt_f32v shift = TVMRT_F32V(splat)(12582912.0f);
-  const tvmrt_f32v clamped = TVMRT_F32V(max)(x, TVMRT_F32V(splat)(-88.0f));
-  const tvmrt_f32v shifted =
-      TVMRT_F32V(fma)(clamped, TVMRT_F32V(splat)(1.44269504088896341f), shift);
-  const tvmrt_f32v n = shifted - shift;
-  tvmrt_f32v r = TVMRT_F32V(fma)(n, TVMRT_F32V(splat)(-0.693359375f), clamped);
-  r = TVMRT_F32V(fma)(n, TVMRT_F32V(splat)(2.12194440e-4f), r);
-  tvmrt_f32v p =
-      TVMRT_F32V(fma)(r, TVMRT_F32V(splat)(1.9875691500e-4f), TVMRT_F32V(splat)(1.3981999507e-3f));
-  for (int i = 0; i < 6; i++) p = TVMRT_F32V(fma)(p, r, TVMRT_F32V(splat)(factors[i]));
-  return p * (tvmrt_f32v)(((u32v)shifted + 127u) << 23);
+  const tvmrt_row_f32 shift = TVMRT_ROW_F32(splat)(12582912.0f);
+  const tvmrt_row_f32 clamped = TVMRT_ROW_F32(max)(x, TVMRT_ROW_F32(splat)(-88.0f));
+  const tvmrt_row_f32 shifted =
+      TVMRT_ROW_F32(fma)(clamped, TVMRT_ROW_F32(splat)(1.44269504088896341f), shift);
+  const tvmrt_row_f32 n = shifted - shift;
+  tvmrt_row_f32 r = TVMRT_ROW_F32(fma)(n, TVMRT_ROW_F32(splat)(-0.693359375f), clamped);
+  r = TVMRT_ROW_F32(fma)(n, TVMRT_ROW_F32(splat)(2.12194440e-4f), r);
+  tvmrt_row_f32 p = TVMRT_ROW_F32(fma)(r, TVMRT_ROW_F32(splat)(1.9875691500e-4f),
+                                       TVMRT_ROW_F32(splat)(1.3981999507e-3f));
+  for (int i = 0; i < 6; i++) p = TVMRT_ROW_F32(fma)(p, r, TVMRT_ROW_F32(splat)(factors[i]));
+  return p * (tvmrt_row_f32)(((u32v)shifted + 127u) << 23);
 }
 #endif
 
 /* y[i] = e^(x[i] - largest) unless y is NULL, which may be x; returns the sum. What does not fill a
    vector is in `rest` instead, since what was stored by lanes is slow to load again. */
 static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, float* y, int64_t n,
-                                              tvmrt_f32v* rest) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32 };
-  const tvmrt_f32v top = TVMRT_F32V(splat)(largest);
-  tvmrt_f32v sum[4]; /* in turn, so that each adds fewer */
+                                              tvmrt_row_f32* rest) {
+  enum { kLanes = TVMRT_ROW_LANES };
+  const tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(largest);
+  tvmrt_row_f32 sum[4]; /* in turn, so that each adds fewer */
   int64_t i = 0;
-  for (int j = 0; j < 4; j++) sum[j] = TVMRT_F32V(splat)(0.0f);
+  for (int j = 0; j < 4; j++) sum[j] = TVMRT_ROW_F32(splat)(0.0f);
   for (; i + kLanes <= n; i += kLanes) {
-    const tvmrt_f32v e = tvmrt_softmax_exp_f32v(TVMRT_F32V(load)(x + i) - top);
-    const tvmrt_f32v next = sum[0] + e;
-    if (y) TVMRT_F32V(store)(y + i, e);
+    const tvmrt_row_f32 e = tvmrt_softmax_exp_f32v(TVMRT_ROW_F32(load)(x + i) - top);
+    const tvmrt_row_f32 next = sum[0] + e;
+    if (y) TVMRT_ROW_F32(store)(y + i, e);
     for (int j = 0; j < 3; j++) sum[j] = sum[j + 1];
     sum[3] = next;
   }
@@ -101,7 +112,7 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
     *rest = tvmrt_softmax_exp_f32v(tvmrt_softmax_rest_f32v(x + i, (int)(n - i)) - top);
     sum[0] += *rest;
   }
-  return TVMRT_F32V(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  return TVMRT_ROW_F32(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 /*!
@@ -110,21 +121,21 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
  * A row of -INFINITY alone gives NaN, as the definition does.
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
-  enum { kLanes = TVMRT_SIMD_LANES_F32 };
-  tvmrt_f32v rest = TVMRT_F32V(splat)(0.0f);
+  enum { kLanes = TVMRT_ROW_LANES };
+  tvmrt_row_f32 rest = TVMRT_ROW_F32(splat)(0.0f);
   const float sum = tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n, &rest);
-  const tvmrt_f32v scale = TVMRT_F32V(splat)(1.0f / sum);
+  const tvmrt_row_f32 scale = TVMRT_ROW_F32(splat)(1.0f / sum);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    TVMRT_F32V(store)(y + i, TVMRT_F32V(load)(y + i) * scale);
+    TVMRT_ROW_F32(store)(y + i, TVMRT_ROW_F32(load)(y + i) * scale);
   }
-  if (kLanes > 1 && i < n) TVMRT_F32V(store_n)(y + i, rest * scale, (int)(n - i));
+  if (kLanes > 1 && i < n) TVMRT_ROW_F32(store_n)(y + i, rest * scale, (int)(n - i));
 }
 
 /*! \brief Log-softmax of one row of n contiguous floats; y may be x. */
 static inline void tvmrt_log_softmax_row_f32(const float* x, float* y, int64_t n) {
   const float largest = tvmrt_row_max_f32(x, n);
-  tvmrt_f32v rest;
+  tvmrt_row_f32 rest;
   const float sum = tvmrt_softmax_exp_row_f32(x, largest, NULL, n, &rest);
   const float offset = largest + tvmrt_log_f32(sum);
   for (int64_t i = 0; i < n; i++) y[i] = x[i] - offset;
