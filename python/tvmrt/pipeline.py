@@ -41,6 +41,7 @@ from tvmrt.request import Request, documented, make
 from tvmrt.transform import expand_composed, infer_layouts, optimize, to_fixed_point
 
 Progress = Callable[[str, int, int], None]
+STAGES = 7  # the last is the C compiler's, where a library is made
 
 
 @documented
@@ -359,8 +360,6 @@ def _make_reducer(request: Request, context: Context, machine: Target) -> Reduce
 class _Clock:
     """Seconds by stage, and the caller's progress."""
 
-    STAGES = 6
-
     def __init__(self, progress: Progress | None) -> None:
         self.seconds: dict[str, float] = {}
         self._progress = progress
@@ -368,7 +367,7 @@ class _Clock:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         if self._progress is not None:
-            self._progress(name, len(self.seconds), self.STAGES)
+            self._progress(name, len(self.seconds), STAGES)
         begin = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - begin

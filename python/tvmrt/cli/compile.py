@@ -112,6 +112,10 @@ def command(
             progress=report,
             **asked,
         )
+        if report is not None:  # by far the longest, where there is a library to be made
+            from tvmrt.pipeline import STAGES
+
+            report("compile", STAGES - 1, STAGES)
         with files.writing(output):
             compiled.export_package(output, kind) if kind else compiled.export(str(output))
     seconds = time.perf_counter() - start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,11 +22,29 @@ def command(file: Path, as_json: bool) -> None:
     if as_json:
         console.print_json({"file": str(file), **description.as_dict()})
         return
-    console.print_pairs({"file": file, **{k: _fact(k, v) for k, v in description.facts.items()}})
+    facts = {name: _fact(name, value) for name, value in description.facts.items()}
+    console.print_pairs({"file": file, **facts})
     for title, table in description.tables.items():
         click.echo()
-        console.print_table(title, table.columns, table.rows, table.left)
+        console.print_table(
+            title, table.columns, [list(map(_text, row)) for row in table.rows], table.left
+        )
 
 
-def _fact(name: str, value) -> str:
-    return console.format_bytes(value) if name.endswith("bytes") else str(value)
+def _fact(name: str, value: Any) -> str:
+    return console.format_bytes(value) if name.endswith("bytes") else _text(value)
+
+
+def _text(value: Any) -> str:
+    """Data as people read it: tuples are shapes, lists and dictionaries have commas."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return console.format_shape(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)

@@ -70,10 +70,16 @@ def command(
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, or a .tar of tvmc compile."""
     from tvmrt.cli.session import Session
+    from tvmrt.runtime.module import NETWORKS
 
     files.check_file(library)
     if outputs_file:
         files.check_target(outputs_file)
+    if library.suffix in NETWORKS:
+        raise ValueError(
+            f"{library} is a network that is not compiled: 'tvmrt compile {library} -o net.so', "
+            "then run net.so"
+        )
     if (inputs_file is None) != random:
         raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
     picture = inputs_file is not None and images.is_image(inputs_file)
@@ -141,10 +147,19 @@ def _excerpt(value: np.ndarray) -> str:
     return shown + (" ..." if value.size > VALUES_SHOWN else "")
 
 
+def _own_name(symbol: str) -> str:
+    """An operator's name without what its symbol has around it."""
+    return symbol.removeprefix("tvmgen_default_").removesuffix("_packed")
+
+
 def _print_profile(operators: Sequence[Mapping[str, Any]]) -> None:
-    total = sum(operator["seconds"] for operator in operators) or 1.0
+    total = sum(operator["seconds"] for operator in operators)
     rows = [
-        (o["name"], o["count"], console.format_seconds(o["seconds"]), f"{o['seconds'] / total:.1%}")
+        (
+            console.shorten(_own_name(o["name"])), o["count"],
+            console.format_seconds(o["seconds"]), f"{o['seconds'] / (total or 1.0):.1%}",
+        )
         for o in operators
-    ]
+    ]  # fmt: skip
+    rows.append(("all", "", console.format_seconds(total), ""))
     console.print_table("operators", ("operator", "calls", "time", "share"), rows, ("operator",))

@@ -50,6 +50,14 @@ class CompiledLibrary:
         self._cc = cc
         self.partition = partition
 
+    def __repr__(self) -> str:
+        summary = self.summary
+        return (
+            f"<compiled network {self.module_name}: {len(summary.operators)} operators for "
+            f"{self.target.name}, {summary.arena_bytes:,} B for tensors, "
+            f"{summary.weights_bytes:,} B of weights>"
+        )
+
     @property
     def module_name(self) -> str:
         return self.options.module_name

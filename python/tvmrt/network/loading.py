@@ -13,8 +13,9 @@ from tvmrt.network import identity
 from tvmrt.network.cache import Cache
 from tvmrt.network.facts import Facts, facts_of, read_facts
 from tvmrt.network.network import Network
-from tvmrt.network.opened import SOURCES, open_library
+from tvmrt.network.opened import open_library
 from tvmrt.request import Request, documented, make
+from tvmrt.runtime.module import NETWORKS
 
 if TYPE_CHECKING:
     from tvmrt.export.library import CompiledLibrary
@@ -58,7 +59,7 @@ def load(
     ------
     As ``tvmrt.compile``, ``CompiledLibrary.export_library`` and ``tvmrt.runtime.load_module``.
     """
-    if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in SOURCES:
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix not in NETWORKS:
         if request is not None or options:
             raise ValueError(f"{os.fspath(model)} is compiled already; give no options")
         return Network(open_library(model), Facts(), os.fspath(model))

@@ -13,12 +13,12 @@ from tvmrt.runtime import Module, cpu, load_module
 from tvmrt.runtime.executor.aot_executor import AotModule
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.executor.graph_executor import GraphModule
+from tvmrt.runtime.module import NETWORKS
 
 EXECUTORS: Mapping[str, type[Executor]] = {
     "GraphExecutorFactory": GraphModule,
     "AotExecutorFactory": AotModule,
 }
-SOURCES = (".onnx", ".tflite")  # what a network is called before it is compiled
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def open_library(path: str | os.PathLike[str]) -> Opened:
         If it is damaged.
     """
     file = Path(path)
-    if file.suffix in SOURCES:
+    if file.suffix in NETWORKS:
         raise ValueError(
             f"{file} is a network that is not compiled: 'tvmrt compile {file} -o net.so', then "
             "run net.so"

@@ -369,6 +369,10 @@ def _load_from_bytes(data: bytes, name: str, fmt: str) -> Module:
     return module
 
 
+NETWORKS = (".onnx", ".tflite")  # what the compiler takes
+LOADER = "runtime.module.loadfile_"
+
+
 def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     """Load a module from a file.
 
@@ -389,6 +393,8 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         If the file cannot be read.
     TVMError
         If it is damaged or nobody can load its format.
+    ValueError
+        If it is a network that is not compiled.
     """
     path = os.fsdecode(encode(path))
     if not os.path.isfile(path):
@@ -404,6 +410,11 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         from tvmrt.runtime.link import link_shared
 
         path, fmt = link_shared(path), "so"
+    suffix = os.path.splitext(path)[1]
+    if suffix in NETWORKS and get_global_func(f"{LOADER}{suffix[1:]}", True) is None and not fmt:
+        raise ValueError(
+            f"{path} is a network that is not compiled; tvmrt.load compiles it and gives a function"
+        )
     # as a packed function, so that the exception of a loader in Python comes back as it was
     module = get_global_func("runtime.ModuleLoadFromFile")(path, fmt)
     module.__dict__["_origin"] = _File(path, fmt)

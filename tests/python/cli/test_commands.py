@@ -105,7 +105,9 @@ def test_run_repeats_and_profiles(tvmrt, compiled, inputs):
     assert {"name", "count", "seconds"} <= set(told["operators"][0])
     text = tvmrt("run", library, "--inputs", inputs, "--repeat", 7, "--profile").stdout
     assert "7 runs: median" in text
-    assert told["operators"][0]["name"] in text
+    assert told["operators"][0]["name"] == "tvmgen_default_conv1_packed"
+    rows = [line.split()[0] for line in text.partition("operator ")[2].splitlines()[1:] if line]
+    assert (rows[0], rows[-1]) == ("conv1", "all"), "names as the network has them, and a sum"
 
 
 @pytest.mark.slow
@@ -245,3 +247,8 @@ def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
     os.close(terminal)
     assert done.wait(timeout=60) == 0
     assert b"generate" in shown or b"plan" in shown
+
+
+def test_a_network_that_is_not_compiled_comes_with_what_to_do(complaint, digits):
+    said = complaint("run", digits / "digits_f32.onnx")
+    assert "'tvmrt compile" in said and "then run net.so" in said

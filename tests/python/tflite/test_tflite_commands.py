@@ -34,7 +34,7 @@ def test_compile_and_run(tmp_path):
 
 def test_inspect_tells_operators_with_versions_and_scales():
     found = json.loads(_tvmrt("inspect", NETWORK, "--json").stdout)
-    assert found["format"] == "TensorFlow Lite" and found["can_be_imported"] == "yes"
+    assert found["format"] == "TensorFlow Lite" and found["can_be_imported"] is True
     assert {"operator": "CONV_2D", "version": 3, "count": 4} in found["operators"]
     assert found["inputs"][0]["zero point"] == -7
 

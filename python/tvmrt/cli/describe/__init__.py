@@ -33,7 +33,7 @@ class Table:
 
 @dataclass
 class Description:
-    """Facts by name, and tables by title."""
+    """Facts by name, and tables by title: data, of which tuples are shapes."""
 
     facts: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)

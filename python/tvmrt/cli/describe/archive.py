@@ -128,11 +128,9 @@ def describe(path: Path) -> Description:
             description = Description(
                 {
                     "format": f"Model Library Format {metadata.get('version', '?')}",
-                    "modules": ", ".join(modules),
-                    "executors": ", ".join(
-                        e for m in modules.values() for e in m.get("executors", [])
-                    ),
-                    "targets": ", ".join(str(t) for m in modules.values() for t in m["target"]),
+                    "modules": list(modules),
+                    "executors": [e for m in modules.values() for e in m.get("executors", [])],
+                    "targets": [str(t) for m in modules.values() for t in m["target"]],
                 }
             )
             rows = [row for name, m in modules.items() for row in _memory_rows(name, m)]

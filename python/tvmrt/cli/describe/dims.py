@@ -14,7 +14,7 @@ def tables(said: dict[str, Any], behind: str = "") -> dict[str, Table]:
     """
     rows = [(name, low, high) for name, (low, high) in said["dims"].items()]
     tensors = [
-        (kind, name, " x ".join(map(str, shape)))
+        (kind, name, tuple(shape))
         for kind in ("inputs", "outputs")
         for name, shape in said[kind].items()
     ]

@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import Description, Table
 
 BITS = re.compile(r"[a-z]+(\d+)(?:x(\d+))?")
@@ -36,7 +35,7 @@ def _tensor_rows(graph: dict[str, Any], entries: list[tuple[int, int]]) -> list[
     for node, output in entries:
         entry = first[node] + output
         shape, dtype = attrs["shape"][1][entry], attrs["dltype"][1][entry]
-        rows.append((nodes[node]["name"], dtype, format_shape(shape)))
+        rows.append((nodes[node]["name"], dtype, tuple(shape)))
     return rows
 
 

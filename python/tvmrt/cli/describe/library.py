@@ -82,7 +82,7 @@ def _describe_blob(blob: bytes, what: str, description: Description) -> None:
         elif kind not in ("_lib", "metadata_module"):
             kinds.append("...")
             break
-    description.facts["modules"] = ", ".join(k for k in kinds if k != "_import_tree")
+    description.facts["modules"] = [k for k in kinds if k != "_import_tree"]
 
 
 def _describe_dims(text: bytes, path: Path, description: Description) -> None:
@@ -104,9 +104,8 @@ def describe(path: Path) -> Description:
         "machine": elf.machine,
         "file_bytes": len(elf.data),
         **{f"{kind}_bytes": count for kind, count in elf.loaded_bytes().items()},
-        "needs_libraries": ", ".join(elf.needed()) or "none",
-        "needs_of_runtime": ", ".join(n for n in wanted if n.startswith(RUNTIME_PREFIXES))
-        or "none",
+        "needs_libraries": elf.needed(),
+        "needs_of_runtime": [n for n in wanted if n.startswith(RUNTIME_PREFIXES)],
     }
     description = Description(facts)
     for symbol in defined:

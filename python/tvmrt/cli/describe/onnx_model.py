@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from tvmrt.cli import networks
-from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import Description, Table
 
 
@@ -36,8 +36,8 @@ def _weight_bytes(tensor) -> int:
     return math.prod(tensor.dims) * itemsize
 
 
-def _import_verdict(path: Path) -> tuple[str, dict[str, list[str]]]:
-    """Return "yes", or what the importer has against the network; and labels of its outputs."""
+def _import_verdict(path: Path) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Whether the importer takes the network, or what it has against it; and labels of outputs."""
     from tvmrt.cli.app import one_line
     from tvmrt.custom import gather
     from tvmrt.error import TVMError
@@ -46,8 +46,8 @@ def _import_verdict(path: Path) -> tuple[str, dict[str, list[str]]]:
     try:
         graph = import_model(path, operators=gather(()))  # those of installed wheels
     except (TVMError, ValueError, TypeError, KeyError, OSError, ImportError) as error:
-        return f"no: {one_line(error)}", {}
-    return "yes", graph.labels
+        return {"can_be_imported": False, "why_not": one_line(error)}, {}
+    return {"can_be_imported": True}, graph.labels
 
 
 def describe(path: Path) -> Description:
@@ -57,7 +57,7 @@ def describe(path: Path) -> Description:
     weights = {tensor.name for tensor in graph.initializer}
     counts: Counter = Counter()
     _count_operators(graph, counts)
-    opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    opsets = {o.domain or "ai.onnx": o.version for o in model.opset_import}
     verdict, labels = _import_verdict(path)
     facts = {
         "format": "ONNX",
@@ -69,13 +69,13 @@ def describe(path: Path) -> Description:
         "weights": len(weights),
         "weights_bytes": sum(_weight_bytes(tensor) for tensor in graph.initializer),
         "file_bytes": path.stat().st_size,
-        "can_be_imported": verdict,
+        **verdict,
     }
     columns = ("name", "dtype", "shape")
 
     def rows(values) -> list[tuple]:
         infos = [networks.tensor_info(value) for value in values if value.name not in weights]
-        return [(i.name, i.dtype, format_shape(i.shape)) for i in infos]
+        return [(i.name, i.dtype, tuple(i.shape)) for i in infos]
 
     tables = {
         "inputs": Table(columns, rows(graph.input), columns),
@@ -83,6 +83,6 @@ def describe(path: Path) -> Description:
         "operators": Table(("operator", "count"), counts.most_common(), ("operator",)),
     }
     if labels:
-        named = [(name, ", ".join(each)) for name, each in labels.items()]
+        named = [(name, list(each)) for name, each in labels.items()]
         tables["labels"] = Table(("output", "labels"), named, ("output", "labels"))
     return Description(facts, tables)

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import Description, Table
 from tvmrt.cli.describe.stream import Stream
 
@@ -58,7 +57,7 @@ def read_tensors(stream: Stream, names: list[str]) -> dict[str, TensorHeader]:
 
 def tensor_table(tensors: dict[str, TensorHeader]) -> Table:
     """Return name, type, shape and bytes of each tensor."""
-    rows = [(n, t.dtype, format_shape(t.shape), t.byte_count) for n, t in tensors.items()]
+    rows = [(n, t.dtype, tuple(t.shape), t.byte_count) for n, t in tensors.items()]
     return Table(("name", "dtype", "shape", "bytes"), rows, left=("name", "dtype", "shape"))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-from tvmrt.cli.console import format_shape
 from tvmrt.cli.describe import Description, Table
 
 
-def _import_verdict(path: Path) -> str:
-    """Return "yes", or what the importer has against the network."""
+def _import_verdict(path: Path) -> dict[str, Any]:
+    """Whether the importer takes the network, or what it has against it."""
     from tvmrt.cli.app import one_line
     from tvmrt.error import TVMError
     from tvmrt.frontend.tflite import import_model
@@ -18,8 +18,8 @@ def _import_verdict(path: Path) -> str:
     try:
         import_model(path)
     except (TVMError, ValueError, TypeError, KeyError, OSError) as error:
-        return f"no: {one_line(error)}"
-    return "yes"
+        return {"can_be_imported": False, "why_not": one_line(error)}
+    return {"can_be_imported": True}
 
 
 def describe(path: Path) -> Description:
@@ -33,13 +33,13 @@ def describe(path: Path) -> Description:
     facts = {
         "format": "TensorFlow Lite",
         "graphs": len(model.subgraphs),
-        "signatures": ", ".join(s.key for s in model.signatures) or "none",
+        "signatures": [s.key for s in model.signatures],
         "description": model.description,
         "nodes": len(operators),
         "weights": len(weights),
         "weights_bytes": sum(t.data.nbytes for t in weights),
         "file_bytes": path.stat().st_size,
-        "can_be_imported": _import_verdict(path),
+        **_import_verdict(path),
     }
     columns = ("name", "dtype", "shape", "scale", "zero point")
 
@@ -59,5 +59,5 @@ def describe(path: Path) -> Description:
 
 def _row(tensor, name: str) -> tuple:
     q = tensor.quantization
-    scale, zero = ("", "") if q is None else (f"{q.scale[0]:.6g}", int(q.zero[0]))
-    return name, tensor.dtype, format_shape(tensor.shape), scale, zero
+    scale, zero = (None, None) if q is None else (float(q.scale[0]), int(q.zero[0]))
+    return name, tensor.dtype, tuple(tensor.shape), scale, zero

@@ -199,6 +199,10 @@ class Executor:
         tensor = self._get_input(index)
         return tensor if out is None else tensor.copyto(out)
 
+    def __repr__(self) -> str:
+        count = self.get_num_inputs(), self.get_num_outputs()
+        return f"<{type(self).__name__}, inputs: {count[0]}, outputs: {count[1]}>"
+
     def get_num_inputs(self) -> int:
         """Return the number of inputs, parameters included."""
         return self._get_num_inputs()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from html import escape
 from typing import Any
 
 __all__ = ["Report"]
@@ -88,6 +89,13 @@ class Report:
 
     def __str__(self) -> str:
         return self.table()
+
+    def __repr__(self) -> str:
+        return f"<profile of {len(self.calls)} operators, {self.total * 1e6:.1f} us>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the slowest operator first."""
+        return f"<pre>{escape(self.table())}</pre>"
 
 
 def _operator(call: dict[str, Any]) -> dict[str, Any]:
