@@ -74,7 +74,8 @@ TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int coun
     const tvmrt_f32v shift = TVMRT_F32V(load)(of->shifts + c);
     for (int i = 0; i < count; i++) {
       const tvmrt_block_numbers wide = tvmrt_load_block_bytes(w[i] + c);
-      const tvmrt_f32v numbers = __builtin_convertvector((wide >> low) & mask, tvmrt_f32v);
+      const tvmrt_f32v numbers =
+          __builtin_convertvector(mask == 255 ? wide : (wide >> low) & mask, tvmrt_f32v);
       const tvmrt_f32v y = TVMRT_F32V(fma)(numbers, scale, shift);
       if (columns - c >= kLanes) {
         TVMRT_F32V(store)(q + (int64_t)i * stride + c, y);
@@ -92,10 +93,20 @@ TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int coun
 #endif
 }
 
+/* What each column needs next is asked for: they are more than processors follow by themselves. */
+#ifdef __GNUC__
+#define TVMRT_PANEL_NEXT_LINE(p) __builtin_prefetch((const char*)(p) + 64)
+#else
+#define TVMRT_PANEL_NEXT_LINE(p) (void)(p)
+#endif
+
 /*! \brief Those of block g, of ``there`` columns from c on. */
 TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, int g, int blocks,
                                           int32_t c, int there, tvmrt_panel_scales* of) {
   const int64_t at = (int64_t)c * blocks + g;
+  for (int i = 0; g % 16 == 0 && g + 16 < blocks && i < there; i++) {
+    TVMRT_PANEL_NEXT_LINE(job->scales + at + (int64_t)i * blocks);
+  }
   for (int i = 0; i < there; i++) of->scales[i] = job->scales[at + (int64_t)i * blocks];
   if (job->points == NULL) {
     const float point = job->layer->point;
@@ -104,6 +115,19 @@ TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, in
   }
   for (int i = 0; i < there; i++) {
     of->shifts[i] = -of->scales[i] * job->points[at + (int64_t)i * blocks];
+  }
+}
+
+/*! \brief The next bytes of a column into a row each; ``left`` of them are there. */
+TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
+                                    uint8_t rows[][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
+  if (left > 64) TVMRT_PANEL_NEXT_LINE(column);
+  for (int j = 0; j < TVMRT_PANEL_PARTS && left > 0; j++, left -= 16) {
+    if (left >= 16) { /* a length that is known needs no call */
+      memcpy(rows[j][i], column + 16 * j, 16);
+    } else {
+      memcpy(rows[j][i], column + 16 * j, (size_t)left);
+    }
   }
 }
 
@@ -128,10 +152,7 @@ TVMRT_INLINE void tvmrt_widen_panel_columns(const tvmrt_matmul_blocks_job* job, 
     const int part = b / TVMRT_PANEL_COLUMNS % TVMRT_PANEL_PARTS;
     /* A line of the cache of each column at once: columns may be a power of two apart. */
     for (int i = 0; part == 0 && i < there; i++) {
-      const uint8_t* column = w + (int64_t)i * total + b;
-      for (int j = 0, left = total - b; j < TVMRT_PANEL_PARTS && left > 0; j++, left -= 16) {
-        memcpy(rows[j][i], column + 16 * j, left < 16 ? (size_t)left : 16);
-      }
+      tvmrt_read_column(w + (int64_t)i * total + b, total - b, i, rows);
     }
     tvmrt_transpose_bytes(rows[part], turned);
     for (int i = 0; i < some;) {
@@ -221,6 +242,7 @@ TVMRT_DEFINE_MATMUL_PANELS(4, 16)
 TVMRT_DEFINE_MATMUL_PANELS(4, 32)
 TVMRT_DEFINE_MATMUL_PANELS(4, 64)
 TVMRT_DEFINE_MATMUL_PANELS(4, 128)
+TVMRT_DEFINE_MATMUL_PANELS(8, 16)
 TVMRT_DEFINE_MATMUL_PANELS(8, 32)
 TVMRT_DEFINE_MATMUL_PANELS(8, 128)
 
@@ -230,6 +252,7 @@ TVMRT_INLINE FTVMParallelLambda tvmrt_matmul_panels_choose(int bits, int block) 
   if (bits == 4 && block == 32) return tvmrt_matmul_panels_4_32;
   if (bits == 4 && block == 64) return tvmrt_matmul_panels_4_64;
   if (bits == 4 && block == 128) return tvmrt_matmul_panels_4_128;
+  if (bits == 8 && block == 16) return tvmrt_matmul_panels_8_16;
   if (bits == 8 && block == 32) return tvmrt_matmul_panels_8_32;
   if (bits == 8 && block == 128) return tvmrt_matmul_panels_8_128;
   return tvmrt_matmul_panels_task;
