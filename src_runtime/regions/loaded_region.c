@@ -160,7 +160,8 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   if (pthread_cond_init(&self->returned, NULL) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_condition = true;
   TVMRT_RETURN_IF_ERROR(make_data(self, arena));
-  TVMRT_RETURN_IF_ERROR(tvmrt__sizes_read(&self->sizes, self->text, self->text_size, arena));
+  TVMRT_RETURN_IF_ERROR(tvmrt__sizes_init(
+      &self->sizes, draft, self->text + (draft->tensors_begin - draft->text_begin), arena));
   if (device == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(choose_options(self, options));
   return prepare(self);

@@ -368,16 +368,37 @@ static int check_region(reader* r, const tvmrt_region* region) {
   return rc;
 }
 
+static int add_size(tvmrt_parser* in, void* bounds) {
+  tvmrt_buf* items = bounds;
+  const size_t before = items->size;
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, add_extent, items));
+  if (items->size - before == 2 * sizeof(int64_t)) {
+    const int64_t* pair = (const int64_t*)(const void*)(items->data + before);
+    if (pair[0] <= pair[1] && pair[1] <= INT32_MAX) return 0;
+  }
+  return tvmrt__parse_fail(in, "a size has no two bounds");
+}
+
+static int read_tensors(reader* r, tvmrt_region_draft* draft) {
+  (void)tvmrt__json_peek(&r->in.json);
+  draft->tensors_begin = (size_t)(r->in.json.at - r->in.begin);
+  TVMRT_RETURN_IF_ERROR(read_list(r, add_tensor, sizeof(tvmrt_region_tensor),
+                                  (void*)&draft->region.tensors, &draft->region.num_tensors));
+  draft->tensors_size = (size_t)(r->in.json.at - r->in.begin) - draft->tensors_begin;
+  return 0;
+}
+
 static int read_region(tvmrt_parser* in, void* into, const char* key) {
   reader* r = reader_of(in);
-  tvmrt_region* region = into;
+  tvmrt_region_draft* draft = into;
+  tvmrt_region* region = &draft->region;
   if (is(key, "symbol")) return read_text(r, &region->symbol);
   if (is(key, "name")) return read_text(r, &region->name);
   if (is(key, "inputs")) return read_indices(r, &region->inputs, &region->num_inputs);
   if (is(key, "outputs")) return read_indices(r, &region->outputs, &region->num_outputs);
-  if (is(key, "tensors")) {
-    return read_list(r, add_tensor, sizeof(tvmrt_region_tensor), (void*)&region->tensors,
-                     &region->num_tensors);
+  if (is(key, "tensors")) return read_tensors(r, draft);
+  if (is(key, "sizes")) {
+    return read_list(r, add_size, 2 * sizeof(int64_t), (void*)&draft->sizes, &draft->num_sizes);
   }
   if (!is(key, "nodes")) return tvmrt__parse_skip(in);
   return read_list(r, add_node, sizeof(tvmrt_region_node), (void*)&region->nodes,
@@ -393,7 +414,7 @@ static int add_region(tvmrt_parser* in, void* into) {
   size_t i;
   (void)tvmrt__json_peek(&r->in.json);
   draft.text_begin = (size_t)(r->in.json.at - r->in.begin);
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_region, region));
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&r->in, read_region, &draft));
   draft.text_size = (size_t)(r->in.json.at - r->in.begin) - draft.text_begin;
   if (region->symbol == NULL || region->tensors == NULL || region->nodes == NULL ||
       region->inputs == NULL || region->outputs == NULL) {

@@ -28,6 +28,10 @@ typedef struct tvmrt_region_draft {
   tvmrt_region region; /* data is NULL */
   size_t text_begin;
   size_t text_size;
+  size_t tensors_begin; /* the list of tensors */
+  size_t tensors_size;
+  const int64_t* sizes; /* least and most of each size that a run chooses */
+  int32_t num_sizes;
 } tvmrt_region_draft;
 
 typedef struct tvmrt_region_set {

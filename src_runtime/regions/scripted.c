@@ -79,7 +79,7 @@ static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options)
   int codes[4] = {kTVMStr, kTVMStr, kTVMBytes, kTVMStr};
   TVMValue ret;
   int code;
-  int rc = tvmrt__write_region(loaded->text, loaded->text_size, region, &json);
+  int rc = tvmrt__write_region(loaded->text, loaded->text_size, &loaded->sizes, region, &json);
   args[0].v_str = region->symbol;
   args[1].v_str = json.data;
   args[2].v_handle = &constants;

@@ -9,7 +9,7 @@
 #include "../base/json.h"
 #include "../tensors/tensor.h"
 
-enum { MOST_OPERANDS = 32, MOST_SIZES = 64 };
+enum { MOST_OPERANDS = 32 };
 
 typedef struct walk {
   tvmrt_parser in; /* first, so that who is given it has the walk */
@@ -26,50 +26,19 @@ static walk* walk_of(tvmrt_parser* in) { return (walk*)(void*)in; }
 
 static bool is(const char* key, const char* wanted) { return strcmp(key, wanted) == 0; }
 
-static int add_bound(tvmrt_parser* in, void* into) {
-  tvmrt_buf* bounds = into;
-  int64_t value;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_int(in, &value));
-  if (value < 0 || value > INT32_MAX) return tvmrt__parse_fail(in, "a size is out of range");
-  return tvmrt__buf_append(bounds, &value, sizeof(value));
-}
-
-static int add_size(tvmrt_parser* in, void* into) {
-  tvmrt_buf* bounds = into;
-  const size_t before = bounds->size;
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(in, add_bound, bounds));
-  if (bounds->size - before == 2 * sizeof(int64_t)) return 0;
-  return tvmrt__parse_fail(in, "a size has not two bounds");
-}
-
-static int read_sizes(tvmrt_parser* in, void* into, const char* key) {
-  return is(key, "sizes") ? tvmrt__parse_items(in, add_size, into) : tvmrt__parse_skip(in);
-}
-
-int tvmrt__sizes_read(tvmrt_sizes* out, const char* text, size_t text_size, tvmrt_arena* arena) {
-  tvmrt_parser in;
-  tvmrt_buf bounds = {NULL, 0, 0};
-  size_t i;
-  int rc;
+int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const char* tensors,
+                      tvmrt_arena* arena) {
+  int32_t i;
   memset(out, 0, sizeof(*out));
-  out->text = text;
-  out->text_size = text_size;
-  tvmrt__parse_init(&in, "the sizes of a device's region", text, text_size);
-  rc = tvmrt__parse_members(&in, read_sizes, &bounds);
-  if (rc == 0 && bounds.size > MOST_SIZES * 2 * sizeof(int64_t)) {
-    rc = tvmrt__fail_value("a region has more than %d sizes; compile the network again.",
-                           (int)MOST_SIZES);
-  }
-  if (rc == 0 && bounds.size != 0) {
-    const size_t count = bounds.size / (2 * sizeof(int64_t));
-    out->bounds = tvmrt__arena_copy(arena, bounds.data, bounds.size);
-    out->now = tvmrt__arena_alloc(arena, count, sizeof(*out->now));
-    rc = out->bounds == NULL || out->now == NULL ? -1 : 0;
-    for (i = 0; rc == 0 && i < count; ++i) out->now[i] = out->bounds[2 * i + 1];
-    if (rc == 0) out->count = (int32_t)count;
-  }
-  tvmrt__buf_free(&bounds);
-  return rc;
+  out->tensors = tensors;
+  out->tensors_size = draft->tensors_size;
+  if (draft->num_sizes == 0) return 0;
+  out->now = tvmrt__arena_alloc(arena, (size_t)draft->num_sizes, sizeof(*out->now));
+  if (out->now == NULL) return -1;
+  out->bounds = draft->sizes;
+  out->count = draft->num_sizes;
+  for (i = 0; i < out->count; ++i) out->now[i] = out->bounds[2 * i + 1];
+  return 0;
 }
 
 int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVMValue* value,
@@ -187,10 +156,6 @@ static int add_tensor(tvmrt_parser* in, void* into) {
   return 0;
 }
 
-static int read_region(tvmrt_parser* in, void* into, const char* key) {
-  return is(key, "tensors") ? tvmrt__parse_items(in, add_tensor, into) : tvmrt__parse_skip(in);
-}
-
 /* All shapes, or none: where one is wrong the region stays as it was. */
 static int set_shapes(const walk* w) {
   uint64_t bytes;
@@ -223,8 +188,8 @@ int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values,
       memcpy(&w.shapes[(size_t)i * TVMRT_MAX_NDIM], t->shape, (size_t)t->ndim * sizeof(*t->shape));
     }
   }
-  tvmrt__parse_init(&w.in, "the extents of a device's region", sizes->text, sizes->text_size);
-  rc = tvmrt__parse_members(&w.in, read_region, &w);
+  tvmrt__parse_init(&w.in, "the tensors of a device's region", sizes->tensors, sizes->tensors_size);
+  rc = tvmrt__parse_items(&w.in, add_tensor, &w);
   if (rc == 0) rc = set_shapes(&w);
   tvmrt__buf_free(&w.text);
   free(w.shapes);
@@ -269,18 +234,14 @@ static int write_tensor(tvmrt_parser* in, void* into) {
   return 0;
 }
 
-static int write_part(tvmrt_parser* in, void* into, const char* key) {
-  return is(key, "tensors") ? tvmrt__parse_items(in, write_tensor, into) : tvmrt__parse_skip(in);
-}
-
-int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_region* region,
-                        tvmrt_buf* out) {
+int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* sizes,
+                        const tvmrt_region* region, tvmrt_buf* out) {
   writer w;
   memset(&w, 0, sizeof(w));
   w.region = region;
   w.done = text;
   w.out = out;
-  tvmrt__parse_init(&w.in, "the text of a device's region", text, text_size);
-  TVMRT_RETURN_IF_ERROR(tvmrt__parse_members(&w.in, write_part, &w));
+  tvmrt__parse_init(&w.in, "the tensors of a device's region", sizes->tensors, sizes->tensors_size);
+  TVMRT_RETURN_IF_ERROR(tvmrt__parse_items(&w.in, write_tensor, &w));
   return tvmrt__buf_append(out, w.done, (size_t)(text + text_size - w.done));
 }

@@ -11,12 +11,13 @@ typedef struct tvmrt_sizes {
   int32_t count;         /* 0: the region's shapes are fixed, or its device takes any */
   int64_t* now;          /* those that the region has its shapes for; at first the most */
   const int64_t* bounds; /* least and most of each */
-  const char* text;      /* the region's; borrowed */
-  size_t text_size;
+  const char* tensors;   /* their list in the region's text; borrowed */
+  size_t tensors_size;
 } tvmrt_sizes;
 
-/* What the text of one region says of sizes; the arena gets the arrays. */
-int tvmrt__sizes_read(tvmrt_sizes* out, const char* text, size_t text_size, tvmrt_arena* arena);
+/* What the draft of one region says of sizes; `tensors` is its list in the text. */
+int tvmrt__sizes_init(tvmrt_sizes* out, const tvmrt_region_draft* draft, const char* tensors,
+                      tvmrt_arena* arena);
 
 /* The sizes in the last argument of a call, which is borrowed; all are within their bounds. */
 int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVMValue* value,
@@ -27,7 +28,7 @@ int tvmrt__sizes_of_call(const tvmrt_sizes* sizes, const char* symbol, const TVM
 int tvmrt__sizes_apply(const tvmrt_sizes* sizes, const int64_t* values, const tvmrt_region* region);
 
 /* Append the text of a region with the shapes that its tensors have now. */
-int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_region* region,
-                        tvmrt_buf* out);
+int tvmrt__write_region(const char* text, size_t text_size, const tvmrt_sizes* sizes,
+                        const tvmrt_region* region, tvmrt_buf* out);
 
 #endif

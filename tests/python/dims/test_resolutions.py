@@ -192,7 +192,7 @@ def region(extents, sizes=((1, 8),)):
         {"name": n, "dtype": "float32", "shape": [8, 3], "least": [1, 3], "extents": extents}
         for n in "xy"
     ]
-    node = {"op": "relu", "name": "r", "inputs": [0], "outputs": [1], "attrs": {}}
+    node = {"op": "relu", "name": "r", "inputs": [0], "outputs": [1], "attrs": {"most": float("inf")}}
     one = {
         "symbol": "r", "name": "r", "tensors": tensors, "nodes": [node], "inputs": [0],
         "outputs": [1], "sizes": sizes,
@@ -214,6 +214,7 @@ WRONG = {
     "too large": ["d0 " + "2147483647 * " * 3, "3"],
     "sum too large": ["2147483647 2147483647 * 1 * 2147483647 2147483647 * +", "3"],
     "another operator": ["d0 2 -", "3"],
+    "an empty operand": ["d0 1  ", "3"],
     "too few extents": ["d0"],
     "too many extents": ["d0", "3", "1"],
     "too many elements": ["d0 1000000000 *", "1000000000 1000000000 *"],
@@ -226,7 +227,7 @@ def test_damaged_extents(extents, plugin):
         tvmrt.get_global_func("tvmrt.device.load_regions")(region(extents), b"")
 
 
-@pytest.mark.parametrize("sizes", [[[1]], [[1, 2, 3]], [[-1, 8]], [[1, 2**40]], [[1, 8]] * 65, [1]])
+@pytest.mark.parametrize("sizes", [[[1]], [[1, 2, 3]], [[-1, 8]], [[1, 2**40]], [[8, 1]], [1]])
 def test_damaged_sizes(sizes, plugin):
     with pytest.raises((ValueError, tvmrt.TVMError)):
         tvmrt.get_global_func("tvmrt.device.load_regions")(region(["d0", "3"], sizes), b"")
