@@ -96,10 +96,11 @@ int tvmrt__parse_int(tvmrt_parser* in, int64_t* out) {
   return 0;
 }
 
+/* A number or a word, also those that Python writes: NaN, Infinity. */
 static int skip_word(tvmrt_parser* in) {
   const char* first = in->json.at;
-  while (in->json.at < in->json.end && strchr("+-.eE0123456789truefalsn", *in->json.at) != NULL &&
-         *in->json.at != '\0') {
+  while (in->json.at < in->json.end &&
+         strchr("+-.eE0123456789truefalsnINiy", *in->json.at) != NULL && *in->json.at != '\0') {
     ++in->json.at;
   }
   return in->json.at == first ? tvmrt__parse_fail(in, "expected a value") : 0;
