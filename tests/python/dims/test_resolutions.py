@@ -192,7 +192,8 @@ def region(extents, sizes=((1, 8),)):
         {"name": n, "dtype": "float32", "shape": [8, 3], "least": [1, 3], "extents": extents}
         for n in "xy"
     ]
-    node = {"op": "relu", "name": "r", "inputs": [0], "outputs": [1], "attrs": {"most": float("inf")}}
+    attrs = {"most": float("inf")}  # which Python writes as Infinity
+    node = {"op": "relu", "name": "r", "inputs": [0], "outputs": [1], "attrs": attrs}
     one = {
         "symbol": "r", "name": "r", "tensors": tensors, "nodes": [node], "inputs": [0],
         "outputs": [1], "sizes": sizes,
