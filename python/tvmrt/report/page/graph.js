@@ -37,13 +37,22 @@ function colourOfVertex(v, by) {
   return colourOf(v.operator.kind);
 }
 
+// What an operator is first of all: its types but for those that only say how numbers are stored.
+const STORED = new Set(["QuantizeLinear", "DequantizeLinear", "Transpose"]);
+function headOf(number) {
+  const types = typesOf[number].split(" · ");
+  const main = types.filter((type) => !STORED.has(type));
+  const text = (main.length ? main : types).join(" · ");
+  return text.length > 22 ? `${text.slice(0, 21)}…` : text;
+}
+
 function lines(v) {
   if (v.end) return [v.tensor.name, `${v.end} · ${shape(v.tensor.shape)}`, v.tensor.dtype];
   const result = v.operator.writes[0];
   const time = v.operator.seconds
     ? `${seconds(v.operator.seconds)}, ${percent(share(v.operator))}`
     : "";
-  return [typesOf[v.number], result ? shape(result.shape) : "", time];
+  return [headOf(v.number), result ? shape(result.shape) : "", time];
 }
 
 // Large graphs have more than a browser likes to lay out at once: a vertex is drawn when it comes
@@ -70,7 +79,7 @@ function drawVertex(v) {
     draw("title", {}, title),
     draw("rect", { class: "body", width: WIDTH, height: HEIGHT, rx: 10 }),
     draw("rect", { class: "stripe", x: 6, y: 8, width: 5, height: HEIGHT - 16, rx: 2.5 }),
-    draw("text", { class: "head", x: 20, y: 22 }, `${shorten(head, 24)} `),
+    draw("text", { class: "head", x: 20, y: 22 }, `${shorten(head, 22)} `),
     draw("text", { class: "small", x: 20, y: 39 }, `${shorten(second, 28)} `),
     draw("text", { class: "small", x: 20, y: 54 }, third),
   );
