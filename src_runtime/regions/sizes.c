@@ -114,7 +114,7 @@ static bool push(const walk* w, const char* token, int64_t* stack, int* depth) {
 
 /* The text is taken apart in place. */
 static bool evaluate(const walk* w, char* text, int64_t* out) {
-  int64_t stack[MOST_OPERANDS];
+  int64_t stack[MOST_OPERANDS] = {0};
   int depth = 0;
   while (*text != '\0') {
     char* end = text + strcspn(text, " ");
@@ -123,8 +123,9 @@ static bool evaluate(const walk* w, char* text, int64_t* out) {
     if (!push(w, text, stack, &depth)) return false;
     text = is_last ? end : end + 1;
   }
+  if (depth != 1 || stack[0] < 0) return false;
   *out = stack[0];
-  return depth == 1 && *out >= 0;
+  return true;
 }
 
 static int add_extent(tvmrt_parser* in, void* into) {
