@@ -102,7 +102,7 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
 /* Adds words to a text, as many as there is room for. */
 static inline void tvmrt_x86_add(char* text, size_t size, const char* words) {
   size_t used = strlen(text);
-  if (used + 1 < size) snprintf(text + used, size - used, "%s", words);
+  if (used + 1 < size) (void)snprintf(text + used, size - used, "%s", words);
 }
 
 /* Adds the processor with its levels, as the end of a sentence. */
@@ -155,10 +155,11 @@ static inline int tvmrt_x86_has_named(const tvmrt_x86* x86, const char* name) {
  */
 static inline int tvmrt_x86_choose(const tvmrt_x86* x86, const char* const* names, int count,
                                    const char* forced, char* text, size_t size) {
-  const int is_forced = forced != NULL && forced[0] != '\0';
+  const char* wanted = forced == NULL ? "" : forced;
+  const int is_forced = wanted[0] != '\0';
   int found = -1, known = 0;
   for (int i = 0; i < count; i++) {
-    if (is_forced && strcmp(names[i], forced) != 0) continue;
+    if (is_forced && strcmp(names[i], wanted) != 0) continue;
     known = 1;
     if (tvmrt_x86_has_named(x86, names[i])) found = i;
   }
@@ -166,7 +167,7 @@ static inline int tvmrt_x86_choose(const tvmrt_x86* x86, const char* const* name
   text[0] = '\0';
   if (is_forced) {
     tvmrt_x86_add(text, size, "TVMRT_LEVEL demands ");
-    tvmrt_x86_add(text, size, forced);
+    tvmrt_x86_add(text, size, wanted);
     tvmrt_x86_add(text, size, known ? ", which the processor lacks: " : ", which is not there: ");
   }
   tvmrt_x86_add_names(names, count, text, size);
