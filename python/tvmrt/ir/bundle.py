@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Bundle:
-    """A sequence or an optional value as the tensors of a library.
+    """A sequence, an optional value or a map as the tensors of a library.
 
     Parameters
     ----------
@@ -27,6 +27,12 @@ class Bundle:
         Name of the output that tells whether the value is there; empty where it is known.
     absent
         Whether the value is known not to be there.
+    keys
+        Those of a map whose values are the one part, a row.
+    row_type
+        The row's element type by numpy's name; ``object`` of strings.
+    lacking
+        The value of a key that a map lacks.
     """
 
     parts: tuple[str, ...] = ()
@@ -35,6 +41,9 @@ class Bundle:
     count: str = ""
     there: str = ""
     absent: bool = False
+    keys: tuple[int | str, ...] = ()
+    row_type: str = ""
+    lacking: int | str = 0
 
     def spread(self, name: str, value: Any) -> dict[str, Any]:
         """The tensors of an input by name. Raises ValueError where it has other elements."""
@@ -42,6 +51,8 @@ class Bundle:
             if value is not None:
                 raise ValueError(f"input {name} is given; the network was compiled without it")
             return {}
+        if self.row_type:
+            return {name: self._row(value) if isinstance(value, Mapping) else value}
         if not isinstance(value, (list, tuple)) or len(value) != len(self.parts):
             found = f"{len(value)}" if isinstance(value, (list, tuple)) else type(value).__name__
             raise ValueError(
@@ -49,6 +60,9 @@ class Bundle:
                 "network for other numbers of elements"
             )
         return dict(zip(self.parts, value))
+
+    def _row(self, value: Mapping[Any, Any]) -> np.ndarray:
+        return np.array([[value.get(key, self.lacking) for key in self.keys]], self.row_type)
 
     def gather(self, tensor: Callable[[str], np.ndarray]) -> Any:
         """The value of an output, by its tensors: a list, an array, or None."""

@@ -113,4 +113,4 @@ def read_facts(folder: Path) -> Facts:
 def _bundle(found: Mapping[str, Any]) -> Bundle:
     from tvmrt.ir.bundle import Bundle  # seldom needed
 
-    return Bundle(**{**found, "parts": tuple(found["parts"])})
+    return Bundle(**{**found, "parts": tuple(found["parts"]), "keys": tuple(found["keys"])})

@@ -220,8 +220,13 @@ def test_the_commands_know_labels(tmp_path):
 
 def _wrong() -> dict[str, tuple]:
     return {
-        "map": ("DictVectorizer", [X], {"int64_vocabulary": [1]}, "it reads a map"),
-        "cast": ("CastMap", [X], {}, "it reads a map"),
+        "map": (
+            "DictVectorizer",
+            [X],
+            {"int64_vocabulary": [1]},
+            "it reads a map that is no input",
+        ),
+        "cast": ("CastMap", [X], {}, "it reads a map that is no input"),
         "strings": (
             "LabelEncoder",
             [INTS],

@@ -2,7 +2,8 @@
 
 A library knows tensors alone. An input that is a sequence of a declared number of elements is read
 as so many tensors, ``x[0]``, ``x[1]``, ..., of which a node in front of all others makes it; one
-that is declared to be absent is left out. What an output is made of is told in a ``Bundle``.
+that is declared to be absent is left out; a map becomes a row, see ``map_inputs``. What an output
+is made of is told in a ``Bundle``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from tvmrt.ir.bundle import Bundle, part_name
 from tvmrt.ir.limits import check_table
 
 from .held import Counted, Held, Nothing, Perhaps, Stack, TensorList
+from .map_inputs import with_rows
 
 Sequences = Mapping[str, "int | None"]
 
@@ -36,6 +38,7 @@ def with_tensors(
     Raises KeyError for what is none of its inputs, ValueError where a number is missing, and
     UnsupportedError for sequences of what is no tensor.
     """
+    model, bundles = with_rows(model)
     weights = {tensor.name for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name not in weights]
     kinds = {info.name: info.type.WhichOneof("value") for info in infos}
@@ -48,11 +51,11 @@ def with_tensors(
                 f"input; such inputs are {', '.join(others) or 'none'}"
             )
     if not others:
-        return model, {}
+        return model, bundles
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = copy.graph
-    inputs, nodes, bundles = [], [], {}
+    inputs, nodes = [], []
     for info in model.graph.input:
         made, maker, bundle = [info], None, None
         if info.name in others:

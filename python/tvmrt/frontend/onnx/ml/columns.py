@@ -64,4 +64,4 @@ def zip_map(ctx: NodeContext) -> Value:
 
 @onnx_op("DictVectorizer", "CastMap", domain=DOMAIN)
 def maps(ctx: NodeContext) -> Value:
-    raise UnsupportedError("it reads a map; give the network a tensor of its values instead")
+    raise UnsupportedError("it reads a map that is no input of the network")
