@@ -246,7 +246,7 @@ def test_progress_is_shown_on_a_terminal_only(tvmrt, digits, tmp_path):
         shown += chunk
     os.close(terminal)
     assert done.wait(timeout=60) == 0
-    assert b"generate" in shown or b"plan" in shown
+    assert b"compile" in shown  # the C compiler takes longest
 
 
 def test_a_network_that_is_not_compiled_comes_with_what_to_do(complaint, digits):

@@ -13,6 +13,11 @@ import pytest
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a script stands for the C compiler")
 
 
+def _listen_to_interrupts() -> None:
+    """What a shell has started in the background ignores them, and all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminate", "interrupt"])
 def test_nothing_is_left_and_compilers_end(digits, tmp_path, number):
     out, scratch, began = tmp_path / "out", tmp_path / "scratch", tmp_path / "began"
@@ -25,6 +30,7 @@ def test_nothing_is_left_and_compilers_end(digits, tmp_path, number):
     process = subprocess.Popen(
         [*command, "-o", out / "n.so", "--cc", compiler],
         env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True,
+        preexec_fn=_listen_to_interrupts,
     )  # fmt: skip
     end = time.monotonic() + 60
     while not began.exists() and time.monotonic() < end:
