@@ -30,7 +30,7 @@ def test_nothing_is_left_and_compilers_end(digits, tmp_path, number):
     process = subprocess.Popen(
         [*command, "-o", out / "n.so", "--cc", compiler],
         env={**os.environ, "TMPDIR": str(scratch)}, stderr=subprocess.PIPE, text=True,
-        preexec_fn=_listen_to_interrupts,
+        preexec_fn=_listen_to_interrupts,  # noqa: PLW1509 - this process starts no threads
     )  # fmt: skip
     end = time.monotonic() + 60
     while not began.exists() and time.monotonic() < end:
