@@ -39,9 +39,11 @@ if onnxruntime is not None:
 
 
 # Compilers take most of the time of all tests. Where the subject is not what they make of a kernel,
-# they are asked for less; operators, networks, files of others, pages and examples are compiled as
-# users compile them.
-QUICK = ("cli", "custom", "devices", "dims", "export", "frontend", "ml", "rpc", "runtime")
+# they are asked for less; operators, networks and files of others are compiled as users do.
+QUICK = (
+    "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "ml",
+    "onnx_suite", "report", "rpc", "runtime",
+)  # fmt: skip
 
 
 @pytest.hookimpl(wrapper=True)

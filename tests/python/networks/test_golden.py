@@ -22,11 +22,11 @@ if not golden.names():
     )
 
 EXECUTORS = {"graph": GraphModule, "aot": AotModule}
-# Every network runs every day in one way; where the long tests run, every second one by the other
-# executor and compiler, too, whose warnings are asked for the others.
+# Every network runs every day in one way; where the long tests run, every fourth one by the other
+# executor and compiler, too, whose warnings are asked for every second one.
 NAMES = golden.names()
 WAYS = [(name, "graph", "gcc") for name in NAMES] + [
-    pytest.param(name, "aot", "clang", marks=pytest.mark.slow) for name in NAMES[::2]
+    pytest.param(name, "aot", "clang", marks=pytest.mark.slow) for name in NAMES[::4]
 ]
 COMPILERS = [(name, "gcc") for name in NAMES] + [
     pytest.param(name, "clang", marks=pytest.mark.slow) for name in NAMES[1::2]
