@@ -22,7 +22,7 @@ import tvmrt
 from tvmrt.libinfo import find_include_path
 
 HERE = Path(__file__).resolve().parent
-FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -g -O0".split()
+FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=all -O0".split()
 BOARDS = {"narrow": "host", "board": "cortex-m4"}
 SHORT = ("gather_int64", "roi_align", "max_unpool", "max_pool", "reducemax_1")
 
