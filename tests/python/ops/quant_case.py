@@ -132,7 +132,7 @@ class Net:
     def reference(self) -> list[np.ndarray]:
         import onnxruntime
 
-        if _bytes_overflow() and any(node.op_type in BYTE_PRODUCTS for node in self.nodes):
+        if bytes_overflow() and any(node.op_type in BYTE_PRODUCTS for node in self.nodes):
             return self._evaluated()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
@@ -163,7 +163,7 @@ class Net:
         assert not problems, "\n".join(problems)
 
 
-def _bytes_overflow() -> bool:
+def bytes_overflow() -> bool:
     """Whether onnxruntime's plain products of uint8 and int8 overflow in their pair sums here."""
     vnni = {"avx512_vnni", "avx_vnni"}
     return processor.machine() == "x86_64" and not processor.flags() & vnni
