@@ -42,7 +42,7 @@ if onnxruntime is not None:
 # they are asked for less; operators, networks and files of others are compiled as users do.
 QUICK = (
     "cli", "custom", "devices", "dims", "docs", "examples", "export", "frontend", "ml",
-    "onnx_suite", "report", "rpc", "runtime",
+    "report", "rpc", "runtime",
 )  # fmt: skip
 
 

@@ -280,9 +280,12 @@ def _weight_arrays(prefix: str, sources: Sources, options: Options, places: Weig
 
 NEEDS_HEADER = "#include <tvm/runtime/kernels/needs.h>"
 NEEDS = [
-    "/* The level of processors that this code needs, for who loads the library. */",
+    "#if defined(__GNUC__)",
+    "/* The level of processors that this code needs, for who loads the library; weak, as each of",
+    " * several networks in one program has it. */",
     "TVM_DLL extern const char __tvmrt_needs[];",
-    "const char __tvmrt_needs[] = TVMRT_NEEDS;",
+    "__attribute__((weak)) const char __tvmrt_needs[] = TVMRT_NEEDS;",
+    "#endif",
     "",
 ]
 

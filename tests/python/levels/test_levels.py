@@ -18,6 +18,7 @@ import tvmrt
 from tvmrt import processor
 from tvmrt.codegen.target import X86_LEVELS
 from tvmrt.contrib.graph_executor import GraphModule
+from tvmrt.libinfo import find_include_path
 from tvmrt.runtime.executor import AotModule
 
 pytestmark = pytest.mark.skipif(
@@ -302,3 +303,20 @@ def test_the_table_of_levels_is_that_of_the_header():
         if Path(folder, "tvm/runtime/kernels/levels.h").exists()
     )
     assert re.findall(r'^ +\{"(\w+)", 0x', text, re.M) == [level.name for level in X86_LEVELS]
+
+
+def test_networks_of_one_program_each_say_what_they_need(tmp_path):
+    """Their sources are linked together, under other names where they have a function in common."""
+    x = np.ones((1, 4), np.float32)
+    made = model([helper.make_node("Sqrt", ["x"], ["y"])], {"x": x}, ["y"], {})
+    include, sources = f"-I{find_include_path()[0]}", {}
+    for name in ("one", "two"):
+        tvmrt.compile(made, module_name=name).export_sources(tmp_path / name)
+        sources[name] = [str(path) for path in (tmp_path / name).glob("*_lib*.c")]
+        command = ["gcc", "-c", "-fPIC", include, f"-Dget_model_metadata={name}_metadata"]
+        subprocess.run([*command, *sources[name]], check=True, cwd=tmp_path)
+    objects = [str(path) for path in tmp_path.glob("*.o")]
+    command = ["gcc", "-shared", *objects, "-o", str(tmp_path / "both.so"), "-lm"]
+    subprocess.run(command, check=True)
+    assert len(objects) == 4
+    assert tvmrt.runtime.load_module(tmp_path / "both.so").type_key == "library"
