@@ -70,7 +70,7 @@ static bool apply(char op, int64_t a, int64_t b, int64_t* out) {
   switch (op) {
     case '+':
       *out = a + b;
-      return *out<limit&& * out> - limit;
+      return llabs(*out) < limit;
     case '*':
       if (a != 0 && (b > limit / llabs(a) || b < -(limit / llabs(a)))) return false;
       *out = a * b;

@@ -74,6 +74,11 @@ def _plain_cell(cell: Any):
     return Text(str(cell))  # no markup: a layer may be called [bold]
 
 
+def note(text: str) -> None:
+    """Tell what the user should know but need not act on, on standard error."""
+    click.echo(f"tvmrt: note: {text}", err=True)
+
+
 def print_pairs(pairs: Mapping[str, Any]) -> None:
     """Print ``name  value`` lines, values aligned."""
     width = max((len(name) for name in pairs), default=0)

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from tvmrt.cli import console
+
 ANYONE = "anyone who reaches this port can run code here"
 
 
@@ -53,7 +55,7 @@ def command(
     link_uploads()
     click.echo(f"serving at {host}:{listener.port}")
     if host not in ("127.0.0.1", "localhost", "::1") and not key:
-        click.echo(f"tvmrt: note: there is no --key, so that {ANYONE}", err=True)
+        console.note(f"there is no --key, so that {ANYONE}")
     try:
         listener.run()
     finally:

@@ -70,16 +70,12 @@ def command(
 ) -> None:  # fmt: skip
     """Run the compiled network LIBRARY: a .so, or a .tar of tvmc compile."""
     from tvmrt.cli.session import Session
-    from tvmrt.runtime.module import NETWORKS
+    from tvmrt.network.opened import check_compiled
 
     files.check_file(library)
     if outputs_file:
         files.check_target(outputs_file)
-    if library.suffix in NETWORKS:
-        raise ValueError(
-            f"{library} is a network that is not compiled: 'tvmrt compile {library} -o net.so', "
-            "then run net.so"
-        )
+    check_compiled(library)
     if (inputs_file is None) != random:
         raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
     picture = inputs_file is not None and images.is_image(inputs_file)

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tvmrt.cli import files, options
+from tvmrt.cli import console, files, options
 
 # Flags of tvmc that ask for nothing here, and why.
 WITHOUT_MEANING = {
@@ -64,14 +64,10 @@ class Line:
             click.echo(name(said.getvalue()), nl=False)
 
 
-def _note(text: str) -> None:
-    click.echo(f"tvmrt: note: {text}", err=True)
-
-
 def _tell_ignored(given: dict[str, Any]) -> None:
     for name, value in given.items():
         if value not in (None, (), False):
-            _note(f"--{name.replace('_', '-')} has no meaning here: {WITHOUT_MEANING[name]}")
+            console.note(f"--{name.replace('_', '-')} has no meaning here: {WITHOUT_MEANING[name]}")
 
 
 def target_of(text: str | None) -> str:
@@ -287,4 +283,4 @@ def _print_top(path: Path, count: int) -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS] FILE")
 def tune_command(words: tuple[str, ...]) -> None:
     """Say that there is nothing to tune."""
-    _note(f"{WITHOUT_MEANING['tuning_records']}; go on with 'tvmrt tvmc compile'")
+    console.note(f"{WITHOUT_MEANING['tuning_records']}; go on with 'tvmrt tvmc compile'")

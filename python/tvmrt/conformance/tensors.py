@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from tvmrt.devices import CSource, Device
-from tvmrt.error import TVMError
 from tvmrt.ir import Value
-from tvmrt.libinfo import find_lib_path
+from tvmrt.runtime._library import check as check_call
+from tvmrt.runtime._library import ffi, lib
 from tvmrt.runtime.packed_func import PackedFunc
 
 from .finding import Finding
@@ -21,24 +20,6 @@ from .subject import Network, claims, joined
 CHECK = "tensors"
 GUARD = 256  # bytes before and behind each tensor, which nobody may change
 PATTERN = 0xA5
-DLTENSOR_HANDLE = 7  # kTVMDLTensorHandle
-
-
-class _DLTensor(ctypes.Structure):
-    """As in dlpack.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 class _Placed:
@@ -51,18 +32,17 @@ class _Placed:
         self._room, self._begin, self._end = room, start, start + array.nbytes
         self.array = room[start : self._end].view(array.dtype).reshape(array.shape)
         self.array[...] = array
-        rank = max(array.ndim, 1)
         dense = [stride // array.itemsize for stride in array.strides]
-        self._shape = (ctypes.c_int64 * rank)(*array.shape)
-        self._strides = (ctypes.c_int64 * rank)(*dense)
-        self._tensor = _DLTensor(
-            room.ctypes.data + start - offset, 1, 0, array.ndim, value.dtype.code,
-            value.dtype.bits, 1, self._shape, self._strides if strides else None, offset,
-        )  # fmt: skip
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self._tensor)
+        self._shape = ffi.new("int64_t[]", array.shape)
+        self._strides = ffi.new("int64_t[]", dense)
+        self.tensor = tensor = ffi.new("DLTensor *")
+        tensor.data = ffi.cast("void *", room.ctypes.data + start - offset)
+        tensor.device = (lib.kDLCPU, 0)
+        tensor.ndim = array.ndim
+        tensor.dtype = (value.dtype.code, value.dtype.bits, 1)
+        tensor.shape = self._shape
+        tensor.strides = self._strides if strides else ffi.NULL
+        tensor.byte_offset = offset
 
     def guards_hold(self) -> bool:
         before, behind = self._room[: self._begin], self._room[self._end :]
@@ -124,14 +104,13 @@ def _wrong(runs: list, place: tuple[int, int, bool], tolerance: float) -> Iterat
 def _call(function: PackedFunc, tensors: list[_Placed]) -> None:
     """By the C interface, as generated code calls it: Python's tensors lie where it likes."""
     count = len(tensors)
-    values = (ctypes.c_uint64 * count)(*(tensor.address for tensor in tensors))
-    codes = (ctypes.c_int * count)(*[DLTENSOR_HANDLE] * count)
-    result, code = ctypes.c_uint64(), ctypes.c_int()
-    runtime = ctypes.CDLL(find_lib_path()[0])
-    runtime.TVMGetLastError.restype = ctypes.c_char_p
-    ends = ctypes.byref(result), ctypes.byref(code)
-    if runtime.TVMFuncCall(ctypes.c_void_p(function.handle), values, codes, count, *ends) != 0:
-        raise TVMError(runtime.TVMGetLastError().decode(errors="replace").splitlines()[0])
+    values = ffi.new("TVMValue[]", count)
+    for value, placed in zip(values, tensors):
+        value.v_handle = placed.tensor
+    codes = ffi.new("int[]", [lib.kTVMDLTensorHandle] * count)
+    result, code = ffi.new("TVMValue *"), ffi.new("int *")
+    handle = ffi.cast("TVMFunctionHandle", function.handle)
+    check_call(lib.TVMFuncCall(handle, values, codes, count, result, code))
 
 
 def _values(value: Value, rng: np.random.Generator) -> np.ndarray:

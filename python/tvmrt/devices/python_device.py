@@ -12,6 +12,7 @@ import numpy as np
 from tvmrt.ir import DTYPES
 
 from .base import Context, Device
+from .region_json import constants_of
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,7 @@ class _LoadedRegion:
         self._device = device
         self._region = region
         self._nodes = [RegionNode(n["op"], n["name"], n["attrs"]) for n in region["nodes"]]
-        self._constants = {
-            i: np.frombuffer(
-                constants, _numpy(t["dtype"]), int(np.prod(t["shape"], dtype=np.int64)), t["offset"]
-            ).reshape(t["shape"])
-            for i, t in enumerate(region["tensors"])
-            if "offset" in t
-        }
+        self._constants = constants_of(region, constants)
 
     def run(self, symbol: str, *tensors: Any) -> None:
         """The region's function: its inputs, then its outputs, as tensors."""
@@ -101,8 +96,4 @@ class _LoadedRegion:
                 f"device {self._device.name}: compute of {node.name} ({node.op}) gave shape "
                 f"{list(found)}, not {open_}{most}"
             )
-        return np.ascontiguousarray(array, _numpy(wanted["dtype"])).reshape(found)
-
-
-def _numpy(name: str) -> np.dtype:
-    return DTYPES[name].numpy
+        return np.ascontiguousarray(array, DTYPES[wanted["dtype"]].numpy).reshape(found)

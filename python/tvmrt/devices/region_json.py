@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Graph, ModuleBlob, Node, Region, Value
+from tvmrt.ir import DTYPES, Graph, ModuleBlob, Node, Region, Value
 from tvmrt.ir.custom import plain_form
 from tvmrt.ir.extent import (
     Atom,
@@ -93,6 +93,17 @@ def region_text(
         head["fallback"] = 1
     head["regions"] = [describe_region(region, constants) for region in regions]
     return json.dumps(head, separators=(",", ":")), constants.tobytes()
+
+
+def constants_of(region: Mapping[str, Any], data: bytes) -> dict[int, np.ndarray]:
+    """The constants of a described region by their numbers; they share the memory of ``data``."""
+    return {
+        number: np.frombuffer(
+            data, DTYPES[row["dtype"]].numpy, math.prod(row["shape"]), row["offset"]
+        ).reshape(row["shape"])
+        for number, row in enumerate(region["tensors"])
+        if "offset" in row
+    }
 
 
 def describe_region(region: Region, constants: Constants) -> dict[str, Any]:

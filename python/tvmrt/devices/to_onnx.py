@@ -12,6 +12,8 @@ from onnx import helper, numpy_helper
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES
 
+from .region_json import constants_of
+
 OPSET = 18
 IR_VERSION = 9
 
@@ -164,11 +166,8 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
         ``place`` is its number.
     """
     writer = _Writer(region)
-    for number, row in enumerate(region["tensors"]):
-        if "offset" in row:
-            writer.constants.append(
-                numpy_helper.from_array(_constant(row, constants), f"t{number}")
-            )
+    for number, array in constants_of(region, constants).items():
+        writer.constants.append(numpy_helper.from_array(array, f"t{number}"))
     for place, node in enumerate(region["nodes"]):
         try:
             _write_node(writer, node)
@@ -192,12 +191,6 @@ def _write_node(writer: _Writer, node: Mapping[str, Any]) -> None:
         raise UnsupportedError(f"{node['name']}: {node['op']} has no form in ONNX here")
     inputs = [f"t{i}" if i >= 0 else "" for i in node["inputs"]]
     form(writer, node, inputs, f"t{node['outputs'][0]}")
-
-
-def _constant(row: Mapping[str, Any], constants: bytes) -> np.ndarray:
-    kind = np.dtype(DTYPES[row["dtype"]].numpy)
-    count = int(np.prod(row["shape"], dtype=np.int64))
-    return np.frombuffer(constants, kind, count, row["offset"]).reshape(row["shape"])
 
 
 def _info(region: Mapping[str, Any], number: int) -> onnx.ValueInfoProto:

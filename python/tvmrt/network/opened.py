@@ -50,12 +50,17 @@ def open_library(path: str | os.PathLike[str]) -> Opened:
         If it is damaged.
     """
     file = Path(path)
+    check_compiled(file)
+    return open_module(load_module(file), str(file))
+
+
+def check_compiled(file: Path) -> None:
+    """Raise ValueError for a network that is still to be compiled, by its name."""
     if file.suffix in NETWORKS:
         raise ValueError(
             f"{file} is a network that is not compiled: 'tvmrt compile {file} -o net.so', then "
             "run net.so"
         )
-    return open_module(load_module(file), str(file))
 
 
 def open_module(module: Module, name: str) -> Opened:

@@ -4,7 +4,5 @@
 and reads files.
 """
 
-FORMAT, VERSION = (
-    "tvmrt-report",
-    1,
-)  # of the data; the version grows when a field changes its meaning
+# Of the data; the version grows when a field changes its meaning.
+FORMAT, VERSION = "tvmrt-report", 1

@@ -20,3 +20,12 @@ def server():
 def session(server):
     """A session with it."""
     return rpc.connect("127.0.0.1", server.port, rpc_case.KEY)
+
+
+@pytest.fixture(params=["server", "local"])
+def any_session(request):
+    """A session with a server, and one of this process with itself."""
+    if request.param == "local":
+        rpc_case.register_functions()
+        return rpc.LocalSession()
+    return request.getfixturevalue("session")

@@ -11,21 +11,11 @@ import time
 
 import numpy as np
 import pytest
-import rpc_case
 from rpc_case import KEY, Raw, packet, texts
 
 import tvmrt
 from tvmrt import rpc
 from tvmrt.error import TVMError
-
-
-@pytest.fixture(params=["server", "local"])
-def any_session(request):
-    """A session with a server, and one of this process with itself."""
-    if request.param == "local":
-        rpc_case.register_functions()
-        return rpc.LocalSession()
-    return request.getfixturevalue("session")
 
 
 def test_functions(any_session):

@@ -8,7 +8,6 @@ import subprocess
 
 import numpy as np
 import pytest
-import rpc_case
 from rpc_case import KEY, VOID, FakeServer, Raw, packet, texts
 
 import tvmrt
@@ -21,15 +20,6 @@ INT, FLOAT, VIEW, OBJECT, TEXT, MOVED = 0, 2, 7, 8, 11, 14
 CPU = struct.pack("<ii", 1, 0)
 SCALAR = bytes.fromhex("0000000002200100")  # dimensions and type of a tensor
 VECTOR = bytes.fromhex("0100000002200100")
-
-
-@pytest.fixture(params=["server", "local"])
-def any_session(request):
-    """A session with a server, and one of this process with itself."""
-    if request.param == "local":
-        rpc_case.register_functions()
-        return rpc.LocalSession()
-    return request.getfixturevalue("session")
 
 
 def call_in_c(function, value: int, code: int) -> int | str:

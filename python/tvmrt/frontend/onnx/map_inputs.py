@@ -8,7 +8,6 @@ row of a declared length, then have nothing left to do but a cast.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -57,15 +56,14 @@ def _replace(info: onnx.ValueInfoProto, nodes: Sequence[onnx.NodeProto]) -> Bund
         )
     keys = known.pop()
     info.CopyFrom(helper.make_tensor_value_info(name, kind, [1, len(keys)]))
-    casts = any(node.op_type == "CastMap" for node in readers)
+    texts = kind == TensorProto.STRING
+    row_type = "object" if texts else helper.tensor_dtype_to_np_dtype(kind).name
+    zero = "0" if any(node.op_type == "CastMap" for node in readers) else ""
     for node in readers:
         to = _CASTS[_text(_attribute(node, "cast_to", "TO_FLOAT"))]
         to = kind if node.op_type == "DictVectorizer" else to
         node.CopyFrom(helper.make_node("Cast", [name], list(node.output), node.name, to=to))
-    if kind == TensorProto.STRING:
-        bundle = Bundle((name,), False, keys=keys, row_type="object")
-        return replace(bundle, lacking="0" if casts else "")
-    return Bundle((name,), False, keys=keys, row_type=helper.tensor_dtype_to_np_dtype(kind).name)
+    return Bundle((name,), False, keys=keys, row_type=row_type, lacking=zero if texts else 0)
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
