@@ -8,21 +8,27 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 _COMPILER = "tvmrt.compile('network.onnx') takes the network as it was exported"
+_SCRIPTS = "operators of one's own are written in C or composed: tvmrt.custom"
 _TUNER = "kernels are chosen by the compiler, there is nothing to tune"
 INSTEAD = {
     "auto_scheduler": _TUNER,
+    "IRModule": _COMPILER,
     "autotvm": _TUNER,
+    "build": _COMPILER,
     "contrib.download": "urllib.request.urlretrieve(url, path) gets a file",
     "contrib.pipeline_executor": "tvmrt.compile_together() puts several networks into one library",
     "driver": "the command 'tvmrt' compiles, runs and inspects; tvmrt.compile() in Python",
+    "lower": _COMPILER,
     "meta_schedule": _TUNER,
     "micro": "'tvmrt compile NETWORK -o net.tar --target cortex-m4' writes C for boards",
     "relax": _COMPILER,
     "relay": _COMPILER,
     "runtime.vm": "networks are compiled for the graph or the AOT executor, not for a machine",
-    "te": "operators of one's own are written in C or composed: tvmrt.custom",
-    "tir": "operators of one's own are written in C or composed: tvmrt.custom",
-    "topi": "operators of one's own are written in C or composed: tvmrt.custom",
+    "script": _SCRIPTS,
+    "target": "the processor is a name: tvmrt.compile('network.onnx', target='cortex-m4')",
+    "te": _SCRIPTS,
+    "tir": _SCRIPTS,
+    "topi": _SCRIPTS,
 }
 
 

@@ -67,6 +67,7 @@ def test_library_of_cxx_functions_from_python(tmp_path):
     assert library["add_one"](41) == 42
     with pytest.raises(tvmrt.TVMError, match="expected int but got str"):
         library["add_one"]("text")
+    assert library["spell"](7) == "number 7"
     vector = tvmrt.nd.array(np.array([1, 2], np.float32))
     library["scale"](vector, 1.5)
     np.testing.assert_array_equal(vector.numpy(), [1.5, 3])

@@ -197,6 +197,37 @@ struct Convert<TVMRetValue> {
 };
 
 }  // namespace detail
+
+/*! \brief What an object holds, by its type: `Downcast<Map<String, ObjectRef>>(object)`. */
+template <typename T>
+T Downcast(const ObjectRef& object) {
+  TVMValue value;
+  value.v_handle = object.get();
+  return TVMArgValue(value, object.defined() ? static_cast<int>(kTVMObjectHandle)
+                                             : static_cast<int>(kTVMNullptr))
+      .As<T>();
+}
+
+inline NDArray NDArray::CreateView(const ShapeTuple& shape, DLDataType dtype,
+                                   uint64_t relative_byte_offset) const {
+  std::vector<TVMValue> values(shape.size() + 1);
+  std::vector<int> codes(shape.size() + 1);
+  const TVMArgsSetter set(values.data(), codes.data());
+  TVMRetValue object;
+  for (size_t i = 0; i < shape.size(); ++i) set(i, shape[i]);
+  detail::global("runtime.ShapeTuple")
+      .CallPacked(TVMArgs(values.data(), codes.data(), static_cast<int>(shape.size())), &object);
+  return detail::global("runtime.TVMArrayCreateView")(*this, object, dtype, relative_byte_offset);
+}
+
+inline void TVMRetValue::MoveToCHost(TVMValue* value, int* code) {
+  if (code_ == kTVMBytes) refuse("a result that is no array of bytes");
+  if (code_ == kTVMStr) *this = detail::global("runtime.String")(*this);
+  *value = value_;
+  *code = code_;
+  code_ = kTVMNullptr;
+}
+
 }  // namespace runtime
 }  // namespace tvm
 

@@ -15,13 +15,23 @@
 #include <stdexcept>
 #include <string>
 
+/* What programs written for TVM catch. A program that has dmlc's own headers includes them first. */
+#ifndef DMLC_LOGGING_H_
+#define DMLC_LOGGING_H_
+namespace dmlc {
+struct Error : public std::runtime_error {
+  explicit Error(const std::string& message) : std::runtime_error(message) {}
+};
+}  // namespace dmlc
+#endif
+
 namespace tvm {
 namespace runtime {
 
 /*! \brief The base of what the runtime throws. */
-class Error : public std::runtime_error {
+class Error : public ::dmlc::Error {
  public:
-  explicit Error(const std::string& message) : std::runtime_error(message) {}
+  explicit Error(const std::string& message) : ::dmlc::Error(message) {}
 };
 
 /*! \brief A check that failed, or an error that a call over the C ABI returned. */

@@ -85,6 +85,15 @@ class NDArray {
   void CopyFrom(const NDArray& other) { copy(&other.checked(), &checked()); }
   void CopyTo(DLTensor* other) const { copy(&checked(), other); }
   void CopyTo(const NDArray& other) const { copy(&checked(), &other.checked()); }
+  /*!
+   * \brief A tensor of another shape or type over the same elements, which it keeps alive.
+   * \param shape                Its extents.
+   * \param dtype                Its element type.
+   * \param relative_byte_offset Where it begins, behind this tensor's first element.
+   * \return It; throws where it would reach beyond this tensor.
+   */
+  NDArray CreateView(const ShapeTuple& shape, DLDataType dtype,
+                     uint64_t relative_byte_offset = 0) const;
   /*! \brief A copy on a device. */
   NDArray CopyTo(const DLDevice& dev) const {
     NDArray made = Empty(Shape(), checked().dtype, dev);
@@ -108,5 +117,7 @@ class NDArray {
 
 }  // namespace runtime
 }  // namespace tvm
+
+#include <tvm/runtime/packed_func.h> /* of which views are made */
 
 #endif /* TVM_RUNTIME_NDARRAY_H_ */

@@ -169,13 +169,9 @@ class TVMRetValue : public detail::Value {
                             TVMRetValue, typename std::decay<T>::type>::value>::type>
   TVMRetValue& operator=(T&& value);
 
-  /*! \brief Hand the value to a caller in C, which owns it then; text and bytes it cannot get. */
-  void MoveToCHost(TVMValue* value, int* code) {
-    if (code_ == kTVMStr || code_ == kTVMBytes) refuse("a result that is no text");
-    *value = value_;
-    *code = code_;
-    code_ = kTVMNullptr;
-  }
+  /*! \brief Hand the value to a caller in C, which owns it then: text as a string object; bytes it
+   * cannot get. */
+  void MoveToCHost(TVMValue* value, int* code);
   /*! \brief Take over what a function of the C ABI has returned. */
   static TVMRetValue MoveFromCHost(TVMValue value, int code) {
     TVMRetValue made;
@@ -404,6 +400,8 @@ TVMRetValue PackedFunc::operator()(Args&&... args) const {
 
 #include <tvm/runtime/convert.h>
 #include <tvm/runtime/typed_packed_func.h>
+/* Programs find these by this header, too. */
+#include <tvm/runtime/container/map.h>
 
 namespace tvm {
 namespace runtime {

@@ -27,6 +27,7 @@ void Scale(DLTensor* tensor, double factor) {
 TVM_DLL_EXPORT_TYPED_FUNC(add_one, AddOne);
 TVM_DLL_EXPORT_PACKED_FUNC(sum_of, SumOf);
 TVM_DLL_EXPORT_TYPED_FUNC(scale, Scale);
+TVM_DLL_EXPORT_TYPED_FUNC(spell, [](int x) { return "number " + std::to_string(x); });
 TVM_DLL_EXPORT_TYPED_FUNC(call_twice, [](PackedFunc f, int x) -> int { return f(f(x)); });
 
 TVM_REGISTER_GLOBAL("test.cxx.greet").set_body_typed([](std::string name, bool loud) {

@@ -1,7 +1,6 @@
 // A program over TVM's names: argv is a library of add_one, ..., a network, and the network's values.
 // It ends with 0 and "done" if everything was as said; a check that fails throws.
 #include <dlpack/dlpack.h>
-#include <tvm/runtime/container/map.h>
 #include <tvm/runtime/module.h>
 #include <tvm/runtime/packed_func.h>
 #include <tvm/runtime/registry.h>
@@ -65,6 +64,10 @@ void tensors_are_shared_and_copied() {
   ICHECK_EQ(found[5], 6);
   NDArray back = NDArray::FromDLPack(x.ToDLPack());
   ICHECK_EQ(back->data, x->data);
+  NDArray tail = x.CreateView({3}, x.DataType(), 3 * sizeof(float));
+  tail.CopyToBytes(found, 3 * sizeof(float));
+  ICHECK_EQ(found[0], 4);
+  ICHECK(contains(error_of([&] { x.CreateView({7}, x.DataType()); }), "only contains 24 bytes"));
   ICHECK(error_of([&] { x.CopyFromBytes(values, 5); }) != "");
   ICHECK(error_of([] { NDArray().Shape(); }) != "");
 }
@@ -101,7 +104,13 @@ void library_of_functions(const char* path) {
   ICHECK_EQ((*Registry::Get("test.cxx.mine"))(3).As<double>(), 1.5);
   ICHECK(error_of([] { Registry::Register("test.cxx.mine").set_body_typed([] {}); }) != "");
   ICHECK(Registry::Remove("test.cxx.mine") && Registry::Get("test.cxx.mine") == nullptr);
-  ICHECK(error_of([] { Module::LoadFromFile("/no/such/library.so"); }) != "");
+  bool caught = false;
+  try {
+    Module::LoadFromFile("/no/such/library.so");
+  } catch (const dmlc::Error& problem) {
+    caught = contains(problem.what(), "/no/such/library.so");
+  }
+  ICHECK(caught);
 }
 
 void network(const char* path, char** values, int count) {
@@ -119,6 +128,8 @@ void network(const char* path, char** values, int count) {
   Map<String, ObjectRef> info = executor.GetFunction("get_input_info")();
   ICHECK_EQ(info.size(), 2u);
   ICHECK(info.count("shape") == 1 && info.count("dtype") == 1);
+  auto shapes = Downcast<Map<String, ObjectRef>>(info["shape"]);
+  ICHECK(Downcast<ShapeTuple>(shapes["x"]) == ShapeTuple({1, count}));
   ICHECK(contains(error_of([&] { executor.GetFunction("set_input")("nosuch", x); }), "nosuch"));
 }
 

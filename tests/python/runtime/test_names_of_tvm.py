@@ -106,6 +106,7 @@ def test_testing_and_support(capsys):
         ("te", "tvmrt.custom"), ("driver.tvmc", "the command 'tvmrt'"),
         ("runtime.vm", "executor"), ("contrib.download", "urlretrieve"), ("autotvm", "tune"),
         ("micro", "--target"), ("contrib.pipeline_executor", "compile_together"),
+        ("target", "target="), ("build", "tvmrt.compile"), ("script", "tvmrt.custom"),
     ],
 )  # fmt: skip
 def test_what_is_not_here_names_what_is(name, instead):
