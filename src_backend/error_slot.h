@@ -7,8 +7,10 @@
 
 #include <tvm/runtime/crt/error_codes.h>
 
+#include "compiler.h"
+
 #if defined(__ELF__)
-#define TVMRT_IF_LINKED __attribute__((weak))
+#define TVMRT_IF_LINKED TVMRT_WEAK
 /* Whether a function declared TVMRT_IF_LINKED is part of the image. */
 #define TVMRT_IS_LINKED(function) ((function) != 0)
 #else

@@ -4,10 +4,8 @@
 
 #include "error_slot.h"
 
-#if defined(__GNUC__)
 /* An image of direct calls only has no table; the address is then NULL. */
-__attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
-#endif
+TVMRT_WEAK const TVMModule* TVMSystemLibEntryPoint(void);
 
 /* A handle here is the address of the table's entry: a data pointer, as the handle type asks for. */
 int TVMBackendGetFuncFromEnv(void* mod_node, const char* func_name, TVMFunctionHandle* out) {

@@ -5,12 +5,6 @@
 
 #include "error_slot.h"
 
-#if defined(__GNUC__)
-#define TVMRT_WEAK __attribute__((weak))
-#else
-#define TVMRT_WEAK
-#endif
-
 static tvm_workspace_t lent;
 static size_t peak_bytes;
 

@@ -1,7 +1,6 @@
 /* The error slot and per-thread state, with the interpreter hooks that go with errors. */
 #include "error.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,18 +8,10 @@
 #include <string.h>
 #include <tvm/runtime/c_runtime_api.h>
 
-#if defined(__GNUC__)
-/* One pointer fits the space that every loader keeps free, and is then read without a call. */
-#define TVMRT_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
-#else
-#define TVMRT_THREAD_LOCAL _Thread_local
-#endif
+#include "../platform/threads.h"
 
-/* The key beside it is there for its destructor: thread-local storage of C has none. */
-static TVMRT_THREAD_LOCAL tvmrt_thread* current_thread;
-static TVMRT_THREAD_LOCAL bool is_error_lost; /* there was no memory for its text */
-static pthread_key_t thread_key;
-static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
+static TVMRT_THREAD_POINTER tvmrt_thread* current_thread;
+static TVMRT_THREAD_POINTER bool is_error_lost; /* there was no memory for its text */
 
 /* Interpreter functions; set once by the front end before other threads exist. */
 static void (*py_inc_ref)(void*);
@@ -55,16 +46,12 @@ static void free_thread(void* ptr) {
   free(thread); /* an exception object left behind belongs to an interpreter that may be gone */
 }
 
-static void make_thread_key(void) { (void)pthread_key_create(&thread_key, free_thread); }
-
-#if defined(__GNUC__)
-/* The thread that ends the process runs no key destructor. */
-__attribute__((destructor)) static void free_last_thread(void) {
+/* The thread that ends the process is not told that it ends. */
+TVMRT_AT_UNLOAD static void free_last_thread(void) {
   if (current_thread == NULL) return;
-  (void)pthread_setspecific(thread_key, NULL);
+  (void)tvmrt__at_thread_end(free_thread, NULL);
   free_thread(current_thread);
 }
-#endif
 
 static tvmrt_thread* make_thread(void) {
   tvmrt_thread* thread = calloc(1, sizeof(*thread));
@@ -72,8 +59,7 @@ static tvmrt_thread* make_thread(void) {
     is_error_lost = true; /* who gets NULL fails without a text of its own */
     return NULL;
   }
-  (void)pthread_once(&thread_key_once, make_thread_key);
-  if (pthread_setspecific(thread_key, thread) != 0) {
+  if (tvmrt__at_thread_end(free_thread, thread) != 0) {
     free(thread);
     return NULL;
   }

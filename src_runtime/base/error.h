@@ -6,11 +6,7 @@
 #include <stdint.h>
 #include <tvm/runtime/c_packed_func.h>
 
-#if defined(__GNUC__)
-#define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
-#else
-#define TVMRT_PRINTF(fmt, first)
-#endif
+#include "../platform/compiler.h"
 
 /* Leave the calling function with its error if `expr` fails; for places that hold no resource. */
 #define TVMRT_RETURN_IF_ERROR(expr)       \

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "../platform/files.h"
+#include "../platform/system.h"
 
 void tvmrt__reader_init(tvmrt_reader* in, const char* what, const void* data, size_t size) {
   in->what = what;
@@ -136,7 +138,7 @@ static int read_all(FILE* file, const char* path, tvmrt_buf* out) {
 }
 
 int tvmrt__read_file(const char* path, tvmrt_buf* out) {
-  FILE* file = fopen(path, "rb");
+  FILE* file = tvmrt__open_to_read(path);
   int rc;
   if (file == NULL) return tvmrt__fail("OSError: cannot open '%s': %s.", path, strerror(errno));
   rc = read_all(file, path, out);
@@ -151,8 +153,9 @@ static int open_aside(const char* path, tvmrt_buf* name, FILE** out) {
   static atomic_uint count;
   do {
     name->size = 0;
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(name, "%s.%ld.%u.tmp", path, (long)getpid(), count++));
-    *out = fopen(name->data, "wbx");
+    TVMRT_RETURN_IF_ERROR(
+        tvmrt__buf_printf(name, "%s.%ld.%u.tmp", path, tvmrt__process_id(), count++));
+    *out = tvmrt__create_file(name->data);
   } while (*out == NULL && errno == EEXIST);
   return 0;
 }
@@ -166,8 +169,8 @@ int tvmrt__write_file(const char* path, const void* data, size_t size) {
   tvmrt_buf aside = {NULL, 0, 0};
   FILE* file = NULL;
   int rc = open_aside(path, &aside, &file);
-  if (rc == 0 &&
-      (file == NULL || write_all(file, data, size) != 0 || rename(aside.data, path) != 0)) {
+  if (rc == 0 && (file == NULL || write_all(file, data, size) != 0 ||
+                  tvmrt__replace_file(aside.data, path) != 0)) {
     rc = tvmrt__fail("OSError: cannot write '%s': %s.", path, strerror(errno));
     if (file != NULL) (void)remove(aside.data);
   }

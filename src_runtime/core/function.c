@@ -7,26 +7,6 @@
 
 #include "dtype.h"
 
-#if defined(__GNUC__)
-/* Keeps the frames of other paths out of the commonest one. */
-#define TVMRT_COLD __attribute__((noinline))
-/* The same, with the parameters as they are written: from a caller of the same ones it is a jump. */
-#if defined(__clang__)
-#define TVMRT_JUMP TVMRT_COLD
-#else
-#define TVMRT_JUMP __attribute__((noipa))
-#endif
-/* Also built for size, though this file is built for speed. */
-#define TVMRT_RARE __attribute__((noinline, cold))
-/* A cache line of its own: where it began otherwise would depend on what is linked before it. */
-#define TVMRT_ALIGNED __attribute__((aligned(64)))
-#else
-#define TVMRT_COLD
-#define TVMRT_JUMP
-#define TVMRT_RARE
-#define TVMRT_ALIGNED
-#endif
-
 /* What a TVMRetValueHandle points to. Text stays here until the call is over, because the function may
  * call others, which use the thread's return slot, after it has set its result. */
 typedef struct tvmrt_return {

@@ -1,11 +1,11 @@
 /* The global registry: names of functions that everybody in the process sees. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../platform/threads.h"
 #include "hooks.h"
 
-static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static tvmrt_rwlock lock = TVMRT_RWLOCK_INIT;
 static tvmrt_strmap table; /* name -> tvmrt_func*, retained */
 static int builtins_entered;
 
@@ -36,30 +36,36 @@ static int enter_builtins(void) {
   return 0;
 }
 
-static void lock_for_fork(void) { (void)pthread_rwlock_wrlock(&lock); }
-static void unlock_in_parent(void) { (void)pthread_rwlock_unlock(&lock); }
+static void lock_for_fork(void) { tvmrt__lock_write(&lock); }
+static void unlock_in_parent(void) { tvmrt__unlock_write(&lock); }
 /* The child's thread is not the one that took the lock: it starts with a new one. */
-static void renew_in_child(void) { (void)pthread_rwlock_init(&lock, NULL); }
-static void watch_forks(void) {
-  (void)pthread_atfork(lock_for_fork, unlock_in_parent, renew_in_child);
-}
+static void renew_in_child(void) { tvmrt__rwlock_renew(&lock); }
+static void watch_forks(void) { tvmrt__at_fork(lock_for_fork, unlock_in_parent, renew_in_child); }
 
-/* Take the lock; on failure it is not held. */
-static int lock_table(int for_writing) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  (void)pthread_once(&once, watch_forks);
-  if (!for_writing) {
-    (void)pthread_rwlock_rdlock(&lock);
-    if (builtins_entered) return 0;
-    (void)pthread_rwlock_unlock(&lock);
-  }
-  (void)pthread_rwlock_wrlock(&lock); /* a reader may hold it so the first time: that is harmless */
+/* Take the lock for writing; on failure it is not held. */
+static int lock_to_write(void) {
+  static tvmrt_once once = TVMRT_ONCE_INIT;
+  tvmrt__call_once(&once, watch_forks);
+  tvmrt__lock_write(&lock);
   if (builtins_entered || enter_builtins() == 0) return 0;
-  (void)pthread_rwlock_unlock(&lock);
+  tvmrt__unlock_write(&lock);
   return -1;
 }
 
-static void unlock_table(void) { (void)pthread_rwlock_unlock(&lock); }
+static void unlock_writer(void) { tvmrt__unlock_write(&lock); }
+
+/* The same for reading. */
+static int lock_to_read(void) {
+  tvmrt__lock_read(&lock);
+  if (builtins_entered) return 0;
+  tvmrt__unlock_read(&lock);
+  TVMRT_RETURN_IF_ERROR(lock_to_write());
+  unlock_writer();
+  tvmrt__lock_read(&lock);
+  return 0;
+}
+
+static void unlock_reader(void) { tvmrt__unlock_read(&lock); }
 
 int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   tvmrt_strmap_slot* slot;
@@ -67,7 +73,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
   int rc = 0;
   if (name == NULL) return tvmrt__fail("TVMFuncRegisterGlobal: the name is NULL.");
   TVMRT_RETURN_IF_ERROR(tvmrt__check_type(f, TVMRT_TYPE_FUNCTION, "TVMFuncRegisterGlobal"));
-  TVMRT_RETURN_IF_ERROR(lock_table(1));
+  TVMRT_RETURN_IF_ERROR(lock_to_write());
   slot = tvmrt__strmap_insert(&table, name);
   if (slot == NULL) {
     rc = -1;
@@ -78,7 +84,7 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
     tvmrt__retain(f);
     slot->value = f;
   }
-  unlock_table();
+  unlock_writer();
   if (old != NULL) tvmrt__release(&old->base); /* its finaliser may use the registry */
   return rc;
 }
@@ -86,13 +92,13 @@ int TVMFuncRegisterGlobal(const char* name, TVMFunctionHandle f, int override) {
 static int get(const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   *out = NULL;
-  TVMRT_RETURN_IF_ERROR(lock_table(0));
+  TVMRT_RETURN_IF_ERROR(lock_to_read());
   slot = tvmrt__strmap_find(&table, name);
   if (slot != NULL) {
     *out = slot->value;
     tvmrt__retain(&(*out)->base);
   }
-  unlock_table();
+  unlock_reader();
   return 0;
 }
 
@@ -118,9 +124,9 @@ int TVMFuncGetGlobal(const char* name, TVMFunctionHandle* out) {
 int TVMFuncRemoveGlobal(const char* name) {
   tvmrt_func* old;
   if (name == NULL) return tvmrt__fail("TVMFuncRemoveGlobal: the name is NULL.");
-  TVMRT_RETURN_IF_ERROR(lock_table(1));
+  TVMRT_RETURN_IF_ERROR(lock_to_write());
   old = tvmrt__strmap_remove(&table, name);
-  unlock_table();
+  unlock_writer();
   if (old != NULL) tvmrt__release(&old->base);
   return 0;
 }
@@ -128,12 +134,12 @@ int TVMFuncRemoveGlobal(const char* name) {
 int tvmrt__global_each(const char* prefix, int (*f)(void* ctx, const char* name), void* ctx) {
   size_t i;
   int rc = 0;
-  TVMRT_RETURN_IF_ERROR(lock_table(0));
+  TVMRT_RETURN_IF_ERROR(lock_to_read());
   for (i = 0; i < table.num_slots && rc == 0; ++i) {
     const char* name = table.slots[i].key;
     if (name != NULL && strncmp(name, prefix, strlen(prefix)) == 0) rc = f(ctx, name);
   }
-  unlock_table();
+  unlock_reader();
   return rc;
 }
 

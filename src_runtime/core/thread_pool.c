@@ -12,8 +12,6 @@
  * TVM_EXCLUDE_WORKER0=0 leaves all tasks to workers, the caller only waits;
  * TVM_THREAD_POOL_SPIN_COUNT.
  */
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
-#include <unistd.h>
 
 #include "../base/error.h"
+#include "../platform/threads.h"
 #include "function.h"
 
 enum {
@@ -43,9 +41,9 @@ typedef struct worker {
   int task_id;
   int rc;
   char error[ERROR_BYTES];
-  pthread_t thread;
-  pthread_mutex_t lock;
-  pthread_cond_t wake;
+  tvmrt_os_thread thread;
+  tvmrt_mutex lock;
+  tvmrt_cond wake;
 } worker;
 
 /* What the tasks of the running launch share; written before they are posted. */
@@ -62,22 +60,14 @@ static _Atomic int wanted_workers; /* 0: not yet read from the environment */
 static _Atomic long spin_count = DEFAULT_SPINS;
 static bool caller_works = true; /* set before the first worker starts */
 static bool bind_workers;        /* likewise */
-static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
-
-static inline void cpu_relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__) || defined(__arm__)
-  __asm__ volatile("yield");
-#endif
-}
+static tvmrt_once pool_once = TVMRT_ONCE_INIT;
 
 /* Wait a little; after a while let others run, who may be what is waited for. */
 static void wait_a_little(int* spins) {
   if (++*spins < SPINS_BEFORE_YIELD) {
-    cpu_relax();
+    tvmrt__relax();
   } else {
-    (void)sched_yield();
+    tvmrt__thread_yield();
   }
 }
 
@@ -91,15 +81,11 @@ static long number_from_env(const char* name, long missing) {
 }
 
 static int hardware_threads(void) {
-  long count = sysconf(_SC_NPROCESSORS_ONLN);
-#if defined(__linux__)
-  cpu_set_t set; /* a container or taskset may leave fewer to this process */
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
-#endif
+  int count = tvmrt__num_processors();
 #if defined(__x86_64__)
   count /= 2; /* two hardware threads share a core's arithmetic units */
 #endif
-  return count < 1 ? 1 : (int)count;
+  return count < 1 ? 1 : count;
 }
 
 static int clamp_workers(long count) {
@@ -134,13 +120,13 @@ static void run_task(worker* w) {
 }
 
 static void sleep_until_posted(worker* w) {
-  (void)pthread_mutex_lock(&w->lock);
+  tvmrt__lock(&w->lock);
   atomic_store(&w->asleep, true);
   while (atomic_load(&w->state) != POSTED && atomic_load(&w->state) != QUIT) {
-    (void)pthread_cond_wait(&w->wake, &w->lock);
+    tvmrt__wait(&w->wake, &w->lock);
   }
   atomic_store(&w->asleep, false);
-  (void)pthread_mutex_unlock(&w->lock);
+  tvmrt__unlock(&w->lock);
 }
 
 static void wait_for_post(worker* w) {
@@ -148,7 +134,7 @@ static void wait_for_post(worker* w) {
   for (; spins > 0; --spins) {
     int state = atomic_load_explicit(&w->state, memory_order_relaxed);
     if (state == POSTED || state == QUIT) return;
-    cpu_relax();
+    tvmrt__relax();
   }
   sleep_until_posted(w);
 }
@@ -172,9 +158,9 @@ static void* worker_main(void* arg) {
 
 static void wake(worker* w) {
   if (!atomic_load(&w->asleep)) return;
-  (void)pthread_mutex_lock(&w->lock);
-  (void)pthread_cond_signal(&w->wake);
-  (void)pthread_mutex_unlock(&w->lock);
+  tvmrt__lock(&w->lock);
+  tvmrt__wake_one(&w->wake);
+  tvmrt__unlock(&w->lock);
 }
 
 static void stop_workers(void) {
@@ -185,18 +171,16 @@ static void stop_workers(void) {
     wake(&workers[i]);
   }
   for (i = 1; i < num_started; ++i) {
-    (void)pthread_join(workers[i].thread, NULL);
-    (void)pthread_mutex_destroy(&workers[i].lock);
-    (void)pthread_cond_destroy(&workers[i].wake);
+    tvmrt__thread_join(&workers[i].thread);
+    tvmrt__mutex_free(&workers[i].lock);
+    tvmrt__cond_free(&workers[i].wake);
   }
   num_started = 1;
   atomic_flag_clear(&pool_taken);
 }
 
-#if defined(__GNUC__)
 /* Unloading the library must not leave threads in its code. */
-__attribute__((destructor)) static void stop_at_exit(void) { stop_workers(); }
-#endif
+TVMRT_AT_UNLOAD static void stop_at_exit(void) { stop_workers(); }
 
 /* A child of fork has no workers; it starts its own when it needs them. */
 static void forget_workers(void) {
@@ -210,48 +194,27 @@ static bool env_is(const char* name, const char* value) {
 }
 
 static void set_up_pool(void) {
-  (void)pthread_atfork(NULL, NULL, forget_workers);
+  tvmrt__at_fork(NULL, NULL, forget_workers);
   caller_works = !env_is("TVM_EXCLUDE_WORKER0", "0");
   bind_workers = env_is("TVM_BIND_THREADS", "1");
   atomic_store(&spin_count, number_from_env("TVM_THREAD_POOL_SPIN_COUNT", DEFAULT_SPINS));
 }
 
-/* Let a worker run on one processor of those that the process may use; worker 1 on the second one. */
-static void bind_worker(const worker* w) {
-#if defined(__linux__)
-  cpu_set_t all;
-  cpu_set_t one;
-  int place = (int)(w - workers);
-  int cpu;
-  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
-  place %= CPU_COUNT(&all);
-  for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    /* a system that refuses leaves the worker where it is */
-    (void)pthread_setaffinity_np(w->thread, sizeof(one), &one);
-    return;
-  }
-#else
-  (void)w;
-#endif
-}
-
 static bool start_worker(worker* w) {
   atomic_store(&w->state, IDLE);
   atomic_store(&w->asleep, false);
-  if (pthread_mutex_init(&w->lock, NULL) != 0) return false;
-  if (pthread_cond_init(&w->wake, NULL) != 0) {
-    (void)pthread_mutex_destroy(&w->lock);
+  if (tvmrt__mutex_init(&w->lock) != 0) return false;
+  if (tvmrt__cond_init(&w->wake) != 0) {
+    tvmrt__mutex_free(&w->lock);
     return false;
   }
-  if (pthread_create(&w->thread, NULL, worker_main, w) == 0) {
-    if (bind_workers) bind_worker(w);
+  if (tvmrt__thread_start(&w->thread, worker_main, w) == 0) {
+    /* worker 1 on the second one; a system that refuses leaves it where it is */
+    if (bind_workers) tvmrt__thread_bind(&w->thread, (int)(w - workers));
     return true;
   }
-  (void)pthread_cond_destroy(&w->wake);
-  (void)pthread_mutex_destroy(&w->lock);
+  tvmrt__cond_free(&w->wake);
+  tvmrt__mutex_free(&w->lock);
   return false;
 }
 
@@ -333,7 +296,7 @@ int TVMBackendParallelLaunch(FTVMParallelLambda flambda, void* cdata, int num_ta
   if (count == 1 || atomic_flag_test_and_set_explicit(&pool_taken, memory_order_acquire)) {
     return run_alone(flambda, cdata);
   }
-  (void)pthread_once(&pool_once, set_up_pool);
+  tvmrt__call_once(&pool_once, set_up_pool);
   rc = run_in_pool(flambda, cdata, count);
   atomic_flag_clear_explicit(&pool_taken, memory_order_release);
   return rc;

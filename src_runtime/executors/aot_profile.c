@@ -1,25 +1,25 @@
 /* Times of the operators inside a generated main function, see tvmrt_profile_slot. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/c_backend_api.h>
 
-#include "../base/clock.h"
+#include "../platform/system.h"
+#include "../platform/threads.h"
 #include "aot.h"
 #include "profile.h"
 
 typedef struct recorder {
-  pthread_t thread; /* others may run the same library meanwhile */
+  tvmrt_thread_id thread; /* others may run the same library meanwhile */
   tvmrt_op_time* ops;
   double* started;
   int32_t count;
 } recorder;
 
 /* A library has one slot: one profile at a time. */
-static pthread_mutex_t slot_lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex slot_lock = TVMRT_MUTEX_INIT;
 
 static bool is_mine(const recorder* r, int32_t op) {
-  return op >= 0 && op < r->count && pthread_equal(r->thread, pthread_self());
+  return op >= 0 && op < r->count && tvmrt__is_thread(r->thread);
 }
 
 static void begin_op(void* context, int32_t op) {
@@ -51,7 +51,7 @@ static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorde
                         double* total) {
   double start;
   int rc;
-  (void)pthread_mutex_lock(&slot_lock);
+  tvmrt__lock(&slot_lock);
   slot->context = r;
   slot->begin = begin_op;
   slot->end = end_op;
@@ -61,7 +61,7 @@ static int run_recorded(tvmrt_aot_executor* e, tvmrt_profile_slot* slot, recorde
   slot->begin = NULL;
   slot->end = NULL;
   slot->context = NULL;
-  (void)pthread_mutex_unlock(&slot_lock);
+  tvmrt__unlock(&slot_lock);
   return rc;
 }
 
@@ -93,7 +93,7 @@ int tvmrt__aot_profile(tvmrt_aot_executor* e, tvmrt_buf* text) {
   TVMRT_RETURN_IF_ERROR(find_slot(e, &slot));
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_run(e)); /* warm */
   if (slot == NULL || slot->num_ops <= 0 || slot->op_names == NULL) return profile_whole(e, text);
-  r.thread = pthread_self();
+  r.thread = tvmrt__thread_id();
   r.count = slot->num_ops;
   r.ops = tvmrt__calloc((size_t)r.count, sizeof(*r.ops));
   r.started = tvmrt__calloc((size_t)r.count, sizeof(*r.started));

@@ -5,12 +5,11 @@
  * whose next step in the lane may begin, that step; so the order in which steps begin on each
  * device is the same in every run, steps on different devices overlap, and so do runs of several executors.
  */
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "../platform/system.h"
+#include "../platform/threads.h"
 #include "schedule.h"
 
 typedef struct worker {
@@ -45,23 +44,16 @@ typedef struct flight {
   bool is_under_way;
 } flight;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
-static pthread_cond_t changed;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT; /* of all that follows */
+static tvmrt_cond changed;
+static tvmrt_once once = TVMRT_ONCE_INIT;
 static worker* workers;
 static flight* flights; /* under way, oldest first */
 
-/* By the clock that nobody sets: a wait with a time limit ends after that time. */
-static void make_condition(void) {
-  pthread_condattr_t attr;
-  (void)pthread_condattr_init(&attr);
-  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  (void)pthread_cond_init(&changed, &attr);
-  (void)pthread_condattr_destroy(&attr);
-}
+static void make_condition(void) { (void)tvmrt__cond_init(&changed); }
 
-static void lock_for_fork(void) { (void)pthread_mutex_lock(&lock); }
-static void unlock_in_parent(void) { (void)pthread_mutex_unlock(&lock); }
+static void lock_for_fork(void) { tvmrt__lock(&lock); }
+static void unlock_in_parent(void) { tvmrt__unlock(&lock); }
 
 /* A child of fork has no workers: what was under way does not end there. */
 static void forget_in_child(void) {
@@ -71,12 +63,12 @@ static void forget_in_child(void) {
   }
   workers = NULL;
   make_condition();
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
 }
 
 static void set_up(void) {
   make_condition();
-  (void)pthread_atfork(lock_for_fork, unlock_in_parent, forget_in_child);
+  tvmrt__at_fork(lock_for_fork, unlock_in_parent, forget_in_child);
 }
 
 static lane* lane_of(const flight* f, const char* device) {
@@ -127,38 +119,31 @@ static void end_step(flight* f, int32_t step, int rc, const char* device) {
     land(f);
     wake = true;
   }
-  if (wake) (void)pthread_cond_broadcast(&changed);
+  if (wake) tvmrt__wake_all(&changed);
 }
 
 static void* work(void* argument) {
   const worker* w = argument;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   for (;;) {
     int32_t step;
     flight* f = next_step(w->device, &step);
     int rc;
     if (f == NULL) {
-      (void)pthread_cond_wait(&changed, &lock);
+      tvmrt__wait(&changed, &lock);
       continue;
     }
     ++f->busy;
-    (void)pthread_mutex_unlock(&lock);
+    tvmrt__unlock(&lock);
     rc = f->plan->is_cancelled(f->plan) ? -1 : f->plan->run_step(f->plan, step);
-    (void)pthread_mutex_lock(&lock);
+    tvmrt__lock(&lock);
     end_step(f, step, rc, w->device);
   }
   return NULL;
 }
 
 static int start_thread(worker* w) {
-  pthread_attr_t attr;
-  pthread_t thread;
-  int rc = pthread_attr_init(&attr);
-  if (rc == 0) {
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, work, w);
-    (void)pthread_attr_destroy(&attr);
-  }
+  const int rc = tvmrt__thread_start_detached(work, w);
   if (rc == 0) return 0;
   return tvmrt__fail("OSError: no thread for device '%.60s' (error %d).", w->device, rc);
 }
@@ -250,7 +235,7 @@ static int async_pre_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int rc = -1;
   (void)scheduler;
   if (f == NULL) return -1;
-  (void)pthread_once(&once, set_up);
+  tvmrt__call_once(&once, set_up);
   f->plan = plan;
   f->lanes = tvmrt__calloc(count, sizeof(*f->lanes));
   f->lane_steps = tvmrt__calloc(count, sizeof(*f->lane_steps));
@@ -293,43 +278,35 @@ static int take_off(flight* f) {
   f->next = NULL;
   while (*at != NULL) at = &(*at)->next;
   *at = f;
-  (void)pthread_cond_broadcast(&changed);
+  tvmrt__wake_all(&changed);
   return 0;
 }
 
 static int async_run(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
   int rc;
   (void)scheduler;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   rc = take_off(plan->privacy);
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return rc;
-}
-
-static struct timespec after_ms(int64_t ms) {
-  struct timespec t;
-  if (clock_gettime(CLOCK_MONOTONIC, &t) != 0) memset(&t, 0, sizeof(t));
-  t.tv_sec += (time_t)(ms / 1000);
-  t.tv_nsec += (long)(ms % 1000) * 1000000;
-  if (t.tv_nsec >= 1000000000) {
-    ++t.tv_sec;
-    t.tv_nsec -= 1000000000;
-  }
-  return t;
 }
 
 static int async_wait(const tvmrt_scheduler* scheduler, tvmrt_plan* plan, int64_t timeout_ms) {
   const flight* f = plan->privacy;
-  const struct timespec until = after_ms(timeout_ms < 0 ? 0 : timeout_ms);
-  int rc = 0;
+  const double until = tvmrt__seconds() + 1e-3 * (double)timeout_ms;
+  bool is_late = false;
+  int rc;
   (void)scheduler;
-  (void)pthread_mutex_lock(&lock);
-  while (f->is_under_way && rc != ETIMEDOUT) {
-    rc = timeout_ms < 0 ? pthread_cond_wait(&changed, &lock)
-                        : pthread_cond_timedwait(&changed, &lock, &until);
+  tvmrt__lock(&lock);
+  while (f->is_under_way && !is_late) {
+    if (timeout_ms < 0) {
+      tvmrt__wait(&changed, &lock);
+    } else {
+      is_late = !tvmrt__wait_until(&changed, &lock, until);
+    }
   }
   rc = f->is_under_way ? TVMRT_DEVICE_BUSY : f->is_stopped ? -1 : 0;
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return rc;
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/clock.h"
+#include "../platform/system.h"
 #include "graph.h"
 #include "graph_view.h"
 #include "profile.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/clock.h"
+#include "../platform/system.h"
 
 /* The first failure in the order of the steps is told, whichever thread was first. */
 static void keep_failure(tvmrt_schedule* s, int32_t step) {
@@ -26,7 +26,7 @@ static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
   if (thread == NULL || thread->num_fallbacks == before) return;
   free(time->fallback);
   /* lint: forget_times() frees it */
-  time->fallback = strdup(thread->fallback.data == NULL ? "" : thread->fallback.data);
+  time->fallback = tvmrt__strdup(thread->fallback.data == NULL ? "" : thread->fallback.data);
 }
 
 static void forget_times(tvmrt_schedule* s) {
@@ -41,26 +41,26 @@ static int run_step(tvmrt_plan* plan, int32_t step) {
   const double begin = tvmrt__seconds();
   const uint64_t fallbacks = count_fallbacks();
   int rc;
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   s->times[step].begin = begin;
   s->times[step].position = s->ended[s->device[step]]++;
-  (void)pthread_mutex_unlock(&s->lock); /* steps of other devices run meanwhile */
-  tvmrt__forget_error();                /* of an earlier step on this thread */
+  tvmrt__unlock(&s->lock); /* steps of other devices run meanwhile */
+  tvmrt__forget_error();   /* of an earlier step on this thread */
   rc = s->run_op(s->graph, (size_t)step);
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   s->times[step].end = tvmrt__seconds();
   keep_fallback(&s->times[step], fallbacks);
   if (rc != 0) keep_failure(s, step);
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return rc == 0 ? 0 : -1;
 }
 
 static int is_cancelled(tvmrt_plan* plan) {
   tvmrt_schedule* s = plan->runtime;
   int result;
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   result = s->is_cancelled;
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return result;
 }
 
@@ -76,7 +76,7 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
   s->times = tvmrt__calloc(count, sizeof(*s->times));
   s->ended = tvmrt__calloc(count, sizeof(*s->ended));
   if (s->steps != NULL && s->device != NULL && s->times != NULL && s->ended != NULL) {
-    rc = pthread_mutex_init(&s->lock, NULL) == 0 ? 0 : tvmrt__fail_memory(sizeof(s->lock));
+    rc = tvmrt__mutex_init(&s->lock) == 0 ? 0 : tvmrt__fail_memory(sizeof(s->lock));
   }
   s->has_lock = rc == 0;
   s->graph = graph;
@@ -96,9 +96,9 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
 }
 
 static void set_cancelled(tvmrt_schedule* s, bool value) {
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   s->is_cancelled = value;
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
 }
 
 static void leave_scheduler(tvmrt_schedule* s) {
@@ -117,7 +117,7 @@ static void leave_scheduler(tvmrt_schedule* s) {
 void tvmrt__schedule_free(tvmrt_schedule* s) {
   if (s == NULL) return;
   leave_scheduler(s);
-  if (s->has_lock) (void)pthread_mutex_destroy(&s->lock);
+  if (s->has_lock) tvmrt__mutex_free(&s->lock);
   free(s->steps);
   free(s->after);
   free(s->device);
@@ -143,20 +143,20 @@ int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) 
 }
 
 static void begin_run(tvmrt_schedule* s) {
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   s->is_cancelled = false;
   s->started = tvmrt__seconds();
   free(s->failure);
   s->failure = NULL;
   memset(s->ended, 0, (size_t)s->plan.num_steps * sizeof(*s->ended));
   forget_times(s);
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
 }
 
 /* The error text is a thread's own, and steps fail on any: it is brought to the one that waits.
  * The text of a run that failed: that of a step, that it was cancelled, or the scheduler's own. */
 static int fail_run(tvmrt_schedule* s) {
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   if (s->failure != NULL) {
     TVMPackedFuncSetLastError(s->failure);
   } else if (s->is_cancelled) {
@@ -164,7 +164,7 @@ static int fail_run(tvmrt_schedule* s) {
   } else {
     tvmrt__set_error("scheduler '%.60s': the run failed: %s", s->scheduler.name, TVMGetLastError());
   }
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return -1;
 }
 

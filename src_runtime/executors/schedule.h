@@ -2,11 +2,11 @@
 #ifndef TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULE_H_
 #define TVMRT_SRC_RUNTIME_EXECUTORS_SCHEDULE_H_
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <tvm/runtime/device.h>
 
 #include "../base/error.h"
+#include "../platform/threads.h"
 
 struct tvmrt_graph_executor;
 
@@ -33,7 +33,7 @@ typedef struct tvmrt_schedule {
   bool is_chosen;  /* scheduler is set, and its pre_run has succeeded */
   bool is_running; /* from run_async to the end of wait */
   bool has_lock;
-  pthread_mutex_t lock; /* of all that follows */
+  tvmrt_mutex lock; /* of all that follows */
   bool is_cancelled;
   char* failure; /* text of the failed step that comes first */
   int32_t failed_step;

@@ -1,10 +1,10 @@
 /* The graph executor's functions about schedulers, and the list of schedulers. */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../base/json.h"
+#include "../platform/threads.h"
 #include "graph_steps.h"
 
 static int run_in_order(const tvmrt_scheduler* scheduler, tvmrt_plan* plan) {
@@ -29,7 +29,7 @@ typedef struct added {
   struct added* next;
 } added;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 static added* first;
 
 static const tvmrt_scheduler* find_locked(const char* name) {
@@ -42,10 +42,10 @@ static const tvmrt_scheduler* find_locked(const char* name) {
 
 int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
   const tvmrt_scheduler* found;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   found = find_locked(name);
   if (found != NULL) *out = *found;
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   if (found != NULL) return 0;
   return tvmrt__fail_value(
       "there is no scheduler '%.60s'; there are 'sync', 'async' and those that were "
@@ -77,9 +77,9 @@ int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
         "slot 'run'.",
         sizeof(*scheduler));
   }
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   rc = add_scheduler(scheduler);
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return rc;
 }
 
@@ -128,9 +128,9 @@ TVMRT_NATIVE(cancel) {
   tvmrt_schedule* s = g->schedule;
   TVMRT_ARGS("cancel");
   if (s == NULL) return 0;
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   s->is_cancelled = true;
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return 0;
 }
 

@@ -5,12 +5,11 @@
 #include <tvm/runtime/crt/crt.h>
 #include <tvm/runtime/platform.h>
 
+#include "../../src_backend/compiler.h"
 #include "registry.h"
 
-#if defined(__GNUC__)
 /* An image without a table of functions has no system library; the address is then NULL. */
-__attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
-#endif
+TVMRT_WEAK const TVMModule* TVMSystemLibEntryPoint(void);
 
 static TVMMutableFuncRegistry added; /* names are NULL until there is memory */
 

@@ -18,7 +18,7 @@ typedef struct const_loader {
   tvmrt_params consts;
   client* clients;
   size_t num_clients;
-  pthread_mutex_t init_lock; /* one initialisation at a time */
+  tvmrt_mutex init_lock; /* one initialisation at a time */
   bool has_lock;
 } const_loader;
 
@@ -31,7 +31,7 @@ static void const_loader_destroy(tvmrt_module* self) {
   }
   free(loader->clients);
   tvmrt__params_free(&loader->consts);
-  if (loader->has_lock) (void)pthread_mutex_destroy(&loader->init_lock);
+  if (loader->has_lock) tvmrt__mutex_free(&loader->init_lock);
 }
 
 static tvmrt_tensor* find_const(const const_loader* loader, const char* name) {
@@ -128,9 +128,9 @@ static int const_loader_find(tvmrt_module* self, const char* name, tvmrt_found* 
   size_t i;
   int rc = 0;
   if (c == NULL) return tvmrt__find_native(&own, name, out);
-  (void)pthread_mutex_lock(&loader->init_lock);
+  tvmrt__lock(&loader->init_lock);
   if (!c->ready) rc = initialise(loader, c); /* after a failure, the next look-up tries again */
-  (void)pthread_mutex_unlock(&loader->init_lock);
+  tvmrt__unlock(&loader->init_lock);
   for (i = 0; rc == 0 && out->func == NULL && i < self->num_imports; ++i) {
     rc = tvmrt__module_get(self->imports[i], name, true, &out->func);
   }
@@ -165,7 +165,7 @@ static const tvmrt_module_type const_loader_type = {
 static int new_loader(const_loader** out) {
   *out = tvmrt__module_new(&const_loader_type, sizeof(**out));
   if (*out == NULL) return -1;
-  (*out)->has_lock = pthread_mutex_init(&(*out)->init_lock, NULL) == 0;
+  (*out)->has_lock = tvmrt__mutex_init(&(*out)->init_lock) == 0;
   return (*out)->has_lock ? 0 : tvmrt__fail_memory(sizeof((*out)->init_lock));
 }
 

@@ -10,11 +10,12 @@
 #include <tvm/runtime/c_packed_func.h>
 
 #if defined(__GLIBC__) && defined(__x86_64__)
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "../platform/loading.h"
 
 /* A std::string of libstdc++: short texts lie in the object. */
 typedef struct {
@@ -41,8 +42,8 @@ static void make_empty(cxx_string* text) {
 static void make_stream(void* stream) {
   static const char name[] = "_ZNSt7__cxx1119basic_ostringstreamIcSt11char_traitsIcESaIcEEC1Ev";
   void (*construct)(void*) = NULL;
-  void* library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
-  void* found = library == NULL ? NULL : dlsym(library, name);
+  void* library = tvmrt__library_load_file("libstdc++.so.6", TVMRT_LOAD_IF_LOADED);
+  void* found = library == NULL ? NULL : tvmrt__library_symbol(library, name);
   if (found == NULL) {
     (void)fputs("a library of TVM's C++ macros wants to throw, and there is no libstdc++ to it\n",
                 stderr);
@@ -58,8 +59,8 @@ TVM_DLL cxx_string* tvmrt__no_backtrace(cxx_string* out) __asm__(
 
 /* tvm::runtime::detail::LogFatal::GetEntry(): lives as long as its thread. */
 void* tvmrt__log_entry(void) {
-  static __thread log_entry entry;
-  static __thread bool made;
+  static _Thread_local log_entry entry;
+  static _Thread_local bool made;
   if (!made) {
     make_stream(entry.stream);
     make_empty(&entry.file);

@@ -7,21 +7,17 @@
  */
 #include "ffi_library.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#if defined(__linux__)
-#include <elf.h>
-#include <link.h>
-#endif
+#include "../platform/elf.h"
+#include "../platform/files.h"
+#include "../platform/loading.h"
+#include "../platform/threads.h"
 
-static const char kBridge[] = "libtvmrt_tvm_ffi.so";
+static const char kBridge[] = TVMRT_LIBRARY_PREFIX "tvmrt_tvm_ffi" TVMRT_LIBRARY_SUFFIX;
 static const char kPrefix[] = "__tvm_ffi_";
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex start_lock = TVMRT_MUTEX_INIT;
 static void* bridge; /* its handle, once it was started */
 
 /* ---- the bridge ---- */
@@ -30,24 +26,21 @@ static int open_bridge(void** out) {
   tvmrt_buf path = {NULL, 0, 0};
   int (*start)(void) = NULL;
   void* symbol;
-  Dl_info info;
+  const char* own = tvmrt__library_of(&bridge);
   int rc = -1;
   *out = NULL;
-  if (dladdr(&bridge, &info) != 0 && info.dli_fname != NULL) {
-    const char* slash = strrchr(info.dli_fname, '/');
-    const size_t folder = slash == NULL ? 0 : (size_t)(slash - info.dli_fname) + 1;
-    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&path, info.dli_fname, folder));
+  if (own != NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&path, own, (size_t)(tvmrt__file_name(own) - own)));
   }
   if (tvmrt__buf_puts(&path, kBridge) == 0) {
-    void* handle = dlopen(path.data, RTLD_NOW | RTLD_LOCAL);
-    symbol = handle == NULL ? NULL : dlsym(handle, "tvmrt_tvm_ffi_start");
+    void* handle = tvmrt__library_load_file(path.data, TVMRT_LOAD_WHOLE);
+    symbol = handle == NULL ? NULL : tvmrt__library_symbol(handle, "tvmrt_tvm_ffi_start");
     memcpy(&start, &symbol, sizeof(start));
     if (start == NULL) {
-      const char* why = dlerror();
       (void)tvmrt__fail(
           "OSError: functions of tvm-ffi need %s, which lies beside libtvm_runtime.so where tvmrt "
           "is installed as a whole: %s.",
-          kBridge, why == NULL ? "it has no tvmrt_tvm_ffi_start" : why);
+          kBridge, handle == NULL ? tvmrt__library_error() : "it has no tvmrt_tvm_ffi_start");
     } else if (start() == 0) {
       *out = handle; /* never closed: what it made may live to the end of the process */
       rc = 0;
@@ -61,16 +54,16 @@ static int open_bridge(void** out) {
 static int start_bridge(void** out) {
   void* made = NULL;
   int rc = 0;
-  (void)pthread_mutex_lock(&start_lock);
+  tvmrt__lock(&start_lock);
   *out = bridge;
-  (void)pthread_mutex_unlock(&start_lock);
+  tvmrt__unlock(&start_lock);
   if (*out != NULL) return 0;
   rc = open_bridge(&made);
   if (rc != 0) return rc;
-  (void)pthread_mutex_lock(&start_lock);
+  tvmrt__lock(&start_lock);
   if (bridge == NULL) bridge = made;
   *out = bridge;
-  (void)pthread_mutex_unlock(&start_lock);
+  tvmrt__unlock(&start_lock);
   return 0;
 }
 
@@ -132,22 +125,22 @@ void tvmrt__ffi_fill_variables(const tvmrt_library_source* source) {
     if (slot == NULL) continue;
     /* lint: a variable of the library */
     if (*slot != NULL || start_bridge(&handle) != 0) continue;
-    *slot = dlsym(handle, names[i] + 2);
+    *slot = tvmrt__library_symbol(handle, names[i] + 2);
   }
 }
 
 /* ---- what a library asks for ---- */
 
-#if defined(__linux__)
+#if TVMRT_HAS_ELF
 enum { MAX_NAMES_BYTES = 64 << 20 };
 
 typedef struct elf_file {
-  int fd;
+  tvmrt_file file;
   ElfW(Ehdr) head;
 } elf_file;
 
 static bool read_at(const elf_file* file, uint64_t at, void* out, size_t bytes) {
-  return at <= INT64_MAX && pread(file->fd, out, bytes, (off_t)at) == (ssize_t)bytes;
+  return tvmrt__file_read_at(file->file, at, out, bytes);
 }
 
 /* Where in the file an address of the image lies; or the segment of a type, at `address` 0. */
@@ -190,11 +183,7 @@ static char* read_names(const elf_file* file, size_t* out_size) {
 
 /* Libraries that are loaded later find what the bridge has. */
 static int make_visible(void* handle) {
-  struct link_map* map = NULL;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 &&
-      dlopen(map->l_name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) != NULL) {
-    return 0;
-  }
+  if (tvmrt__library_show(handle)) return 0;
   return tvmrt__fail("OSError: %s cannot be made visible.", kBridge);
 }
 
@@ -205,9 +194,9 @@ static int supply(const char* path, const char* names, size_t size) {
   const char* name;
   for (name = names; name < names + size; name = tvmrt__next_name(name)) {
     if (strncmp(name, prefix, sizeof(prefix) - 1) != 0) continue;
-    if (dlsym(RTLD_DEFAULT, name) != NULL) continue;
+    if (tvmrt__visible_symbol(name) != NULL) continue;
     if (handle == NULL) TVMRT_RETURN_IF_ERROR(start_bridge(&handle));
-    if (dlsym(handle, name) == NULL) {
+    if (tvmrt__library_symbol(handle, name) == NULL) {
       return tvmrt__fail(
           "OSError: %s needs the library of tvm-ffi, for %s: install apache-tvm-ffi and import "
           "tvm_ffi before, or load libtvm_ffi.so with RTLD_GLOBAL.",
@@ -223,14 +212,14 @@ int tvmrt__ffi_prepare(const char* path) {
   char* names = NULL;
   size_t size = 0;
   int rc = 0;
-  file.fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (file.fd < 0) return 0; /* dlopen() tells why */
+  file.file = tvmrt__file_open(path);
+  if (file.file == TVMRT_NO_FILE) return 0; /* dlopen() tells why */
   if (read_at(&file, 0, &file.head, sizeof(file.head)) &&
       memcmp(file.head.e_ident, ELFMAG, SELFMAG) == 0 &&
       file.head.e_phentsize == sizeof(ElfW(Phdr))) {
     names = read_names(&file, &size);
   }
-  (void)close(file.fd);
+  tvmrt__file_close(file.file);
   if (names != NULL) rc = supply(path, names, size);
   free(names);
   return rc;

@@ -1,15 +1,10 @@
 /* Library modules: the functions of a shared library or of a statically linked one. */
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/kernels/levels.h>
 
+#include "../platform/threads.h"
 #include "ffi_library.h"
-
-#if defined(__GLIBC__)
-#include <link.h>
-#endif
 
 typedef struct library_module {
   tvmrt_module base;
@@ -21,7 +16,7 @@ typedef struct library_module {
  * generated code keeps its context and the functions that it has looked up. So all modules of one
  * mapping that has a context share one node, which lives until the last of them goes. */
 static const char context_name[] = "__tvm_module_ctx";
-static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex live_lock = TVMRT_MUTEX_INIT;
 static library_module* live;
 
 /* The node of a mapping, retained; NULL if there is none. Under the lock. */
@@ -35,22 +30,22 @@ static library_module* find_live(const void* mapping) {
 
 static void remove_live(const library_module* lib) {
   library_module** at;
-  (void)pthread_mutex_lock(&live_lock);
+  tvmrt__lock(&live_lock);
   for (at = &live; *at != NULL; at = &(*at)->next) {
     if (*at != lib) continue;
     *at = lib->next;
     break;
   }
-  (void)pthread_mutex_unlock(&live_lock);
+  tvmrt__unlock(&live_lock);
 }
 
 bool tvmrt__library_file_of(const void* handle, tvmrt_file_id* out) {
   const library_module* lib;
-  (void)pthread_mutex_lock(&live_lock);
+  tvmrt__lock(&live_lock);
   for (lib = live; lib != NULL && lib->source.ctx != handle; lib = lib->next) {
   }
   if (lib != NULL) *out = lib->source.file;
-  (void)pthread_mutex_unlock(&live_lock);
+  tvmrt__unlock(&live_lock);
   return lib != NULL;
 }
 
@@ -209,10 +204,10 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
     if (source->close != NULL) source->close(source->ctx);
     return -1;
   }
-  (void)pthread_mutex_lock(&live_lock);
+  tvmrt__lock(&live_lock);
   shared = variables.context != NULL ? find_live(source->ctx) : NULL;
   lib = shared != NULL ? shared : add_live(source, &variables);
-  (void)pthread_mutex_unlock(&live_lock);
+  tvmrt__unlock(&live_lock);
   if (lib != NULL) tvmrt__ffi_fill_variables(&lib->source);
   /* one count of the mapping is enough */
   if ((shared != NULL || lib == NULL) && source->close != NULL) source->close(source->ctx);
@@ -221,56 +216,20 @@ int tvmrt__library_load(const tvmrt_library_source* source, tvmrt_module** out) 
   return rc;
 }
 
-#if defined(__GLIBC__)
-/* Size and kind of a symbol, from the library's own symbol table. */
-static const ElfW(Sym) * elf_symbol(void* address) {
-  Dl_info info;
-  void* entry = NULL;
-  if (dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || info.dli_saddr != address)
-    return NULL;
-  return entry;
-}
-
-static size_t symbol_size(void* address) {
-  const ElfW(Sym)* sym = elf_symbol(address);
-  return sym == NULL ? 0 : (size_t)sym->st_size;
-}
-
 static bool is_function(void* ctx, void* symbol) {
-  const ElfW(Sym)* sym = elf_symbol(symbol);
   (void)ctx;
-  return sym == NULL || (sym->st_info & 0xf) != STT_OBJECT;
-}
-#else
-static size_t symbol_size(void* address) {
-  (void)address;
-  return 0;
+  return tvmrt__symbol_is_function(symbol);
 }
 
-/* Elsewhere a name is told from code by its text: a C identifier that ends within its length. */
-static bool is_function(void* ctx, void* symbol) {
-  const unsigned char* text = symbol;
-  size_t i;
-  (void)ctx;
-  for (i = 0; i < 256 && text[i] != '\0'; ++i) {
-    bool letter = (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z';
-    if (!letter && text[i] != '_' && !(text[i] >= '0' && text[i] <= '9' && i > 0)) return true;
-  }
-  return i == 0 || i == 256;
-}
-#endif
-
-static void* dl_symbol(void* ctx, const char* name, size_t* out_size) {
-  void* address = dlsym(ctx, name);
-  *out_size = address == NULL ? 0 : symbol_size(address);
+static void* find_symbol(void* ctx, const char* name, size_t* out_size) {
+  void* address = tvmrt__library_symbol(ctx, name);
+  *out_size = address == NULL ? 0 : tvmrt__symbol_bytes(address);
   return address;
 }
 
-static void dl_close(void* ctx) { (void)dlclose(ctx); }
-
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
-  tvmrt_library_source source = {dl_symbol, is_function, dl_close, NULL, {0}};
-  const tvmrt_opening how = {path, RTLD_LAZY | RTLD_LOCAL, "Failed to load dynamic shared library",
+  tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
+  const tvmrt_opening how = {path, TVMRT_LOAD_LAZILY, "Failed to load dynamic shared library",
                              tvmrt__library_file_of};
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));

@@ -6,18 +6,12 @@
  * and shares what is loaded of it. A spelling is a path like any other: debuggers, profilers and
  * $ORIGIN find what they look for.
  */
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "../platform/elf.h"
+#include "../platform/loading.h"
 #include "module.h"
-
-#if defined(__linux__)
-#include <link.h>
-#endif
 
 /* Older libraries of one path that may be in use at once, give or take those that others loaded. */
 enum { MAX_SPELLINGS = 4096 };
@@ -44,7 +38,7 @@ static bool same_bytes(const tvmrt_file_id* a, const tvmrt_file_id* b) {
   return a->size == b->size && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }
 
-#if defined(__linux__)
+#if TVMRT_HAS_ELF
 #if defined(__x86_64__)
 enum { OWN_MACHINE = EM_X86_64 };
 #elif defined(__aarch64__)
@@ -82,17 +76,17 @@ static int check_machine(const ElfW(Ehdr) * head, const tvmrt_opening* how) {
 }
 
 /* Reading what is mapped beyond the end of a file is a signal, not an error of dlopen(). */
-static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
+static int check_whole(tvmrt_file file, uint64_t size, const tvmrt_opening* how) {
   ElfW(Ehdr) head;
   ElfW(Phdr) part;
   unsigned i;
-  if (pread(fd, &head, sizeof(head), 0) != (ssize_t)sizeof(head)) return 0; /* dlopen() tells */
+  if (!tvmrt__file_read_at(file, 0, &head, sizeof(head))) return 0; /* dlopen() tells */
   if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return 0;
   TVMRT_RETURN_IF_ERROR(check_machine(&head, how));
   if (head.e_phentsize != sizeof(part)) return 0;
   for (i = 0; i < head.e_phnum; ++i) {
     const uint64_t at = head.e_phoff + (uint64_t)i * sizeof(part);
-    if (at > INT64_MAX || pread(fd, &part, sizeof(part), (off_t)at) != (ssize_t)sizeof(part)) break;
+    if (!tvmrt__file_read_at(file, at, &part, sizeof(part))) break;
     if (part.p_type != PT_LOAD || (part.p_offset <= size && part.p_filesz <= size - part.p_offset))
       continue;
     return tvmrt__fail("OSError: %s %s: it is cut off: %" PRIu64
@@ -102,8 +96,8 @@ static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
   return 0;
 }
 #else
-static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
-  (void)fd;
+static int check_whole(tvmrt_file file, uint64_t size, const tvmrt_opening* how) {
+  (void)file;
   (void)size;
   (void)how;
   return 0;
@@ -112,30 +106,20 @@ static int check_whole(int fd, uint64_t size, const tvmrt_opening* how) {
 
 /* The file that lies at a path now; all zero if it cannot be read, which dlopen() tells better. */
 static int identify(const char* spelling, const tvmrt_opening* how, tvmrt_file_id* out) {
-  struct stat info;
-  int fd = open(spelling, O_RDONLY | O_CLOEXEC);
+  const tvmrt_file file = tvmrt__file_open(spelling);
   int rc = 0;
   memset(out, 0, sizeof(*out));
-  if (fd < 0) return 0;
-  if (fstat(fd, &info) == 0) {
-    out->device = (uint64_t)info.st_dev;
-    out->inode = (uint64_t)info.st_ino;
-    out->size = (uint64_t)info.st_size;
-    out->changed_s = (int64_t)info.st_mtime;
-#if defined(__linux__)
-    out->changed_ns = (int64_t)info.st_mtim.tv_nsec;
-#endif
-    rc = check_whole(fd, out->size, how);
-  }
-  (void)close(fd);
+  if (file == TVMRT_NO_FILE) return 0;
+  if (tvmrt__file_identify(file, out)) rc = check_whole(file, out->size, how);
+  tvmrt__file_close(file);
   return rc;
 }
 
 /* Whether somebody loaded a library under this spelling of its path. */
 static bool is_taken(const char* spelling) {
-  void* handle = dlopen(spelling, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+  void* handle = tvmrt__library_load_file(spelling, TVMRT_LOAD_IF_LOADED);
   if (handle == NULL) return false;
-  (void)dlclose(handle);
+  tvmrt__library_unload(handle);
   return true;
 }
 
@@ -166,11 +150,9 @@ static int try_spelling(const char* spelling, const tvmrt_opening* how, bool is_
   *out_handle = NULL;
   TVMRT_RETURN_IF_ERROR(identify(spelling, how, out_id));
   was_taken = is_first && is_taken(spelling);
-  handle = dlopen(spelling, how->mode);
+  handle = tvmrt__library_load_file(spelling, how->loading);
   if (handle == NULL) {
-    const char* why = dlerror();
-    return tvmrt__fail("OSError: %s %s: %s.", how->failed, how->path,
-                       why == NULL ? "unknown reason" : why);
+    return tvmrt__fail("OSError: %s %s: %s.", how->failed, how->path, tvmrt__library_error());
   }
   rc = identify(spelling, how, &after);
   if (rc == 0) rc = check_handle(handle, was_taken, out_id, how, &right);
@@ -178,7 +160,7 @@ static int try_spelling(const char* spelling, const tvmrt_opening* how, bool is_
     *out_handle = handle;
     return 0;
   }
-  (void)dlclose(handle);
+  tvmrt__library_unload(handle);
   return rc;
 }
 

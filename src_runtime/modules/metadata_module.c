@@ -155,7 +155,7 @@ TVMRT_NATIVE(get_model_metadata) {
   if (model != NULL) return return_pointer(out, out_code, model);
   TVMRT_RETURN_IF_ERROR(ask_imports(&m->base, "get_c_metadata", &classic));
   if (classic == NULL) return missing("get_c_metadata");
-  (void)pthread_mutex_lock(&m->base.lock); /* the struct is made once, and its address stays */
+  tvmrt__lock(&m->base.lock); /* the struct is made once, and its address stays */
   if (m->model.version == 0) {
     metadata_destroy(&m->base); /* what an attempt without memory left behind */
     m->params = NULL;
@@ -163,7 +163,7 @@ TVMRT_NATIVE(get_model_metadata) {
     memset(&m->main_info, 0, sizeof(m->main_info));
     rc = synthesise(m, classic);
   }
-  (void)pthread_mutex_unlock(&m->base.lock);
+  tvmrt__unlock(&m->base.lock);
   return rc != 0 ? rc : return_pointer(out, out_code, &m->model);
 }
 

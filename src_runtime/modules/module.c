@@ -23,7 +23,7 @@ static void free_one(tvmrt_module* mod) {
   free_functions(mod);
   free(mod->imports);
   if (mod->type->destroy != NULL) mod->type->destroy(mod);
-  (void)pthread_mutex_destroy(&mod->lock);
+  tvmrt__mutex_free(&mod->lock);
   free(mod);
 }
 
@@ -50,7 +50,7 @@ static void free_module(tvmrt_object* obj) {
 void* tvmrt__module_new(const tvmrt_module_type* type, size_t bytes) {
   tvmrt_module* mod = tvmrt__calloc(1, bytes);
   if (mod == NULL) return NULL;
-  if (pthread_mutex_init(&mod->lock, NULL) != 0) {
+  if (tvmrt__mutex_init(&mod->lock) != 0) {
     (void)tvmrt__fail_memory(sizeof(mod->lock));
     free(mod);
     return NULL;
@@ -177,11 +177,11 @@ static tvmrt_func* hand_out(tvmrt_func* f) {
 static bool find_cached(tvmrt_module* mod, const char* name, tvmrt_func** out) {
   const tvmrt_strmap_slot* slot;
   bool hit;
-  (void)pthread_mutex_lock(&mod->lock);
+  tvmrt__lock(&mod->lock);
   slot = tvmrt__strmap_find(&mod->functions, name);
   hit = slot != NULL;
   *out = hit ? hand_out(slot->value) : NULL;
-  (void)pthread_mutex_unlock(&mod->lock);
+  tvmrt__unlock(&mod->lock);
   return hit;
 }
 
@@ -213,9 +213,9 @@ static int get_own(tvmrt_module* mod, const char* name, tvmrt_func** out) {
     *out = found.func;
     return 0;
   }
-  (void)pthread_mutex_lock(&mod->lock);
+  tvmrt__lock(&mod->lock);
   rc = enter_found(mod, name, &found, out);
-  (void)pthread_mutex_unlock(&mod->lock);
+  tvmrt__unlock(&mod->lock);
   return rc;
 }
 
@@ -286,7 +286,7 @@ static int find_in_environment(tvmrt_module* mod, const char* name, tvmrt_func**
 static int keep_in_environment(tvmrt_module* mod, const char* name, tvmrt_func* f) {
   tvmrt_strmap_slot* slot;
   int rc = 0;
-  (void)pthread_mutex_lock(&mod->lock);
+  tvmrt__lock(&mod->lock);
   slot = tvmrt__strmap_insert(&mod->environment, name);
   if (slot == NULL) {
     rc = -1;
@@ -294,7 +294,7 @@ static int keep_in_environment(tvmrt_module* mod, const char* name, tvmrt_func* 
     slot->value = f;
     f = NULL;
   }
-  (void)pthread_mutex_unlock(&mod->lock);
+  tvmrt__unlock(&mod->lock);
   if (f != NULL) tvmrt__release(&f->base);
   return rc;
 }
@@ -302,10 +302,10 @@ static int keep_in_environment(tvmrt_module* mod, const char* name, tvmrt_func* 
 static tvmrt_func* cached_environment(tvmrt_module* mod, const char* name) {
   const tvmrt_strmap_slot* slot;
   tvmrt_func* f;
-  (void)pthread_mutex_lock(&mod->lock);
+  tvmrt__lock(&mod->lock);
   slot = tvmrt__strmap_find(&mod->environment, name);
   f = slot == NULL ? NULL : slot->value;
-  (void)pthread_mutex_unlock(&mod->lock);
+  tvmrt__unlock(&mod->lock);
   return f;
 }
 

@@ -2,12 +2,14 @@
 #ifndef TVMRT_SRC_RUNTIME_MODULES_MODULE_H_
 #define TVMRT_SRC_RUNTIME_MODULES_MODULE_H_
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <tvm/runtime/module_plugin.h>
 
 #include "../base/stream.h"
 #include "../core/function.h"
+#include "../platform/files.h"
+#include "../platform/loading.h"
+#include "../platform/threads.h"
 
 typedef struct tvmrt_module tvmrt_module;
 
@@ -39,7 +41,7 @@ struct tvmrt_module {
   size_t num_imports;
   tvmrt_module* library;      /* retained; where an executor's functions come from; or NULL */
   tvmrt_module* next_to_free; /* while it waits in free_module() */
-  pthread_mutex_t lock;       /* of the two tables */
+  tvmrt_mutex lock;           /* of the two tables */
   tvmrt_strmap functions; /* name -> tvmrt_func* with owner == this; NULL for "no such function" */
   tvmrt_strmap environment; /* name -> tvmrt_func*, retained: answers to TVMBackendGetFuncFromEnv */
 };
@@ -95,18 +97,9 @@ int tvmrt__load_payload(const tvmrt_args* in, tvmrt_module_reader* read, TVMValu
 /* Read a module of a kind by its loader; the error names the kinds that there are. *out is owned. */
 int tvmrt__read_kind(tvmrt_reader* in, const char* kind, tvmrt_module** out);
 
-/* Which file a library was loaded from, and how old it was. All zero: not from a file. */
-typedef struct tvmrt_file_id {
-  uint64_t device;
-  uint64_t inode;
-  uint64_t size;
-  int64_t changed_s;
-  int64_t changed_ns;
-} tvmrt_file_id;
-
 typedef struct tvmrt_opening {
   const char* path;
-  int mode;           /* of dlopen() */
+  tvmrt_loading loading;
   const char* failed; /* how the sentence of an error begins */
   /* Which file a handle that the caller has is of; false if it is none of those. */
   bool (*file_of)(const void* handle, tvmrt_file_id* out);

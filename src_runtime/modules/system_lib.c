@@ -1,39 +1,39 @@
 /* The system library: symbols that statically linked code registers from its constructors, and the
  * functions of the table that code generated for firmware defines. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tvm/runtime/crt/module.h>
 
+#include "../platform/threads.h"
 #include "module.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 static tvmrt_strmap symbols; /* name -> address */
 static tvmrt_strmap modules; /* prefix -> root module, retained for the life of the process */
 
 int TVMBackendRegisterSystemLibSymbol(const char* name, void* ptr) {
   tvmrt_strmap_slot* slot;
   if (name == NULL) return tvmrt__fail("TVMBackendRegisterSystemLibSymbol: the name is NULL.");
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   slot = tvmrt__strmap_insert(&symbols, name);
   if (slot != NULL) slot->value = ptr;
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return slot == NULL ? -1 : 0;
 }
 
 static void* find_symbol(const char* name) {
   const tvmrt_strmap_slot* slot;
   void* address;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   slot = tvmrt__strmap_find(&symbols, name);
   address = slot == NULL ? NULL : slot->value;
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return address;
 }
 
-#if defined(__GNUC__)
+#if TVMRT_HAS_WEAK
 /* NULL in a program without code generated for firmware. */
-__attribute__((weak)) const TVMModule* TVMSystemLibEntryPoint(void);
+TVMRT_WEAK const TVMModule* TVMSystemLibEntryPoint(void);
 
 static void* image_function(const char* name) {
   const TVMModule* image = TVMSystemLibEntryPoint == NULL ? NULL : TVMSystemLibEntryPoint();
@@ -90,7 +90,7 @@ static tvmrt_module* find_module(const char* prefix) {
 static int keep_module(const char* prefix, tvmrt_module** mod) {
   tvmrt_strmap_slot* slot;
   tvmrt_module* spare = NULL;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   slot = tvmrt__strmap_insert(&modules, prefix);
   if (slot != NULL && slot->value != NULL) spare = *mod;
   if (slot != NULL && slot->value == NULL) slot->value = *mod;
@@ -98,17 +98,17 @@ static int keep_module(const char* prefix, tvmrt_module** mod) {
     *mod = slot->value;
     tvmrt__retain(&(*mod)->base);
   }
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   tvmrt__module_release(spare);
   if (slot == NULL) tvmrt__module_release(*mod);
   return slot == NULL ? -1 : 0;
 }
 
 static int get_system_lib(const char* prefix, tvmrt_module** out) {
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   *out = find_module(prefix);
   if (*out != NULL) tvmrt__retain(&(*out)->base);
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   if (*out != NULL) return 0;
   TVMRT_RETURN_IF_ERROR(load_system_lib(prefix, out));
   return keep_module(prefix, out);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../base/clock.h"
+#include "../platform/system.h"
 #include "module.h"
 
 typedef struct evaluator {
@@ -38,13 +38,6 @@ static int time_calls(const evaluator* e, int64_t number, const tvmrt_args* in, 
   for (i = 0; i < number; ++i) TVMRT_RETURN_IF_ERROR(call_once(e->function, in));
   *seconds = tvmrt__seconds() - start;
   return 0;
-}
-
-static void cool_down(int64_t ms) {
-  struct timespec pause;
-  pause.tv_sec = (time_t)(ms / 1000);
-  pause.tv_nsec = (long)(ms % 1000) * 1000000;
-  (void)nanosleep(&pause, NULL);
 }
 
 /* Writes to as much memory as the caller says that the caches hold; volatile, as nobody reads it. */
@@ -88,7 +81,7 @@ static int evaluate_all(const evaluator* e, const tvmrt_args* in, tvmrt_buf* res
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(results, &mean, sizeof(mean)));
     if (e->cooldown_interval_ms > 0 && e->repeats_to_cooldown > 0 &&
         (i + 1) % e->repeats_to_cooldown == 0) {
-      cool_down(e->cooldown_interval_ms);
+      tvmrt__sleep(1e-3 * (double)e->cooldown_interval_ms);
     }
   }
   return 0;

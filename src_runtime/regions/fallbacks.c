@@ -14,12 +14,12 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self) {
   tvmrt_thread* thread = tvmrt__thread();
   const char* reason = TVMGetLastError();
   bool is_first;
-  (void)pthread_mutex_lock(&self->lock);
+  tvmrt__lock(&self->lock);
   ++f->runs;
-  if (f->reason == NULL) f->reason = strdup(reason);
+  if (f->reason == NULL) f->reason = tvmrt__strdup(reason);
   is_first = !*self->is_told;
   *self->is_told = true;
-  (void)pthread_mutex_unlock(&self->lock);
+  tvmrt__unlock(&self->lock);
   if (thread != NULL) {
     ++thread->num_fallbacks;
     thread->fallback.size = 0;
@@ -36,13 +36,13 @@ static int write_region(const tvmrt_loaded_region* region, const char* device, t
   if (rc == 0) rc = tvmrt__json_write_string(text, region->first.region.symbol);
   if (rc == 0) rc = tvmrt__buf_puts(text, ", \"device\": ");
   if (rc == 0) rc = tvmrt__json_write_string(text, device);
-  (void)pthread_mutex_lock(&self->lock);
+  tvmrt__lock(&self->lock);
   if (rc == 0) {
     const char* reason = self->fallbacks.reason != NULL ? self->fallbacks.reason : self->failure;
     rc = tvmrt__buf_printf(text, ", \"runs\": %" PRIu64 ", \"reason\": ", self->fallbacks.runs);
     if (rc == 0) rc = tvmrt__json_write_string(text, reason == NULL ? "" : reason);
   }
-  (void)pthread_mutex_unlock(&self->lock);
+  tvmrt__unlock(&self->lock);
   return rc == 0 ? tvmrt__buf_puts(text, "}") : rc;
 }
 

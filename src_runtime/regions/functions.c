@@ -3,6 +3,7 @@
 
 #include "../base/json.h"
 #include "../core/container.h"
+#include "../platform/system.h"
 #include "loaded_region.h"
 
 /* () -> Array of str */
@@ -168,10 +169,8 @@ static int read_question(question* q, const tvmrt_args* in, const tvmrt_region**
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 0, &json));
   if (in->count > 1 && !tvmrt__arg_is_null(in, 1)) {
     TVMRT_RETURN_IF_ERROR(tvmrt__arg_bytes(in, 1, &constants));
-    if (posix_memalign(&q->constants, TVMRT_CONSTANT_ALIGN_BYTES, constants.size + 1) != 0) {
-      q->constants = NULL;
-      return tvmrt__fail_memory(constants.size);
-    }
+    q->constants = tvmrt__aligned_alloc(TVMRT_CONSTANT_ALIGN_BYTES, constants.size + 1);
+    if (q->constants == NULL) return tvmrt__fail_memory(constants.size);
     memcpy(q->constants, constants.data, constants.size);
   }
   TVMRT_RETURN_IF_ERROR(
@@ -187,7 +186,7 @@ static int end_question(question* q, int rc, TVMValue* out, int* out_code) {
   tvmrt__device_put(q->device);
   tvmrt__region_set_free(&q->set);
   tvmrt__buf_free(&q->text);
-  free(q->constants);
+  tvmrt__aligned_free(q->constants);
   free(q->answers);
   return rc;
 }

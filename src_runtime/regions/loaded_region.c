@@ -2,10 +2,9 @@
 #include "loaded_region.h"
 
 #include <stdlib.h>
-#include <time.h>
 
-#include "../base/clock.h"
 #include "../base/json.h"
+#include "../platform/system.h"
 #include "../tensors/tensor.h"
 
 typedef tvmrt_loaded_region loaded;
@@ -155,9 +154,9 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
   self->first.region = draft->region;
   self->first.region.runtime = self;
   self->device = device;
-  if (pthread_mutex_init(&self->lock, NULL) != 0) return tvmrt__fail_memory(sizeof(self->lock));
+  if (tvmrt__mutex_init(&self->lock) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_lock = true;
-  if (pthread_cond_init(&self->returned, NULL) != 0) return tvmrt__fail_memory(sizeof(self->lock));
+  if (tvmrt__cond_init(&self->returned) != 0) return tvmrt__fail_memory(sizeof(self->lock));
   self->has_condition = true;
   TVMRT_RETURN_IF_ERROR(make_data(self, arena));
   TVMRT_RETURN_IF_ERROR(tvmrt__sizes_init(
@@ -193,8 +192,8 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
     free_others(self); /* which may hold weights of the first */
     release(self, &self->first);
   }
-  if (self->has_condition) (void)pthread_cond_destroy(&self->returned);
-  if (self->has_lock) (void)pthread_mutex_destroy(&self->lock);
+  if (self->has_condition) tvmrt__cond_free(&self->returned);
+  if (self->has_lock) tvmrt__mutex_free(&self->lock);
   free(self->options);
   free(self->fallbacks.reason);
   forget_failure(self);
@@ -267,13 +266,13 @@ static void unbind(context* c) {
 }
 
 static int wait_until(const loaded* self, context* c, double deadline) {
-  struct timespec pause = {0, 20000}; /* grows to a millisecond: long runs cost no processor */
+  double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
   for (;;) {
     int rc = self->device->interface->async_wait(self->device, &c->region, 1);
     if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, c, "async_wait");
     if (tvmrt__seconds() >= deadline) break;
-    (void)nanosleep(&pause, NULL);
-    if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
+    tvmrt__sleep(pause);
+    if (pause < 1e-3) pause *= 2;
   }
   post_run(self, c); /* which stops the run, so that its tensors are the caller's again */
   TVMPackedFuncSetLastError("TimeoutError: the run did not end in time.");
@@ -325,13 +324,13 @@ static context* take_context(loaded* self) {
   ++self->calls;
   while ((c = idle_context(self)) == NULL) {
     if (self->is_full || self->is_making) {
-      (void)pthread_cond_wait(&self->returned, &self->lock);
+      tvmrt__wait(&self->returned, &self->lock);
       continue;
     }
     self->is_making = true;
-    (void)pthread_mutex_unlock(&self->lock);
+    tvmrt__unlock(&self->lock);
     c = make_context(self);
-    (void)pthread_mutex_lock(&self->lock);
+    tvmrt__lock(&self->lock);
     self->is_making = false;
     self->is_full = c == NULL;
     if (c == NULL) {
@@ -340,18 +339,18 @@ static context* take_context(loaded* self) {
       c->next = self->first.next;
       self->first.next = c;
     }
-    (void)pthread_cond_broadcast(&self->returned);
+    tvmrt__wake_all(&self->returned);
   }
   c->is_taken = true;
   return c;
 }
 
 static void return_context(loaded* self, context* c) {
-  (void)pthread_mutex_lock(&self->lock);
+  tvmrt__lock(&self->lock);
   c->is_taken = false;
   --self->calls;
-  (void)pthread_cond_broadcast(&self->returned);
-  (void)pthread_mutex_unlock(&self->lock);
+  tvmrt__wake_all(&self->returned);
+  tvmrt__unlock(&self->lock);
 }
 
 /* Whether the region cannot run, with the reason as the thread's error. */
@@ -371,14 +370,14 @@ static void keep_failure(loaded* self, int rc) {
 
 /* From here to end_reshape() no call begins, and none is under way. With the lock. */
 static void begin_reshape(loaded* self) {
-  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
+  while (self->is_reshaping) tvmrt__wait(&self->returned, &self->lock);
   self->is_reshaping = true;
-  while (self->calls != 0) (void)pthread_cond_wait(&self->returned, &self->lock);
+  while (self->calls != 0) tvmrt__wait(&self->returned, &self->lock);
 }
 
 static void end_reshape(loaded* self) {
   self->is_reshaping = false;
-  (void)pthread_cond_broadcast(&self->returned);
+  tvmrt__wake_all(&self->returned);
 }
 
 /* Other contexts are made anew when they are needed, at the new shapes. What is under way has the old
@@ -420,11 +419,11 @@ static void change_sizes(loaded* self, const int64_t* sizes) {
 /* A context for a call of these sizes; NULL with the error if the region cannot run. */
 static context* begin_call(loaded* self, const int64_t* sizes) {
   context* c = NULL;
-  (void)pthread_mutex_lock(&self->lock);
-  while (self->is_reshaping) (void)pthread_cond_wait(&self->returned, &self->lock);
+  tvmrt__lock(&self->lock);
+  while (self->is_reshaping) tvmrt__wait(&self->returned, &self->lock);
   if (self->first.is_allocated && sizes != NULL) change_sizes(self, sizes);
   if (!has_failed(self)) c = take_context(self);
-  (void)pthread_mutex_unlock(&self->lock);
+  tvmrt__unlock(&self->lock);
   return c;
 }
 
@@ -477,7 +476,7 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
         "inputs of the shapes that you want.",
         region->symbol);
   }
-  (void)pthread_mutex_lock(&self->lock);
+  tvmrt__lock(&self->lock);
   begin_reshape(self);
   rc = check_shapes(region, shapes, num_shapes);
   if (rc == 0) rc = tvmrt__infer_shapes(region, shapes, num_shapes, false);
@@ -488,6 +487,6 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
     rc = prepare_shapes(self, tvmrt__infer_shapes(region, shapes, num_shapes, true));
   }
   end_reshape(self);
-  (void)pthread_mutex_unlock(&self->lock);
+  tvmrt__unlock(&self->lock);
   return rc;
 }

@@ -2,8 +2,7 @@
 #ifndef TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
 #define TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
 
-#include <pthread.h>
-
+#include "../platform/threads.h"
 #include "region_set.h"
 #include "registry.h"
 #include "sizes.h"
@@ -28,8 +27,8 @@ typedef struct tvmrt_loaded_region {
   tvmrt_region_context first; /* made when it is loaded; the others follow when calls meet */
   tvmrt_region unused;        /* as first's was before a slot got it; the others begin as it */
   tvmrt_device* device;       /* NULL: missing, and the CPU takes its place */
-  pthread_mutex_t lock;       /* of all that changes after the region is loaded */
-  pthread_cond_t returned;    /* a context, or from making or reshaping */
+  tvmrt_mutex lock;           /* of all that changes after the region is loaded */
+  tvmrt_cond returned;        /* a context, or from making or reshaping */
   bool has_lock;
   bool has_condition;
   bool is_making;     /* a context */

@@ -1,12 +1,9 @@
 /* Plug-ins: shared objects that bring a device. */
-#include <dirent.h>
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "../modules/module.h"
+#include "../platform/threads.h"
 #include "registry.h"
 
 /* What was loaded stays mapped, entered or not: what it started may still run. */
@@ -17,15 +14,15 @@ typedef struct plugin {
   struct plugin* next;
 } plugin;
 
-static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex loaded_lock = TVMRT_MUTEX_INIT;
 static plugin* loaded;
 
 static plugin* find_loaded(const void* handle) {
   plugin* p;
-  (void)pthread_mutex_lock(&loaded_lock);
+  tvmrt__lock(&loaded_lock);
   p = loaded;
   while (p != NULL && p->handle != handle) p = p->next;
-  (void)pthread_mutex_unlock(&loaded_lock);
+  tvmrt__unlock(&loaded_lock);
   return p;
 }
 
@@ -36,10 +33,10 @@ static bool file_of(const void* handle, tvmrt_file_id* out) {
 }
 
 /* ISO C keeps function and object pointers apart; dlsym does not. */
-#define FIND_FUNCTION(handle, name, out)      \
-  do {                                        \
-    void* symbol_ = dlsym((handle), (name));  \
-    memcpy((out), &symbol_, sizeof(symbol_)); \
+#define FIND_FUNCTION(handle, name, out)                     \
+  do {                                                       \
+    void* symbol_ = tvmrt__library_symbol((handle), (name)); \
+    memcpy((out), &symbol_, sizeof(symbol_));                \
   } while (0)
 
 static int check_abi(void* handle, const char* path) {
@@ -79,29 +76,29 @@ static int keep(void* handle, const tvmrt_file_id* file, const char* path, plugi
   plugin* p = check_abi(handle, path) == 0 ? tvmrt__calloc(1, sizeof(*p)) : NULL;
   *out = p;
   if (p == NULL) {
-    (void)dlclose(handle);
+    tvmrt__library_unload(handle);
     return -1;
   }
   p->handle = handle;
   p->file = *file;
-  (void)pthread_mutex_lock(&loaded_lock);
+  tvmrt__lock(&loaded_lock);
   p->next = loaded;
   loaded = p;
-  (void)pthread_mutex_unlock(&loaded_lock);
+  tvmrt__unlock(&loaded_lock);
   return 0;
 }
 
 /* `anew`: let a plug-in that is loaded already register again, since its device was unregistered. */
 static int load_plugin(const char* path, bool anew) {
   /* a symbol that it lacks is an error here, and not the end of the process in the middle of a run */
-  const tvmrt_opening how = {path, RTLD_NOW | RTLD_LOCAL, "cannot load the plug-in", file_of};
+  const tvmrt_opening how = {path, TVMRT_LOAD_WHOLE, "cannot load the plug-in", file_of};
   tvmrt_file_id file;
   void* handle;
   plugin* p;
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &handle, &file));
   p = find_loaded(handle);
   if (p != NULL) {
-    (void)dlclose(handle);
+    tvmrt__library_unload(handle);
   } else {
     TVMRT_RETURN_IF_ERROR(keep(handle, &file, path, &p));
   }
@@ -119,29 +116,31 @@ int tvmrt_device_load_plugin(const char* path) {
 
 /* The folder of this library, with its '/'; nothing where the library is part of the program. */
 static int own_folder(tvmrt_buf* out) {
-  Dl_info info;
-  const char* slash;
-  if (dladdr(&loaded, &info) == 0 || info.dli_fname == NULL) return 0;
-  slash = strrchr(info.dli_fname, '/');
-  if (slash == NULL) return 0;
-  return tvmrt__buf_append(out, info.dli_fname, (size_t)(slash - info.dli_fname) + 1);
+  const char* own = tvmrt__library_of(&loaded);
+  if (own == NULL) return 0;
+  return tvmrt__buf_append(out, own, (size_t)(tvmrt__file_name(own) - own));
 }
 
 int tvmrt__plugin_folders(tvmrt_buf* out) {
   const char* folders = getenv("TVMRT_DEVICE_PATH");
   tvmrt_buf own = {NULL, 0, 0};
   int rc = own_folder(&own);
-  if (rc == 0 && folders != NULL && folders[0] != '\0') rc = tvmrt__buf_printf(out, "%s:", folders);
-  if (rc == 0 && own.size != 0) rc = tvmrt__buf_printf(out, "%sdevices:%s", own.data, own.data);
+  if (rc == 0 && folders != NULL && folders[0] != '\0') {
+    rc = tvmrt__buf_printf(out, "%s%c", folders, TVMRT_PATH_SEPARATOR);
+  }
+  if (rc == 0 && own.size != 0) {
+    rc = tvmrt__buf_printf(out, "%sdevices%c%s", own.data, TVMRT_PATH_SEPARATOR, own.data);
+  }
   tvmrt__buf_free(&own);
   return rc;
 }
 
-static const char prefix[] = "libtvmrt_device_";
-static const char suffix[] = ".so";
+static const char prefix[] = TVMRT_LIBRARY_PREFIX "tvmrt_device_";
+static const char suffix[] = TVMRT_LIBRARY_SUFFIX;
 
 /* Append the name of a plug-in's device, if a file's name is that of one. */
-static int append_name(tvmrt_buf* out, const char* file) {
+static int append_name(void* names, const char* file) {
+  tvmrt_buf* out = names;
   const size_t skip = sizeof(prefix) - 1;
   const size_t size = strlen(file);
   if (size <= skip + sizeof(suffix) - 1 || strncmp(file, prefix, skip) != 0 ||
@@ -151,24 +150,14 @@ static int append_name(tvmrt_buf* out, const char* file) {
   return tvmrt__buf_printf(out, "%.*s\n", (int)(size - skip - (sizeof(suffix) - 1)), file + skip);
 }
 
-static int append_folder(tvmrt_buf* out, const char* folder) {
-  DIR* dir = opendir(folder);
-  const struct dirent* row;
-  int rc = 0;
-  if (dir == NULL) return 0;
-  while (rc == 0 && (row = readdir(dir)) != NULL) rc = append_name(out, row->d_name);
-  (void)closedir(dir);
-  return rc;
-}
-
 int tvmrt__plugin_names(tvmrt_buf* out) {
   tvmrt_buf folders = {NULL, 0, 0};
   char* at;
   int rc = tvmrt__plugin_folders(&folders);
   for (at = folders.data; rc == 0 && at != NULL;) {
-    char* end = strchr(at, ':');
+    char* end = strchr(at, TVMRT_PATH_SEPARATOR);
     if (end != NULL) *end = '\0';
-    rc = append_folder(out, at);
+    rc = tvmrt__each_in_folder(at, append_name, out);
     at = end == NULL ? NULL : end + 1;
   }
   tvmrt__buf_free(&folders);
@@ -181,7 +170,7 @@ static int try_folder(const char* folder, size_t size, const char* name, bool* o
   int rc = size == 0
                ? 0
                : tvmrt__buf_printf(&path, "%.*s/%s%s%s", (int)size, folder, prefix, name, suffix);
-  if (rc == 0 && size != 0 && access(path.data, R_OK) == 0) {
+  if (rc == 0 && size != 0 && tvmrt__is_readable(path.data)) {
     *out_found = true;
     rc = load_plugin(path.data, true);
   }
@@ -195,7 +184,7 @@ int tvmrt__plugin_find(const char* name, bool* out_found) {
   int rc = tvmrt__plugin_folders(&folders);
   *out_found = false;
   for (at = folders.data; rc == 0 && at != NULL && !*out_found;) {
-    const char* end = strchr(at, ':');
+    const char* end = strchr(at, TVMRT_PATH_SEPARATOR);
     rc = try_folder(at, end == NULL ? strlen(at) : (size_t)(end - at), name, out_found);
     at = end == NULL ? NULL : end + 1;
   }

@@ -1,10 +1,11 @@
 /* Devices by name: entering, finding, leaving. */
 #include "registry.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
+
+#include "../platform/threads.h"
 
 typedef struct entry {
   tvmrt_device device;              /* what slots get; first, so that a device is its entry */
@@ -19,24 +20,18 @@ typedef struct entry {
 
 /* One lock for all: devices come and go rarely. It is recursive, because the registering function
  * of a plug-in, which the registry calls, calls the registry. */
-static pthread_mutex_t lock;
-static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
+static tvmrt_recursive_mutex lock;
+static tvmrt_once lock_once = TVMRT_ONCE_INIT;
 static entry* first;
 
-static void make_lock(void) {
-  pthread_mutexattr_t attr;
-  (void)pthread_mutexattr_init(&attr);
-  (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-  (void)pthread_mutex_init(&lock, &attr);
-  (void)pthread_mutexattr_destroy(&attr);
-}
+static void make_lock(void) { (void)tvmrt__recursive_mutex_init(&lock); }
 
 static void lock_registry(void) {
-  (void)pthread_once(&lock_once, make_lock);
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__call_once(&lock_once, make_lock);
+  tvmrt__lock_again(&lock);
 }
 
-static void unlock_registry(void) { (void)pthread_mutex_unlock(&lock); }
+static void unlock_registry(void) { tvmrt__unlock_again(&lock); }
 
 static entry* find_entry(const char* name) {
   entry* e = first;

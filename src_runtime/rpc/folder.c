@@ -1,4 +1,5 @@
 /* The folder of a session, and the functions by which a client reaches it. */
+#define _XOPEN_SOURCE 700 /* walks over folders */
 #include "folder.h"
 
 #include <dirent.h>

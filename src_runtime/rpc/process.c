@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../base/clock.h"
+#include "../platform/system.h"
 #include "handshake.h"
 #include "server.h"
 

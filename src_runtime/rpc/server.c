@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/clock.h"
+#include "../platform/system.h"
 
 void tvmrt__rpc_server_log(const tvmrt_rpc_server* server, const char* fmt, ...) {
   char line[512];

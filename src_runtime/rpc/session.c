@@ -19,7 +19,7 @@ struct tvmrt_rpc_session {
   int fd;
   bool closed;
   tvmrt_rpc_local* local; /* the other side, where that is this process; or NULL */
-  pthread_mutex_t lock;   /* of all that follows */
+  tvmrt_mutex lock;       /* of all that follows */
   tvmrt_channel channel;
   tvmrt_buf request;
   tvmrt_buf body;
@@ -28,17 +28,17 @@ struct tvmrt_rpc_session {
   _Atomic uint64_t getter; /* the handle of ModuleGetFunction; 0 before it was asked for */
 };
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex table_lock = TVMRT_MUTEX_INIT;
 static tvmrt_rpc_session* table[MAX_SESSIONS]; /* borrowed: a session leaves it at its end */
 
 /* ---- the table ---- */
 
 static int enter(tvmrt_rpc_session* s) {
   int i;
-  (void)pthread_mutex_lock(&table_lock);
+  tvmrt__lock(&table_lock);
   for (i = 0; i < MAX_SESSIONS && table[i] != NULL; ++i) continue;
   if (i < MAX_SESSIONS) table[i] = s;
-  (void)pthread_mutex_unlock(&table_lock);
+  tvmrt__unlock(&table_lock);
   s->index = i;
   if (i < MAX_SESSIONS) return 0;
   return tvmrt__fail("RPCError: maximum number of RPC session reached: %d are open, close one.",
@@ -46,17 +46,17 @@ static int enter(tvmrt_rpc_session* s) {
 }
 
 static void leave(const tvmrt_rpc_session* s) {
-  (void)pthread_mutex_lock(&table_lock);
+  tvmrt__lock(&table_lock);
   if (s->index < MAX_SESSIONS && table[s->index] == s) table[s->index] = NULL;
-  (void)pthread_mutex_unlock(&table_lock);
+  tvmrt__unlock(&table_lock);
 }
 
 tvmrt_rpc_session* tvmrt__rpc_session_of(DLDevice dev) {
   const int i = (int)dev.device_type / TVMRT_RPC_SESSION_MASK - 1;
   tvmrt_rpc_session* s = NULL;
-  (void)pthread_mutex_lock(&table_lock);
+  tvmrt__lock(&table_lock);
   if (i >= 0 && i < MAX_SESSIONS) s = table[i];
-  (void)pthread_mutex_unlock(&table_lock);
+  tvmrt__unlock(&table_lock);
   if (s == NULL) (void)tvmrt__fail_value("RPC session %d of this device is closed.", i);
   return s;
 }
@@ -170,10 +170,10 @@ int tvmrt__rpc_request(tvmrt_rpc_session* s, tvmrt_rpc_code code, const uint64_t
                        const TVMValue* values, const int* codes, int count,
                        tvmrt_rpc_on_reply* on_reply, void* ctx) {
   int rc;
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   rc = exchange(s, code, handle, values, codes, count, on_reply, ctx);
   if (s->body.capacity > KEPT_BYTES) tvmrt__buf_free(&s->body);
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return rc;
 }
 
@@ -196,11 +196,11 @@ static int write_copy(tvmrt_rpc_session* s, tvmrt_rpc_code code, DLDevice dev, c
 int tvmrt__rpc_copy_to(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
                        uint64_t bytes) {
   int rc;
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   rc = write_copy(s, TVMRT_RPC_COPY_TO, dev, to, bytes);
   if (rc == 0) rc = send_request(s, from, (size_t)bytes);
   if (rc == 0) rc = receive_values(s);
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return rc;
 }
 
@@ -220,11 +220,11 @@ static int receive_copy(tvmrt_rpc_session* s, void* to, uint64_t bytes) {
 int tvmrt__rpc_copy_from(tvmrt_rpc_session* s, DLDevice dev, const void* from, void* to,
                          uint64_t bytes) {
   int rc;
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   rc = write_copy(s, TVMRT_RPC_COPY_FROM, dev, from, bytes);
   if (rc == 0) rc = send_request(s, NULL, 0);
   if (rc == 0) rc = receive_copy(s, to, bytes);
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   return rc;
 }
 
@@ -243,9 +243,9 @@ static int post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* value
 void tvmrt__rpc_post(tvmrt_rpc_session* s, tvmrt_rpc_code code, const TVMValue* values,
                      const int* codes, int count) {
   char* kept = TVMGetLastError()[0] == '\0' ? NULL : tvmrt__strdup(TVMGetLastError());
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   if (!s->closed) (void)post(s, code, values, codes, count);
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
   TVMPackedFuncSetLastError(kept == NULL ? "" : kept);
   free(kept);
 }
@@ -299,7 +299,7 @@ int tvmrt__rpc_session_begin(int fd, const tvmrt_args* init, tvmrt_rpc_session**
   s->fd = fd;
   s->index = MAX_SESSIONS;
   s->closed = true;
-  (void)pthread_mutex_init(&s->lock, NULL);
+  (void)tvmrt__mutex_init(&s->lock);
   if (open_channel(s) == 0 && enter(s) == 0) {
     s->closed = false;
     if (init_server(s, init) == 0) {
@@ -315,7 +315,7 @@ void tvmrt__rpc_session_retain(tvmrt_rpc_session* s) { (void)atomic_fetch_add(&s
 
 /* An end that somebody asks for waits for what was asked before: the other side reads all of it. */
 void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
-  (void)pthread_mutex_lock(&s->lock);
+  tvmrt__lock(&s->lock);
   if (!s->closed) {
     if (in_order) (void)read_unread(s);
     if (tvmrt__rpc_begin(&s->request, TVMRT_RPC_SHUTDOWN) == 0) (void)send_request(s, NULL, 0);
@@ -324,7 +324,7 @@ void tvmrt__rpc_session_close(tvmrt_rpc_session* s, bool in_order) {
     tvmrt__rpc_local_free(s->local); /* with its folder: this may be the interpreter's end */
     s->local = NULL;
   }
-  (void)pthread_mutex_unlock(&s->lock);
+  tvmrt__unlock(&s->lock);
 }
 
 void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
@@ -333,7 +333,7 @@ void tvmrt__rpc_session_release(tvmrt_rpc_session* s) {
   tvmrt__rpc_session_close(s, false);
   tvmrt__rpc_local_free(s->local);
   tvmrt__socket_close(s->fd);
-  (void)pthread_mutex_destroy(&s->lock);
+  tvmrt__mutex_free(&s->lock);
   tvmrt__buf_free(&s->request);
   tvmrt__buf_free(&s->body);
   tvmrt__rpc_seq_free(&s->reply);

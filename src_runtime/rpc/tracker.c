@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../base/clock.h"
 #include "../base/stream.h"
+#include "../platform/system.h"
 
 enum { MAX_ANSWER_BYTES = 1 << 20 };
 

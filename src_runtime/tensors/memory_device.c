@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../core/hooks.h"
+#include "../platform/system.h"
 
 /* From here on the types are those of other machines: a session's number times this, and the type. */
 enum { REMOTE_TYPES = 128 };
@@ -15,17 +16,16 @@ static int cpu_exists(int device_id) { return device_id >= 0; }
 
 static int cpu_alloc(DLDevice dev, size_t bytes, size_t align, void** out) {
   (void)dev;
-  *out = NULL;
   if (align < sizeof(void*)) align = sizeof(void*);
   /* Small blocks from the heap, whose padding is known to be unused. */
-  if (posix_memalign(out, align, bytes == 0 ? 1 : bytes) == 0) return 0;
-  *out = NULL;
+  *out = tvmrt__aligned_alloc(align, bytes == 0 ? 1 : bytes);
+  if (*out != NULL) return 0;
   return tvmrt__fail_memory(bytes);
 }
 
 static int cpu_free(DLDevice dev, void* ptr) {
   (void)dev;
-  free(ptr);
+  tvmrt__aligned_free(ptr);
   return 0;
 }
 

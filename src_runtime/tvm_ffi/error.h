@@ -5,12 +5,10 @@
 
 #include <stddef.h>
 
+#include "../platform/compiler.h"
+
 /*! \brief Set the error text; returns -1. */
-int bridge_fail(const char* format, ...)
-#if defined(__GNUC__)
-    __attribute__((format(printf, 1, 2)))
-#endif
-    ;
+int bridge_fail(const char* format, ...) TVMRT_PRINTF(1, 2);
 /*! \brief Say that there is no memory for this many bytes; returns -1. */
 int bridge_fail_memory(size_t bytes);
 

@@ -1,11 +1,11 @@
 /* Finding libtvm_ffi, which another package has loaded. */
 #include "library.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "../platform/loading.h"
+#include "../platform/threads.h"
 #include "error.h"
 #include "stand_in.h"
 
@@ -41,7 +41,7 @@ static int check_version(const char* path, const FfiApi* api, FfiVersion* versio
 
 static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion* version) {
   for (size_t i = 0; i < sizeof(kSymbols) / sizeof(kSymbols[0]); i++) {
-    void* symbol = dlsym(library, kSymbols[i].name);
+    void* symbol = tvmrt__library_symbol(library, kSymbols[i].name);
     if (symbol == NULL) {
       return bridge_fail("%s has no function %s: it is no libtvm_ffi %d.%d", path, kSymbols[i].name,
                          KNOWN_MAJOR, KNOWN_MINOR);
@@ -55,23 +55,24 @@ static int find_symbols(void* library, const char* path, FfiApi* api, FfiVersion
 
 /* What the first library that was found gave; filled once, before it is shown. */
 static FfiApi joined;
-static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex joining = TVMRT_MUTEX_INIT;
 
 static void show(const FfiApi* found) {
-  (void)pthread_mutex_lock(&joining);
+  tvmrt__lock(&joining);
   if (atomic_load(&bridge_api) == &stand_in_api) {
     joined = *found;
     atomic_store_explicit(&bridge_api, &joined, memory_order_release);
   }
-  (void)pthread_mutex_unlock(&joining);
+  tvmrt__unlock(&joining);
 }
 
 int bridge_open(const char* path, FfiVersion* version) {
   FfiApi found;
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) return bridge_fail("the library of tvm-ffi cannot be loaded: %s", dlerror());
+  void* library = tvmrt__library_load_file(path, TVMRT_LOAD_WHOLE);
+  if (library == NULL)
+    return bridge_fail("the library of tvm-ffi cannot be loaded: %s", tvmrt__library_error());
   if (find_symbols(library, path, &found, version) != 0) {
-    (void)dlclose(library);
+    tvmrt__library_unload(library);
     return -1;
   }
   show(&found); /* the library stays: functions made here may live to the end of the process */
@@ -84,15 +85,15 @@ int bridge_join_loaded(void) {
   FfiVersion version;
   void* library;
   if (atomic_load(&bridge_api) != &stand_in_api) return 1;
-  library = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
   if (library == NULL) return 0;
-  (void)dlclose(library);
+  tvmrt__library_unload(library);
   return bridge_open(kName, &version) == 0;
 }
 
 void* bridge_loaded_symbol(const char* name) {
-  void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  void* symbol = library == NULL ? NULL : dlsym(library, name);
-  if (library != NULL) (void)dlclose(library);
+  void* library = tvmrt__library_load_file(kName, TVMRT_LOAD_IF_LOADED);
+  void* symbol = library == NULL ? NULL : tvmrt__library_symbol(library, name);
+  if (library != NULL) tvmrt__library_unload(library);
   return symbol;
 }

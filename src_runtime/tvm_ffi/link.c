@@ -1,14 +1,15 @@
 /* Which function shows which: a table of the live ones, by the address of what was made. */
 #include "link.h"
 
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+#include "../platform/threads.h"
 
 enum { NUM_BUCKETS = 1024 };
 
 static BridgeLink* buckets[NUM_BUCKETS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 
 /* The low bits of addresses from malloc() are all the same. */
 static BridgeLink** bucket_of(const void* outer) {
@@ -25,19 +26,19 @@ BridgeLink* bridge_link_new(void* inner) {
 void bridge_link_add(BridgeLink* link, void* outer) {
   BridgeLink** bucket = bucket_of(outer);
   link->outer = outer;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   link->next = *bucket;
   *bucket = link;
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
 }
 
 void* bridge_link_remove(BridgeLink* link) {
   BridgeLink** place = bucket_of(link->outer);
   void* inner = link->inner;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   while (*place != NULL && *place != link) place = &(*place)->next;
   if (*place != NULL) *place = link->next;
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   free(link);
   return inner; /* released by the caller, outside the lock: that may end further functions */
 }
@@ -45,12 +46,12 @@ void* bridge_link_remove(BridgeLink* link) {
 void* bridge_link_find(const void* outer, void (*retain)(void* inner)) {
   void* inner = NULL;
   const BridgeLink* link;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   for (link = *bucket_of(outer); link != NULL && link->outer != outer;) link = link->next;
   if (link != NULL) {
     inner = link->inner;
     retain(inner);
   }
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return inner;
 }

@@ -4,10 +4,11 @@
  * loaded later meets them before its own; so each that tells or changes something of a process asks
  * for the later library first, and hands the call over.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../platform/compiler.h"
+#include "../platform/threads.h"
 #include "library.h"
 #include "objects.h"
 #include "raise.h"
@@ -16,7 +17,7 @@
 
 /* `later`: the function of this name in a libtvm_ffi that came later; NULL if none did. */
 #define FIND_LATER(name)                       \
-  __typeof__(&name) later = NULL;              \
+  TVMRT_TYPEOF(&name) later = NULL;            \
   void* symbol_ = bridge_loaded_symbol(#name); \
   memcpy(&later, &symbol_, sizeof(symbol_))
 
@@ -233,18 +234,18 @@ int TVMFFITypeRegisterAttr(int32_t type_index, const TVMByteArray* name, const F
 /* ---- the process and its threads ---- */
 
 /* One lock for all: what begins rarely runs beside something else that does. */
-static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex once = TVMRT_MUTEX_INIT;
 
 int TVMFFIHandleInitOnce(void** handle, int (*init)(void** result)) {
   int rc = 0;
   if (__atomic_load_n(handle, __ATOMIC_ACQUIRE) != NULL) return 0;
-  (void)pthread_mutex_lock(&once);
+  tvmrt__lock(&once);
   if (*handle == NULL) {
     void* made = NULL;
     rc = init(&made);
     if (rc == 0) __atomic_store_n(handle, made, __ATOMIC_RELEASE);
   }
-  (void)pthread_mutex_unlock(&once);
+  tvmrt__unlock(&once);
   return rc;
 }
 

@@ -1,8 +1,8 @@
 /* The types of tvm-ffi where there is no libtvm_ffi: those with fixed indices, and those of libraries. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../platform/threads.h"
 #include "stand_in.h"
 
 /* As libtvm_ffi describes a type; nothing is said of fields and methods. */
@@ -58,7 +58,7 @@ enum { FIRST_OWN = 128, MAX_OWN = 1024 };
 
 /* Entered under the lock and never changed; read without it. */
 static const TypeInfo* _Atomic own[MAX_OWN];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tvmrt_mutex lock = TVMRT_MUTEX_INIT;
 
 static const TypeInfo* find_type(int32_t type_index) {
   if (type_index == kFfiFirstObject) return &kObject;
@@ -112,8 +112,8 @@ static int32_t enter_type(const TVMByteArray* key, int32_t parent) {
 int32_t stand_in_type_index(const TVMByteArray* key, int32_t fixed, int32_t parent) {
   int32_t index;
   if (fixed >= 0) return fixed;
-  (void)pthread_mutex_lock(&lock);
+  tvmrt__lock(&lock);
   index = enter_type(key, parent);
-  (void)pthread_mutex_unlock(&lock);
+  tvmrt__unlock(&lock);
   return index;
 }

@@ -18,13 +18,21 @@ PUBLIC = re.compile(r"^#include <tvm/runtime/([^>]+)>", re.MULTILINE)
 MAY_INCLUDE = {
     "src_backend": set(),
     "src_runtime/firmware": {"src_backend"},
-    "src_runtime/base": {"firmware/json.h", "firmware/params_bytes.h"},
-    "src_runtime/core": {"base", "firmware/dtype.h"},
-    "src_runtime/tensors": {"base", "core"},
-    "src_runtime/modules": {"base", "core", "tensors"},
-    "src_runtime/executors": {"base", "core", "tensors", "modules", "firmware/aot_metadata.h"},
-    "src_runtime/regions": {"base", "core", "tensors", "modules"},
-    "src_runtime/rpc": {"base", "core", "tensors", "modules"},
+    "src_runtime/platform": {"src_backend"},
+    "src_runtime/base": {"platform", "firmware/json.h", "firmware/params_bytes.h"},
+    "src_runtime/core": {"platform", "base", "firmware/dtype.h"},
+    "src_runtime/tensors": {"platform", "base", "core"},
+    "src_runtime/modules": {"platform", "base", "core", "tensors"},
+    "src_runtime/executors": {
+        "platform",
+        "base",
+        "core",
+        "tensors",
+        "modules",
+        "firmware/aot_metadata.h",
+    },
+    "src_runtime/regions": {"platform", "base", "core", "tensors", "modules"},
+    "src_runtime/rpc": {"platform", "base", "core", "tensors", "modules"},
     "src_runtime/crt": {"core", "tensors", "executors", "firmware/packed_func.h"},
     # runtime.c gives those below what those above have.
     "src_runtime": {"core/hooks.h", "regions/registry.h"},
@@ -37,7 +45,7 @@ MAY_INCLUDE = {
     "src_runtime/devices/opencl": set(),
     "src_runtime/devices/tpu": set(),
     "python/src": set(),
-    "src_runtime/tvm_ffi": set(),
+    "src_runtime/tvm_ffi": {"platform"},
 }
 KERNELS = ROOT / "include/tvm/runtime/kernels"
 # What a folder of kernels may include besides itself; "" are the walks at the top.

@@ -1,0 +1,13 @@
+/* What the backend asks of a compiler beyond C99. */
+#ifndef TVMRT_SRC_BACKEND_COMPILER_H_
+#define TVMRT_SRC_BACKEND_COMPILER_H_
+
+/* A definition that another one of the image replaces; a declaration of what the image may lack, whose
+ * address is NULL then. */
+#if defined(__GNUC__)
+#define TVMRT_WEAK __attribute__((weak))
+#else
+#define TVMRT_WEAK
+#endif
+
+#endif

@@ -1,0 +1,86 @@
+/* What is asked of a compiler beyond C11: nothing of it is needed, each is empty where it is not known. */
+#ifndef TVMRT_SRC_RUNTIME_PLATFORM_COMPILER_H_
+#define TVMRT_SRC_RUNTIME_PLATFORM_COMPILER_H_
+
+#include "../../src_backend/compiler.h"
+
+#if defined(__GNUC__)
+/* Arguments from number `first` on belong to the format, number `fmt`. */
+#if defined(__MINGW32__) && !defined(__clang__)
+#define TVMRT_PRINTF(fmt, first) __attribute__((format(gnu_printf, fmt, first)))
+#else
+#define TVMRT_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#endif
+/* Keeps the frames of other paths out of the commonest one. */
+#define TVMRT_COLD __attribute__((noinline))
+/* The same, with the parameters as they are written: from a caller of the same ones it is a jump. */
+#if defined(__clang__)
+#define TVMRT_JUMP TVMRT_COLD
+#else
+#define TVMRT_JUMP __attribute__((noipa))
+#endif
+/* Also built for size, where its file is built for speed. */
+#define TVMRT_RARE __attribute__((noinline, cold))
+/* A cache line of its own: where it began otherwise would depend on what is linked before it. */
+#define TVMRT_ALIGNED __attribute__((aligned(64)))
+/* A function that runs when the library is unloaded, or the program ends. */
+#define TVMRT_AT_UNLOAD __attribute__((destructor, unused))
+/* The type of a function by its name. */
+#define TVMRT_TYPEOF(name) __typeof__(name)
+#else
+#define TVMRT_PRINTF(fmt, first)
+#define TVMRT_COLD
+#define TVMRT_JUMP
+#define TVMRT_RARE
+#define TVMRT_ALIGNED
+#define TVMRT_AT_UNLOAD
+#endif
+
+/* One pointer fits the space that every loader of ELF keeps free, and is then read without a call. */
+#if defined(__GNUC__) && defined(__ELF__)
+#define TVMRT_THREAD_POINTER _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define TVMRT_THREAD_POINTER _Thread_local
+#endif
+
+/* Whether a library may ask for a function, TVMRT_WEAK, which the program that loads it may lack. */
+#if defined(__GNUC__) && defined(__ELF__)
+#define TVMRT_HAS_WEAK 1
+#else
+#define TVMRT_HAS_WEAK 0
+#endif
+
+/* In a loop that waits for another thread. */
+static inline void tvmrt__relax(void) {
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+  __builtin_ia32_pause();
+#elif defined(__GNUC__) && (defined(__aarch64__) || defined(__arm__))
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Write the line of the cache that holds a byte to memory, and forget it; wait for the end of that;
+ * bytes in a line. Where programs may not, nothing. */
+#if defined(__x86_64__) && defined(__GNUC__)
+static inline void tvmrt__flush_line(const char* at) {
+  __asm__ volatile("clflush %0" : : "m"(*at) : "memory");
+}
+static inline void tvmrt__flush_end(void) { __asm__ volatile("mfence" : : : "memory"); }
+static inline unsigned tvmrt__line_bytes(void) { return 64; }
+#elif defined(__aarch64__) && defined(__GNUC__) && defined(__linux__)
+static inline void tvmrt__flush_line(const char* at) {
+  __asm__ volatile("dc civac, %0" : : "r"(at) : "memory");
+}
+static inline void tvmrt__flush_end(void) { __asm__ volatile("dsb ish" : : : "memory"); }
+static inline unsigned tvmrt__line_bytes(void) {
+  unsigned long kind;
+  __asm__("mrs %0, ctr_el0" : "=r"(kind));
+  return 4u << ((kind >> 16) & 15u); /* of the smallest data cache, in words of 4 bytes */
+}
+#else
+static inline void tvmrt__flush_line(const char* at) { (void)at; }
+static inline void tvmrt__flush_end(void) {}
+static inline unsigned tvmrt__line_bytes(void) { return 64; }
+#endif
+
+#endif

@@ -1,0 +1,13 @@
+/* The form of shared libraries where the system says it in headers: TVMRT_HAS_ELF, and ElfW(). */
+#ifndef TVMRT_SRC_RUNTIME_PLATFORM_ELF_H_
+#define TVMRT_SRC_RUNTIME_PLATFORM_ELF_H_
+
+#if defined(__linux__)
+#include <elf.h>
+#include <link.h>
+#define TVMRT_HAS_ELF 1
+#else
+#define TVMRT_HAS_ELF 0
+#endif
+
+#endif

@@ -1,0 +1,57 @@
+/* files.h on POSIX systems. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "files.h"
+
+const char* tvmrt__file_name(const char* path) {
+  const char* slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+FILE* tvmrt__open_to_read(const char* path) { return fopen(path, "rb"); }
+
+FILE* tvmrt__create_file(const char* path) { return fopen(path, "wbx"); }
+
+int tvmrt__replace_file(const char* from, const char* to) { return rename(from, to); }
+
+bool tvmrt__is_readable(const char* path) { return access(path, R_OK) == 0; }
+
+int tvmrt__each_in_folder(const char* folder, int (*f)(void* ctx, const char* name), void* ctx) {
+  DIR* dir = opendir(folder);
+  const struct dirent* row;
+  int rc = 0;
+  if (dir == NULL) return 0;
+  while (rc == 0 && (row = readdir(dir)) != NULL) rc = f(ctx, row->d_name);
+  (void)closedir(dir);
+  return rc;
+}
+
+tvmrt_file tvmrt__file_open(const char* path) { return open(path, O_RDONLY | O_CLOEXEC); }
+
+void tvmrt__file_close(tvmrt_file file) { (void)close((int)file); }
+
+bool tvmrt__file_read_at(tvmrt_file file, uint64_t at, void* out, size_t bytes) {
+  const off_t place = (off_t)at;
+  if (place < 0 || (uint64_t)place != at) return false;
+  return pread((int)file, out, bytes, place) == (ssize_t)bytes;
+}
+
+bool tvmrt__file_identify(tvmrt_file file, tvmrt_file_id* out) {
+  struct stat info;
+  if (fstat((int)file, &info) != 0) return false;
+  out->device = (uint64_t)info.st_dev;
+  out->inode = (uint64_t)info.st_ino;
+  out->size = (uint64_t)info.st_size;
+  out->changed_s = (int64_t)info.st_mtime;
+#if defined(__linux__)
+  out->changed_ns = (int64_t)info.st_mtim.tv_nsec;
+#else
+  out->changed_ns = 0;
+#endif
+  return true;
+}

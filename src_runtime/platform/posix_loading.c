@@ -1,0 +1,82 @@
+/* loading.h by dlopen(). */
+#define _GNU_SOURCE      /* glibc: symbols' sizes, what all libraries see */
+#define _DARWIN_C_SOURCE /* macOS: libraries of addresses */
+#include <dlfcn.h>
+
+#include "loading.h"
+
+#if defined(__linux__)
+#include <link.h>
+#endif
+
+void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
+  static const int modes[] = {
+      [TVMRT_LOAD_LAZILY] = RTLD_LAZY | RTLD_LOCAL,
+      [TVMRT_LOAD_WHOLE] = RTLD_NOW | RTLD_LOCAL,
+      [TVMRT_LOAD_IF_LOADED] = RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD,
+  };
+  return dlopen(path, modes[how]);
+}
+
+void tvmrt__library_unload(void* handle) { (void)dlclose(handle); }
+
+void* tvmrt__library_symbol(void* handle, const char* name) { return dlsym(handle, name); }
+
+const char* tvmrt__library_error(void) {
+  const char* text = dlerror();
+  return text == NULL ? "unknown reason" : text;
+}
+
+bool tvmrt__library_show(void* handle) {
+#if defined(__linux__)
+  struct link_map* map = NULL;
+  return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 &&
+         dlopen(map->l_name, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) != NULL;
+#else
+  (void)handle;
+  return false;
+#endif
+}
+
+void* tvmrt__visible_symbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
+
+const char* tvmrt__library_of(const void* address) {
+  Dl_info info;
+  return dladdr(address, &info) == 0 ? NULL : info.dli_fname;
+}
+
+#if defined(__GLIBC__)
+/* From the library's own symbol table. */
+static const ElfW(Sym) * elf_symbol(void* address) {
+  Dl_info info;
+  void* entry = NULL;
+  if (dladdr1(address, &info, &entry, RTLD_DL_SYMENT) == 0 || info.dli_saddr != address)
+    return NULL;
+  return entry;
+}
+
+size_t tvmrt__symbol_bytes(void* address) {
+  const ElfW(Sym)* sym = elf_symbol(address);
+  return sym == NULL ? 0 : (size_t)sym->st_size;
+}
+
+bool tvmrt__symbol_is_function(void* address) {
+  const ElfW(Sym)* sym = elf_symbol(address);
+  return sym == NULL || (sym->st_info & 0xf) != STT_OBJECT;
+}
+#else
+size_t tvmrt__symbol_bytes(void* address) {
+  (void)address;
+  return 0;
+}
+
+bool tvmrt__symbol_is_function(void* address) {
+  const unsigned char* text = address;
+  size_t i;
+  for (i = 0; i < 256 && text[i] != '\0'; ++i) {
+    const bool letter = (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z';
+    if (!letter && text[i] != '_' && !(text[i] >= '0' && text[i] <= '9' && i > 0)) return true;
+  }
+  return i == 0 || i == 256;
+}
+#endif

@@ -1,0 +1,116 @@
+/* threads.h on POSIX systems: what is not a call of theirs alone. */
+#define _GNU_SOURCE      /* processors of a thread */
+#define _DARWIN_C_SOURCE /* macOS: waiting for a time */
+#include <errno.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "system.h"
+#include "threads.h"
+
+int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m) {
+  pthread_mutexattr_t attr;
+  int rc = pthread_mutexattr_init(&attr);
+  if (rc != 0) return rc;
+  (void)pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+  rc = pthread_mutex_init(m, &attr);
+  (void)pthread_mutexattr_destroy(&attr);
+  return rc;
+}
+
+static struct timespec time_of(double seconds) {
+  struct timespec t;
+  t.tv_sec = (time_t)seconds;
+  t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+  return t;
+}
+
+/* By the clock that nobody sets: a wait with a time limit ends after that time. */
+#if defined(__APPLE__)
+int tvmrt__cond_init(tvmrt_cond* c) { return pthread_cond_init(c, NULL); }
+
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
+  const double left = when - tvmrt__seconds();
+  const struct timespec t = time_of(left < 0 ? 0 : left);
+  return pthread_cond_timedwait_relative_np(c, m, &t) != ETIMEDOUT;
+}
+#else
+int tvmrt__cond_init(tvmrt_cond* c) {
+  pthread_condattr_t attr;
+  int rc = pthread_condattr_init(&attr);
+  if (rc != 0) return rc;
+  (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  rc = pthread_cond_init(c, &attr);
+  (void)pthread_condattr_destroy(&attr);
+  return rc;
+}
+
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
+  const struct timespec t = time_of(when);
+  return pthread_cond_timedwait(c, m, &t) != ETIMEDOUT;
+}
+#endif
+
+int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
+  return pthread_create(out, NULL, body, argument);
+}
+
+int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
+  pthread_attr_t attr;
+  pthread_t thread;
+  int rc = pthread_attr_init(&attr);
+  if (rc != 0) return rc;
+  (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  rc = pthread_create(&thread, &attr, body, argument);
+  (void)pthread_attr_destroy(&attr);
+  return rc;
+}
+
+void tvmrt__thread_join(tvmrt_os_thread* thread) { (void)pthread_join(*thread, NULL); }
+
+void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
+#if defined(__linux__)
+  cpu_set_t all;
+  cpu_set_t one;
+  int cpu;
+  if (sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  place %= CPU_COUNT(&all);
+  for (cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &all) || place-- != 0) continue;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)pthread_setaffinity_np(*thread, sizeof(one), &one);
+    return;
+  }
+#else
+  (void)thread;
+  (void)place;
+#endif
+}
+
+/* A key is there for its destructor: thread-local storage of C has none. */
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+static void (*end_function)(void*);
+
+static void make_end_key(void) { (void)pthread_key_create(&end_key, end_function); }
+
+int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
+  end_function = f;
+  (void)pthread_once(&end_once, make_end_key);
+  return pthread_setspecific(end_key, state) == 0 ? 0 : -1;
+}
+
+void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
+  (void)pthread_atfork(before, in_parent, in_child);
+}
+
+int tvmrt__num_processors(void) {
+  long count = sysconf(_SC_NPROCESSORS_ONLN);
+#if defined(__linux__)
+  cpu_set_t set; /* a container or taskset may leave fewer to this process */
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) count = CPU_COUNT(&set);
+#endif
+  return count < 1 ? 1 : (int)count;
+}

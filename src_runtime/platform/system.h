@@ -1,0 +1,31 @@
+/* Time, memory with an alignment, and the process. The environment is read by getenv(). */
+#ifndef TVMRT_SRC_RUNTIME_PLATFORM_SYSTEM_H_
+#define TVMRT_SRC_RUNTIME_PLATFORM_SYSTEM_H_
+
+#include <stddef.h>
+
+#if defined(_WIN32)
+double tvmrt__seconds(void);
+#else
+#include <time.h>
+
+/* Seconds since some fixed moment, of a clock that nobody sets. */
+static inline double tvmrt__seconds(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0.0;
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+#endif
+
+/* Let others run for that long, or less if a signal comes. */
+void tvmrt__sleep(double seconds);
+
+/* Memory at a multiple of `align`, a power of two of at least sizeof(void*); NULL if there is none.
+ * Given back by tvmrt__aligned_free(), which does nothing to NULL. */
+void* tvmrt__aligned_alloc(size_t align, size_t bytes);
+void tvmrt__aligned_free(void* memory);
+
+/* The number of this process. */
+long tvmrt__process_id(void);
+
+#endif

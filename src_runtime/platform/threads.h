@@ -1,0 +1,56 @@
+/*
+ * Threads, locks, conditions.
+ *
+ *   tvmrt_mutex, TVMRT_MUTEX_INIT      a lock; a static one needs no tvmrt__mutex_init()
+ *   tvmrt_recursive_mutex              one that its thread may take again
+ *   tvmrt_rwlock, TVMRT_RWLOCK_INIT    many readers or one writer
+ *   tvmrt_cond                         a condition, waited for under a tvmrt_mutex
+ *   tvmrt_once, TVMRT_ONCE_INIT        done once in the process
+ *   tvmrt_os_thread                    a thread that was started
+ *   tvmrt_thread_id                    the calling thread, to be compared
+ *
+ *   int tvmrt__mutex_init(m), tvmrt__recursive_mutex_init(m), tvmrt__cond_init(c)
+ *                                      0, or not where the system has none left
+ *   tvmrt__mutex_free(m), tvmrt__cond_free(c)
+ *   tvmrt__lock(m), tvmrt__unlock(m); tvmrt__lock_again(m), tvmrt__unlock_again(m) of recursive ones
+ *   tvmrt__lock_read(l), tvmrt__unlock_read(l), tvmrt__lock_write(l), tvmrt__unlock_write(l)
+ *   tvmrt__rwlock_renew(l)             in a child of fork: the lock as new, whoever held it
+ *   tvmrt__wait(c, m)                  may return without having been woken
+ *   bool tvmrt__wait_until(c, m, when) the same; false once tvmrt__seconds() is past `when`
+ *   tvmrt__wake_one(c), tvmrt__wake_all(c)
+ *   tvmrt__call_once(once, f)
+ *   tvmrt__thread_yield()              let others run
+ *   tvmrt_thread_id tvmrt__thread_id(), bool tvmrt__is_thread(id)
+ */
+#ifndef TVMRT_SRC_RUNTIME_PLATFORM_THREADS_H_
+#define TVMRT_SRC_RUNTIME_PLATFORM_THREADS_H_
+
+#if defined(_WIN32)
+#include "windows_locks.h"
+#else
+#include "posix_locks.h"
+#endif
+
+/* Run body(argument) on a thread of its own; 0, or the system's number of what went wrong. What it
+ * returns is not read. */
+int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument);
+/* The same for a thread that nobody joins. */
+int tvmrt__thread_start_detached(void* (*body)(void*), void* argument);
+/* Wait for the thread's end, once. */
+void tvmrt__thread_join(tvmrt_os_thread* thread);
+/* Let the thread run on one processor of those that the process may use, number `place` of them and
+ * round again; nothing where the system knows no such thing, or refuses. */
+void tvmrt__thread_bind(tvmrt_os_thread* thread, int place);
+
+/* Call f(state) when the calling thread ends, which replaces what was given before; a NULL state calls
+ * nothing. The process has one `f`. The thread that ends the process may end without. 0, or -1. */
+int tvmrt__at_thread_end(void (*f)(void* state), void* state);
+
+/* Call these before a fork of the process, and behind it in the parent and in the child; each may be
+ * NULL. Nothing on systems without fork. */
+void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
+/* Number of processors that the process may use, at least 1. */
+int tvmrt__num_processors(void);
+
+#endif

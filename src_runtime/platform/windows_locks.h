@@ -1,0 +1,61 @@
+/* threads.h on Windows. Its header is not included here, since it has names for everything: locks and
+ * conditions are the pointer that they are there, and 0 is a new one. */
+#ifndef TVMRT_SRC_RUNTIME_PLATFORM_WINDOWS_LOCKS_H_
+#define TVMRT_SRC_RUNTIME_PLATFORM_WINDOWS_LOCKS_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct tvmrt_mutex {
+  void* srw_lock;
+} tvmrt_mutex;
+typedef struct tvmrt_rwlock {
+  void* srw_lock;
+} tvmrt_rwlock;
+typedef struct tvmrt_recursive_mutex {
+  void* srw_lock;
+  unsigned long owner; /* id of the thread, 0: nobody */
+  unsigned depth;
+} tvmrt_recursive_mutex;
+typedef struct tvmrt_cond {
+  void* variable;
+} tvmrt_cond;
+typedef struct tvmrt_once {
+  void* once;
+} tvmrt_once;
+typedef void* tvmrt_os_thread;
+typedef unsigned long tvmrt_thread_id;
+#define TVMRT_MUTEX_INIT \
+  { NULL }
+#define TVMRT_RWLOCK_INIT \
+  { NULL }
+#define TVMRT_ONCE_INIT \
+  { NULL }
+
+int tvmrt__mutex_init(tvmrt_mutex* m);
+int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m);
+void tvmrt__mutex_free(tvmrt_mutex* m);
+void tvmrt__lock(tvmrt_mutex* m);
+void tvmrt__unlock(tvmrt_mutex* m);
+void tvmrt__lock_again(tvmrt_recursive_mutex* m);
+void tvmrt__unlock_again(tvmrt_recursive_mutex* m);
+
+void tvmrt__lock_read(tvmrt_rwlock* l);
+void tvmrt__unlock_read(tvmrt_rwlock* l);
+void tvmrt__lock_write(tvmrt_rwlock* l);
+void tvmrt__unlock_write(tvmrt_rwlock* l);
+void tvmrt__rwlock_renew(tvmrt_rwlock* l);
+
+int tvmrt__cond_init(tvmrt_cond* c);
+void tvmrt__cond_free(tvmrt_cond* c);
+void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m);
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when);
+void tvmrt__wake_one(tvmrt_cond* c);
+void tvmrt__wake_all(tvmrt_cond* c);
+
+void tvmrt__call_once(tvmrt_once* once, void (*f)(void));
+void tvmrt__thread_yield(void);
+tvmrt_thread_id tvmrt__thread_id(void);
+bool tvmrt__is_thread(tvmrt_thread_id id);
+
+#endif
