@@ -5,9 +5,13 @@ taken), classes. The result are up to ``most`` boxes in order of their score, th
 many there are. A box is dropped if it overlaps a better one.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 
-from tvmrt.custom import C, Kernel, OpenCL, Tensor
+from tvmrt.custom import C, Kernel, OpenCL, Tensor, TensorType
 
 # The same text in both languages: where a candidate's numbers lie, its score, its box.
 SHARED = r"""
@@ -118,7 +122,9 @@ __kernel void planes(__global const float *head, __global float *boxes, __global
 )
 
 
-def reference(head, *, most, threshold, overlap):
+def reference(
+    head: np.ndarray, *, most: int, threshold: float, overlap: float
+) -> tuple[np.ndarray, np.ndarray]:
     """By the definition, in numpy."""
     rows, columns = head.shape[2:]
     cells = head[0].reshape(head.shape[1], -1)
@@ -128,28 +134,28 @@ def reference(head, *, most, threshold, overlap):
     x, y = (column + np.tanh(cells[1])) / columns, (row + np.tanh(cells[2])) / rows
     w, h = 0.5 / (1 + np.exp(-cells[3:5]))
     corners = np.stack([x - w, y - h, x + w, y + h], 1)
-    kept = []
+    kept: list[int] = []
     for i in np.argsort(-scores, kind="stable"):
         fits = len(kept) < most and scores[i] > threshold
         if fits and all(_overlap(corners[i], corners[j]) <= overlap for j in kept):
-            kept.append(i)
+            kept.append(int(i))
     boxes = np.zeros((most, 6), np.float32)
     boxes[: len(kept)] = np.column_stack([corners, scores, kinds])[kept]
     return boxes, np.array([len(kept)], np.int32)
 
 
-def _overlap(a, b):
+def _overlap(a: np.ndarray, b: np.ndarray) -> float:
     sides = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
     both = np.prod(np.maximum(sides, 0))
-    return both / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both)
+    return float(both / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - both))
 
 
-def options(head, boxes, count, **scalars):
-    classes, rows, columns = head.shape[1] - 5, *head.shape[2:]
-    return f"-DCLASSES={classes} -DROWS={rows} -DCOLUMNS={columns}"
+def options(head: TensorType, boxes: TensorType, count: TensorType, **scalars: Any) -> str:
+    _, channels, rows, columns = head.shape
+    return f"-DCLASSES={channels - 5} -DROWS={rows} -DCOLUMNS={columns}"
 
 
-def sample(rng):
+def sample(rng: np.random.Generator) -> tuple[list[np.ndarray], dict[str, float]]:
     head = rng.random((1, 8, 5, 6), np.float32)
     return [head], {"most": 10, "threshold": 0.5, "overlap": 0.45}
 

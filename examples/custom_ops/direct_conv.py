@@ -3,9 +3,14 @@
 It takes plain two-dimensional convolutions in float32; all others stay with the built-in operator.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
-from tvmrt.custom import C, Declined, Kernel, OpenCL, Tensor
+from tvmrt.custom import C, Declined, Kernel, OpenCL, Tensor, TensorType
 
 C_BODY = r"""
 #define AT(shape, n, c, h, w) \
@@ -68,7 +73,7 @@ __kernel void direct_conv(__global const float *x, __global const float *w,
 """
 
 
-def attributes(attrs, inputs):
+def attributes(attrs: Mapping[str, Any], inputs: Sequence[TensorType]) -> dict[str, int]:
     strides, pads = attrs.get("strides", [1, 1]), attrs.get("pads", [0] * 4)
     plain = (
         inputs[0].rank == 4
@@ -84,26 +89,32 @@ def attributes(attrs, inputs):
     return {"stride": strides[0], "pad": pads[0]}
 
 
-def shape(x, w, b, *, stride, pad):
+def shape(
+    x: TensorType, w: TensorType, b: TensorType | None, *, stride: int, pad: int
+) -> list[Any]:
     n, m = x.shape[0], w.shape[0]
     return [n, m, *((e + 2 * pad - k) // stride + 1 for e, k in zip(x.shape[2:], w.shape[2:]))]
 
 
-def reference(x, w, b, *, stride, pad):
+def reference(
+    x: np.ndarray, w: np.ndarray, b: np.ndarray | None, *, stride: int, pad: int
+) -> np.ndarray:
     padded = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, w.shape[2:], (2, 3))
-    y = np.einsum("nchwij,mcij->nmhw", windows[:, :, ::stride, ::stride], w)
+    y: np.ndarray = np.einsum("nchwij,mcij->nmhw", windows[:, :, ::stride, ::stride], w)
     return y if b is None else y + b[:, None, None]
 
 
-def options(x, w, b, y, **scalars):
+def options(
+    x: TensorType, w: TensorType, b: TensorType | None, y: TensorType, **scalars: int
+) -> str:
     sizes = {"N": x.shape[0], "C": x.shape[1], "H": x.shape[2], "W": x.shape[3]}
     sizes.update(M=w.shape[0], K=w.shape[2], L=w.shape[3])
     bias = "" if b is None else " -DBIAS"
     return " ".join(f"-D{key}={value}" for key, value in sizes.items()) + bias
 
 
-def sample(rng):
+def sample(rng: np.random.Generator) -> tuple[list[np.ndarray], dict[str, int]]:
     shapes = [(2, 3, 7, 6), (4, 3, 3, 2), (4,)]
     arrays = [rng.standard_normal(s, np.float32) for s in shapes]
     return arrays, {"stride": int(rng.integers(1, 3)), "pad": int(rng.integers(0, 2))}

@@ -70,7 +70,9 @@ FUNCTIONS = {"float32": "hswish_f32", "bfloat16": "hswish_bf16", "uint8": "hswis
 GROUP = 64  # work items that an OpenCL device runs together
 
 
-def reference(x, *, scale, tail, out_scale, out_zp):
+def reference(
+    x: np.ndarray, *, scale: float, tail: float, out_scale: float, out_zp: float
+) -> np.ndarray:
     v = x.astype(np.float32) * np.float32(scale) + np.float32(tail)
     y = v * np.clip(v / 6 + 0.5, 0, 1) * out_scale + out_zp
     return np.clip(np.rint(y), 0, 255) if x.dtype == np.uint8 else y

@@ -3,11 +3,22 @@
 ``Rnn`` is composed of cells, one a time step, and gives what ONNX's RNN gives.
 """
 
-from tvmrt.custom import composed
+from __future__ import annotations
+
+from tvmrt.custom import GraphBuilder, Value, composed
 
 
 @composed("RNNCell", domain="example.recurrent")
-def rnn_cell(g, x, state, w, r, b=None, *, output_type=1):
+def rnn_cell(
+    g: GraphBuilder,
+    x: Value,
+    state: Value,
+    w: Value,
+    r: Value,
+    b: Value | None = None,
+    *,
+    output_type: int = 1,
+) -> tuple[Value, Value]:
     """tanh(x w' + state r' + b), twice: as the next state, and converted to ``output_type`` (one of
     ONNX's element types).
 
@@ -20,7 +31,9 @@ def rnn_cell(g, x, state, w, r, b=None, *, output_type=1):
 
 
 @composed("Rnn", domain="example.recurrent")
-def rnn(g, x, w, r, b, state):
+def rnn(
+    g: GraphBuilder, x: Value, w: Value, r: Value, b: Value, state: Value
+) -> tuple[Value, Value]:
     """ONNX's RNN with its defaults: x [T, N, I], w [1, H, I], r [1, H, H], b [1, 2 H], state
     [1, N, H] to all states [T, 1, N, H] and the last [1, N, H]."""
     hidden = w.shape[1]

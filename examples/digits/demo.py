@@ -48,6 +48,7 @@ def compile_network(name: str, executor: str, folder: Path) -> tuple[Any, Path, 
 def load(path: Path, executor: str) -> Callable[[np.ndarray], np.ndarray]:
     """Load a library; return a function from an image to its ten probabilities."""
     factory = tvmrt.runtime.load_module(str(path))["default"]
+    network: tvmrt.runtime.executor.Executor
     if executor == "aot":
         network = tvmrt.runtime.executor.AotModule(factory(tvmrt.cpu(0)))
     else:
@@ -86,7 +87,7 @@ def onnxruntime_call(name: str) -> Callable[[np.ndarray], np.ndarray] | None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(HERE / f"{name}.onnx"), options)
-    return lambda image: session.run(None, {"image": image})[0]
+    return lambda image: np.asarray(session.run(None, {"image": image})[0])
 
 
 def compare(outcome: Outcome, images: np.ndarray, seconds: float) -> dict[str, str]:

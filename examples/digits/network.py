@@ -37,6 +37,14 @@ class Layer:
     params: dict[str, np.ndarray] = field(default_factory=dict)
     grads: dict[str, np.ndarray] = field(default_factory=dict)
 
+    def forward(self, x: np.ndarray) -> np.ndarray:
+        """Return what the layer makes of a batch."""
+        raise NotImplementedError
+
+    def backward(self, dy: np.ndarray) -> np.ndarray:
+        """Return the gradient of the input, from that of the output."""
+        raise NotImplementedError
+
 
 @dataclass
 class Conv(Layer):
@@ -52,7 +60,7 @@ class Conv(Layer):
         self.x_shape = x.shape
         self.win = windows(x, w.shape[2], self.stride, self.pad)
         if self.depthwise:
-            y = np.einsum("nchwij,cij->nchw", self.win, w[:, 0])
+            y: np.ndarray = np.einsum("nchwij,cij->nchw", self.win, w[:, 0])
         else:
             y = np.tensordot(self.win, w, axes=([1, 4, 5], [1, 2, 3])).transpose(0, 3, 1, 2)
         return y + self.params["bias"][:, None, None]

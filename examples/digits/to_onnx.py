@@ -11,6 +11,7 @@ and zero point, taken from the range that the activation has over the training i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import network
 import numpy as np
@@ -21,7 +22,9 @@ OPSET = 17
 IR_VERSION = 8
 
 
-def _node(kind: str, name: str, inputs: list[str], output: str, **attributes) -> onnx.NodeProto:
+def _node(
+    kind: str, name: str, inputs: list[str], output: str, **attributes: Any
+) -> onnx.NodeProto:
     return helper.make_node(kind, inputs, [output], name=name, **attributes)
 
 
@@ -48,7 +51,9 @@ def _layer_node(layer: network.Layer, inputs: list[str], output: str) -> list[on
     return [_node("Gemm", layer.name, inputs, output, transB=1)]
 
 
-def _model(graph_name: str, nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray]):
+def _model(
+    graph_name: str, nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray]
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         graph_name,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import network
 import numpy as np
@@ -24,7 +25,7 @@ PIXEL_MAX = 16  # the set counts dark dots in 4 x 4 blocks, so a pixel is 0 to 1
 
 def split_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return training images and labels, then test images and labels; images are uint8."""
-    digits = load_digits()
+    digits: Any = load_digits()
     images = digits.images.astype(np.uint8)
     labels = digits.target.astype(np.uint8)
     order = np.random.default_rng(SEED).permutation(len(images))

@@ -20,7 +20,10 @@ def printed_outputs(text: str) -> dict[str, np.ndarray]:
     found = {}
     for part in re.split(r"^output ", text, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
-        name, dtype = re.fullmatch(r"(.*) (\w+)\[.*\]", head).groups()
+        match = re.fullmatch(r"(.*) (\w+)\[.*\]", head)
+        if match is None:
+            raise ValueError(f"'output {head}' is no line of any_network.c: NAME TYPE[SHAPE]")
+        name, dtype = match.groups()
         if dtype in ("float16", "bfloat16"):
             numbers = np.array(body.split(), np.uint16).view(dtype)
         else:

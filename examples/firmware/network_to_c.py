@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 from npz_to_c import C_TYPES, array_text
@@ -19,7 +20,7 @@ ELEMENTS = {
 }  # fmt: skip
 
 
-def row(tensor: dict, data: str) -> str:
+def row(tensor: dict[str, Any], data: str) -> str:
     """One row of a table: the name with type and shape, type, number of elements, place."""
     shape = ", ".join(map(str, tensor["shape"]))
     name = json.dumps(f"{tensor['name']} {tensor['dtype']}[{shape}]")
@@ -27,7 +28,7 @@ def row(tensor: dict, data: str) -> str:
     return f"    {{{name}, {ELEMENTS[C_TYPES[tensor['dtype']]]}, {count}, (void *){data}}},"
 
 
-def values(tensor: dict, given: dict[str, np.ndarray]) -> np.ndarray:
+def values(tensor: dict[str, Any], given: dict[str, np.ndarray]) -> np.ndarray:
     """The input's values; exits where they do not fit."""
     if not given:
         return np.zeros(tensor["shape"], tensor["dtype"])
@@ -47,7 +48,7 @@ def main(network: str, inputs: str | None = None) -> None:
         summary = json.load(file)
     given = dict(np.load(inputs)) if inputs else {}
     print("#include <math.h>\n")
-    tables = {"inputs": [], "outputs": []}
+    tables: dict[str, list[str]] = {"inputs": [], "outputs": []}
     for i, tensor in enumerate(summary["inputs"]):
         print(array_text(f"input{i}", values(tensor, given)))
         tables["inputs"].append(row(tensor, f"input{i}"))

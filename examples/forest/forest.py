@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from skl2onnx import to_onnx
@@ -22,9 +23,10 @@ def main(folder: Path) -> None:
     x, y = load_iris(return_X_y=True)
     x = x.astype(np.float32)
     forest = RandomForestClassifier(20, max_depth=4, random_state=0).fit(x, y)
-    model = to_onnx(
+    types: Any = [("X", FloatTensorType([1, 4]))]
+    model: Any = to_onnx(
         forest,
-        initial_types=[("X", FloatTensorType([1, 4]))],
+        initial_types=types,
         options={"zipmap": False},  # probabilities as one array
     )
     folder.mkdir(parents=True, exist_ok=True)

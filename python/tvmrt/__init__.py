@@ -16,7 +16,7 @@ from tvmrt import absent
 from tvmrt.libinfo import __version__
 
 if TYPE_CHECKING:
-    from tvmrt import contrib, devices, error, libinfo, nd, rpc, runtime
+    from tvmrt import contrib, custom, devices, error, libinfo, nd, rpc, runtime
     from tvmrt._ffi import get_global_func, register_extension, register_func, register_object
     from tvmrt.error import TVMError
     from tvmrt.network.loading import load
@@ -26,23 +26,25 @@ if TYPE_CHECKING:
     from tvmrt.runtime import (
         DataType,
         DataTypeCode,
-        Device,
         Module,
         NDArray,
         PackedFunc,
+        device_fallbacks,
+        load_device_plugin,
+        load_param_dict,
+        save_param_dict,
+    )
+    from tvmrt.runtime.device import (
+        Device,
         cpu,
         cuda,
         device,
-        device_fallbacks,
         ext_dev,
         gpu,
         hexagon,
-        load_device_plugin,
-        load_param_dict,
         metal,
         opencl,
         rocm,
-        save_param_dict,
         vpi,
         vulkan,
         webgpu,

@@ -56,4 +56,4 @@ class Finder:
 def install() -> None:
     """Let the import system ask, after all others."""
     if Finder not in sys.meta_path:
-        sys.meta_path.append(Finder)  # type: ignore[arg-type]
+        sys.meta_path.append(Finder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from tvmrt.ir import Graph
 from tvmrt.planner import plan_program
 from tvmrt.transform import expand_composed
 
+if TYPE_CHECKING:
+    from tvmrt.contrib.graph_executor import GraphModule
+
 
 class GraphRunner:
     """Compiles graphs for this machine and runs them; the last one is kept for further inputs."""
@@ -25,19 +29,20 @@ class GraphRunner:
         self._machine = machine
         self._cc = cc
         self._graph: Graph | None = None
-        self._executor = None
+        self._executor: GraphModule | None = None
 
     def __call__(self, graph: Graph, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The graph's outputs for these inputs, in order."""
-        if graph is not self._graph:
-            self._executor, self._graph = self._load(graph), graph
+        executor = self._executor
+        if executor is None or graph is not self._graph:
+            executor = self._executor = self._load(graph)
+            self._graph = graph
         for number, array in enumerate(feeds):
-            self._executor.set_input(number, np.ascontiguousarray(array))
-        self._executor.run()
-        count = self._executor.get_num_outputs()
-        return [self._executor.get_output(i).numpy() for i in range(count)]
+            executor.set_input(number, np.ascontiguousarray(array))
+        executor.run()
+        return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
 
-    def _load(self, graph: Graph):
+    def _load(self, graph: Graph) -> GraphModule:
         from tvmrt.contrib.graph_executor import GraphModule
         from tvmrt.runtime import cpu, load_module
 

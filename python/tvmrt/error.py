@@ -105,7 +105,7 @@ def register_error(
         The class; if absent, a decorator is returned.
     """
     if isinstance(name, type):
-        name, cls = name.__name__, name
+        return register_error(name.__name__, name)
 
     def register(kind: type[BaseException]) -> type[BaseException]:
         _registered[name or kind.__name__] = kind

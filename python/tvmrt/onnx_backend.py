@@ -93,6 +93,7 @@ class Network(BackendRep):
         if kwargs:
             raise TypeError(f"run() knows no option {next(iter(kwargs))}; options go to prepare()")
         executor = self._executor
+        assert executor is not None  # one without has a run() of its own
         for name, value in self._by_name(inputs).items():
             bundle = self._bundles.get(name)
             parts = {name: value} if bundle is None else bundle.spread(name, value)
@@ -105,10 +106,9 @@ class Network(BackendRep):
 
     def _read(self, index: int) -> np.ndarray:
         """A tensor of the library as the model has it."""
-        array, labels = (
-            self._executor.get_output(index).numpy(),
-            self._labels.get(self._tensors[index]),
-        )
+        assert self._executor is not None
+        array = self._executor.get_output(index).numpy()
+        labels = self._labels.get(self._tensors[index])
         return array if labels is None else labels[array]
 
     def _by_name(self, inputs: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ class OpenNetwork(Network):
         self._lists = [
             info.name for info in model.graph.output if info.type.HasField("sequence_type")
         ]
-        self._loaded: dict[tuple, Network] = {}
+        self._loaded: dict[tuple[Any, ...], Network] = {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run once, as :meth:`Network.run`; raises what compiling raises, too."""
@@ -253,7 +253,7 @@ class Backend(BaseBackend):
     def supports_device(cls, device: str) -> bool:
         """Whether it is the CPU: ``"CPU"`` or ``"CPU:0"``."""
         try:
-            return Device(device).type == DeviceType.CPU
+            return bool(Device(device).type == DeviceType.CPU)
         except (AttributeError, ValueError):
             return False
 

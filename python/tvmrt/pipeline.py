@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tvmrt import choices
 from tvmrt.calibration import GraphRunner
@@ -40,12 +40,19 @@ from tvmrt.partition import Partition, Reducer, partition
 from tvmrt.request import Request, documented, make
 from tvmrt.transform import expand_composed, infer_layouts, optimize, to_fixed_point
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tvmrt.option_types import CompileOptions
+
 Progress = Callable[[str, int, int], None]
 STAGES = 7  # the last is the C compiler's, where a library is made
 
 
 @documented
-def compile(model: Any, request: Request | None = None, **options: Any) -> CompiledLibrary:
+def compile(
+    model: Any, request: Request | None = None, **options: Unpack[CompileOptions]
+) -> CompiledLibrary:
     """Compile an ONNX or TensorFlow Lite network.
 
     Parameters
@@ -194,7 +201,7 @@ def _settle(asked: Request, family: Family | None) -> tuple[Request, Target]:
 def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Device]) -> Partition:
     """The network cut over devices, as the request demands."""
     context = Context(
-        request.module_name, machine.name, request.runtime, request.executor,
+        request.module_name, machine.name, cast(str, request.runtime), cast(str, request.executor),
         dict(request.device_options or {}),
     )  # fmt: skip
     reducer = _make_reducer(request, context, machine)
@@ -206,9 +213,10 @@ def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Devic
 
 def _print_options(model: Any, request: Request) -> Options:
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
+    settled = cast(Any, request)  # with_defaults() has left nothing open
     return Options(
-        request.module_name, request.executor, request.params, origin, request.runtime,
-        request.interface_api, request.unpacked_api, request.profile, request.record,
+        request.module_name, settled.executor, settled.params, origin, settled.runtime,
+        request.interface_api, settled.unpacked_api, request.profile, request.record,
         request.trace_records, abi=request.abi,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvmrt.codegen.families import FAMILIES
 from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # _option() makes a field, and is called for each option alone
 
 INDENT = "    "
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 OPTIONS = "{options}"  # where a docstring of ``documented`` lists them
 
 
@@ -285,7 +286,7 @@ class Request:
         "C compiler to use instead of the one found.",
         flag="--cc", form="COMMAND",
     )
-    dump_dir: str | os.PathLike | None = _option(
+    dump_dir: str | os.PathLike[str] | None = _option(
         None,
         "Write the graph after every step here.",
         flag="--dump", form="DIR", kind="path",
@@ -327,7 +328,7 @@ def make(options: Mapping[str, Any]) -> Request:
     return Request(**options)
 
 
-def documented(function: Callable) -> Callable:
+def documented(function: _Function) -> _Function:
     """Decorator: fill ``OPTIONS`` in a docstring, and show each option in the signature."""
     own = inspect.signature(function)
     kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -340,8 +341,9 @@ def documented(function: Callable) -> Callable:
         )
         for option in fields(Request)
     ]
-    function.__signature__ = own.replace(parameters=[*kept, *options])
-    function.__doc__ = inspect.cleandoc(function.__doc__).replace(OPTIONS, entries())
+    shown: Any = function
+    shown.__signature__ = own.replace(parameters=[*kept, *options])
+    function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace(OPTIONS, entries())
     return function
 
 

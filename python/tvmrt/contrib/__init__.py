@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from tvmrt import absent
+
+if TYPE_CHECKING:
+    from tvmrt.contrib import cc, debugger, graph_executor, graph_runtime, ndk, tvm_ffi, utils
+
+    __all__ = ["cc", "debugger", "graph_executor", "graph_runtime", "ndk", "tvm_ffi", "utils"]
 
 _MODULES = ("cc", "debugger", "graph_executor", "graph_runtime", "ndk", "tvm_ffi", "utils")
 

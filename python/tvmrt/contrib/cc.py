@@ -114,15 +114,16 @@ def cross_compiler(
     ) -> None:
         given = [objects] if isinstance(objects, str) else [*objects]
         both = [*base, *(options or [])]
-        if compiler is not None:
-            create_shared(outputs, [*given, *more], both, compiler)
+        if isinstance(compile_func, str):
+            create_shared(outputs, [*given, *more], both, compile_func)
         else:
             compile_func(outputs, [*given, *more], options=both)
 
     known = getattr(compile_func, "output_format", "so")
     triple = get_target_triple_of(compiler) if compiler is not None else None
-    compile_objects.output_format = output_format or known
-    compile_objects.get_target_triple = (
+    made: Any = compile_objects
+    made.output_format = output_format or known
+    made.get_target_triple = (
         get_target_triple or triple or getattr(compile_func, "get_target_triple", None)
     )
     return compile_objects

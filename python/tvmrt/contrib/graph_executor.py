@@ -30,7 +30,7 @@ def create(
     return GraphModule(make(_text(graph_json_str), libmod, *device_numbers(device)))
 
 
-def get_device(libmod: Module, device: Any) -> list[Device]:
+def get_device(libmod: Module | None, device: Any) -> list[Device]:
     """Return one or several devices as a list of them.
 
     Raises
@@ -50,7 +50,7 @@ def get_device(libmod: Module, device: Any) -> list[Device]:
 
 def device_numbers(device: Any) -> list[int]:
     """Return devices as the numbers that the C functions take: type and id of each."""
-    numbers = []
+    numbers: list[int] = []
     for one in get_device(None, device):
         numbers += (one.device_type, one.device_id)
     return numbers
@@ -61,7 +61,7 @@ def _text(graph: Any) -> str:
     if isinstance(graph, str):
         return graph
     try:
-        return graph._tvm_graph_json()
+        return str(graph._tvm_graph_json())
     except AttributeError:
         raise ValueError(
             f"a graph is JSON text, not {type(graph).__name__}; pass library.get_graph_json()"

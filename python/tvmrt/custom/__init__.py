@@ -5,7 +5,7 @@ gets operators by ``tvmrt.compile(operators=...)``, by installed wheels, or in a
 :class:`GraphBuilder`.
 """
 
-from tvmrt.ir import TensorType
+from tvmrt.ir import TensorType, Value
 
 from .bodies import C, OpenCL
 from .catalogue import Catalogue, installed_operators
@@ -28,6 +28,7 @@ __all__ = [
     "Operator",
     "Tensor",
     "TensorType",
+    "Value",
     "composed",
     "gather",
     "installed_operators",

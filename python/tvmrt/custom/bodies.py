@@ -112,7 +112,7 @@ class C:
         if self.scratch is None:
             return 0
         size = call.ask("c.scratch", self.scratch)
-        if not isinstance(size, EXTENT) or least(size) < 0:
+        if not isinstance(size, EXTENT) or least(as_extent(size)) < 0:
             raise ValueError(f"c.scratch: {size!r} is no number of bytes")
         return as_extent(size)
 

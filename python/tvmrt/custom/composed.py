@@ -140,7 +140,7 @@ def composed(
     return make
 
 
-def _parameters(function: Callable[..., Any], name: str):
+def _parameters(function: Callable[..., Any], name: str) -> Any:
     """Names of the inputs, of the optional ones, and attributes with their defaults."""
     inputs, optional, defaults = [], [], {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from onnx import helper
 from tvmrt.frontend.onnx.importer import GraphImporter
 from tvmrt.ir import DTYPES, Graph, TensorType, Value, constant
 from tvmrt.ir.custom import copy_graph
-from tvmrt.ir.extent import as_extent, symbols_of
+from tvmrt.ir.extent import Extent, as_extent, symbols_of
 
 from .catalogue import Catalogue
 from .kernel import Kernel
@@ -63,7 +63,7 @@ class GraphBuilder(OperatorGraph):
         """The graph's name."""
         return self._importer.graph.name
 
-    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> Value:
+    def input(self, name: str, shape: Sequence[int | Extent], dtype: str = "float32") -> Value:
         """A tensor that the caller gives."""
         if dtype not in DTYPES:
             raise ValueError(
@@ -90,9 +90,10 @@ class GraphBuilder(OperatorGraph):
         """Give a value to the caller under a name; ``dtype`` float16 or bfloat16 narrows it."""
         if name in self._importer.graph.output_names:
             raise ValueError(f"output {name}: the graph has one of that name already; rename it")
-        value = self._value(value, name, f"output {name}")
-        if value is None:
+        known = self._value(value, name, f"output {name}")
+        if known is None:
             raise ValueError(f"output {name} is None; give a value of the graph")
+        value = known
         if dtype is not None and value.dtype.name != dtype:
             self._importer.builder.sources = (name,)
             value = self._importer.builder.emit("cast", [value], name, to=dtype)
@@ -107,7 +108,7 @@ class GraphBuilder(OperatorGraph):
         outputs: int | None = None,
         name: str | None = None,
         **attributes: Any,
-    ) -> Value | list[Value]:
+    ) -> Any:
         """Add a node.
 
         ``operator`` is one of one's own, or the name of ONNX's or of one that this builder was
@@ -177,12 +178,12 @@ class GraphBuilder(OperatorGraph):
         self._importer.extents[value] = array
         return value
 
-    def __getattr__(self, op_type: str):
+    def __getattr__(self, op_type: str) -> Callable[..., Any]:
         """ONNX's operator of that name as a method."""
         if op_type.startswith("_"):
             raise AttributeError(op_type)
 
-        def add(*inputs: Any, **keywords: Any) -> Value | list[Value]:
+        def add(*inputs: Any, **keywords: Any) -> Any:
             return self.add(op_type, *inputs, **keywords)
 
         add.__name__ = op_type

@@ -49,7 +49,11 @@ def before_widening(value: Value | None) -> Value | None:
     if value is None or value.producer is None or value.producer.op != "cast":
         return None
     source = value.producer.inputs[0]
-    return source if source.dtype.is_half and value.dtype.name == "float32" else None
+    return (
+        source
+        if source is not None and source.dtype.is_half and value.dtype.name == "float32"
+        else None
+    )
 
 
 def _narrow(builder: Builder, value: Value, to: str) -> Value:

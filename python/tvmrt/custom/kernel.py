@@ -132,14 +132,19 @@ class Kernel(Operator):
         self, builder: Builder, inputs: Sequence[Value | None], attrs: Mapping[str, Any], name: str
     ) -> list[Value]:
         if self.attributes is not None:
-            attrs = self._scalars_of(attrs, [None if v is None else v.type for v in inputs])
+            attrs = self._scalars_of(
+                self.attributes, attrs, [None if v is None else v.type for v in inputs]
+            )
         return self.place(builder, inputs, attrs, name)
 
     def _scalars_of(
-        self, attrs: Mapping[str, Any], types: Sequence[TensorType | None]
+        self,
+        make: Callable[..., Mapping[str, Any]],
+        attrs: Mapping[str, Any],
+        types: Sequence[TensorType | None],
     ) -> Mapping[str, Any]:
         """The scalars by name that the declaration makes of a node's attributes."""
-        found = self.call("attributes", self.attributes, dict(attrs), self._padded(types))
+        found = self.call("attributes", make, dict(attrs), self._padded(types))
         if not isinstance(found, Mapping):
             raise ValueError(
                 f"attributes: the function of {self.name} gives {found!r}; return a dictionary of "
@@ -194,9 +199,10 @@ class Kernel(Operator):
             )
         return allowed[0]
 
-    def _shapes(self, types: Sequence[TensorType | None], scalars: dict[str, Any]):
+    def _shapes(self, types: Sequence[TensorType | None], scalars: dict[str, Any]) -> Any:
         if self.shape is None:
-            return [types[0].shape] * len(self.outputs)
+            first = types[0]
+            return [() if first is None else first.shape] * len(self.outputs)
         given = self.call("shape", self.shape, *types, **scalars)
         single = isinstance(given, (tuple, list)) and all(isinstance(n, EXTENT) for n in given)
         shapes = [given] if single else given
@@ -255,7 +261,7 @@ class Kernel(Operator):
     ) -> list[np.ndarray] | None:
         """The same for the attributes of an ONNX node."""
         if self.attributes is not None:
-            attrs = self._scalars_of(attrs, _types_of(arrays))
+            attrs = self._scalars_of(self.attributes, attrs, _types_of(arrays))
         return self.evaluate(arrays, bind_scalars(self.scalars, attrs))
 
     def call_for(
@@ -297,6 +303,7 @@ class Kernel(Operator):
         Raises ValueError naming the field: a size that is no size, a local size that does not
         divide the global one, a function that the source does not have.
         """
+        assert self.opencl is not None  # opencl_refusal() tells
         return {
             **self.opencl.attributes(call),
             "scalar_types": " ".join(s.type.name for s in self.scalars),
@@ -316,5 +323,6 @@ def _types_of(arrays: Sequence[np.ndarray | None]) -> list[TensorType | None]:
 
 def _is_shape(shape: Any) -> bool:
     return isinstance(shape, (tuple, list)) and all(
-        isinstance(n, EXTENT) and not isinstance(n, bool) and least(n) >= 0 for n in shape
+        isinstance(n, EXTENT) and not isinstance(n, bool) and least(as_extent(n)) >= 0
+        for n in shape
     )

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from tvmrt.error import UnsupportedError
@@ -31,7 +32,7 @@ class Operator:
 
     Declined = Declined
     # How other processes get one that a file brought: a function and its arguments.
-    reloaded: tuple[Callable[..., Operator], tuple] | None = None
+    reloaded: tuple[Callable[..., Operator], tuple[Any, ...]] | None = None
 
     def __init__(self, name: str, domain: str, version: int, doc: str, overrides: bool) -> None:
         if not name.isidentifier():
@@ -61,7 +62,7 @@ class Operator:
         """Add a node to the builder's graph and return its outputs."""
         raise NotImplementedError(type(self).__name__)
 
-    def call(self, field: str, function: Callable, /, *args: Any, **kwargs: Any) -> Any:
+    def call(self, field: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a function of the declaration; what it raises becomes a ValueError that names the
         field, or an UnsupportedError where it asks for an extent that a run chooses."""
         try:
@@ -76,7 +77,7 @@ class Operator:
                 f"{field}: the function of {self.name} raised {type(problem).__name__}: {why}"
             ) from problem
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         """Declarations hold functions: another process finds them again where they were made."""
         if self.reloaded is not None:
             return self.reloaded
@@ -147,7 +148,7 @@ class Instance:
         return Instance(self.operator, self.attributes)
 
     def _connect(self) -> Instance:
-        if self.inputs is None or self.names is None:
+        if self._graph is None or self.inputs is None or self.names is None:
             return self
         made = self._graph.add(
             self.operator, *self.inputs, outputs=len(self.names), **self.attributes
@@ -160,14 +161,15 @@ class Instance:
 
 def load_operator(module: str, attribute: str) -> Operator:
     """The operator that a module has under a name; what unpickling calls."""
-    return getattr(importlib.import_module(module), attribute)
+    found: Operator = getattr(importlib.import_module(module), attribute)
+    return found
 
 
 def _home() -> str:
     """The module that declares an operator: the nearest caller outside of this package."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_globals.get("__name__", "")
+        name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith(__package__ + ".") and name != __package__:
             return name
         frame = frame.f_back

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from .catalogue import Catalogue, flattened
@@ -14,7 +15,7 @@ from .operator import Operator
 from .plugin import load_library
 
 
-def load_operators(path: str | os.PathLike) -> list[Operator]:
+def load_operators(path: str | os.PathLike[str]) -> list[Operator]:
     """The operators of a Python file (those that its top level names) or a shared library.
 
     Raises OSError when the file is not there, ValueError when it holds none, ImportError when it
@@ -46,7 +47,7 @@ def _from_python(path: Path) -> list[Operator]:
     return list(dict.fromkeys(found))
 
 
-def _import_file(path: Path):
+def _import_file(path: Path) -> ModuleType:
     """The module of a file; loaded once a process, under a name that pickles can find."""
     name = path.stem
     loaded = sys.modules.get(name)
@@ -55,6 +56,8 @@ def _import_file(path: Path):
     if loaded is not None:
         name = f"tvmrt_operators_{abs(hash(str(path.resolve()))):x}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} cannot be loaded: Python knows no loader for it")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -67,14 +70,18 @@ def _import_file(path: Path):
     return module
 
 
-def gather(operators: Iterable[Any] | Operator | str | os.PathLike | None) -> Catalogue:
+def gather(operators: Iterable[Any] | Operator | str | os.PathLike[str] | None) -> Catalogue:
     """A catalogue of given operators, paths of files and libraries, and all that is installed; one
     may be given without a list."""
     if isinstance(operators, Catalogue):
         return operators
-    single = isinstance(operators, (str, os.PathLike, Operator))
+    listed: Iterable[Any]
+    if operators is None or isinstance(operators, (str, os.PathLike, Operator)):
+        listed = () if operators is None else [operators]
+    else:
+        listed = operators
     given: list[Operator] = []
-    for item in [operators] if single else operators or ():
+    for item in listed:
         if isinstance(item, (str, os.PathLike)):
             given += load_operators(item)
         else:

@@ -36,7 +36,7 @@ class Context:
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-class Annotation(dict):
+class Annotation(dict[Node, Union[str, None]]):
     """What ``annotate`` returns where nodes shall be together: the reasons by node, and in
     ``groups`` the number of each taken node's group. Those of different groups share no region."""
 

@@ -50,8 +50,8 @@ class Constants:
         self._places: dict[bytes, int] = {}
 
     def add(self, array: np.ndarray) -> dict[str, int]:
-        data = np.ascontiguousarray(array)
-        data = data.astype(data.dtype.newbyteorder("<"), copy=False).tobytes()
+        plain = np.ascontiguousarray(array)
+        data = plain.astype(plain.dtype.newbyteorder("<"), copy=False).tobytes()
         if data not in self._places:
             pad = -self._size % ALIGN_BYTES
             self._parts += [b"\0" * pad, data]
@@ -64,7 +64,10 @@ class Constants:
 
 
 def region_blob(
-    regions: Sequence[Region], device: str, device_version: int = 0, options: Mapping | None = None
+    regions: Sequence[Region],
+    device: str,
+    device_version: int = 0,
+    options: Mapping[str, Any] | None = None,
 ) -> ModuleBlob:
     """All regions of a device as one module that the runtime runs on the device of that name.
 
@@ -77,7 +80,10 @@ def region_blob(
 
 
 def region_text(
-    regions: Sequence[Region], device: str, device_version: int = 0, options: Mapping | None = None
+    regions: Sequence[Region],
+    device: str,
+    device_version: int = 0,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[str, bytes]:
     """The two parts of a payload: the JSON object, and the constants."""
     constants = Constants()
@@ -137,7 +143,7 @@ def _tensor(
         row["least"] = [least(n) for n in value.shape]
         if sizes:
             row["extents"] = [_postfix(n, sizes) for n in value.shape]
-    if value.is_constant:
+    if value.data is not None:
         row.update(constants.add(value.data))
     return row
 

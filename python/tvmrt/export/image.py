@@ -90,7 +90,7 @@ class CompiledImage:
             if buffer not in library.sources.shared
         )
 
-    def export(self, path: str | os.PathLike) -> None:
+    def export(self, path: str | os.PathLike[str]) -> None:
         """Write by suffix: ``.tar`` an archive, anything else a folder of C files."""
         if Path(path).suffix == ".tar":
             self.export_model_library_format(path)
@@ -101,7 +101,7 @@ class CompiledImage:
         else:
             self.export_sources(path)
 
-    def export_sources(self, path: str | os.PathLike) -> None:
+    def export_sources(self, path: str | os.PathLike[str]) -> None:
         """Write the C files into a folder, made if it is not there; its other files stay."""
         with filling(path) as folder:
             for library in self.libraries.values():
@@ -109,7 +109,7 @@ class CompiledImage:
             for name, text in self.files.items():
                 (folder / name).write_text(text)
 
-    def export_model_library_format(self, path: str | os.PathLike) -> None:
+    def export_model_library_format(self, path: str | os.PathLike[str]) -> None:
         """Write the archive of the Model Library Format, one module a network."""
         with replacing(path) as aside:
             write_archive(list(self.libraries.values()), aside, self)

@@ -85,7 +85,7 @@ class CompiledLibrary:
         """Weights that the library does not hold itself; empty unless params are in a file."""
         if self.options.params != "file":
             return {}
-        return {b.name: b.data for b in self.sources.weight_buffers}
+        return {b.name: b.data for b in self.sources.weight_buffers if b.data is not None}
 
     @property
     def summary(self) -> Summary:
@@ -105,7 +105,7 @@ class CompiledLibrary:
             return len(self.sources.weights)
         return self.sources.flash_bytes
 
-    def export(self, path: str | os.PathLike) -> None:
+    def export(self, path: str | os.PathLike[str]) -> None:
         """Write by suffix: ``.so`` a library, ``.tar`` an archive, anything else a folder."""
         suffix = Path(path).suffix
         if suffix in (".so", ".dylib", ".dll"):
@@ -115,7 +115,7 @@ class CompiledLibrary:
         else:
             self.export_sources(path)
 
-    def export_library(self, path: str | os.PathLike) -> None:
+    def export_library(self, path: str | os.PathLike[str]) -> None:
         """Compile and link to a shared library in the classic layout; not for firmware.
 
         Raises CompileError when there is no C compiler or it fails, OSError when the file
@@ -139,17 +139,17 @@ class CompiledLibrary:
             with replacing(Path(path).with_suffix(".params")) as aside:
                 aside.write_bytes(blob.params(self.get_params()))
 
-    def export_sources(self, path: str | os.PathLike) -> None:
+    def export_sources(self, path: str | os.PathLike[str]) -> None:
         """Write the C files into a folder, made if it is not there; its other files stay."""
         with filling(path) as folder:
             self.write_sources(folder)
 
-    def export_model_library_format(self, path: str | os.PathLike) -> None:
+    def export_model_library_format(self, path: str | os.PathLike[str]) -> None:
         """Write the archive of the Model Library Format."""
         with replacing(path) as aside:
             write_archive([self], aside)
 
-    def export_package(self, path: str | os.PathLike, kind: str) -> None:
+    def export_package(self, path: str | os.PathLike[str], kind: str) -> None:
         """Write a library for ``zephyr``, ``arduino``, ``platformio``, ``esp-idf`` or
         ``cmsis-pack`` into a folder: sources, headers, metadata and an example.
 

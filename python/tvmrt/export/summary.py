@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tvmrt.codegen.c.writer import Function
 from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import Extent, Whole, most, shown
-from tvmrt.ir.program import ARENA, MemoryPool, Program, Step
+from tvmrt.ir.program import ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.partition import BorderRow, NodeRow, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
 
@@ -115,13 +115,20 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
             for i, (step, function) in enumerate(zip(program.steps, functions))
         ],
         [
-            PlanRow(b.name, b.address, b.nbytes, *lives[b], program.pools[b.pool].name)
+            PlanRow(b.name, placed(b), b.nbytes, *lives[b], program.pools[b.pool].name)
             for b in program.arena_buffers()
             if b.kind == ARENA
         ],
         borders=border_rows(program),
         pools=[summary_of_pool(pool) for pool in program.pools],
     )
+
+
+def placed(buffer: Buffer) -> int:
+    """Where a buffer of a planned program lies in its pool."""
+    if buffer.address is None:
+        raise ValueError(f"{buffer.name} has no place; plan_program() comes first")
+    return buffer.address
 
 
 def _operator(step: Step, function: Function, live_bytes: int) -> OperatorSummary:
@@ -147,10 +154,10 @@ def summary_of_pool(pool: MemoryPool) -> PoolSummary:
     )  # fmt: skip
 
 
-def _live_bytes(lives, step: int) -> int:
+def _live_bytes(lives: Mapping[Buffer, tuple[int, int]], step: int) -> int:
     """Bytes of the pools that hold something at a step; ``lives`` as lifetimes() gives them."""
     alive = [b for b, (first, last) in lives.items() if first <= step <= last]
-    spans = sorted((b.pool, b.address, b.address + b.nbytes) for b in alive)
+    spans = sorted((b.pool, placed(b), placed(b) + b.nbytes) for b in alive)
     total, reached = 0, (-1, 0)  # the pool, and up to where its bytes are counted
     for pool, begin, stop in spans:
         counted = max(begin, reached[1]) if pool == reached[0] else begin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -164,7 +165,7 @@ class Step:
 
     name: str
     group: Group
-    lowering: object
+    lowering: Any
     read_values: list[Value]
     reads: list[Access]
     writes: list[Access]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,13 +44,15 @@ def random_inputs(infos: Iterable[TensorInfo], seed: int = 0) -> dict[str, np.nd
     rng = np.random.default_rng(seed)
     arrays = {}
     for info in infos:
+        shape: Any = info.shape  # of numbers alone
+        values: np.ndarray[Any, Any]
         if info.dtype in ("int8", "uint8"):
             limits = np.iinfo(info.dtype)
-            values = rng.integers(limits.min, limits.max, info.shape, endpoint=True)
+            values = rng.integers(limits.min, limits.max, shape, endpoint=True)
         elif info.dtype.startswith(("int", "uint", "bool")):
-            values = rng.integers(0, 1, info.shape, endpoint=True)
+            values = rng.integers(0, 1, shape, endpoint=True)
         else:
-            values = rng.standard_normal(info.shape)
+            values = rng.standard_normal(shape)
         try:
             arrays[info.name] = np.asarray(values).astype(_numpy_dtype(info.dtype))
         except TypeError:
@@ -61,7 +63,7 @@ def random_inputs(infos: Iterable[TensorInfo], seed: int = 0) -> dict[str, np.nd
     return arrays
 
 
-def _numpy_dtype(name: str):
+def _numpy_dtype(name: str) -> Any:
     if name == "bfloat16":
         import ml_dtypes
 

@@ -18,7 +18,10 @@ from tvmrt.request import Request, documented, make
 from tvmrt.runtime.module import NETWORKS
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from tvmrt.export.library import CompiledLibrary
+    from tvmrt.option_types import CompileOptions
 
 LIBRARY = "network.so"
 ROWS = 64  # of a model of scikit-learn in one run, if the caller does not say; more take several
@@ -30,7 +33,7 @@ def load(
     *,
     request: Request | None = None,
     cache: bool | str | os.PathLike[str] = True,
-    **options: Any,
+    **options: Unpack[CompileOptions],
 ) -> Network:
     """Load a network as a function of arrays; it is compiled when it has to be.
 
@@ -65,9 +68,9 @@ def load(
         return Network(open_library(model), Facts(), os.fspath(model))
     if type(model).__name__ == "CompiledLibrary":
         return _from_library(model)
-    model, options = _network_of(model, options)
-    asked = request or make(options)
-    if request is not None and options:
+    model, given = _network_of(model, dict(options))
+    asked = request or make(given)
+    if request is not None and given:
         raise TypeError("options go by their names, or all of them in one tvmrt.Request")
     source = _Source(model)
     try:
@@ -188,7 +191,7 @@ def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any
             "the ONNX network"
         ) from None
     maps = {"zipmap": False} if hasattr(model, "predict_proba") else None
-    types = [("X", FloatTensorType([None, features]))]
+    types: Any = [("X", FloatTensorType([None, features]))]
     exported = to_onnx(model, initial_types=types, options=maps)
     dims = options.pop("dims", None) or {"batch": ROWS}
     return exported, {"shapes": {"X": ("batch", features)}, "dims": dims, **options}

@@ -39,7 +39,7 @@ def measure(call: Callable[[], object], seconds: float) -> Timing:
 
     call()
     call()
-    times = []
+    times: list[float] = []
     end = time.perf_counter() + seconds
     while len(times) < 5 or time.perf_counter() < end:
         begin = time.perf_counter()

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 import numpy as np
 
@@ -127,7 +127,8 @@ class Network:
                 return found
         by_name = len(inputs) == 1 and not named and isinstance(inputs[0], Mapping)
         if by_name:
-            inputs, named = (), dict(inputs[0])
+            named = dict(inputs[0])
+            inputs = ()
         if named or len(inputs) != len(self._inputs) or self._facts.bundles:
             inputs = self._ordered(inputs, named)
         wrap = values.wrapper(inputs)
@@ -375,7 +376,7 @@ def _direct_way(network: Network) -> Callable[[tuple[Any, ...]], Any]:
 
 def _ports(numbers: Sequence[int], tensors: Sequence[TensorInfo]) -> tuple[_Port, ...]:
     return tuple(
-        (number, each.shape, np.dtype(each.dtype), DataType(each.dtype))
+        (number, cast("tuple[int, ...]", each.shape), np.dtype(each.dtype), DataType(each.dtype))
         for number, each in zip(numbers, tensors)
     )
 

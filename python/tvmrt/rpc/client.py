@@ -180,9 +180,10 @@ class TrackerSession:
         self._socket: socket.socket | None = None
         self._connect()
 
-    def _connect(self) -> None:
+    def _connect(self) -> socket.socket:
         self.close()
         self._socket = messages.connect(self._addr)
+        return self._socket
 
     def close(self) -> None:
         """End the connection."""
@@ -191,10 +192,9 @@ class TrackerSession:
             self._socket = None
 
     def _ask(self, *message: Any) -> Any:
-        if self._socket is None:
-            self._connect()
-        messages.send(self._socket, list(message))
-        return messages.receive(self._socket)
+        connected = self._connect() if self._socket is None else self._socket
+        messages.send(connected, list(message))
+        return messages.receive(connected)
 
     def summary(self) -> dict[str, Any]:
         """Return what is there: ``server_info`` and ``queue_info`` by key."""

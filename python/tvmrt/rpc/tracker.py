@@ -217,6 +217,7 @@ class Tracker:
             self._error = error
             self._ready.set()
             return
+        assert isinstance(server, asyncio.Server)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stopped.wait()
@@ -225,13 +226,14 @@ class Tracker:
             connection.writer.close()
 
     async def _listen(self, serve_one: Any, port: int, port_end: int) -> asyncio.AbstractServer:
+        why: str | None = None
         for tried in range(port, max(port + 1, port_end)):
             try:
                 return await asyncio.start_server(serve_one, self.host, tried)
             except OSError as error:
-                last = error
+                why = error.strerror
         raise OSError(
-            f"cannot listen at {self.host}:{port} to {port_end - 1}: {last.strerror}; is there a "
+            f"cannot listen at {self.host}:{port} to {port_end - 1}: {why}; is there a "
             "tracker already?"
         )
 

@@ -6,7 +6,7 @@ It needs numpy and the shared library alone. Names and behaviour are those of ``
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvmrt.runtime import _core  # noqa: F401  isort: skip - refuses subinterpreters before numpy
 from tvmrt.error import TVMError
@@ -61,6 +61,9 @@ from tvmrt.runtime.plugin import (
 )
 
 from tvmrt.runtime import _hooks  # noqa: F401  isort: skip - wants all classes to be there
+
+if TYPE_CHECKING:
+    from tvmrt.runtime import executor, profiling
 
 __all__ = [
     "ADT",

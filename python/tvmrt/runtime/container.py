@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections.abc
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from tvmrt.runtime import _core
 from tvmrt.runtime.object import Object, _enter, register_object
@@ -35,7 +35,7 @@ def getitem_helper(obj: Any, elem_getter: Any, length: int, idx: int | slice) ->
     return elem_getter(obj, idx % length)
 
 
-class _Sequence(Object, collections.abc.Sequence):
+class _Sequence(Object, collections.abc.Sequence[Any]):
     """Sequence behaviour over a size function and an element function."""
 
     _size = ""
@@ -80,7 +80,7 @@ class Array(_Sequence):
 
 
 @register_object("Map")
-class Map(Object, collections.abc.Mapping):
+class Map(Object, collections.abc.Mapping[Any, Any]):
     """A read-only dictionary with strings or objects as keys.
 
     Parameters
@@ -120,7 +120,7 @@ class Map(Object, collections.abc.Mapping):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (dict, Map)):
-            return dict(self.items()) == dict(other.items())
+            return dict(self.items()) == dict(cast(Any, other).items())
         return NotImplemented
 
     def __hash__(self) -> int:

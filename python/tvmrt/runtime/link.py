@@ -50,7 +50,8 @@ def _unpack(archive: Path, folder: Path) -> list[Path]:
                         f"{archive}: the member {member.name} leads out of the archive"
                     )
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(tar.extractfile(member).read())
+                content = tar.extractfile(member)
+                target.write_bytes(content.read() if content is not None else b"")
     except (tarfile.TarError, RecursionError) as error:  # a call deeper an extended header
         raise ValueError(f"{archive} is no readable archive: {error}") from None
     inputs = sorted(path for path in folder.rglob("*") if path.suffix in _COMPILED)

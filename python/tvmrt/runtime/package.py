@@ -87,14 +87,17 @@ def _read(tar: tarfile.TarFile, room: int) -> Package:
     library = next((name for name in LIBRARIES if name in files), None)
     if library is None:
         raise ValueError(f"there is neither {LIBRARIES[0]} nor {LIBRARIES[1]} in it")
-    wanted = [files.get(name) for name in (library, GRAPH, PARAMS)]
-    for name, member in zip((library, GRAPH, PARAMS), wanted):
+    wanted = []
+    for name in (library, GRAPH, PARAMS):
+        member = files.get(name)
         if member is None:
             raise ValueError(f"there is no file {name} in it")
         room -= member.size
         if room < 0 or member.issparse():
             raise ValueError(f"{name} cannot have the size that the archive says")
-    code, graph, params = (tar.extractfile(member).read() for member in wanted)
+        content = tar.extractfile(member)
+        wanted.append(content.read() if content is not None else b"")
+    code, graph, params = wanted
     return Package(library, code, graph.decode("utf-8"), params)
 
 

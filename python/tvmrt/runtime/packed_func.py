@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
+
+if TYPE_CHECKING:
+    from typing import Literal
 
 from tvmrt.runtime._core import PackedFunc, function_from_callable, function_from_handle
 from tvmrt.runtime._library import address, check, decode, encode, ffi, lib, pointer
@@ -27,6 +30,13 @@ def convert_to_tvm_func(function: Callable[..., Any]) -> PackedFunc:
     return function if isinstance(function, PackedFunc) else function_from_callable(function)
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@overload
+def get_global_func(name: str, allow_missing: Literal[False] = False) -> PackedFunc: ...
+@overload
+def get_global_func(name: str, allow_missing: bool) -> PackedFunc | None: ...
 def get_global_func(name: str, allow_missing: bool = False) -> PackedFunc | None:
     """Return a function of the global registry.
 
@@ -74,13 +84,14 @@ def register_func(
         If the name is taken and `override` is false.
     """
     if callable(func_name):
-        func_name, f = func_name.__name__, func_name
+        return register_func(func_name.__name__, func_name, override)
+    name = func_name
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if not override and get_global_func(func_name, allow_missing=True) is not None:
-            raise ValueError(f"a global function '{func_name}' exists; pass override=True")
+    def register(function: _Function) -> _Function:
+        if not override and get_global_func(name, allow_missing=True) is not None:
+            raise ValueError(f"a global function '{name}' exists; pass override=True")
         packed = convert_to_tvm_func(function)
-        check(lib.TVMFuncRegisterGlobal(encode(func_name), pointer(packed.handle), int(override)))
+        check(lib.TVMFuncRegisterGlobal(encode(name), pointer(packed.handle), int(override)))
         return function
 
     return register(f) if f is not None else register

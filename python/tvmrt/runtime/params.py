@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tvmrt.runtime import _core
 from tvmrt.runtime.container import Map
 from tvmrt.runtime.ndarray import NDArray, array
 from tvmrt.runtime.packed_func import get_global_func
@@ -23,7 +22,7 @@ def _to_map(params: dict[str, Any]) -> Map:
 
 
 def _managed(value: Any) -> NDArray:
-    return value if isinstance(value, _core.Tensor) and not value.is_view else array(value)
+    return value if isinstance(value, NDArray) and not value.is_view else array(value)
 
 
 def save_param_dict(params: dict[str, Any]) -> bytearray:

@@ -26,6 +26,7 @@ MAY_IMPORT = {
         "frontend",
         "ir",
         "libinfo",
+        "option_types",
         "pipeline",
         "processor",
         "report",

@@ -40,7 +40,7 @@ def import_model(
     source: str | os.PathLike | onnx.ModelProto,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
     operators: Any = None,
-    dims: Mapping[str, int | Sequence[int]] | None = None,
+    dims: Mapping[str, int | str | Sequence[int]] | None = None,
     sequences: Mapping[str, int | None] | None = None,
 ) -> Graph:
     """Read an ONNX model.

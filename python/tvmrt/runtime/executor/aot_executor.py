@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tvmrt.runtime.executor.base import Executor
 from tvmrt.runtime.module import Module
-from tvmrt.runtime.packed_func import PackedFunc
 
 __all__ = ["AotModule"]
 
@@ -18,7 +17,7 @@ class AotModule(Executor):
         ``library["default"](tvmrt.cpu(0))``.
     """
 
-    def __init__(self, module: Module | PackedFunc) -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__(module)
 
     def get_input_name(self, index: int) -> str:

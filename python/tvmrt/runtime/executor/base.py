@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvmrt.error import NameNotFoundError, TVMError
-from tvmrt.runtime import _core, strings
+from tvmrt.runtime import strings
 from tvmrt.runtime.device import RPC_SESSION_MASK, Device
 from tvmrt.runtime.module import BenchmarkResult, Module
 from tvmrt.runtime.ndarray import NDArray, array, convert_elements, from_dlpack
@@ -395,7 +395,7 @@ def _pairs(key: str | int | None, value: Any, params: dict[str, Any]) -> list[tu
 
 
 def _as_tensor(value: Any, where: str) -> NDArray:
-    if isinstance(value, _core.Tensor):
+    if isinstance(value, NDArray):
         return value
     try:
         return from_dlpack(value)

@@ -45,7 +45,7 @@ class Report:
     @property
     def total(self) -> float:
         """Seconds of all operators together."""
-        return sum(call["seconds"] for call in self.calls)
+        return float(sum(call["seconds"] for call in self.calls))
 
     def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
         """Return the report as text.

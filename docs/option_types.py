@@ -1,0 +1,32 @@
+"""The types of the options of ``tvmrt.compile`` and ``tvmrt.load``, for mypy, pyright and editors:
+``python docs/option_types.py`` writes ``python/tvmrt/option_types.pyi`` from ``tvmrt.Request``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tvmrt import request
+
+STUB = Path(__file__).parent.parent / "python" / "tvmrt" / "option_types.pyi"
+
+HEAD = '''"""Made by docs/option_types.py from tvmrt.Request: its options by their names."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from tvmrt.devices import Device
+
+class CompileOptions(TypedDict, total=False):
+'''
+
+
+def text() -> str:
+    """Return the stub."""
+    types = request.Request.__annotations__
+    return HEAD + "".join(f"    {name}: {types[name]}\n" for name in request.rows())
+
+
+if __name__ == "__main__":
+    STUB.write_text(text(), encoding="utf-8")

@@ -1,0 +1,55 @@
+"""The package is typed for those who use it: mypy sees what is there and what is wrong."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+
+import pytest
+from markdown_pages import ROOT
+
+sys.path.insert(0, str(ROOT / "docs"))
+import option_types
+
+PROGRAM = """
+import numpy as np
+import tvmrt
+from tvmrt.contrib.graph_executor import GraphModule
+
+network = tvmrt.load("a.onnx", dims={"batch": 8})
+reveal_type(network)
+library = tvmrt.compile("a.onnx", executor="aot", pools={"ram": 1024})
+reveal_type(library.summary.arena_bytes)
+module = tvmrt.runtime.load_module("a.so")
+reveal_type(module["default"])
+executor = GraphModule(module["default"](tvmrt.cpu(0)))
+executor.set_input("x", np.zeros((1, 3), np.float32))
+reveal_type(executor.get_output(0).numpy())
+reveal_type(tvmrt.get_global_func("f"))
+tvmrt.compile("a.onnx", executor=3)
+tvmrt.load("a.onnx", tarjet="host")
+network.benchmarks()
+"""
+SEEN = ["Network", "int", "PackedFunc", "ndarray", "PackedFunc"]
+WRONG = [15, 16, 17]
+
+
+def test_types_of_options_are_those_of_the_request():
+    have = option_types.STUB.read_text(encoding="utf-8")
+    assert have == option_types.text(), "run: python docs/option_types.py"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def test_mypy_sees_types_and_mistakes_of_a_program(tmp_path):
+    """What a stranger gets: every type is known, and each wrong line is found, no other."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.lstrip("\n"), encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = true\nmypy_path = {ROOT / 'python'}\n")
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", program.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    text = done.stdout + done.stderr
+    shown = re.findall(r'Revealed type is "(?:[\w.]*\.)?(\w+)', text)
+    assert shown == SEEN, text
+    assert sorted({int(line) for line in re.findall(r":(\d+): error", text)}) == WRONG, text
