@@ -23,7 +23,7 @@ from tvmrt.codegen.entries import tvm_ffi
 from tvmrt.codegen.families import Family, find_family
 from tvmrt.codegen.firmware.state import refuse_sharing
 from tvmrt.codegen.image_memory import Need, Planned, plan_memory
-from tvmrt.codegen.options import Options, SharedImage, prefix_of
+from tvmrt.codegen.options import Options, Provenance, SharedImage, prefix_of
 from tvmrt.codegen.target import Target, get_target
 from tvmrt.custom import GraphBuilder, gather
 from tvmrt.devices import Context, Device, resolve
@@ -37,6 +37,7 @@ from tvmrt.ir import Graph, Node, limits
 from tvmrt.ir.extent import counts_in
 from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.partition import Partition, Reducer, partition
+from tvmrt.provenance import provenance_of
 from tvmrt.request import Request, documented, make
 from tvmrt.transform import expand_composed, infer_layouts, optimize, to_fixed_point
 
@@ -124,7 +125,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
             _refuse_state(program, request)
         if request.abi == "tvm-ffi":
             tvm_ffi.refuse(program)
-    need = Need(program, machine, _print_options(model, request), memories)
+    given = provenance_of(model, request, graph)
+    need = Need(program, machine, _print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
 
@@ -211,13 +213,13 @@ def _cut(graph: Graph, request: Request, machine: Target, chosen: Sequence[Devic
     return cuts
 
 
-def _print_options(model: Any, request: Request) -> Options:
+def _print_options(model: Any, request: Request, given: Provenance) -> Options:
     origin = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
     settled = cast(Any, request)  # with_defaults() has left nothing open
     return Options(
         request.module_name, settled.executor, settled.params, origin, settled.runtime,
         request.interface_api, settled.unpacked_api, request.profile, request.record,
-        request.trace_records, abi=request.abi,
+        request.trace_records, abi=request.abi, provenance=given,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@
 
 #include "../platform/threads.h"
 #include "ffi_library.h"
+#include "manifest.h"
 
 typedef struct library_module {
   tvmrt_module base;
@@ -227,6 +228,13 @@ static void* find_symbol(void* ctx, const char* name, size_t* out_size) {
   return address;
 }
 
+/* What generated code says of itself; other libraries say nothing. */
+static int check_manifest(const char* path, const tvmrt_library_source* source) {
+  size_t size = 0;
+  const char* text = source->symbol(source->ctx, "__tvmrt_manifest", &size);
+  return text == NULL || size == 0 ? 0 : tvmrt__manifest_check(path, text, size);
+}
+
 int tvmrt__library_open(const char* path, tvmrt_module** out) {
   tvmrt_library_source source = {find_symbol, is_function, tvmrt__library_unload, NULL, {0}};
   const tvmrt_opening how = {path, TVMRT_LOAD_LAZILY, "Failed to load dynamic shared library",
@@ -234,5 +242,9 @@ int tvmrt__library_open(const char* path, tvmrt_module** out) {
   *out = NULL;
   TVMRT_RETURN_IF_ERROR(tvmrt__ffi_prepare(path));
   TVMRT_RETURN_IF_ERROR(tvmrt__map_library(&how, &source.ctx, &source.file));
+  if (check_manifest(path, &source) != 0) {
+    source.close(source.ctx);
+    return -1;
+  }
   return tvmrt__library_load(&source, out);
 }

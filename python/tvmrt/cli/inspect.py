@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,25 @@ def command(file: Path, as_json: bool) -> None:
         return
     facts = {name: _fact(name, value) for name, value in description.facts.items()}
     console.print_pairs({"file": file, **facts})
+    if description.manifest:
+        click.echo("\nmanifest")
+        console.print_pairs(dict(_lines_of(description.manifest)))
     for title, table in description.tables.items():
         click.echo()
         console.print_table(
             title, table.columns, [list(map(_text, row)) for row in table.rows], table.left
         )
+
+
+def _lines_of(manifest: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """The members of a manifest, those of a member by its name in front."""
+    for name, value in manifest.items():
+        path = f"{above}{name}"
+        if isinstance(value, dict) and value:
+            yield from _lines_of(value, f"{path}.")
+        else:
+            size = above == "bytes." and isinstance(value, int)
+            yield path, console.format_bytes(value) if size else _text(value) or "not told"
 
 
 def _fact(name: str, value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
+from . import manifest
 from .c.function import print_function, signature
 from .c.naming import SYMBOL_LENGTH, Namer
 from .c.text import LINE, comment_lines, laid_out
@@ -71,6 +72,7 @@ def generate(
     sources = printed or print_functions(program, target, options)
     prefix = sources.prefix
     sources.weights = _lay_out(sources.weight_buffers)
+    sources.manifest = manifest.describe(program, target, options, sources)
     _move_to_pools(sources, places)
     if options.image is not None:
         sources.shared = _shared(sources, options.image.weights)
@@ -300,6 +302,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         f'#include "{prefix}_ops.h"',
         "",
         *(NEEDS if sources.levels is None else []),
+        *manifest.print_manifest(sources.manifest),
         "/* Where a tensor argument's elements begin. */",
         "static void *tensor_data(TVMValue value) {",
         "  const DLTensor *tensor = (const DLTensor *)value.v_handle;",

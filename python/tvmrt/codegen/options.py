@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tvmrt.ir import ModuleBlob
 from tvmrt.ir.program import Buffer
@@ -37,6 +37,16 @@ def content_key(buffer: Buffer) -> tuple:
 
 
 @dataclass(frozen=True)
+class Provenance:
+    """Where a network comes from: the hash of its file, None where it has none, its licence, ""
+    where it does not say, and the options that differ from what goes without saying."""
+
+    network_sha256: str | None = None
+    licence: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Options:
     """What the generated code must look like from outside.
 
@@ -45,6 +55,8 @@ class Options:
     makes code for machines without an operating system, called by ``interface_api``; its memory is
     its own, the caller's, or that of the ``image`` of several networks, of which it is one. ``abi``
     ``tvm-ffi`` adds functions of that calling convention.
+
+    ``provenance`` goes into the manifest.
 
     ``profile`` and ``record`` let the code note the cycles of its operators and digests of its
     tensors, in a ring of ``trace_records`` (None: enough for one run).
@@ -62,6 +74,7 @@ class Options:
     trace_records: int | None = None
     image: SharedImage | None = None
     abi: str = "packed"
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def traced(self) -> bool:
@@ -102,6 +115,7 @@ class Sources:
     resident: list[Buffer] = field(default_factory=list)
     shared: dict[Buffer, str] = field(default_factory=dict)
     levels: Levels | None = None  # the functions of levels of processors, where there are several
+    manifest: dict[str, Any] = field(default_factory=dict)  # what manifest.py describes
     # compiled parts that come with it, by file name; archives carry them in codegen/host/lib
     objects: dict[str, bytes] = field(default_factory=dict)
     # of regions on other devices: modules to import, flags by file, flags for the linker

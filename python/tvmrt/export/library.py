@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,6 +79,12 @@ class CompiledLibrary:
     def has_graph_json(self) -> bool:
         return self._json is not None
 
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What every artefact says of the network: version of tvmrt, options, target and levels,
+        hashes, sizes in bytes, licences; nothing of the machine that compiles."""
+        return dict(self.sources.manifest)
+
     def print_program(self) -> str:
         """The steps and their places in memory as text."""
         return print_program(self.program)
@@ -98,6 +106,9 @@ class CompiledLibrary:
             weights += self.partition.module_weights_bytes
         summary = summarise(self.program, self.sources.functions, weights)
         return replace(summary, seconds=dict(self._seconds), nodes=nodes, regions=regions)
+
+    def _manifest_text(self) -> str:
+        return json.dumps(self.manifest, indent=2) + "\n"
 
     def _weights_bytes(self) -> int:
         """Weights as they lie in the artefact, gaps included: in one block, or as arrays."""
@@ -155,7 +166,7 @@ class CompiledLibrary:
 
         Networks with the C interface; raises as :func:`package_files` does.
         """
-        files = package_files(self, kind)
+        files = {**package_files(self, kind), "manifest.json": self._manifest_text()}
         with filling(path) as folder:
             for name, text in files.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -175,9 +186,10 @@ class CompiledLibrary:
             (folder / name).write_text(text)
             if name.endswith(".c"):
                 written.append(folder / name)
+        prefix = self.sources.prefix
+        (folder / f"{prefix}_manifest.json").write_text(self._manifest_text())
         if self.options.firmware:
             return written
-        prefix = self.sources.prefix
         tree = self.blob()
         if len(tree) > LARGEST_C_ARRAY:
             written.append(_include(folder, "__tvm_dev_mblob", f"{prefix}_devc", tree, True))

@@ -179,6 +179,7 @@ def _module(library) -> dict:
             "lower_bound_bytes": summary.lower_bound_bytes,
         },
         "tvmrt_version": __version__,
+        "manifest": library.manifest,
     }
     if library.program.is_sized():
         module["dims"] = described(library.program)

@@ -128,7 +128,8 @@ class Graph:
     type of each of its nodes ("Conv"), by the node's name. ``labels`` has, by an output's name, the
     names that its elements are places of, or its columns stand for; ``bundles`` what the network's
     inputs and outputs that are no tensors are made of, by their names. The last ``kept`` outputs
-    are what a run leaves for the next one, see ``state.py``.
+    are what a run leaves for the next one, see ``state.py``. ``licence`` is the network's own, ""
+    where it does not say.
     """
 
     def __init__(self, name: str) -> None:
@@ -142,6 +143,7 @@ class Graph:
         self.labels: dict[str, list[str]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.kept = 0
+        self.licence = ""
 
     def consumers(self) -> dict[Value, list[Node]]:
         """Every value read by some node, with its readers in order."""

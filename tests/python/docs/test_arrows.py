@@ -83,7 +83,7 @@ CODEGEN = (
     {"options", "lowering", "pools"},
     {"loops", "entries"},
     {"window", "firmware"},
-    {"operators"},
+    {"operators", "manifest"},
     {"builder", "c_source"},
     {"pool_options", "recovery"},
     {"image", "image_memory"},

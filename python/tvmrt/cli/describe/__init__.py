@@ -33,10 +33,12 @@ class Table:
 
 @dataclass
 class Description:
-    """Facts by name, and tables by title: data, of which tuples are shapes."""
+    """Facts by name, and tables by title: data, of which tuples are shapes; and the manifest of
+    what tvmrt compiled, of several networks by their names."""
 
     facts: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)
+    manifest: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for machines: each table is a list of objects under its title."""
@@ -44,7 +46,7 @@ class Description:
             title: [dict(zip(table.columns, row)) for row in table.rows]
             for title, table in self.tables.items()
         }
-        return {**self.facts, **tables}
+        return {**self.facts, **({"manifest": self.manifest} if self.manifest else {}), **tables}
 
 
 def describe(path: Path) -> Description:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table, dims, graph_json, package, params
+from tvmrt.cli.describe import Description, Table, dims, graph_json, manifest, package, params
 from tvmrt.runtime.package import is_package
 
 METADATA = "metadata.json"
@@ -48,6 +48,14 @@ def _memory_rows(module: str, metadata: dict[str, Any]) -> list[tuple]:
         constants = function.get("constants_size_bytes", 0)
         rows.append((module, function.get("function_name", "?"), workspace, constants, 0))
     return rows
+
+
+def _manifests(modules: dict[str, Any]) -> dict[str, Any]:
+    """That of the network, of several by their names; empty where another tool wrote them."""
+    found = {
+        name: manifest.checked(m["manifest"]) for name, m in modules.items() if "manifest" in m
+    }
+    return next(iter(found.values())) if len(found) == 1 else found
 
 
 def _add_parts(archive: tarfile.TarFile, description: Description) -> None:
@@ -133,6 +141,7 @@ def describe(path: Path) -> Description:
                     "targets": [str(t) for m in modules.values() for t in m["target"]],
                 }
             )
+            description.manifest = _manifests(modules)
             rows = [row for name, m in modules.items() for row in _memory_rows(name, m)]
             columns = ("module", "function", "workspace", "constants", "inputs and outputs")
             description.tables["memory in bytes"] = Table(columns, rows, columns[:2])

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tvmrt.cli.describe import Description, Table
+from tvmrt.cli.describe import Description, Table, manifest
 
 BITS = re.compile(r"[a-z]+(\d+)(?:x(\d+))?")
 
@@ -84,5 +84,8 @@ def describe_text(text: str, what: str) -> Description:
 
 
 def describe(path: Path) -> Description:
-    """Describe a graph JSON file."""
-    return describe_text(path.read_text("utf-8", "replace"), str(path))
+    """Describe a graph JSON file, or the manifest beside C sources."""
+    text = path.read_text("utf-8", "replace")
+    if manifest.is_manifest(path):
+        return manifest.describe_text(text, str(path))
+    return describe_text(text, str(path))

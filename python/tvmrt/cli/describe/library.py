@@ -6,9 +6,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvmrt.cli.describe import Description, Table, dims, graph_json, params
+from tvmrt.cli.describe import Description, Table, dims, graph_json, manifest, params
 from tvmrt.cli.describe.elf import UNDEFINED, ElfFile
 from tvmrt.cli.describe.stream import Stream
+from tvmrt.codegen.manifest import SYMBOL as MANIFEST
 
 BLOB = "__tvm_dev_mblob"
 EXECUTORS = {
@@ -117,6 +118,8 @@ def describe(path: Path) -> Description:
         elif symbol.name == NEEDS:
             needs = elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace")
             facts["needs_processor"] = needs or f"any {elf.machine}"
+        elif symbol.name == MANIFEST:
+            description.manifest = manifest.of_library(elf, symbol)
         elif symbol.name.startswith("tvmgen_") and symbol.name.endswith(DIMS):
             _describe_dims(elf.bytes_of(symbol), path, description)
     rows = sorted((symbol.name, symbol.size) for symbol in defined)

@@ -53,7 +53,7 @@ def print_about(program: Program, prefix: str) -> list[str]:
         "/* For people and for tools that only read the file. */",
         f"TVM_DLL extern const char {prefix}_dims_text[];",
         f"const char {prefix}_dims_text[] =",
-        *_pieces(json.dumps(described(program))),
+        *string_pieces(json.dumps(described(program))),
         "",
         *(rows("static const tvmrt_dim dims_all[]", bounds) if bounds else []),
         *_tensors("input", inputs, symbols),
@@ -64,7 +64,7 @@ def print_about(program: Program, prefix: str) -> list[str]:
     ]
 
 
-def _pieces(text: str) -> list[str]:
+def string_pieces(text: str) -> list[str]:
     """The lines of a long string of C."""
     parts = [c_string(text[i : i + PIECE]) for i in range(0, len(text), PIECE)]
     return [f"    {part}" for part in parts[:-1]] + [f"    {parts[-1]};"]

@@ -24,7 +24,7 @@ from .declared_results import held_to_bounds
 from .definitions import check_inference, check_inputs, check_node
 from .halves import CARRIERS, HALF, carried, handed_over, in_float32, result_halves
 from .inputs import declared_shapes, element_name, input_types
-from .model_file import load_model, opsets
+from .model_file import licence, load_model, opsets
 from .names import Names
 from .old_files import modernised
 from .registry import Importer, find
@@ -99,6 +99,7 @@ class GraphImporter:
         self.open_functions: list[tuple[str, str]] = []
         self.functions = {(f.domain, f.name): f for f in self.model.functions}
         self.graph = Graph(self.model.graph.name or "graph")
+        self.graph.licence = licence(self.model)
         self.builder = Builder(self.graph)
         self.types: dict[str, TensorType] = {}
         self.problems: list[str] = []

@@ -53,6 +53,12 @@ def data_files(path: str | os.PathLike) -> list[str]:
     return sorted({entry.value for entry in entries if entry.key == "location"})
 
 
+def licence(model: onnx.ModelProto) -> str:
+    """The licence that a model names among its properties, "" where it names none."""
+    found = (entry.value for entry in model.metadata_props if entry.key == "model_license")
+    return str(next(found, ""))
+
+
 def _unreadable(reason: str, size: int) -> str:
     """Why protobuf does not read a file."""
     if "depth" in reason.lower() or "nest" in reason.lower():

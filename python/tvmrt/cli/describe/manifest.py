@@ -1,0 +1,62 @@
+"""The manifest of what tvmrt compiled: in a library, in an archive's metadata, or as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from tvmrt.cli.describe import Description
+from tvmrt.cli.describe.elf import TYPE_SYMBOLS, ElfFile, Symbol
+from tvmrt.codegen import manifest
+from tvmrt.codegen.options import prefix_of
+
+AGAIN = "copy the file again, or compile the network again"
+
+
+def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
+    """That of a library, held against the weights in the file. Raises ValueError where either of
+    them is damaged."""
+    try:
+        found = manifest.read(elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace"))
+        name, parameters = (
+            f"{prefix_of(found['module_name'])}_weights",
+            found["sha256"]["parameters"],
+        )
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise ValueError(
+            f"{elf.path}: the manifest of the library, {symbol.name} of {symbol.size} bytes, is "
+            f"damaged: {problem}; {AGAIN}"
+        ) from None
+    for each in elf.symbols(TYPE_SYMBOLS):
+        data = elf.bytes_of(each) if each.name == name else b""
+        if data and hashlib.sha256(data).hexdigest() != parameters:
+            raise ValueError(
+                f"{elf.path}: its weights, {name} of {len(data)} bytes, are not those of its "
+                f"manifest; {AGAIN}"
+            )
+    return found
+
+
+def describe_text(text: str, what: str) -> Description:
+    """Describe the file that lies beside C sources."""
+    try:
+        return Description({"format": "manifest"}, manifest=checked(json.loads(text)))
+    except (ValueError, KeyError, TypeError, RecursionError) as problem:
+        raise ValueError(f"{what}: the manifest is damaged: {problem}; {AGAIN}") from None
+
+
+def checked(found: Any) -> dict[str, Any]:
+    """The members, if it is a manifest of a known format. Raises ValueError, KeyError or
+    TypeError."""
+    if not isinstance(found, dict) or found["manifest"] > manifest.FORMAT:
+        raise ValueError(
+            f"it has no format that is known, of which the newest is {manifest.FORMAT}"
+        )
+    return found
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether a JSON file is called as those beside C sources are."""
+    return path.name.endswith("manifest.json")

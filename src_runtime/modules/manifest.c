@@ -1,0 +1,74 @@
+/* The manifest of a library: JSON on one line, whose last member is a checksum of what stands before.
+ * python/tvmrt/codegen/manifest.py writes it. */
+#include "manifest.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../base/error.h"
+
+enum { kAbi = 1 }; /* of the calls between generated code and this runtime */
+
+static const char kBegin[] = "{\"manifest\": ";
+static const char kAbiMember[] = ", \"abi\": ";
+static const char kTool[] = ", \"tool\": \"";
+static const char kChecksum[] = ", \"checksum\": \"";
+enum { kChecksumDigits = 16 };
+
+/* FNV-1a of 64 bits. */
+static uint64_t checksum_of(const char* text, size_t size) {
+  uint64_t found = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < size; ++i) {
+    found = (found ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+  }
+  return found;
+}
+
+/* Whether the end of the text is the checksum of all before it. */
+static bool is_whole(const char* text, size_t size) {
+  char wanted[sizeof(kChecksum) + kChecksumDigits + sizeof("\"}")];
+  const size_t begin = sizeof(kBegin) - 1;
+  const size_t tail = sizeof(kChecksum) - 1 + kChecksumDigits + sizeof("\"}"); /* with the NUL */
+  size_t body;
+  if (size < begin + tail || memcmp(text, kBegin, begin) != 0) return false;
+  body = size - tail;
+  (void)snprintf(wanted, sizeof(wanted), "%s%016" PRIx64 "\"}", kChecksum, checksum_of(text, body));
+  return memcmp(text + body, wanted, tail) == 0;
+}
+
+/* The tool that wrote a whole manifest: `*out` characters of the text. */
+static const char* tool_of(const char* text, int* out) {
+  const char* tool = strstr(text, kTool);
+  if (tool == NULL) {
+    *out = 0;
+    return text;
+  }
+  tool += sizeof(kTool) - 1;
+  *out = (int)strcspn(tool, "\"");
+  return tool;
+}
+
+int tvmrt__manifest_check(const char* path, const char* text, size_t size) {
+  const char* abi;
+  if (!is_whole(text, size)) {
+    return tvmrt__fail(
+        "%s: the manifest of the library, __tvmrt_manifest of %zu bytes, is damaged: its checksum "
+        "is "
+        "not that of its text; copy the file again, or compile the network again",
+        path, size);
+  }
+  abi = strstr(text, kAbiMember);
+  if (abi == NULL || strtol(abi + sizeof(kAbiMember) - 1, NULL, 10) > kAbi) {
+    int length;
+    const char* tool = tool_of(text, &length);
+    return tvmrt__fail(
+        "%s: the library was compiled by %.*s for runtimes of another ABI than %d, which this one "
+        "has; install a newer tvmrt, or compile the network again by the one that is installed",
+        path, length, tool, (int)kAbi);
+  }
+  return 0;
+}
