@@ -1,6 +1,7 @@
 /* Reading from a stream in the sizes of a protocol. */
 #include "channel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void tvmrt__channel_init(tvmrt_channel* ch, const tvmrt_channel_kind* kind, void* self) {
@@ -60,6 +61,24 @@ int tvmrt__channel_append(tvmrt_channel* ch, uint64_t size, tvmrt_buf* out) {
     out->data[out->size] = '\0';
     size -= part;
   }
+  return 0;
+}
+
+int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port) {
+  const char* colon = where == NULL ? NULL : strrchr(where, ':');
+  char* end = NULL;
+  long port;
+  *out_host = NULL;
+  if (where == NULL) return 0;
+  port = colon == NULL ? 0 : strtol(colon + 1, &end, 10);
+  if (colon == NULL || colon == where || end == colon + 1 || *end != '\0' || port < 1 ||
+      port > 65535) {
+    return tvmrt__fail_value("the %s '%s' must be given as HOST:PORT.", what, where);
+  }
+  *out_host = tvmrt__strdup(where);
+  if (*out_host == NULL) return -1;
+  (*out_host)[colon - where] = '\0';
+  *out_port = (int)port;
   return 0;
 }
 

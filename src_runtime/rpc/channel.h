@@ -48,6 +48,8 @@ int tvmrt__channel_skip(tvmrt_channel* ch, uint64_t size);
 
 /* A channel over a connected socket, or any other descriptor of both directions; not closed here. */
 void tvmrt__channel_over(tvmrt_channel* ch, int fd);
+/* "host:port" into its parts; *out_host is the caller's. NULL gives NULL; `what` is for the error. */
+int tvmrt__socket_place(const char* what, const char* where, char** out_host, int* out_port);
 /* *out_fd is the caller's; closed by tvmrt__socket_close(). `seconds` <= 0: no limit. */
 int tvmrt__socket_connect(const char* host, int port, double seconds, int* out_fd);
 /* The first free port of `port` to `port_end` (not included), 0: any; *out_port is what it became. */

@@ -85,3 +85,23 @@ int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* expected, const char* serv
   tvmrt__buf_free(&theirs);
   return rc != 0 ? rc : send_text(ch, TVMRT_RPC_MAGIC, "server:", server_key);
 }
+
+int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key) {
+  return send_text(ch, TVMRT_RPC_MAGIC, "server:", key);
+}
+
+int tvmrt__rpc_joined(tvmrt_channel* ch, const char* expected, double* out_seconds) {
+  tvmrt_buf theirs = {NULL, 0, 0};
+  uint32_t word;
+  int rc;
+  *out_seconds = 0;
+  TVMRT_RETURN_IF_ERROR(read_word(ch, &word));
+  if (word != TVMRT_RPC_MAGIC)
+    return tvmrt__fail("RPCError: the proxy has no client for this key.");
+  rc = read_text(ch, &theirs);
+  if (rc == 0 && !matches(theirs.data, expected, out_seconds)) {
+    rc = tvmrt__fail("RPCError: the proxy has sent a client of another key.");
+  }
+  tvmrt__buf_free(&theirs);
+  return rc;
+}

@@ -12,4 +12,11 @@ int tvmrt__rpc_greet(tvmrt_channel* ch, const char* key, const char* where);
 int tvmrt__rpc_welcome(tvmrt_channel* ch, const char* expected, const char* server_key,
                        double* out_seconds);
 
+/* ---- by way of a proxy ---- */
+
+/* Send a server's key, "server:" in front: the proxy answers when there is a client. */
+int tvmrt__rpc_offer(tvmrt_channel* ch, const char* key);
+/* Take that answer, which is the client's key. *out_seconds as above. */
+int tvmrt__rpc_joined(tvmrt_channel* ch, const char* expected, double* out_seconds);
+
 #endif

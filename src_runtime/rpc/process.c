@@ -18,34 +18,40 @@ typedef struct news {
 
 /* ---- in the process ---- */
 
-static int serve(const tvmrt_rpc_server* server, int fd, int out) {
+static int greet(const tvmrt_rpc_server* server, tvmrt_channel* ch, bool joined, double* seconds) {
+  const char* key = server->options.key;
+  if (joined) return tvmrt__rpc_joined(ch, key, seconds);
+  return tvmrt__rpc_welcome(ch, tvmrt__rpc_server_match_key(server), key, seconds);
+}
+
+static int serve(const tvmrt_rpc_server* server, const tvmrt_rpc_process* p, int out) {
   const tvmrt_rpc_server_options* o = &server->options;
   tvmrt_channel ch;
   news told;
   memset(&told, 0, sizeof(told));
-  tvmrt__socket_set_timeout(fd, o->greet_seconds);
-  tvmrt__channel_over(&ch, fd);
-  TVMRT_RETURN_IF_ERROR(
-      tvmrt__rpc_welcome(&ch, tvmrt__rpc_server_match_key(server), o->key, &told.seconds));
+  tvmrt__socket_set_timeout(p->fd, o->greet_seconds);
+  tvmrt__channel_over(&ch, p->fd);
+  TVMRT_RETURN_IF_ERROR(greet(server, &ch, p->joined, &told.seconds));
   if (write(out, &told, sizeof(told)) != (ssize_t)sizeof(told)) return -1;
-  tvmrt__socket_set_timeout(fd, o->idle_seconds);
+  tvmrt__socket_set_timeout(p->fd, o->idle_seconds);
   return tvmrt__rpc_serve(&ch, &server->limits);
 }
 
 /* Nothing of the server's is this process's: not its other connections, nor what it does at exit. */
-static void run(tvmrt_rpc_server* server, int fd, int out, const char* folder) {
+static void run(tvmrt_rpc_server* server, tvmrt_rpc_process* own, int out) {
   int i;
   (void)signal(SIGINT, SIG_IGN); /* of a terminal that the server ends itself */
   (void)signal(SIGTERM, SIG_DFL);
   tvmrt__socket_close(server->listener);
   tvmrt__socket_close(server->tracker.fd);
+  tvmrt__socket_close(server->proxy.fd);
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
-    if (server->processes[i].pid == 0) continue;
+    if (&server->processes[i] == own || server->processes[i].pid == 0) continue;
     tvmrt__socket_close(server->processes[i].fd);
     tvmrt__socket_close(server->processes[i].news);
   }
-  tvmrt__rpc_folder_lend(folder);
-  _exit(serve(server, fd, out) == 0 ? 0 : 1);
+  tvmrt__rpc_folder_lend(own->folder);
+  _exit(serve(server, own, out) == 0 ? 0 : 1);
 }
 
 /* ---- in the server ---- */
@@ -64,7 +70,7 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   p->pid = fork();
   if (p->pid == 0) {
     (void)close(ends[0]);
-    run(server, p->fd, ends[1], p->folder);
+    run(server, p, ends[1]);
   }
   (void)close(ends[1]);
   if (p->pid < 0) {
@@ -77,7 +83,7 @@ static int start(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   return 0;
 }
 
-int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd) {
+int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined) {
   tvmrt_rpc_process* p = free_place(server);
   if (p == NULL) {
     tvmrt__socket_close(fd);
@@ -85,6 +91,7 @@ int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd) {
   }
   p->fd = fd;
   p->greeted = false;
+  p->joined = joined;
   p->deadline = 0;
   if (server->options.session_seconds > 0) {
     p->deadline = tvmrt__seconds() + server->options.session_seconds;
@@ -103,6 +110,9 @@ static void reap(tvmrt_rpc_server* server, tvmrt_rpc_process* p) {
   if (WIFSIGNALED(status)) {
     tvmrt__rpc_server_log(server, "session %d was ended by signal %d", (int)p->pid,
                           WTERMSIG(status));
+  } else if (!p->greeted && p->joined) {
+    tvmrt__rpc_server_log(server, "the proxy has no client, or another server of the key");
+    tvmrt__rpc_proxy_rest(&server->proxy);
   } else if (!p->greeted) {
     tvmrt__rpc_server_log(server, "a client did not tell the key");
   } else {

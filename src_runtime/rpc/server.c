@@ -27,6 +27,9 @@ const char* tvmrt__rpc_server_match_key(const tvmrt_rpc_server* server) {
 
 /* ---- options ---- */
 
+/* Of programs that were compiled when there was no proxy. */
+enum { FIRST_BYTES = offsetof(tvmrt_rpc_server_options, proxy) };
+
 static int check_key(const char* key) {
   if (key[strcspn(key, " \t\r\n")] == '\0' && strlen(key) <= 100) return 0;
   return tvmrt__fail_value("a key has at most 100 characters and no blank.");
@@ -34,15 +37,19 @@ static int check_key(const char* key) {
 
 static int take_options(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* options) {
   tvmrt_rpc_server_options* o = &server->options;
-  if (options == NULL || options->struct_bytes != sizeof(*options)) {
+  if (options == NULL || options->struct_bytes < FIRST_BYTES ||
+      options->struct_bytes > sizeof(*options)) {
     return tvmrt__fail_value("tvmrt_rpc_server_open: struct_bytes is not %zu.", sizeof(*options));
   }
-  *o = *options;
+  memcpy(o, options, options->struct_bytes);
   if (o->host == NULL) o->host = "127.0.0.1";
   if (o->key == NULL) o->key = "";
   if (o->max_sessions <= 0) o->max_sessions = 1;
   if (o->max_sessions > TVMRT_RPC_MAX_PROCESSES) {
     return tvmrt__fail_value("at most %d sessions can be open at a time.", TVMRT_RPC_MAX_PROCESSES);
+  }
+  if (o->tracker != NULL && o->proxy != NULL) {
+    return tvmrt__fail_value("a server waits at a proxy or registers at a tracker, not both.");
   }
   if (o->greet_seconds <= 0) o->greet_seconds = 5;
   server->limits = tvmrt__rpc_default_limits;
@@ -56,11 +63,13 @@ static int open_all(tvmrt_rpc_server* server, const tvmrt_rpc_server_options* op
   int i;
   TVMRT_RETURN_IF_ERROR(take_options(server, options));
   TVMRT_RETURN_IF_ERROR(tvmrt__rpc_tracker_init(&server->tracker, o->tracker));
+  TVMRT_RETURN_IF_ERROR(tvmrt__rpc_proxy_init(&server->proxy, o->proxy));
   if (pipe(server->wake) != 0) return tvmrt__fail("OSError: pipe: %s.", strerror(errno));
   for (i = 0; i < 2; ++i) {
     (void)fcntl(server->wake[i], F_SETFD, FD_CLOEXEC);
     (void)fcntl(server->wake[i], F_SETFL, O_NONBLOCK);
   }
+  if (server->proxy.host != NULL) return 0;
   return tvmrt__socket_listen(o->host, o->port, o->port_end, &server->listener, &server->port);
 }
 
@@ -72,6 +81,7 @@ int tvmrt_rpc_server_open(const tvmrt_rpc_server_options* options, tvmrt_rpc_ser
   server->wake[0] = -1;
   server->wake[1] = -1;
   server->tracker.fd = -1;
+  server->proxy.fd = -1;
   if (open_all(server, options) != 0) {
     tvmrt_rpc_server_close(server);
     return -1;
@@ -85,6 +95,8 @@ int tvmrt_rpc_server_port(const tvmrt_rpc_server* server) { return server->port;
 void tvmrt_rpc_server_close(tvmrt_rpc_server* server) {
   if (server == NULL) return;
   tvmrt__rpc_tracker_close(&server->tracker);
+  tvmrt__rpc_proxy_close(&server->proxy);
+  free(server->proxy.host);
   tvmrt__socket_close(server->listener);
   tvmrt__socket_close(server->wake[0]);
   tvmrt__socket_close(server->wake[1]);
@@ -108,10 +120,10 @@ static int open_sessions(const tvmrt_rpc_server* server) {
 }
 
 /* Milliseconds until something is due besides what comes; -1: nothing. */
-static int time_left(const tvmrt_rpc_server* server, bool tends) {
+static int time_left(const tvmrt_rpc_server* server, bool looks) {
   double least = -1;
   int i;
-  if (tends) least = 0.5;
+  if (looks) least = 0.5;
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     const tvmrt_rpc_process* p = &server->processes[i];
     double left;
@@ -133,45 +145,55 @@ static void end_late_ones(tvmrt_rpc_server* server) {
   }
 }
 
-static void accept_one(tvmrt_rpc_server* server) {
-  const int fd = tvmrt__socket_accept(server->listener);
+static void begin(tvmrt_rpc_server* server, int fd, bool joined) {
   if (fd < 0) return;
-  if (tvmrt__rpc_process_start(server, fd) == 0) return;
+  if (tvmrt__rpc_process_start(server, fd, joined) == 0) return;
   tvmrt__rpc_server_log(server, "no session for a client: %s", TVMGetLastError());
 }
 
-static void tend_tracker(tvmrt_rpc_server* server) {
+/* Let clients find the server. */
+static void tend(tvmrt_rpc_server* server) {
   const tvmrt_rpc_server_options* o = &server->options;
   const char* line;
   tvmrt__rpc_tracker_tend(&server->tracker, o->key, server->port, o->custom_addr, &line);
   if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
+  tvmrt__rpc_proxy_tend(&server->proxy, o->key, &line);
+  if (line != NULL) tvmrt__rpc_server_log(server, "%s", line);
 }
 
-/* Wait for what comes; false when the server is to stop. */
+/* Whether something has to be looked at from time to time. */
+static bool tends(const tvmrt_rpc_server* server) {
+  return server->tracker.host != NULL || (server->proxy.host != NULL && server->proxy.fd < 0);
+}
+
+/* Wait for what comes; *stop when the server is to end. */
 static int wait_once(tvmrt_rpc_server* server, bool* stop) {
-  struct pollfd ready[TVMRT_RPC_MAX_PROCESSES + 2];
-  tvmrt_rpc_process* of[TVMRT_RPC_MAX_PROCESSES + 2];
+  struct pollfd ready[TVMRT_RPC_MAX_PROCESSES + 3];
+  tvmrt_rpc_process* of[TVMRT_RPC_MAX_PROCESSES + 3];
   const bool accepts = open_sessions(server) < server->options.max_sessions;
   nfds_t count = 0;
   nfds_t i;
   int rc;
-  if (accepts) tend_tracker(server);
+  if (accepts) tend(server);
   ready[count++] = (struct pollfd){server->wake[0], POLLIN, 0};
   ready[count++] = (struct pollfd){accepts ? server->listener : -1, POLLIN, 0};
+  ready[count++] = (struct pollfd){accepts ? server->proxy.fd : -1, POLLIN, 0};
   for (i = 0; i < TVMRT_RPC_MAX_PROCESSES; ++i) {
     if (server->processes[i].pid == 0) continue;
     of[count] = &server->processes[i];
     ready[count++] = (struct pollfd){server->processes[i].news, POLLIN, 0};
   }
-  rc = poll(ready, count, time_left(server, accepts && server->tracker.host != NULL));
+  rc = poll(ready, count, time_left(server, accepts && tends(server)));
   if (rc < 0 && errno != EINTR) return tvmrt__fail("OSError: poll: %s.", strerror(errno));
   if (rc < 0) return 0;
   *stop = ready[0].revents != 0;
-  for (i = 2; i < count; ++i) {
+  for (i = 3; i < count; ++i) {
     if (ready[i].revents != 0) tvmrt__rpc_process_news(server, of[i]);
   }
   end_late_ones(server);
-  if (ready[1].revents != 0 && !*stop) accept_one(server);
+  if (*stop) return 0;
+  if (ready[1].revents != 0) begin(server, tvmrt__socket_accept(server->listener), false);
+  if (ready[2].revents != 0) begin(server, tvmrt__rpc_proxy_take(&server->proxy), true);
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <tvm/runtime/rpc_server.h>
 
 #include "endpoint.h"
+#include "proxy.h"
 #include "tracker.h"
 
 enum { TVMRT_RPC_MAX_PROCESSES = 64 };
@@ -20,6 +21,7 @@ typedef struct tvmrt_rpc_process {
   char* folder; /* owned */
   double deadline;
   bool greeted;
+  bool joined; /* by a proxy, which has asked for the key */
 } tvmrt_rpc_process;
 
 struct tvmrt_rpc_server {
@@ -29,11 +31,12 @@ struct tvmrt_rpc_server {
   int port;
   int wake[2]; /* a pipe: a byte in it ends tvmrt_rpc_server_run() */
   tvmrt_rpc_tracker tracker;
+  tvmrt_rpc_proxy proxy;
   tvmrt_rpc_process processes[TVMRT_RPC_MAX_PROCESSES];
 };
 
 /* Start the process of a connection, which is taken over, also on failure. */
-int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd);
+int tvmrt__rpc_process_start(tvmrt_rpc_server* server, int fd, bool joined);
 /* Read what a process says; at its end it is gone. */
 void tvmrt__rpc_process_news(tvmrt_rpc_server* server, tvmrt_rpc_process* p);
 /* End it, with a text to its client where there is one. */

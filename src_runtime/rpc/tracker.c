@@ -17,21 +17,8 @@ static const double claim_seconds = 6;   /* for a client that got the key to com
 static const double answer_seconds = 10; /* for the tracker to answer */
 
 int tvmrt__rpc_tracker_init(tvmrt_rpc_tracker* t, const char* where) {
-  const char* colon = where == NULL ? NULL : strrchr(where, ':');
-  char* end;
   t->fd = -1;
-  if (where == NULL) return 0;
-  if (colon == NULL || colon == where) {
-    return tvmrt__fail_value("the tracker '%s' must be given as HOST:PORT.", where);
-  }
-  t->port = (int)strtol(colon + 1, &end, 10);
-  if (*end != '\0' || end == colon + 1 || t->port < 1 || t->port > 65535) {
-    return tvmrt__fail_value("the tracker '%s' must be given as HOST:PORT.", where);
-  }
-  t->host = tvmrt__strdup(where);
-  if (t->host == NULL) return -1;
-  t->host[colon - where] = '\0';
-  return 0;
+  return tvmrt__socket_place("tracker", where, &t->host, &t->port);
 }
 
 /* One message, and its answer in `out`. */

@@ -47,6 +47,8 @@ typedef struct tvmrt_rpc_server_options {
   /*! Called with a line for a log, on the thread that runs the server [none]. */
   void (*log)(void* context, const char* line);
   void* context; /*!< For log. */
+  /*! "host:port" of a proxy to wait at for clients of the key, in place of listening [none]. */
+  const char* proxy;
 } tvmrt_rpc_server_options;
 
 /*! \brief A server. Opaque. */

@@ -20,7 +20,8 @@ from tvmrt.error import Remark
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
 INTERRUPTED = 130  # what shells give for a program that Ctrl-C ended
 TERMINATED = 143  # and for one that SIGTERM did
-SERVERS = ("rpc-server", "rpc-tracker")  # their processes for sessions end as the system ends them
+# Their processes for sessions end as the system ends them.
+SERVERS = ("rpc-proxy", "rpc-server", "rpc-tracker")
 
 # Command name to the module that defines it as ``command``; imported when first asked for.
 COMMANDS = {
@@ -35,6 +36,7 @@ COMMANDS = {
     "doctor": "tvmrt.cli.doctor",
     "explain": "tvmrt.cli.explain",
     "device": "tvmrt.cli.device",
+    "rpc-proxy": "tvmrt.cli.rpc_proxy",
     "rpc-server": "tvmrt.cli.rpc_server",
     "rpc-tracker": "tvmrt.cli.rpc_tracker",
     "tvmc": "tvmrt.cli.tvmc",

@@ -23,6 +23,10 @@ ANYONE = "anyone who reaches this port can run code here"
 )  # fmt: skip
 @click.option("--key", default="", help="What clients must say.")
 @click.option("--tracker", metavar="HOST:PORT", help="A tracker to register at by the key.")
+@click.option(
+    "--proxy", metavar="HOST:PORT",
+    help="A 'tvmrt rpc-proxy' to wait at for clients of the key, in place of listening.",
+)  # fmt: skip
 @click.option("--custom-addr", metavar="HOST", help="Address that the tracker tells clients.")
 @click.option(
     "--sessions", type=click.IntRange(1, 64), default=1, show_default=True,
@@ -37,8 +41,8 @@ ANYONE = "anyone who reaches this port can run code here"
     help="End sessions that have been silent for that time; 0 for no limit.",
 )  # fmt: skip
 def command(
-    host: str, port: int, port_end: int, key: str, tracker: str | None, custom_addr: str | None,
-    sessions: int, session_seconds: float, idle_seconds: float,
+    host: str, port: int, port_end: int, key: str, tracker: str | None, proxy: str | None,
+    custom_addr: str | None, sessions: int, session_seconds: float, idle_seconds: float,
 ) -> None:  # fmt: skip
     """Serve remote calls to tvmrt's clients and TVM's, until Ctrl-C.
 
@@ -51,10 +55,12 @@ def command(
         "session_seconds": session_seconds,
         "idle_seconds": idle_seconds,
     }
-    listener = Listener(host, port, port_end, key, tracker, custom_addr, click.echo, **settings)
+    listener = Listener(
+        host, port, port_end, key, tracker, custom_addr, click.echo, proxy, **settings
+    )
     link_uploads()
-    click.echo(f"serving at {host}:{listener.port}")
-    if host not in ("127.0.0.1", "localhost", "::1") and not key:
+    click.echo(f"serving through {proxy}" if proxy else f"serving at {host}:{listener.port}")
+    if not proxy and host not in ("127.0.0.1", "localhost", "::1") and not key:
         console.note(f"there is no --key, so that {ANYONE}")
     try:
         listener.run()

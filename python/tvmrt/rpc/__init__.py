@@ -4,11 +4,13 @@ The names and the bytes are those of ``tvm.rpc`` 0.8 to 0.18, so that either sid
 """
 
 from tvmrt.rpc.client import LocalSession, RPCSession, TrackerSession, connect, connect_tracker
+from tvmrt.rpc.proxy import Proxy
 from tvmrt.rpc.server import Server
 from tvmrt.rpc.tracker import Tracker
 
 __all__ = [
     "LocalSession",
+    "Proxy",
     "RPCSession",
     "Server",
     "Tracker",

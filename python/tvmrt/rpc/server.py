@@ -17,7 +17,7 @@ __all__ = ["Server", "Listener"]
 
 
 def _address(tracker: Any) -> str | None:
-    """Return a tracker's address as text; it comes as that or as (host, port)."""
+    """Return the address of a tracker or a proxy as text; it comes as that or as (host, port)."""
     if not tracker:
         return None
     return tracker if isinstance(tracker, str) else f"{tracker[0]}:{tracker[1]}"
@@ -43,12 +43,14 @@ class Listener:
         tracker: Any = None,
         custom_addr: str | None = None,
         log: Callable[[str], None] | None = None,
+        proxy: Any = None,
         **limits: float,
     ) -> None:
         options = ffi.new("tvmrt_rpc_server_options*")
         options.struct_bytes = ffi.sizeof("tvmrt_rpc_server_options")
         texts = {
-            "host": host, "key": key, "tracker": _address(tracker), "custom_addr": custom_addr
+            "host": host, "key": key, "tracker": _address(tracker), "custom_addr": custom_addr,
+            "proxy": _address(proxy),
         }  # fmt: skip
         kept = {n: ffi.new("char[]", t.encode()) for n, t in texts.items() if t is not None}
         for name, value in {**kept, "port": port, "port_end": port_end, **limits}.items():
@@ -105,9 +107,11 @@ class Server:
     Parameters
     ----------
     host
-        The address to listen at.
+        The address to listen at; with a proxy, the proxy's.
     port, port_end
-        The first port to try, and the one after the last.
+        The first port to try, and the one after the last; with a proxy, its port.
+    is_proxy
+        Whether to wait at a proxy for clients of the key in place of listening.
     key
         What clients must say; with a tracker, by what it lists the server.
     tracker_addr
@@ -120,7 +124,7 @@ class Server:
     Attributes
     ----------
     host, port
-        Where it listens.
+        Where it listens, or where its proxy does.
     """
 
     def __init__(
@@ -136,11 +140,12 @@ class Server:
         silent: bool = False,
         **limits: float,
     ) -> None:
-        if is_proxy:
-            raise ValueError("a server does not register at a proxy; use a tracker")
         log = None if silent else (lambda line: print(line, file=sys.stderr, flush=True))
-        listener = Listener(host, port, port_end, key, tracker_addr, custom_addr, log, **limits)
-        self.host, self.port = host, listener.port
+        proxy = (host, port) if is_proxy else None
+        listener = Listener(
+            host, port, port_end, key, tracker_addr, custom_addr, log, proxy, **limits
+        )
+        self.host, self.port = host, port if is_proxy else listener.port
         libraries = load_library.split(":") if load_library else []
         self._process = os.fork()
         if self._process == 0:

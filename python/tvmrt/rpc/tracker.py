@@ -7,15 +7,14 @@ import itertools
 import json
 import secrets
 import struct
-import threading
 from typing import Any, Callable
 
 from tvmrt.rpc import messages
+from tvmrt.rpc.service import Service
 
 __all__ = ["Tracker"]
 
 GREET_SECONDS = 10
-MAX_CONNECTIONS = 1000
 MAX_WAITING = 10000
 """Requests and free servers together, of all keys."""
 
@@ -109,8 +108,6 @@ class _Connection:
                 await self.writer.drain()
         except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError):
             return
-        except asyncio.CancelledError:  # the tracker ends, and all its connections
-            return
         except (ValueError, TypeError, KeyError, IndexError, RecursionError):
             return
 
@@ -158,7 +155,7 @@ class _Connection:
         self.send(messages.SUCCESS)
 
 
-class Tracker:
+class Tracker(Service):
     """A tracker on a thread of its own.
 
     Whoever reaches its port can register servers and ask for them; so by default it listens at the
@@ -181,69 +178,23 @@ class Tracker:
         Who sends it over the connection ends the tracker.
     """
 
+    NAME = "tracker"
+
     def __init__(
         self, host: str = "127.0.0.1", port: int = 9190, port_end: int = 9199, silent: bool = False
     ) -> None:
-        self.host, self.port, self.stop_key = host, port, f"{host}:{secrets.token_hex(8)}"
-        self._ready = threading.Event()
-        self._error: OSError | None = None
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(port, port_end)), daemon=True
-        )
-        self._thread.start()
-        self._ready.wait()
-        if self._error is not None:
-            raise self._error
+        self.stop_key = f"{host}:{secrets.token_hex(8)}"
+        self._state = _State(self.stop_key, self._stop)
+        super().__init__(host, port, port_end)
 
-    async def _serve(self, port: int, port_end: int) -> None:
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        state = _State(self.stop_key, self._stopped.set)
+    def _stop(self) -> None:
+        self._stopped.set()
 
-        async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if len(state.connections) >= MAX_CONNECTIONS:
-                writer.close()
-                return
-            connection = _Connection(state, reader, writer)
-            state.connections.add(connection)
-            try:
-                await connection.run()
-            finally:
-                state.forget(connection)
-                writer.close()
-
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one server or client."""
+        connection = _Connection(self._state, reader, writer)
+        self._state.connections.add(connection)
         try:
-            server = await self._listen(serve_one, port, port_end)
-        except OSError as error:
-            self._error = error
-            self._ready.set()
-            return
-        assert isinstance(server, asyncio.Server)
-        self.port = server.sockets[0].getsockname()[1]
-        self._ready.set()
-        await self._stopped.wait()
-        server.close()
-        for connection in list(state.connections):
-            connection.writer.close()
-
-    async def _listen(self, serve_one: Any, port: int, port_end: int) -> asyncio.AbstractServer:
-        why: str | None = None
-        for tried in range(port, max(port + 1, port_end)):
-            try:
-                return await asyncio.start_server(serve_one, self.host, tried)
-            except OSError as error:
-                why = error.strerror
-        raise OSError(
-            f"cannot listen at {self.host}:{port} to {port_end - 1}: {why}; is there a "
-            "tracker already?"
-        )
-
-    def wait(self) -> None:
-        """Wait until the tracker ends."""
-        while self._thread.is_alive():
-            self._thread.join(0.5)  # in parts: signals come between them
-
-    def terminate(self) -> None:
-        """End the tracker and its connections."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopped.set)
-            self._thread.join()
+            await connection.run()
+        finally:
+            self._state.forget(connection)

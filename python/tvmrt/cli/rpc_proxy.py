@@ -1,0 +1,40 @@
+"""``tvmrt rpc-proxy``: where servers and clients meet that cannot reach each other."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("rpc-proxy")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=9090, show_default=True,
+    help="First port to try; 0 for any.",
+)  # fmt: skip
+@click.option(
+    "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
+    help="The port after the last one to try.",
+)  # fmt: skip
+@click.option(
+    "--client-seconds", type=click.FloatRange(min=0, min_open=True), default=600.0, metavar="S",
+    show_default=True, help="How long a client waits for a server.",
+)  # fmt: skip
+@click.option(
+    "--server-seconds", type=click.FloatRange(min=0, min_open=True), default=600.0, metavar="S",
+    show_default=True, help="How long a server waits for a client before it comes again.",
+)  # fmt: skip
+def command(
+    host: str, port: int, port_end: int, client_seconds: float, server_seconds: float
+) -> None:
+    """Join servers of remote calls with clients of their key, until Ctrl-C.
+
+    Both connect to it: 'tvmrt rpc-server --proxy HOST:PORT', and clients by '--rpc HOST:PORT'.
+    """
+    from tvmrt.rpc.proxy import Proxy
+
+    proxy = Proxy(host, port, port_end, client_seconds, server_seconds)
+    click.echo(f"joining at {host}:{proxy.port}")
+    try:
+        proxy.wait()
+    finally:
+        proxy.terminate()

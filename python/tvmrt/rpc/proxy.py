@@ -1,0 +1,171 @@
+"""The proxy: servers and clients that cannot reach each other both connect to it, and it joins
+those of one key. What they say then it hands on and does not read."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+
+from tvmrt.rpc.service import Service
+
+__all__ = ["Proxy"]
+
+MAGIC, DUPLICATE, MISMATCH = 0xFF271, 0xFF272, 0xFF273
+GREET_SECONDS = 10
+MAX_KEY_BYTES = 4096
+LINGER_SECONDS = 5
+PART_BYTES = 1 << 18
+"""Bytes that are read before they are handed on."""
+SIDES = ("client:", "server:")
+
+
+class _End:
+    """A connection that has told what it is: ``client:`` or ``server:``, the key, options."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes
+    ) -> None:
+        self.reader, self.writer, self.key = reader, writer, key
+        text = key.decode()
+        self.side = text[:7]
+        self.name = "".join(text[7:].split()[:1])
+        self.joined = asyncio.get_running_loop().create_future()
+        """Gets the future of the end when another end takes this one over."""
+        self.watch: asyncio.Future
+        """Of one that waits: done when it goes, or speaks before it is spoken to."""
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy one direction until it ends; then the other side hears that, too."""
+    while part := await reader.read(PART_BYTES):
+        writer.write(part)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+def _greet(end: _End, other: _End) -> None:
+    end.writer.write(struct.pack("<ii", MAGIC, len(other.key)) + other.key)
+
+
+class Proxy(Service):
+    """A proxy on a thread of its own, of TVM's protocol.
+
+    A server waits there for clients of its key (``tvmrt rpc-server --proxy``), and a client
+    connects to it as to a server. One server of a key can wait at a time; clients wait in the order
+    they came.
+
+    Parameters
+    ----------
+    host
+        The address to listen at.
+    port, port_end
+        The first port to try, and the one after the last.
+    timeout_client, timeout_server
+        Seconds that a client waits for a server at most, and a server for a client; a server comes
+        again.
+
+    Attributes
+    ----------
+    host, port
+        Where it listens.
+    """
+
+    NAME = "proxy"
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 9090,
+        port_end: int = 9199,
+        timeout_client: float = 600,
+        timeout_server: float = 600,
+    ) -> None:
+        self._seconds = dict(zip(SIDES, (timeout_client, timeout_server)))
+        self._waiting: dict[tuple[str, str], deque[_End]] = {}
+        super().__init__(host, port, port_end)
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection: one that does not say what it is ends."""
+        try:
+            end = await asyncio.wait_for(self._greeting(reader, writer), GREET_SECONDS)
+            if end is not None:
+                await self._join(end)
+        except (asyncio.IncompleteReadError, asyncio.TimeoutError, OSError, UnicodeDecodeError):
+            return
+
+    async def _greeting(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> _End | None:
+        magic, size = struct.unpack("<Ii", await reader.readexactly(8))
+        if magic != MAGIC or not 7 <= size <= MAX_KEY_BYTES:
+            return None
+        key = await reader.readexactly(size)
+        end = _End(reader, writer, key)
+        return end if end.side in SIDES else None
+
+    async def _join(self, end: _End) -> None:
+        """Join it with who waits, or let it wait."""
+        other_side = SIDES[end.side == SIDES[0]]
+        queue = self._waiting.get((other_side, end.name), ())
+        other = next((one for one in queue if not one.watch.done()), None)
+        if other is not None:
+            self._forget((other_side, end.name), other)
+            await self._connect(end, other)
+        elif end.side == SIDES[1] and (end.side, end.name) in self._waiting:
+            end.writer.write(struct.pack("<i", DUPLICATE))
+            await end.writer.drain()
+        else:
+            await self._wait(end)
+
+    async def _connect(self, end: _End, other: _End) -> None:
+        over = asyncio.get_running_loop().create_future()
+        other.joined.set_result(over)
+        try:
+            other.watch.cancel()
+            await asyncio.wait({other.watch})  # two cannot read one stream
+            _greet(end, other)
+            _greet(other, end)
+            await self._hand_on(end, other)
+        finally:
+            over.set_result(None)
+
+    @staticmethod
+    async def _hand_on(end: _End, other: _End) -> None:
+        """Copy both ways until one has ended; what is under way in the other still arrives."""
+        ways = ((end.reader, other.writer), (other.reader, end.writer))
+        copies = {asyncio.ensure_future(_copy(*way)) for way in ways}
+        try:
+            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(copies, timeout=LINGER_SECONDS)
+        finally:
+            for copy in copies:
+                copy.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
+
+    async def _wait(self, end: _End) -> None:
+        """Until it is joined and that is over, it goes away, or its time is up."""
+        place = (end.side, end.name)
+        self._waiting.setdefault(place, deque()).append(end)
+        seconds = self._seconds[end.side]
+        end.watch = asyncio.ensure_future(end.reader.read(1))
+        try:
+            await asyncio.wait(
+                {end.watch, end.joined}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            if not end.joined.done():
+                self._forget(place, end)
+        if end.joined.done():
+            await end.joined.result()
+        elif not end.watch.done():
+            end.watch.cancel()
+            end.writer.write(struct.pack("<i", MISMATCH))
+            await end.writer.drain()
+
+    def _forget(self, place: tuple[str, str], end: _End) -> None:
+        queue = self._waiting[place]
+        queue.remove(end)
+        if not queue:
+            del self._waiting[place]

@@ -1,0 +1,90 @@
+"""What trackers and proxies share: a port, a thread, connections that are counted."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import ClassVar
+
+__all__ = ["Service"]
+
+MAX_CONNECTIONS = 1000
+
+
+class Service:
+    """Connections on a thread of its own, from the moment it is made.
+
+    Whoever reaches the port is served; so by default it listens at the loopback address only.
+    """
+
+    NAME: ClassVar[str]
+    """What it is, for errors."""
+
+    def __init__(self, host: str, port: int, port_end: int) -> None:
+        self.host, self.port = host, port
+        self._ready = threading.Event()
+        self._error: OSError | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(port, port_end)), daemon=True
+        )
+        self._thread.start()
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until it ends; it is closed afterwards."""
+        raise NotImplementedError
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._writers) >= MAX_CONNECTIONS:
+            writer.close()
+            return
+        self._writers.add(writer)
+        try:
+            await self.handle(reader, writer)
+        except asyncio.CancelledError:  # the service ends, and all its connections
+            return
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _serve(self, port: int, port_end: int) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            server = await self._listen(port, port_end)
+        except OSError as error:
+            self._error = error
+            self._ready.set()
+            return
+        assert isinstance(server, asyncio.Server)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
+        for writer in list(self._writers):
+            writer.close()
+
+    async def _listen(self, port: int, port_end: int) -> asyncio.AbstractServer:
+        why: str | None = None
+        for tried in range(port, max(port + 1, port_end)):
+            try:
+                return await asyncio.start_server(self._handle, self.host, tried)
+            except OSError as error:
+                why = error.strerror
+        raise OSError(
+            f"cannot listen at {self.host}:{port} to {port_end - 1}: {why}; is there a "
+            f"{self.NAME} already?"
+        )
+
+    def wait(self) -> None:
+        """Wait until it ends."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)  # in parts: signals come between them
+
+    def terminate(self) -> None:
+        """End it and its connections."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+            self._thread.join()

@@ -1,0 +1,45 @@
+/* A server behind a proxy: it connects and waits there, as clients do. */
+#include "proxy.h"
+
+#include <stdlib.h>
+
+#include "../platform/system.h"
+#include "handshake.h"
+
+static const double connect_seconds = 10;
+static const double retry_seconds = 5; /* until the proxy is tried again */
+
+int tvmrt__rpc_proxy_init(tvmrt_rpc_proxy* p, const char* where) {
+  p->fd = -1;
+  return tvmrt__socket_place("proxy", where, &p->host, &p->port);
+}
+
+static int wait_there(tvmrt_rpc_proxy* p, const char* key) {
+  tvmrt_channel ch;
+  TVMRT_RETURN_IF_ERROR(tvmrt__socket_connect(p->host, p->port, connect_seconds, &p->fd));
+  tvmrt__socket_set_timeout(p->fd, connect_seconds);
+  tvmrt__channel_over(&ch, p->fd);
+  return tvmrt__rpc_offer(&ch, key);
+}
+
+void tvmrt__rpc_proxy_tend(tvmrt_rpc_proxy* p, const char* key, const char** log) {
+  *log = NULL;
+  if (p->host == NULL || p->fd >= 0 || tvmrt__seconds() < p->next) return;
+  if (wait_there(p, key) == 0) {
+    *log = "waiting at the proxy";
+    return;
+  }
+  *log = "the proxy does not answer; it is tried again";
+  tvmrt__rpc_proxy_close(p);
+  tvmrt__rpc_proxy_rest(p);
+}
+
+int tvmrt__rpc_proxy_take(tvmrt_rpc_proxy* p) {
+  const int fd = p->fd;
+  p->fd = -1;
+  return fd;
+}
+
+void tvmrt__rpc_proxy_rest(tvmrt_rpc_proxy* p) { p->next = tvmrt__seconds() + retry_seconds; }
+
+void tvmrt__rpc_proxy_close(tvmrt_rpc_proxy* p) { tvmrt__socket_close(tvmrt__rpc_proxy_take(p)); }
