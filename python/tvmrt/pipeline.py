@@ -18,6 +18,7 @@ from tvmrt import choices
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery
 from tvmrt.codegen.c.naming import check_module_name
+from tvmrt.codegen.device_places import place_on_devices
 from tvmrt.codegen.entries import graph as graph_file
 from tvmrt.codegen.entries import tvm_ffi
 from tvmrt.codegen.families import Family, find_family
@@ -125,6 +126,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
             _refuse_state(program, request)
         if request.abi == "tvm-ffi":
             tvm_ffi.refuse(program)
+        elif request.runtime != "crt":
+            place_on_devices(program)
     given = provenance_of(model, request, graph)
     need = Need(program, machine, _print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))

@@ -149,6 +149,13 @@ static int make_constant_pool(const TVMMetadata* m, DLDevice dev, tvmrt_tensor**
   return 0;
 }
 
+/* Where a workspace lies: on a device whose regions alone use it, or where the network runs. */
+static DLDevice pool_device(const tvmrt_aot_executor* e, int64_t pool, DLDevice dev) {
+  const tvmrt_placement* p = e->placement;
+  const bool is_placed = p != NULL && pool < p->num_pools && p->pools[pool].device_type != kDLCPU;
+  return is_placed ? p->pools[pool] : dev;
+}
+
 static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   const TVMMetadata* m = e->metadata;
   int64_t i;
@@ -158,7 +165,8 @@ static int make_pools(tvmrt_aot_executor* e, DLDevice dev) {
   e->num_pools = (size_t)m->num_workspace_pools + 1;
   TVMRT_RETURN_IF_ERROR(make_constant_pool(m, dev, &e->pools[0]));
   for (i = 0; i < m->num_workspace_pools; ++i) {
-    TVMRT_RETURN_IF_ERROR(alloc_info(&m->workspace_pools[i], dev, &e->pools[i + 1]));
+    TVMRT_RETURN_IF_ERROR(
+        alloc_info(&m->workspace_pools[i], pool_device(e, i, dev), &e->pools[i + 1]));
   }
   return 0;
 }
@@ -168,6 +176,8 @@ int tvmrt__aot_reset_state(tvmrt_aot_executor* e) {
   for (i = 1; e->has_state && i < e->num_pools; ++i) {
     const DLTensor* t = &e->pools[i]->dl;
     uint64_t bytes;
+    /* no state lies in the memory of a region's device */
+    if (t->device.device_type != e->pools[0]->dl.device.device_type) continue;
     TVMRT_RETURN_IF_ERROR(tvmrt__tensor_bytes(t, &bytes));
     memset(t->data, 0, (size_t)bytes);
   }
@@ -307,6 +317,8 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(name_all(e));
   TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, e->inputs, e->num_inputs,
                                                e->outputs, e->num_outputs, &e->dims));
+  TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_placement(e->base.library, e->inputs, e->num_inputs,
+                                                    e->outputs, e->num_outputs, &e->placement));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, &e->has_state));
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_reset_state(e));

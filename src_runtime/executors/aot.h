@@ -14,8 +14,9 @@ typedef struct tvmrt_aot_executor {
   tvmrt_func* main_function;   /* retained */
   tvmrt_port* inputs;
   tvmrt_port* outputs;
-  const tvmrt_dims* dims; /* the library's, NULL where every extent is fixed */
-  tvmrt_tensor** pools;   /* constants, then workspaces; what main takes after inputs and outputs */
+  const tvmrt_dims* dims;           /* the library's, NULL where every extent is fixed */
+  const tvmrt_placement* placement; /* the library's, NULL where all lies in the host's memory */
+  tvmrt_tensor** pools; /* constants, then workspaces; what main takes after inputs and outputs */
   size_t num_inputs;
   size_t num_outputs;
   size_t num_pools;

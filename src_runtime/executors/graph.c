@@ -6,13 +6,17 @@
 #include "schedule.h"
 
 /* Arguments are addresses of entries, which stay: to bind a tensor is to change where these point. */
-static void set_entry_data(tvmrt_graph_executor* g, size_t entry, void* data) {
+static void set_entry_data(tvmrt_graph_executor* g, size_t entry, const DLTensor* bound) {
+  void* data = tvmrt__tensor_data(bound);
   size_t i = entry;
   size_t k;
   do {
     g->entries[i].data = data;
+    g->entries[i].device = bound->device;
     for (k = 0; k < g->num_flats; ++k) {
-      if (g->flats[k].entry == i) g->flats[k].view.data = data;
+      if (g->flats[k].entry != i) continue;
+      g->flats[k].view.data = data;
+      g->flats[k].view.device = bound->device;
     }
     i = g->alias[i];
   } while (i != entry);
@@ -31,13 +35,13 @@ static void set_entry_shape(tvmrt_graph_executor* g, size_t entry, const tvmrt_p
 void tvmrt__graph_update_input(tvmrt_graph_executor* g, size_t input) {
   const tvmrt_graph_node* node = &g->graph.nodes[g->graph.arg_nodes[input]];
   const tvmrt_port* port = &g->inputs[input];
-  set_entry_data(g, node->first_entry, tvmrt__tensor_data(&port->bound->dl));
+  set_entry_data(g, node->first_entry, &port->bound->dl);
   set_entry_shape(g, node->first_entry, port, port->bound->dl.shape);
 }
 
 void tvmrt__graph_update_output(tvmrt_graph_executor* g, size_t output) {
   if (g->copy_out[output]) return;
-  set_entry_data(g, g->graph.heads[output], tvmrt__tensor_data(&g->outputs[output].bound->dl));
+  set_entry_data(g, g->graph.heads[output], &g->outputs[output].bound->dl);
 }
 
 /* Functions of front ends may change their arguments, which the next run needs as they are. Each

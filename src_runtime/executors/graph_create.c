@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tensors/memory_device.h"
 #include "graph_steps.h"
 
 static void free_ports(tvmrt_port* ports, size_t count) {
@@ -60,6 +61,7 @@ static int make_tables(tvmrt_graph_executor* g) {
   return 0;
 }
 
+/* Memory of a region's device is found by its type, whichever devices the executor was made with. */
 static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* out) {
   size_t i;
   *out = g->devices[0];
@@ -69,6 +71,11 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* o
       *out = g->devices[i];
       return 0;
     }
+  }
+  if (tvmrt__memory_device(device_type) != NULL) {
+    out->device_type = (DLDeviceType)device_type;
+    out->device_id = 0;
+    return 0;
   }
   return tvmrt__fail_value(
       "the network uses a device of type %d, which is not among the %zu "
@@ -412,6 +419,7 @@ int tvmrt__graph_reset_state(tvmrt_graph_executor* g) {
 
 static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func* linked) {
   tvmrt_func* lookup = linked;
+  const tvmrt_placement* placement;
   size_t i;
   int rc;
   TVMRT_RETURN_IF_ERROR(make_tables(g));
@@ -433,6 +441,10 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   if (rc == 0) {
     rc = tvmrt__ports_read_dims(g->base.library, g->inputs, g->graph.num_arg_nodes, g->outputs,
                                 g->graph.num_heads, &g->dims);
+  }
+  if (rc == 0) {
+    rc = tvmrt__ports_read_placement(g->base.library, g->inputs, g->graph.num_arg_nodes, g->outputs,
+                                     g->graph.num_heads, &placement);
   }
   return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }

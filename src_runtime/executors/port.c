@@ -73,7 +73,8 @@ static int make_own(tvmrt_port* port) {
   const DLTensor* like = &port->bound->dl;
   if (port->own != NULL) return 0;
   port->own = tvmrt__tensor_alloc(port->about == NULL ? like->shape : port->about->most, like->ndim,
-                                  like->dtype, like->device);
+                                  like->dtype,
+                                  port->elsewhere.device_type == 0 ? like->device : port->home);
   return port->own == NULL ? -1 : 0;
 }
 
@@ -95,8 +96,7 @@ static int check_memory(const tvmrt_port* port, const char* kind, const DLTensor
         "that are not compact; copy it with set_input.",
         kind, port->name);
   }
-  if (given->device.device_type != wanted->device.device_type ||
-      given->device.device_id != wanted->device.device_id) {
+  if (!tvmrt__port_may_lie(port, given->device)) {
     return tvmrt__fail_value("%s '%s' lies on device %d:%d, the tensor on %d:%d.", kind, port->name,
                              (int)wanted->device.device_type, (int)wanted->device.device_id,
                              (int)given->device.device_type, (int)given->device.device_id);
@@ -117,6 +117,7 @@ static bool reuse_view(tvmrt_port* port, const DLTensor* given) {
   /* whoever was given it by get_output() sees it where it was */
   if (atomic_load_explicit(&old->base.refs, memory_order_relaxed) != 1) return false;
   old->dl.data = tvmrt__tensor_data(given);
+  old->dl.device = given->device;
   tvmrt__port_resize(port, given->shape);
   return true;
 }

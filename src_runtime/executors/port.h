@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_EXECUTORS_PORT_H_
 
 #include <tvm/runtime/dims.h>
+#include <tvm/runtime/placement.h>
 
 #include "../core/container.h"
 #include "../modules/module.h"
@@ -18,6 +19,10 @@ typedef struct tvmrt_port {
   const tvmrt_dims_tensor* about;
   const tvmrt_dims* dims;
   int64_t* room;
+  /* Where tensors that users bind may lie: at home, or in the memory of the device that alone uses the
+   * port. Of type 0 where `bound` tells. */
+  DLDevice home;
+  DLDevice elsewhere;
 } tvmrt_port;
 
 void tvmrt__port_free(tvmrt_port* port);
@@ -33,6 +38,15 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
  * most. *out is NULL where everything is fixed; else it lives as long as the library. */
 int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
                            tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out);
+
+/* Ask a library in which memory of devices its tensors may lie, and note it in the ports. *out is NULL
+ * where all lie in the host's; else it lives as long as the library. */
+int tvmrt__ports_read_placement(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
+                                tvmrt_port* outputs, size_t num_outputs,
+                                const tvmrt_placement** out);
+
+/* Whether a tensor there can be bound. */
+bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device);
 
 /* Whether a tensor's extents are among those of a run. */
 bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given);

@@ -129,6 +129,14 @@ static int write_list(tvmrt_buf* out, const char* key, const char* const* list) 
   return tvmrt__buf_puts(out, "]");
 }
 
+static int write_memory(const tvmrt_device_memory* memory, tvmrt_buf* out) {
+  if (memory == NULL) return 0;
+  return tvmrt__buf_printf(
+      out, ", \"memory\": [%d, %d, %zu]", (int)memory->device.device_type,
+      (int)memory->device.device_id,
+      memory->align_bytes == 0 ? (size_t)TVMRT_CONSTANT_ALIGN_BYTES : memory->align_bytes);
+}
+
 static int write_description(tvmrt_device* device, tvmrt_buf* out) {
   static const char* const float32[] = {"float32", NULL};
   tvmrt_device_description can;
@@ -140,6 +148,7 @@ static int write_description(tvmrt_device* device, tvmrt_buf* out) {
       device->name, (unsigned)device->version, can.layout == NULL ? "dense" : can.layout,
       device->interface->async_run != NULL, (device->abilities & TVMRT_DEVICE_ANY_SIZE) != 0,
       device->optimizer != NULL && device->optimizer->split_graph != NULL));
+  TVMRT_RETURN_IF_ERROR(write_memory(device->memory, out));
   TVMRT_RETURN_IF_ERROR(write_list(out, "ops", can.ops));
   TVMRT_RETURN_IF_ERROR(write_list(out, "dtypes", can.dtypes == NULL ? float32 : can.dtypes));
   TVMRT_RETURN_IF_ERROR(write_list(out, "precisions", can.precisions));
@@ -202,7 +211,7 @@ static int write_answers(question* q, const tvmrt_region* region) {
 }
 
 /* () -> JSON {"name", "version", "layout", "async", "any_size", "own_split", "ops", "dtypes",
- * "precisions"} */
+ * "precisions"}, and of a device with memory "memory": [type, number, alignment] */
 TVMRT_NATIVE(describe) {
   question q;
   int rc = begin_question(&q, resource_handle);

@@ -199,72 +199,6 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   forget_failure(self);
 }
 
-static int wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
-  return tvmrt__fail_value("region '%.100s': tensor '%.80s' %s.", region->symbol,
-                           region->tensors[tensor].name, what);
-}
-
-static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVMValue* value,
-                       int code) {
-  const tvmrt_region_tensor* wanted = &c->region.tensors[tensor];
-  DLTensor* t = value->v_handle;
-  int32_t i;
-  if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle && code != kTVMOpaqueHandle) ||
-      t == NULL) {
-    return wrong_tensor(&c->region, tensor, "is not given as a tensor");
-  }
-  if (t->ndim != wanted->ndim || !tvmrt__same_dtype(t->dtype, wanted->dtype)) {
-    return wrong_tensor(&c->region, tensor, "comes with another rank or type");
-  }
-  for (i = 0; i < t->ndim; ++i) {
-    if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__least_extents(wanted)[i]) {
-      return wrong_tensor(&c->region, tensor, "comes with another shape");
-    }
-  }
-  if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
-    return wrong_tensor(&c->region, tensor, "is not compact");
-  }
-  c->data[tensor] = t;
-  return 0;
-}
-
-/* Sizes follow the tensors where a run chooses some. */
-static int read_sizes(const loaded* self, const TVMValue* args, const int* codes, int num_args,
-                      const int64_t** out) {
-  const tvmrt_region* region = &self->unused;
-  const int count = region->num_inputs + region->num_outputs;
-  *out = NULL;
-  if (num_args != count + (self->sizes.count != 0 ? 1 : 0)) {
-    return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs%s, got %d tensors.",
-                             region->symbol, (int)region->num_inputs, (int)region->num_outputs,
-                             self->sizes.count != 0 ? " and its sizes" : "", num_args);
-  }
-  if (self->sizes.count == 0) return 0;
-  return tvmrt__sizes_of_call(&self->sizes, region->symbol, &args[count], codes[count], out);
-}
-
-static int bind(const loaded* self, context* c, const TVMValue* args, const int* codes) {
-  const tvmrt_region* region = &c->region;
-  int32_t i;
-  for (i = 0; i < region->num_inputs; ++i) {
-    TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->inputs[i], &args[i], codes[i]));
-  }
-  args += region->num_inputs;
-  codes += region->num_inputs;
-  for (i = 0; i < region->num_outputs; ++i) {
-    TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->outputs[i], &args[i], codes[i]));
-  }
-  return 0;
-}
-
-/* The tensors are the caller's, who may free them after the call. */
-static void unbind(context* c) {
-  const tvmrt_region* region = &c->region;
-  int32_t i;
-  for (i = 0; i < region->num_inputs; ++i) c->data[region->inputs[i]] = NULL;
-  for (i = 0; i < region->num_outputs; ++i) c->data[region->outputs[i]] = NULL;
-}
-
 static int wait_until(const loaded* self, context* c, double deadline) {
   double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
   for (;;) {
@@ -431,16 +365,16 @@ int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue
                               int* out_code, void* resource) {
   loaded* self = resource;
   const int64_t* sizes;
-  int rc = read_sizes(self, args, codes, num_args, &sizes);
+  int rc = tvmrt__call_sizes(self, args, codes, num_args, &sizes);
   context* c = rc == 0 ? begin_call(self, sizes) : NULL;
   (void)out;
   (void)out_code;
   if (c == NULL) {
     rc = -1;
   } else {
-    rc = bind(self, c, args, codes);
+    rc = tvmrt__context_bind(self, c, args, codes);
     if (rc == 0) rc = run(self, c);
-    unbind(c);
+    tvmrt__context_unbind(c);
     return_context(self, c);
   }
   if (rc != 0 && self->falls_back) tvmrt__note_fallback(self);
@@ -458,7 +392,7 @@ static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* sh
                                region->symbol, (int)tensor, (int)region->num_tensors);
     }
     if (region->tensors[tensor].is_constant) {
-      return wrong_tensor(region, tensor, "is a constant and cannot be reshaped");
+      return tvmrt__wrong_tensor(region, tensor, "is a constant and cannot be reshaped");
     }
     TVMRT_RETURN_IF_ERROR(tvmrt__shape_bytes(shapes[i].shape, region->tensors[tensor].ndim,
                                              region->tensors[tensor].dtype, &bytes));

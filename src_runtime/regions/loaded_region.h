@@ -54,6 +54,16 @@ int tvmrt__loaded_region_init(tvmrt_loaded_region* self, const tvmrt_region_draf
                               tvmrt_device* device, const char* options, tvmrt_arena* arena);
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self);
 
+/* The tensors of a call; sizes follow them where a run chooses some: *out is NULL where it does not.
+ * They are the caller's, who may free them after the call: unbind. */
+int tvmrt__call_sizes(const tvmrt_loaded_region* self, const TVMValue* args, const int* codes,
+                      int num_args, const int64_t** out);
+int tvmrt__context_bind(const tvmrt_loaded_region* self, tvmrt_region_context* c,
+                        const TVMValue* args, const int* codes);
+void tvmrt__context_unbind(tvmrt_region_context* c);
+/* Fails with what is wrong with a tensor of a region. */
+int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what);
+
 /* 0 if the shapes of every node's tensors belong together once these have changed; those of results
  * that are not among them follow, and all are set if `set`. Tensor numbers and ranks were checked. What
  * operators make of which shapes is known for pointwise ones, products and convolutions; the tensors

@@ -82,6 +82,21 @@ static bool is_name(const char* text) {
 #define BYTES_TO(type, field) (offsetof(type, field) + sizeof(((type*)NULL)->field))
 #define FIRST_BYTES BYTES_TO(tvmrt_device, version)
 
+/* What the first version of tvmrt_device_memory had, all of which the runtime reads. */
+static int check_memory(const tvmrt_device* d) {
+  const tvmrt_device_memory* m = d->memory;
+  if (m == NULL) return 0;
+  if (m->struct_bytes >= BYTES_TO(tvmrt_device_memory, align_bytes) &&
+      (m->align_bytes & (m->align_bytes - 1)) == 0 && m->device.device_type > kDLCPU) {
+    return 0;
+  }
+  return tvmrt__fail_value(
+      "device '%s' has memory of type %d with struct_bytes %zu and align_bytes %zu; it needs the "
+      "type of a memory device that is not the host's, sizeof(tvmrt_device_memory) and a power of "
+      "two.",
+      d->name, (int)m->device.device_type, m->struct_bytes, m->align_bytes);
+}
+
 static int check_device(const tvmrt_device* d) {
   if (d == NULL || d->struct_bytes < FIRST_BYTES) {
     return tvmrt__fail_value(
@@ -184,6 +199,7 @@ static int add_device(const tvmrt_device* device) {
   if (e == NULL) return -1;
   copy_device(e, device);
   rc = check_sizes(&e->device);
+  if (rc == 0) rc = check_memory(&e->device);
   if (rc != 0) {
     free_entry(e);
     return rc;

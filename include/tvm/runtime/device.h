@@ -239,6 +239,15 @@ typedef struct tvmrt_device_optimizer {
 
 struct tvmrt_scheduler;
 
+/*! \brief Memory of a device's own, in which tensors of its regions may lie beside the host's. */
+typedef struct tvmrt_device_memory {
+  size_t struct_bytes; /*!< Required: sizeof(tvmrt_device_memory). */
+  /*! Of a memory device, which allocates, frees and copies there: see memory_device.h, and register
+   * it in `init` at the latest. */
+  DLDevice device;
+  size_t align_bytes; /*!< At what multiples tensors lie, a power of two; 0: 64. */
+} tvmrt_device_memory;
+
 /*! \brief A device. Copied by tvmrt_device_register(); what it points to lives as long. */
 struct tvmrt_device {
   size_t struct_bytes; /*!< Required: sizeof(tvmrt_device), which tells the fields that it has. */
@@ -264,6 +273,13 @@ struct tvmrt_device {
   /*! How many runs of different regions the asynchronous scheduler lets be under way at once on this
    * device: its queues, cores or streams, at most 64; 0: one. */
   uint32_t num_queues;
+  /*!
+   * Optional; NULL: tensors of regions always lie in the host's memory. Else each tensor of
+   * region->data may also lie there: its `device` tells, and `data` is then what the memory device
+   * gave, plus an offset. What only regions of this device touch is planned to lie there, and is
+   * not copied between them; inputs and outputs of a network may be bound to tensors there.
+   */
+  const tvmrt_device_memory* memory;
 };
 
 /*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). Regions of other devices

@@ -285,9 +285,15 @@ def _operator_pairs(summary: Any) -> dict[str, Any]:
 
 def _memory_pairs(summary: Any) -> dict[str, str]:
     size = console.format_bytes
+    devices = {
+        pool.name.replace("_", " "): f"{size(pool.used_bytes)} for tensors between regions"
+        for pool in summary.pools
+        if pool.device
+    }
     return {
         "weights": size(summary.weights_bytes),
         "memory": f"{size(summary.arena_bytes)} for tensors; "
         f"no plan can do with less than {size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} a thread",
+        **devices,
     }

@@ -48,7 +48,7 @@ def _print_borders(summary: Any) -> None:
             row.source,
             row.target,
             console.format_bytes(row.nbytes),
-            "copied into another layout" if row.copied else "in place",
+            _how(row),
         )
         for row in summary.borders
     ]
@@ -56,12 +56,22 @@ def _print_borders(summary: Any) -> None:
     console.print_table("borders", columns, rows, ("tensor", "from", "to", "how"))
 
 
+def _how(row: Any) -> str:
+    if row.stays_in:
+        return f"stays in {row.stays_in}'s memory"
+    return "copied into another layout" if row.copied else "in place"
+
+
 def border_text(summary: Any) -> str:
     """Say in a few words what crosses the borders of regions."""
-    total = sum(row.nbytes for row in summary.borders)
-    copied = [row for row in summary.borders if row.copied]
-    text = f"{len(summary.regions)}, {len(summary.borders)} tensors of "
-    text += f"{console.format_bytes(total)} cross their borders"
+    crossing = [row for row in summary.borders if not row.stays_in]
+    staying = [row for row in summary.borders if row.stays_in]
+    copied = [row for row in crossing if row.copied]
+    text = f"{len(summary.regions)}, {len(crossing)} tensors of "
+    text += f"{console.format_bytes(sum(row.nbytes for row in crossing))} cross their borders"
+    if staying:
+        nbytes = console.format_bytes(sum(row.nbytes for row in staying))
+        text += f", {len(staying)} of {nbytes} between them stay on their device"
     if copied:
         nbytes = console.format_bytes(sum(row.nbytes for row in copied))
         text += f", {len(copied)} of them ({nbytes}) copied into another layout"

@@ -13,7 +13,7 @@ from .c.naming import SYMBOL_LENGTH, Namer
 from .c.text import LINE, comment_lines, laid_out
 from .c.writer import Function, Weights, comment_text, literal
 from .device_files import add_device_files
-from .entries import aot, dims, graph, levels, tvm_ffi
+from .entries import aot, dims, graph, levels, placement, tvm_ffi
 from .entries.arguments import Arguments
 from .entries.metadata import INCLUDES as METADATA_INCLUDES
 from .entries.metadata import print_getter, print_metadata
@@ -183,6 +183,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         "",
         "#include <stdint.h>",
         "",
+        *(DEVICES if any(p.device_of for fn in sources.functions for p in fn.parameters) else []),
         *LOCAL,
         *(PLACEMENT if options.firmware else []),
     ]
@@ -205,6 +206,8 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
     lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 
+
+DEVICES = ["#include <dlpack/dlpack.h>", ""]
 
 LOCAL = [
     "#if defined(__GNUC__) && !defined(_WIN32)",
@@ -297,6 +300,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     lines = [
         *METADATA_INCLUDES,
         *(dims.HEADERS if sized else []),
+        *(placement.HEADERS if placement.is_placed(program) else []),
         *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
         *([NEEDS_HEADER] if sources.levels is None else []),
         f'#include "{prefix}_ops.h"',
@@ -309,6 +313,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         "  return (char *)tensor->data + tensor->byte_offset;",
         "}",
         "",
+        *(placement.READER if placement.tells_devices(program) else []),
     ]
     arguments = Arguments(program, sources, options)
     lines += arguments.places()
@@ -319,6 +324,7 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
         lines += graph.print_entries(program, sources, options, arguments)
     lines += print_metadata(program, prefix, sources, options)
     lines += print_getter("get_dims", f"&{dims.ABOUT}") if sized else []
+    lines += placement.print_about(program)
     if program.states:  # executors ask whether there are any
         lines += ["static const char has_state = 1;", ""]
         lines += print_getter("get_state", "&has_state")

@@ -1,6 +1,6 @@
 """Devices: what may run parts of a network. A device is one subclass of Device, in one file."""
 
-from tvmrt.ir import CSource, ModuleBlob, Region
+from tvmrt.ir import CSource, DeviceMemory, ModuleBlob, Region
 
 from .base import Annotation, Context, Device, Refusal
 from .expr_visitor import ExprVisitor
@@ -14,6 +14,7 @@ __all__ = [
     "Context",
     "Device",
     "ExprVisitor",
+    "DeviceMemory",
     "ModuleBlob",
     "PythonDevice",
     "Refusal",

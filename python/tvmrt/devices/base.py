@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tvmrt.ir import CSource, Graph, ModuleBlob, Node, Region
+from tvmrt.ir import CSource, DeviceMemory, Graph, ModuleBlob, Node, Region
 
 from .region_json import region_blob
 from .runtime_half import missing
@@ -92,6 +92,10 @@ class Device:
         the shapes of the tensors that the region is called with. Of another device, see
         ``prepares_sizes``. Shapes in the compiler are then expressions (``tvmrt.ir.extent``), in a
         region's text their most with the least beside it.
+    memory
+        Memory of the device's own (``tvmrt.ir.DeviceMemory``), in which the run-time half takes
+        tensors of regions beside the host's: what only regions of this device touch then lies
+        there. None: tensors lie in the host's memory.
     hooks
         Whether firmware calls ``TVMDevice<Name>Activate/Open/Close/Deactivate(void *)`` around the
         device's regions, with the pointer that the caller of the network passes for the device.
@@ -107,6 +111,7 @@ class Device:
     single_result: bool = False
     version: int = 0
     any_size: bool = False
+    memory: DeviceMemory | None = None
     hooks: bool = False
 
     def refuses(self, context: Context) -> str | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvmrt.error import TVMError, UnsupportedError
-from tvmrt.ir import Graph, Node, Region
+from tvmrt.ir import DeviceMemory, Graph, Node, Region
 
 from .base import Annotation, Context, Device, Refusal
 from .region_json import region_text
@@ -26,6 +26,8 @@ class CDevice(Device):
         self.version = said["version"]
         self.precisions = tuple(said["precisions"])
         self.any_size = bool(said["any_size"])
+        if "memory" in said:
+            self.memory = DeviceMemory(name, *said["memory"])
         self._groups = bool(said["own_split"])
         self._ops = frozenset(said["ops"])
         self._dtypes = frozenset(said["dtypes"])

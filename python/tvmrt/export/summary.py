@@ -66,7 +66,8 @@ class PlanRow:
 class PoolSummary:
     """One memory: what the network takes of it, what it has, and what no plan can go below.
 
-    ``kept_bytes`` of it are weights that are copied there.
+    ``kept_bytes`` of it are weights that are copied there. ``device`` has the memory, where it is
+    not the host's.
     """
 
     name: str
@@ -76,6 +77,7 @@ class PoolSummary:
     kept_bytes: int
     lent: bool
     section: str | None
+    device: str = ""
 
 
 @dataclass
@@ -150,7 +152,7 @@ def summary_of_pool(pool: MemoryPool) -> PoolSummary:
     """What is told of a pool."""
     return PoolSummary(
         pool.name, pool.used_bytes, pool.capacity, pool.lower_bound_bytes, pool.kept_bytes,
-        pool.lent, pool.section,
+        pool.lent, pool.section, pool.memory.name if pool.memory else "",
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from .bundle import Bundle
 from .dtype import DType
 from .extent import Symbol, Whole, most, symbols_of
 from .graph import Node, Value
+from .region import DeviceMemory
 from .strided import Strided, dense
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -23,10 +24,11 @@ class Buffer:
 
     ``size`` counts elements, ``nbytes`` what the most of them take. Inputs and outputs belong to
     the caller, constants to the artefact, the others lie in the arena: once planned, at byte
-    ``address`` of the program's memory pool number ``pool``.
+    ``address`` of the program's memory pool number ``pool``. With ``memory`` only regions of one
+    device touch it: the caller's may lie there, too, others do.
     """
 
-    __slots__ = ("address", "data", "dtype", "kind", "name", "pool", "size")
+    __slots__ = ("address", "data", "dtype", "kind", "memory", "name", "pool", "size")
 
     def __init__(
         self, name: str, dtype: DType, size: Whole, kind: str, data: np.ndarray | None = None
@@ -38,6 +40,7 @@ class Buffer:
         self.data = data
         self.address: int | None = None
         self.pool = 0
+        self.memory: DeviceMemory | None = None
 
     @property
     def nbytes(self) -> int:
@@ -210,6 +213,7 @@ class MemoryPool:
     ``reserved_bytes`` belong to other networks, and to weights that outlive a run: ``kept_bytes``
     are this network's. ``used_bytes`` includes them, and is 0 where nothing of this network is in
     it. No plan that assigns the same buffers to it needs less than ``lower_bound_bytes`` for them.
+    ``memory``: it lies on a device, whose tensors alone are in it.
     """
 
     name: str
@@ -220,14 +224,16 @@ class MemoryPool:
     kept_bytes: int = 0
     used_bytes: int = 0
     lower_bound_bytes: int = 0
+    memory: DeviceMemory | None = None
 
 
 @dataclass
 class Program:
     """Steps in order of execution, over the caller's buffers and memory pools.
 
-    ``arena_bytes`` is what the plan takes of all pools together, ``lower_bound_bytes`` the most
-    bytes that live at one step: no plan in however many pools needs less. ``labels`` and
+    ``arena_bytes`` is what the plan takes of all pools of the host together,
+    ``lower_bound_bytes`` the most bytes that live there at one step: no plan in however many pools
+    needs less. ``labels`` and
     ``bundles`` are those of the graph. ``states`` outlive a run: first the mark that is 0 before
     the first one.
     """
@@ -257,6 +263,10 @@ class Program:
             for extent in type.shape:
                 found.update(dict.fromkeys(sorted(symbols_of(extent), key=lambda s: s.name)))
         return list(found)
+
+    def device_pools(self) -> list[tuple[int, MemoryPool]]:
+        """Numbers and pools in the memory of devices."""
+        return [(i, pool) for i, pool in enumerate(self.pools) if pool.memory is not None]
 
     def is_sized(self) -> bool:
         """Whether a run tells extents of inputs or outputs."""

@@ -33,6 +33,22 @@ PACKED_PARAMETERS = (
 
 
 @dataclass(frozen=True)
+class DeviceMemory:
+    """Memory of a device's own, in which tensors of its regions may lie: type and number of the
+    memory device as DLPack has them. ``name`` is what people and code call it."""
+
+    name: str
+    type: int
+    number: int = 0
+    align_bytes: int = 64
+
+    @property
+    def c(self) -> str:
+        """The DLDevice in C."""
+        return f"{{(DLDeviceType){self.type}, {self.number}}}"
+
+
+@dataclass(frozen=True)
 class CSource:
     """C99 text that defines a function for each region, compiled with the network.
 
@@ -74,7 +90,8 @@ class Region:
     network's nodes in ``sources``. ``code`` is there once the device has generated it.
     ``onnx_nodes`` are the network's nodes that it stands for, whatever the device made of them.
     ``sizes`` are the dimensions that a run chooses where the device is prepared for each size: its
-    module's function takes them behind the tensors, as one tensor of int64.
+    module's function takes them behind the tensors, as one tensor of int64. ``memory`` is where
+    its tensors may lie beside the host's memory.
     """
 
     device: str
@@ -87,6 +104,7 @@ class Region:
     onnx_nodes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     sizes: tuple[Symbol, ...] = ()
+    memory: DeviceMemory | None = None
 
     @property
     def nodes(self) -> list[Node]:

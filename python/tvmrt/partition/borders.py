@@ -4,7 +4,7 @@ bytes, and for which of them a step was needed that copies them into another lay
 from __future__ import annotations
 
 from tvmrt.ir import Region
-from tvmrt.ir.program import Buffer, Program, Step
+from tvmrt.ir.program import ARENA, Buffer, Program, Step
 
 from .annotate import CPU
 from .report import BorderRow
@@ -62,5 +62,6 @@ def _arrivals(buffer: Buffer, nbytes: int, target: str, writers) -> list[BorderR
             origin = before[-1]
         if _device(origin) != target or target != CPU:  # two regions of one device have a border
             name = origin.writes[0].buffer.name if copied else buffer.name
-            found.append(BorderRow(name, _device(origin), target, nbytes, copied))
+            stays = buffer.memory.name if buffer.memory and buffer.kind == ARENA else ""
+            found.append(BorderRow(name, _device(origin), target, nbytes, copied, stays))
     return found

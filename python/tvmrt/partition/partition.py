@@ -146,6 +146,7 @@ class _Cutter:
         symbol = _symbol(self._context, device.name, number)
         region, reads, writes = cut(self._graph, nodes, device.name, symbol, self._users)
         region.layout = _layout(device, self._graph, reads, writes)
+        region.memory = device.memory
         if device.prepares_sizes():
             region.sizes = _sizes(reads)
         region.hooks = device.hooks and self._context.runtime == "crt"

@@ -177,7 +177,8 @@ def _name(node: Node) -> str:
 
 def _copy_of(region: Region) -> Region:
     copy, _, _ = cut(region.graph, region.nodes, region.device, region.symbol)
-    copy.layout, copy.options = region.layout, dict(region.options)
+    copy.layout, copy.memory = region.layout, region.memory
+    copy.options = dict(region.options)
     return copy
 
 

@@ -58,13 +58,16 @@ class RegionRow:
 
 @dataclass
 class BorderRow:
-    """One tensor that passes from one device to another; ``copied`` where its layout changes."""
+    """One tensor that passes from one region or device to another; ``copied`` where its layout
+    changes. With ``stays_in``, the name of a device, it lies in that device's memory all the time:
+    nothing of it crosses."""
 
     tensor: str
     source: str
     target: str
     nbytes: int
     copied: bool
+    stays_in: str = ""
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tvmrt.ir.extent import listed
 from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, MemoryPool, Program, Step
+from tvmrt.ir.region import DeviceMemory
 from tvmrt.ir.rounding import round_up
 
 from .arena import Interval, liveness_bound
@@ -32,12 +33,13 @@ def plan_program(
     Raises ValueError where the pools cannot hold the network: it says by how many bytes, and which
     operator needs most.
     """
-    placement = placement or {}
     program.pools = [replace(pool) for pool in pools] or [MemoryPool("workspace")]
+    placement = {**(placement or {}), **_add_device_pools(program)}
     shared = share_memory(program, placement) if shared is None else shared
     lives = lifetimes(program)
     groups = _groups(lives, shared)
     intervals = _intervals(lives, groups, align_bytes)
+    on_host = [i for i, root in zip(intervals, groups) if root.memory is None]
     allowed = [_allowed(group, program.pools, placement) for group in groups.values()]
     moved = traffic(program)
     weights = [sum(moved.get(b, 0) for b in group) for group in groups.values()]
@@ -47,9 +49,24 @@ def plan_program(
         root.pool, root.address = pool, program.pools[pool].reserved_bytes + offset
     for buffer in lives:
         buffer.pool, buffer.address = shared[buffer].pool, shared[buffer].address
-    program.lower_bound_bytes = liveness_bound(intervals)
+    program.lower_bound_bytes = liveness_bound(on_host)
     _measure(program, intervals, places)
     _check_room(program, intervals)
+
+
+def _add_device_pools(program: Program) -> dict[Buffer, str]:
+    """Give the program a pool for each memory of devices, and say what must lie there."""
+    placement: dict[Buffer, str] = {}
+    pools: dict[DeviceMemory, MemoryPool] = {}
+    for buffer in program.arena_buffers():
+        memory = buffer.memory
+        if memory is None or buffer.kind != ARENA:
+            continue
+        if memory not in pools:
+            pools[memory] = MemoryPool(f"{memory.name}_memory", memory=memory)
+            program.pools.append(pools[memory])
+        placement[buffer] = pools[memory].name
+    return placement
 
 
 def share_memory(program: Program, placement: Mapping[Buffer, str]) -> dict[Buffer, Buffer]:
@@ -84,10 +101,11 @@ def _groups(lives, shared: Mapping[Buffer, Buffer]) -> dict[Buffer, list[Buffer]
 def _intervals(
     lives, groups: Mapping[Buffer, Sequence[Buffer]], align_bytes: int
 ) -> list[Interval]:
-    """Size and life of what lies at each address."""
+    """Size and life of what lies at each address; sizes are multiples of the alignment, so that
+    all addresses are."""
     return [
         Interval(
-            _aligned(root.nbytes, align_bytes),
+            _aligned(root.nbytes, max(align_bytes, root.memory.align_bytes if root.memory else 1)),
             min(lives[b][0] for b in group),
             max(lives[b][1] for b in group),
         )
@@ -98,7 +116,9 @@ def _intervals(
 def _allowed(buffers: Sequence[Buffer], pools, placement: Mapping[Buffer, str]) -> list[int]:
     """Numbers of the pools that buffers at one address may lie in."""
     wanted = {placement[b] for b in buffers if b in placement}
-    return [i for i, pool in enumerate(pools) if not wanted or pool.name in wanted]
+    return [
+        i for i, pool in enumerate(pools) if (pool.name in wanted if wanted else not pool.memory)
+    ]
 
 
 def _measure(program: Program, intervals, places) -> None:
@@ -108,7 +128,8 @@ def _measure(program: Program, intervals, places) -> None:
         top = max((offset + i.size for i, offset in inside), default=0)
         pool.used_bytes = pool.reserved_bytes + top if top or pool.kept_bytes else 0
         pool.lower_bound_bytes = liveness_bound([i for i, _ in inside])
-        program.arena_bytes += top + pool.kept_bytes
+        if pool.memory is None:
+            program.arena_bytes += top + pool.kept_bytes
 
 
 def _check_room(program: Program, intervals: Sequence[Interval]) -> None:

@@ -109,11 +109,15 @@ static const tvmrt_device_interface slots = {.init = init,
                                              .release_graph = release_graph,
                                              .release_device = release_device};
 static const tvmrt_device_allocator allocator = {.describe = describe};
+/* Tensors lie at multiples of what devices ask of offsets in a buffer. */
+static const tvmrt_device_memory memory = {
+    .struct_bytes = sizeof(memory), .device = {kDLOpenCL, 0}, .align_bytes = 512};
 static const tvmrt_device opencl_device = {.struct_bytes = sizeof(opencl_device),
                                            .name = "opencl",
                                            .interface = &slots,
                                            .allocator = &allocator,
-                                           .version = 1};
+                                           .version = 1,
+                                           .memory = &memory};
 
 int register_opencl_device(void) { return tvmrt_device_register(&opencl_device); }
 int unregister_opencl_device(void) { return tvmrt_device_unregister("opencl"); }

@@ -346,3 +346,41 @@ def test_programs_need_no_home(tmp_path):
     done = run_in_process(path, HOME="", XDG_CACHE_HOME="")
     assert done.returncode == 0, done.stderr
     assert done.stdout == before.stdout
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_tensors_that_opencl_alone_touches_stay_there(tmp_path, executor):
+    """CumSum is the CPU's; beside it a tensor goes from one region to the next, which no part of
+    the host's arena has room for."""
+    feeds = {"x": normal(1, 8, 16, 16)}
+    nodes = [
+        ("Conv", ["x", "w"], "a", {"pads": [1, 1, 1, 1]}),
+        ("Relu", ["a"], "stays", {}),
+        ("Sigmoid", ["a"], "goes", {}),
+        ("CumSum", ["goes", "axis"], "back", {}),
+        ("Mul", ["stays", "back"], "y", {}),
+    ]
+    weights = {"w": normal(8, 8, 3, 3), "axis": np.int64(2)}
+    model = network(nodes, feeds, weights, {"y": "float32"})
+    library = compiled(model, tmp_path, executor)
+    summary = library.summary
+    nbytes = feeds["x"].nbytes
+    assert [row.nbytes for row in summary.borders if row.stays_in == "opencl"] == [nbytes]
+    assert [row.nbytes for row in summary.borders if not row.stays_in] == [nbytes] * 4
+    assert {pool.device: pool.used_bytes for pool in summary.pools}["opencl"] == nbytes
+    (golden,) = judge(model, feeds)
+    (found,) = run_library(tmp_path / "net.so", executor, feeds)
+    np.testing.assert_allclose(found, golden, 1e-4, 1e-4)
+
+
+def test_a_networks_input_and_output_may_lie_on_the_device(tmp_path):
+    feeds = {"x": normal(4, 16)}
+    model = network([("Tanh", ["x"], "y", {})], feeds, {}, {"y": "float32"})
+    compiled(model, tmp_path)
+    module = tvmrt.runtime.load_module(tmp_path / "net.so")["default"](tvmrt.cpu(0))
+    net = tvmrt.contrib.graph_executor.GraphModule(module)
+    y = tvmrt.nd.empty((4, 16), device=tvmrt.opencl(0))
+    net.set_input_zero_copy("x", tvmrt.nd.array(feeds["x"], device=tvmrt.opencl(0)))
+    net.set_output_zero_copy(0, y)
+    net.run()
+    np.testing.assert_allclose(y.numpy(), np.tanh(feeds["x"]), 1e-5, 1e-6)

@@ -16,13 +16,18 @@ HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
 
 def built(folder: Path, name: str, *macros: str, flags: tuple[str, ...] = ()) -> Path:
     """A plug-in of the device of that name, in a folder."""
+    return plugin(folder, "unary_device.c", name, f"NAME={name}", *macros, flags=flags)
+
+
+def plugin(folder: Path, source: str, name: str, *macros: str, flags: tuple[str, ...] = ()) -> Path:
+    """A plug-in made of a source beside this file, in a folder."""
     folder.mkdir(exist_ok=True)
     path = folder / f"libtvmrt_device_{name}.so"
     config = [sys.executable, "-m", "tvmrt", "config", "--cflags"]
     cflags = subprocess.check_output(config, text=True).split()
-    command = ["cc", "-O1", "-shared", "-fPIC", *flags, *cflags, f"-DNAME={name}"]
+    command = ["cc", "-O1", "-shared", "-fPIC", *flags, *cflags]
     command += [f"-D{macro}" for macro in macros]
-    subprocess.run([*command, HERE / "unary_device.c", "-o", path, "-lm"], check=True)
+    subprocess.run([*command, HERE / source, "-o", path, "-lm"], check=True)
     return path
 
 

@@ -93,15 +93,18 @@ class Weights:
 @dataclass
 class Parameter:
     """One parameter of a function and what the caller passes for it: the place in a buffer, or
-    where there is none the size of a dimension."""
+    where there is none the size of a dimension; or the device that ``device_of`` lies on."""
 
     name: str
     buffer: Buffer | None
     offset: Whole = 0
     const: bool = True
     restrict: bool = True
+    device_of: Buffer | None = None
 
     def declare(self) -> Declaration:
+        if self.device_of is not None:
+            return Declaration("DLDevice", self.name)
         if self.buffer is None:
             return Declaration("int", self.name)
         return Declaration(self.buffer.dtype.c, self.name, True, self.const, self.restrict)
@@ -142,6 +145,7 @@ class FunctionWriter:
         self.symbols = sorted(step.symbols(), key=lambda symbol: symbol.name)
         self._names.update(symbol.c for symbol in self.symbols)
         self._moved: list[tuple[Parameter, Whole]] = []
+        self._devices: dict[Buffer, Parameter] = {}
         self._counts = {s: self._count_parameter(s, at) for s, at in step.counts.items()}
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
@@ -274,7 +278,13 @@ class FunctionWriter:
         scratch = [self.scratch_parameter] if self.scratch_parameter else []
         sizes = [Parameter(symbol.c, None) for symbol in self.symbols if symbol.source is None]
         operands = [*self.reads, *self.writes, *self._constants.values()]
-        return [*operands, *scratch, *self._counts.values(), *sizes]
+        return [*operands, *scratch, *self._counts.values(), *sizes, *self._devices.values()]
+
+    def device_of(self, parameter: Parameter) -> str:
+        """The DLDevice in whose memory an operand lies, which the caller passes."""
+        name = self.fresh(f"{parameter.name}_device")
+        made = Parameter(name, None, device_of=parameter.buffer)
+        return self._devices.setdefault(parameter.buffer, made).name
 
     def _count_parameter(self, symbol: Symbol, access: Access) -> Parameter:
         # it may become a result in place

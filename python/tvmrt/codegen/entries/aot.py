@@ -1,7 +1,8 @@
 """The main function of an ahead-of-time compiled network, for hosted runtimes.
 
 Its arguments are tensors: inputs, outputs, then one (unused) constant buffer and one workspace
-if the network has an arena; that is what executors of the classic ABI pass.
+if the network has an arena; that is what executors of the classic ABI pass. Where tensors lie in
+the memory of devices, a workspace there follows for each.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> li
     ]
     if uses_arena(program):
         declared.append("uint8_t *workspace")
+    declared += [f"uint8_t *{arguments.pools[i]}" for i, _ in program.device_pools()]
     declared += [f"int {symbol.c}" for symbol in program.dims()]
+    declared += [f"DLDevice {name}" for name in arguments.devices.values()]
     slot = f"&{prefix}_profile_slot"
     lines = [
         f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
@@ -115,6 +118,11 @@ def uses_arena(program: Program) -> bool:
     return program.arena_bytes > 0
 
 
+def num_pools(program: Program) -> int:
+    """How many pools of memory main takes: the workspace, and those on devices."""
+    return uses_arena(program) + len(program.device_pools())
+
+
 def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> list[str]:
     # inputs, weights passed from outside, outputs, then constants and workspace
     inputs = [p for p in pointers if p[1].kind == INPUT]
@@ -122,7 +130,8 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
     outputs = [p for p in pointers if p[1].kind == OUTPUT]
     order = [*inputs, *weights, *outputs]
     place = {name: i for i, (name, _) in enumerate(order)}
-    count = len(order) + (2 if uses_arena(program) else 0)
+    pools = num_pools(program)
+    count = len(order) + (1 + pools if pools else 0)
     symbol = f"{prefix}___tvm_main__"
     refusal = [
         "    TVMAPISetLastError(",
@@ -134,31 +143,35 @@ def _packed_main(program: Program, prefix: str, pointers, extra, arguments) -> l
         f"({'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *)tensor_data(args[{place[name]}])"
         for name, b in pointers
     ]
-    if uses_arena(program):
-        passed.append(f"(uint8_t *)tensor_data(args[{count - 1}])")
+    passed += [f"(uint8_t *)tensor_data(args[{i}])" for i in range(count - pools, count)]
     symbols = program.dims()
     passed += [symbol.c for symbol in symbols]
+    by_name = {arguments.names[b]: name for b, name in arguments.devices.items()}
+    passed += [f"tensor_device(args[{place[name]}])" for name in by_name]
     types = dims.output_types(program)
     results = {place[name]: types[b] for name, b in outputs}
     return [
         *exported_call_head(symbol, count, refusal),
         *dims.print_read(symbols),
         *dims.print_extents(results, before_the_run=True),
-        *_network_call(program, f"{prefix}_network", passed, results, arguments),
+        *_network_call(program, f"{prefix}_network", passed, results, arguments, count - pools),
         "}",
         "",
     ]
 
 
-def _network_call(program: Program, name: str, passed, results, arguments) -> list[str]:
-    """Lines of C that end the main function: the run, then extents that it has found."""
+def _network_call(
+    program: Program, name: str, passed, results, arguments, workspace: int
+) -> list[str]:
+    """Lines of C that end the main function: the run, then extents that it has found.
+    ``workspace`` is the place of the workspace among the arguments."""
     found = {place: item for place, item in results.items() if counts_in(item[1].shape)}
     if not found:
         return wrap(f"return {name}", passed, ";", 1)
-    workspace = passed[-1 - len(program.dims())]
+    counts = f"(uint8_t *)tensor_data(args[{workspace}])"
     return [
         *checked_call(name, passed, 1),
-        f"  const uint8_t *{arguments.pools[0]} = {workspace};",
+        f"  const uint8_t *{arguments.pools[0]} = {counts};",
         *dims.print_counts(program.counts, arguments),
         *dims.print_extents(found),
         "  return 0;",

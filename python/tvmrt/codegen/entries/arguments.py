@@ -15,8 +15,8 @@ from . import hooks
 _LOCALS = (
     "args", "begin", "call", "cycles", "devices", "dims", "inputs", "misplaced", "num_args",
     "operands", "out_ret_tcode", "out_ret_value", "outputs", "pools", "rc", "resource_handle",
-    "result", "sizes", "state", "tensor", "tensor_data", "type_codes", "value", "values",
-    "workspace_pools",
+    "result", "sizes", "state", "tensor", "tensor_data", "tensor_device", "type_codes", "value",
+    "values", "workspace_pools",
 )  # fmt: skip
 
 
@@ -47,6 +47,10 @@ class Arguments:
                 self._places[buffer] = taken.take(buffer.name, "w_")
         for buffer in [*program.inputs, *program.outputs]:
             self.names[buffer] = taken.take(local_name(buffer.name))
+        # where those lie that may lie on a device
+        self.devices = {
+            b: taken.take(f"{name}_device") for b, name in self.names.items() if b.memory
+        }
         for buffer in self._arena:
             self._places[buffer] = taken.take(buffer.name, "at_")
         if options.params == "embed":
@@ -82,6 +86,8 @@ class Arguments:
 
     def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
+        if parameter.device_of is not None:
+            return self.devices[parameter.device_of]
         if buffer is None:
             return parameter.name
         if buffer.kind in (INPUT, OUTPUT):

@@ -39,7 +39,7 @@ def node_buffers(function: Function, options) -> tuple[list[Operand], list[Opera
     for parameter in parameters:
         buffer = parameter.buffer
         if buffer is None:
-            continue  # a size, which all entries get from one tensor
+            continue  # a size, which all entries get from one tensor, or a place of another one
         if buffer.kind == ARENA:
             target: list = inputs if parameter.const else outputs
             item: int | Buffer = buffer.pool
@@ -103,7 +103,7 @@ def _sizes_entry(program: Program, sources) -> list[str]:
 def _sized(program: Program, function: Function, operands, arguments) -> list[str]:
     """Lines of an entry: the sizes that it passes, and the extents of the outputs it writes."""
     symbols = program.dims()
-    used = {p.name for p in function.parameters if p.buffer is None}
+    used = {p.name for p in function.parameters if p.buffer is None and p.device_of is None}
     named = {
         i: dims.output_types(program)[b]
         for i, b in enumerate(operands)
@@ -130,6 +130,11 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     pointers = _pointers(program, operands, options, arguments)
     for name, (ctype, data) in pointers.items():
         lines.append(f"  {ctype} *{name} ={GAP}({ctype} *){data};")
+    for buffer in dict.fromkeys(p.device_of for p in function.parameters if p.device_of):
+        place = operands.index(buffer)
+        lines.append(
+            f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{place}]);"
+        )
     if function.step.symbols():
         lines += _sized(program, function, operands, arguments)
     if pointers and options.firmware and options.executor == "graph":
@@ -191,6 +196,7 @@ class _Graph:
         self.options = options
         self.nodes: list[dict] = []
         self.entries: list[tuple[list[int], str, int]] = []  # shape, type, storage
+        self.on_device: dict[int, int] = {}  # type of the device, by entry; else the CPU's
         self.row_ptr = [0]
         self.storage: dict[object, int] = {}
         self.latest: dict[object, list[int]] = {}
@@ -223,7 +229,7 @@ class _Graph:
                 "dltype": ["list_str", [e[1] for e in self.entries]],
                 "storage_id": ["list_int", [e[2] for e in self.entries]],
                 "shape": ["list_shape", [e[0] for e in self.entries]],
-                "device_index": ["list_int", [1] * len(self.entries)],
+                "device_index": ["list_int", self._devices()],
             },
             "node_row_ptr": self.row_ptr,
         }
@@ -285,13 +291,24 @@ class _Graph:
         self.nodes.append({"op": "tvm_op", "name": name, "inputs": edges, "attrs": attrs})
         for i, item in enumerate(outputs):
             if isinstance(item, int):
-                entry = ([self.program.arena_bytes], "uint8", self._storage(item))
+                entry = ([self._pool_bytes(item)], "uint8", self._storage(item))
             else:
                 shape = [most(n) for n in shapes[item].shape]
                 entry = (shape, item.dtype.text, self._storage(item))
             self.latest[item] = [index, i, 0]
             self.entries.append(entry)
         self.row_ptr.append(len(self.entries))
+
+    def _pool_bytes(self, number: int) -> int:
+        """The size of a pool; one on a device has its entry marked."""
+        pool = self.program.pools[number]
+        if pool.memory is None:
+            return self.program.arena_bytes
+        self.on_device[len(self.entries)] = pool.memory.type
+        return pool.used_bytes
+
+    def _devices(self) -> list[int]:
+        return [self.on_device.get(i, 1) for i in range(len(self.entries))]
 
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
         """What a scheduler must know: the step's device, and the nodes that it waits for."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvmrt.ir import DTYPES
+from tvmrt.ir import DTYPES, DeviceMemory
 from tvmrt.ir.extent import most
 from tvmrt.ir.graph import TensorType
-from tvmrt.ir.program import Buffer, Program
+from tvmrt.ir.program import ARENA, Buffer, Program
 
 from .. import pools as pools_file
 from ..c.naming import sanitize
@@ -74,11 +74,18 @@ def _accessor(symbol: str, struct: str, variable: str) -> list[str]:
 def _pools(program: Program, options) -> list[tuple[str, int]]:
     """Names and bytes of the pools that main takes, in its order."""
     if not options.firmware:
-        return [("workspace", program.arena_bytes)] if program.arena_bytes else []
+        host = [("workspace", program.arena_bytes)] if program.arena_bytes else []
+        return [*host, *((pool.name, pool.used_bytes) for _, pool in program.device_pools())]
     rows = [(pool.name, pool.used_bytes) for _, pool in pools_file.used(program)]
     if [name for name, _ in rows] == [pools_file.WORKSPACE]:
         rows = [("global_workspace", rows[0][1])]
     return [(f"{name}_{i}_var", nbytes) for i, (name, nbytes) in enumerate(rows)]
+
+
+def pool_memories(program: Program) -> list[DeviceMemory | None]:
+    """The memory of each workspace pool that a hosted network's main takes; None: the host's."""
+    host = [None] if program.arena_bytes else []
+    return [*host, *(pool.memory for _, pool in program.device_pools())]
 
 
 def _string(text: str) -> str:
@@ -250,19 +257,25 @@ def _sizes(function) -> dict[str, int]:
 def _region_params(name: str, function) -> list[str]:
     """Lines of C: what crosses the border of a region, and where its memory is.
 
-    That is the host's: devices with memory of their own copy what they are passed.
+    That is the host's, or where the plan has put a tensor on the device, the device's.
     """
     root, step = function.step.group.root, function.step
     values = [*step.read_values, *root.outputs]
     parameters = function.parameters[: len(values)]
     params = [
-        _parameter(v.name, p.name, f"{name}_{i}", v.type)
+        _parameter(v.name, p.name, f"{name}_{i}", v.type) | _place(p.buffer)
         for i, (v, p) in enumerate(zip(values, parameters))
     ]
     return [
         *_shapes(f"{name}_", [(v.name, v.type) for v in values]),
         *rows(f"static const struct TVMParameterInfo {name}_params[]", params),
     ]
+
+
+def _place(buffer: Buffer) -> dict[str, str]:
+    """The device of a parameter that always lies on one."""
+    stays = buffer.memory is not None and buffer.kind == ARENA
+    return {"device": buffer.memory.c} if stays else {}
 
 
 def _unique(buffers: Sequence[Buffer]) -> list[Buffer]:

@@ -11,6 +11,7 @@ from tvmrt.ir.region import CHANNELS_LAST_LAYOUT, PACKED
 
 from ..c.text import wrap
 from ..c.writer import FunctionWriter, Parameter
+from ..device_places import is_movable
 from ..lowering import Lowering, has_lowering, lowering_for, lowers
 
 
@@ -128,4 +129,12 @@ def _tensor(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
     # a DLTensor's data is not const; the device does not write to inputs
     data = f"(void *)(uintptr_t){parameter.name}" if parameter.const else parameter.name
     kind = f"{{{dtype.code}, {dtype.bits}, 1}}"
-    return f"{{{data}, {{kDLCPU, 0}}, {len(at.shape)}, {kind}, {shape}, {strides}, 0}}"
+    device = _device(f, parameter, access)
+    return f"{{{data}, {device}, {len(at.shape)}, {kind}, {shape}, {strides}, 0}}"
+
+
+def _device(f: FunctionWriter, parameter: Parameter, access: Access) -> str:
+    if is_movable(access):
+        return f.device_of(parameter)
+    memory = access.buffer.memory
+    return "{kDLCPU, 0}" if memory is None else memory.c

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvmrt.ir import Node, Region
+from tvmrt.ir import DeviceMemory, Node, Region
 from tvmrt.ir.custom import opencl_refusal
 from tvmrt.ir.op import VIEW, get_op
 
@@ -22,6 +22,7 @@ class OpenCl(Device):
 
     name = "opencl"
     version = 1  # of the meaning of nodes, as in opencl.c
+    memory = DeviceMemory("opencl", 4, align_bytes=512)  # as in opencl.c; 4 is kDLOpenCL
 
     def refuses(self, context: Context) -> str | None:
         if context.runtime == "crt":

@@ -1,0 +1,39 @@
+/* Inputs and outputs that may lie in the memory of a device. */
+#include "port.h"
+
+static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
+                       int32_t num_places) {
+  int32_t i;
+  if (num_places < 0 || (size_t)num_places > count) {
+    return tvmrt__fail_value("the library has places of %d tensors, the network has %zu.",
+                             (int)num_places, count);
+  }
+  for (i = 0; i < num_places; ++i) {
+    if (places[i].device_type == kDLCPU) continue;
+    ports[i].home = ports[i].bound->dl.device;
+    ports[i].elsewhere = places[i];
+  }
+  return 0;
+}
+
+int tvmrt__ports_read_placement(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
+                                tvmrt_port* outputs, size_t num_outputs,
+                                const tvmrt_placement** out) {
+  const tvmrt_placement* placement;
+  void* found;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_placement", &found));
+  placement = found;
+  *out = placement;
+  if (placement == NULL) return 0;
+  TVMRT_RETURN_IF_ERROR(note_places(inputs, num_inputs, placement->inputs, placement->num_inputs));
+  return note_places(outputs, num_outputs, placement->outputs, placement->num_outputs);
+}
+
+static bool is_same(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+
+bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device) {
+  if (port->elsewhere.device_type == 0) return is_same(device, port->bound->dl.device);
+  return is_same(device, port->home) || is_same(device, port->elsewhere);
+}

@@ -1,0 +1,81 @@
+/* The tensors of one call of a region: where they belong, and whether they fit. */
+#include "../tensors/tensor.h"
+#include "loaded_region.h"
+
+typedef tvmrt_loaded_region loaded;
+typedef tvmrt_region_context context;
+
+int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what) {
+  return tvmrt__fail_value("region '%.100s': tensor '%.80s' %s.", region->symbol,
+                           region->tensors[tensor].name, what);
+}
+
+/* The host's memory, or the device's own. */
+static bool can_reach(const loaded* self, DLDevice at) {
+  const tvmrt_device_memory* own = self->device->memory;
+  if (at.device_type == kDLCPU || at.device_type == kDLCUDAHost) return true;
+  return own != NULL && own->device.device_type == at.device_type &&
+         own->device.device_id == at.device_id;
+}
+
+static int bind_tensor(const loaded* self, context* c, int32_t tensor, const TVMValue* value,
+                       int code) {
+  const tvmrt_region_tensor* wanted = &c->region.tensors[tensor];
+  DLTensor* t = value->v_handle;
+  int32_t i;
+  if ((code != kTVMDLTensorHandle && code != kTVMNDArrayHandle && code != kTVMOpaqueHandle) ||
+      t == NULL) {
+    return tvmrt__wrong_tensor(&c->region, tensor, "is not given as a tensor");
+  }
+  if (t->ndim != wanted->ndim || !tvmrt__same_dtype(t->dtype, wanted->dtype)) {
+    return tvmrt__wrong_tensor(&c->region, tensor, "comes with another rank or type");
+  }
+  for (i = 0; i < t->ndim; ++i) {
+    if (t->shape[i] > wanted->shape[i] || t->shape[i] < tvmrt__least_extents(wanted)[i]) {
+      return tvmrt__wrong_tensor(&c->region, tensor, "comes with another shape");
+    }
+  }
+  if (t->strides != NULL && !self->any_layout && !tvmrt__is_compact(t)) {
+    return tvmrt__wrong_tensor(&c->region, tensor, "is not compact");
+  }
+  if (!can_reach(self, t->device)) {
+    return tvmrt__wrong_tensor(&c->region, tensor, "lies in memory that the device does not reach");
+  }
+  c->data[tensor] = t;
+  return 0;
+}
+
+int tvmrt__call_sizes(const loaded* self, const TVMValue* args, const int* codes, int num_args,
+                      const int64_t** out) {
+  const tvmrt_region* region = &self->unused;
+  const int count = region->num_inputs + region->num_outputs;
+  *out = NULL;
+  if (num_args != count + (self->sizes.count != 0 ? 1 : 0)) {
+    return tvmrt__fail_value("region '%.100s' takes %d inputs and %d outputs%s, got %d tensors.",
+                             region->symbol, (int)region->num_inputs, (int)region->num_outputs,
+                             self->sizes.count != 0 ? " and its sizes" : "", num_args);
+  }
+  if (self->sizes.count == 0) return 0;
+  return tvmrt__sizes_of_call(&self->sizes, region->symbol, &args[count], codes[count], out);
+}
+
+int tvmrt__context_bind(const loaded* self, context* c, const TVMValue* args, const int* codes) {
+  const tvmrt_region* region = &c->region;
+  int32_t i;
+  for (i = 0; i < region->num_inputs; ++i) {
+    TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->inputs[i], &args[i], codes[i]));
+  }
+  args += region->num_inputs;
+  codes += region->num_inputs;
+  for (i = 0; i < region->num_outputs; ++i) {
+    TVMRT_RETURN_IF_ERROR(bind_tensor(self, c, region->outputs[i], &args[i], codes[i]));
+  }
+  return 0;
+}
+
+void tvmrt__context_unbind(context* c) {
+  const tvmrt_region* region = &c->region;
+  int32_t i;
+  for (i = 0; i < region->num_inputs; ++i) c->data[region->inputs[i]] = NULL;
+  for (i = 0; i < region->num_outputs; ++i) c->data[region->outputs[i]] = NULL;
+}

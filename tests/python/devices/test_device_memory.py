@@ -1,0 +1,151 @@
+"""Tensors that only one device touches stay in its memory, and networks take tensors that are
+there. The device far of far_device.c has memory that kills who touches it from outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from unary import HEADER, built, chain, executor_of, plugin
+
+import tvmrt
+
+X = np.array([[-1.5, 2, -3], [4, 0, -6]], np.float32)
+KINDS = pytest.mark.parametrize("kind", ["graph", "aot"])
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory):
+    tvmrt.load_device_plugin(str(plugin(tmp_path_factory.mktemp("far"), "far_device.c", "far")))
+    return "far"
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    """What the device wrote of its runs."""
+    monkeypatch.setenv("FAR_LOG", str(tmp_path / "log"))
+
+    def read():
+        lines = (tmp_path / "log").read_text().splitlines()
+        (tmp_path / "log").unlink()
+        return lines
+
+    return read
+
+
+def library_of(folder, model, device, kind, **options):
+    compiled = tvmrt.compile(model, devices=[device], executor=kind, **options)
+    compiled.export_library(folder / "n.so")
+    return compiled, tvmrt.runtime.load_module(folder / "n.so")
+
+
+@KINDS
+def test_tensors_between_regions_stay(tmp_path, far, log, kind):
+    compiled, library = library_of(tmp_path, chain("Neg", "Relu", "Abs", "Neg"), far, kind)
+    net = executor_of(library, kind)
+    net.set_input("x", X)
+    net.run()
+    np.testing.assert_array_equal(net.get_output(0).numpy(), -np.maximum(-X, 0))
+    assert log() == ["neg host far", "relu far far", "abs far far", "neg far host"]
+    borders = compiled.summary.borders
+    assert sum(row.nbytes for row in borders if not row.stays_in) == 2 * X.nbytes
+    assert [row.nbytes for row in borders if row.stays_in == "far"] == [X.nbytes] * 3
+    (pool,) = [pool for pool in compiled.summary.pools if pool.device]
+    assert (pool.device, pool.used_bytes) == (
+        "far",
+        512,
+    )  # two at a time, each at a multiple of 256
+    assert compiled.summary.arena_bytes == 0
+
+
+@KINDS
+def test_what_the_cpu_reads_lies_in_its_memory(tmp_path, far, log, kind):
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x) b = Abs(a) c = Exp(a) y = Add(b, c) }"
+    _, library = library_of(tmp_path, onnx.parser.parse_model(HEADER + text), far, kind)
+    net = executor_of(library, kind)
+    net.set_input("x", X)
+    net.run()
+    np.testing.assert_allclose(net.get_output(0).numpy(), np.abs(X) + np.exp(-X), rtol=1e-6)
+    assert log() == ["neg host host", "abs host host"]
+
+
+@KINDS
+def test_inputs_and_outputs_may_lie_on_the_device(tmp_path, far, log, kind):
+    _, library = library_of(tmp_path, chain("Neg", "Relu"), far, kind)
+    net = executor_of(library, kind)
+    x = tvmrt.nd.array(X, device=tvmrt.ext_dev(0))
+    y = tvmrt.nd.empty(X.shape, device=tvmrt.ext_dev(0))
+    net.set_input_zero_copy("x", x)
+    net.run()
+    np.testing.assert_array_equal(net.get_output(0).numpy(), np.maximum(-X, 0))
+    assert log() == ["neg far far", "relu far host"]
+    net.set_output_zero_copy(0, y)
+    net.run()
+    np.testing.assert_array_equal(y.numpy(), np.maximum(-X, 0))
+    assert log() == ["neg far far", "relu far far"]
+    # and back to the host's memory, by copy and without
+    net.set_input("x", -X)
+    net.run()
+    np.testing.assert_array_equal(y.numpy(), np.maximum(X, 0))
+    net.set_input_zero_copy("x", tvmrt.nd.array(X))
+    net.run()
+    np.testing.assert_array_equal(y.numpy(), np.maximum(-X, 0))
+    assert log() == ["neg host far", "relu far far"] * 2
+
+
+@KINDS
+def test_an_input_that_the_cpu_reads_stays_on_the_host(tmp_path, far, kind):
+    text = "g (float[2,3] x) => (float[2,3] y) { a = Neg(x) y = Add(a, x) }"
+    _, library = library_of(tmp_path, onnx.parser.parse_model(HEADER + text), far, kind)
+    net = executor_of(library, kind)
+    with pytest.raises(ValueError, match="input 'x' lies on device 1:0, the tensor on 12:0"):
+        net.set_input_zero_copy("x", tvmrt.nd.array(X, device=tvmrt.ext_dev(0)))
+
+
+@KINDS
+def test_with_a_fallback_tensors_are_the_hosts(tmp_path, far, log, kind):
+    model = chain("Neg", "Relu")
+    _, library = library_of(tmp_path, model, far, kind, device_fallback=True)
+    net = executor_of(library, kind)
+    net.set_input("x", X)
+    net.run()
+    np.testing.assert_array_equal(net.get_output(0).numpy(), np.maximum(-X, 0))
+    assert log() == ["neg host host", "relu host host"]
+
+
+@KINDS
+def test_memory_that_is_full_is_told(tmp_path, far, monkeypatch, kind):
+    _, library = library_of(tmp_path, chain("Neg", "Relu"), far, kind)
+    monkeypatch.setenv("FAR_FULL", "1")
+    with pytest.raises(tvmrt.TVMError, match="the memory of far is full"):
+        executor_of(library, kind)
+
+
+def test_sizes_that_a_run_chooses_lie_in_the_most(tmp_path, far, log):
+    model = chain("Neg", "Relu", "Neg", extents="n,3")
+    _, library = library_of(tmp_path, model, far, "aot", dims={"n": (1, 8)})
+    net = executor_of(library, "aot")
+    for rows in (3, 8, 1):
+        x = np.linspace(-1, 1, rows * 3, dtype=np.float32).reshape(rows, 3)
+        net.set_input("x", x)
+        net.run()
+        np.testing.assert_array_equal(net.get_output(0).numpy(), -np.maximum(-x, 0))
+    assert log() == ["neg host far", "relu far far", "neg far host"] * 3
+
+
+def test_asynchronous_steps_keep_their_tensors_apart(tmp_path, far, log):
+    _, library = library_of(tmp_path, chain("Neg", "Relu", "Abs"), far, "graph", schedule="async")
+    net = executor_of(library, "graph")
+    net.set_scheduler("async")
+    net.run(x=X)
+    np.testing.assert_array_equal(net.get_output(0).numpy(), np.maximum(-X, 0))
+    assert log() == ["neg host far", "relu far far", "abs far host"]
+
+
+def test_a_region_refuses_memory_that_its_device_does_not_reach(tmp_path, far):
+    tvmrt.load_device_plugin(str(built(tmp_path, "near")))
+    _, library = library_of(tmp_path, chain("Neg"), "near", "graph")
+    region = library.get_function("tvmgen_default_near_main_0", query_imports=True)
+    y = tvmrt.nd.empty(X.shape)
+    with pytest.raises(ValueError, match="'x' lies in memory that the device does not reach"):
+        region(tvmrt.nd.array(X, device=tvmrt.ext_dev(0)), y)
