@@ -44,6 +44,7 @@ MAY_INCLUDE = {
     "src_runtime/devices/examplejson": set(),
     "src_runtime/devices/opencl": set(),
     "src_runtime/devices/tpu": set(),
+    "src_runtime/devices/xnnpack": set(),
     "python/src": set(),
     "src_runtime/tvm_ffi": {"platform"},
 }

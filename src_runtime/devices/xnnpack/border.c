@@ -1,0 +1,62 @@
+/* Where callers' tensors and XNNPACK's meet. */
+#include "border.h"
+
+#include <stdlib.h>
+
+#include "copy.h"
+
+#define PAGE_BYTES 4096u /* no processor has smaller ones */
+
+/* Extents and strides of a call's tensor in XNNPACK's order; how many. */
+static size_t read_order(const tvmrt_region_tensor* tensor, const DLTensor* data, size_t* dims,
+                         int64_t* strides) {
+  int64_t dense[GRAPH_MAX_RANK], step = 1;
+  int32_t i;
+  for (i = tensor->ndim - 1; i >= 0; --i) {
+    dense[i] = data->strides == NULL ? step : data->strides[i];
+    step *= tensor->shape[i];
+  }
+  graph_order(tensor->ndim, dense, strides);
+  return graph_dims(tensor, dims);
+}
+
+static bool is_dense(size_t num_dims, const size_t* dims, const int64_t* strides) {
+  int64_t step = 1;
+  size_t d = num_dims;
+  while (d-- > 0) {
+    if (dims[d] != 1 && strides[d] != step) return false;
+    step *= (int64_t)dims[d];
+  }
+  return true;
+}
+
+/* XNNPACK reads up to XNN_EXTRA_BYTES behind a tensor: harmless in a page that the tensor is in. */
+static bool may_be_read_beyond(const void* data, size_t bytes) {
+  const uintptr_t end = ((uintptr_t)data + bytes) % PAGE_BYTES;
+  return end != 0 && end + XNN_EXTRA_BYTES <= PAGE_BYTES;
+}
+
+int border_bind(const tvmrt_region_tensor* tensor, const DLTensor* data, border* b) {
+  char* given = (char*)data->data + data->byte_offset;
+  size_t dims[GRAPH_MAX_RANK];
+  int64_t strides[GRAPH_MAX_RANK];
+  const size_t count = read_order(tensor, data, dims, strides);
+  if (is_dense(count, dims, strides) && may_be_read_beyond(given, tensor->num_bytes)) {
+    b->bound = given;
+    return 0;
+  }
+  if (b->staged == NULL) b->staged = malloc(tensor->num_bytes + XNN_EXTRA_BYTES);
+  if (b->staged == NULL) return graph_fail("out of memory");
+  if (!b->is_output) copy_to_dense(b->staged, given, tensor->dtype.bits / 8u, count, dims, strides);
+  b->bound = b->staged;
+  return 0;
+}
+
+void border_give(const tvmrt_region_tensor* tensor, const DLTensor* data, const border* b) {
+  size_t dims[GRAPH_MAX_RANK], count;
+  int64_t strides[GRAPH_MAX_RANK];
+  if (b->bound != b->staged) return;
+  count = read_order(tensor, data, dims, strides);
+  copy_from_dense((char*)data->data + data->byte_offset, b->staged, tensor->dtype.bits / 8u, count,
+                  dims, strides);
+}

@@ -1,0 +1,54 @@
+/* Copies between dense and strided tensors. */
+#include "copy.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* A walk over all elements of a strided tensor in the order of its axes. */
+typedef struct {
+  size_t num_dims;
+  const size_t* dims;
+  const int64_t* strides;
+  size_t at[COPY_MAX_RANK];
+  int64_t offset;
+} walk;
+
+/* Rows are copied whole; this goes on to the next one. */
+static bool next_row(walk* w) {
+  size_t d = w->num_dims - 1;
+  while (d-- > 0) {
+    w->offset += w->strides[d];
+    if (++w->at[d] < w->dims[d]) return true;
+    w->offset -= (int64_t)w->dims[d] * w->strides[d];
+    w->at[d] = 0;
+  }
+  return false;
+}
+
+static void copy_rows(char* dense, char* strided, size_t item, size_t num_dims, const size_t* dims,
+                      const int64_t* strides, bool to_dense) {
+  walk w = {.num_dims = num_dims, .dims = dims, .strides = strides};
+  const size_t row = num_dims == 0 ? 1 : dims[num_dims - 1];
+  const int64_t step = num_dims == 0 ? 1 : strides[num_dims - 1];
+  size_t i;
+  do {
+    for (i = 0; i < row; ++i, dense += item) {
+      char* at = strided + (w.offset + (int64_t)i * step) * (int64_t)item;
+      if (item == 4) { /* a constant size is a move and no call */
+        memcpy(to_dense ? dense : at, to_dense ? at : dense, 4);
+      } else {
+        memcpy(to_dense ? dense : at, to_dense ? at : dense, item);
+      }
+    }
+  } while (num_dims > 0 && next_row(&w));
+}
+
+void copy_to_dense(void* to, const void* from, size_t item, size_t num_dims, const size_t* dims,
+                   const int64_t* strides) {
+  copy_rows(to, (void*)from, item, num_dims, dims, strides, true); /* which only reads of `from` */
+}
+
+void copy_from_dense(void* to, const void* from, size_t item, size_t num_dims, const size_t* dims,
+                     const int64_t* strides) {
+  copy_rows((void*)from, to, item, num_dims, dims, strides, false); /* which only reads of `from` */
+}

@@ -1,0 +1,158 @@
+/* Values of a region in XNNPACK's graph, and their constants. */
+#include "graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "copy.h"
+
+void graph_set_error(const char* format, ...) {
+  char text[256];
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  TVMPackedFuncSetLastError(text);
+}
+
+int graph_check(enum xnn_status status, const char* what) {
+  if (status == xnn_status_success) return 0;
+  if (status == xnn_status_out_of_memory) return graph_fail("out of memory");
+  return graph_fail("XNNPACK refuses %s (status %d)", what, (int)status);
+}
+
+size_t graph_dims(const tvmrt_region_tensor* tensor, size_t* dims) {
+  const int64_t* shape = tensor->shape;
+  int32_t i;
+  for (i = 0; i < GRAPH_MAX_RANK; ++i) dims[i] = i < tensor->ndim ? (size_t)shape[i] : 1;
+  if (tensor->ndim < 3) return (size_t)tensor->ndim;
+  dims[1] = tensor->ndim == 4 ? (size_t)shape[2] : 1;
+  dims[2] = (size_t)shape[tensor->ndim - 1];
+  dims[3] = (size_t)shape[1];
+  return 4;
+}
+
+void graph_order(int rank, const int64_t* strides, int64_t* out) {
+  int i;
+  if (rank < 3) {
+    for (i = 0; i < rank; ++i) out[i] = strides[i];
+    return;
+  }
+  out[0] = strides[0];
+  out[1] = rank == 4 ? strides[2] : 0;
+  out[2] = strides[rank - 1];
+  out[3] = strides[1];
+}
+
+/* Values ----------------------------------------------------------------------------------------- */
+
+int graph_define(graph* g, int32_t tensor, uint32_t external, uint32_t flags) {
+  const tvmrt_region_tensor* t = &g->region->tensors[tensor];
+  const graph_quantization* q = &g->quantizations[tensor];
+  const bool is_float = t->dtype.code == kDLFloat && t->dtype.bits == 32;
+  size_t dims[GRAPH_MAX_RANK], count;
+  if (t->ndim > GRAPH_MAX_RANK) return graph_fail("%s has %d axes", t->name, (int)t->ndim);
+  if (!is_float && (t->dtype.bits != 8 || t->dtype.code == kDLFloat)) {
+    return graph_fail("%s is neither of float32 nor of 8-bit integers", t->name);
+  }
+  count = graph_dims(t, dims);
+  return graph_check(
+      is_float
+          ? xnn_define_tensor_value(g->subgraph, xnn_datatype_fp32, count, dims, NULL, external,
+                                    flags, &g->ids[tensor])
+          : xnn_define_quantized_tensor_value(
+                g->subgraph, t->dtype.code == kDLInt ? xnn_datatype_qint8 : xnn_datatype_quint8,
+                q->zero, q->scale, count, dims, NULL, external, flags, &g->ids[tensor]),
+      t->name);
+}
+
+int graph_keep(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims, const size_t* dims,
+               const int64_t* strides, void** out) {
+  const size_t item = tensor->dtype.bits / 8u;
+  size_t count = 1, i;
+  graph_constant* kept;
+  for (i = 0; i < num_dims; ++i) count *= dims[i];
+  kept = malloc(sizeof(*kept) + count * item + XNN_EXTRA_BYTES);
+  if (kept == NULL) return graph_fail("out of memory");
+  kept->next = g->constants;
+  g->constants = kept;
+  copy_to_dense(kept + 1, tensor->data, item, num_dims, dims, strides);
+  *out = kept + 1;
+  return 0;
+}
+
+int graph_constant_value(graph* g, const tvmrt_region_tensor* tensor, size_t num_dims,
+                         const size_t* dims, const int64_t* strides, uint32_t* out_id) {
+  void* kept = NULL;
+  if (tensor->dtype.code != kDLFloat || tensor->dtype.bits != 32) {
+    return graph_fail("%s is not of float32", tensor->name);
+  }
+  GRAPH_TRY(graph_keep(g, tensor, num_dims, dims, strides, &kept));
+  return graph_check(xnn_define_tensor_value(g->subgraph, xnn_datatype_fp32, num_dims, dims, kept,
+                                             XNN_INVALID_VALUE_ID, 0, out_id),
+                     tensor->name);
+}
+
+/* A constant of up to `rank` axes in the region as XNNPACK's of as many, whose extents broadcast. */
+static int broadcast_constant(graph* g, const tvmrt_region_tensor* tensor, int rank,
+                              uint32_t* out_id) {
+  int64_t shape[GRAPH_MAX_RANK], strides[GRAPH_MAX_RANK], moved[GRAPH_MAX_RANK], step = 1;
+  tvmrt_region_tensor wide = *tensor;
+  size_t dims[GRAPH_MAX_RANK], count;
+  int i, missing = rank - tensor->ndim;
+  for (i = rank - 1; i >= 0; --i) {
+    shape[i] = i < missing ? 1 : tensor->shape[i - missing];
+    strides[i] = step;
+    step *= shape[i];
+  }
+  wide.ndim = rank;
+  wide.shape = shape;
+  count = graph_dims(&wide, dims);
+  graph_order(rank, strides, moved);
+  return graph_constant_value(g, tensor, count, dims, moved, out_id);
+}
+
+int graph_operand(graph* g, int32_t tensor, int rank, uint32_t* out_id) {
+  const tvmrt_region_tensor* t = &g->region->tensors[tensor];
+  if (!t->is_constant) return graph_value(g, tensor, out_id);
+  if (t->ndim > rank || rank > GRAPH_MAX_RANK) {
+    return graph_fail("%s has %d axes", t->name, (int)t->ndim);
+  }
+  return broadcast_constant(g, t, rank, out_id);
+}
+
+int graph_value(graph* g, int32_t tensor, uint32_t* out_id) {
+  const tvmrt_region_tensor* t = &g->region->tensors[tensor];
+  if (g->ids[tensor] == XNN_INVALID_VALUE_ID) {
+    if (t->is_constant) return broadcast_constant(g, t, t->ndim, out_id);
+    GRAPH_TRY(graph_define(g, tensor, XNN_INVALID_VALUE_ID, 0));
+  }
+  *out_id = g->ids[tensor];
+  return 0;
+}
+
+/* The graph --------------------------------------------------------------------------------------- */
+
+int graph_init(graph* g, const tvmrt_region* region) {
+  const size_t count = (size_t)region->num_tensors,
+               borders = (size_t)region->num_inputs + (size_t)region->num_outputs;
+  size_t i;
+  g->region = region;
+  g->ids = malloc((count + 1) * sizeof(*g->ids));
+  g->quantizations = calloc(count + 1, sizeof(*g->quantizations));
+  if (g->ids == NULL || g->quantizations == NULL) return graph_fail("out of memory");
+  for (i = 0; i < count; ++i) g->ids[i] = XNN_INVALID_VALUE_ID;
+  return graph_check(xnn_create_subgraph((uint32_t)borders, 0, &g->subgraph), "a graph");
+}
+
+void graph_free(graph* g) {
+  if (g->subgraph != NULL) (void)xnn_delete_subgraph(g->subgraph);
+  while (g->constants != NULL) {
+    graph_constant* next = g->constants->next;
+    free(g->constants);
+    g->constants = next;
+  }
+  free(g->ids);
+  free(g->quantizations);
+}
