@@ -20,6 +20,7 @@
   X(module)        \
   X(pack)          \
   X(params)        \
+  X(products)      \
   X(region)        \
   X(region_module) \
   X(rpc_connect)   \

@@ -71,6 +71,17 @@ int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out) {
   return 0;
 }
 
+int tvmrt__arg_number(const tvmrt_args* in, int i, double* out) {
+  int64_t whole;
+  if (in->codes[i] == kTVMArgFloat) {
+    *out = in->values[i].v_float64;
+    return 0;
+  }
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &whole));
+  *out = (double)whole;
+  return 0;
+}
+
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out) {
   const tvmrt_object* obj = in->values[i].v_handle;
   if (in->codes[i] == kTVMStr && in->values[i].v_str != NULL) {

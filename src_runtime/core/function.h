@@ -87,6 +87,7 @@ typedef struct tvmrt_args {
 
 int tvmrt__arg_count(const tvmrt_args* in, int least, int most); /* most < 0: any number */
 int tvmrt__arg_int(const tvmrt_args* in, int i, int64_t* out);
+int tvmrt__arg_number(const tvmrt_args* in, int i, double* out);      /* also an int */
 int tvmrt__arg_str(const tvmrt_args* in, int i, const char** out);    /* also a String object */
 int tvmrt__arg_bytes(const tvmrt_args* in, int i, TVMByteArray* out); /* also text */
 int tvmrt__arg_device(const tvmrt_args* in, int i, DLDevice* out);

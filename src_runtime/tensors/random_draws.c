@@ -21,17 +21,6 @@ static uint64_t draw(void) {
 /* In [0, 1). */
 static double draw_unit(void) { return (double)(draw() >> 11) * (1.0 / 9007199254740992.0); }
 
-static int arg_number(const tvmrt_args* in, int i, double* out) {
-  int64_t whole;
-  if (in->codes[i] == kTVMArgFloat) {
-    *out = in->values[i].v_float64;
-    return 0;
-  }
-  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, i, &whole));
-  *out = (double)whole;
-  return 0;
-}
-
 /* The tensor that argument 2 is, of float32 or of integers, and its number of elements. */
 static int arg_filled(const tvmrt_args* in, int code, DLTensor** out, uint64_t* out_count) {
   char text[TVMRT_DTYPE_TEXT_BYTES];
@@ -62,8 +51,8 @@ TVMRT_NATIVE(uniform) {
   uint64_t count;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
-  TVMRT_RETURN_IF_ERROR(arg_number(&in, 0, &low));
-  TVMRT_RETURN_IF_ERROR(arg_number(&in, 1, &high));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 0, &low));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 1, &high));
   TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLFloat, &t, &count));
   if (!(high > low)) {
     return tvmrt__fail_value("%s: high must be bigger than low, got %g and %g.", in.who, high, low);
@@ -83,8 +72,8 @@ TVMRT_NATIVE(normal) {
   uint64_t count;
   TVMRT_GLOBAL_ARGS;
   TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(&in, 3, 3));
-  TVMRT_RETURN_IF_ERROR(arg_number(&in, 0, &mean));
-  TVMRT_RETURN_IF_ERROR(arg_number(&in, 1, &deviation));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 0, &mean));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_number(&in, 1, &deviation));
   TVMRT_RETURN_IF_ERROR(arg_filled(&in, kDLFloat, &t, &count));
   if (!(deviation > 0)) {
     return tvmrt__fail_value("%s: standard deviation must be positive, got %g.", in.who, deviation);

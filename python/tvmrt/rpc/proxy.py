@@ -32,7 +32,7 @@ class _End:
         self.name = "".join(text[7:].split()[:1])
         self.joined = asyncio.get_running_loop().create_future()
         """Gets the future of the end when another end takes this one over."""
-        self.watch: asyncio.Future
+        self.watch: asyncio.Future[bytes]
         """Of one that waits: done when it goes, or speaks before it is spoken to."""
 
 

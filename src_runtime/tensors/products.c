@@ -1,0 +1,238 @@
+/* Products of matrices by the names of libraries that TVM calls: what it compiled with -libs=cblas, mkl
+ * or dnnl runs where none of them is. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../core/function.h"
+#include "tensor.h"
+
+/* Elements of the right matrix that are worked on at a time: they stay in a core's own cache. */
+enum { DEEP = 128, WIDE = 256, LANES = 16 };
+
+/* A matrix of a batch: element (i, j) lies at i * rows + j * columns. */
+typedef struct {
+  const DLTensor* tensor;
+  int64_t height, width;
+  int64_t rows, columns; /* elements from one to the next */
+  int64_t batches, step; /* elements from one matrix to the next; 0: there is one for all */
+} matrix;
+
+typedef struct {
+  const char* who;
+  matrix a, b, c;
+  double alpha, beta;
+  int64_t batches;
+} product;
+
+/* ---- what is asked for ---- */
+
+static int64_t stride_of(const DLTensor* t, int axis) {
+  int64_t step = 1;
+  int i;
+  if (t->strides != NULL) return t->strides[axis];
+  for (i = axis + 1; i < t->ndim; ++i) step *= t->shape[i];
+  return step;
+}
+
+static int take_matrix(const tvmrt_args* in, int i, int ndim, bool transposed, matrix* out) {
+  DLTensor* t;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_tensor(in, i, &t));
+  if (t->ndim != ndim || t->device.device_type != kDLCPU) {
+    return tvmrt__fail_value("%s: argument %d must be a tensor of %d dimensions on the CPU.",
+                             in->who, i, ndim);
+  }
+  out->tensor = t;
+  out->height = t->shape[ndim - (transposed ? 1 : 2)];
+  out->width = t->shape[ndim - (transposed ? 2 : 1)];
+  out->rows = stride_of(t, ndim - (transposed ? 1 : 2));
+  out->columns = stride_of(t, ndim - (transposed ? 2 : 1));
+  out->batches = ndim == 3 ? t->shape[0] : 1;
+  out->step = out->batches == 1 ? 0 : stride_of(t, 0);
+  return 0;
+}
+
+static int take_scale(const tvmrt_args* in, int i, double missing, double* out) {
+  *out = missing;
+  return i < in->count ? tvmrt__arg_number(in, i, out) : 0;
+}
+
+static int check_shapes(product* p) {
+  const matrix *a = &p->a, *b = &p->b, *c = &p->c;
+  const int64_t most = a->batches > b->batches ? a->batches : b->batches;
+  p->batches = c->batches;
+  if (a->width != b->height || a->height != c->height || b->width != c->width) {
+    return tvmrt__fail_value("%s: %lld x %lld times %lld x %lld does not give %lld x %lld.", p->who,
+                             (long long)a->height, (long long)a->width, (long long)b->height,
+                             (long long)b->width, (long long)c->height, (long long)c->width);
+  }
+  if (c->batches != most || (a->batches != most && a->batches != 1) ||
+      (b->batches != most && b->batches != 1)) {
+    return tvmrt__fail_value("%s: batches of %lld and %lld do not give %lld.", p->who,
+                             (long long)a->batches, (long long)b->batches, (long long)c->batches);
+  }
+  if (tvmrt__is_compact(c->tensor)) return 0;
+  return tvmrt__fail_value("%s: the result must be compact.", p->who);
+}
+
+/* (A, B, C, whether A is transposed, whether B is[, alpha[, beta]]) */
+static int take(const tvmrt_args* in, int ndim, product* p) {
+  int64_t transposed[2];
+  p->who = in->who;
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_count(in, 5, 7));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 3, &transposed[0]));
+  TVMRT_RETURN_IF_ERROR(tvmrt__arg_int(in, 4, &transposed[1]));
+  TVMRT_RETURN_IF_ERROR(take_matrix(in, 0, ndim, transposed[0] != 0, &p->a));
+  TVMRT_RETURN_IF_ERROR(take_matrix(in, 1, ndim, transposed[1] != 0, &p->b));
+  TVMRT_RETURN_IF_ERROR(take_matrix(in, 2, ndim, false, &p->c));
+  TVMRT_RETURN_IF_ERROR(take_scale(in, 5, 1, &p->alpha));
+  TVMRT_RETURN_IF_ERROR(take_scale(in, 6, 0, &p->beta));
+  return check_shapes(p);
+}
+
+static bool is_type(const matrix* m, int code, int bits) {
+  const DLDataType type = m->tensor->dtype;
+  return type.code == code && type.bits == bits && type.lanes == 1;
+}
+
+/* ---- products of floats ---- */
+
+/* For float and double: c = alpha * a * b + beta * c, a block of b after the other. The innermost loop has
+ * a number of rounds that compilers know, and so turn into vectors. */
+#define FLOAT_PRODUCT(T, name)                                                                    \
+  static void name##_begin(const product* p, T* c) {                                              \
+    const int64_t size = p->c.height * p->c.width;                                                \
+    int64_t i;                                                                                    \
+    for (i = 0; i < size; ++i) c[i] = p->beta == 0 ? (T)0 : (T)p->beta * c[i];                    \
+  }                                                                                               \
+  static void name##_copy(const product* p, const T* b, int64_t depth, int64_t width, T* block) { \
+    int64_t k, j;                                                                                 \
+    for (k = 0; k < depth; ++k) {                                                                 \
+      for (j = 0; j < width; ++j) block[k * WIDE + j] = b[k * p->b.rows + j * p->b.columns];      \
+    }                                                                                             \
+  }                                                                                               \
+  static void name##_row(const product* p, const T* a, const T* block, int64_t depth,             \
+                         int64_t width, T* c) {                                                   \
+    T sums[WIDE];                                                                                 \
+    int64_t k, j, l;                                                                              \
+    memset(sums, 0, sizeof(sums));                                                                \
+    for (k = 0; k < depth; ++k, block += WIDE) {                                                  \
+      const T x = (T)p->alpha * a[k * p->a.columns];                                              \
+      for (j = 0; j < width; j += LANES) {                                                        \
+        for (l = 0; l < LANES; ++l) sums[j + l] += x * block[j + l];                              \
+      }                                                                                           \
+    }                                                                                             \
+    for (j = 0; j < width; ++j) c[j] += sums[j];                                                  \
+  }                                                                                               \
+  static void name(const product* p, const T* a, const T* b, T* c, T* block) {                    \
+    int64_t i, j, k;                                                                              \
+    name##_begin(p, c);                                                                           \
+    for (j = 0; j < p->c.width; j += WIDE) {                                                      \
+      const int64_t width = p->c.width - j < WIDE ? p->c.width - j : WIDE;                        \
+      for (k = 0; k < p->b.height; k += DEEP) {                                                   \
+        const int64_t depth = p->b.height - k < DEEP ? p->b.height - k : DEEP;                    \
+        name##_copy(p, b + k * p->b.rows + j * p->b.columns, depth, width, block);                \
+        for (i = 0; i < p->c.height; ++i) {                                                       \
+          name##_row(p, a + i * p->a.rows + k * p->a.columns, block, depth, width,                \
+                     c + i * p->c.width + j);                                                     \
+        }                                                                                         \
+      }                                                                                           \
+    }                                                                                             \
+  }
+
+FLOAT_PRODUCT(float, product_f32)
+FLOAT_PRODUCT(double, product_f64)
+
+static int run_floats(const product* p) {
+  const bool wide = p->c.tensor->dtype.bits == 64;
+  const char* a = tvmrt__tensor_data(p->a.tensor);
+  const char* b = tvmrt__tensor_data(p->b.tensor);
+  char* c = tvmrt__tensor_data(p->c.tensor);
+  const int64_t size = wide ? 8 : 4;
+  void* block = tvmrt__calloc(DEEP * WIDE, (size_t)size);
+  int64_t i;
+  if (block == NULL) return -1;
+  for (i = 0; i < p->batches; ++i) {
+    if (wide) {
+      product_f64(p, (const double*)(const void*)a, (const double*)(const void*)b,
+                  (double*)(void*)c, block);
+    } else {
+      product_f32(p, (const float*)(const void*)a, (const float*)(const void*)b, (float*)(void*)c,
+                  block);
+    }
+    a += p->a.step * size;
+    b += p->b.step * size;
+    c += p->c.step * size;
+  }
+  free(block);
+  return 0;
+}
+
+static int float_product(const tvmrt_args* in, int ndim) {
+  product p;
+  int bits;
+  TVMRT_RETURN_IF_ERROR(take(in, ndim, &p));
+  bits = p.c.tensor->dtype.bits == 64 ? 64 : 32;
+  if (!is_type(&p.a, kDLFloat, bits) || !is_type(&p.b, kDLFloat, bits) ||
+      !is_type(&p.c, kDLFloat, bits)) {
+    return tvmrt__fail_value("%s: all three must be float32, or all float64.", p.who);
+  }
+  return run_floats(&p);
+}
+
+/* ---- products of integers ---- */
+
+static int32_t dot(const product* p, const uint8_t* a, const int8_t* b) {
+  uint32_t sum = 0; /* wraps, as the instructions of processors do */
+  int64_t k;
+  for (k = 0; k < p->a.width; ++k, a += p->a.columns, b += p->b.rows) {
+    sum += (uint32_t)((int32_t)*a * *b);
+  }
+  return (int32_t)sum;
+}
+
+static void run_integers(const product* p) {
+  const uint8_t* a = (const uint8_t*)tvmrt__tensor_data(p->a.tensor);
+  const int8_t* b = (const int8_t*)tvmrt__tensor_data(p->b.tensor);
+  int32_t* c = (int32_t*)(void*)tvmrt__tensor_data(p->c.tensor);
+  int64_t i, j;
+  for (i = 0; i < p->c.height; ++i) {
+    for (j = 0; j < p->c.width; ++j) {
+      *c++ = dot(p, a + i * p->a.rows, b + j * p->b.columns);
+    }
+  }
+}
+
+TVMRT_NATIVE(matmul) {
+  TVMRT_GLOBAL_ARGS;
+  return float_product(&in, 2);
+}
+
+TVMRT_NATIVE(batch_matmul) {
+  TVMRT_GLOBAL_ARGS;
+  return float_product(&in, 3);
+}
+
+TVMRT_NATIVE(matmul_u8s8s32) {
+  product p;
+  TVMRT_GLOBAL_ARGS;
+  TVMRT_RETURN_IF_ERROR(take(&in, 2, &p));
+  if (!is_type(&p.a, kDLUInt, 8) || !is_type(&p.b, kDLInt, 8) || !is_type(&p.c, kDLInt, 32)) {
+    return tvmrt__fail_value("%s: the three must be uint8, int8 and int32.", p.who);
+  }
+  if (p.alpha != 1 || p.beta != 0) {
+    return tvmrt__fail_value("%s: only alpha 1 and beta 0 are there.", p.who);
+  }
+  run_integers(&p);
+  return 0;
+}
+
+#define FUNCTIONS(X)                                          \
+  X("tvm.contrib.cblas.matmul", matmul)                       \
+  X("tvm.contrib.cblas.batch_matmul", batch_matmul)           \
+  X("tvm.contrib.cblas.batch_matmul_iterative", batch_matmul) \
+  X("tvm.contrib.mkl.matmul", matmul)                         \
+  X("tvm.contrib.mkl.batch_matmul", batch_matmul)             \
+  X("tvm.contrib.mkl.batch_matmul_iterative", batch_matmul)   \
+  X("tvm.contrib.mkl.matmul_u8s8s32", matmul_u8s8s32)         \
+  X("tvm.contrib.dnnl.matmul", matmul)
+const tvmrt_builtins tvmrt__products_builtins = TVMRT_BUILTINS(FUNCTIONS);
