@@ -1,9 +1,9 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
 ``docs/reference/command-line.md`` comes from the command's own help, ``docs/reference/python.md``
-from the docstrings, ``docs/reference/operators.md`` and ``microsoft-operators.md`` from the
-operators' contracts. A test fails
-when a page no longer is what this script writes.
+from the docstrings, ``docs/reference/c.md`` from the headers, ``docs/reference/operators.md`` and
+``microsoft-operators.md`` from the operators' contracts. A test fails when a page no longer is what
+this script writes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import c_reference
 import click
 import microsoft_reference
 import operator_reference
@@ -90,6 +91,7 @@ def command_line() -> str:
 
 
 PAGES = {
+    "c.md": c_reference.page,
     "command-line.md": command_line,
     "microsoft-operators.md": microsoft_reference.page,
     "operators.md": operator_reference.page,

@@ -70,7 +70,7 @@ class MaxRoiPool(Op):
 
 @register("deform_columns")
 class DeformColumns(Op):
-    """Each pixel of the result holds what a deformed window sees: [groups][taps][C / groups]
+    """Each pixel of the result holds what a deformed window sees: ``[groups][taps][C / groups]``
     channels. The channels fall into ``parts`` with offsets of their own.
     """
 

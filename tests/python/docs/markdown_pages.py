@@ -31,7 +31,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Return every page that a reader is led to."""
-    tops = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    names = ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
+    tops = [ROOT / f"{name}.md" for name in names]
     below = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
     return [page for page in [*tops, *sorted(below)] if page.is_file()]
 
@@ -57,6 +58,16 @@ def blocks(page: Path) -> list[Block]:
             text = textwrap.dedent("\n".join(lines[start:number])) + "\n"  # lists indent
             found.append(Block(language, text, start + 1, not excused, needs, modules))
             start = None
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that forges and the site give to a page's headings."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    found: set[str] = set()
+    for title in re.findall(r"^#{1,6} +(.+?) *$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()
+        found.add(re.sub(r"[^\w -]", "", plain).replace(" ", "-"))
     return found
 
 

@@ -58,11 +58,16 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
 
 
 @every_page
-def test_links_lead_to_files(page):
+def test_links_lead_to_files_and_to_headings(page):
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
-        if not re.match(r"[a-z]+:", target):
-            assert (page.parent / target).exists(), f"{page} links to {target}"
+    for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", text):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        there = (page.parent / path) if path else page
+        assert there.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in markdown_pages.anchors(there), f"{page} links to {target}"
 
 
 @every_page

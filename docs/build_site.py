@@ -1,0 +1,75 @@
+"""Build the site of all pages: ``python docs/build_site.py [FOLDER]`` writes it into out/site.
+
+The pages are laid out as the repository has them, so that their links hold, and mkdocs fails at the
+first one that leads nowhere. In place of the page of the Python API, which the repository has for
+those who read it there, mkdocstrings writes one whose names link to each other.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import python_reference
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG = Path(__file__).with_name("mkdocs.yml")
+TOPS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+PLAIN = ("LICENSE", "CITATION.cff")  # what pages link to besides
+SHOWN = (".md", ".c", ".h", ".py", ".png", ".svg", ".json", ".ipynb", "")  # "" for a Makefile
+
+
+def lay_out(pages: Path) -> None:
+    """Copy what the site shows and what its pages link to."""
+    for name in (*TOPS, *PLAIN):
+        shutil.copy(ROOT / name, pages / name)
+    for top in ("docs", "examples", "include", "src_runtime/devices"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.is_file() and path.suffix in SHOWN and "__pycache__" not in path.parts:
+                target = pages / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+    (pages / "docs" / "reference" / "python.md").write_text(python_page(), encoding="utf-8")
+
+
+def python_page() -> str:
+    """The page of the Python API as mkdocstrings' directives."""
+    parts = ["# The Python API", "Made by mkdocstrings from the docstrings."]
+    for title, entries in python_reference.SECTIONS.items():
+        parts.append(f"## {title}")
+        for entry in entries:
+            module = entry.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            # the options are put into a docstring when it is imported
+            inspected = entry.public in ("tvmrt.load", "tvmrt.compile")
+            options = "\n    options:\n      force_inspection: true" if inspected else ""
+            parts.append(f"::: tvmrt.{module}.{entry.name}{options}")
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> int:
+    """Build; the exit code is that of mkdocs."""
+    site = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out" / "site").resolve()
+    with tempfile.TemporaryDirectory(prefix="tvmrt-site-") as folder:
+        pages = Path(folder, "pages")
+        pages.mkdir()
+        lay_out(pages)
+        environment = {
+            **os.environ,
+            "TVMRT_SITE": str(site),
+            "TVMRT_SITE_PAGES": str(pages),
+            "TVMRT_SITE_SOURCES": str(ROOT / "python"),
+            "NO_MKDOCS_2_WARNING": "1",
+        }
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(CONFIG)]
+        code = subprocess.run(command, env=environment, check=False).returncode
+    if code == 0:
+        print(f"{site / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
