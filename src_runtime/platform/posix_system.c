@@ -1,5 +1,8 @@
 /* system.h on POSIX systems. */
+#define _DEFAULT_SOURCE /* madvise() */
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "system.h"
@@ -18,5 +21,17 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) {
 }
 
 void tvmrt__aligned_free(void* memory) { free(memory); }
+
+void tvmrt__leave_pages(const void* begin, size_t bytes) {
+#if defined(__linux__)
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  const uintptr_t first = ((uintptr_t)begin + page - 1) / page * page;
+  const uintptr_t end = ((uintptr_t)begin + bytes) / page * page;
+  if (first < end) (void)madvise((void*)first, end - first, MADV_DONTNEED);
+#else
+  (void)begin; /* elsewhere the same call may lose what was written, or do nothing */
+  (void)bytes;
+#endif
+}
 
 long tvmrt__process_id(void) { return (long)getpid(); }

@@ -25,6 +25,10 @@ void tvmrt__sleep(double seconds);
 void* tvmrt__aligned_alloc(size_t align, size_t bytes);
 void tvmrt__aligned_free(void* memory);
 
+/* Let the whole pages in these bytes, which are of a file that was mapped and never written, leave
+ * memory: the system reads them again when they are touched. Nothing where it knows no such thing. */
+void tvmrt__leave_pages(const void* begin, size_t bytes);
+
 /* The number of this process. */
 long tvmrt__process_id(void);
 

@@ -73,6 +73,9 @@ static int pre_run(const loaded* self, context* c) {
       release_graph(self, c); /* of which there may be a part */
     }
   }
+  if (self->device->abilities & TVMRT_DEVICE_KEEPS_WEIGHTS) {
+    tvmrt__constants_give_back(self->constants);
+  }
   c->is_prepared = rc == 0;
   return rc;
 }

@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_REGIONS_LOADED_REGION_H_
 
 #include "../platform/threads.h"
+#include "constants.h"
 #include "region_set.h"
 #include "registry.h"
 #include "sizes.h"
@@ -45,8 +46,7 @@ typedef struct tvmrt_loaded_region {
   tvmrt_sizes sizes;
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
-  const void* constants; /* of the module */
-  size_t constants_size;
+  const tvmrt_constants* constants; /* of the module */
 } tvmrt_loaded_region;
 
 /* Take the draft over and prepare it on the device. `options` are those of the library. */

@@ -12,8 +12,7 @@ typedef struct region_module {
   tvmrt_module base;
   tvmrt_region_set set;
   tvmrt_buf json;
-  void* constants;
-  size_t constants_size;
+  tvmrt_constants constants;
   tvmrt_loaded_region* regions;
   size_t num_regions; /* that were begun */
   bool is_told;       /* that the CPU takes the device's place */
@@ -27,7 +26,7 @@ static void region_destroy(tvmrt_module* self) {
   for (i = 0; i < m->num_regions; ++i) tvmrt__loaded_region_free(&m->regions[i]);
   tvmrt__device_put(m->device);
   free(m->regions);
-  free(m->constants);
+  tvmrt__constants_free(&m->constants);
   tvmrt__buf_free(&m->json);
   tvmrt__region_set_free(&m->set);
 }
@@ -52,7 +51,7 @@ static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
 static int region_save(tvmrt_module* self, tvmrt_buf* out) {
   const region_module* m = (const region_module*)self;
   TVMRT_RETURN_IF_ERROR(tvmrt__write_data(out, m->json.data, m->json.size));
-  return tvmrt__write_data(out, m->constants, m->constants_size);
+  return tvmrt__write_data(out, m->constants.data, m->constants.size);
 }
 
 static int region_source(tvmrt_module* self, const char* format, tvmrt_buf* out) {
@@ -115,8 +114,7 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
   ++m->num_regions; /* already: one that is begun and fails is freed like the others */
   region->text = m->json.data + draft->text_begin;
   region->text_size = draft->text_size;
-  region->constants = m->constants;
-  region->constants_size = m->constants_size;
+  region->constants = &m->constants;
   rc = tvmrt__loaded_region_init(region, draft, device, m->set.options, &m->set.arena);
   if (why_no_device == NULL) return or_fall_back(m, rc, &region->failure);
   region->failure = rc == 0 ? tvmrt__strdup(why_no_device) : NULL;
@@ -126,8 +124,8 @@ static int load_region(region_module* m, size_t i, const char* why_no_device) {
 static int load_regions(region_module* m) {
   char* why_no_device = NULL;
   size_t i;
-  int rc =
-      tvmrt__region_set_read(m->json.data, m->json.size, m->constants, m->constants_size, &m->set);
+  int rc = tvmrt__region_set_read(m->json.data, m->json.size, m->constants.data, m->constants.size,
+                                  &m->set);
   if (rc == 0) rc = or_fall_back(m, take_device(m), &why_no_device);
   if (rc == 0) {
     m->regions = tvmrt__calloc(m->set.num_regions, sizeof(*m->regions));
@@ -138,24 +136,11 @@ static int load_regions(region_module* m) {
   return rc;
 }
 
-/* Constants move to memory of their own: in the payload they need not be aligned, and devices keep
- * them when the library's mapping is gone. */
-static int copy_payload(region_module* m, const void* json, size_t json_size, const void* constants,
-                        size_t constants_size) {
-  DLDevice host = {kDLCPU, 0};
-  DLDataType bytes = {kDLUInt, 8, 1};
-  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&m->json, json, json_size));
-  TVMRT_RETURN_IF_ERROR(TVMDeviceAllocDataSpace(host, constants_size, TVMRT_CONSTANT_ALIGN_BYTES,
-                                                bytes, &m->constants));
-  m->constants_size = constants_size;
-  if (constants_size != 0) memcpy(m->constants, constants, constants_size);
-  return 0;
-}
-
 static int make_module(const void* json, size_t json_size, const void* constants,
                        size_t constants_size, tvmrt_module** out) {
   region_module* m = tvmrt__module_new(&region_type, sizeof(*m));
-  int rc = m == NULL ? -1 : copy_payload(m, json, json_size, constants, constants_size);
+  int rc = m == NULL ? -1 : tvmrt__buf_append(&m->json, json, json_size);
+  if (rc == 0) rc = tvmrt__constants_init(&m->constants, constants, constants_size);
   if (rc == 0) rc = load_regions(m);
   *out = rc == 0 ? &m->base : NULL;
   if (rc != 0) tvmrt__module_release(m);

@@ -73,7 +73,7 @@ static void keep_run(scripted_graph* g, TVMValue ret, int code) {
 
 static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options) {
   const tvmrt_loaded_region* loaded = region->runtime;
-  TVMByteArray constants = {loaded->constants, loaded->constants_size};
+  TVMByteArray constants = {loaded->constants->data, loaded->constants->size};
   tvmrt_buf json = {NULL, 0, 0};
   TVMValue args[4];
   int codes[4] = {kTVMStr, kTVMStr, kTVMBytes, kTVMStr};

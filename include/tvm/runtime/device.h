@@ -264,7 +264,7 @@ struct tvmrt_device {
   /*! Version of the nodes' meaning that the device understands. A library that was compiled for a
    * newer one is refused. */
   uint32_t version;
-  uint64_t abilities; /*!< 0, or TVMRT_DEVICE_ANY_SIZE; devices built without this field have 0. */
+  uint64_t abilities; /*!< The sum of TVMRT_DEVICE_*; devices built without this field have 0. */
   /*! sizeof of what `interface`, `allocator` and `optimizer` point to; 0: they have the slots of the
    * first version of this header, the last of which are release_device, release, optimize_graph. */
   size_t interface_bytes;
@@ -285,6 +285,9 @@ struct tvmrt_device {
 /*! \brief Runs may choose extents of its regions; see tvmrt_region_extents(). Regions of other devices
  *         are prepared again for the extents of each run that brings others. */
 #define TVMRT_DEVICE_ANY_SIZE 1u
+/*! \brief What its runs read of constants they have from pre_run: those of the library may leave memory
+ *         behind it, and are read from its file again if somebody does need them, as the next pre_run. */
+#define TVMRT_DEVICE_KEEPS_WEIGHTS 2u
 
 /*!
  * \brief Add a device; calls its init.

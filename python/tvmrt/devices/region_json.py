@@ -75,8 +75,20 @@ def region_blob(
     """
     head, data = region_text(regions, device, device_version, options)
     text = head.encode()
-    size = struct.Struct("<Q")
-    return ModuleBlob(TYPE_KEY, size.pack(len(text)) + text + size.pack(len(data)) + data)
+    payload = _SIZE.pack(len(text)) + text + _SIZE.pack(len(data)) + data
+    return ModuleBlob(TYPE_KEY, payload, _with_aligned_constants)
+
+
+_SIZE = struct.Struct("<Q")
+
+
+def _with_aligned_constants(payload: bytes, place: int) -> bytes:
+    """The payload with spaces behind its text, so that the constants, which the runtime then reads
+    where they are, lie at a multiple of ALIGN_BYTES."""
+    (count,) = _SIZE.unpack_from(payload)
+    end = _SIZE.size + count
+    spaces = -(place + end + _SIZE.size) % ALIGN_BYTES
+    return _SIZE.pack(count + spaces) + payload[_SIZE.size : end] + b" " * spaces + payload[end:]
 
 
 def region_text(

@@ -81,7 +81,12 @@ def _chain(heads: Sequence[bytes], imports: Sequence[ModuleBlob]) -> bytes:
     The table of imports has for each module where its row begins and, in one list, the numbers of
     the modules that it imports.
     """
-    modules = [*heads, string("_lib"), *(string(m.type_key) + m.payload for m in imports)]
+    modules = [*heads, string("_lib")]
+    place = len(u64(0) + u64(0)) + sum(map(len, modules))  # behind two counts
+    for module in imports:
+        key = string(module.type_key)
+        modules.append(key + module.payload_at(place + len(key)))
+        place += len(modules[-1])
     rows = [*range(len(heads) + 1), *[len(modules) - 1] * (len(imports) + 1)]
     stream = u64(len(modules) + 1) + b"".join(modules)
     stream += string("_import_tree") + vector(rows) + vector(range(1, len(modules)))

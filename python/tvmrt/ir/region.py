@@ -7,7 +7,7 @@ output, a bool scalar: whether the device failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,10 +73,17 @@ class ModuleBlob:
 
     ``payload`` is what the loader ``runtime.module.loadbinary_<type_key>`` reads. The module
     answers every region's symbol by a packed function over DLTensors: inputs, then outputs.
+    ``aligned`` makes of the payload and the place of its first byte one whose data lie at the
+    multiples that its loader likes.
     """
 
     type_key: str
     payload: bytes
+    aligned: Callable[[bytes, int], bytes] | None = None
+
+    def payload_at(self, place: int) -> bytes:
+        """The payload where it begins so many bytes behind a multiple of 64."""
+        return self.payload if self.aligned is None else self.aligned(self.payload, place)
 
     def __str__(self) -> str:
         return f"module {self.type_key} of {len(self.payload)} bytes"

@@ -182,7 +182,8 @@ static const tvmrt_device dnnl_device = {.struct_bytes = sizeof(dnnl_device),
                                          .interface = &slots,
                                          .allocator = &allocator,
                                          .optimizer = &optimizer,
-                                         .version = 1};
+                                         .version = 1,
+                                         .abilities = TVMRT_DEVICE_KEEPS_WEIGHTS};
 
 int register_dnnl_device(void) { return tvmrt_device_register(&dnnl_device); }
 int unregister_dnnl_device(void) { return tvmrt_device_unregister("dnnl"); }

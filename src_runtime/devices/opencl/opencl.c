@@ -117,6 +117,7 @@ static const tvmrt_device opencl_device = {.struct_bytes = sizeof(opencl_device)
                                            .interface = &slots,
                                            .allocator = &allocator,
                                            .version = 1,
+                                           .abilities = TVMRT_DEVICE_KEEPS_WEIGHTS,
                                            .memory = &memory};
 
 int register_opencl_device(void) { return tvmrt_device_register(&opencl_device); }

@@ -1,0 +1,50 @@
+/* Constants in place: pages of the library's file, which all processes share and the system reads when
+ * they are touched. */
+#include "constants.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tvm/runtime/c_runtime_api.h>
+
+#include "../base/error.h"
+#include "../platform/loading.h"
+#include "../platform/system.h"
+#include "region_set.h"
+
+/* A handle of the library in whose modules the bytes lie; NULL if they lie in none that can be found by
+ * its name, which may be another's by now. */
+static void* library_with(const void* data, size_t size) {
+  const char* path = tvmrt__library_of(data);
+  void* handle = path == NULL ? NULL : tvmrt__library_load_file(path, TVMRT_LOAD_IF_LOADED);
+  char* modules = handle == NULL ? NULL : tvmrt__library_symbol(handle, "__tvm_dev_mblob");
+  const size_t bytes = modules == NULL ? 0 : tvmrt__symbol_bytes(modules);
+  const uintptr_t offset = (uintptr_t)data - (uintptr_t)modules; /* huge where it comes before */
+  if (modules != NULL && offset <= bytes && size <= bytes - offset) return handle;
+  if (handle != NULL) tvmrt__library_unload(handle);
+  return NULL;
+}
+
+int tvmrt__constants_init(tvmrt_constants* out, const void* data, size_t size) {
+  const bool is_aligned = (uintptr_t)data % TVMRT_CONSTANT_ALIGN_BYTES == 0;
+  memset(out, 0, sizeof(*out));
+  out->data = data;
+  out->size = size;
+  if (is_aligned) out->library = library_with(data, size);
+  if (out->library != NULL) return 0;
+  out->copy = tvmrt__aligned_alloc(TVMRT_CONSTANT_ALIGN_BYTES, size == 0 ? 1 : size);
+  if (out->copy == NULL) return tvmrt__fail_memory(size);
+  if (size != 0) memcpy(out->copy, data, size);
+  out->data = out->copy;
+  return 0;
+}
+
+void tvmrt__constants_free(tvmrt_constants* self) {
+  tvmrt__aligned_free(self->copy);
+  if (self->library != NULL) tvmrt__library_unload(self->library);
+  memset(self, 0, sizeof(*self));
+}
+
+void tvmrt__constants_give_back(const tvmrt_constants* self) {
+  if (self->library != NULL) tvmrt__leave_pages(self->data, self->size);
+}
