@@ -112,7 +112,8 @@ class Request:
         "native",
         "``native`` (this machine), ``host`` (any of its kind), "
         f"{', '.join(f'``{name}``' for name in LEVELS)} (code for several levels of such "
-        f"processors, chosen when it is loaded), {', '.join(f'``{name}``' for name in CROSS)} "
+        "processors, chosen when it is loaded), "
+        f"{', '.join(f'``{name}``' for name in CROSS if name not in LEVELS)} "
         f"(by a cross compiler), or a board: {', '.join(FIRMWARE)}.",
         flag="--target", form="NAME",
     )

@@ -181,10 +181,10 @@ static const char* ask_refusal(const tvmrt_library_source* source) {
 static bool has_what_it_needs(const tvmrt_library_source* source, char* text, size_t text_size) {
   size_t size = 0;
   const char* needs = source->symbol(source->ctx, "__tvmrt_needs", &size);
-  tvmrt_x86 x86;
+  tvmrt_processor processor;
   if (needs == NULL || size < 2 || memchr(needs, '\0', size) == NULL) return true;
-  tvmrt_x86_ask(&x86);
-  return tvmrt_x86_choose(&x86, &needs, 1, NULL, text, text_size) == 0;
+  tvmrt_processor_ask(&processor);
+  return tvmrt_level_choose(&processor, &needs, 1, NULL, text, text_size) == 0;
 }
 
 static int check_processor(const tvmrt_library_source* source) {

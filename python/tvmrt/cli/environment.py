@@ -91,7 +91,7 @@ def _processor() -> Check:
     vectors = [name for name in ("avx2", "fma", "avx512f", "avx512_vnni", "avx512_vbmi", "amx_int8",
                                  "asimd", "asimddp", "sve") if name in flags]  # fmt: skip
     said = f"{processor.machine()}: {', '.join(vectors) or 'no vectors'}"
-    level = _level(flags) if processor.machine() == "x86_64" else ""
+    level = _level(flags, processor.machine())
     return Check("processor", "ok", f"{said}; level {level}" if level else said)
 
 
@@ -102,13 +102,15 @@ _SYSTEM_NAMES = {
 }  # fmt: skip
 
 
-def _level(flags: frozenset[str]) -> str:
+def _level(flags: frozenset[str], machine: str) -> str:
     """The highest of the levels that libraries have code for, by the system's names of
     instructions; nothing below the first one."""
     from tvmrt.codegen.target import LEVELS
 
+    if machine == "aarch64":
+        return "neon" if "asimddp" not in flags else "dot" if "i8mm" not in flags else "i8mm"
     found = ""
-    for level in LEVELS["x86-64"]:
+    for level in LEVELS["x86-64"] if machine == "x86_64" else ():
         words = [flag[2:].replace(".", "_") for flag in level.flags if "=" not in flag]
         if not all(_SYSTEM_NAMES.get(word, word) in flags for word in words):
             break

@@ -81,7 +81,15 @@ X86_LEVELS = (
     Target("v4vnni", _VNNI, 16, 32, "vnni512", l2_bytes=1 << 20),
     Target("v4vbmi", (*_VNNI, "-mavx512vbmi"), 16, 32, "vnni512", 1 << 20, tables=True),
 )
-LEVELS = {"x86-64": X86_LEVELS}
+
+# Levels of AArch64, told by the system. GCC has these instructions from ARMv8.2 on alone.
+_DOT = "-march=armv8.2-a+dotprod"
+ARM_LEVELS = (
+    Target("neon", (), 4, 32, "neon"),
+    Target("dot", (_DOT,), 4, 32, "neon_dot"),
+    Target("i8mm", (f"{_DOT}+i8mm",), 4, 32, "neon_i8mm"),
+)
+LEVELS = {"x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS}
 
 # Linux on other processors, for every one of its family. GCC has no vectors of floats on 32-bit ARM
 # (NEON rounds small numbers to zero), and RISC-V promises none.
@@ -118,7 +126,7 @@ def get_target(name: str, levels: Sequence[str] = ()) -> Target:
     if name in FIRMWARE:
         board = frozenset(BOARDS.get(name, ()))
         return Target(name, FIRMWARE[name], l2_bytes=64 << 10, hosted=False, board=board)
-    known = ", ".join(["native", "host", *LEVELS, *CROSS, *FIRMWARE])
+    known = ", ".join(dict.fromkeys(["native", "host", *LEVELS, *CROSS, *FIRMWARE]))
     raise ValueError(f"target {name} is not known; choose one of {known}")
 
 
@@ -131,7 +139,8 @@ def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str]) -> T
     chosen = [level for level in all_levels if not wanted or level.name in wanted]
     widest = chosen[-1]
     levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)
-    return replace(widest, name=name, flags=(), levels=levels)
+    triple = CROSS[name].triple if name in CROSS else ""
+    return replace(widest, name=name, flags=(), levels=levels, triple=triple)
 
 
 def _native() -> Target:
@@ -145,7 +154,8 @@ def _native() -> Target:
             return Target("native", ("-march=native",), 8, 16, "avx2")
         return Target("native", ("-march=native",), 4, 16, "plain")
     if machine == "aarch64":
-        kind = "neon_dot" if "asimddp" in flags else "plain"
+        kind = "neon_dot" if "asimddp" in flags else "neon"
+        kind = "neon_i8mm" if kind == "neon_dot" and "i8mm" in flags else kind
         return Target("native", ("-mcpu=native",), 4, 32, kind)
     return Target("native", ())
 

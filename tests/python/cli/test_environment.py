@@ -37,11 +37,15 @@ def test_a_machine_that_can_compile_is_well(monkeypatch, capsys, tmp_path):
 def test_levels_are_those_of_the_psabi():
     second = {"cx16", "lahf_lm", "popcnt", "pni", "ssse3", "sse4_1", "sse4_2"}
     third = second | {"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "abm", "movbe"}
-    assert environment._level(frozenset()) == ""
-    assert environment._level(frozenset(second)) == "v2"
-    assert environment._level(frozenset(third)) == "v3"
+    assert environment._level(frozenset(), "x86_64") == ""
+    assert environment._level(frozenset(second), "x86_64") == "v2"
+    assert environment._level(frozenset(third), "x86_64") == "v3"
     fourth = third | {f"avx512{part}" for part in ("f", "bw", "cd", "dq", "vl")}
-    assert environment._level(frozenset(fourth)) == "v4"
+    assert environment._level(frozenset(fourth), "x86_64") == "v4"
+    assert environment._level(frozenset(fourth), "riscv64") == ""
+    told = [environment._level(frozenset(f), "aarch64") for f in ({"asimd"}, {"asimd", "asimddp"})]
+    assert told == ["neon", "dot"]
+    assert environment._level(frozenset({"asimd", "asimddp", "i8mm"}), "aarch64") == "i8mm"
 
 
 @pytest.mark.parametrize("text", ["exit 3", "echo"])

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from level_networks import quantised
 from onnx import helper
 from onnx_graph import model
 
@@ -29,68 +30,6 @@ NEEDS = {
     "v2": "sse4_2", "v3": "avx2", "v4": "avx512vl", "v4vnni": "avx512_vnni", "v4vbmi": "avx512vbmi",
 }  # fmt: skip
 HERE = [name for name, flag in NEEDS.items() if flag in processor.flags()]
-
-
-def _quantised(rng, nodes, weights, name, x, groups, channels, outputs) -> None:
-    """A QLinearConv whose weights do not all fit into int8 once their zero points are taken off."""
-    shape = (outputs, channels // groups, 3, 3)
-    weights |= {
-        f"{name}_w": rng.integers(0, 256, shape).astype(np.uint8),
-        f"{name}_z": np.uint8(120),
-        f"{name}_s": np.float32(0.01),
-        f"{name}_b": rng.integers(-999, 999, outputs).astype(np.int32),
-        f"{name}_ys": np.float32(0.6),
-    }
-    ins = [x, "s", "z", *(f"{name}_{k}" for k in ("w", "s", "z")), f"{name}_ys", "z", f"{name}_b"]
-    nodes.append(helper.make_node("QLinearConv", ins, [name], pads=[1] * 4, group=groups))
-
-
-@pytest.fixture(scope="module")
-def network():
-    """Every kernel with packed weights, with channels that fill no vector, and a loop nest."""
-    rng = np.random.default_rng(7)
-    x = rng.standard_normal((1, 20, 9, 11)).astype(np.float32)
-    q = rng.integers(0, 256, (1, 20, 7, 9)).astype(np.uint8)
-    v = rng.standard_normal((5, 2, 12)).astype(np.float32)
-    normal = lambda *shape: (rng.standard_normal(shape) * 0.2).astype(np.float32)  # noqa: E731
-    weights = {
-        "dense": normal(43, 20, 3, 3), "dense_b": normal(43), "grouped": normal(40, 10, 1, 3),
-        "depth": normal(20, 1, 3, 3), "dilated": normal(20, 1, 1, 5), "up": normal(20, 37, 2, 2),
-        "r": normal(1, 64, 16), "wx": normal(1, 64, 12), "product": normal(12, 50),
-        "s": np.float32(0.02), "z": np.uint8(7),
-        "qm": rng.integers(-128, 128, (9, 30)).astype(np.int8),
-        "qz": np.int8(0),
-    }  # fmt: skip
-    nodes = [
-        helper.make_node("Conv", ["x", "dense", "dense_b"], ["conv"], pads=[1] * 4),
-        helper.make_node("Relu", ["conv"], ["conv_relu"]),
-        helper.make_node("Conv", ["x", "grouped"], ["groups"], group=2),
-        helper.make_node("Conv", ["x", "depth"], ["depthwise"], group=20, pads=[1] * 4),
-        helper.make_node("Conv", ["x", "dilated"], ["apart"], group=20, dilations=[1, 2]),
-        helper.make_node("ConvTranspose", ["x", "up"], ["transposed"], strides=[2, 2]),
-        helper.make_node("MatMul", ["v", "product"], ["matmul"]),
-        helper.make_node("LSTM", ["v", "wx", "r"], ["lstm"], hidden_size=16),
-        helper.make_node("Erf", ["x"], ["erf"]),
-        helper.make_node(
-            "QLinearMatMul", ["q", "s", "z", "qm", "s", "qz", "s", "z"], ["qmatmul"]
-        ),
-    ]  # fmt: skip
-    _quantised(rng, nodes, weights, "qdense", "q", 1, 20, 43)
-    _quantised(rng, nodes, weights, "qsmall", "q", 1, 20, 5)
-    _quantised(rng, nodes, weights, "qgroups", "q", 2, 20, 50)
-    _quantised(rng, nodes, weights, "qdepth", "q", 20, 20, 20)
-    weights["t"] = np.float32(0.03)
-    nodes += [
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["q_float"]),
-        helper.make_node("LeakyRelu", ["q_float"], ["q_relu"]),
-        helper.make_node("QuantizeLinear", ["q_relu", "t", "z"], ["table"]),
-    ]
-    inner = ("conv", "q_float", "q_relu")
-    outputs = [n.output[0] for n in nodes if n.output[0] not in inner]
-    inputs = {"x": x, "q": q, "v": v}
-    made = model(nodes, inputs, outputs, weights)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
-    return made, inputs, dict(zip(outputs, session.run(outputs, inputs)))
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +67,7 @@ def test_every_level_computes_the_network(fat, network, level, monkeypatch, tmp_
 def test_a_network_ahead_of_time_with_weights_in_a_file_has_levels_too(monkeypatch, tmp_path):
     x = np.random.default_rng(1).integers(0, 256, (1, 8, 5, 6)).astype(np.uint8)
     nodes, weights = [], {"s": np.float32(0.02), "z": np.uint8(7)}
-    _quantised(np.random.default_rng(2), nodes, weights, "y", "x", 1, 8, 20)
+    quantised(np.random.default_rng(2), nodes, weights, "y", "x", 1, 8, 20)
     made, path = model(nodes, {"x": x}, ["y"], weights), tmp_path / "net.so"
     options = {"levels": ["v2", HERE[-1]], "executor": "aot", "params": "file"}
     tvmrt.compile(made, target="x86-64", **options).export_library(path)
@@ -267,8 +206,15 @@ DETECTION = """
 int level_of(uint32_t l1, uint32_t l7b, uint32_t l7c, uint32_t ext, uint64_t xcr0) {
   const char* const names[] = {"v2", "v3", "v4", "v4vnni", "v4vbmi"};
   const tvmrt_x86 x86 = {l1, l7b, l7c, ext, xcr0, ""};
+  tvmrt_processor processor;
   char text[512];
-  return tvmrt_x86_choose(&x86, names, 5, NULL, text, sizeof(text));
+  tvmrt_x86_processor(&x86, &processor);
+  return tvmrt_level_choose(&processor, names, 5, NULL, text, sizeof(text));
+}
+int arm_levels(uint64_t hwcap, uint64_t hwcap2) {
+  tvmrt_processor processor;
+  tvmrt_arm_processor(hwcap, hwcap2, &processor);
+  return processor.count;
 }
 """
 
@@ -294,6 +240,15 @@ def test_levels_are_told_by_the_registers_of_processors(tmp_path):
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6 & ~0x800, 0x121, 0xE7) == 2
     assert level_of(sapphire, 0xF1BF07AB, 0x00405FC6, 0x121, 0x07) == 1  # nor zmm
     assert level_of(0x1, 0, 0, 0, 0) == -1
+    # AArch64, by AT_HWCAP and AT_HWCAP2 of Cortex-A53, Neoverse N1, a processor with all
+    arm_levels = ctypes.CDLL(str(tmp_path / "level.so")).arm_levels
+    arm_levels.argtypes = [ctypes.c_uint64] * 2
+    assert [arm_levels(0x8FB, 0), arm_levels(0x119FFB, 0), arm_levels(0x119FFB, 0x2000)] == [
+        1,
+        2,
+        3,
+    ]
+    assert arm_levels(0x8FB, 0x2000) == 1  # no products of four bytes
 
 
 def test_the_table_of_levels_is_that_of_the_header():

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,50 +13,21 @@ from tvmrt.cli import app
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples" / "digits"
-# target: triple of the compiler, emulator, machine as the loader calls it
-KINDS = {
-    "aarch64-linux": ("aarch64-linux-gnu", "qemu-aarch64", "aarch64"),
-    "riscv64-linux": ("riscv64-linux-gnu", "qemu-riscv64", "riscv64"),
-    "armv7-linux": ("arm-linux-gnueabihf", "qemu-arm", "32-bit ARM"),
-}
+# machines as the loader calls them
+NAMES = {"aarch64-linux": "aarch64", "riscv64-linux": "riscv64", "armv7-linux": "32-bit ARM"}
 PARAMS = [
     name if name.startswith("aarch64") else pytest.param(name, marks=pytest.mark.slow)
-    for name in KINDS
+    for name in NAMES
 ]
 
 
-def build_server(folder: Path, target: str, triple: str) -> Path:
-    """The program of the page on RPC with the runtime, both for the target."""
-    build = folder / "build"
-    options = ["-Dpython=disabled", "-Dtests=disabled", "--buildtype=plain"]
-    cross = ["--cross-file", str(ROOT / "cross" / f"{target}.ini")]
-    subprocess.run(["meson", "setup", str(build), str(ROOT), *cross, *options], check=True)
-    files = [f"src_runtime/libtvm_runtime.so{version}" for version in ("", ".0")]
-    subprocess.run(["ninja", "-C", str(build), *files], check=True)
-    page = (ROOT / "docs" / "how-to" / "rpc.md").read_text(encoding="utf-8")
-    source = re.search(r"cat > server\.c <<'END'\n(.*?)\nEND\n", page, re.DOTALL)[1]
-    (folder / "server.c").write_text(source + "\n")
-    library = build / "src_runtime"
-    link = [f"-L{library}", "-ltvm_runtime", f"-Wl,-rpath,{library}", "-o", "server"]
-    command = [f"{triple}-gcc", f"-I{ROOT / 'include'}", "server.c", *link]
-    subprocess.run(command, check=True, cwd=folder)
-    return folder / "server"
-
-
 @pytest.fixture(scope="module", params=PARAMS)
-def machine(request, tmp_path_factory):
+def machine(request, machines):
     """A target, and a server on such a machine."""
-    target = request.param
-    triple, emulator, name = KINDS[target]
-    for tool in (f"{triple}-gcc", emulator, "meson", "ninja"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    server = build_server(tmp_path_factory.mktemp(target), target, triple)
-    command = [emulator, "-L", f"/usr/{triple}", str(server)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
-        port = program.stdout.readline().split()[1]
-        yield SimpleNamespace(target=target, name=name, place=["--rpc", f"127.0.0.1:{port}"])
-        program.terminate()
+    with machines.serve(request.param) as port:
+        name = NAMES[request.param]
+        place = ["--rpc", f"127.0.0.1:{port}"]
+        yield SimpleNamespace(target=request.param, name=name, place=place)
 
 
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])

@@ -1,18 +1,23 @@
 /*!
  * \file levels.h
- * \brief Levels of x86-64 processors: which of them one has, and which of a library's to take.
+ * \brief Levels of processors: which of them this one has, and which of a library's to take.
  *
  * A library for the family has its functions compiled once for each level. The file that includes
  * this one is compiled for the least of them, and chooses when the library is loaded. A level is a
  * set of features, never the name of a model: what hides a feature, be it a hypervisor or a system
  * that does not save the registers, hides the level.
  *
- *     level   features beyond those of the level before                      registers
+ *     x86-64  features beyond those of the level before                      registers
  *     v2      SSE3, SSSE3, SSE4.1, SSE4.2, POPCNT, CMPXCHG16B, LAHF          xmm
  *     v3      AVX, AVX2, FMA, F16C, BMI1, BMI2, LZCNT, MOVBE                 ymm
  *     v4      AVX512F, BW, CD, DQ, VL                                        zmm, masks
  *     v4vnni  AVX512_VNNI
  *     v4vbmi  AVX512_VBMI
+ *
+ *     AArch64 features beyond those of the level before
+ *     neon    those of every such processor
+ *     dot     products of four bytes (SDOT, UDOT)
+ *     i8mm    products of matrices of bytes (SMMLA, UMMLA)
  */
 #ifndef TVM_RUNTIME_KERNELS_LEVELS_H_
 #define TVM_RUNTIME_KERNELS_LEVELS_H_
@@ -24,7 +29,17 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
+
+/*! \brief A processor: its family, what its maker calls it, and the levels that it has. */
+typedef struct tvmrt_processor {
+  const char* family;
+  char name[49]; /*!< "" where nobody says. */
+  const char* levels[8];
+  int count; /*!< Of the levels. */
+} tvmrt_processor;
 
 /*! \brief What CPUID says of a processor, and XGETBV of the registers that the system saves. */
 typedef struct tvmrt_x86 {
@@ -99,53 +114,87 @@ static inline void tvmrt_x86_ask(tvmrt_x86* x86) {
 #endif
 }
 
+/*! \brief The levels of an x86-64 processor. */
+static inline void tvmrt_x86_processor(const tvmrt_x86* x86, tvmrt_processor* out) {
+  memset(out, 0, sizeof(*out));
+  out->family = "x86-64";
+  memcpy(out->name, x86->name, sizeof(out->name));
+  for (int i = 0; i < TVMRT_X86_LEVELS; i++) {
+    const tvmrt_x86_level level = tvmrt_x86_level_of(i);
+    if (tvmrt_x86_has(x86, &level)) out->levels[out->count++] = level.name;
+  }
+}
+
+/*!
+ * \brief The levels of an AArch64 processor.
+ * \param hwcap  Linux's AT_HWCAP, of which bit 20 is ASIMDDP.
+ * \param hwcap2 AT_HWCAP2, of which bit 13 is I8MM.
+ */
+static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_processor* out) {
+  memset(out, 0, sizeof(*out));
+  out->family = "AArch64";
+  out->levels[out->count++] = "neon";
+  if ((hwcap >> 20 & 1) == 0) return;
+  out->levels[out->count++] = "dot";
+  if ((hwcap2 >> 13 & 1) != 0) out->levels[out->count++] = "i8mm";
+}
+
+/*! \brief Asks this processor; no levels where the program is compiled for another family. */
+static inline void tvmrt_processor_ask(tvmrt_processor* out) {
+#if defined(__aarch64__) && defined(__linux__)
+  tvmrt_arm_processor(getauxval(16), getauxval(26), out);
+#elif defined(__aarch64__)
+  tvmrt_arm_processor(0, 0, out);
+#else
+  tvmrt_x86 x86;
+  tvmrt_x86_ask(&x86);
+  tvmrt_x86_processor(&x86, out);
+#endif
+}
+
 /* Adds words to a text, as many as there is room for. */
-static inline void tvmrt_x86_add(char* text, size_t size, const char* words) {
+static inline void tvmrt_level_add(char* text, size_t size, const char* words) {
   size_t used = strlen(text);
   if (used + 1 < size) (void)snprintf(text + used, size - used, "%s", words);
 }
 
-/* Adds the processor with its levels, as the end of a sentence. */
-static inline void tvmrt_x86_add_processor(const tvmrt_x86* x86, char* text, size_t size) {
-  int count = 0;
-  tvmrt_x86_add(text, size, "this processor");
-  if (x86->name[0] != '\0') {
-    tvmrt_x86_add(text, size, " (");
-    tvmrt_x86_add(text, size, x86->name);
-    tvmrt_x86_add(text, size, ")");
+/* Adds names with commas between them. */
+static inline void tvmrt_level_add_names(const char* const* names, int count, char* text,
+                                         size_t size) {
+  for (int i = 0; i < count; i++) {
+    if (i > 0) tvmrt_level_add(text, size, ", ");
+    tvmrt_level_add(text, size, names[i]);
   }
-  tvmrt_x86_add(text, size, " has ");
-  for (int i = 0; i < TVMRT_X86_LEVELS; i++) {
-    const tvmrt_x86_level level = tvmrt_x86_level_of(i);
-    if (!tvmrt_x86_has(x86, &level)) continue;
-    if (count++ > 0) tvmrt_x86_add(text, size, ", ");
-    tvmrt_x86_add(text, size, level.name);
-  }
-  if (count == 0) tvmrt_x86_add(text, size, "none of the levels of x86-64");
 }
 
-/* Adds the levels of a library. */
-static inline void tvmrt_x86_add_names(const char* const* names, int count, char* text,
-                                       size_t size) {
-  tvmrt_x86_add(text, size, "this library has code for ");
-  for (int i = 0; i < count; i++) {
-    if (i > 0) tvmrt_x86_add(text, size, ", ");
-    tvmrt_x86_add(text, size, names[i]);
+/* Adds the processor with its levels, as the end of a sentence. */
+static inline void tvmrt_level_add_processor(const tvmrt_processor* processor, char* text,
+                                             size_t size) {
+  tvmrt_level_add(text, size, "this processor");
+  if (processor->name[0] != '\0') {
+    tvmrt_level_add(text, size, " (");
+    tvmrt_level_add(text, size, processor->name);
+    tvmrt_level_add(text, size, ")");
+  }
+  tvmrt_level_add(text, size, " has ");
+  tvmrt_level_add_names(processor->levels, processor->count, text, size);
+  if (processor->count == 0) {
+    tvmrt_level_add(text, size, "none of the levels of ");
+    tvmrt_level_add(text, size, processor->family);
   }
 }
 
 /* Whether the processor has the level of that name. */
-static inline int tvmrt_x86_has_named(const tvmrt_x86* x86, const char* name) {
-  for (int i = 0; i < TVMRT_X86_LEVELS; i++) {
-    const tvmrt_x86_level level = tvmrt_x86_level_of(i);
-    if (strcmp(level.name, name) == 0) return tvmrt_x86_has(x86, &level);
+static inline int tvmrt_level_is_there(const tvmrt_processor* processor, const char* name) {
+  for (int i = 0; i < processor->count; i++) {
+    if (strcmp(processor->levels[i], name) == 0) return 1;
   }
   return 0;
 }
 
 /*!
  * \brief Chooses one of a library's levels.
- * \param x86 The processor.
+ * \param processor The processor.
  * \param names The library's levels, the narrowest first.
  * \param count How many they are.
  * \param forced The name of the one to take; NULL or "" for the widest that the processor has.
@@ -153,29 +202,30 @@ static inline int tvmrt_x86_has_named(const tvmrt_x86* x86, const char* name) {
  * \param size Bytes of text, at least 1.
  * \return The number of the level among names; -1 if none fits.
  */
-static inline int tvmrt_x86_choose(const tvmrt_x86* x86, const char* const* names, int count,
-                                   const char* forced, char* text, size_t size) {
+static inline int tvmrt_level_choose(const tvmrt_processor* processor, const char* const* names,
+                                     int count, const char* forced, char* text, size_t size) {
   const char* wanted = forced == NULL ? "" : forced;
   const int is_forced = wanted[0] != '\0';
   int found = -1, known = 0;
   for (int i = 0; i < count; i++) {
     if (is_forced && strcmp(names[i], wanted) != 0) continue;
     known = 1;
-    if (tvmrt_x86_has_named(x86, names[i])) found = i;
+    if (tvmrt_level_is_there(processor, names[i])) found = i;
   }
   if (found >= 0) return found;
   text[0] = '\0';
   if (is_forced) {
-    tvmrt_x86_add(text, size, "TVMRT_LEVEL demands ");
-    tvmrt_x86_add(text, size, wanted);
-    tvmrt_x86_add(text, size, known ? ", which the processor lacks: " : ", which is not there: ");
+    tvmrt_level_add(text, size, "TVMRT_LEVEL demands ");
+    tvmrt_level_add(text, size, wanted);
+    tvmrt_level_add(text, size, known ? ", which the processor lacks: " : ", which is not there: ");
   }
-  tvmrt_x86_add_names(names, count, text, size);
-  tvmrt_x86_add(text, size, ", and ");
-  tvmrt_x86_add_processor(x86, text, size);
-  tvmrt_x86_add(text, size,
-                is_forced ? "; unset TVMRT_LEVEL or name another"
-                          : "; compile the network with a level that it has");
+  tvmrt_level_add(text, size, "this library has code for ");
+  tvmrt_level_add_names(names, count, text, size);
+  tvmrt_level_add(text, size, ", and ");
+  tvmrt_level_add_processor(processor, text, size);
+  tvmrt_level_add(text, size,
+                  is_forced ? "; unset TVMRT_LEVEL or name another"
+                            : "; compile the network with a level that it has");
   return -1;
 }
 

@@ -31,7 +31,11 @@
  *
  * A level that it may use in part is none: it would refuse the very processor that has that part.
  */
-#if TVMRT_HAS_V4 && defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
+#if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+#define TVMRT_NEEDS "i8mm"
+#elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
+#define TVMRT_NEEDS "dot"
+#elif TVMRT_HAS_V4 && defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 #define TVMRT_NEEDS "v4vbmi"
 #elif TVMRT_HAS_V4 && defined(__AVX512VNNI__)
 #define TVMRT_NEEDS "v4vnni"

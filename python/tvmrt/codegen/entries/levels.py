@@ -27,6 +27,9 @@ _DEFINED = {
     "v4": "__AVX512VL__",
     "v4vnni": "__AVX512VNNI__",
     "v4vbmi": "__AVX512VBMI__",
+    "neon": "__ARM_NEON",
+    "dot": "__ARM_FEATURE_DOTPROD",
+    "i8mm": "__ARM_FEATURE_MATMUL_INT8",
 }
 NAMES = ("level", "level_in_use", "no_level", "levels")  # what follows the prefix in symbols
 TEXT_BYTES = 512  # of the sentence that says why no level fits
@@ -192,11 +195,11 @@ def _choice(prefix: str, levels: Levels) -> list[str]:
         f"static char refusal[{TEXT_BYTES}];",
         "",
         "__attribute__((constructor)) static void choose(void) {",
-        "  tvmrt_x86 x86;",
-        "  tvmrt_x86_ask(&x86);",
+        "  tvmrt_processor processor;",
+        "  tvmrt_processor_ask(&processor);",
         '  const char *forced = getenv("TVMRT_LEVEL");',
-        f"  const int chosen = tvmrt_x86_choose(&x86, names, {len(levels.names)}, forced, refusal,",
-        "                                      sizeof(refusal));",
+        f"  const int chosen = tvmrt_level_choose(&processor, names, {len(levels.names)}, forced,",
+        "                                        refusal, sizeof(refusal));",
         f"  if (chosen >= 0) {_in_use(prefix)} = &levels[chosen];",
         "}",
         "",

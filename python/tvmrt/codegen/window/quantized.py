@@ -70,9 +70,10 @@ class IntegerProduct(Lowering):
         the one that they are packed for."""
         widest = self.target.widest
         own = self.target.int8
-        if widest is None or widest.int8 != "vnni512" or own not in SHARED or not shares:
+        readers = SHARED.get(widest.int8, {}) if widest is not None and shares else {}
+        if widest is None or own not in readers:
             return {"fmt": FORMATS[own]}
-        return {"fmt": FORMATS[SHARED[own]], "widest": FORMATS[widest.int8]}
+        return {"fmt": FORMATS[readers[own]], "widest": FORMATS[widest.int8]}
 
     @property
     def threads(self) -> int:

@@ -42,6 +42,8 @@ class Format:
         The two pairs of a quad whose weights lie apart; None where quads lie whole.
     splits
         Whether quads are widened to two vectors when they are loaded.
+    pairs
+        Whether an instruction multiplies two pixels, and eight bytes of each.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Format:
     interleaves: bool = False
     halves: tuple[tuple[int, int], tuple[int, int]] | None = None
     splits: bool = False
+    pairs: bool = False
 
     def offset(self, x_signed: bool) -> int:
         """What the kernel adds to every activation before it multiplies."""
@@ -71,13 +74,34 @@ _FORMATS = (
     Format("avx2_shared", "TVMRT_I8_X86_AVX2", 8, 16, False, False, 32, 2.0, 4.0, True, None, True),
     Format("sse41", "TVMRT_I8_X86_SSE41", 4, 16, False, False, 16, 2.0, 4.0, False, None, True),
     Format("neon", "TVMRT_I8_NEON", 4, 32, False, True, 16, 2.0, 4.0, False, ((0, 1), (2, 3))),
+    Format("neon_shared", "TVMRT_I8_NEON", 4, 32, False, True, 16, 2.0, 4.0, False, None, True),
     Format("neon_dot", "TVMRT_I8_NEON_DOT", 4, 32, False, True, 16, 0.5, 3.0),
+    Format(
+        "neon_i8mm",
+        "TVMRT_I8_NEON_I8MM",
+        4,
+        32,
+        False,
+        True,
+        16,
+        0.25,
+        3.0,
+        False,
+        None,
+        False,
+        True,
+    ),
 )
 FORMATS = {each.name: each for each in _FORMATS}
 
 
-# The formats in which levels read dense weights that are packed for the widest of them.
-SHARED = {"sse41": "sse41", "avx2": "avx2_shared"}
+# The formats in which levels read dense weights that are packed for the widest of them, by its own.
+_ARM = {"neon": "neon_shared", "neon_dot": "neon_dot"}
+SHARED = {
+    "vnni512": {"sse41": "sse41", "avx2": "avx2_shared"},
+    "neon_dot": _ARM,
+    "neon_i8mm": _ARM,
+}
 
 
 def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[int, int]:
@@ -101,6 +125,8 @@ def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[i
         for wt in range(1, min(16, width) + 1):
             # weights, inputs, a product
             others = 2 * ob + 3 if fmt.wide or fmt.splits else ob + 1
+            if fmt.pairs and width > 1:
+                others = wt // 2 + 4  # inputs; two quads, zipped
             if ob * wt + others > fmt.registers:
                 break
             counted = round_up(vectors, ob) if unit else vectors
@@ -117,6 +143,8 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
         if not o or not t:
             return 0.0
         loads = o * (3 if fmt.splits else 2 if fmt.wide else 1) + t
+        if fmt.pairs and t > 1:  # zips beside loads of weights, and half as many of inputs
+            loads, t = o * 2 + ceil_div(t, 2), round_up(t, 2)
         return max(o * t * fmt.dot_cycles, fmt.least_cycles, loads) + 0.5
 
     def column(o: int) -> float:

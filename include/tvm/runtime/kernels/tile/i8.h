@@ -23,8 +23,8 @@
  *
  * where the last two quads meet the input bytes 2, 3, 4, 5.
  *
- * Code for several levels of x86-64 in one library has these weights once, as TVMRT_I8_X86_VNNI
- * reads them: a narrower tile takes int8 [lane][4] of its lanes out of each quad of the block.
+ * Code for several levels of processors in one library has these weights once, as the widest of them
+ * reads them, int8 [lane][4]: a narrower tile takes those of its lanes out of each quad of the block.
  *
  * Values: x is the input with zero point zx; w, zw the weight and its zero point of a channel; x'
  * is x as the format multiplies it: x, x + 128 or x - 128; zx' likewise.
@@ -118,20 +118,16 @@ TVMRT_INLINE void tvmrt_tile_i8_store(int ob, const tvmrt_tile_i8_args* a, uint8
   }
 }
 
-/*! \brief The tile; ob, wt, is_signed and is_shared are literals. */
-TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_shared,
-                                     const tvmrt_tile_i8_args* a, int64_t offset, void* y,
-                                     const int32_t* sums) {
-  tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB];
+/*! \brief Adds the products of all quads to the sums of a tile, of which out[0] has the bias of the
+ * channels; ob, wt, is_signed and is_shared are literals. */
+TVMRT_INLINE void tvmrt_tile_i8_add(int ob, int wt, int is_signed, int is_shared,
+                                    const tvmrt_tile_i8_args* a, int64_t offset,
+                                    tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB]) {
   const int8_t* weights = a->weights;
   const int64_t step = a->x_step, w_step = is_shared ? a->w_step : ob * TVMRT_I8_QUAD_BYTES;
   const int32_t run = a->run;
   /* Where code is to be small, the last quad of a run is one more round of the loop. */
   const int32_t whole = TVMRT_I8_LANES > 1 ? run - 3 : run;
-  TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
-    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) acc[t][o] =
-        tvmrt_i8_acc_load(a->bias + o * TVMRT_I8_LANES);
-  }
   for (int32_t s = 0; s < a->segments; s++) {
     const uint8_t* x[(TVMRT_TILE_I8_MAX_WT + 2) / 3];
     int32_t k = 0;
@@ -151,6 +147,30 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t += 3) x[t / 3] = start + t * step;
     tvmrt_tile_i8_quad(ob, wt, is_signed, is_shared, x, 0, step, weights, acc);
   }
+}
+
+#if TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM
+#include "i8mm_i8.h"
+#endif
+
+/*! \brief The tile; ob, wt, is_signed and is_shared are literals. */
+TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_shared,
+                                     const tvmrt_tile_i8_args* a, int64_t offset, void* y,
+                                     const int32_t* sums) {
+  tvmrt_i8_acc acc[TVMRT_TILE_I8_MAX_WT][TVMRT_TILE_I8_MAX_OB];
+  TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
+    TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) acc[t][o] =
+        tvmrt_i8_acc_load(a->bias + o * TVMRT_I8_LANES);
+  }
+#if TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM
+  if (wt > 1) {
+    tvmrt_i8mm_tile(ob, wt, is_signed, is_shared, a, offset, acc);
+  } else {
+    tvmrt_tile_i8_add(ob, wt, is_signed, is_shared, a, offset, acc);
+  }
+#else
+  tvmrt_tile_i8_add(ob, wt, is_signed, is_shared, a, offset, acc);
+#endif
   if (sums != NULL) {
     TVMRT_UNROLL_ALL for (int t = 0; t < wt; t++) {
       TVMRT_UNROLL_ALL for (int o = 0; o < ob; o++) {
@@ -187,7 +207,7 @@ TVMRT_INLINE void tvmrt_tile_i8_body(int ob, int wt, int is_signed, int is_share
     tvmrt_tile_i8_body(ob, wt, is_signed, 0, a, offset, y, sums);                \
   }
 
-/*! \brief The same for weights that are packed for TVMRT_I8_X86_VNNI: a part of one of its blocks. */
+/*! \brief The same for weights that are packed for a wider level: a part of one of its blocks. */
 #define TVMRT_DEFINE_TILE_I8_SHARED(name, ob, wt, is_signed)                     \
   TVMRT_NOINLINE void name(const tvmrt_tile_i8_args* a, int64_t offset, void* y, \
                            const int32_t* sums) {                                \

@@ -19,6 +19,7 @@
  *     TVMRT_I8_X86_SSE41       4  uint8        int8 [lane][4]
  *     TVMRT_I8_NEON            4  int8         int8 [lane][w0, w1], then int8 [lane][w2, w3]
  *     TVMRT_I8_NEON_DOT        4  int8         int8 [lane][4]
+ *     TVMRT_I8_NEON_I8MM       4  int8         int8 [lane][4]
  *
  * "activations uint8" means that the format multiplies unsigned bytes: signed ones are shifted by
  * 128 while they are loaded (their top bit is flipped), and the folded bias contains the
@@ -47,6 +48,7 @@
 #define TVMRT_I8_NEON 4
 #define TVMRT_I8_NEON_DOT 5
 #define TVMRT_I8_X86_SSE41 6
+#define TVMRT_I8_NEON_I8MM 7
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TVMRT_I8_CAN_VNNI 1
@@ -73,12 +75,19 @@
 #else
 #define TVMRT_I8_CAN_NEON_DOT 0
 #endif
+#if TVMRT_I8_CAN_NEON_DOT && defined(__ARM_FEATURE_MATMUL_INT8)
+#define TVMRT_I8_CAN_NEON_I8MM 1
+#else
+#define TVMRT_I8_CAN_NEON_I8MM 0
+#endif
 
 #ifndef TVMRT_I8_FORMAT
 #if TVMRT_I8_CAN_VNNI
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
 #elif TVMRT_I8_CAN_AVX2
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_AVX2
+#elif TVMRT_I8_CAN_NEON_I8MM
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON_I8MM
 #elif TVMRT_I8_CAN_NEON_DOT
 #define TVMRT_I8_FORMAT TVMRT_I8_NEON_DOT
 #elif TVMRT_I8_CAN_NEON
@@ -98,6 +107,8 @@
 #error "The weights are packed for NEON: compile for AArch64 or pack for another target."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT && !TVMRT_I8_CAN_NEON_DOT
 #error "The weights are packed for NEON dot products: compile with +dotprod."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM && !TVMRT_I8_CAN_NEON_I8MM
+#error "The weights are packed for NEON matrix products: compile with +dotprod+i8mm."
 #endif
 
 /*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
@@ -285,72 +296,10 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 
 /* ---- AArch64: 4 lanes ---- */
 
-#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT || \
+    TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM
 
-#define TVMRT_I8_LANES 4
-#define TVMRT_I8_QUAD_BYTES 16
-typedef int32x4_t tvmrt_i8_acc;
-typedef int8x16_t tvmrt_i8_weights;
-
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_acc_load(const int32_t* p) { return vld1q_s32(p); }
-TVMRT_INLINE void tvmrt_i8_acc_store(int32_t* p, tvmrt_i8_acc v) { vst1q_s32(p, v); }
-TVMRT_INLINE uint32_t tvmrt_i8_four_signed(const uint8_t* p, int is_signed) {
-  uint32_t four;
-  memcpy(&four, p, sizeof(four));
-  return is_signed ? four : four ^ 0x80808080u;
-}
-TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) { return vld1q_s8(p); }
-
-#if TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT
-typedef int8x16_t tvmrt_i8_quad;
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  return vreinterpretq_s8_u32(vdupq_n_u32(tvmrt_i8_four_signed(p, is_signed)));
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-  return vdotq_s32(acc, x, w);
-}
-#else
-typedef struct tvmrt_i8_quad {
-  int8x8_t first, second; /* bytes 0 and 1, bytes 2 and 3, each pair repeated */
-} tvmrt_i8_quad;
-TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
-  uint32_t four = tvmrt_i8_four_signed(p, is_signed);
-  tvmrt_i8_quad quad;
-  quad.first = vreinterpret_s8_u16(vdup_n_u16((uint16_t)four));
-  quad.second = vreinterpret_s8_u16(vdup_n_u16((uint16_t)(four >> 16)));
-  return quad;
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_dot(tvmrt_i8_acc acc, tvmrt_i8_quad x, tvmrt_i8_weights w) {
-  acc = vpadalq_s16(acc, vmull_s8(x.first, vget_low_s8(w)));
-  return vpadalq_s16(acc, vmull_s8(x.second, vget_high_s8(w)));
-}
-#endif
-
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* shift,
-                                               int32_t sum) {
-  return vmlaq_n_s32(acc, vld1q_s32(shift), sum);
-}
-TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
-  return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(acc), vld1q_f32(scale)));
-}
-TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
-                                       tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
-  int offset = range->is_signed ? 128 : 0;
-  int16x8_t zero = vdupq_n_s16((int16_t)(range->zero + offset));
-  int16x8_t ab = vqaddq_s16(vcombine_s16(vqmovn_s32(a), vqmovn_s32(b)), zero);
-  int16x8_t cd = vqaddq_s16(vcombine_s16(vqmovn_s32(c), vqmovn_s32(d)), zero);
-  uint8x16_t v = vcombine_u8(vqmovun_s16(ab), vqmovun_s16(cd));
-  v = vmaxq_u8(v, vdupq_n_u8((uint8_t)(range->lo + offset)));
-  v = vminq_u8(v, vdupq_n_u8((uint8_t)(range->hi + offset)));
-  v = veorq_u8(v, vdupq_n_u8((uint8_t)offset));
-  if (n == 16) {
-    vst1q_u8(y, v);
-  } else {
-    uint8_t bytes[16];
-    vst1q_u8(bytes, v);
-    memcpy(y, bytes, (size_t)n);
-  }
-}
+#include "neon_i8.h"
 
 /* ---- plain C: 1 lane ---- */
 
