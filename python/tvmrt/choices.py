@@ -101,8 +101,10 @@ RULES = (
     ),
     Rule(
         "dimensions that runs choose are read once a run on boards; choose executor aot with "
-        "unpacked-api, or fix them with shapes",
-        lambda r: r.runtime == "crt" and not r.unpacked_api and _is_sized(r),
+        "unpacked-api or executor graph, or fix them with shapes",
+        lambda r: (
+            r.runtime == "crt" and r.executor == "aot" and not r.unpacked_api and _is_sized(r)
+        ),
         UnsupportedError,
     ),
     Rule(

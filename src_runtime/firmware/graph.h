@@ -3,6 +3,7 @@
 #define TVMRT_SRC_RUNTIME_FIRMWARE_GRAPH_H_
 
 #include <tvm/runtime/crt/graph_arena.h>
+#include <tvm/runtime/dims.h>
 
 #include "json.h"
 
@@ -38,6 +39,14 @@ typedef struct graph_memory {
   void (*release)(TVMGraphExecutor* g);
 } graph_memory;
 
+/* What an executor does beside where runs choose extents; graph_dims.c has it, for those that do. */
+typedef struct graph_sizes {
+  /* Let an input be where a program's tensor is, with the extents that this has. */
+  tvm_crt_error_t (*set_input)(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor);
+  /* Before a run: outputs have room for the most. */
+  void (*show_room)(const TVMGraphExecutor* g);
+} graph_sizes;
+
 struct TVMGraphExecutor {
   DLTensor* entries;
   TVMValue* values; /* arguments of all operators, one after the other */
@@ -52,6 +61,8 @@ struct TVMGraphExecutor {
   uint8_t* end;
   const graph_memory* memory; /* NULL: there is no more than that */
   void* blocks;               /* for `memory` */
+  const graph_sizes* sizes;   /* NULL: every extent is fixed */
+  const tvmrt_dims* dims;     /* for `sizes` */
   uint16_t num_nodes;
   uint16_t num_inputs;
   uint16_t num_heads;
@@ -78,6 +89,9 @@ tvm_crt_error_t tvmrt__graph_reserve(TVMGraphExecutor* g, size_t num_bytes);
 
 /* Size of a tensor; 0 in *ok if it is larger than 2^31 - 1 bytes. */
 size_t tvmrt__graph_bytes(const DLTensor* tensor, int* ok);
+
+/* Whether a program's tensor can stand for one of the graph's: where its data begins. */
+tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given, uint8_t** data);
 
 /* Let an input be where a program's tensor is. */
 tvm_crt_error_t tvmrt__graph_set_input(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor);

@@ -106,8 +106,7 @@ static int is_compact(const DLTensor* tensor) {
   return 1;
 }
 
-/* Whether a program's tensor can stand for one of the graph's. */
-static tvm_crt_error_t compare(const DLTensor* own, const DLTensor* given, uint8_t** data) {
+tvm_crt_error_t tvmrt__graph_compare(const DLTensor* own, const DLTensor* given, uint8_t** data) {
   int ok;
   size_t lane = own->dtype.bits / 8u;
   if (given == NULL || given->data == NULL) return kTvmErrorFunctionCallInvalidArg;
@@ -123,7 +122,9 @@ static tvm_crt_error_t compare(const DLTensor* own, const DLTensor* given, uint8
 tvm_crt_error_t tvmrt__graph_set_input(TVMGraphExecutor* g, uint32_t input,
                                        const DLTensor* tensor) {
   uint8_t* data = NULL;
-  tvm_crt_error_t rc = compare(tvmrt_graph_input(g, (int32_t)input), tensor, &data);
+  tvm_crt_error_t rc;
+  if (g->sizes != NULL) return g->sizes->set_input(g, input, tensor);
+  rc = tvmrt__graph_compare(tvmrt_graph_input(g, (int32_t)input), tensor, &data);
   if (rc == kTvmErrorNoError) tvmrt__graph_bind(g, input, data);
   return rc;
 }
@@ -141,7 +142,7 @@ int TVMGraphExecutor_GetOutput(TVMGraphExecutor* executor, int32_t index, DLTens
   int ok;
   if (own == NULL) return kTvmErrorFunctionCallInvalidArg;
   if (own->data == NULL) return kTvmErrorGraphInputNotSet;
-  rc = compare(own, out, &data);
+  rc = tvmrt__graph_compare(own, out, &data);
   if (rc == kTvmErrorNoError) memcpy(data, own->data, tvmrt__graph_bytes(own, &ok));
   return rc;
 }
@@ -150,6 +151,7 @@ int TVMGraphExecutor_Run(TVMGraphExecutor* executor) {
   const graph_op* op = executor->ops;
   const graph_op* end = executor->ops_end;
   if (executor->num_unset != 0) return kTvmErrorGraphInputNotSet;
+  if (executor->sizes != NULL) executor->sizes->show_room(executor);
   for (; op != end; ++op) {
     TVMValue result;
     int code = kTVMNullptr;

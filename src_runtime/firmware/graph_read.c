@@ -3,6 +3,8 @@
  * The parts are read in the order in which they build on each other, whatever their order in the
  * text. Every number is checked before it is used as an index. */
 
+#include <tvm/runtime/crt/graph_dims.h>
+
 #include "../../src_backend/bytes.h"
 #include "../../src_backend/text.h"
 #include "dtype.h"
@@ -318,6 +320,15 @@ static void check_inputs(reader* r) {
   for (i = 0; i < r->plan->inputs; ++i) require(r, r->g->inputs[i].name != NULL);
 }
 
+/* The table of a network whose runs choose extents begins with a function that tells so; what
+ * operators are called does not begin like its name. */
+static void open_sizes(reader* r) {
+  TVMValue executor;
+  executor.v_handle = r->g;
+  if (*TVMFuncRegistry_Get0thFunctionName(r->functions) != TVMRT_GRAPH_OPEN[0]) return;
+  r->error = (tvm_crt_error_t)r->functions->funcs[0](&executor, NULL, 1, NULL, NULL, NULL);
+}
+
 /* The order of alignments: 8 bytes, pointers, 2 bytes. */
 static void lay_out(TVMGraphExecutor* g, const graph_plan* plan, reader* r) {
   uint32_t args = plan->edges + plan->entries - plan->inputs;
@@ -363,6 +374,7 @@ tvm_crt_error_t tvmrt__graph_read(const graph_plan* plan, const TVMModule* modul
   if (!r.in.damaged) read_nodes(&r);
   if (!r.in.damaged) read_heads(&r);
   if (!r.in.damaged) check_inputs(&r);
+  if (!r.in.damaged) open_sizes(&r);
   if (r.in.damaged && r.error == kTvmErrorNoError) r.error = kTvmErrorGraphJsonDamaged;
   return r.error;
 }

@@ -277,8 +277,10 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     Explanation(
         "NetworkDimensionOutOfRange",
         0x1104,
-        "A size of struct tvmgen_<module>_dims is below its least or beyond its largest.",
+        "A size of struct tvmgen_<module>_dims, or an extent of a tensor, is below its least or"
+        " beyond its largest, or two inputs have two sizes of one dimension.",
         "Stay within TVMGEN_<MODULE>_<DIMENSION>_MIN and _MAX of the network's header, or compile"
-        " the network with other bounds (--dim).",
+        " the network with other bounds (--dim); after the graph executor TVMGetLastError() tells"
+        " which.",
     ),
 )

@@ -115,7 +115,7 @@ _ENTRY_NAMES = (
     "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
-    "graph_json", "graph_create", "dims_text", "sizes",
+    "graph_json", "graph_create", "dims_text", "sizes", "open_graph",
     "reset_state", "state_begun",
 )  # fmt: skip
 
@@ -299,8 +299,8 @@ def _entry_file(program: Program, prefix: str, sources: Sources, options: Option
     sized = program.is_sized()
     lines = [
         *METADATA_INCLUDES,
-        *(dims.HEADERS if sized else []),
         *(placement.HEADERS if placement.is_placed(program) else []),
+        *(dims.ON_HOSTS.headers if sized else []),
         *([tvm_ffi.HEADER] if options.abi == "tvm-ffi" else []),
         *([NEEDS_HEADER] if sources.levels is None else []),
         f'#include "{prefix}_ops.h"',

@@ -14,23 +14,26 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 # By executor through which a program can run a network, the files of the firmware libraries that it
 # takes: all that is called, in turn, by TVMAotExecutor_Create and TVMAotExecutorModule_Register, or
-# by TVMGraphExecutor_Create, TVMGraphExecutorModule_Register and tvmrt_graph_create.
+# by TVMGraphExecutor_Create, TVMGraphExecutorModule_Register and tvmrt_graph_create. Graphs of open
+# dimensions call the functions of crt/graph_dims.h, too, and have texts of what does not fit.
 # tests/python/export/test_runtime_files.py asks the compiler whether that is right.
 BACKEND, FIRMWARE = "src_backend", "src_runtime/firmware"
+SIZED_GRAPH = "sized graph"
 EXECUTOR_FILES = {
     "aot": {
-        BACKEND: "bytes.h error_slot.h func_call.c func_registry.c mutable_registry.c "
+        BACKEND: "bytes.h compiler.h error_slot.h func_call.c func_registry.c mutable_registry.c "
         "stack_allocator.c text.h workspace.c",
         FIRMWARE: "aot_executor.c aot_metadata.c aot_metadata.h aot_module.c dtype.h globals.c "
         "graph.h json.h modules.c packed.h packed_func.h registry.h tensor_bytes.c",
     },
     "graph": {
-        BACKEND: "bytes.h error_slot.h func_registry.c mutable_registry.c stack_allocator.c "
-        "text.h workspace.c",
+        BACKEND: "bytes.h compiler.h error_slot.h func_registry.c mutable_registry.c "
+        "stack_allocator.c text.h workspace.c",
         FIRMWARE: "dtype.c dtype.h dtype_bits.c globals.c graph.h graph_arena.c graph_executor.c "
         "graph_heap.c graph_module.c graph_params.c graph_plan.c graph_read.c json.c json.h "
         "modules.c packed.h packed_func.h params_bytes.c params_bytes.h registry.h tensor_bytes.c",
     },
+    SIZED_GRAPH: {BACKEND: "error_slot.c", FIRMWARE: "graph_dims.c"},
 }
 
 # The compiler's command and the archiver's.
@@ -65,9 +68,9 @@ def runtime_headers(texts: Iterable[str]) -> dict[str, str]:
 def runtime_sources(executors: Iterable[str], foreign: bool = False) -> dict[str, str]:
     """The C files of the firmware libraries that a network can call, by their path.
 
-    Generated code calls none of them by itself. Programs run a network through its ``executors``;
-    C that others wrote (``foreign``: bodies of custom operators, code of devices) may call all of
-    ``c_backend_api.h``.
+    Generated code calls none of them by itself, but for graphs whose runs choose extents. Programs
+    run a network through its ``executors``; C that others wrote (``foreign``: bodies of custom
+    operators, code of devices) may call all of ``c_backend_api.h``.
     """
     root = Path(find_firmware_path())
     names = {

@@ -16,7 +16,7 @@ import numpy as np
 
 from tvmrt.codegen.c.text import wrap
 from tvmrt.codegen.c.writer import comment_text
-from tvmrt.codegen.firmware import seal
+from tvmrt.codegen.firmware import extents, seal
 from tvmrt.codegen.firmware.graph import module_symbol
 from tvmrt.codegen.firmware.names import (
     header_name,
@@ -119,13 +119,16 @@ def _header(program: Program, sources: Sources, graph: dict, params: Params | No
     declarations = []
     for what, tensors in (("Input", inputs), ("Output", outputs)):
         for i, tensor in enumerate(tensors):
-            type_text = f"{tensor.type.dtype}[{', '.join(map(str, tensor.type.shape))}]"
+            type_text = extents.shape_text(tensor.type)
+            bounds = extents.bounds_text(tensor.type.shape)
             declarations += [
-                f"/*! \\brief {what} {i}, {comment_text(tensor.origin)}: {type_text}; in bytes. */",
+                f"/*! \\brief {what} {i}, {comment_text(tensor.origin)}: {type_text}; in bytes"
+                f"{bounds}. */",
                 f"#define {size_macro(prefix, tensor.member)} {tensor.type.nbytes}",
             ]
     declarations += [
         "",
+        *extents.bounds_macros(program, prefix),
         "/*! \\brief Memory that the graph executor needs beside inputs and weights; in bytes. */",
         f"#define {macro} TVMRT_GRAPH_ARENA_BYTES({', '.join(map(str, numbers))})",
         "",

@@ -23,7 +23,7 @@ from tvmrt.ir import ModuleBlob, dtype_of_text
 from tvmrt.libinfo import __version__
 
 from . import blob
-from .firmware_build import makefile, runtime_headers, runtime_sources
+from .firmware_build import SIZED_GRAPH, makefile, runtime_headers, runtime_sources
 from .firmware_graph import arena_bytes
 from .firmware_templates import templates
 from .summary import summary_of_pool
@@ -67,6 +67,8 @@ def write_archive(
                 _add(tar, f"templates/{template}", text.encode())
             # C functions are called without a module, the others by an executor
             executors = {lib.options.executor for lib in libraries if not _called_plainly(lib)}
+            if "graph" in executors and any(lib.program.is_sized() for lib in libraries):
+                executors.add(SIZED_GRAPH)
             sources = runtime_sources(executors, any(map(_has_foreign_code, libraries)))
             for source, text in sources.items():
                 _add(tar, f"runtime/{source}", text.encode())

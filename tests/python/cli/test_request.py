@@ -49,7 +49,7 @@ REFUSED = {
     "place chooses among memories of a board": ("--place", "a=flash"),
     "workspace-io maps inputs and outputs to C structs": ("--workspace-io",),
     "dimensions that runs choose are read once a run on boards": (
-        *BOARD, "--executor", "graph", "--dim", "n=1..4",
+        *BOARD, "--no-unpacked-api", "--dim", "n=1..4",
     ),
     "record compares runs of one size": (
         *BOARD, *C_INTERFACE, "--record", "--dim", "n=1..4",

@@ -339,8 +339,6 @@ def test_networks_of_an_image_have_dimensions_of_their_own(tmp_path, capsys):
 REFUSED = [
     pytest.param({"target": "cortex-m4", "unpacked_api": False}, "executor aot with unpacked-api",
                  id="packed-operators"),
-    pytest.param({"target": "cortex-m4", "executor": "graph"}, "executor aot with unpacked-api",
-                 id="graph"),
     pytest.param({"target": "cortex-m4", "record": True, **C}, "record compares runs of one size",
                  id="record"),
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tvmrt.ir.extent import (
     Extent,
@@ -28,14 +29,67 @@ from ..c.writer import Parameter, c_string
 
 PIECE = 80  # characters of a string on a line
 ABOUT = "dims"  # the constant in generated C
-HEADERS = ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>")
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What generated C reads and compares extents by."""
+
+    headers: tuple[str, ...]
+    read: str
+    check: str
+    give: str
+    codes: bool  # what fails returns a code of its own
+
+    def begin(self) -> list[str]:
+        """Lines at the beginning of a function in which some of them may fail."""
+        return ["  int32_t code;"] if self.codes else []
+
+    def held(self, function: str, *arguments: object) -> list[str]:
+        """Lines that call one of them, and return where it fails."""
+        called = call(function, *arguments)
+        if self.codes:
+            return [f"  code = {called};", "  if (code != 0) return code;"]
+        return [f"  if ({called} != 0) return -1;"]
+
+
+ON_HOSTS = Calls(
+    ("#include <tvm/runtime/dims.h>", "#include <tvm/runtime/kernels/op/dims.h>"),
+    "tvmrt_read_dims",
+    "tvmrt_check_extent",
+    "tvmrt_set_extent",
+    codes=False,
+)
+# operators that the graph executor of firmware calls
+ON_BOARDS = Calls(
+    ("#include <tvm/runtime/crt/graph_dims.h>",),
+    "tvmrt_graph_read_dims",
+    "tvmrt_graph_check_extent",
+    "tvmrt_graph_set_extent",
+    codes=True,
+)
 
 
 def print_about(program: Program, prefix: str) -> list[str]:
-    """Lines of C: the struct of a network whose dimensions are not all fixed; else none."""
-    symbols = program.dims()
+    """Lines of C: the struct of a network whose dimensions are not all fixed, and what reads sizes
+    by it; else none."""
     if not program.is_sized():
         return []
+    text = f"{prefix}_dims_text"
+    return [
+        "/* For people and for tools that only read the file. */",
+        f"TVM_DLL extern const char {text}[];",
+        f"const char {text}[] =",
+        *string_pieces(json.dumps(described(program))),
+        "",
+        *print_struct(program, text),
+        *print_reader(program, ON_HOSTS),
+    ]
+
+
+def print_struct(program: Program, text: str) -> list[str]:
+    """Lines of C: the constant; ``text`` is the C text of its last member."""
+    symbols = program.dims()
     inputs = list(zip(program.input_names, program.input_types))
     outputs = list(zip(program.output_names, program.output_types))
     bounds = [{"name": c_string(s.name), "least": s.low, "most": s.high} for s in symbols]
@@ -47,20 +101,14 @@ def print_about(program: Program, prefix: str) -> list[str]:
         "num_inputs": len(inputs),
         "outputs": "dims_outputs",
         "num_outputs": len(outputs),
-        "text": f"{prefix}_dims_text",
+        "text": text,
     }
     return [
-        "/* For people and for tools that only read the file. */",
-        f"TVM_DLL extern const char {prefix}_dims_text[];",
-        f"const char {prefix}_dims_text[] =",
-        *string_pieces(json.dumps(described(program))),
-        "",
         *(rows("static const tvmrt_dim dims_all[]", bounds) if bounds else []),
         *_tensors("input", inputs, symbols),
         *_tensors("output", outputs, symbols),
         *print_fields(f"static const tvmrt_dims {ABOUT}", about),
         "",
-        *_reader(program),
     ]
 
 
@@ -110,13 +158,12 @@ def described(program: Program) -> dict[str, Mapping]:
     }
 
 
-def _reader(program: Program) -> list[str]:
+def print_reader(program: Program, calls: Calls) -> list[str]:
     """Lines of C: the function that reads the sizes of a run, and compares with them what else the
     inputs' extents must be."""
     symbols = program.dims()
     if not symbols:
         return []
-    read = call("tvmrt_read_dims", f"&{ABOUT}", "args", "sizes")
     computed = [
         (f"args[{i}]", c_string(name), axis, extent)
         for i, (name, type) in enumerate(zip(program.input_names, program.input_types))
@@ -126,9 +173,10 @@ def _reader(program: Program) -> list[str]:
     used = symbols_of(*(check[-1] for check in computed))
     return [
         "static int32_t read_sizes(const TVMValue *args, int32_t *sizes) {",
-        f"  if ({read} != 0) return -1;",
+        *calls.begin(),
+        *calls.held(calls.read, f"&{ABOUT}", "args", "sizes"),
         *named_sizes(symbols, (i for i, s in enumerate(symbols) if s in used)),
-        *(f"  if ({call('tvmrt_check_extent', *c)} != 0) return -1;" for c in computed),
+        *(line for each in computed for line in calls.held(calls.check, *each)),
         "  return 0;",
         "}",
         "",
@@ -152,7 +200,9 @@ def named_sizes(symbols: Sequence[Symbol], places: Iterable[int]) -> list[str]:
 
 
 def print_extents(
-    outputs: Mapping[int, tuple[str, TensorType]], before_the_run: bool = False
+    outputs: Mapping[int, tuple[str, TensorType]],
+    before_the_run: bool = False,
+    calls: Calls = ON_HOSTS,
 ) -> list[str]:
     """Lines that give outputs, by their place among ``args``, the extents of this run; before it
     the most that it may find, for which there must be room."""
@@ -161,8 +211,7 @@ def print_extents(
         for axis, extent in enumerate(type.shape):
             if isinstance(extent, Extent):
                 now = with_most_counts(extent) if before_the_run else extent
-                given = call("tvmrt_set_extent", f"args[{place}]", c_string(name), axis, now)
-                lines.append(f"  if ({given} != 0) return -1;")
+                lines += calls.held(calls.give, f"args[{place}]", c_string(name), axis, now)
     return lines
 
 
@@ -181,3 +230,14 @@ def output_types(program: Program) -> dict[Buffer, tuple[str, TensorType]]:
         b: (name, type)
         for b, name, type in zip(program.outputs, program.output_names, program.output_types)
     }
+
+
+def bytes_text(type: TensorType) -> str:
+    """The C text of the bytes that a tensor has at the sizes of a run."""
+    size = type.size
+    if not isinstance(size, Extent):
+        return str(type.nbytes)
+    if type.dtype.is_packed:
+        return f"((size_t){size} * {type.dtype.bits} + 7) / 8"
+    unit = type.dtype.itemsize
+    return f"(size_t){size}" if unit == 1 else f"(size_t){size} * {unit}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Union
 
-from tvmrt.ir.extent import counts_in, most, symbols_of
+from tvmrt.ir.extent import Extent, counts_in, least, most, symbols_of
 from tvmrt.ir.program import ARENA, CONSTANT, INPUT, OUTPUT, Buffer, Program, Step
 
 from ..c.packed import exported_call_head
@@ -75,7 +75,7 @@ def entry_symbol(function: Function) -> str:
 
 def print_entries(program: Program, sources, options, arguments) -> list[str]:
     """One packed function an operator, after the one that reads the sizes of a run."""
-    lines = _sizes_entry(program, sources)
+    lines = _sizes_entry(program, sources, options)
     for function in sources.functions:
         lines += _entry(program, function, options, arguments)
     return lines
@@ -86,18 +86,68 @@ def sizes_symbol(sources) -> str:
     return f"{sources.prefix}_sizes_packed"
 
 
-def _sizes_entry(program: Program, sources) -> list[str]:
+def _sizes_entry(program: Program, sources, options) -> list[str]:
     if not program.dims():
         return []
     symbol, count = sizes_symbol(sources), len(program.inputs) + 1
-    refusal = [f'    TVMAPISetLastError("{symbol}: expected {count} arguments");', "    return -1;"]
-    sizes = f"(int32_t *)tensor_data(args[{count - 1}])"
-    return [
-        *exported_call_head(symbol, count, refusal, "int"),
-        *wrap("return read_sizes", ["args", sizes], ";", 1),
-        "}",
-        "",
+    head = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
+    if options.firmware:
+        sizes = f"(int32_t *){_sizes_data(program, count - 1)}"
+        read = [
+            f"  int32_t *sizes = {sizes};",
+            *refusal(any_null(["sizes"])),
+            "  return read_sizes(args, sizes);",
+        ]
+    else:
+        sizes = f"(int32_t *)tensor_data(args[{count - 1}])"
+        read = wrap("return read_sizes", ["args", sizes], ";", 1)
+    return [*head, *read, "}", ""]
+
+
+def _sizes_data(program: Program, place: int) -> str:
+    return f"tensor_data(args[{place}], {4 * len(program.dims())})"
+
+
+def _sized_on_board(program: Program, function: Function, operands) -> list[str]:
+    """The same, where a damaged graph may pass anything: the sizes are compared with their bounds
+    again, and what they are needed for comes behind."""
+    if SIZES not in operands:
+        return []
+    symbols = program.dims()
+    types = {b: t for b, (_, t) in _named_types(program).items()}
+    used = {p.name for p in function.parameters if p.buffer is None}
+    used |= {
+        s.c for b in operands if isinstance(b, Buffer) and b in types
+        for s in symbols_of(types[b].shape)
+    }  # fmt: skip
+    places = [i for i, s in enumerate(symbols) if s.c in used]
+    named = _named_outputs(program, operands)
+    lines = [
+        f"  const int32_t *sizes = (const int32_t *){_sizes_data(program, operands.index(SIZES))};",
+        *(dims.ON_BOARDS.begin() if named else []),
+        *refusal(any_null(["sizes"])),
+        *dims.named_sizes(symbols, places),
     ]
+    for symbol in (symbols[i] for i in places):
+        beyond = f"{symbol.c} < {symbol.low}{GAP}|| {symbol.c} > {symbol.high}"
+        lines += refusal(beyond, "NetworkDimensionOutOfRange")
+    return [*lines, *dims.print_extents(named, calls=dims.ON_BOARDS)]
+
+
+def _named_types(program: Program) -> dict:
+    """Name and type of inputs and outputs by their buffers."""
+    inputs = zip(program.inputs, program.input_names, program.input_types)
+    return {**{b: (n, t) for b, n, t in inputs}, **dims.output_types(program)}
+
+
+def _named_outputs(program: Program, operands) -> dict:
+    """Name and type of the outputs of which a run chooses an extent, by their place."""
+    types = dims.output_types(program)
+    return {
+        i: types[b]
+        for i, b in enumerate(operands)
+        if isinstance(b, Buffer) and b.kind == OUTPUT and symbols_of(types[b][1].shape)
+    }
 
 
 def _sized(program: Program, function: Function, operands, arguments) -> list[str]:
@@ -127,6 +177,9 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
     symbol, count = entry_symbol(function), len(operands)
     # int, as the type of packed functions has it: int32_t is a long on some targets
     lines = exported_call_head(symbol, count, _refusal(symbol, count, options), "int")
+    on_board = options.firmware and options.executor == "graph"
+    if on_board and function.step.symbols():
+        lines += _sized_on_board(program, function, operands)
     pointers = _pointers(program, operands, options, arguments)
     for name, (ctype, data) in pointers.items():
         lines.append(f"  {ctype} *{name} ={GAP}({ctype} *){data};")
@@ -135,9 +188,9 @@ def _entry(program: Program, function: Function, options, arguments) -> list[str
         lines.append(
             f"  const DLDevice {arguments.devices[buffer]} = tensor_device(args[{place}]);"
         )
-    if function.step.symbols():
+    if function.step.symbols() and not on_board:
         lines += _sized(program, function, operands, arguments)
-    if pointers and options.firmware and options.executor == "graph":
+    if pointers and on_board:
         lines += refusal(any_null(sorted(pointers)))
     if function.step.guard is not None:
         condition = guard_text(function.step.guard, arguments)
@@ -160,16 +213,22 @@ def _pointers(program: Program, operands, options, arguments) -> dict[str, tuple
         else:
             qualifier = "" if item.kind == OUTPUT else "const "
             name, ctype = arguments.names[item], f"{qualifier}{item.dtype.c}"
-        pointers.setdefault(name, (ctype, _data_text(program, item, i, options)))
+        pointers.setdefault(name, (ctype, _data_text(program, item, i, options, SIZES in operands)))
     return pointers
 
 
-def _data_text(program: Program, item, index: int, options) -> str:
+def _data_text(program: Program, item, index: int, options, has_sizes: bool) -> str:
     """Where an argument's elements begin; a graph on firmware also has its size checked."""
     if not (options.firmware and options.executor == "graph"):
         return f"tensor_data(args[{index}])"
-    nbytes = program.arena_bytes if isinstance(item, int) else item.nbytes
-    return f"tensor_data(args[{index}], {nbytes})"
+    if isinstance(item, int):
+        return f"tensor_data(args[{index}], {program.arena_bytes})"
+    _, type = _named_types(program).get(item, ("", None))
+    if type is None or not isinstance(type.size, Extent):
+        return f"tensor_data(args[{index}], {item.nbytes})"
+    if not has_sizes:  # what it touches, every size has
+        return f"tensor_data(args[{index}], {type.dtype.nbytes(least(type.size))})"
+    return f"tensor_data(args[{index}], (uint32_t)({dims.bytes_text(type)}))"
 
 
 def _refusal(symbol: str, count: int, options) -> list[str]:

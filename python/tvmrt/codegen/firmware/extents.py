@@ -20,6 +20,7 @@ from .. import pools
 from ..c.naming import member
 from ..c.text import GAP, Declaration, refusal, wrap
 from ..c.writer import Parameter, comment_text
+from ..entries.dims import bytes_text
 from . import seal
 from .names import Tensor, input_tensors, output_tensors, own_includes
 
@@ -110,8 +111,8 @@ def bounds_text(extents: Iterable[Whole]) -> str:
     return " at the largest sizes" if any(isinstance(n, Extent) for n in extents) else ""
 
 
-def structs(program: Program, prefix: str) -> list[str]:
-    """Lines of the header: the bounds as macros, and the structs of sizes and counts."""
+def bounds_macros(program: Program, prefix: str) -> list[str]:
+    """Lines of the header: the bounds of dimensions and counts."""
     lines = []
     for symbol, name in _named(program):
         what = "Dimension" if symbol.source is None else "Count"
@@ -120,9 +121,13 @@ def structs(program: Program, prefix: str) -> list[str]:
             f"#define {bounds_macro(prefix, name)}_MIN {symbol.low}",
             f"#define {bounds_macro(prefix, name)}_MAX {symbol.high}",
         ]
+    return [*lines, *([""] if lines else [])]
+
+
+def structs(program: Program, prefix: str) -> list[str]:
+    """The same, and the structs of sizes and counts."""
     return [
-        *lines,
-        *([""] if lines else []),
+        *bounds_macros(program, prefix),
         *_struct(prefix, "dims", _SIZES, members(program)),
         *_struct(prefix, "counts", _COUNTS, counts(program)),
     ]
@@ -257,17 +262,7 @@ def _sizes(program: Program, prefix: str) -> list[tuple[str, str]]:
     """The members of the struct of bytes, and what they are."""
     rows = []
     if not pools.io_in_pools(program):
-        rows = [(t.member, _bytes_text(t.type)) for t in tensors(program)]
+        rows = [(t.member, bytes_text(t.type)) for t in tensors(program)]
     for pool in pools.lent(program):
         rows.append((f"{pool.name}_workspace_pool", pools.pool_macro(prefix, pool)))
     return rows or [("unused", "0")]
-
-
-def _bytes_text(type: TensorType) -> str:
-    size = type.size
-    if not isinstance(size, Extent):
-        return str(type.nbytes)
-    if type.dtype.is_packed:
-        return f"((size_t){size} * {type.dtype.bits} + 7) / 8"
-    unit = type.dtype.itemsize
-    return f"(size_t){size}" if unit == 1 else f"(size_t){size} * {unit}"

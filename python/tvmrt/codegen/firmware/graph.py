@@ -6,12 +6,15 @@ an operator that gets too small a one, as a damaged graph would have it, returns
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from tvmrt.ir.program import Program
 
-from ..entries import graph
+from ..c.packed import exported_head
+from ..entries import dims, graph
 from .names import own_include
+
+OPEN = "+dims"  # TVMRT_GRAPH_OPEN of crt/graph_dims.h
 
 
 def module_symbol(prefix: str) -> str:
@@ -22,6 +25,17 @@ def module_symbol(prefix: str) -> str:
 def print_file(program: Program, prefix: str, sources, options, arguments) -> str:
     """Text of the file with the operators' packed entries and their table."""
     entries = graph.print_entries(program, sources, options, arguments)
+    sized = program.is_sized()
+    table = {graph.entry_symbol(f): graph.entry_symbol(f) for f in sources.functions}
+    if sized:
+        entries = [
+            *dims.print_struct(program, "NULL"),
+            *dims.print_reader(program, dims.ON_BOARDS),
+            *entries,
+            *_open_graph(prefix),
+        ]
+        sizes = graph.sizes_symbol(sources)
+        table = {OPEN: f"{prefix}_open_graph", sizes: sizes, **table}
     lines = [
         "#include <stddef.h>",
         "#include <stdint.h>",
@@ -29,13 +43,14 @@ def print_file(program: Program, prefix: str, sources, options, arguments) -> st
         "#include <tvm/runtime/c_backend_api.h>",
         "#include <tvm/runtime/crt/error_codes.h>",
         "#include <tvm/runtime/crt/module.h>",
+        *(dims.ON_BOARDS.headers if sized else []),
         "",
         f'#include "{prefix}_ops.h"',
         "",
         *arguments.places(),
         *(_tensor_data(program) if any("tensor_data(" in line for line in entries) else []),
         *entries,
-        *_table(prefix, [graph.entry_symbol(f) for f in sources.functions]),
+        *_table(prefix, table),
     ]
     return "\n".join(lines)
 
@@ -71,6 +86,7 @@ def print_system_library(prefix: str) -> str:
     """Text of the file with the table of a network compiled ahead of time: its run function and its
     metadata. An image has it only if something asks for the table."""
     names = [f"{prefix}_{name}" for name in ("run", "get_c_metadata", "get_model_metadata")]
+    table = {name: name for name in names}
     lines = [
         "#include <stddef.h>",
         "",
@@ -78,12 +94,27 @@ def print_system_library(prefix: str) -> str:
         "",
         *own_include(prefix),
         "",
-        *_table(prefix, names),
+        *_table(prefix, table),
     ]
     return "\n".join(lines)
 
 
-def _table(prefix: str, names: Sequence[str]) -> list[str]:
+def _open_graph(prefix: str) -> list[str]:
+    """Lines of C: the function by which executors learn what runs choose."""
+    symbol = f"{prefix}_open_graph"
+    unused = ["type_codes", "out_ret_value", "out_ret_tcode", "resource_handle"]
+    return [
+        *exported_head(symbol, unused, "int"),
+        "  if (num_args != 1) return kTvmErrorFunctionCallNumArguments;",
+        f"  return tvmrt_graph_open((TVMGraphExecutor *)args[0].v_handle, &{dims.ABOUT});",
+        "}",
+        "",
+    ]
+
+
+def _table(prefix: str, functions: Mapping[str, str]) -> list[str]:
+    """The table of functions: their symbols by the names that they are looked up by."""
+    names, symbols = list(functions), list(functions.values())
     count = len(names)
     low, high = (f"\\{byte:03o}" for byte in (count & 255, count >> 8))
     return [
@@ -98,7 +129,7 @@ def _table(prefix: str, names: Sequence[str]) -> list[str]:
         f'    "{names[-1] if names else ""}";',
         "",
         f"static const TVMBackendPackedCFunc functions[{max(count, 1)}] = {{",
-        *(f"    (TVMBackendPackedCFunc){name}," for name in names or ["NULL"]),
+        *(f"    (TVMBackendPackedCFunc){symbol}," for symbol in symbols or ["NULL"]),
         "};",
         "static const TVMFuncRegistry registry = {function_names, functions};",
         f"const TVMModule {module_symbol(prefix)} = {{&registry}};",

@@ -1,0 +1,182 @@
+/* Firmware runtime: graphs whose runs choose extents. Linked by the networks that have such.
+ *
+ * Shapes of inputs are those of the tensors that a program sets, all others are the largest. The first
+ * node of such a graph reads the sizes of a run from the inputs; operators that write outputs give
+ * these the extents that follow. */
+#include <tvm/runtime/crt/graph_dims.h>
+
+#include "../../src_backend/bytes.h"
+#include "../../src_backend/error_slot.h"
+#include "graph.h"
+
+enum { TEXT_BYTES = 80 /* as many as TVMGetLastError() keeps */ };
+
+/* A text that grows; what does not fit is left out. */
+typedef struct text {
+  char bytes[TEXT_BYTES];
+  size_t length;
+} text;
+
+static void put(text* t, const char* more) {
+  while (*more != '\0' && t->length < TEXT_BYTES - 1) t->bytes[t->length++] = *more++;
+  t->bytes[t->length] = '\0';
+}
+
+/* A number, with `before` in front; one that no 32 bits hold is shown as the largest that they do. */
+static void put_number(text* t, const char* before, int64_t number) {
+  char digits[12];
+  char* at = &digits[sizeof(digits) - 1];
+  uint32_t left = number > INT32_MAX || number < -INT32_MAX ? (uint32_t)INT32_MAX
+                  : number < 0                              ? (uint32_t)-number
+                                                            : (uint32_t)number;
+  *at = '\0';
+  do {
+    *--at = (char)('0' + left % 10);
+    left /= 10;
+  } while (left != 0);
+  if (number < 0) *--at = '-';
+  put(t, before);
+  put(t, at);
+}
+
+/* What is wrong with an axis: "batch: found 9, allowed 1 to 8 (input x)". */
+static int32_t refuse(const char* dim, int32_t axis, int64_t found, int64_t least, int64_t most,
+                      const char* where, const char* name) {
+  text t = {{0}, 0};
+  if (!TVMRT_IS_LINKED(tvmrt__store_error)) return kTvmErrorNetworkDimensionOutOfRange;
+  if (dim != NULL) {
+    put(&t, dim);
+  } else {
+    put_number(&t, "axis ", axis);
+  }
+  put_number(&t, ": found ", found);
+  put_number(&t, ", allowed ", least);
+  if (most != least) put_number(&t, " to ", most);
+  put(&t, where);
+  put(&t, name);
+  put(&t, ")");
+  tvmrt__store_error(t.bytes);
+  return kTvmErrorNetworkDimensionOutOfRange;
+}
+
+static int32_t check_rank(const tvmrt_dims_tensor* about, const DLTensor* given) {
+  text t = {{0}, 0};
+  if (given->ndim == about->rank) return kTvmErrorNoError;
+  if (TVMRT_IS_LINKED(tvmrt__store_error)) {
+    put_number(&t, "found ", given->ndim);
+    put_number(&t, " axes, allowed ", about->rank);
+    put(&t, " (input ");
+    put(&t, about->name);
+    put(&t, ")");
+    tvmrt__store_error(t.bytes);
+  }
+  return kTvmErrorGraphTensorMismatch;
+}
+
+/* The number of axes and the bounds of each; nothing about other inputs. */
+static int32_t check_bounds(const tvmrt_dims* dims, const tvmrt_dims_tensor* about,
+                            const DLTensor* given) {
+  int32_t rc = check_rank(about, given);
+  int32_t i;
+  for (i = 0; rc == kTvmErrorNoError && i < about->rank; ++i) {
+    int64_t extent = given->shape[i];
+    if (extent >= about->least[i] && extent <= about->most[i]) continue;
+    rc = refuse(about->dim[i] < 0 ? NULL : dims->dims[about->dim[i]].name, i, extent,
+                about->least[i], about->most[i], " (input ", about->name);
+  }
+  return rc;
+}
+
+int32_t tvmrt_graph_read_dims(const tvmrt_dims* dims, const TVMValue* args, int32_t* sizes) {
+  int32_t i;
+  int32_t k;
+  for (i = 0; i < dims->num_dims; ++i) sizes[i] = -1;
+  for (i = 0; i < dims->num_inputs; ++i) {
+    const tvmrt_dims_tensor* about = &dims->inputs[i];
+    const DLTensor* given = (const DLTensor*)args[i].v_handle;
+    int32_t rc = check_bounds(dims, about, given);
+    if (rc != kTvmErrorNoError) return rc;
+    for (k = 0; k < about->rank; ++k) {
+      int32_t* size = about->dim[k] < 0 ? NULL : &sizes[about->dim[k]];
+      if (size == NULL) continue;
+      if (*size >= 0 && *size != given->shape[k]) {
+        return refuse(dims->dims[about->dim[k]].name, k, given->shape[k], *size, *size,
+                      " as elsewhere (input ", about->name);
+      }
+      *size = (int32_t)given->shape[k];
+    }
+  }
+  return kTvmErrorNoError;
+}
+
+int32_t tvmrt_graph_check_extent(TVMValue arg, const char* input, int32_t axis, int64_t extent) {
+  const DLTensor* given = (const DLTensor*)arg.v_handle;
+  if (given->shape[axis] == extent) return kTvmErrorNoError;
+  return refuse(NULL, axis, given->shape[axis], extent, extent, " by other sizes (input ", input);
+}
+
+int32_t tvmrt_graph_set_extent(TVMValue arg, const char* output, int32_t axis, int64_t extent) {
+  DLTensor* given = (DLTensor*)arg.v_handle;
+  int64_t room = axis < given->ndim ? given->shape[axis] : 0;
+  if (room < extent) return refuse(NULL, axis, extent, 0, room, " (output ", output);
+  given->shape[axis] = extent;
+  return kTvmErrorNoError;
+}
+
+/* Inputs behind the network's own are weights, whose shapes are fixed. */
+static tvm_crt_error_t set_input(TVMGraphExecutor* g, uint32_t input, const DLTensor* tensor) {
+  const DLTensor* own = &g->entries[g->inputs[input].entry];
+  DLTensor expected = *own;
+  uint8_t* data = NULL;
+  int32_t rc = kTvmErrorNoError;
+  if (tensor != NULL && input < (uint32_t)g->dims->num_inputs) {
+    rc = check_bounds(g->dims, &g->dims->inputs[input], tensor);
+    expected.shape = tensor->shape;
+  }
+  if (rc == kTvmErrorNoError) rc = tvmrt__graph_compare(&expected, tensor, &data);
+  if (rc != kTvmErrorNoError) return (tvm_crt_error_t)rc;
+  if (expected.shape != own->shape) {
+    memcpy(own->shape, expected.shape, (size_t)own->ndim * sizeof(*own->shape));
+  }
+  tvmrt__graph_bind(g, input, data);
+  return kTvmErrorNoError;
+}
+
+/* Several operators may write parts of an output: each has a tensor of its own for it, of one storage.
+ * Inputs stay as they were set, whatever a graph calls an output. */
+static void show_room(const TVMGraphExecutor* g) {
+  int32_t i;
+  uint32_t k;
+  for (i = 0; i < g->dims->num_outputs; ++i) {
+    const tvmrt_dims_tensor* about = &g->dims->outputs[i];
+    uint16_t storage = g->storage_ids[g->heads[i]];
+    for (k = 0; k < g->num_entries && (storage & EXTERNAL) == 0; ++k) {
+      const DLTensor* own = &g->entries[k];
+      if (g->storage_ids[k] != storage || own->ndim != about->rank) continue;
+      memcpy(own->shape, about->most, (size_t)about->rank * sizeof(*own->shape));
+    }
+  }
+}
+
+static const graph_sizes sizes = {set_input, show_room};
+
+/* Whether the graph has the largest extents of a tensor. */
+static int is_same(const tvmrt_dims_tensor* about, const DLTensor* own) {
+  return about->rank == own->ndim &&
+         memcmp(about->most, own->shape, (size_t)own->ndim * sizeof(*own->shape)) == 0;
+}
+
+int32_t tvmrt_graph_open(TVMGraphExecutor* executor, const tvmrt_dims* dims) {
+  int32_t i;
+  int ok = dims->num_inputs <= executor->num_inputs && dims->num_outputs == executor->num_heads;
+  for (i = 0; ok && i < dims->num_inputs; ++i) {
+    ok = is_same(&dims->inputs[i], &executor->entries[executor->inputs[i].entry]);
+  }
+  for (i = 0; ok && i < dims->num_outputs; ++i) {
+    ok = is_same(&dims->outputs[i], &executor->entries[executor->heads[i]]);
+  }
+  if (!ok) return kTvmErrorGraphInconsistent;
+  executor->dims = dims;
+  executor->sizes = &sizes;
+  return kTvmErrorNoError;
+}
