@@ -37,6 +37,17 @@ _DEFINITION = (
     r"|#\s*define\s+%s\b"
 )
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+# A class of the user's whose base is one of TVM's, in files that include its headers.
+_BASE = re.compile(
+    r"\b(?:public|protected|private)\s+"
+    r"((?:(?:tvm::)?runtime::|tvm::)?(?:ModuleNode|NDArray::Container|NDArray|Object))\b"
+)
+DERIVED = {
+    "ModuleNode": "its virtual functions are C++ of TVM's: tvm/runtime/module_plugin.h makes "
+    "a module of functions",
+    "Object": "its virtual functions and types are C++ of TVM's library: pass a module or a tensor",
+    "NDArray": "tensors cross a C interface, which keeps no class of one's own",
+}
 
 
 @dataclass(frozen=True)
@@ -106,8 +117,9 @@ def defined_in(text: str) -> frozenset[str]:
 
 
 def find_uses(text: str, file: str = "", own: frozenset[str] = frozenset()) -> Iterator[Use]:
-    """Old names and includes of one source, in order, and headers that are not here, for which
-    there is no new one. Names that are the sources' own are none of them."""
+    """Old names and includes of one source, in order, and headers that are not here and bases of
+    classes that cannot be one, for which there is no new one. Names that are the sources' own are
+    none of them."""
     found = []
     own |= defined_in(text)
     for match in _TOKEN.finditer(text):
@@ -119,8 +131,21 @@ def find_uses(text: str, file: str = "", own: frozenset[str] = frozenset()) -> I
         why = why or _obstacle(match.group(1))
         if why:
             found.append((match.start(1), match.group(1), new, why))
+    found += [(at, base, "", why) for at, base, why in _bases(text)]
     for at, old, new, why in sorted(found):
         yield Use(file, text.count("\n", 0, at) + 1, old, new, why)
+
+
+def _bases(text: str) -> Iterator[tuple[int, str, str]]:
+    """Where a class derives from one of TVM's, its name, and why that does not go."""
+    if not any(match.group(1).startswith("tvm/") for match in _INCLUDE.finditer(text)):
+        return
+    plain = _TOKEN.sub(
+        lambda m: m.group() if m.group()[0].isidentifier() else " " * len(m.group()), text
+    )
+    for match in _BASE.finditer(plain):
+        name = match.group(1).removeprefix("tvm::").removeprefix("runtime::").split("::")[0]
+        yield match.start(1), match.group(1), DERIVED[name]
 
 
 def rewritten(text: str, own: frozenset[str] = frozenset()) -> str:

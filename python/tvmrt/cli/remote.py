@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from tvmrt.error import TVMError
 
 if TYPE_CHECKING:
     from tvmrt.rpc import RPCSession
@@ -41,13 +44,22 @@ def open_session(rpc: str | None, rpc_tracker: str | None, rpc_key: str) -> RPCS
     if rpc and rpc_tracker:
         raise click.UsageError("give --rpc or --rpc-tracker, not both")
     if rpc:
-        return connect(*_address("--rpc", rpc, DEFAULT_PORT), rpc_key)
-    if rpc_tracker:
+        session = connect(*_address("--rpc", rpc, DEFAULT_PORT), rpc_key)
+    elif rpc_tracker:
         place = _address("--rpc-tracker", rpc_tracker, DEFAULT_TRACKER_PORT)
-        return connect_tracker(*place).request(rpc_key)
-    if rpc_key:
+        session = connect_tracker(*place).request(rpc_key)
+    elif rpc_key:
         raise click.UsageError("--rpc-key needs --rpc or --rpc-tracker")
-    return None
+    else:
+        return None
+    click.get_current_context().call_on_close(lambda: _close(session))
+    return session
+
+
+def _close(session: RPCSession) -> None:
+    """End a session with a word to its server; one that is broken has ended."""
+    with contextlib.suppress(TVMError):
+        session.close()
 
 
 def _address(option: str, text: str, default: int) -> tuple[str, int]:

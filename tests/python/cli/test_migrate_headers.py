@@ -108,3 +108,20 @@ def test_headers_that_are_not_here_are_told(tmp_path):
     assert found == [(1, "", "RPC"), (3, "", "tvm")]
     assert source.read_text() == text
     assert "stands in the way" in CliRunner().invoke(command, [str(source)]).stdout
+
+
+def test_classes_that_derive_from_tvms_are_told():
+    text = (
+        "#include <tvm/runtime/module.h>\n/* struct A : public ModuleNode\n */\n"
+        "class Mine : public tvm::runtime::ModuleNode {};\nclass B : public Mine {};\n"
+        "struct C final\n    : private Other, public runtime::NDArray {};\n"
+        "struct D : public NDArray::Container {};\n"
+    )
+    found = [(use.line, use.old, use.new) for use in find_uses(text)]
+    assert found == [
+        (4, "tvm::runtime::ModuleNode", ""),
+        (7, "runtime::NDArray", ""),
+        (8, "NDArray::Container", ""),
+    ]
+    assert "module_plugin.h" in next(find_uses(text)).reason
+    assert not list(find_uses(text.replace("tvm/runtime/module.h", "object.h")))

@@ -84,3 +84,18 @@ def test_refusals(tmp_path, options, text, capsys):
 def test_profile_is_of_this_machine(library, place, capsys):
     assert app.run(["run", str(library), "--random", "--profile", *place]) == app.CANNOT
     assert "profiled on this machine only" in capsys.readouterr().err
+
+
+def test_sessions_end_with_a_word(library, capfd):
+    """The server's log tells them from those whose client has died."""
+    server = rpc.Server(port=0, key=KEY)
+    try:
+        place = ["--rpc", f"127.0.0.1:{server.port}", "--rpc-key", KEY]
+        assert app.run(["run", str(library), "--random", *place]) == app.DONE
+        rpc.connect(
+            "127.0.0.1", server.port, KEY
+        ).close()  # its turn comes when the other has ended
+    finally:
+        server.terminate()
+    log = capfd.readouterr().err
+    assert "has ended" in log and "without a word" not in log
