@@ -12,7 +12,7 @@ typedef struct owned_array {
 
 int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_bits,
                   int dtype_lanes, int device_type, int device_id, TVMArrayHandle* out) {
-  DLTensor t = {0};
+  DLTensor t;
   size_t head_bytes = TVMRT_GRAPH_ROUND_UP(sizeof(owned_array));
   size_t data_bytes;
   uint8_t* at;
@@ -22,6 +22,9 @@ int TVMArrayAlloc(const tvm_index_t* shape, int ndim, int dtype_code, int dtype_
   int ok;
   int i;
   *out = NULL;
+  t.data = NULL;
+  t.strides = NULL;
+  t.byte_offset = 0;
   t.device.device_type = (DLDeviceType)device_type;
   t.device.device_id = device_id;
   t.ndim = ndim;

@@ -8,6 +8,7 @@ from tvmrt.ir.program import ALIGN_BYTES, ARENA, Buffer, Program
 from tvmrt.libinfo import __version__
 
 from . import manifest
+from .c import cplusplus
 from .c.function import print_function, signature
 from .c.naming import SYMBOL_LENGTH, Namer
 from .c.text import LINE, comment_lines, laid_out
@@ -185,7 +186,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         "",
         *(DEVICES if any(p.device_of for fn in sources.functions for p in fn.parameters) else []),
         *LOCAL,
-        *(PLACEMENT if options.firmware else []),
+        *([*PLACEMENT, *cplusplus.WORDS, *cplusplus.BEGIN_C] if options.firmware else []),
     ]
     if options.params == "embed" and sources.weight_buffers:
         lines += [
@@ -203,6 +204,7 @@ def _ops_header(prefix: str, sources: Sources, options: Options) -> str:
         lines += signature(function.symbol, function.parameters, ";", "TVMGEN_LOCAL int32_t")
     if sources.levels is not None:
         lines += ["", *levels.declarations(prefix, sources.levels)]
+    lines += cplusplus.END_C if options.firmware else []
     lines += ["", f"#endif /* {guard} */", ""]
     return "\n".join(lines)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvmrt.ir.program import Program
 
+from ..c import cplusplus
 from ..entries.arguments import Arguments
 from ..entries.metadata import INCLUDES, accessor_declarations, print_metadata
 from ..options import Options
@@ -60,6 +61,7 @@ def add_firmware_files(
 def _metadata_file(program: Program, prefix: str, sources, options: Options) -> str:
     lines = [
         *INCLUDES,
+        *cplusplus.WORDS,
         *([*own_include(prefix), ""] if options.interface_api == "c" else []),
         *print_metadata(program, prefix, sources, options),
     ]

@@ -116,6 +116,9 @@ def definition(function: str, number: str, parameters: Iterable[str], result: st
     return [
         "/* The symbol by which programs that include the header call it. */",
         f"#if {_HAS_LABELS}",
+        "#ifdef __cplusplus",
+        'extern "C"',
+        "#endif",
         *wrap(f"{result} {function}{_suffix(number)}", list(parameters) or ["void"], ""),
         f'    __attribute__((alias("{function}")));',
         "#endif",

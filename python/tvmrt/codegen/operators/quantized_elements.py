@@ -157,8 +157,8 @@ class QPoolLowering(ImageLowering):
             f.line(f"return tvmrt_max_pool_i8(&shape, {f.read(0)}, {f.write()});")
             return
         average = [
-            f".x_scale = {number(attrs['x_scale'])}, .x_zero = {attrs['x_zero']}",
-            f".y_scale = {number(attrs['y_scale'])}, .range = range",
+            f".x_scale = {number(attrs['x_scale'])}, .y_scale = {number(attrs['y_scale'])}",
+            f".x_zero = {attrs['x_zero']}, .range = range",
         ]
         print_struct(f, "const tvmrt_average_i8 average", average)
         f.line(f"return tvmrt_average_pool_i8(&shape, &average, {f.read(0)}, {f.write()});")

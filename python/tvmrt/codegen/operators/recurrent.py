@@ -16,6 +16,11 @@ from ..c.writer import FunctionWriter
 from ..lowering import Lowering, lowers
 from ..window import packing_f32 as packing
 
+# Members of a job in the order in which the struct has them.
+JOB = (
+    "x", "r", "r_hidden", "bias", "peephole", "h0", "c0", "lengths", "y", "h", "c", "sums",
+)  # fmt: skip
+
 # C expressions of x, alpha, beta; sigmoid and tanh are functions of the math header
 _EXPRESSIONS = {
     "affine": "{alpha} * x + {beta}",
@@ -107,7 +112,8 @@ class RecurrentLowering(Lowering):
         job = self.job(step, f, tiles)
         self._print_layer(step, f)
         print_tiles(f, tiles)
-        print_struct(f, "const tvmrt_recurrent_f32_job job", job)
+        ordered = {member: job[member] for member in JOB if member in job}
+        print_struct(f, "const tvmrt_recurrent_f32_job job", ordered)
         f.line(f"return {call(kernel, '&layer', '&tiles', '&job', *self.extra())};")
 
     @property

@@ -159,7 +159,7 @@ def emit_board(
     f.include(kernel.header)
     members = layer.members(kernel, residual[1])
     print_layer(f, "tvmrt_micro_conv_f32 layer", members)
-    fields |= {"y": f.write(), "residual": residual[0], "epilogue": row, "ctx": context}
+    fields |= {"residual": residual[0], "y": f.write(), "epilogue": row, "ctx": context}
     given = {name: text for name, text in fields.items() if text != "NULL"}
     print_struct(f, "const tvmrt_micro_data_f32 data", given)
     f.line(f"return {kernel.tile}(&layer, &data);")

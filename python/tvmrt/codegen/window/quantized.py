@@ -166,17 +166,18 @@ class IntegerProduct(Lowering):
         y, bounds = f.write(), (0, 0, 0, True)
         if packed.bias is not None:
             fields["bias"] = f.constant("bias", packed.bias)
-        if packed.shift is not None:
-            fields["shift"] = f.constant("shift", packed.shift)
         if self.direct:
             bounds = (self.node.attrs["y_zero"], *self._bounds())
             fields["factors"] = f.constant("factors", factors(self.scale, *bounds[:3]))
+        if packed.shift is not None:
+            fields["shift"] = f.constant("shift", packed.shift)
+        fields["y"] = y
         members = layer.members(kernel, step.writes[0].dtype.itemsize, *bounds)
         print_layer(f, "tvmrt_micro_conv_i8 layer", members)
         if not self.direct:
             f.include("tile/requantize.h")
             fields["epilogue"], fields["ctx"] = self._epilogue(step, f, self.scale)
-        print_struct(f, "const tvmrt_micro_data data", {**fields, "y": y})
+        print_struct(f, "const tvmrt_micro_data data", fields)
         f.line(f"return {kernel.tile}(&layer, &data);")
 
     def _bounds(self) -> tuple[int, int, bool]:

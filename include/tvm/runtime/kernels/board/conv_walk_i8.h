@@ -41,7 +41,7 @@ static inline void tvmrt_micro_copy_padded(const tvmrt_micro_conv_i8* c, const u
   const int32_t channels = s->in_c, bytes = win->columns * channels;
   const uint32_t zeros = (uint8_t)c->x_zero * 0x01010101u;
   for (int32_t i = win->length - 4; i >= 0; i -= 4) {
-    memcpy(__builtin_assume_aligned(to + i, 4), &zeros, 4);
+    memcpy(TVMRT_ALIGNED(to + i, 4), &zeros, 4);
   }
   for (int32_t kh = 0; kh < s->kernel[0]; kh++) {
     const int32_t h = at->top + kh * s->dilation[0];

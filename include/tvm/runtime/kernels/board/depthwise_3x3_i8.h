@@ -165,22 +165,22 @@ TVMRT_NOINLINE void tvmrt_micro_3x3_copy_pair(const void* layer, int32_t image, 
       LOOP                                                                                      \
       : [a] "=&r"(a), [b] "=&r"(b), [x0] "=&r"(x0), [x1] "=&r"(x1), [x] "+r"(x), [s] "+r"(sums) \
       : [a0] "r"(a0), [a1] "r"(a1), [a2] "r"(a2), [b0] "r"(b0), [b1] "r"(b1), [b2] "r"(b2),     \
-        [end] "r"(end), [bias] "m"(bias)                                                        \
+        [end] "r"(end), [bias] "m"(kept[0])                                                     \
       : "cc", "memory")
 
 TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_t* x,
                                        const int16_t* end, const int16_t* w, int32_t rows,
                                        int32_t newer) {
   uint32_t a, b, x0, x1, a0, a1, a2, b0, b1, b2;
-  memcpy(&a0, __builtin_assume_aligned(w, 4), 4);
-  memcpy(&a1, __builtin_assume_aligned(w + 2, 4), 4);
-  memcpy(&a2, __builtin_assume_aligned(w + 4, 4), 4);
-  memcpy(&x0, __builtin_assume_aligned(w + 6, 4), 4);
-  memcpy(&x1, __builtin_assume_aligned(w + 8, 4), 4);
+  memcpy(&a0, TVMRT_ALIGNED(w, 4), 4);
+  memcpy(&a1, TVMRT_ALIGNED(w + 2, 4), 4);
+  memcpy(&a2, TVMRT_ALIGNED(w + 4, 4), 4);
+  memcpy(&x0, TVMRT_ALIGNED(w + 6, 4), 4);
+  memcpy(&x1, TVMRT_ALIGNED(w + 8, 4), 4);
   b0 = a0 >> 16 | x0 << 16;
   __asm("pkhtb %0, %1, %2, asr #16" : "=r"(b1) : "r"(x0), "r"(a1));
   __asm("pkhtb %0, %1, %2, asr #16" : "=r"(b2) : "r"(x1), "r"(a2));
-  TVMRT_OPAQUE(bias); /* or it is read where it lies, by one more register */
+  const int32_t kept[1] = {bias}; /* on the stack, where no register is needed to find it */
   if (rows == 2 && newer) {
     TVMRT_MICRO_3X3_RUN(TVMRT_MICRO_3X3_LOOP_TWO("x0", "x1"));
   } else if (rows == 2) {
@@ -214,7 +214,8 @@ TVMRT_INLINE void tvmrt_micro_3x3_sums(int32_t* sums, int32_t bias, const int16_
 #endif
 
 /*! \brief The sums of four channels of a step's rows. */
-TVMRT_NOINLINE void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t channel, int32_t newer) {
+TVMRT_NOINLINE_TIGHT void tvmrt_micro_3x3_quad(const tvmrt_micro_3x3* d, int32_t channel,
+                                               int32_t newer) {
   const tvmrt_micro_shape* const s = &d->conv->shape;
   const int16_t* w = (const int16_t*)d->data->weights + channel * 10;
   const int32_t plane = s->kept.ring.plane;

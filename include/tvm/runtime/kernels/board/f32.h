@@ -62,8 +62,8 @@ TVMRT_NOINLINE void tvmrt_micro_tile_f32_4(float* sums, const float* x, const fl
     const float32x4_t weights = vldrwq_f32(w);
     float of[4]; /* pixels; loaded two at a time */
     uint64_t first, second;
-    memcpy(&first, __builtin_assume_aligned(x, 8), 8);
-    memcpy(&second, __builtin_assume_aligned(x + 2, 8), 8);
+    memcpy(&first, TVMRT_ALIGNED(x, 8), 8);
+    memcpy(&second, TVMRT_ALIGNED(x + 2, 8), 8);
     memcpy(of, &first, 8);
     memcpy(of + 2, &second, 8);
     a = vfmaq_n_f32(a, weights, of[0]);

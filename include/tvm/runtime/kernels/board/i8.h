@@ -39,7 +39,7 @@
 #endif
 
 #ifndef TVMRT_MICRO_ASM
-#if TVMRT_MICRO_CAN_DSP && defined(__OPTIMIZE__) && !defined(__clang__)
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__clang__)
 #define TVMRT_MICRO_ASM 1
 #else
 #define TVMRT_MICRO_ASM 0
@@ -350,7 +350,7 @@ static inline void tvmrt_micro_finish(const tvmrt_micro_conv_i8* c, const tvmrt_
 
 /*! \brief Four bytes as a quad. */
 TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_signed) {
-#if TVMRT_MICRO_CAN_DSP
+#if TVMRT_MICRO_CAN_DSP && defined(__GNUC__)
   uint32_t v, even, odd;
   memcpy(&v, from, sizeof(v));
   if (is_signed) {
@@ -360,7 +360,7 @@ TVMRT_INLINE void tvmrt_micro_widen(int16_t* to, const uint8_t* from, int is_sig
     __asm("uxtb16 %0, %1" : "=r"(even) : "r"(v));
     __asm("uxtb16 %0, %1, ror #8" : "=r"(odd) : "r"(v));
   }
-  to = (int16_t*)__builtin_assume_aligned(to, 8);
+  to = (int16_t*)TVMRT_ALIGNED(to, 8);
   memcpy(to, &even, sizeof(even));
   memcpy(to + 2, &odd, sizeof(odd));
 #else

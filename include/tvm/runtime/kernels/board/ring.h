@@ -54,7 +54,7 @@ TVMRT_INLINE int32_t tvmrt_micro_padding(const tvmrt_micro_shape* s) {
 /*! \brief Fills a ring with padding, which stays in the columns that no row is copied to. */
 TVMRT_INLINE void tvmrt_micro_fill(void* ring, const void* end, uint32_t padding) {
   for (uint8_t* at = (uint8_t*)ring; at < (const uint8_t*)end; at += 4) {
-    memcpy(__builtin_assume_aligned(at, 4), &padding, 4);
+    memcpy(TVMRT_ALIGNED(at, 4), &padding, 4);
   }
 }
 

@@ -31,6 +31,13 @@
 #define TVMRT_INLINE static inline __attribute__((always_inline))
 /*! \brief A function that is compiled once a file, however often it is called. */
 #define TVMRT_NOINLINE static __attribute__((noinline))
+/*! \brief TVMRT_NOINLINE of a function whose assembly takes every register but the frame pointer: GCC
+ * gives them out for all of it at a time, or beside a frame pointer it finds one too few. */
+#if defined(__clang__)
+#define TVMRT_NOINLINE_TIGHT TVMRT_NOINLINE
+#else
+#define TVMRT_NOINLINE_TIGHT static __attribute__((noinline, optimize("ira-region=one")))
+#endif
 /*! \brief Unrolls the following loop n times, or completely where it has no more than n rounds. */
 #define TVMRT_UNROLL(n) TVMRT_PRAGMA(GCC unroll n)
 /*! \brief No round of the following loop writes what another one reads, wherever its pointers
@@ -49,14 +56,20 @@
 #define TVMRT_OPAQUE(p) __asm__("" : "+r"(p))
 #define TVMRT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TVMRT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+/*! \brief A pointer of which it is known that it is a multiple of n. */
+#define TVMRT_ALIGNED(p, n) __builtin_assume_aligned((p), (n))
+#define TVMRT_FUSED(a, b, c) __builtin_fmaf((a), (b), (c))
 #else
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
+#define TVMRT_NOINLINE_TIGHT static
 #define TVMRT_UNROLL(n)
 #define TVMRT_INDEPENDENT
 #define TVMRT_OPAQUE(p) ((void)0)
 #define TVMRT_LIKELY(x) (x)
 #define TVMRT_UNLIKELY(x) (x)
+#define TVMRT_ALIGNED(p, n) (p)
+#define TVMRT_FUSED(a, b, c) fmaf((a), (b), (c))
 #endif
 
 #if defined(__AVX512F__)
@@ -83,7 +96,7 @@
 /* One rounding where that is one instruction; two otherwise, since fmaf() in software is very slow.
  */
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF)
-#define TVMRT_FMAF(a, b, c) __builtin_fmaf((a), (b), (c))
+#define TVMRT_FMAF(a, b, c) TVMRT_FUSED(a, b, c)
 #else
 #define TVMRT_FMAF(a, b, c) ((a) * (b) + (c))
 #endif

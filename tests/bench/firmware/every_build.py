@@ -1,0 +1,65 @@
+"""Firmware by every compiler, level, option and processor: built, run by QEMU, compared.
+
+One line a build that is wrong, with what the compiler or the emulator says, and their number at the
+end; the exit code is 1 where there is one. All take some 20 minutes on two processors.
+
+    python tests/bench/firmware/every_build.py [WORD ...]
+
+Words choose builds by parts of their names, as gcc-O1-frames-cortex-m7: those that have all.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "python" / "firmware"))
+from compilers import Build, every_build
+from firmware_program import DIGITS
+from test_compilers import NETWORKS, PICTURES, results, unpacked
+
+
+def golden(images: np.ndarray) -> np.ndarray:
+    """What onnxruntime says of the pictures, a network's columns after another's."""
+    sessions = [
+        onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        for model in NETWORKS.values()
+    ]
+    rows = [[s.run(None, {"image": image})[0] for s in sessions] for image in images]
+    return np.array(rows, np.float32).reshape(len(images), -1)
+
+
+def wrong(build: Build, archives: list[Path], images: np.ndarray, expected: np.ndarray) -> str:
+    """What is wrong with a build, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = results(build, archives, images, Path(folder))
+        except Exception as error:
+            return f"{build}: {str(error)[-1500:]}"
+    near = np.allclose(found, expected, rtol=2e-4, atol=1e-6)
+    return "" if near else f"{build}: off by {np.abs(found - expected).max():.3g}"
+
+
+def main() -> int:
+    with np.load(DIGITS / "digits_test.npz") as data:
+        images = (data["images"][:PICTURES].astype(np.float32) / 16).reshape(-1, 1, 1, 8, 8)
+    expected = golden(images)
+    builds = [b for b in every_build() if all(word in str(b) for word in sys.argv[1:])]
+    builds = [b for b in builds if b.missing_tool() is None]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        targets = {b.target for b in builds}
+        archives = {target: unpacked(target, Path(folder, target)) for target in targets}
+        jobs = [pool.submit(wrong, b, archives[b.target], images, expected) for b in builds]
+        told = [text for text in (job.result() for job in jobs) if text]
+    print("\n".join([*told, f"{len(builds)} builds, {len(told)} of them wrong"]))
+    return 1 if told else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

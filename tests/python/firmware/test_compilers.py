@@ -1,0 +1,173 @@
+"""Firmware by other compilers and options: built in every way, run by QEMU, compared.
+
+A few builds every day, more of them with the slow tests; all 700 by
+
+    python tests/bench/firmware/every_build.py
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from archives import unpack
+from compilers import (
+    COMPILERS,
+    Build,
+    build_image,
+    includes_of,
+    run_built,
+    sampled_builds,
+    sources_of,
+)
+from firmware_program import DIGITS, program_text
+from varied_networks import varied_networks
+
+import tvmrt
+
+NETWORKS = {"small": DIGITS / "digits_int8.onnx", "real": DIGITS / "digits_f32.onnx"}
+EVERY_DAY = (
+    Build("clang", "-Oz", "plain", "cortex-m4"),
+    Build("gcc", "-O0", "trapping", "cortex-m7"),
+    Build("gcc", "-O3", "lto", "riscv32"),
+    Build("clang", "-O2", "protected", "cortex-m55"),
+)
+PICTURES = 3
+
+
+def unpacked(target: str, folder: Path) -> list[Path]:
+    """The archives of both networks for a target."""
+    places = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, model in NETWORKS.items():
+        compiled = tvmrt.compile(model, target=target, interface_api="c", module_name=name)
+        compiled.export(folder / f"{name}.tar")
+        unpack(folder / f"{name}.tar", folder / name)
+        places.append(folder / name)
+    return places
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """Archives by target, each compiled once."""
+    made: dict[str, list[Path]] = {}
+
+    def of(target: str) -> list[Path]:
+        if target not in made:
+            made[target] = unpacked(target, tmp_path_factory.mktemp(target))
+        return made[target]
+
+    return of
+
+
+def results(
+    build: Build, archives: list[Path], images: np.ndarray, folder: Path, *dialect: str
+) -> np.ndarray:
+    """What both networks say of some pictures."""
+    program = folder / "main.c"
+    program.write_text(program_text(list(NETWORKS), "c", files=("images.bin", "results.bin")))
+    image = build_image(build, program, archives, folder / "objects", dialect or ("-std=c99",))
+    images.tofile(folder / "images.bin")
+    run_built(build, image, folder)
+    return np.fromfile(folder / "results.bin", np.float32).reshape(len(images), 20)
+
+
+SOME = [pytest.param(build, marks=pytest.mark.slow, id=str(build)) for build in sampled_builds(18)]
+
+
+@pytest.mark.parametrize("build", [*(pytest.param(b, id=str(b)) for b in EVERY_DAY), *SOME])
+def test_results_are_right_however_they_are_built(build, archives, images, golden, tmp_path):
+    if build.missing_tool():
+        pytest.skip(f"{build.missing_tool()} is not installed")
+    found = results(build, archives(build.target), images[:PICTURES], tmp_path)
+    expected = np.hstack([golden(model)[:PICTURES] for model in NETWORKS.values()])
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+CPLUSPLUS = ("-x", "c++", "-std=gnu++11", "-Wall", "-Wextra", "-Werror", "-fno-exceptions")
+
+
+def need_cplusplus(build: Build) -> None:
+    if build.missing_tool():
+        pytest.skip(f"{build.missing_tool()} is not installed")
+    command = [build.board.compiler, "-print-prog-name=cc1plus"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(found).is_absolute():
+        pytest.skip(f"{build.board.compiler} has no C++")
+
+
+@pytest.mark.parametrize(
+    "target", ["cortex-m4", *(pytest.param(t, marks=pytest.mark.slow) for t in ("cortex-m55",))]
+)
+def test_sources_are_cplusplus_as_well(target, archives, images, golden, tmp_path):
+    """As in a sketch whose files all end in .cpp; the program that calls them stays C."""
+    build = Build("gcc", "-Os", "plain", target)
+    need_cplusplus(build)
+    found = results(build, archives(target), images[:PICTURES], tmp_path, *CPLUSPLUS)
+    expected = np.hstack([golden(model)[:PICTURES] for model in NETWORKS.values()])
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", varied_networks())
+def test_sources_of_other_operators_are_cplusplus(name, tmp_path):
+    build = Build("gcc", "-O0", "plain", "cortex-m4")
+    need_cplusplus(build)
+    model = varied_networks()[name]
+    compiled = tvmrt.compile(model, target="cortex-m4", interface_api="packed", module_name="net")
+    compiled.export(tmp_path / "net.tar")
+    unpack(tmp_path / "net.tar", tmp_path / "net")
+    command = [*build.flags(), *CPLUSPLUS, "-fsyntax-only", *includes_of([tmp_path / "net"])]
+    command += map(str, sources_of(tmp_path / "net"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+EXTENSIONS = re.compile(r"__builtin_|__asm|__attribute__|__extension__|__typeof")
+CORES = (("-mcpu=cortex-m3",), ("-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"))
+
+
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core[0])
+def test_other_compilers_see_no_extension_of_gnu(core, archives):
+    """What a compiler reads that is not GNU's: standard C without a name of GNU's in it."""
+    build = Build("gcc", "-O2", "plain", "cortex-m4")
+    if build.missing_tool():
+        pytest.skip(f"{build.missing_tool()} is not installed")
+    places = archives("cortex-m4")
+    command = [build.board.compiler, *core, "-mthumb", "--specs=picolibc.specs", "-std=c11"]
+    command += ["-pedantic-errors", "-O2", "-U__GNUC__", "-E", *includes_of(places)]
+    for path in (path for place in places for path in sources_of(place)):
+        text = subprocess.run(
+            [*command, str(path)], capture_output=True, text=True, check=True
+        ).stdout
+        assert own_lines(text, places), "nothing of ours was read"
+        for line in own_lines(text, places):
+            assert not EXTENSIONS.search(line), f"{path.name}: {line}"
+
+
+def own_lines(text: str, places: list[Path]) -> list[str]:
+    """Lines of a preprocessed file that are not of the compiler's or the C library's headers."""
+    lines, own = [], False
+    for line in text.splitlines():
+        if line.startswith("# "):
+            own = any(str(place) in line for place in places)
+        elif own:
+            lines.append(line)
+    return lines
+
+
+@pytest.mark.parametrize("words", [(), ("-U__GNUC__",)], ids=["gnu", "other"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_sources_are_standard_c(compiler, words, archives):
+    build = Build(compiler, "-O2", "plain", "cortex-m4")
+    if build.missing_tool():
+        pytest.skip(f"{build.missing_tool()} is not installed")
+    places = archives("cortex-m4")
+    # picolibc writes INFINITY as a number that is too large where it knows no compiler
+    command = [*build.flags(), "-std=c11", "-pedantic-errors", "-Werror", "-Wno-overflow", *words]
+    command += ["-fsyntax-only", *includes_of(places)]
+    command += [str(path) for place in places for path in sources_of(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,155 @@
+"""Firmware built in every way that people build it: compilers, levels, options, processors.
+
+A build is one image of some archives' C files and a program, without their Makefiles; both
+compilers use the C library and the linker of the board's GCC.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from boards import BOARDS, MORE_BOARDS, STACK_BYTES, Board, run_image
+
+COMPILERS = ("gcc", "clang")
+LEVELS = ("-O0", "-Og", "-O1", "-Os", "-Oz", "-O2", "-O3")
+# Options of all files, and what else each compiler takes for it.
+WAYS = {
+    "plain": (),
+    "frames": ("-fno-omit-frame-pointer",),
+    "protected": ("-fstack-protector-strong",),
+    "trapping": ("-fsanitize=undefined",),
+    "lto": ("-flto",),
+}
+TRAPS = {"gcc": "-fsanitize-undefined-trap-on-error", "clang": "-fsanitize-trap=all"}
+TARGETS = {**BOARDS, **MORE_BOARDS}
+_TRIPLES = {"arm-none-eabi": "arm-none-eabi", "riscv64-unknown-elf": "riscv32-unknown-elf"}
+
+
+@dataclass(frozen=True)
+class Build:
+    """One way to build for one of the boards, by its target."""
+
+    compiler: str
+    level: str
+    way: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.compiler}{self.level}-{self.way}-{self.target}"
+
+    @property
+    def board(self) -> Board:
+        return TARGETS[self.target]
+
+    def missing_tool(self) -> str | None:
+        """The first command that this machine lacks, or None."""
+        if self.compiler == "clang" and shutil.which("clang") is None:
+            return "clang"
+        return self.board.missing_tool()
+
+    def flags(self) -> list[str]:
+        """The compiler's command up to the files."""
+        board, more = self.board, list(WAYS[self.way])
+        if self.way == "trapping":
+            more.append(TRAPS[self.compiler])
+        if self.compiler == "gcc":
+            return [board.compiler, *board.flags, "--specs=picolibc.specs", self.level, *more]
+        own = [flag for flag in board.flags if flag != "-fno-branch-count-reg"]
+        triple = f"--target={_TRIPLES[board.tool]}"
+        return ["clang", triple, f"-isystem{libc_headers(board.compiler)}", *own, self.level, *more]
+
+
+def every_build() -> Iterator[Build]:
+    """All of them, but LTO by clang: the linker is GCC's."""
+    for compiler, level, way, target in itertools.product(COMPILERS, LEVELS, WAYS, TARGETS):
+        if (compiler, way) != ("clang", "lto"):
+            yield Build(compiler, level, way, target)
+
+
+def sampled_builds(count: int) -> list[Build]:
+    """Some in which neighbours differ in everything, so that each kind is there early."""
+    builds = []
+    ways, targets = list(WAYS), list(TARGETS)
+    for i in itertools.count():
+        build = Build(COMPILERS[i % 2], LEVELS[i % len(LEVELS)], ways[i // 2 % len(ways)],
+                      targets[i % len(targets)])  # fmt: skip
+        if (build.compiler, build.way) != ("clang", "lto"):
+            builds.append(build)
+        if len(builds) == count:
+            return builds
+
+
+@cache
+def libc_headers(gcc: str) -> str:
+    """The folder of picolibc's headers that a board's GCC reads."""
+    command = [gcc, "--specs=picolibc.specs", "-E", "-v", "-x", "c", "/dev/null"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found = [line.strip() for line in told.splitlines() if line.startswith(" /")]
+    return next(line for line in found if "picolibc" in line and line.endswith("include"))
+
+
+def sources_of(archive: Path) -> list[Path]:
+    """The C files of an archive that was unpacked."""
+    folders = ("codegen/host/src", "runtime/src_backend", "runtime/src_runtime/firmware")
+    return sorted(path for folder in folders for path in (archive / folder).glob("*.c"))
+
+
+def includes_of(archives: Sequence[Path]) -> list[str]:
+    """Options by which their headers are found."""
+    parts = ("codegen/host/include", "runtime/include")
+    return [f"-I{archive / part}" for archive in archives for part in parts]
+
+
+def build_image(
+    build: Build,
+    program: Path,
+    archives: Sequence[Path],
+    folder: Path,
+    dialect: Sequence[str] = ("-std=c99",),
+) -> Path:
+    """Compile a C program with the files of its networks, and link it; the image.
+
+    ``dialect`` are the networks' files' own options.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    includes = includes_of(archives)
+    files = [path for archive in archives for path in sources_of(archive)]
+    objects = []
+    for path in files:
+        objects.append(folder / f"{path.stem}.o")
+        options = [*dialect, "-ffunction-sections", "-fdata-sections"]
+        _run([*build.flags(), *options, *includes, "-c", str(path), "-o", str(objects[-1])])
+    return link(build, program, objects, includes, folder)
+
+
+def link(
+    build: Build, program: Path, objects: Sequence[Path], includes: Sequence[str], folder: Path
+) -> Path:
+    """The image of objects and a program, by the board's GCC."""
+    board, image = build.board, folder / "image.elf"
+    layout = {"flash": board.flash, "flash_size": board.flash_size, "ram": board.ram,
+              "ram_size": board.ram_size, "stack_size": STACK_BYTES}  # fmt: skip
+    more = ["-flto", build.level] if build.way == "lto" else ["-Os"]
+    _run([
+        board.compiler, *board.flags, "--specs=picolibc.specs", "--crt0=semihost",
+        "--oslib=semihost", *more, *includes, str(program), *map(str, objects), "-Wl,--gc-sections",
+        *(f"-Wl,--defsym=__{key}={value:#x}" for key, value in layout.items()),
+        "-lm", "-o", str(image),
+    ])  # fmt: skip
+    return image
+
+
+def run_built(build: Build, image: Path, folder: Path) -> None:
+    """Run an image where its files are."""
+    run_image(build.board, image, folder)
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
