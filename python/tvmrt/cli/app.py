@@ -29,6 +29,7 @@ COMMANDS = {
     "run": "tvmrt.cli.run",
     "verify": "tvmrt.cli.verify",
     "bench": "tvmrt.cli.bench",
+    "profile": "tvmrt.cli.profile",
     "report": "tvmrt.cli.report",
     "replay": "tvmrt.cli.replay",
     "inspect": "tvmrt.cli.inspect",

@@ -1,0 +1,142 @@
+"""``tvmrt profile``: where the time of a network's runs goes, as a table and as a trace."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tvmrt.cli import console, files, options
+from tvmrt.cli.groups import GroupedCommand
+from tvmrt.codegen.target import FIRMWARE
+
+if TYPE_CHECKING:
+    from tvmrt.export.library import CompiledLibrary
+    from tvmrt.report.trace import Run
+
+
+@click.command("profile", cls=GroupedCommand)
+@click.argument("model", type=options.PATH)
+@click.option(
+    "--inputs", "inputs_file", type=options.PATH, metavar="IN.npz",
+    help="Inputs by name; made up if not given.",
+)  # fmt: skip
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=20, show_default=True,
+    help="How many runs; the table has the median of each operator.",
+)  # fmt: skip
+@click.option(
+    "--trace", "trace_file", type=options.PATH, metavar="OUT.json",
+    help="Write the runs as a trace that ui.perfetto.dev and chrome://tracing open.",
+)  # fmt: skip
+@options.request_options(
+    "executor", "target", "levels", "devices", "device_fallback", "device_options", "operators",
+    "shapes", "dims", "sequences", "signature", "cc",
+)  # fmt: skip
+@options.threads
+@console.json_option
+def command(
+    model: Path, inputs_file: Path | None, runs: int, trace_file: Path | None, threads: int,
+    as_json: bool, **asked: Any,
+) -> None:  # fmt: skip
+    """Time every operator of the network MODEL: an .onnx, a .tflite, or a compiled .so.
+
+    Of a library only the names of its functions are known; of a network also the operator, its
+    nodes and the device that has it.
+    """
+    from tvmrt.report.trace import chrome_trace
+
+    files.check_file(model)
+    if trace_file is not None:
+        files.check_target(trace_file)
+    if asked["target"] in FIRMWARE:
+        raise click.UsageError(
+            "boards are profiled there: 'tvmrt compile --profile', then 'replay'"
+        )
+    inputs = {} if inputs_file is None else files.load_inputs(inputs_file)
+    from tvmrt.cli.session import THREADS_VARIABLE
+
+    os.environ[THREADS_VARIABLE] = str(threads)
+    with console.progress(not as_json) as progress:
+        executor, operators = _prepared(model, inputs, progress, asked)
+    timed = _timed(executor, runs)
+    if trace_file is not None:
+        import json
+
+        files.save_text(trace_file, json.dumps(chrome_trace(model.name, timed, operators, threads)))
+    rows = _rows(timed, operators)
+    if as_json:
+        console.print_json({"runs": runs, "threads": threads, "operators": rows})
+    else:
+        _print(rows, trace_file)
+
+
+def _prepared(
+    model: Path, inputs: dict[str, Any], progress: Any, asked: dict[str, Any]
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """An executor that has run, and what is known of its operators by their symbols."""
+    from tvmrt.network.loading import load
+    from tvmrt.runtime.module import NETWORKS
+
+    if model.suffix not in NETWORKS:
+        return load(model).warm_executor(**inputs), {}
+    from tvmrt.pipeline import compile as compile_network
+
+    library = compile_network(str(model), progress=progress, **asked)
+    return load(library).warm_executor(**inputs), _known(library, model.name)
+
+
+def _known(library: CompiledLibrary, name: str) -> dict[str, dict[str, Any]]:
+    from tvmrt.report.collect import collect
+    from tvmrt.report.timing import names_of
+
+    known: dict[str, dict[str, Any]] = {}
+    for each in collect(library, name)["operators"]:
+        row = {
+            "name": each["name"], "device": each["device"], "operator": each["op"],
+            "nodes": each["onnx_nodes"], "macs": each["macs"],
+        }  # fmt: skip
+        known.update({key: row for key in names_of(each)})
+    return known
+
+
+def _timed(executor: Any, runs: int) -> list[Run]:
+    from tvmrt.report.trace import Run
+
+    timed = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        calls = executor.profile().calls
+        timed.append(Run(begin, time.perf_counter(), calls))
+    return timed
+
+
+def _rows(timed: list[Run], operators: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each operator with the median of its seconds, in the order of the run."""
+    rows = []
+    for place, call in enumerate(timed[0].calls):
+        seconds = median(run.calls[place]["seconds"] for run in timed)
+        known = operators.get(call["name"], {"name": call["name"]})
+        rows.append({**known, "function": call["name"], "seconds": seconds})
+    return rows
+
+
+def _print(rows: list[dict[str, Any]], trace_file: Path | None) -> None:
+    total = sum(row["seconds"] for row in rows)
+    table = [
+        (
+            console.shorten(row["name"]), row.get("operator", ""), row.get("device", ""),
+            console.format_seconds(row["seconds"]), f"{row['seconds'] / (total or 1.0):.1%}",
+            f"{2e-9 * row['macs'] / row['seconds']:.1f}" if row.get("macs") else "",
+        )
+        for row in sorted(rows, key=lambda row: -row["seconds"])
+    ]  # fmt: skip
+    table.append(("all", "", "", console.format_seconds(total), "", ""))
+    columns = ("name", "operator", "device", "time", "share", "GFLOP/s")
+    console.print_table("operators", columns, table, left=columns[:3])
+    if trace_file is not None:
+        click.echo(f"wrote {trace_file}; open it at https://ui.perfetto.dev")

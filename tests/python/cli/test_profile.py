@@ -1,0 +1,85 @@
+"""``tvmrt profile``: the table, and a trace in the form that Perfetto and Chrome document."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import tvmrt
+from tvmrt.cli import main
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_f32.onnx"
+LAYERS = ["conv1", "conv2", "depthwise", "pointwise", "pool", "dense", "softmax"]
+PHASES = {"X": {"name", "cat", "ts", "dur", "pid", "tid"}, "M": {"name", "pid", "tid", "args"}}
+
+
+@pytest.fixture(scope="module", params=["graph", "aot"])
+def profiled(request, tmp_path_factory):
+    """The events of five runs on the host and a simulated device, by their phases."""
+    path = tmp_path_factory.mktemp("profile") / "trace.json"
+    options = ["--runs", "5", "--device", "tpu", "--executor", request.param]
+    assert main(["profile", str(DIGITS), *options, "--trace", str(path)]) == 0
+    found = defaultdict(list)
+    for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]:
+        assert set(event) >= PHASES[event["ph"]]
+        found[event["ph"]].append(event)
+    return found
+
+
+def test_trace_has_a_line_for_each_device_and_one_for_the_runs(profiled):
+    names = {e["tid"]: e["args"]["name"] for e in profiled["M"] if e["name"] == "thread_name"}
+    assert sorted(names.values()) == ["calling thread", "device tpu", "runs"]
+    processes = {e["args"]["name"] for e in profiled["M"] if e["name"] == "process_name"}
+    assert processes == {DIGITS.name}
+    for event in profiled["X"]:
+        line = {"run": "runs", "cpu": "calling thread", "tpu": "device tpu"}[event["cat"]]
+        assert names[event["tid"]] == line
+
+
+def test_operators_lie_in_their_run_one_after_the_other(profiled):
+    runs = [e for e in profiled["X"] if e["cat"] == "run"]
+    assert [run["name"] for run in runs] == [f"run {i}" for i in range(5)]
+    inside = 0
+    for run in runs:
+        end = run["ts"]
+        for event in profiled["X"]:
+            if event["cat"] != "run" and run["ts"] <= event["ts"] < run["ts"] + run["dur"]:
+                assert event["ts"] >= end - 1e-6
+                end = event["ts"] + event["dur"]
+                inside += 1
+        assert end <= run["ts"] + run["dur"]
+    assert inside == len(profiled["X"]) - len(runs)
+
+
+def test_nodes_of_the_network_are_told(profiled):
+    nodes = {n for e in profiled["X"] for n in e.get("args", {}).get("nodes", [])}
+    assert {"conv1", "relu1", "dense", "softmax"} <= nodes
+
+
+def test_table_and_json_of_a_library(tmp_path, capsys):
+    library = tmp_path / "digits.so"
+    assert main(["compile", str(DIGITS), "-o", str(library)]) == 0
+    capsys.readouterr()
+    assert main(["profile", str(library), "--runs", "3", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [row["function"] for row in data["operators"]] == [
+        f"tvmgen_default_{name}_packed" for name in LAYERS
+    ]
+    assert all(row["seconds"] > 0 for row in data["operators"])
+    assert main(["profile", str(DIGITS), "--runs", "3"]) == 0
+    table = capsys.readouterr().out
+    assert all(f"\n{name} " in table for name in LAYERS)
+
+
+def test_boards_are_profiled_elsewhere(capsys):
+    assert main(["profile", str(DIGITS), "--target", "cortex-m4"]) == 2
+    assert "boards are profiled there" in capsys.readouterr().err
+
+
+def test_report_has_the_times_of_the_ahead_of_time_executor():
+    report = tvmrt.load(DIGITS, executor="aot").report()
+    assert [operator["name"] for operator in report.data["operators"]] == LAYERS
+    assert all(operator["seconds"] > 0 for operator in report.data["operators"])
