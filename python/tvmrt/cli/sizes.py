@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvmrt.cli import files, networks
+from tvmrt.cli import files, networks, reshape_targets
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +21,16 @@ class Trial:
 
     sizes: str
     inputs: dict[str, np.ndarray]
+    made_up: bool = False
+
+    def told(self, problem: ValueError) -> ValueError:
+        """What a run says of these inputs, with what the user can do about it."""
+        if not self.made_up:
+            return problem
+        at = f" at {self.sizes}" if self.sizes else ""
+        return ValueError(
+            f"{problem}; the inputs{at} were made up: give some that suit by --inputs IN.npz"
+        )
 
 
 def trials(
@@ -28,16 +38,24 @@ def trials(
 ) -> list[Trial]:
     """Inputs from a file, or made up: where ``dims`` or ``shapes`` leave dimensions open, of
     several sizes. Raises as ``networks.inputs_for``."""
+    from tvmrt.frontend.dims import Dims
+
     shapes = choices["shapes"]
     if not choices["dims"] and all(isinstance(n, int) for s in shapes.values() for n in s):
-        return [Trial("", networks.inputs_for(model, shapes, inputs_file))]
+        inputs = networks.inputs_for(model, shapes, inputs_file)
+        if inputs_file is None:
+            reshape_targets.fill(model, inputs, Dims())
+        return [Trial("", inputs, inputs_file is None)]
     if inputs_file is not None:
         given = {name: array.shape for name, array in files.load_inputs(inputs_file).items()}
         known = {info.name for info in model.graph.input}
         own = {name: shape for name, shape in given.items() if name in known}
         return [Trial("", networks.inputs_for(model, own, inputs_file))]
     rows = _shapes(model, shapes, choices["dims"])
-    return [Trial(sizes, networks.inputs_for(model, at, None)) for sizes, at in rows]
+    found = [Trial(sizes, networks.inputs_for(model, at, None), True) for sizes, at in rows]
+    for trial in found:
+        reshape_targets.fill(model, trial.inputs, Dims(choices["dims"]))
+    return found
 
 
 def _shapes(

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from tvmrt.cli.session import Session
+
 ROWS_SHOWN = 20
 
 
@@ -158,8 +160,15 @@ def _run(
 
     with tempfile.TemporaryDirectory(prefix="tvmrt-verify-") as folder:
         session = compile_session(model, Path(folder), threads, choices)
-        runs = [session.run(session.fit(trial.inputs, "inputs")) for trial in tried]
+        runs = [_run_at(session, trial) for trial in tried]
         return [bundles.gathered(run, session.bundles) for run in runs], session.labels
+
+
+def _run_at(session: Session, trial: sizes.Trial) -> dict[str, np.ndarray]:
+    try:
+        return session.run(session.fit(trial.inputs, "inputs"))
+    except ValueError as problem:
+        raise trial.told(problem) from None
 
 
 def _compare(

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from dynamic_networks import CASES
+from dynamic_networks import CASES, FLOAT, INT64, Draft
 
 
 def command(*arguments):
@@ -65,3 +65,40 @@ def test_the_command_compiles_runs_verifies_and_times(tmp_path):
     assert parts == {"batch=3, seq=40", "batch=1, seq=1", "batch=2, seq=20"}
     timed = json.loads(run("bench", path, *open_, "--seconds", "0.01", "--json"))
     assert len(timed["networks"]) == 3
+
+
+def reshaped(tmp_path, fixed=None):
+    """A Reshape to a target of two inputs, one of which is a scalar; its result is declared."""
+    d = Draft()
+    rows = d.node("Unsqueeze", ["rows", d.constant([0], np.int64)])
+    target = d.node("Concat", [rows, d.node("Cast", ["columns"], to=INT64)], axis=0)
+    y = d.node("Reshape", [d.node("Relu", ["x"]), target])
+    inputs = {"x": (FLOAT, ["n", 4]), "rows": (INT64, []), "columns": (onnx.TensorProto.INT32, [1])}
+    model = d.model(inputs, {y: FLOAT})
+    shape = fixed or ["a", "b"]
+    model.graph.output[0].CopyFrom(onnx.helper.make_tensor_value_info(y, FLOAT, shape))
+    onnx.save(model, tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def verified(path, *arguments):
+    done = command("verify", path, "--outputs-only", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    return [(row["part"], row["shape"]) for row in json.loads(done.stdout)["tensors"]]
+
+
+def test_verify_makes_up_targets_of_reshape_that_the_declared_dimensions_allow(tmp_path):
+    path = reshaped(tmp_path)
+    found = verified(path, "--dim", "n<=6", "--dim", "a<=8", "--dim", "b<=8")
+    sizes = {"outputs at n=6": 24, "outputs at n=1": 4, "outputs at n=3": 12}
+    assert {part: np.prod(shape) for part, shape in found} == sizes
+    assert all(max(shape) <= 8 for _, shape in found)
+    path = reshaped(tmp_path, [12, 2])
+    assert verified(path, "--shape", "x=6,4") == [("outputs", [12, 2])]
+
+
+def test_verify_says_that_inputs_must_be_given_where_none_that_are_made_up_suit(tmp_path):
+    path = reshaped(tmp_path)
+    done = command("verify", path, "--dim", "n=6..6", "--dim", "a<=3", "--dim", "b<=3")
+    assert done.returncode == 2
+    assert "were made up: give some that suit by --inputs IN.npz" in " ".join(done.stderr.split())

@@ -1,0 +1,130 @@
+"""Values for integer inputs of which a Reshape's target is made: what is declared of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    from tvmrt.frontend.dims import Dims
+
+_COPIES = ("Cast", "Identity", "Unsqueeze", "Squeeze")
+_REST = -1  # of ONNX: as many as are left
+
+Place = tuple[str, int]  # an element of an input
+
+
+def fill(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray], dims: Dims) -> None:
+    """Write targets that the declared shapes of results allow to the inputs that they are made of.
+
+    A target that is computed otherwise, or of whose result nothing is declared, stays as it is.
+    """
+    nodes = {name: node for node in model.graph.node for name in node.output}
+    lengths = {t.name: prod(t.dims) for t in model.graph.initializer}
+    declared = {v.name: v for v in [*model.graph.value_info, *model.graph.output]}
+    counts = None
+    for node in model.graph.node:
+        if node.op_type != "Reshape" or len(node.input) < 2 or node.output[0] not in declared:
+            continue
+        places = _places(node.input[1], nodes, arrays, lengths)
+        bounds = _bounds(declared[node.output[0]], dims)
+        if bounds is None or places is None or len(places) != len(bounds) or not any(places):
+            continue
+        counts = _counts(model, arrays) if counts is None else counts
+        for place, extent in zip(places, _target(bounds, counts.get(node.input[0]))):
+            if place is not None:
+                arrays[place[0]].reshape(-1)[place[1]] = extent
+
+
+def _places(
+    name: str,
+    nodes: Mapping[str, onnx.NodeProto],
+    arrays: Mapping[str, np.ndarray],
+    lengths: Mapping[str, int],
+) -> list[Place | None] | None:
+    """The elements of inputs that a vector is of, None for constants; None if it is computed."""
+    if name in arrays:
+        whole = arrays[name].dtype.kind in "iu"
+        return [(name, i) for i in range(arrays[name].size)] if whole else None
+    if name in lengths:
+        return [None] * lengths[name]
+    node = nodes.get(name)
+    if node is None or node.op_type not in (*_COPIES, "Concat", "Constant"):
+        return None
+    if node.op_type == "Constant":
+        value = node.attribute[0]
+        return [None] * (prod(value.t.dims) if value.HasField("t") else len(value.ints) or 1)
+    parts = [
+        _places(part, nodes, arrays, lengths)
+        for part in (node.input if node.op_type == "Concat" else node.input[:1])
+    ]
+    if any(part is None for part in parts):
+        return None
+    return [place for part in parts for place in part or ()]
+
+
+def _bounds(value: onnx.ValueInfoProto, dims: Dims) -> list[tuple[int, int]] | None:
+    """The least and the most of each extent of a result; None if one has no bound."""
+    from tvmrt.ir.extent import least, most
+
+    found = []
+    for dim in value.type.tensor_type.shape.dim:
+        if dim.HasField("dim_value"):
+            found.append((dim.dim_value, dim.dim_value))
+        elif dim.dim_param in dims:
+            extent = dims.extent(dim.dim_param)
+            found.append((least(extent), most(extent)))
+        else:
+            return None
+    return found or None
+
+
+def _counts(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The number of elements of the tensors whose shape ONNX infers of those of the inputs."""
+    import onnx
+
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(model)
+    for value in fixed.graph.input:
+        if value.name in arrays:
+            type = onnx.helper.np_dtype_to_tensor_dtype(arrays[value.name].dtype)
+            shape = arrays[value.name].shape
+            value.CopyFrom(onnx.helper.make_tensor_value_info(value.name, type, shape))
+    try:
+        fixed = onnx.shape_inference.infer_shapes(fixed, data_prop=True)
+    except onnx.shape_inference.InferenceError:  # what it cannot do, nobody needs here
+        return {}
+    found = {}
+    for value in [*fixed.graph.input, *fixed.graph.value_info]:
+        extents = value.type.tensor_type.shape.dim
+        if all(dim.HasField("dim_value") for dim in extents):
+            found[value.name] = prod(dim.dim_value for dim in extents)
+    return found
+
+
+def _target(bounds: Sequence[tuple[int, int]], count: int | None) -> Sequence[int]:
+    """Extents within bounds of so many elements; else one of them takes what is left."""
+    if count is not None:
+        for found in _factors(bounds, count):
+            return found
+    rest = max(range(len(bounds)), key=lambda i: bounds[i][1])
+    return [_REST if i == rest and low != high else low for i, (low, high) in enumerate(bounds)]
+
+
+def _factors(bounds: Sequence[tuple[int, int]], count: int) -> Iterator[list[int]]:
+    """All extents within bounds whose product is ``count``, the largest in front first."""
+    if not bounds:
+        if count == 1:
+            yield []
+        return
+    (low, high), *others = bounds
+    for extent in range(high, low - 1, -1):
+        if extent == 0 and count == 0:
+            yield [0, *(low for low, _ in others)]
+        elif extent and count % extent == 0:
+            for rest in _factors(others, count // extent):
+                yield [extent, *rest]
