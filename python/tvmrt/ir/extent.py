@@ -45,7 +45,7 @@ class Symbol:
     high: int
     c: str
     source: Any = field(default=None, compare=False, repr=False)
-    limit: Any = field(default=None, compare=False, repr=False)
+    limit: Any = field(default=None, repr=False)
     product: Any = field(default=None, repr=False)
     computed: ClassVar[bool] = False
 

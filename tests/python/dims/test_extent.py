@@ -173,3 +173,13 @@ def test_the_order_of_terms_does_not_depend_on_the_process():
         for seed in seeds
     }  # fmt: skip
     assert len(texts) == 1
+
+
+def test_counts_of_one_name_with_other_limits_keep_their_own_bounds():
+    """As two networks of one process have them, whichever is asked first."""
+    rows = Symbol("rows", 0, 100, "n_rows")
+    held = Symbol("found", 0, 100, "n_found", object(), rows.extent)
+    free = Symbol("found", 0, 100, "n_found", object())
+    assert most(held.extent - rows.extent) == 0
+    assert most(free.extent - rows.extent) == 100
+    assert most(held.extent - rows.extent) == 0
