@@ -55,8 +55,8 @@ RULES = (
         ),
     ),
     Rule(
-        "schedule async is the graph executor's on a host; choose executor graph, runtime host",
-        lambda r: r.schedule == "async" and (r.executor != "graph" or r.runtime != "host"),
+        "schedule async is for hosts; choose runtime host",
+        lambda r: r.schedule == "async" and r.runtime != "host",
     ),
     Rule(
         "trace-records counts what profile or record note; choose one of them",

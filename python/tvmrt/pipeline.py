@@ -18,7 +18,7 @@ from tvmrt import choices
 from tvmrt.calibration import GraphRunner
 from tvmrt.codegen import c_source, pool_options, recovery
 from tvmrt.codegen.c.naming import check_module_name
-from tvmrt.codegen.device_places import place_on_devices
+from tvmrt.codegen.device_places import defer_regions, place_on_devices
 from tvmrt.codegen.entries import graph as graph_file
 from tvmrt.codegen.entries import tvm_ffi
 from tvmrt.codegen.families import Family, find_family
@@ -128,6 +128,8 @@ def _draft(model: Any, asked: Request) -> _Draft:
             tvm_ffi.refuse(program)
         elif request.runtime != "crt":
             place_on_devices(program)
+        if request.schedule == "async" and request.executor == "aot":
+            defer_regions(program)
     given = provenance_of(model, request, graph)
     need = Need(program, machine, _print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))

@@ -149,8 +149,9 @@ class Request:
     )
     schedule: str = _option(
         "sync",
-        "Whether regions on different devices may run at the same time (``async``, by the graph "
-        "executor's scheduler), which takes more memory.",
+        "Whether regions on different devices may run at the same time (``async``: by the graph "
+        "executor's scheduler, or started and waited for by a network compiled ahead), which takes "
+        "more memory.",
         values=("sync", "async"), flag="--schedule",
     )
     mixed_precision: str | None = _option(

@@ -79,3 +79,38 @@ void tvmrt__context_unbind(context* c) {
   for (i = 0; i < region->num_inputs; ++i) c->data[region->inputs[i]] = NULL;
   for (i = 0; i < region->num_outputs; ++i) c->data[region->outputs[i]] = NULL;
 }
+
+/* A tensor with its shape and strides behind it, at `at`; what follows them. */
+static char* hold_tensor(char* at, DLTensor** tensor) {
+  const DLTensor* from = *tensor;
+  const size_t bytes = (size_t)from->ndim * sizeof(int64_t);
+  DLTensor* to = (void*)at;
+  int64_t* shape = (void*)(at + sizeof(*to));
+  *to = *from;
+  to->shape = shape;
+  if (bytes != 0) memcpy(shape, from->shape, bytes);
+  if (from->strides != NULL) {
+    to->strides = shape + from->ndim;
+    if (bytes != 0) memcpy(to->strides, from->strides, bytes);
+  }
+  *tensor = to;
+  return at + sizeof(*to) + 2 * bytes;
+}
+
+int tvmrt__context_hold(context* c) {
+  const tvmrt_region* r = &c->region;
+  size_t bytes = 1;
+  char* at;
+  int32_t i;
+  for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
+    const int32_t t = i < r->num_inputs ? r->inputs[i] : r->outputs[i - r->num_inputs];
+    bytes += sizeof(DLTensor) + 2 * (size_t)r->tensors[t].ndim * sizeof(int64_t);
+  }
+  if (c->held == NULL)
+    c->held = tvmrt__calloc(bytes, 1); /* ranks stay: it is large enough for all */
+  at = c->held;
+  if (at == NULL) return -1;
+  for (i = 0; i < r->num_inputs; ++i) at = hold_tensor(at, &c->data[r->inputs[i]]);
+  for (i = 0; i < r->num_outputs; ++i) at = hold_tensor(at, &c->data[r->outputs[i]]);
+  return 0;
+}

@@ -176,6 +176,7 @@ static void forget_failure(loaded* self) {
 
 static void free_context(const loaded* self, context* c) {
   release(self, c);
+  free(c->held);
   free(c->data);
   free(c);
 }
@@ -195,6 +196,7 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
     free_others(self); /* which may hold weights of the first */
     release(self, &self->first);
   }
+  free(self->first.held);
   if (self->has_condition) tvmrt__cond_free(&self->returned);
   if (self->has_lock) tvmrt__mutex_free(&self->lock);
   free(self->options);
@@ -202,12 +204,12 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   forget_failure(self);
 }
 
-static int wait_until(const loaded* self, context* c, double deadline) {
+static int wait_until(const loaded* self, context* c) {
   double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
   for (;;) {
     int rc = self->device->interface->async_wait(self->device, &c->region, 1);
     if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, c, "async_wait");
-    if (tvmrt__seconds() >= deadline) break;
+    if (tvmrt__seconds() >= c->deadline) break;
     tvmrt__sleep(pause);
     if (pause < 1e-3) pause *= 2;
   }
@@ -216,18 +218,23 @@ static int wait_until(const loaded* self, context* c, double deadline) {
   return failed(self, c, "async_wait");
 }
 
-static int run_async(const loaded* self, context* c) {
-  const tvmrt_device_interface* slots = self->device->interface;
-  const double deadline = tvmrt__seconds() + 1e-3 * (double)self->timeout_ms;
-  TVMRT_RETURN_IF_ERROR(call_slot(self, c, "async_run", slots->async_run));
-  if (self->timeout_ms > 0) return wait_until(self, c, deadline);
-  return slots->async_wait(self->device, &c->region, 0) == 0 ? 0 : failed(self, c, "async_wait");
-}
-
-static int run(const loaded* self, context* c) {
+/* Start a run, or do it all where the device knows no other way. */
+static int start(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   if (!c->is_prepared) TVMRT_RETURN_IF_ERROR(pre_run(self, c)); /* after a run that timed out */
-  return slots->async_run != NULL ? run_async(self, c) : call_slot(self, c, "run", slots->run);
+  if (slots->async_run == NULL) return call_slot(self, c, "run", slots->run);
+  c->deadline = tvmrt__seconds() + 1e-3 * (double)self->timeout_ms;
+  TVMRT_RETURN_IF_ERROR(call_slot(self, c, "async_run", slots->async_run));
+  c->is_started = true;
+  return 0;
+}
+
+static int finish(const loaded* self, context* c) {
+  if (!c->is_started) return 0;
+  c->is_started = false;
+  if (self->timeout_ms > 0) return wait_until(self, c);
+  if (self->device->interface->async_wait(self->device, &c->region, 0) == 0) return 0;
+  return failed(self, c, "async_wait");
 }
 
 /* One more context, whose table begins as the first one's does between calls: constants alone. That
@@ -364,24 +371,64 @@ static context* begin_call(loaded* self, const int64_t* sizes) {
   return c;
 }
 
+/* A context with the tensors of a call bound; NULL with the error if there is none. */
+static context* bound_context(loaded* self, const TVMValue* args, const int* codes, int num_args) {
+  const int64_t* sizes;
+  context* c;
+  if (tvmrt__call_sizes(self, args, codes, num_args, &sizes) != 0) return NULL;
+  c = begin_call(self, sizes);
+  if (c == NULL || tvmrt__context_bind(self, c, args, codes) == 0) return c;
+  tvmrt__context_unbind(c);
+  return_context(self, c);
+  return NULL;
+}
+
+static int end_call(loaded* self, context* c, int rc) {
+  tvmrt__context_unbind(c);
+  return_context(self, c);
+  return rc;
+}
+
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
                               int* out_code, void* resource) {
   loaded* self = resource;
-  const int64_t* sizes;
-  int rc = tvmrt__call_sizes(self, args, codes, num_args, &sizes);
-  context* c = rc == 0 ? begin_call(self, sizes) : NULL;
+  context* c = bound_context(self, args, codes, num_args);
+  int rc = c == NULL ? -1 : start(self, c);
+  (void)out;
+  (void)out_code;
+  if (rc == 0) rc = finish(self, c);
+  if (c != NULL) rc = end_call(self, c, rc);
+  if (rc != 0 && self->falls_back) tvmrt__note_fallback(self);
+  return rc;
+}
+
+int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                               int* out_code, void* resource) {
+  loaded* self = resource;
+  context* c = bound_context(self, args, codes, num_args);
+  int rc = c == NULL ? -1 : tvmrt__context_hold(c);
+  if (rc == 0) rc = start(self, c);
+  out->v_handle = NULL;
+  *out_code = kTVMNullptr;
+  if (rc == 0 && c->is_started) {
+    out->v_handle = c;
+    *out_code = kTVMOpaqueHandle;
+    return 0;
+  }
+  return c == NULL ? -1 : end_call(self, c, rc);
+}
+
+int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource) {
+  loaded* self = resource;
+  context* c = num_args == 1 && codes[0] == kTVMOpaqueHandle ? args[0].v_handle : NULL;
   (void)out;
   (void)out_code;
   if (c == NULL) {
-    rc = -1;
-  } else {
-    rc = tvmrt__context_bind(self, c, args, codes);
-    if (rc == 0) rc = run(self, c);
-    tvmrt__context_unbind(c);
-    return_context(self, c);
+    return tvmrt__fail_value("region '%.100s': there is no run to wait for.",
+                             self->first.region.symbol);
   }
-  if (rc != 0 && self->falls_back) tvmrt__note_fallback(self);
-  return rc;
+  return end_call(self, c, finish(self, c));
 }
 
 static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,

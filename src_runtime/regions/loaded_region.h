@@ -20,7 +20,10 @@ typedef struct tvmrt_region_context {
   DLTensor** data;     /* region.data */
   bool is_allocated;
   bool is_prepared;
-  bool is_taken; /* by a call; of the loaded region's lock */
+  bool is_taken;   /* by a call; of the loaded region's lock */
+  bool is_started; /* by async_run, and async_wait has not ended it */
+  double deadline; /* of the run that was started, where there is one */
+  void* held;      /* the tensors of a run that its caller does not wait for */
   struct tvmrt_region_context* next;
 } tvmrt_region_context;
 
@@ -61,6 +64,8 @@ int tvmrt__call_sizes(const tvmrt_loaded_region* self, const TVMValue* args, con
 int tvmrt__context_bind(const tvmrt_loaded_region* self, tvmrt_region_context* c,
                         const TVMValue* args, const int* codes);
 void tvmrt__context_unbind(tvmrt_region_context* c);
+/* Copy what is bound, shapes with it, so that the caller's tensors may go before the run has ended. */
+int tvmrt__context_hold(tvmrt_region_context* c);
 /* Fails with what is wrong with a tensor of a region. */
 int tvmrt__wrong_tensor(const tvmrt_region* region, int32_t tensor, const char* what);
 
@@ -77,6 +82,13 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self);
 /* Append a JSON object for each region that may fall back, with ", " between them. */
 int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
                            tvmrt_buf* text);
+
+/* The packed function below in two: the first starts a run and returns what the other, which waits for it, takes;
+ * nothing where the run has ended already. Between them the memory of the tensors is the run's. */
+int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                               int* out_code, void* resource);
+int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource);
 
 /* The packed function: (inputs..., outputs...); its resource is the region. */
 int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,

@@ -31,18 +31,38 @@ static void region_destroy(tvmrt_module* self) {
   tvmrt__region_set_free(&m->set);
 }
 
-static tvmrt_loaded_region* region_named(region_module* m, const char* symbol) {
+/* The region of a name that ends like this behind its symbol. */
+static tvmrt_loaded_region* region_of(region_module* m, const char* name, const char* ending) {
+  const size_t size = strlen(name);
+  const size_t end = strlen(ending);
   size_t i;
+  if (size < end || strcmp(name + size - end, ending) != 0) return NULL;
   for (i = 0; i < m->num_regions; ++i) {
-    if (strcmp(m->regions[i].first.region.symbol, symbol) == 0) return &m->regions[i];
+    const char* symbol = m->regions[i].first.region.symbol;
+    if (strlen(symbol) == size - end && memcmp(symbol, name, size - end) == 0) {
+      return &m->regions[i];
+    }
   }
   return NULL;
 }
 
+/* A region has three functions: one that computes, and two that do it in two parts. */
 static int region_find(tvmrt_module* self, const char* name, tvmrt_found* out) {
-  tvmrt_loaded_region* region = region_named((region_module*)self, name);
-  if (region == NULL) return 0;
+  region_module* m = (region_module*)self;
+  tvmrt_loaded_region* region = region_of(m, name, "");
   out->fn = tvmrt__loaded_region_call;
+  if (region == NULL) {
+    region = region_of(m, name, "__start");
+    out->fn = tvmrt__loaded_region_start;
+  }
+  if (region == NULL) {
+    region = region_of(m, name, "__wait");
+    out->fn = tvmrt__loaded_region_wait;
+  }
+  if (region == NULL) {
+    out->fn = NULL;
+    return 0;
+  }
   out->kind = TVMRT_FUNC_LIBRARY;
   out->resource = region;
   return 0;

@@ -113,7 +113,7 @@ def _add_level_files(prefix: str, sources: Sources, target: Target, head: str) -
 
 # What follows the prefix in symbols that are no operators.
 _ENTRY_NAMES = (
-    "run", "network", "weights", "workspace", "profile_slot", "get_c_metadata",
+    "run", "network", "steps", "weights", "workspace", "profile_slot", "get_c_metadata",
     "get_model_metadata", "metadata", "model_metadata", "step", "step_begin", "run_checked",
     "load", "map_inputs", "map_outputs", "trace", "trace_begin", "trace_add", "module",
     "graph_json", "graph_create", "dims_text", "sizes", "open_graph",

@@ -39,3 +39,15 @@ def _memory(step: Step) -> DeviceMemory | None:
 def is_movable(access: Access) -> bool:
     """Whether each run tells anew in which memory a tensor lies."""
     return access.buffer.memory is not None and access.buffer.kind in (INPUT, OUTPUT)
+
+
+def defer_regions(program: Program) -> None:
+    """Mark the regions that a program compiled ahead starts, to wait for them where somebody needs
+    what they write or memory that they read."""
+    for step in program.steps:
+        root = step.group.root
+        region = root.attrs["region"] if root.op == "region" else None
+        if region is None or region.reports_failure or step.guard is not None:
+            continue
+        code = region.code
+        step.deferred = isinstance(code, ModuleBlob) and code.type_key == "device_region"

@@ -163,7 +163,8 @@ class Step:
     share memory. ``scratch_bytes`` lie in the arena while the step runs; the last
     ``kernel_bytes`` of them are lent to the kernels that it calls. ``counts`` has where the sizes
     lie that the run itself finds, of those that the step depends on. ``levels`` has the lowering
-    for each level of processors that code is made for side by side.
+    for each level of processors that code is made for side by side. ``deferred``: a region that is
+    started, and waited for where its results are needed.
     """
 
     name: str
@@ -180,6 +181,7 @@ class Step:
     guard: tuple[Access, bool] | None = None
     counts: dict[Symbol, Access] = field(default_factory=dict)
     levels: dict[str, object] = field(default_factory=dict)
+    deferred: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ REFUSED = {
     "a function of tvm-ffi is one call of the whole network": (
         "--abi", "tvm-ffi", "--executor", "graph",
     ),
-    "schedule async is the graph executor's": (*BOARD, "--schedule", "async"),
+    "schedule async is for hosts": (*BOARD, "--schedule", "async"),
     "trace-records counts what profile or record note": (*BOARD, "--trace-records", "3"),
     "profile and record are for networks of the crt runtime": ("--profile",),
     "levels of processors are chosen where an operating system": (

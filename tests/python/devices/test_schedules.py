@@ -122,7 +122,7 @@ def test_network_on_the_cpu_says_nothing_of_schedules():
     ("options", "problem"),
     [
         ({"schedule": "later"}, "schedule later is not known"),
-        ({"schedule": "async", "executor": "aot"}, "graph executor's"),
+        ({"schedule": "async", "runtime": "crt", "executor": "aot"}, "is for hosts"),
     ],
 )
 def test_wrong_schedules(options, problem):

@@ -167,16 +167,17 @@ static pthread_cond_t freed = PTHREAD_COND_INITIALIZER;
 static int at_work;
 
 static void* work(void* region) {
+  int rc;
   (void)pthread_mutex_lock(&lock);
   while (at_work == QUEUES) (void)pthread_cond_wait(&freed, &lock);
   ++at_work;
   (void)pthread_mutex_unlock(&lock);
-  (void)run(NULL, region);
+  rc = run(NULL, region);
   (void)pthread_mutex_lock(&lock);
   --at_work;
   (void)pthread_cond_broadcast(&freed);
   (void)pthread_mutex_unlock(&lock);
-  return NULL;
+  return rc == 0 ? NULL : region;
 }
 
 static pthread_t* thread_of(const tvmrt_region* region) {
@@ -191,8 +192,10 @@ static int async_run(tvmrt_device* device, tvmrt_region* region) {
 }
 
 static int async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
+  void* failed = NULL;
   (void)device, (void)try_wait;
-  return pthread_join(*thread_of(region), NULL) == 0 ? 0 : fail("the thread is gone");
+  if (pthread_join(*thread_of(region), &failed) != 0) return fail("the thread is gone");
+  return failed == NULL ? 0 : fail("told to fail");
 }
 #endif
 

@@ -93,7 +93,8 @@ class Weights:
 @dataclass
 class Parameter:
     """One parameter of a function and what the caller passes for it: the place in a buffer, or
-    where there is none the size of a dimension; or the device that ``device_of`` lies on."""
+    where there is none the size of a dimension; or the device that ``device_of`` lies on,
+    or the place of the ``ticket`` of a run that is started."""
 
     name: str
     buffer: Buffer | None
@@ -101,8 +102,11 @@ class Parameter:
     const: bool = True
     restrict: bool = True
     device_of: Buffer | None = None
+    ticket: Step | None = None
 
     def declare(self) -> Declaration:
+        if self.ticket is not None:
+            return Declaration("void", f"*{self.name}", True)
         if self.device_of is not None:
             return Declaration("DLDevice", self.name)
         if self.buffer is None:
@@ -146,6 +150,7 @@ class FunctionWriter:
         self._names.update(symbol.c for symbol in self.symbols)
         self._moved: list[tuple[Parameter, Whole]] = []
         self._devices: dict[Buffer, Parameter] = {}
+        self._tickets: list[Parameter] = []
         self._counts = {s: self._count_parameter(s, at) for s, at in step.counts.items()}
         aliased_reads = {r for r, _ in step.in_place}
         aliased_writes = {w for _, w in step.in_place}
@@ -278,7 +283,19 @@ class FunctionWriter:
         scratch = [self.scratch_parameter] if self.scratch_parameter else []
         sizes = [Parameter(symbol.c, None) for symbol in self.symbols if symbol.source is None]
         operands = [*self.reads, *self.writes, *self._constants.values()]
-        return [*operands, *scratch, *self._counts.values(), *sizes, *self._devices.values()]
+        return [
+            *operands,
+            *scratch,
+            *self._counts.values(),
+            *sizes,
+            *self._devices.values(),
+            *self._tickets,
+        ]
+
+    def ticket(self) -> str:
+        """A pointer to where the function leaves what its run is waited for by."""
+        self._tickets = [Parameter(self.fresh("ticket"), None, ticket=self.step)]
+        return self._tickets[0].name
 
     def device_of(self, parameter: Parameter) -> str:
         """The DLDevice in whose memory an operand lies, which the caller passes."""

@@ -15,7 +15,7 @@ from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Buffer, Program
 from ..c.packed import exported_call_head
 from ..c.text import print_fields, wrap
 from ..c.writer import Parameter
-from . import dims, hooks
+from . import dims, hooks, tickets
 from .arguments import call_arguments, weight_inputs
 
 
@@ -56,25 +56,49 @@ def _profile_slot(program: Program, prefix: str, sources) -> list[str]:
 
 
 def _sequence(program: Program, prefix: str, sources, pointers, arguments) -> list[str]:
-    declared = [
-        f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *{name}" for name, b in pointers
+    """Lines of C: the steps in their order, and around them, where some are regions that are
+    started, what waits for the last of these."""
+    parameters = _parameters(program, pointers, arguments)
+    declared = [kind + name for kind, name in parameters]
+    name = f"{prefix}_network"
+    if not arguments.tickets:
+        return _steps(program, prefix, sources, pointers, arguments, name, declared)
+    steps = f"{prefix}_steps"
+    taken = [*declared, "void **tickets"]
+    passed = [name for _, name in parameters]
+    return [
+        *tickets.print_wait(arguments.tickets),
+        *_steps(program, prefix, sources, pointers, arguments, steps, taken),
+        *tickets.print_network(name, steps, declared, passed, len(arguments.tickets)),
     ]
+
+
+def _parameters(program: Program, pointers, arguments) -> list[tuple[str, str]]:
+    """Types and names of what a network's function takes."""
+    found = [(f"{'const ' if b.kind != OUTPUT else ''}{b.dtype.c} *", name) for name, b in pointers]
     if uses_arena(program):
-        declared.append("uint8_t *workspace")
-    declared += [f"uint8_t *{arguments.pools[i]}" for i, _ in program.device_pools()]
-    declared += [f"int {symbol.c}" for symbol in program.dims()]
-    declared += [f"DLDevice {name}" for name in arguments.devices.values()]
+        found.append(("uint8_t *", "workspace"))
+    found += [("uint8_t *", arguments.pools[i]) for i, _ in program.device_pools()]
+    found += [("int ", symbol.c) for symbol in program.dims()]
+    return [*found, *(("DLDevice ", name) for name in arguments.devices.values())]
+
+
+def _steps(
+    program: Program, prefix: str, sources, pointers, arguments, name: str, declared
+) -> list[str]:
     slot = f"&{prefix}_profile_slot"
     lines = [
         f"/* The network: {len(program.steps)} operators over {program.arena_bytes} bytes of"
         " workspace. */",
-        *wrap(f"static int32_t {prefix}_network", declared or ["void"], " {"),
+        *wrap(f"static int32_t {name}", declared or ["void"], " {"),
     ]
     used = {p.buffer for fn in sources.functions for p in fn.parameters if p.buffer}
     lines += [f"  (void){name};" for name, b in pointers if b not in used]
     passed = {p.name for fn in sources.functions for p in fn.parameters if p.buffer is None}
     lines += [f"  (void){symbol.c};" for symbol in program.dims() if symbol.c not in passed]
+    waits = tickets.waits_of(program) if arguments.tickets else {}
     for i, function in enumerate(sources.functions):
+        lines += waits.get(i, [])
         around = ([f"TVMRT_PROFILE_BEGIN({slot}, {i});"], [f"TVMRT_PROFILE_END({slot}, {i});"])
         lines += guarded_call(program.steps[i], function, arguments, around)
     return [*lines, "  return 0;", "}", ""]

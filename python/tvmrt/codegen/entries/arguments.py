@@ -15,8 +15,8 @@ from . import hooks
 _LOCALS = (
     "args", "begin", "call", "cycles", "devices", "dims", "inputs", "misplaced", "num_args",
     "operands", "out_ret_tcode", "out_ret_value", "outputs", "pools", "rc", "resource_handle",
-    "result", "sizes", "state", "tensor", "tensor_data", "tensor_device", "type_codes", "value",
-    "values", "workspace_pools",
+    "result", "sizes", "state", "tensor", "tensor_data", "tensor_device", "tickets", "type_codes",
+    "value", "values", "wait_for", "workspace_pools",
 )  # fmt: skip
 
 
@@ -30,6 +30,7 @@ class Arguments:
         self.prefix = sources.prefix
         self.options = options
         self.names: dict[Buffer, str] = {}
+        self.tickets = [step for step in program.steps if step.deferred]
         self._places: dict[Buffer, str] = {}
         self._sources = sources
         self._weights = sources.weight_buffers
@@ -86,6 +87,8 @@ class Arguments:
 
     def expression(self, parameter: Parameter) -> str:
         buffer = parameter.buffer
+        if parameter.ticket is not None:
+            return f"&tickets[{self.tickets.index(parameter.ticket)}]"
         if parameter.device_of is not None:
             return self.devices[parameter.device_of]
         if buffer is None:

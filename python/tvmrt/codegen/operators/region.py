@@ -81,12 +81,17 @@ class RegionLowering(Lowering):
         f.define("TVM_DLL extern void *__tvm_module_ctx;")
         _arguments(f, operands, accesses, self.region.sizes)
         f.line("TVMFunctionHandle run;")
-        found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{self.region.symbol}", &run)'
+        ticket = f.ticket() if f.step.deferred else None
+        name = f"{self.region.symbol}__start" if ticket else self.region.symbol
+        found = f'TVMBackendGetFuncFromEnv(__tvm_module_ctx, "{name}", &run)'
         f.line(f"int32_t rc = {found};")
         count = len(operands) + bool(self.region.sizes)
         f.line(
             f"if (rc == 0) rc = TVMFuncCall(run, args, type_codes, {count}, &result, &result_code);"
         )
+        if ticket:
+            started = "rc == 0 && result_code == kTVMOpaqueHandle"
+            f.line(f"*{ticket} = {started} ? result.v_handle : NULL;")
         return "rc"
 
 

@@ -1,0 +1,125 @@
+"""Networks compiled ahead with schedule async start regions and wait where results are needed; runs
+of several threads overlap. Measured is the time that passes, on a device that sleeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import onnx
+import pytest
+from unary import HEADER, built, executor, executor_of
+
+import tvmrt
+
+SLEEP = 0.04
+X = np.array([-1, 2, -3, 4], np.float32)
+BRANCHES = """g (float[4] x) => (float[4] y)
+{ a = Neg(x) b = Relu(a) c = Abs(x) d = Neg(c) y = Mul(b, d) }"""
+GOLDEN = np.maximum(-X, 0) * -np.abs(X)
+
+
+def library_of(folder, name, text=BRANCHES, schedule="async", **options):
+    model = onnx.parser.parse_model(HEADER + text)
+    library = tvmrt.compile(model, devices=[name], executor="aot", schedule=schedule, **options)
+    library.export_library(folder / "n.so")
+    return library, tvmrt.runtime.load_module(folder / "n.so")
+
+
+def sleeper(folder, name, *macros, queues=4):
+    tvmrt.load_device_plugin(str(built(folder, name, f"QUEUES={queues}", *macros)))
+    return name
+
+
+def seconds(run, runs=5):
+    """The best of several: others use the machine as well."""
+    taken = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def test_branches_overlap_in_a_network_compiled_ahead(tmp_path):
+    times = {}
+    for queues in (1, 2):
+        macro = f"SLEEP_MS={round(SLEEP * 1e3)}"
+        name = sleeper(tmp_path, f"deferred{queues}", macro, queues=queues)
+        compiled, library = library_of(tmp_path, name)
+        assert len(compiled.summary.regions) == 2
+        net = executor_of(library, "aot")
+        net.run(x=X)
+        np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
+        times[queues] = seconds(net.run)
+    assert times[1] > 1.9 * SLEEP
+    print(f"two queues: {times[1] / times[2]:.2f} times one")
+    assert times[1] / times[2] > 1.6, times  # 1.9 and more on a machine with nothing else to do
+
+
+def test_what_depends_on_a_region_waits_for_it(tmp_path):
+    """A chain over device and CPU, whose regions reuse no memory that another still writes."""
+    text = """g (float[4] x) => (float[4] y, float[4] z)
+    { a = Neg(x) b = Exp(a) c = Neg(b) d = Exp(c) z = Abs(d) e = Add(d, b) y = Neg(e) }"""
+    name = sleeper(tmp_path, "chained", "SLEEP_MS=5")
+    _, library = library_of(tmp_path, name, text)
+    net = executor_of(library, "aot")
+    for x in (X, X / 2, X * 0):
+        net.set_input("x", x)
+        net.run()
+        b = np.exp(-x)
+        d = np.exp(-b)
+        np.testing.assert_allclose(net.get_output(0).numpy(), -(d + b), rtol=1e-5)
+        np.testing.assert_allclose(net.get_output(1).numpy(), d, rtol=1e-5)
+
+
+def test_a_failure_is_told_after_all_have_ended(tmp_path, monkeypatch):
+    name = sleeper(tmp_path, "failing", "SLEEP_MS=5")
+    _, library = library_of(tmp_path, name)
+    net = executor_of(library, "aot")
+    net.set_input("x", X)
+    monkeypatch.setenv("UNARY_RUN", "1")
+    with pytest.raises(tvmrt.TVMError, match="told to fail"):
+        net.run()
+    monkeypatch.delenv("UNARY_RUN")
+    net.run()
+    np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
+
+
+def test_a_device_without_async_run_computes_at_once(tmp_path):
+    tvmrt.load_device_plugin(str(built(tmp_path, "blocking")))
+    _, library = library_of(tmp_path, "blocking")
+    net = executor_of(library, "aot")
+    net.run(x=X)
+    np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
+
+
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+def test_four_threads_over_one_library(tmp_path, kind):
+    tvmrt.load_device_plugin(str(built(tmp_path, f"ten_{kind}", "SLEEP_MS=10")))
+    model = onnx.parser.parse_model(HEADER + "g (float[4] x) => (float[4] y) { y = Neg(x) }")
+    library = tvmrt.compile(model, devices=[f"ten_{kind}"], executor=kind)
+    library.export_library(tmp_path / "n.so")
+    nets = [executor(tmp_path / "n.so", kind) for _ in range(4)]
+    for net in nets:
+        net.set_input("x", X)
+        net.run()
+    runs = 10
+
+    def work(net):
+        for _ in range(runs):
+            net.run()
+
+    def together(count):
+        threads = [threading.Thread(target=work, args=(net,)) for net in nets[:count]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    one, four = (seconds(lambda count=count: together(count)) for count in (1, 4))
+    print(f"{kind}: four threads {4 * one / four:.2f} times one")
+    assert 4 * one / four > 3, (one, four)  # 3.8 and more on a machine with nothing else to do
+    for net in nets:
+        np.testing.assert_array_equal(net.get_output(0).numpy(), -X)
