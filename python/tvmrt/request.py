@@ -11,7 +11,6 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tvmrt.codegen.families import FAMILIES
@@ -324,6 +323,8 @@ def make(options: Mapping[str, Any]) -> Request:
     known = [option.name for option in fields(Request)]
     for name in options:
         if name not in known:
+            from difflib import get_close_matches  # loading what is compiled need not wait for it
+
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(known)}"
             raise TypeError(f"there is no option {name!r} of compile{hint}")

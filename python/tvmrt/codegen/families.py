@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from .target import Target, get_target
@@ -114,6 +113,8 @@ def find_family(name: str) -> Family:
     """The row of that name. Raises ValueError listing the names when there is none."""
     if name in FAMILIES:
         return FAMILIES[name]
+    from difflib import get_close_matches  # loading what is compiled need not wait for it
+
     near = get_close_matches(name, FAMILIES, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; choose one of {', '.join(FAMILIES)}"
     raise ValueError(f"board {name} is not known{hint}")

@@ -85,7 +85,7 @@ _SIZE = struct.Struct("<Q")
 def _with_aligned_constants(payload: bytes, place: int) -> bytes:
     """The payload with spaces behind its text, so that the constants, which the runtime then reads
     where they are, lie at a multiple of ALIGN_BYTES."""
-    (count,) = _SIZE.unpack_from(payload)
+    count = int(_SIZE.unpack_from(payload)[0])
     end = _SIZE.size + count
     spaces = -(place + end + _SIZE.size) % ALIGN_BYTES
     return _SIZE.pack(count + spaces) + payload[_SIZE.size : end] + b" " * spaces + payload[end:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +82,11 @@ def compiler_of(cc: str | None) -> str:
     """Which C compiler compiles, without asking it: its file, and when that was written."""
     wanted = cc or os.environ.get("CC")
     for name in [wanted] if wanted else ["cc", "gcc", "clang"]:
-        words = shlex.split(name)
+        words = [name]
+        if wanted:
+            import shlex  # loading what is compiled need not wait for it
+
+            words = shlex.split(wanted)
         found = shutil.which(words[0]) if words else None
         if found:
             path = Path(found).resolve()

@@ -7,7 +7,6 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any, Callable, cast
 
 import numpy as np
@@ -16,7 +15,6 @@ from tvmrt.error import NameNotFoundError
 from tvmrt.network import batches, values
 from tvmrt.network.facts import Facts, Memory
 from tvmrt.network.inputs import TensorInfo, largest, random_inputs
-from tvmrt.network.measure import Timing, measure
 from tvmrt.network.opened import Opened, names_of_outputs, open_module, shown
 from tvmrt.runtime._core import ArrayCall
 from tvmrt.runtime.data_type import DataType
@@ -25,6 +23,7 @@ from tvmrt.runtime.module import Module
 
 if TYPE_CHECKING:
     from tvmrt.export.library import CompiledLibrary
+    from tvmrt.network.measure import Timing
     from tvmrt.report.make import Report
 
 _Port = tuple[int, tuple[int, ...], "np.dtype[Any]", DataType]  # as ArrayCall has it
@@ -275,6 +274,8 @@ class Network:
 
     def benchmark(self, *inputs: Any, seconds: float = 1.0, **named: Any) -> Timing:
         """Measure calls for some seconds, on inputs that are made up where none are given."""
+        from tvmrt.network.measure import measure  # what only calls need not wait for it
+
         if not inputs and not named:
             named = self.example_inputs()
         return measure(lambda: self(*inputs, **named), seconds)
@@ -334,6 +335,8 @@ class Network:
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
+        from html import escape  # scripts need not wait for it
+
         rows = "".join(
             f"<tr><td>{title}</td><td>{escape(e.name)}</td><td>{escape(e.dtype)}</td>"
             f"<td>{escape(shown(e.shape))}</td></tr>"
