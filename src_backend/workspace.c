@@ -17,8 +17,8 @@ void tvmrt_workspace_init(void* memory, size_t num_bytes) {
 
 size_t tvmrt_workspace_peak_bytes(void) { return peak_bytes; }
 
-TVMRT_WEAK tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev,
-                                                     void** out_ptr) {
+TVMRT_REPLACEABLE tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice dev,
+                                                            void** out_ptr) {
   tvm_crt_error_t rc;
   /* the stack's sizes are int32_t, as in TVM's header */
   if (dev.device_type != kDLCPU || num_bytes > INT32_MAX) return kTvmErrorPlatformNoMemory;
@@ -30,7 +30,7 @@ TVMRT_WEAK tvm_crt_error_t TVMPlatformMemoryAllocate(size_t num_bytes, DLDevice 
   return rc;
 }
 
-TVMRT_WEAK tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev) {
+TVMRT_REPLACEABLE tvm_crt_error_t TVMPlatformMemoryFree(void* ptr, DLDevice dev) {
   (void)dev;
   return StackMemoryManager_Free(&lent, ptr);
 }

@@ -2,6 +2,15 @@
 #include "core/hooks.h"
 #include "regions/registry.h"
 
+#if defined(TVMRT_HAS_RPC)
+#define RPC_TABLES(X) \
+  X(rpc_connect)      \
+  X(rpc_folder)       \
+  X(rpc_remote)
+#else
+#define RPC_TABLES(X)
+#endif
+
 /* The tables stand beside their functions: tvmrt__<name>_builtins. */
 #define TABLES(X)  \
   X(aot)           \
@@ -23,9 +32,7 @@
   X(products)      \
   X(region)        \
   X(region_module) \
-  X(rpc_connect)   \
-  X(rpc_folder)    \
-  X(rpc_remote)    \
+  RPC_TABLES(X)    \
   X(sort)          \
   X(source)        \
   X(system_lib)    \

@@ -35,8 +35,21 @@ static void* find_symbol(const char* name) {
 /* NULL in a program without code generated for firmware. */
 TVMRT_WEAK const TVMModule* TVMSystemLibEntryPoint(void);
 
+static const TVMModule* image_module(void) {
+  return TVMSystemLibEntryPoint == NULL ? NULL : TVMSystemLibEntryPoint();
+}
+#else
+/* Where libraries have no such thing, a program shows it as it shows functions to those it loads. */
+static const TVMModule* image_module(void) {
+  const TVMModule* (*entry)(void) = NULL;
+  void* symbol = tvmrt__visible_symbol("TVMSystemLibEntryPoint");
+  memcpy(&entry, &symbol, sizeof(entry));
+  return entry == NULL ? NULL : entry();
+}
+#endif
+
 static void* image_function(const char* name) {
-  const TVMModule* image = TVMSystemLibEntryPoint == NULL ? NULL : TVMSystemLibEntryPoint();
+  const TVMModule* image = image_module();
   tvm_function_index_t index;
   void* address;
   if (image == NULL || TVMFuncRegistry_Lookup(image->registry, name, &index) != kTvmErrorNoError) {
@@ -45,12 +58,6 @@ static void* image_function(const char* name) {
   memcpy(&address, &image->registry->funcs[index], sizeof(address));
   return address;
 }
-#else
-static void* image_function(const char* name) {
-  (void)name;
-  return NULL;
-}
-#endif
 
 /* ctx is the prefix: `prefix + name` is meant first, then `name`. */
 static void* prefixed_symbol(void* ctx, const char* name, size_t* out_size) {

@@ -7,7 +7,11 @@
 
 /* How names of libraries begin and end. */
 #if defined(_WIN32)
+#if defined(__MINGW32__)
+#define TVMRT_LIBRARY_PREFIX "lib"
+#else
 #define TVMRT_LIBRARY_PREFIX ""
+#endif
 #define TVMRT_LIBRARY_SUFFIX ".dll"
 #elif defined(__APPLE__)
 #define TVMRT_LIBRARY_PREFIX "lib"

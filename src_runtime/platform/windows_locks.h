@@ -14,7 +14,7 @@ typedef struct tvmrt_rwlock {
 } tvmrt_rwlock;
 typedef struct tvmrt_recursive_mutex {
   void* srw_lock;
-  unsigned long owner; /* id of the thread, 0: nobody */
+  _Atomic unsigned long owner; /* id of the thread, 0: nobody */
   unsigned depth;
 } tvmrt_recursive_mutex;
 typedef struct tvmrt_cond {

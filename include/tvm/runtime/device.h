@@ -459,9 +459,14 @@ TVM_DLL int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler);
 #ifdef TVMRT_DEVICE_BUILTIN
 #define TVMRT_DEVICE_ENTRIES_(name)
 #else
+#if defined(_WIN32)
+#define TVMRT_DEVICE_EXPORT_ __declspec(dllexport)
+#else
+#define TVMRT_DEVICE_EXPORT_ TVM_DLL
+#endif
 #define TVMRT_DEVICE_ENTRIES_(name)                                           \
-  TVMRT_DEVICE_C_ TVM_DLL int32_t tvmrt_plugin_abi(void);                     \
-  TVMRT_DEVICE_C_ TVM_DLL int tvmrt_plugin_register(void);                    \
+  TVMRT_DEVICE_C_ TVMRT_DEVICE_EXPORT_ int32_t tvmrt_plugin_abi(void);        \
+  TVMRT_DEVICE_C_ TVMRT_DEVICE_EXPORT_ int tvmrt_plugin_register(void);       \
   TVMRT_DEVICE_C_ int32_t tvmrt_plugin_abi(void) { return TVMRT_DEVICE_ABI; } \
   TVMRT_DEVICE_C_ int tvmrt_plugin_register(void) { return register_##name##_device(); }
 #endif

@@ -1,0 +1,103 @@
+/* loading.h on Windows. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loading.h"
+#include "windows_api.h"
+
+static _Thread_local char error_text[256];
+static _Thread_local char path_text[MAX_PATH * 3 + 1];
+
+#if defined(_M_X64) || defined(__x86_64__)
+#define OWN_PROCESSOR "x86-64"
+#elif defined(_M_ARM64) || defined(__aarch64__)
+#define OWN_PROCESSOR "aarch64"
+#else
+#define OWN_PROCESSOR "this processor"
+#endif
+
+static void keep_error(void) {
+  const DWORD code = GetLastError();
+  wchar_t text[200];
+  DWORD size;
+  if (code == ERROR_BAD_EXE_FORMAT) {
+    (void)snprintf(error_text, sizeof(error_text),
+                   "it is no library of Windows for " OWN_PROCESSOR
+                   "; compile it for the target that it is loaded on");
+    return;
+  }
+  size = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0,
+                        text, 200, NULL);
+  while (size > 0 && (text[size - 1] <= L' ' || text[size - 1] == L'.')) --size;
+  text[size < 200 ? size : 199] = L'\0';
+  if (size == 0 || !tvmrt__narrow(text, error_text, sizeof(error_text))) {
+    (void)snprintf(error_text, sizeof(error_text), "error %lu of Windows", (unsigned long)code);
+  }
+}
+
+void* tvmrt__library_load_file(const char* path, tvmrt_loading how) {
+  wchar_t* wide = tvmrt__wide(path);
+  HMODULE handle = NULL;
+  if (wide == NULL) {
+    (void)snprintf(error_text, sizeof(error_text), "its path is no UTF-8");
+    return NULL;
+  }
+  if (how == TVMRT_LOAD_IF_LOADED) {
+    (void)GetModuleHandleExW(0, wide, &handle);
+  } else {
+    handle = LoadLibraryW(wide);
+  }
+  if (handle == NULL) keep_error();
+  free(wide);
+  return (void*)handle;
+}
+
+void tvmrt__library_unload(void* handle) { (void)FreeLibrary((HMODULE)handle); }
+
+void* tvmrt__library_symbol(void* handle, const char* name) {
+  FARPROC symbol = GetProcAddress((HMODULE)handle, name);
+  void* address = NULL;
+  if (symbol == NULL) keep_error();
+  memcpy(&address, &symbol, sizeof(address));
+  return address;
+}
+
+const char* tvmrt__library_error(void) {
+  return error_text[0] == '\0' ? "unknown reason" : error_text;
+}
+
+/* A library of Windows names the file of each function that it asks for: all see the program alone. */
+bool tvmrt__library_show(void* handle) {
+  (void)handle;
+  return false;
+}
+
+void* tvmrt__visible_symbol(const char* name) {
+  return tvmrt__library_symbol((void*)GetModuleHandleW(NULL), name);
+}
+
+const char* tvmrt__library_of(const void* address) {
+  const DWORD flags =
+      GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+  HMODULE module = NULL;
+  wchar_t wide[MAX_PATH];
+  DWORD size;
+  if (!GetModuleHandleExW(flags, (LPCWSTR)address, &module)) return NULL;
+  size = GetModuleFileNameW(module, wide, MAX_PATH);
+  if (size == 0 || size == MAX_PATH) return NULL;
+  return tvmrt__narrow(wide, path_text, sizeof(path_text)) ? path_text : NULL;
+}
+
+size_t tvmrt__symbol_bytes(void* address) {
+  (void)address;
+  return 0;
+}
+
+/* By what its page is for. */
+bool tvmrt__symbol_is_function(void* address) {
+  const DWORD code =
+      PAGE_EXECUTE | PAGE_EXECUTE_READ | PAGE_EXECUTE_READWRITE | PAGE_EXECUTE_WRITECOPY;
+  MEMORY_BASIC_INFORMATION info;
+  return VirtualQuery(address, &info, sizeof(info)) != 0 && (info.Protect & code) != 0;
+}

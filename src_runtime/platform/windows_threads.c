@@ -1,0 +1,191 @@
+/* threads.h on Windows. */
+#include <process.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "system.h"
+#include "threads.h"
+#include "windows_api.h"
+
+/* The pointers of windows_locks.h are these. */
+#define SRW(lock) ((PSRWLOCK)(void*)(lock))
+#define VARIABLE(cond) ((PCONDITION_VARIABLE)(void*)(cond))
+_Static_assert(sizeof(SRWLOCK) == sizeof(tvmrt_mutex), "a lock is a pointer");
+_Static_assert(sizeof(SRWLOCK) == sizeof(tvmrt_rwlock), "a lock is a pointer");
+_Static_assert(sizeof(CONDITION_VARIABLE) == sizeof(tvmrt_cond), "a condition is a pointer");
+_Static_assert(sizeof(INIT_ONCE) == sizeof(tvmrt_once), "a beginning is a pointer");
+
+int tvmrt__mutex_init(tvmrt_mutex* m) {
+  InitializeSRWLock(SRW(m));
+  return 0;
+}
+
+/* Locks and conditions hold nothing. */
+void tvmrt__mutex_free(tvmrt_mutex* m) { (void)m; }
+void tvmrt__lock(tvmrt_mutex* m) { AcquireSRWLockExclusive(SRW(m)); }
+void tvmrt__unlock(tvmrt_mutex* m) { ReleaseSRWLockExclusive(SRW(m)); }
+
+int tvmrt__recursive_mutex_init(tvmrt_recursive_mutex* m) {
+  InitializeSRWLock(SRW(&m->srw_lock));
+  m->owner = 0;
+  m->depth = 0;
+  return 0;
+}
+
+/* Only the owner finds its own number there, whatever others write meanwhile. */
+void tvmrt__lock_again(tvmrt_recursive_mutex* m) {
+  const unsigned long self = GetCurrentThreadId();
+  if (atomic_load_explicit(&m->owner, memory_order_relaxed) != self) {
+    AcquireSRWLockExclusive(SRW(&m->srw_lock));
+    atomic_store_explicit(&m->owner, self, memory_order_relaxed);
+  }
+  ++m->depth;
+}
+
+void tvmrt__unlock_again(tvmrt_recursive_mutex* m) {
+  if (--m->depth != 0) return;
+  atomic_store_explicit(&m->owner, 0, memory_order_relaxed);
+  ReleaseSRWLockExclusive(SRW(&m->srw_lock));
+}
+
+void tvmrt__lock_read(tvmrt_rwlock* l) { AcquireSRWLockShared(SRW(l)); }
+void tvmrt__unlock_read(tvmrt_rwlock* l) { ReleaseSRWLockShared(SRW(l)); }
+void tvmrt__lock_write(tvmrt_rwlock* l) { AcquireSRWLockExclusive(SRW(l)); }
+void tvmrt__unlock_write(tvmrt_rwlock* l) { ReleaseSRWLockExclusive(SRW(l)); }
+void tvmrt__rwlock_renew(tvmrt_rwlock* l) { InitializeSRWLock(SRW(l)); }
+
+int tvmrt__cond_init(tvmrt_cond* c) {
+  InitializeConditionVariable(VARIABLE(c));
+  return 0;
+}
+
+void tvmrt__cond_free(tvmrt_cond* c) { (void)c; }
+
+void tvmrt__wait(tvmrt_cond* c, tvmrt_mutex* m) {
+  (void)SleepConditionVariableSRW(VARIABLE(c), SRW(m), INFINITE, 0);
+}
+
+bool tvmrt__wait_until(tvmrt_cond* c, tvmrt_mutex* m, double when) {
+  const double left = 1e3 * (when - tvmrt__seconds());
+  /* rounded up, so that the time is past; longer waits than a day wake in between */
+  const DWORD ms = left <= 0 ? 0 : left > 86400e3 ? 86400000 : (DWORD)left + 1;
+  if (SleepConditionVariableSRW(VARIABLE(c), SRW(m), ms, 0)) return true;
+  return tvmrt__seconds() < when;
+}
+
+void tvmrt__wake_one(tvmrt_cond* c) { WakeConditionVariable(VARIABLE(c)); }
+void tvmrt__wake_all(tvmrt_cond* c) { WakeAllConditionVariable(VARIABLE(c)); }
+
+typedef struct task {
+  void (*f)(void);
+} task;
+
+static BOOL CALLBACK do_once(PINIT_ONCE once, PVOID argument, PVOID* context) {
+  const task* t = argument;
+  (void)once;
+  (void)context;
+  t->f();
+  return TRUE;
+}
+
+void tvmrt__call_once(tvmrt_once* once, void (*f)(void)) {
+  task t;
+  t.f = f;
+  (void)InitOnceExecuteOnce((PINIT_ONCE)(void*)once, do_once, &t, NULL);
+}
+
+void tvmrt__thread_yield(void) { (void)SwitchToThread(); }
+tvmrt_thread_id tvmrt__thread_id(void) { return GetCurrentThreadId(); }
+bool tvmrt__is_thread(tvmrt_thread_id id) { return id == GetCurrentThreadId(); }
+
+typedef struct start {
+  void* (*body)(void*);
+  void* argument;
+} start;
+
+static unsigned __stdcall run(void* argument) {
+  start s = *(start*)argument;
+  free(argument);
+  (void)s.body(s.argument);
+  return 0;
+}
+
+int tvmrt__thread_start(tvmrt_os_thread* out, void* (*body)(void*), void* argument) {
+  start* s = malloc(sizeof(*s));
+  uintptr_t thread;
+  if (s == NULL) return ERROR_NOT_ENOUGH_MEMORY;
+  s->body = body;
+  s->argument = argument;
+  thread = _beginthreadex(NULL, 0, run, s, 0, NULL);
+  if (thread == 0) {
+    free(s);
+    return ERROR_MAX_THRDS_REACHED;
+  }
+  *out = (tvmrt_os_thread)thread;
+  return 0;
+}
+
+int tvmrt__thread_start_detached(void* (*body)(void*), void* argument) {
+  tvmrt_os_thread thread;
+  const int rc = tvmrt__thread_start(&thread, body, argument);
+  if (rc == 0) (void)CloseHandle(thread);
+  return rc;
+}
+
+void tvmrt__thread_join(tvmrt_os_thread* thread) {
+  (void)WaitForSingleObject(*thread, INFINITE);
+  (void)CloseHandle(*thread);
+}
+
+/* Of the process's own group of processors, which has 64 at most. */
+static DWORD_PTR own_processors(void) {
+  DWORD_PTR own = 0;
+  DWORD_PTR all = 0;
+  return GetProcessAffinityMask(GetCurrentProcess(), &own, &all) ? own : 0;
+}
+
+int tvmrt__num_processors(void) {
+  DWORD_PTR own = own_processors();
+  int count = 0;
+  for (; own != 0; own &= own - 1) ++count;
+  return count < 1 ? 1 : count;
+}
+
+void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
+  DWORD_PTR own = own_processors();
+  place %= tvmrt__num_processors();
+  for (; own != 0 && place != 0; --place) own &= own - 1;
+  if (own != 0) (void)SetThreadAffinityMask(*thread, own & (~own + 1)); /* the lowest */
+}
+
+/* Storage of fibres is what calls a function when a thread ends. */
+static INIT_ONCE end_once = INIT_ONCE_STATIC_INIT;
+static DWORD end_slot = FLS_OUT_OF_INDEXES;
+static void (*end_function)(void*);
+
+static void WINAPI end_thread(void* state) {
+  if (state != NULL) end_function(state);
+}
+
+static BOOL CALLBACK make_end_slot(PINIT_ONCE once, PVOID argument, PVOID* context) {
+  (void)once;
+  (void)argument;
+  (void)context;
+  end_slot = FlsAlloc(end_thread);
+  return TRUE;
+}
+
+int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
+  end_function = f;
+  (void)InitOnceExecuteOnce(&end_once, make_end_slot, NULL, NULL);
+  if (end_slot == FLS_OUT_OF_INDEXES) return -1;
+  return FlsSetValue(end_slot, state) ? 0 : -1;
+}
+
+/* A process begins with a program here, never as a copy of another. */
+void tvmrt__at_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
+  (void)before;
+  (void)in_parent;
+  (void)in_child;
+}
