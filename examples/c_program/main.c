@@ -167,7 +167,11 @@ static int print_outputs(TVMModuleHandle executor) {
 
 static double milliseconds(void) {
   struct timespec now;
+#if defined(__MINGW32__) && !defined(TIME_UTC)
+  (void)clock_gettime(CLOCK_REALTIME, &now); /* the older C library of Windows has no C11 */
+#else
   (void)timespec_get(&now, TIME_UTC);
+#endif
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 

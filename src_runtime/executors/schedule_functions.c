@@ -108,7 +108,7 @@ static int wait_for_run(tvmrt_graph_executor* g, int64_t timeout_ms, bool* ended
 }
 
 /* ([milliseconds]) -> 1 if the run has ended, 0 if it is still under way */
-TVMRT_NATIVE(wait) {
+TVMRT_NATIVE(wait_started) {
   tvmrt_graph_executor* g = resource_handle;
   int64_t timeout_ms = -1;
   bool ended;
@@ -187,7 +187,7 @@ TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
 #define FUNCTIONS(X)                \
   X("set_scheduler", set_scheduler) \
   X("run_async", run_async)         \
-  X("wait", wait)                   \
+  X("wait", wait_started)           \
   X("cancel", cancel)               \
   X("get_trace", get_trace)
 const tvmrt_builtins tvmrt__graph_schedule_functions = TVMRT_BUILTINS(FUNCTIONS);

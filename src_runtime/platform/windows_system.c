@@ -23,4 +23,10 @@ void* tvmrt__aligned_alloc(size_t align, size_t bytes) { return _aligned_malloc(
 
 void tvmrt__aligned_free(void* memory) { _aligned_free(memory); }
 
+/* Discarding what a view of a file has read is left to the system. */
+void tvmrt__leave_pages(const void* begin, size_t bytes) {
+  (void)begin;
+  (void)bytes;
+}
+
 long tvmrt__process_id(void) { return (long)_getpid(); }

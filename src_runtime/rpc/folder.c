@@ -1,5 +1,6 @@
 /* The folder of a session, and the functions by which a client reaches it. */
 #define _XOPEN_SOURCE 700 /* walks over folders */
+#define _DARWIN_C_SOURCE  /* macOS: folders of temporary names */
 #include "folder.h"
 
 #include <dirent.h>

@@ -34,6 +34,7 @@ TOOLS = {
     "Linux on aarch64": ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     "Linux on riscv64": ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
     "Linux on armv7": ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
+    "Windows on x86-64": ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
 }  # fmt: skip
 # Modules by what they are for; the package on the index that has each.
 MODULES = {

@@ -291,7 +291,10 @@ NEEDS = [
     "/* The level of processors that this code needs, for who loads the library; weak, as each of",
     " * several networks in one program has it. */",
     "TVM_DLL extern const char __tvmrt_needs[];",
-    "__attribute__((weak)) const char __tvmrt_needs[] = TVMRT_NEEDS;",
+    "#if !defined(_WIN32)",
+    "__attribute__((weak))",
+    "#endif",
+    "const char __tvmrt_needs[] = TVMRT_NEEDS;",
     "#endif",
     "",
 ]

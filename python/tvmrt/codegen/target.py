@@ -39,6 +39,11 @@ class Target:
     triple: str = ""
 
     @property
+    def library_suffix(self) -> str:
+        """What the names of its shared libraries end with."""
+        return {"windows": ".dll", "macos": ".dylib"}.get(self.name.rpartition("-")[2], ".so")
+
+    @property
     def threads(self) -> bool:
         return self.hosted
 
@@ -91,12 +96,15 @@ ARM_LEVELS = (
 )
 LEVELS = {"x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS}
 
-# Linux on other processors, for every one of its family. GCC has no vectors of floats on 32-bit ARM
-# (NEON rounds small numbers to zero), and RISC-V promises none.
+# Other systems and processors, for every one of a family; Windows from the level v2 on. GCC has no
+# vectors of floats on 32-bit ARM (NEON rounds small numbers to zero), and RISC-V promises none.
 _OTHERS = (
     Target("aarch64-linux", (), 4, 32, "neon", triple="aarch64-linux-gnu"),
     Target("riscv64-linux", (), triple="riscv64-linux-gnu"),
     Target("armv7-linux", ("-march=armv7-a+fp",), triple="arm-linux-gnueabihf"),
+    # wider vectors are not kept at their alignment on the stack by GCC there
+    Target("x86_64-windows", _V2, 4, 16, "sse41", triple="x86_64-w64-mingw32"),
+    Target("aarch64-macos", (), 4, 32, "neon", triple="aarch64-macos"),
 )
 CROSS = {each.name: each for each in _OTHERS}
 

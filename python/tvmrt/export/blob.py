@@ -112,6 +112,7 @@ def included_bytes(symbol: str, file_name: str, nbytes: int, exported: bool = Fa
     take minutes over the same bytes as a C array. Hidden unless ``exported``."""
     hidden = "" if exported else f"  .hidden {symbol}\n"
     private = "" if exported else f"  .private_extern _{symbol}\n"
+    listed = f'  .section .drectve,"yn"\n  .ascii " -export:{symbol},data"\n' if exported else ""
     return f"""\
 /* {nbytes} bytes, taken as they are from {file_name}. */
 #if defined(__APPLE__)
@@ -119,6 +120,11 @@ def included_bytes(symbol: str, file_name: str, nbytes: int, exported: bool = Fa
 {private}  .globl _{symbol}
   .p2align 6
 _{symbol}:
+#elif defined(_WIN32)
+{listed}  .section .rdata,"dr"
+  .globl {symbol}
+  .p2align 6
+{symbol}:
 #else
   .section .rodata.{symbol},"a",%progbits
   .globl {symbol}

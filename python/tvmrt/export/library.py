@@ -18,7 +18,7 @@ from tvmrt.ir.bundle import Bundle
 from tvmrt.ir.program import Program
 from tvmrt.partition import Partition
 
-from . import blob
+from . import blob, late_calls
 from .atomic import filling, replacing
 from .dump import print_program
 from .model_library_format import write_archive
@@ -140,9 +140,19 @@ class CompiledLibrary:
             raise ValueError(
                 f"target {self.target.name} has no shared libraries; export to a folder or .tar"
             )
+        suffix = self.target.library_suffix
+        if suffix != ".so" and Path(path).suffix != suffix:
+            raise ValueError(
+                f"{path}: a library for {self.target.name} is a {suffix} file; "
+                f"write it to {Path(path).with_suffix(suffix)}"
+            )
         begin = time.perf_counter()
         with replacing(path) as aside, tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
             sources = self.write_sources(Path(folder))
+            if suffix != ".so":
+                calls = Path(folder) / f"{self.sources.prefix}_calls.c"
+                calls.write_text(late_calls.source())
+                sources.append(calls)
             more = self.sources.flags, self.sources.link_flags
             build_library(sources, aside.resolve(), self.target, self._cc, *more)
         self._seconds["compile"] = time.perf_counter() - begin

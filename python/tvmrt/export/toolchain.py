@@ -37,6 +37,16 @@ COMMON = (
     "-fvisibility=hidden",
     "-D_POSIX_C_SOURCE=200809L",
 )
+_OWN_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+# What a system's own compilers are called is not always how zig calls the system.
+ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
+# Libraries that are no ELF files name what they ask for when they are linked: late_calls.py.
+SYSTEM_FLAGS = {".dll": ("-DTVM_EXPORTS",)}
+LINK_FLAGS = {
+    ".so": ("-Wl,-z,noexecstack",),
+    ".dll": ("-static-libgcc",),
+    ".dylib": ("-Wl,-undefined,dynamic_lookup",),
+}
 
 
 def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
@@ -57,7 +67,8 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
         if shutil.which(name):
             return [name]
     if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "cc", *(("-target", triple) if triple else ())]
+        zig = ZIG_TRIPLES.get(triple, triple)
+        return [sys.executable, "-m", "ziglang", "cc", *(("-target", zig) if zig else ())]
     if triple:
         raise CompileError(
             f"no C compiler for {triple} is found (tried {triple}-gcc and the ziglang package); "
@@ -90,7 +101,8 @@ def build_library(
     """
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
-    flags = [*COMMON, *OPTIMISE, *target.flags, *includes]
+    system = target.library_suffix if target.triple else _OWN_SUFFIX
+    flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *target.flags, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
 
     calls = _Calls()
@@ -108,8 +120,8 @@ def build_library(
             calls.stop()
             raise
     parts = [*(str(o) for o in objects), *link_flags, "-lm"]
-    link = [*command, "-shared", "-o", str(output), *parts]
-    calls.call([*link, "-Wl,-z,noexecstack"] if sys.platform == "linux" else link, output.parent)
+    link = [*command, "-shared", "-o", str(output), *parts, *LINK_FLAGS[system]]
+    calls.call(link, output.parent)
 
 
 class _Calls:

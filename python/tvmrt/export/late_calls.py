@@ -1,0 +1,46 @@
+"""Calls of the runtime where a system wants to know when it links in which file a function is.
+
+The library has a variable for each function, which who loads it fills, and a function of the same
+name that calls through it.
+"""
+
+from __future__ import annotations
+
+# result, name, parameters: as tvm/runtime/c_backend_api.h and c_packed_func.h have them
+FUNCTIONS = (
+    ("void", "TVMAPISetLastError", "const char *msg"),
+    ("int", "TVMBackendGetFuncFromEnv",
+     "void *mod_node, const char *func_name, TVMFunctionHandle *out"),
+    ("void *", "TVMBackendAllocWorkspace",
+     "int device_type, int device_id, uint64_t nbytes, int dtype_code_hint, int dtype_bits_hint"),
+    ("int", "TVMBackendFreeWorkspace", "int device_type, int device_id, void *ptr"),
+    ("int", "TVMBackendParallelLaunch", "FTVMParallelLambda flambda, void *cdata, int num_task"),
+    ("int", "TVMBackendParallelBarrier", "int task_id, TVMParallelGroupEnv *penv"),
+    ("int", "TVMFuncCall",
+     "TVMFunctionHandle func, TVMValue *arg_values, int *type_codes, int num_args,"
+     " TVMValue *ret_val, int *ret_type_code"),
+)  # fmt: skip
+
+
+def source() -> str:
+    """The text of the C file."""
+    lines = [
+        "/* What this library calls of the runtime: by variables, which who loads it fills. */",
+        "#include <tvm/runtime/c_backend_api.h>",
+        "#include <tvm/runtime/c_packed_func.h>",
+        "",
+    ]
+    for result, name, parameters in FUNCTIONS:
+        between = "" if result.endswith("*") else " "
+        names = ", ".join(each.split()[-1].lstrip("*") for each in parameters.split(","))
+        call = f"__{name}({names});"
+        lines += [
+            f"TVM_DLL extern {result}{between}(*__{name})({parameters});",
+            f"{result}{between}(*__{name})({parameters}) = 0;",
+            f"TVM_DLL {result}{between}{name}({parameters});",
+            f"{result}{between}{name}({parameters}) {{",
+            f"  {call}" if result == "void" else f"  return {call}",
+            "}",
+            "",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,59 @@
+"""Networks for macOS: compiled and linked here, where none can run."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+import tvmrt
+
+DIGITS = Path(__file__).parents[3] / "examples" / "digits"
+MAGIC, ARM64, DYLIB = 0xFEEDFACF, 0x0100000C, 6
+SYMTAB, NEEDED = 0x2, 0xC  # commands of Mach-O: the table of symbols, a library that is needed
+EXTERNAL, KIND = 0x01, 0x0E  # bits of a symbol; no kind: it is undefined
+
+
+def _commands(data: bytes) -> list[tuple[int, bytes]]:
+    """The load commands of a Mach-O file, by Apple's <mach-o/loader.h>."""
+    magic, cpu, _, kind, count = struct.unpack_from("<5I", data)
+    assert (magic, cpu, kind) == (MAGIC, ARM64, DYLIB)
+    found, at = [], 32
+    for _ in range(count):
+        command, size = struct.unpack_from("<2I", data, at)
+        found.append((command, data[at : at + size]))
+        at += size
+    return found
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode()
+
+
+@pytest.mark.slow
+def test_a_network_asks_for_nothing_but_the_system(tmp_path):
+    pytest.importorskip("ziglang")
+    path = tmp_path / "net.dylib"
+    tvmrt.compile(DIGITS / "digits_f32.onnx", target="aarch64-macos").export(path)
+    data = path.read_bytes()
+    commands = _commands(data)
+    needed = [_text(c, struct.unpack_from("<I", c, 8)[0]) for n, c in commands if n == NEEDED]
+    assert needed == ["/usr/lib/libSystem.B.dylib"]
+    (table,) = (c for n, c in commands if n == SYMTAB)
+    at, count, names, _ = struct.unpack_from("<4I", table, 8)
+    defined, undefined = set(), set()
+    for i in range(count):
+        name, kind, _, _, _ = struct.unpack_from("<IBBHQ", data, at + 16 * i)
+        if kind & EXTERNAL:
+            (defined if kind & KIND else undefined).add(_text(data, names + name))
+    assert {"___tvm_dev_mblob", "___TVMBackendAllocWorkspace"} <= defined
+    assert not [name for name in undefined if "TVM" in name or "tvm" in name]
+
+
+def test_its_file_has_the_suffix_of_the_system(tmp_path):
+    library = tvmrt.compile(DIGITS / "digits_f32.onnx", target="aarch64-macos")
+    with pytest.raises(
+        ValueError, match=r"net.so: a library for aarch64-macos is a .dylib file; w"
+    ):
+        library.export_library(tmp_path / "net.so")

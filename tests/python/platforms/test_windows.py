@@ -1,0 +1,148 @@
+"""The runtime and networks for Windows, made by MinGW and run by Wine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvmrt
+from tvmrt.export import library as export_library
+
+ort = pytest.importorskip("onnxruntime")
+
+ROOT = Path(__file__).parents[3]
+DIGITS = ROOT / "examples" / "digits"
+COMPILER = "x86_64-w64-mingw32-gcc"
+# What loads libraries, starts threads, writes files, and calls.
+C_TESTS = ("executors", "many_threads", "refusals")
+FIXTURES = ("graph", "const", "flat", "aot", "aot_pools", "plain", "llvm")
+
+
+def _need(*tools: str) -> None:
+    for tool in tools:
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+def _compile(name: str, folder: Path, **options) -> Path:
+    _need(COMPILER)
+    path = folder / f"{name}.dll"
+    tvmrt.compile(DIGITS / f"{name}.onnx", target="x86_64-windows", **options).export(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder with the runtime, the example of a C program, and some C tests."""
+    _need(f"{COMPILER}-posix", "meson", "ninja", "wine")
+    build = tmp_path_factory.mktemp("windows")
+    cross = str(ROOT / "cross" / "x86_64-windows.ini")
+    setup = ["meson", "setup", str(build), str(ROOT), "--cross-file", cross, "-Dpython=disabled"]
+    subprocess.run([*setup, "--buildtype=plain"], check=True, stdout=subprocess.DEVNULL)
+    programs = ["run_network", *(f"test_{name}" for name in C_TESTS)]
+    files = [f"{name}.exe" for name in programs] + [f"fixture_{name}.dll" for name in FIXTURES]
+    subprocess.run(["ninja", "-C", str(build), *(f"tests/c/{f}" for f in files)], check=True)
+    return build
+
+
+@pytest.fixture(scope="module")
+def wine(built, tmp_path_factory):
+    """Run a program there; what it printed."""
+    prefix = tmp_path_factory.mktemp("wine")
+    libraries = [
+        built / "src_runtime",
+        *sorted(Path("/usr/lib/gcc/x86_64-w64-mingw32").glob("*-posix")),
+    ]
+    path = ";".join(f"Z:{folder}" for folder in [*libraries, Path("/usr/x86_64-w64-mingw32/lib")])
+    variables = {"WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEPATH": path}
+    for fixture in (built / "tests" / "c").glob("fixture_*.dll"):
+        variables[fixture.stem.upper()] = str(fixture)
+
+    def run(*command: str, code: int = 0) -> str:
+        done = subprocess.run(
+            ["wine", *command],
+            env={**os.environ, **variables},
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        said = done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+        assert done.returncode == code, said
+        return said.replace("\r", "")
+
+    yield run
+    subprocess.run(["wineserver", "-k"], env={**os.environ, **variables}, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", C_TESTS)
+def test_c_tests_pass(built, wine, name):
+    wine(str(built / "tests" / "c" / f"test_{name}.exe"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["graph", "aot", "assembler"])
+def test_a_network_is_right_there(built, wine, case, tmp_path, monkeypatch):
+    """Against onnxruntime here, at the digits that the program prints."""
+    if case == "assembler":  # as of networks whose tree is large
+        monkeypatch.setattr(export_library, "LARGEST_C_ARRAY", 0)
+    executor = "aot" if case == "aot" else "graph"
+    library = _compile("digits_f32", tmp_path, executor=executor)
+    session = ort.InferenceSession(DIGITS / "digits_f32.onnx")
+    (wanted,) = session.get_inputs()
+    image = np.random.default_rng(5).random(wanted.shape, np.float32)
+    image.tofile(tmp_path / "image.bin")
+    program = built / "tests" / "c" / "run_network.exe"
+    said = wine(str(program), str(library), f"{wanted.name}={tmp_path / 'image.bin'}")
+    (expected,) = session.run(None, {wanted.name: image})
+    printed = re.search(r"output 0: float32 \(1, 10\) (.*) \.\.\.", said)[1].split()
+    np.testing.assert_allclose(np.array(printed, np.float32), expected[0, :8], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_library_of_linux_is_refused_by_a_sentence(built, wine, tmp_path):
+    library = tmp_path / "net.so"
+    tvmrt.compile(DIGITS / "digits_f32.onnx").export(library)
+    said = wine(str(built / "tests" / "c" / "run_network.exe"), str(library), code=2)
+    assert "it is no library of Windows for x86-64; compile it for the target" in said
+
+
+def test_it_asks_for_nothing_but_the_system(tmp_path):
+    library = _compile("digits_int8", tmp_path)
+    tables = subprocess.run(
+        ["x86_64-w64-mingw32-objdump", "-p", library], capture_output=True, text=True, check=True
+    ).stdout
+    assert set(re.findall(r"DLL Name: (\S+)", tables)) == {"KERNEL32.dll", "msvcrt.dll"}
+    assert re.search(r"\] __tvm_dev_mblob$", tables, re.MULTILINE)
+    assert str(tmp_path) not in library.read_bytes().decode("latin-1")
+
+
+def test_its_file_has_the_suffix_of_the_system(tmp_path):
+    library = tvmrt.compile(DIGITS / "digits_f32.onnx", target="x86_64-windows")
+    with pytest.raises(ValueError, match=r"net.so: a library for x86_64-windows is a .dll file; w"):
+        library.export_library(tmp_path / "net.so")
+
+
+def test_public_headers_are_read_by_the_dialect_of_msvc(tmp_path):
+    """As clang-cl sees them; without a C library, so that only what is ours is read."""
+    _need("clang")
+    names = ["c_runtime_api.h", "c_backend_api.h", "metadata.h", "device.h", "module_plugin.h"]
+    functions = (
+        "#include <stddef.h>\nvoid *memcpy(void *, const void *, size_t);\n"
+        "void *memset(void *, int, size_t);\nsize_t strlen(const char *);\n"
+        "int strcmp(const char *, const char *);\n"
+    )
+    (tmp_path / "string.h").write_text(functions)
+    source = tmp_path / "all.c"
+    source.write_text("".join(f"#include <tvm/runtime/{name}>\n" for name in names))
+    command = ["clang", "--target=x86_64-windows-msvc", "-fsyntax-only", "-ffreestanding"]
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fms-compatibility", "-fno-gnu-keywords"]
+    subprocess.run(
+        [*command, *flags, f"-I{ROOT / 'include'}", "-I.", source], check=True, cwd=tmp_path
+    )
