@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tvmrt.cli import console, files, images, networks, options, remote
+from tvmrt.cli import console, files, images, networks, options, remote, sounds
 from tvmrt.cli.console import format_shape
 
 if TYPE_CHECKING:
@@ -24,9 +24,10 @@ VALUES_SHOWN = 8
     "--inputs",
     "inputs_file",
     type=options.PATH,
-    metavar="IN.npz|IN.png|IN.jpg",
+    metavar="IN.npz|IN.png|IN.jpg|IN.wav",
     help="Inputs by name; what is called out:... in it is ignored. Or a picture, "
-    "which is brought to the size of the network's only input.",
+    "which is brought to the size of the network's only input, or a sound, which is cut or filled "
+    "up with silence.",
 )
 @click.option(
     "--layout",
@@ -79,10 +80,14 @@ def command(
     if (inputs_file is None) != random:
         raise click.UsageError("give the inputs, --inputs IN.npz, or --random to make them up")
     picture = inputs_file is not None and images.is_image(inputs_file)
-    inputs = None if inputs_file is None or picture else files.load_inputs(inputs_file)
+    sound = inputs_file is not None and sounds.is_sound(inputs_file)
+    made = inputs_file is None or picture or sound
+    inputs = None if made else files.load_inputs(inputs_file)
     session = Session(library, threads, place=remote.open_session(rpc, rpc_tracker, rpc_key))
     if picture:
         inputs = images.load(inputs_file, session.largest_inputs(), layout, scale)
+    elif sound:
+        inputs = sounds.load(inputs_file, session.largest_inputs())
     elif inputs is None:
         inputs = networks.random_inputs(session.largest_inputs())
     outputs = session.run(session.fit(inputs, str(inputs_file or "the inputs")))
