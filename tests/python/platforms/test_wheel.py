@@ -1,0 +1,89 @@
+"""The wheel: what is in it, and that it runs networks where no compiler is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvmrt
+
+ort = pytest.importorskip("onnxruntime")
+pytest.importorskip("mesonpy", reason="meson-python, which builds wheels, is not installed")
+
+ROOT = Path(__file__).parents[3]
+DIGITS = ROOT / "examples" / "digits" / "digits_f32.onnx"
+# Without site, so that no installed or editable tvmrt is in front.
+PROGRAM = """
+import sys
+sys.path[:0] = {paths!r}
+import numpy as np
+import tvmrt
+assert tvmrt.__file__.startswith({folder!r}), tvmrt.__file__
+net = tvmrt.load({library!r})
+np.save({result!r}, np.asarray(net(np.load({image!r}))))
+"""
+
+
+def _configured() -> list[str]:
+    """The settings of cibuildwheel, as pyproject.toml has them."""
+    text = (ROOT / "pyproject.toml").read_text()
+    return [f"-Csetup-args={re.search(r'setup-args = .(-Ddevices=[a-z,]+)', text)[1]}"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel as it is published, but for the image that it is built in."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q"]
+    more = ["--no-build-isolation", "-w", str(folder), *_configured()]
+    subprocess.run([*command, *more], check=True)
+    (found,) = folder.glob("tvmrt-*.whl")
+    return found
+
+
+@pytest.mark.slow
+def test_nothing_of_the_build_machine_is_inside(wheel):
+    home = os.path.expanduser("~")
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    assert any(name.endswith("libtvm_runtime.so") for name in files)
+    places = [str(ROOT).encode(), b"/pip-", home.encode() + b"/"]
+    assert not [(name, p) for name, data in files.items() for p in places if p in data]
+
+
+@pytest.mark.slow
+def test_its_libraries_need_only_what_a_tag_allows(wheel):
+    pytest.importorskip("auditwheel")
+    said = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", wheel],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert re.search(r'platform tag:\s+"(manylinux|musllinux)_', said), said
+
+
+@pytest.mark.slow
+def test_it_runs_a_network_where_no_compiler_is(wheel, tmp_path):
+    library, image = tmp_path / "net.so", tmp_path / "image.npy"
+    tvmrt.compile(DIGITS).export_library(library)
+    session = ort.InferenceSession(DIGITS)
+    (wanted,) = session.get_inputs()
+    np.save(image, np.random.default_rng(3).random(wanted.shape, np.float32))
+    folder = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
+    subprocess.run([*install, str(wheel)], check=True)
+    others = [p for p in sys.path if p.endswith(("site-packages", "dist-packages"))]
+    text = PROGRAM.format(
+        paths=[str(folder), *others], folder=str(folder), library=str(library),
+        result=str(tmp_path / "result.npy"), image=str(image),
+    )  # fmt: skip
+    environment = {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-S", "-E", "-c", text], check=True, env=environment)
+    (expected,) = session.run(None, {wanted.name: np.load(image)})
+    np.testing.assert_allclose(np.load(tmp_path / "result.npy"), expected, rtol=1e-4, atol=1e-6)
