@@ -36,6 +36,9 @@ to standard error and only to a terminal. Exit codes:
 | 1 | the result is wrong (`tvmrt verify`, `tvmrt doctor`) |
 | 2 | the request cannot be met; one sentence on standard error says what, where and what to do |
 
+Bash completes commands, options and their values after
+`eval "$(_TVMRT_COMPLETE=bash_source tvmrt)"`, zsh and fish with `zsh_source` and `fish_source`.
+
 Set `TVMRT_TRACEBACK=1` to see where in the Python sources an error came up.
 """
 

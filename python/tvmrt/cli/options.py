@@ -161,6 +161,44 @@ PARSERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def _targets() -> list[str]:
+    from tvmrt.codegen.target import CROSS, FIRMWARE, LEVELS
+
+    return ["native", "host", *LEVELS, *CROSS, *FIRMWARE]
+
+
+def _boards() -> list[str]:
+    from tvmrt.codegen.families import FAMILIES
+
+    return list(FAMILIES)
+
+
+def _levels() -> list[str]:
+    from tvmrt.codegen.target import LEVELS
+
+    return list(dict.fromkeys(level.name for each in LEVELS.values() for level in each))
+
+
+def _devices() -> list[str]:
+    from tvmrt.devices import names
+
+    return names()
+
+
+# What shells complete, by the option's name.
+VALUES: dict[str, Callable[[], list[str]]] = {
+    "target": _targets, "board": _boards, "levels": _levels, "devices": _devices,
+    "require_device": _devices,
+}  # fmt: skip
+
+
+def _complete(name: str, begun: str) -> list[str]:
+    """The values that begin with what stands there; of a list with commas its last one."""
+    before, comma, last = begun.rpartition(",")
+    known = [each for each in VALUES[name]() if each not in before.split(",")]
+    return [f"{before}{comma}{each}" for each in known if each.startswith(last)]
+
+
 def request_option(name: str, **changes: Any) -> Callable:
     """The command's form of an option of ``tvmrt.compile``; what it is passed as is what
     ``tvmrt.compile`` takes. ``changes`` are arguments of ``click.option``."""
@@ -174,6 +212,8 @@ def request_option(name: str, **changes: Any) -> Callable:
         arguments["show_default"] = bool(arguments["default"])
     if name in PARSERS:
         arguments["callback"] = lambda _context, _option, texts: PARSERS[name](texts)
+    if name in VALUES:
+        arguments["shell_complete"] = lambda _context, _option, begun: _complete(name, begun)
     return click.option(row.flag, name, **{**arguments, **changes})
 
 
