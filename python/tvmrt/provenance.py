@@ -61,7 +61,10 @@ def _sha256(model: Any) -> str | None:
         return found.hexdigest()
     if isinstance(model, (bytes, bytearray)):
         return hashlib.sha256(model).hexdigest()
+    # asked of the type: a GraphBuilder takes any attribute of its own for an operator
+    if not hasattr(type(model), "SerializeToString"):
+        return None
     try:
         return hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
-    except (AttributeError, ValueError, TypeError):  # no message, or one beyond 2 GiB
+    except (ValueError, TypeError):  # beyond 2 GiB
         return None
