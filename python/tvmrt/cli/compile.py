@@ -135,7 +135,8 @@ def command(
             partition_tables.print_partition(library.summary)
     if explain and costs is not None:
         _print_costs(compiled, costs)
-    _print_result(output, seconds, compiled, costs)
+    shared = None if costs is None else shared_code(compiled, asked["cc"])
+    _print_result(output, seconds, compiled, costs, shared)
 
 
 def _check_output(output: Path) -> None:
@@ -207,6 +208,29 @@ def measure_code(compiled: Any, cc: str | None) -> Any:
         return memory_report.measured(sources, includes, libraries[0].target, cc)
 
 
+def shared_code(compiled: Any, cc: str | None) -> tuple[int, int] | None:
+    """Bytes of the operators' code with one copy of each kernel, and with one for each network;
+    None where nothing is shared or there is no compiler."""
+    from tvmrt.cli import memory_report
+    from tvmrt.libinfo import find_include_path
+
+    if not several(compiled) or compiled.operators is None:
+        return None
+    target = next(iter(compiled.libraries.values())).target
+    with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
+        compiled.export_sources(folder)
+        includes = [Path(folder), *map(Path, find_include_path())]
+        sizes = []
+        for name, text in [(compiled.operators, None), *compiled.apart.items()]:
+            if text is not None:
+                Path(folder, name).write_text(text)
+            found = memory_report.measured([Path(folder, name)], includes, target, cc).footprint
+            if found is None or found.left_out:
+                return None
+            sizes.append(found.code_bytes)
+    return sizes[0], sum(sizes[1:])
+
+
 def _metadata(compiled: Any) -> dict[str, Any]:
     from tvmrt.export.model_library_format import metadata
 
@@ -261,7 +285,9 @@ def _print_operators(summary: Any) -> None:
     console.print_table("operators", columns, rows, left)
 
 
-def _print_result(output: Path, seconds: float, compiled: Any, costs: Any) -> None:
+def _print_result(
+    output: Path, seconds: float, compiled: Any, costs: Any, shared: tuple[int, int] | None
+) -> None:
     from tvmrt.cli import memory_report
 
     pairs: dict[str, Any] = {"wrote": f"{output} in {console.format_seconds(seconds)}"}
@@ -275,6 +301,10 @@ def _print_result(output: Path, seconds: float, compiled: Any, costs: Any) -> No
         pairs.update(_memory_pairs(compiled.summary))
     else:
         pairs.update(memory_report.summary_pairs(_metadata(compiled), costs))
+    if shared is not None:
+        once, apart = (console.format_bytes(nbytes) for nbytes in shared)
+        saved = console.format_bytes(shared[1] - shared[0])
+        pairs["shared code"] = f"operators take {once} for {apart} apart: {saved} saved"
     console.print_pairs(pairs)
 
 

@@ -82,7 +82,7 @@ def generate(
     # firmware in one file, so that no kernel is in the image twice
     most = OPERATORS_PER_FILE if target.hosted else max(1, len(sources.functions))
     for i, chunk in enumerate(split_functions(sources.functions, most)):
-        sources.files[f"{prefix}_lib{i + 1}.c"] = head + _operator_file(prefix, chunk, target)
+        sources.files[f"{prefix}_lib{i + 1}.c"] = head + operator_file([prefix], chunk, target)
     if sources.levels is not None:
         _add_level_files(prefix, sources, target, head)
     if options.firmware:
@@ -105,7 +105,7 @@ def _add_level_files(prefix: str, sources: Sources, target: Target, head: str) -
             split_functions(sources.levels.own(level.name), OPERATORS_PER_FILE)
         ):
             name = f"{prefix}_{level.name}_lib{i + 1}.c"
-            text = levels.head(level) + _operator_file(prefix, chunk, level)
+            text = levels.head(level) + operator_file([prefix], chunk, level)
             sources.files[name] = head + text
             sources.flags[name] = level.flags
     sources.files[f"{prefix}_levels.c"] = head + levels.print_choice(prefix, sources.levels)
@@ -239,7 +239,8 @@ PLACEMENT = [
 ]
 
 
-def _operator_file(prefix: str, functions: Sequence[Function], target: Target) -> str:
+def operator_file(prefixes: Sequence[str], functions: Sequence[Function], target: Target) -> str:
+    """The operators of one network or several, with one copy of each kernel."""
     headers = sorted({h for fn in functions for h in fn.includes})
     macros = sorted({item for fn in functions for item in fn.macros.items()})
     if not target.hosted:
@@ -255,7 +256,7 @@ def _operator_file(prefix: str, functions: Sequence[Function], target: Target) -
         *(f"#define {name} {value}" for name, value in macros),
         *(f"#include <tvm/runtime/kernels/{h}>" for h in headers),
         "",
-        f'#include "{prefix}_ops.h"',
+        *(f'#include "{prefix}_ops.h"' for prefix in prefixes),
         "",
         *definitions,
         *([""] if definitions else []),

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from tvmrt.ir.program import MemoryPool
 
-from .c_source import LOCAL, PLACEMENT
+from .c.text import laid_out
+from .c.writer import Function
+from .c_source import LOCAL, PLACEMENT, operator_file
 from .firmware import seal
 from .firmware.names import header_name
-from .options import prefix_of
+from .options import Sources, prefix_of
 from .pools import ALIGN_BYTES, definition, memory_header, pool_macro, pool_symbol
+from .target import Target
 
 
 def memory_files(
@@ -33,6 +36,34 @@ def memory_files(
         files[memory_header(prefix)] = _memory_header(prefix, number, own, prefixes)
         files[f"{prefix}_memory.c"] = _memory_file(prefix, own, prefixes)
     return files
+
+
+def share_operators(
+    name: str, networks: Sequence[Sources], target: Target
+) -> tuple[str, str, dict[str, str]] | None:
+    """One file of the operators of all networks, so that each kernel is in the image once: its
+    name, its text, and the networks' own files that it takes the place of. None where macros of
+    two networks differ, or fewer than two have operators.
+
+    Bodies of custom operators stay in the networks' files.
+    """
+    files: dict[str, str] = {}
+    functions: list[Function] = []
+    prefixes: list[str] = []
+    for sources in networks:
+        own = [f for f in sources.functions if f.step.group.root.op != "custom"]
+        if own:
+            first = f"{sources.prefix}_lib1.c"
+            files[first] = sources.files[first]
+            prefixes.append(sources.prefix)
+            functions += own
+    macros = {item for function in functions for item in function.macros.items()}
+    if len(prefixes) < 2 or len(macros) > len(dict(macros)):
+        return None
+    prefix = prefix_of(name)
+    head = f"/* Operators of the networks {', '.join(prefixes)}. */\n"
+    text = laid_out(head + operator_file(prefixes, functions, target))
+    return f"{prefix}_operators.c", text, files
 
 
 def _header(prefix: str, number: str, pools, prefixes: Sequence[str], concurrent) -> str:

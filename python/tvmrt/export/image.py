@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvmrt.codegen.c.naming import check_module_name
-from tvmrt.codegen.image import memory_files
+from tvmrt.codegen.image import memory_files, share_operators
 from tvmrt.ir.program import MemoryPool
 
 from .atomic import filling, replacing
@@ -54,7 +54,9 @@ class CompiledImage:
     """The result of ``tvmrt.compile_together``: libraries that share memory and weights.
 
     ``libraries`` are the networks by name; ``pools`` the memories that all of them need;
-    ``concurrent`` the groups of networks whose memory is kept apart.
+    ``concurrent`` the groups of networks whose memory is kept apart. ``operators`` names the file
+    of all networks' operators, with one copy of each kernel; ``apart`` has the files that each
+    network would have alone.
     """
 
     def __init__(
@@ -74,6 +76,14 @@ class CompiledImage:
             self.concurrent,
             [library.sources.number for library in libraries],
         )
+        self.operators: str | None = None
+        self.apart: dict[str, str] = {}
+        networks = [library.sources for library in libraries]
+        shared = share_operators(name, networks, libraries[0].target)
+        if shared is not None:
+            self.operators, self.files[shared[0]], self.apart = shared[0], shared[1], shared[2]
+            for sources in networks:
+                sources.files = {k: v for k, v in sources.files.items() if k not in self.apart}
 
     @property
     def arena_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -124,6 +125,14 @@ def test_several_networks_become_one_archive(tvmrt, digits, tmp_path):
     found = json.loads(told.stdout)
     assert list(found["networks"]) == ["digits_f32", "digits_int8"]
     assert found["image"]["workspace_size_bytes"] == sum(sizes)
+
+
+@needs_compiler
+def test_what_sharing_code_saves_is_printed(tvmrt, digits, tmp_path):
+    paths = [digits / "digits_int8.onnx", digits / "digits_f32.onnx"]
+    told = tvmrt("compile", *paths, "-o", tmp_path / "both.tar", *BOARD, "--module-name", "a,b")
+    (line,) = [line for line in told.stdout.splitlines() if line.startswith("shared code")]
+    assert re.search(r"operators take \S+ \S+ for \S+ \S+ apart: [1-9][0-9,.]* \S+ saved", line)
 
 
 BAD = [

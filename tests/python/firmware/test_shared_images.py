@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import boards
 import numpy as np
@@ -188,3 +189,42 @@ def test_no_shared_library_is_made_of_an_image(tmp_path):
     image = tvmrt.compile_together({"a": F32}, **PLAIN)
     with pytest.raises(ValueError, match=r"export to a folder or \.tar"):
         image.export(tmp_path / "both.so")
+
+
+def text_bytes(board: boards.Board, sources: list[Path], net: Path) -> int:
+    """Bytes of the functions and tables of C files by the options of an archive's Makefile."""
+    total = 0
+    for source in sources:
+        result = net / f"{source.stem}.text.o"
+        includes = [f"-I{net / part}" for part in ("codegen/host/include", "runtime/include")]
+        subprocess.run(
+            [board.compiler, *board.flags, "--specs=picolibc.specs", "-Os", "-std=c99", *includes,
+             "-c", str(source), "-o", str(result)], check=True,
+        )  # fmt: skip
+        command = [f"{board.tool}-size", str(result)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        total += int(text.splitlines()[1].split()[0])
+    return total
+
+
+def test_networks_share_the_code_of_their_kernels(tmp_path):
+    board = boards.BOARDS["cortex-m4"]
+    if board.missing_tool():
+        pytest.skip(f"{board.missing_tool()} is not installed")
+    image = tvmrt.compile_together({"a": INT8, "b": INT8}, **PLAIN)
+    image.export(tmp_path / "image.tar")
+    unpack(tmp_path / "image.tar", tmp_path / "net")
+    sources = tmp_path / "net/codegen/host/src"
+    assert not list(sources.glob("*_lib1.c"))
+    shared = text_bytes(board, [sources / image.operators], tmp_path / "net")
+    for name, text in image.apart.items():
+        (sources / name).write_text(text)
+    alone = [sources / name for name in image.apart]
+    assert shared <= 0.65 * text_bytes(board, alone, tmp_path / "net")
+
+
+def test_one_network_keeps_its_own_file_of_operators():
+    image = tvmrt.compile_together({"a": F32, "b": INT8}, **PLAIN)
+    assert image.operators == "tvmgen_image_operators.c"
+    alone = tvmrt.compile_together({"a": F32}, **PLAIN)
+    assert alone.operators is None and "tvmgen_a_lib1.c" in alone.libraries["a"].sources.files

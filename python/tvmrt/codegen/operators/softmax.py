@@ -38,6 +38,11 @@ class SoftmaxLowering(Lowering):
         log = "log_" if self.node.attrs.get("log") else ""
         f.include("op/softmax.h")
         x, y = f.read(0), f.write()
+        if not f.threads and inner == outer == 1:
+            # a row, however long: several of them share the function of one
+            f.line(f"tvmrt_{log}softmax_row_f32({x}, {y}, {count});")
+            f.line("return 0;")
+            return
         if not self.over_channels:
             f.line(f"return tvmrt_{log}softmax_f32({x}, {y}, {outer}, {count}, {inner});")
             return
