@@ -87,6 +87,24 @@ def test_weights_are_stored_once(network):
     assert tvmrt.compile(network[0], target="x86-64").summary.weights_bytes < 1.15 * native
 
 
+def test_levels_with_the_same_instructions_for_bytes_share_functions():
+    """Of a layer whose rows become floats: v4 multiplies bytes as v3 does, v4vbmi as v4vnni."""
+    x = np.zeros((5, 30), np.uint8)
+    weights = {
+        "w": np.ones((30, 40), np.int8), "s": np.float32(0.02), "z": np.uint8(7), "wz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QLinearMatMul", ["x", "s", "z", "w", "s", "wz", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["f"]),
+        helper.make_node("Relu", ["f"], ["y"]),
+    ]
+    levels = tvmrt.compile(model(nodes, {"x": x}, ["y"], weights), target="x86-64").sources.levels
+    assert "_rows" in levels.own("v4vnni")[0].text
+    assert {name: len(levels.own(name)) for name in levels.names} == {
+        "v2": 1, "v3": 1, "v4": 0, "v4vnni": 1, "v4vbmi": 0,
+    }  # fmt: skip
+
+
 def test_the_widest_level_of_the_processor_is_taken(fat, monkeypatch, tmp_path):
     assert _open(fat, "", monkeypatch, tmp_path / "net.so").level == HERE[-1]
 

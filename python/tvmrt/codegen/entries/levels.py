@@ -105,8 +105,8 @@ def _alike(a: FunctionWriter, one: Target, b: FunctionWriter, other: Target) -> 
 
 
 def _content(f: FunctionWriter) -> tuple:
-    texts = [text.replace(f.symbol, "*") for text in (*f.helpers, *f.lines)]
-    return texts, f.parallel_extent, f.definitions, f.macros, f.includes, f.constants
+    texts = [text.replace(f.symbol, "*") for text in (*f.definitions, *f.helpers, *f.lines)]
+    return texts, f.parallel_extent, f.macros, f.includes, f.constants
 
 
 def _dispatcher(prefix: str, symbol: str, step: Step, parameters: list[Parameter]) -> Function:

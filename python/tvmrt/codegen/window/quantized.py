@@ -232,7 +232,10 @@ class IntegerProduct(Lowering):
             return "tvmrt_i8_rows_int32", "NULL"
         if not self.group.after and to == "float32":
             return "tvmrt_i8_rows_float", f.constant("scale", scale)
-        return emit_rows(f, step, self.node, self.group.after, self.order, self.target.lanes)
+        # no more lanes than the sums have, so that levels of the same sums have the same function
+        lanes, of_sums = self.target.lanes, FORMATS[self.target.int8].lanes
+        lanes = min(lanes, of_sums) if of_sums > 1 else lanes
+        return emit_rows(f, step, self.node, self.group.after, self.order, lanes)
 
 
 def _print_layer(f: FunctionWriter, layer: ConvI8, *, shifted: bool, epilogue: bool) -> None:

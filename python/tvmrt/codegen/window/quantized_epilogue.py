@@ -178,6 +178,7 @@ def _print_vectors(inner: FunctionWriter, name: str, operands, result: Value, la
         if narrow:
             inner.line(f"int32_t v[{lanes}];")
         elements = [f"{o.name}[i]" if o.widened else o.element("c + i") for o in operands]
+        inner.line("TVMRT_SIMD")  # else gcc unrolls eight rounds first, and shuffles what is left
         with inner.block(f"for (int i = 0; i < {lanes}; ++i)"):
             target = "v[i]" if narrow else "row[c + i]"
             one = call(f"{name}_one", "acc[c + i]", *elements)

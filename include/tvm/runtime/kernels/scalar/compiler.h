@@ -25,6 +25,14 @@
 #define TVMRT_SIMD_REDUCTION(operation, variable)
 #endif
 
+/*! \brief Lets the compiler make the rounds of the following loop vectors, none of which reads what
+ * another one writes, before it unrolls the loop; where it was told the same. */
+#if defined(TVMRT_OPENMP_SIMD)
+#define TVMRT_SIMD TVMRT_PRAGMA(omp simd)
+#else
+#define TVMRT_SIMD
+#endif
+
 #if defined(__GNUC__)
 /*! \brief A function whose body is to melt into its caller, so that literal arguments become
  * constants. */
