@@ -66,6 +66,7 @@ def test_links_lead_to_files_and_to_headings(page):
             continue
         there = (page.parent / path) if path else page
         assert there.exists(), f"{page} links to {target}"
+        assert not (there / "README.md").exists(), f"{page} links to {target}, not to its page"
         if anchor:
             assert anchor in markdown_pages.anchors(there), f"{page} links to {target}"
 

@@ -20,6 +20,7 @@ NAV = re.findall(r": (\S+\.md)$", CONFIG.partition("\nnav:\n")[2], re.MULTILINE)
 
 def test_every_page_has_one_place_in_the_site():
     pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    pages += (ROOT / "src_runtime" / "devices").rglob("*.md")
     here = {str(page.relative_to(ROOT)) for page in pages}
     here -= set(re.findall(r"^  /(\S+\.md)$", CONFIG, re.MULTILINE))  # not_in_nav
     assert not here - set(NAV), "put these into the nav of docs/mkdocs.yml"
