@@ -41,7 +41,7 @@ int FUNCTION_OF_(unregister_, DEVICE)(void);
 
 typedef struct example {
   const char* device;
-  const char* precision; /* that it computes in */
+  const char* precision; /* that it computes in; NULL: the network's own */
   const char* regions;
 } example;
 
@@ -87,6 +87,13 @@ static const example examples[] =
          REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("identity", "[0]", "[1]", ""), "[0]",
                 "[1]") ", " REGION("m", T("[2, 3]") ", " W("[2, 3]", 0, 24) ", " T("[2, 3]"),
                                    NODE("custom_opencl", "[0, 1]", "[2]", KERNEL), "[0]", "[2]")},
+        {"xnnpack", NULL,
+         REGION("r", T("[2, 3]") ", " T("[2, 3]"), NODE("relu", "[0]", "[1]", ""), "[0]",
+                "[1]") ", " REGION("m",
+                                   T("[1, 2, 3, 3]") ", " W("[2, 2, 1, 1]", 0, 16) ", " W(
+                                       "[2]", 64, 8) ", " T("[1, 2, 3, 3]"),
+                                   NODE("conv", "[0, 1, 2]", "[3]", WINDOW ", \"groups\": 1"),
+                                   "[0]", "[3]")},
 };
 
 static const example* own_example(void) {
@@ -303,7 +310,9 @@ static int use_questions(void) {
   rc = ask("describe", NULL);
   if (rc == 0) rc = ask("evaluation", NULL);
   if (rc == 0) rc = ask("split_graph", NULL);
-  if (rc == 0) rc = ask("optimize_graph", own_example()->precision);
+  if (rc == 0 && own_example()->precision != NULL) {
+    rc = ask("optimize_graph", own_example()->precision);
+  }
   assert_int_equal(FUNCTION_OF_(unregister_, DEVICE)(), 0);
   return rc;
 }

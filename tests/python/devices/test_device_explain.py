@@ -72,7 +72,6 @@ def test_reason_says_once_whose_it_is(compile_):
         (["--device-option", "a=b"], "does not have the form"),
         (["--max-error", "0.1"], "are for mixed-precision"),
         (["--mixed-precision", "bf16", "--max-error", "0.1"], "give calibration"),
-        (["--schedule", "async", "--executor", "aot"], "graph executor's"),
     ],
 )
 def test_requests_that_cannot_be_met(compile_, arguments, problem):

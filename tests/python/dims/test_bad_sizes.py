@@ -91,8 +91,6 @@ COMPILE = [
     pytest.param({"dims": {"batch": 2, "seq": 4}}, ValueError,
                  r"--shape mask=1,1,1,1, or declare between which sizes it runs: --dim past=0..128|"
                  r"--dim 'past \+ seq'", id="open"),
-    pytest.param({"dims": DECODER.dims, "target": "cortex-m4", "executor": "graph"},
-                 tvmrt.error.UnsupportedError, "choose .*executor aot", id="board"),
     pytest.param({"dims": {"batch": 2.5}}, TypeError, "dimension batch is declared 2.5; give the",
                  id="a fraction"),
     pytest.param({"dims": {"batch": 2, "seq": "past +", "past": 3}}, ValueError,

@@ -13,7 +13,8 @@ from tvmrt.libinfo import find_firmware_path
 
 ROOT = Path(__file__).resolve().parents[3]
 BARE = (path.stem for path in (ROOT / "cross").glob("*.ini"))
-CROSS = sorted(name for name in BARE if not name.endswith("-linux"))  # those have a system
+SYSTEMS = ("-linux", "-windows", "-macos")  # which are no bare processors
+CROSS = sorted(name for name in BARE if not name.endswith(SYSTEMS))
 EVERYDAY = ("cortex-m4", "riscv32imc")
 # What a freestanding environment supplies, and what the image may have.
 SUPPLIED = {"memcpy", "memset", "memcmp", "TVMSystemLibEntryPoint"}
