@@ -18,7 +18,7 @@ from ..window import packing_f32 as packing
 
 # Members of a job in the order in which the struct has them.
 JOB = (
-    "x", "r", "r_hidden", "bias", "peephole", "h0", "c0", "lengths", "y", "h", "c", "sums",
+    "steps", "x", "r", "r_hidden", "bias", "peephole", "h0", "c0", "lengths", "y", "h", "c", "sums",
 )  # fmt: skip
 
 # C expressions of x, alpha, beta; sigmoid and tanh are functions of the math header
@@ -133,6 +133,7 @@ class RecurrentLowering(Lowering):
         """Members of the job that are not NULL."""
         x = step.read_values.index(self.node.inputs[0])
         return {
+            "steps": str(self.node.inputs[0].shape[0]),
             "x": f.name_read(x, "x"),
             "h0": self.pointer(step, f, 2, "h0"),
             "y": f.write(0),
@@ -147,7 +148,6 @@ class RecurrentLowering(Lowering):
             f,
             "tvmrt_recurrent_f32_layer layer",
             {
-                "steps": x.shape[0],
                 "batch": self.batch,
                 "hidden": self.hidden,
                 "reverse": int(self.node.attrs["reverse"]),

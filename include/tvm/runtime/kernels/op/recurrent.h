@@ -31,7 +31,6 @@
 
 /*! \brief One direction of a recurrent layer; distances are in floats. */
 typedef struct {
-  int32_t steps;
   int32_t batch;
   int32_t hidden;
   /*! \brief Whether the last step of each sequence comes first. */
@@ -45,8 +44,10 @@ typedef struct {
   int32_t packed;
 } tvmrt_recurrent_f32_layer;
 
-/* Weights, states and results of one call; see the cells. */
+/* Weights, states and results of one call; see the cells. The number of steps is not the layer's, which is
+ * then a constant where a run chooses how many there are. */
 typedef struct {
+  int32_t steps;
   const float* x;
   const float* r;
   const float* r_hidden;
@@ -113,27 +114,27 @@ static inline void tvmrt_recurrent_f32_start(const tvmrt_recurrent_f32_layer* la
 }
 
 /* Steps of one row's sequence that count; never more than there are. */
-static inline int tvmrt_recurrent_f32_length(const tvmrt_recurrent_f32_layer* layer,
-                                             const int32_t* lengths, int b) {
-  if (!lengths || lengths[b] > layer->steps) return layer->steps;
-  return lengths[b] < 0 ? 0 : lengths[b];
+static inline int tvmrt_recurrent_f32_length(const tvmrt_recurrent_f32_job* job, int b) {
+  if (!job->lengths || job->lengths[b] > job->steps) return job->steps;
+  return job->lengths[b] < 0 ? 0 : job->lengths[b];
 }
 
 /* Zeros behind the end of each sequence. */
 static inline void tvmrt_recurrent_f32_pad(const tvmrt_recurrent_f32_layer* layer,
-                                           const int32_t* lengths, float* y) {
-  if (!lengths) return;
+                                           const tvmrt_recurrent_f32_job* job) {
+  if (!job->lengths) return;
   for (int b = 0; b < layer->batch; b++) {
-    for (int t = tvmrt_recurrent_f32_length(layer, lengths, b); t < layer->steps; t++) {
-      memset(y + t * layer->y_step + b * layer->y_row, 0, (size_t)layer->hidden * sizeof(float));
+    for (int t = tvmrt_recurrent_f32_length(job, b); t < job->steps; t++) {
+      memset(job->y + t * layer->y_step + b * layer->y_row, 0,
+             (size_t)layer->hidden * sizeof(float));
     }
   }
 }
 
 /* The place in the sequence of row b that the s-th step works on; -1 behind its end. */
 static inline int tvmrt_recurrent_f32_place(const tvmrt_recurrent_f32_layer* layer,
-                                            const int32_t* lengths, int b, int s) {
-  const int length = tvmrt_recurrent_f32_length(layer, lengths, b);
+                                            const tvmrt_recurrent_f32_job* job, int b, int s) {
+  const int length = tvmrt_recurrent_f32_length(job, b);
   if (s >= length) return -1;
   return layer->reverse ? length - 1 - s : s;
 }
@@ -218,13 +219,13 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     const int hidden = layer->hidden;                                                              \
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
     tvmrt_recurrent_f32_start(layer, job->c0, job->c);                                             \
-    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
-    for (int s = 0; s < layer->steps; s++) {                                                       \
+    tvmrt_recurrent_f32_pad(layer, job);                                                           \
+    for (int s = 0; s < job->steps; s++) {                                                         \
       if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, 4 * hidden, 4 * hidden,  \
                                       job->sums) != 0)                                             \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
         NAME##_row(hidden, layer->clip, input_forget,                                              \
                    job->x + t * layer->x_step + b * layer->x_row,                                  \
@@ -317,13 +318,13 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
     const int columns = linear ? 3 * hidden : 2 * hidden;                                          \
     float* scaled = job->sums + (int64_t)layer->batch * 3 * hidden;                                \
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
-    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
-    for (int s = 0; s < layer->steps; s++) {                                                       \
+    tvmrt_recurrent_f32_pad(layer, job);                                                           \
+    for (int s = 0; s < job->steps; s++) {                                                         \
       if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, job->bias, columns,            \
                                       3 * hidden, job->sums) != 0)                                 \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
         NAME##_reset(hidden, layer->clip, job->x + (t < 0 ? 0 : t) * layer->x_step + b * layer->x_row, \
                      job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden,            \
                      linear ? NULL : scaled + (int64_t)b * hidden);                                \
@@ -333,7 +334,7 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
                                                  job->sums + 2 * hidden) != 0)                     \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
         NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
                    job->sums + (int64_t)b * 3 * hidden, job->h + (int64_t)b * hidden);             \
@@ -374,13 +375,13 @@ TVMRT_INLINE void tvmrt_recurrent_f32_store(float* to, const float* from, int n)
                           const tvmrt_recurrent_f32_job* job) {                                    \
     const int hidden = layer->hidden;                                                              \
     tvmrt_recurrent_f32_start(layer, job->h0, job->h);                                             \
-    tvmrt_recurrent_f32_pad(layer, job->lengths, job->y);                                          \
-    for (int s = 0; s < layer->steps; s++) {                                                       \
+    tvmrt_recurrent_f32_pad(layer, job);                                                           \
+    for (int s = 0; s < job->steps; s++) {                                                         \
       if (tvmrt_recurrent_f32_product(layer, tiles, job->h, job->r, NULL, hidden, hidden,          \
                                       job->sums) != 0)                                             \
         return -1;                                                                                 \
       for (int b = 0; b < layer->batch; b++) {                                                     \
-        const int t = tvmrt_recurrent_f32_place(layer, job->lengths, b, s);                        \
+        const int t = tvmrt_recurrent_f32_place(layer, job, b, s);                                 \
         if (t < 0) continue;                                                                       \
         NAME##_row(hidden, layer->clip, job->x + t * layer->x_step + b * layer->x_row,             \
                    job->sums + (int64_t)b * hidden, job->h + (int64_t)b * hidden);                 \

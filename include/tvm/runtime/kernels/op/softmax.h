@@ -115,6 +115,19 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
   return TVMRT_ROW_F32(sum)((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+/* A row of more than one vector and at most two, which stays in registers. Where vectors are shorter, the
+   longer rows that are left lose more by the choice than these gain. */
+TVMRT_INLINE void tvmrt_softmax_pair_f32(const float* x, float* y, int rest) {
+  enum { kLanes = TVMRT_ROW_LANES };
+  const tvmrt_row_f32 a = TVMRT_ROW_F32(load)(x), b = tvmrt_softmax_rest_f32v(x + kLanes, rest);
+  const tvmrt_row_f32 top = TVMRT_ROW_F32(splat)(TVMRT_ROW_F32(max_lane)(TVMRT_ROW_F32(max)(a, b)));
+  const tvmrt_row_f32 first = tvmrt_softmax_exp_f32v(a - top);
+  const tvmrt_row_f32 second = tvmrt_softmax_exp_f32v(b - top);
+  const tvmrt_row_f32 scale = TVMRT_ROW_F32(splat)(1.0f / TVMRT_ROW_F32(sum)(second + first));
+  TVMRT_ROW_F32(store)(y, first * scale);
+  TVMRT_ROW_F32(store_n)(y + kLanes, second * scale, rest);
+}
+
 /*!
  * \brief Softmax of one row of n contiguous floats; y may be x.
  *
@@ -122,6 +135,10 @@ static inline float tvmrt_softmax_exp_row_f32(const float* x, float largest, flo
  */
 static inline void tvmrt_softmax_row_f32(const float* x, float* y, int64_t n) {
   enum { kLanes = TVMRT_ROW_LANES };
+  if (kLanes == 16 && n > kLanes && n <= 2 * kLanes) {
+    tvmrt_softmax_pair_f32(x, y, (int)(n - kLanes));
+    return;
+  }
   tvmrt_row_f32 rest = TVMRT_ROW_F32(splat)(0.0f);
   const float sum = tvmrt_softmax_exp_row_f32(x, tvmrt_row_max_f32(x, n), y, n, &rest);
   const tvmrt_row_f32 scale = TVMRT_ROW_F32(splat)(1.0f / sum);
