@@ -7,6 +7,7 @@ those who read it there, mkdocstrings writes one whose names link to each other.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -50,6 +51,14 @@ def python_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def installed() -> Path:
+    """The folder of the package that is imported here; sources alone lack the extension module."""
+    spec = importlib.util.find_spec("tvmrt")
+    if spec is None or spec.origin is None:
+        raise SystemExit("build_site: tvmrt is not installed here; pip install '.[docs]'")
+    return Path(spec.origin).parents[1]
+
+
 def main() -> int:
     """Build; the exit code is that of mkdocs."""
     site = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "out" / "site").resolve()
@@ -61,7 +70,7 @@ def main() -> int:
             **os.environ,
             "TVMRT_SITE": str(site),
             "TVMRT_SITE_PAGES": str(pages),
-            "TVMRT_SITE_SOURCES": str(ROOT / "python"),
+            "TVMRT_SITE_SOURCES": str(installed()),
             "NO_MKDOCS_2_WARNING": "1",
         }
         command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(CONFIG)]

@@ -61,8 +61,10 @@ static int make_tables(tvmrt_graph_executor* g) {
   return 0;
 }
 
-/* Memory of a region's device is found by its type, whichever devices the executor was made with. */
-static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* out) {
+/* Memory of a region's device is found by its type, whichever devices the executor was made with, where the
+ * library says that tensors lie in such memory. */
+static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_placed,
+                     DLDevice* out) {
   size_t i;
   *out = g->devices[0];
   if (device_type == 0) return 0;
@@ -72,7 +74,7 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* o
       return 0;
     }
   }
-  if (tvmrt__memory_device(device_type) != NULL) {
+  if (is_placed && tvmrt__memory_device(device_type) != NULL) {
     out->device_type = (DLDeviceType)device_type;
     out->device_id = 0;
     return 0;
@@ -84,11 +86,13 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, DLDevice* o
 }
 
 static int fill_entries(tvmrt_graph_executor* g) {
+  void* placement;
   size_t i;
+  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(g->base.library, "get_placement", &placement));
   for (i = 0; i < g->graph.num_entries; ++i) {
     const tvmrt_graph_entry* e = &g->graph.entries[i];
     DLTensor* t = &g->entries[i];
-    TVMRT_RETURN_IF_ERROR(device_of(g, e->device_type, &t->device));
+    TVMRT_RETURN_IF_ERROR(device_of(g, e->device_type, placement != NULL, &t->device));
     t->ndim = e->ndim;
     t->dtype = e->dtype;
     t->shape = g->graph.dims + e->first_dim;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE      /* processors of a thread */
 #define _DARWIN_C_SOURCE /* macOS: waiting for a time */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
 #include <unistd.h>
@@ -92,12 +93,12 @@ void tvmrt__thread_bind(tvmrt_os_thread* thread, int place) {
 /* A key is there for its destructor: thread-local storage of C has none. */
 static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
-static void (*end_function)(void*);
+static _Atomic(void (*)(void*)) end_function; /* the same of all threads, which set it at once */
 
-static void make_end_key(void) { (void)pthread_key_create(&end_key, end_function); }
+static void make_end_key(void) { (void)pthread_key_create(&end_key, atomic_load(&end_function)); }
 
 int tvmrt__at_thread_end(void (*f)(void* state), void* state) {
-  end_function = f;
+  atomic_store(&end_function, f);
   (void)pthread_once(&end_once, make_end_key);
   return pthread_setspecific(end_key, state) == 0 ? 0 : -1;
 }
