@@ -91,6 +91,7 @@ static void set_error_text(const char* text, size_t size) {
 }
 
 void TVMPackedFuncSetLastError(const char* msg) {
+  /* lint: the text is the thread's, which free_thread() frees */
   set_error_text(msg == NULL ? "" : msg, msg == NULL ? 0 : strlen(msg));
 }
 
@@ -111,6 +112,7 @@ static void set_error(const char* type, const char* fmt, va_list args) {
   size = vsnprintf(text + begin, sizeof(text) - begin, fmt, args);
   /* cut: names may be any length */
   if (size >= (int)(sizeof(text) - begin)) size = (int)(sizeof(text) - begin) - 1;
+  /* lint: as above, the thread frees it */
   set_error_text(text, begin + (size < 0 ? 0 : (size_t)size));
 }
 

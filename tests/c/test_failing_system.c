@@ -347,7 +347,7 @@ static int create_executor(int number, TVMModuleHandle* out) {
                  "{\"dltype\": [\"list_str\", [\"float32\", \"float32\", \"float32\"]], "
                  "\"storage_id\": [\"list_int\", [0, 1, 2]], \"shape\": [\"list_shape\", [[1], [1], "
                  "[1]]]}, \"node_row_ptr\": [0, 1, 2, 3]}",
-                 number, "", number, "0");
+                 number, "", number, "1"); /* nodes, of which the first is the input */
   arg_str(&load, regions);
   arg_handle(&load, kTVMBytes, &none);
   rc = call_global(&load, "tvmrt.device.load_regions");

@@ -82,7 +82,7 @@ class Proxy(Service):
         timeout_client: float = 600,
         timeout_server: float = 600,
     ) -> None:
-        self._seconds = dict(zip(SIDES, (timeout_client, timeout_server)))
+        self._seconds: dict[str, float] = dict(zip(SIDES, (timeout_client, timeout_server)))
         self._waiting: dict[tuple[str, str], deque[_End]] = {}
         super().__init__(host, port, port_end)
 
