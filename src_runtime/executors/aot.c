@@ -317,8 +317,9 @@ static int build(tvmrt_aot_executor* e, const char* name, DLDevice dev) {
   TVMRT_RETURN_IF_ERROR(name_all(e));
   TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_dims(e->base.library, e->inputs, e->num_inputs,
                                                e->outputs, e->num_outputs, &e->dims));
-  TVMRT_RETURN_IF_ERROR(tvmrt__ports_read_placement(e->base.library, e->inputs, e->num_inputs,
-                                                    e->outputs, e->num_outputs, &e->placement));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(e->base.library, &e->placement));
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__ports_place(e->placement, e->inputs, e->num_inputs, e->outputs, e->num_outputs));
   TVMRT_RETURN_IF_ERROR(make_pools(e, dev));
   TVMRT_RETURN_IF_ERROR(tvmrt__library_has_state(e->base.library, &e->has_state));
   TVMRT_RETURN_IF_ERROR(tvmrt__aot_reset_state(e));

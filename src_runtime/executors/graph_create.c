@@ -85,14 +85,12 @@ static int device_of(const tvmrt_graph_executor* g, int device_type, bool is_pla
       device_type, g->num_devices);
 }
 
-static int fill_entries(tvmrt_graph_executor* g) {
-  void* placement;
+static int fill_entries(tvmrt_graph_executor* g, bool is_placed) {
   size_t i;
-  TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(g->base.library, "get_placement", &placement));
   for (i = 0; i < g->graph.num_entries; ++i) {
     const tvmrt_graph_entry* e = &g->graph.entries[i];
     DLTensor* t = &g->entries[i];
-    TVMRT_RETURN_IF_ERROR(device_of(g, e->device_type, placement != NULL, &t->device));
+    TVMRT_RETURN_IF_ERROR(device_of(g, e->device_type, is_placed, &t->device));
     t->ndim = e->ndim;
     t->dtype = e->dtype;
     t->shape = g->graph.dims + e->first_dim;
@@ -427,7 +425,8 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
   size_t i;
   int rc;
   TVMRT_RETURN_IF_ERROR(make_tables(g));
-  TVMRT_RETURN_IF_ERROR(fill_entries(g));
+  TVMRT_RETURN_IF_ERROR(tvmrt__read_placement(g->base.library, &placement));
+  TVMRT_RETURN_IF_ERROR(fill_entries(g, placement != NULL));
   TVMRT_RETURN_IF_ERROR(join_nops(g));
   if (lookup == NULL) {
     TVMRT_RETURN_IF_ERROR(
@@ -447,8 +446,8 @@ static int build(tvmrt_graph_executor* g, const tvmrt_params* params, tvmrt_func
                                 g->graph.num_heads, &g->dims);
   }
   if (rc == 0) {
-    rc = tvmrt__ports_read_placement(g->base.library, g->inputs, g->graph.num_arg_nodes, g->outputs,
-                                     g->graph.num_heads, &placement);
+    rc = tvmrt__ports_place(placement, g->inputs, g->graph.num_arg_nodes, g->outputs,
+                            g->graph.num_heads);
   }
   return rc != 0 ? rc : tvmrt__graph_default_scheduler(g);
 }

@@ -39,11 +39,13 @@ int tvmrt__port_copy_in(tvmrt_port* port, const char* kind, const DLTensor* from
 int tvmrt__ports_read_dims(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
                            tvmrt_port* outputs, size_t num_outputs, const tvmrt_dims** out);
 
-/* Ask a library in which memory of devices its tensors may lie, and note it in the ports. *out is NULL
- * where all lie in the host's; else it lives as long as the library. */
-int tvmrt__ports_read_placement(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
-                                tvmrt_port* outputs, size_t num_outputs,
-                                const tvmrt_placement** out);
+/* Ask a library in which memory of devices its tensors may lie. *out is NULL where all lie in the
+ * host's; else it lives as long as the library. */
+int tvmrt__read_placement(tvmrt_module* library, const tvmrt_placement** out);
+
+/* Note that in the ports; NULL leaves them as they are. */
+int tvmrt__ports_place(const tvmrt_placement* placement, tvmrt_port* inputs, size_t num_inputs,
+                       tvmrt_port* outputs, size_t num_outputs);
 
 /* Whether a tensor there can be bound. */
 bool tvmrt__port_may_lie(const tvmrt_port* port, DLDevice device);

@@ -16,14 +16,15 @@ static int note_places(tvmrt_port* ports, size_t count, const DLDevice* places,
   return 0;
 }
 
-int tvmrt__ports_read_placement(tvmrt_module* library, tvmrt_port* inputs, size_t num_inputs,
-                                tvmrt_port* outputs, size_t num_outputs,
-                                const tvmrt_placement** out) {
-  const tvmrt_placement* placement;
+int tvmrt__read_placement(tvmrt_module* library, const tvmrt_placement** out) {
   void* found;
   TVMRT_RETURN_IF_ERROR(tvmrt__module_call_pointer(library, "get_placement", &found));
-  placement = found;
-  *out = placement;
+  *out = found;
+  return 0;
+}
+
+int tvmrt__ports_place(const tvmrt_placement* placement, tvmrt_port* inputs, size_t num_inputs,
+                       tvmrt_port* outputs, size_t num_outputs) {
   if (placement == NULL) return 0;
   TVMRT_RETURN_IF_ERROR(note_places(inputs, num_inputs, placement->inputs, placement->num_inputs));
   return note_places(outputs, num_outputs, placement->outputs, placement->num_outputs);

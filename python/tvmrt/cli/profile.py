@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("profile", cls=GroupedCommand)
 @click.argument("model", type=options.PATH)
-@click.option(
-    "--inputs", "inputs_file", type=options.PATH, metavar="IN.npz",
-    help="Inputs by name; made up if not given.",
-)  # fmt: skip
+@options.made_up_inputs
 @click.option(
     "--runs", type=click.IntRange(min=1), default=20, show_default=True,
     help="How many runs; the table has the median of each operator.",

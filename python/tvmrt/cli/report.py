@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     "-o", "--output", type=options.PATH, metavar="OUT.html",
     help="The page, or OUT.json for its data alone. Default: MODEL's name with .html, here.",
 )  # fmt: skip
-@click.option(
-    "--inputs", "inputs_file", type=options.PATH, metavar="IN.npz",
-    help="Inputs by name; made up if not given.",
-)  # fmt: skip
+@options.made_up_inputs
 @click.option("--no-run", is_flag=True, help="Leave out what takes a run: no times, no C compiler.")
 @click.option(
     "--verify", "verified", is_flag=True,

@@ -6,21 +6,13 @@ from typing import Any
 
 import click
 
-from tvmrt.cli import console
+from tvmrt.cli import console, options
 
 ANYONE = "anyone who reaches this port can run code here"
 
 
 @click.command("rpc-server")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=9090, show_default=True,
-    help="First port to try; 0 for any.",
-)  # fmt: skip
-@click.option(
-    "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
-    help="The port after the last one to try.",
-)  # fmt: skip
+@options.listening(9090)
 @click.option("--key", default="", help="What clients must say.")
 @click.option("--tracker", metavar="HOST:PORT", help="A tracker to register at by the key.")
 @click.option(

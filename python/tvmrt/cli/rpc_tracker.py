@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import click
 
+from tvmrt.cli import options
+
 
 @click.command("rpc-tracker")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=9190, show_default=True,
-    help="First port to try; 0 for any.",
-)  # fmt: skip
-@click.option(
-    "--port-end", type=click.IntRange(1, 65536), default=9199, show_default=True,
-    help="The port after the last one to try.",
-)  # fmt: skip
+@options.listening(9190)
 def command(host: str, port: int, port_end: int) -> None:
     """Hand out servers of remote calls to those who ask for their key, until Ctrl-C."""
     from tvmrt.rpc.tracker import Tracker

@@ -39,13 +39,7 @@ ROWS_SHOWN = 20
 
 @click.command("verify", cls=GroupedCommand)
 @click.argument("model", type=options.PATH)
-@click.option(
-    "--inputs",
-    "inputs_file",
-    type=options.PATH,
-    metavar="IN.npz",
-    help="Inputs by name; made up if not given.",
-)
+@options.made_up_inputs
 @options.compile_here
 @click.option("--outputs-only", is_flag=True, help="Compare the outputs alone: one compilation.")
 @click.option("--all", "show_all", is_flag=True, help="Show every tensor, not only the worst.")

@@ -280,6 +280,7 @@ _CHECKS: dict[str, Check] = {
     "quantize": _converted,
     "dequantize": _converted,
 }
+_FREE = {*_BINARY, "max", "min"}  # either operand may be a constant
 _BYTES = {"qconv", "qmatmul", "qadd", "qmul", "qavg_pool", "qmax_pool", "reshape"}
 
 
@@ -328,6 +329,3 @@ class Xnnpack(Device):
         if node is not None:
             return Refusal("a tensor of it is read by other scales before", node)
         return None
-
-
-_FREE = {*_BINARY, "max", "min"}  # either operand may be a constant
