@@ -7,7 +7,7 @@ takes its place.
 
 from __future__ import annotations
 
-from tvmrt.ir import DeviceMemory, ModuleBlob
+from tvmrt.ir import DeviceMemory, ModuleBlob, Region
 from tvmrt.ir.program import ARENA, INPUT, OUTPUT, Access, Buffer, Program, Step
 
 
@@ -29,11 +29,8 @@ def place_on_devices(program: Program) -> None:
 
 def _memory(step: Step) -> DeviceMemory | None:
     """The memory that a step reaches beside the host's."""
-    root = step.group.root
-    region = root.attrs["region"] if root.op == "region" else None
-    if region is None or region.reports_failure or step.guard is not None:
-        return None
-    return region.memory if isinstance(region.code, ModuleBlob) else None
+    region = _region(step)
+    return None if region is None else region.memory
 
 
 def is_movable(access: Access) -> bool:
@@ -45,9 +42,15 @@ def defer_regions(program: Program) -> None:
     """Mark the regions that a program compiled ahead starts, to wait for them where somebody needs
     what they write or memory that they read."""
     for step in program.steps:
-        root = step.group.root
-        region = root.attrs["region"] if root.op == "region" else None
-        if region is None or region.reports_failure or step.guard is not None:
-            continue
-        code = region.code
-        step.deferred = isinstance(code, ModuleBlob) and code.type_key == "device_region"
+        region = _region(step)
+        if region is not None:
+            step.deferred = region.code.type_key == "device_region"
+
+
+def _region(step: Step) -> Region | None:
+    """The region of a step that a module always runs: no code of the host's takes its place."""
+    root = step.group.root
+    region = root.attrs["region"] if root.op == "region" else None
+    if region is None or region.reports_failure or step.guard is not None:
+        return None
+    return region if isinstance(region.code, ModuleBlob) else None

@@ -20,10 +20,8 @@ def of_library(elf: ElfFile, symbol: Symbol) -> dict[str, Any]:
     them is damaged."""
     try:
         found = manifest.read(elf.bytes_of(symbol).rstrip(b"\0").decode("ascii", "replace"))
-        name, parameters = (
-            f"{prefix_of(found['module_name'])}_weights",
-            found["sha256"]["parameters"],
-        )
+        name = f"{prefix_of(found['module_name'])}_weights"
+        parameters = found["sha256"]["parameters"]
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
         raise ValueError(
             f"{elf.path}: the manifest of the library, {symbol.name} of {symbol.size} bytes, is "
