@@ -20,7 +20,7 @@ from tvmrt.libinfo import find_include_path
 
 # What a network's entry file has for itself alone, and is called alike in all of them.
 _OWN = re.compile(r"^static .*?\b(\w+)(?:\[\])* ?(?:=|\()|^  (\w+) = \d+,$", re.MULTILINE)
-_ABOUT = ("get_model_metadata", "__tvmrt_needs")
+_ABOUT = ("get_model_metadata", "__tvmrt_manifest", "__tvmrt_needs")
 _ONCE = re.compile(r"^(TVMRT_DEFINE\w*\([^;{]*?\))$", re.MULTILINE)
 
 

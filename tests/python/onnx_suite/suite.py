@@ -42,6 +42,7 @@ BATCH = 64  # networks in a library
 LONGEST = 100  # characters of a reason
 
 Results = dict[str, str]  # by case: "" where it passes, else why not
+halved: list[int] = []  # sizes of the batches that had to be run in halves
 
 
 class _Recorded(Exception):
@@ -173,6 +174,7 @@ def run_guarded(cases: Mapping[str, Callable]) -> Results:
         return found
     if len(cases) == 1:
         return dict.fromkeys(cases, found or f"the process ended with {child.exitcode}")
+    halved.append(len(cases))
     names, half = list(cases), len(cases) // 2
     parts = ({n: cases[n] for n in some} for some in (names[:half], names[half:]))
     return {name: why for part in parts for name, why in run_guarded(part).items()}
@@ -250,6 +252,7 @@ def main() -> int:
         why = Counter(re.sub(r"^\S+ ", "", text) for text in results.values() if text)
         print(*(f"{count:5} {text}" for text, count in why.most_common()), sep="\n")
     print(*counted(results, kinds), sep="\n")
+    print(f"batches run in halves: {len(halved)}")
     if args.shrink:
         known = {n: why for n, why in known.items() if results.get(n, why)}
         LIST.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")

@@ -39,7 +39,10 @@ def _passing(printed: str, kind: str) -> int:
 
 
 def test_some_cases():
-    assert _passing(_run("--operators", *FEW), "node") >= 180
+    printed = _run("--operators", *FEW)
+    assert _passing(printed, "node") >= 180
+    # Networks that do not go into one library are compiled one by one, which takes ten times as long.
+    assert "batches run in halves: 0" in printed
 
 
 @pytest.mark.slow
