@@ -49,3 +49,14 @@ def test_runtime_needs_the_c_library_only():
 def test_command_is_declared():
     project = (ROOT / "pyproject.toml").read_text()
     assert 'tvmrt = "tvmrt.cli:main"' in project
+
+
+def test_changelog_and_citation_name_the_version():
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    heads = re.findall(r"^## (\S+)(?: \((\d{4}-\d\d-\d\d)\))?$", changes, re.MULTILINE)
+    assert heads[0] == ("Unreleased", "")
+    assert all(date for _, date in heads[1:])
+    version, date = heads[1]
+    assert tvmrt.__version__ == version or ".dev" in tvmrt.__version__
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {version}\ndate-released: {date}\n" in citation
