@@ -6,6 +6,7 @@ import kernel_build as kb
 import numpy as np
 import pytest
 
+from tvmrt.codegen.target import get_target
 from tvmrt.codegen.window.plan import Window
 from tvmrt.ir.extent import Symbol
 
@@ -115,3 +116,24 @@ def test_a_rest_of_the_size_of_a_tile_is_that_tile() -> None:
     same = "#define tvmrt_rest_f32_8x1x5 tvmrt_tile_f32_8x1x5"
     assert packing.merge_rests([rest, tile, other]) == [same, tile, other]
     assert packing.merge_rests([rest, other]) == [rest, other]
+
+
+def test_few_channels_take_half_vectors() -> None:
+    """Which cost as much, and less where the processor splits full ones."""
+    for channels in (1, 8):
+        assert packing.choose_tiles(100, channels, 75, MACHINES["avx512"]).lanes == 8
+    assert packing.choose_tiles(100, 16, 75, MACHINES["avx512"]).lanes == 16
+
+
+@pytest.mark.parametrize(("channels", "vectors"), [(24, 3), (70, 3), (144, 3)])
+def test_a_narrow_level_has_its_own_tiles_in_the_blocks_of_a_wide_one(channels, vectors) -> None:
+    """Where they reach over no block's end, whether or not they divide it."""
+    family = get_target("x86-64")
+    (alone,) = get_target("x86-64", ["v3"]).levels
+    wide = packing.choose_tiles(32, channels, 216, family)
+    tiles = packing.choose_tiles(32, channels, 216, family.levels[1])
+    own = packing.choose_tiles(32, channels, 216, alone)
+    assert (tiles.lanes, tiles.vectors, tiles.widths) == (own.lanes, own.vectors, own.widths)
+    assert (tiles.vectors, tiles.packed) == (vectors, wide.block)
+    starts = range(0, channels, tiles.block)
+    assert all(c // wide.block == (c + tiles.block - 1) // wide.block for c in starts)

@@ -35,7 +35,7 @@ def network():
     v = rng.standard_normal((5, 2, 12)).astype(np.float32)
     normal = lambda *shape: (rng.standard_normal(shape) * 0.2).astype(np.float32)  # noqa: E731
     weights = {
-        "dense": normal(43, 20, 3, 3), "dense_b": normal(43), "grouped": normal(40, 10, 1, 3),
+        "dense": normal(70, 20, 3, 3), "dense_b": normal(70), "grouped": normal(40, 10, 1, 3),
         "depth": normal(20, 1, 3, 3), "dilated": normal(20, 1, 1, 5), "up": normal(20, 37, 2, 2),
         "r": normal(1, 64, 16), "wx": normal(1, 64, 12), "product": normal(12, 50),
         "s": np.float32(0.02), "z": np.uint8(7),

@@ -24,8 +24,9 @@ typedef struct tvmrt_layer_f32 {
   int32_t residual_stride; /*!< Floats from one pixel of the residual to the next. */
   float lo;                /*!< Bounds of the result, -INFINITY and INFINITY for none. */
   float hi;
-  int64_t work;   /*!< As tvmrt_launch() counts it. */
-  int32_t packed; /*!< Channels of a block of packed weights, a multiple of a tile's; 0: as many. */
+  int64_t work; /*!< As tvmrt_launch() counts it. */
+  int32_t
+      packed; /*!< Channels of a block of packed weights, over which no tile reaches; 0: a tile's. */
 } tvmrt_layer_f32;
 
 /*! \brief The tensors of one call; borrowed. */

@@ -226,20 +226,23 @@ def _fastest_tiles(
     x_stride: int,
     shared: int,
 ) -> Tiles:
-    """The tiles of the fewest cycles; ``shared``: channels that theirs must divide, 0 for any."""
+    """The tiles of the fewest cycles; ``shared``: channels of a block of weights, over
+    whose end none may reach; 0 for any."""
     rows, open_ = tuple(map(most, lengths)), bool(symbols_of(*lengths))
     # a network without rows or columns is compiled as if it had one
     rows = tuple(max(row, 1) for row in rows)
     out_channels, window = max(most(out_channels), 1), max(most(window), 1)
     aliases = (x_stride or window) * 4 % 4096 == 0
     wide = 7 if aliases else 14
-    lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes, machine.lanes // 2]
+    # half vectors first: where they take as many cycles, some processors run them faster
+    lanes_choices = [machine.lanes] if machine.lanes < 8 else [machine.lanes // 2, machine.lanes]
     best: tuple[float, Tiles] | None = None
     even: tuple[float, Tiles] | None = None  # of those that leave no rest of any size
     for lanes in lanes_choices:
         fma = 1.0 if lanes == machine.lanes and splits_wide(machine) else 0.5
         for vectors in range(1, min(8, ceil_div(out_channels, lanes)) + 1):
-            if shared % (lanes * vectors):
+            block = lanes * vectors
+            if shared % block and round_up(out_channels, block) > shared:
                 continue
             block_bytes = window * lanes * vectors * 4
             blocks = ceil_div(out_channels, lanes * vectors)

@@ -249,7 +249,7 @@ typedef struct {
   /*! \brief Packed weights and bias of the row's channel 0, floats in a block; bias may be NULL. */
   const float* w;
   int64_t w_block;
-  /*! \brief Channels of a block of packed weights, a multiple of a tile's; 0: as many. */
+  /*! \brief Channels of a block of packed weights, over whose end no tile reaches; 0: a tile's. */
   int32_t packed;
   const float* bias;
   /*! \brief First pixel, channel 0, of the row in the output and, unless NULL, in the residual. */
