@@ -38,6 +38,7 @@ typedef struct tvmrt_thread {
   tvmrt_buf names;                         /* TVMFuncListGlobalNames: texts, then pointers */
   uint64_t num_fallbacks;                  /* calls in which the CPU took a device's place, */
   tvmrt_buf fallback;                      /* and why it did so last */
+  struct tvmrt_region_request* request;    /* of the step that this thread runs; NULL: none */
   struct tvmrt_workspace_block* workspace; /* blocks of this thread */
   /* Gives the blocks back when the thread ends; set by who makes the first of them. */
   void (*free_workspace)(struct tvmrt_thread* self);

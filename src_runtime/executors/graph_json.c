@@ -88,6 +88,7 @@ static int read_node_attr(tvmrt_parser* in, void* into, const char* key) {
   if (strcmp(key, "view") == 0) return read_text(in, d, &node->view);
   if (strcmp(key, "device") == 0) return read_text(in, d, &node->device);
   if (strcmp(key, "after") == 0) return read_text(in, d, &node->after);
+  if (strcmp(key, "region") == 0) return read_text(in, d, &node->region);
   if (strcmp(key, "flatten_data") != 0) return tvmrt__parse_skip(in);
   TVMRT_RETURN_IF_ERROR(read_text_number(in, d, &value));
   node->flatten_data = value != 0;
@@ -445,6 +446,7 @@ void tvmrt__graph_free(tvmrt_graph* graph) {
     free(graph->nodes[i].view);
     free(graph->nodes[i].device);
     free(graph->nodes[i].after);
+    free(graph->nodes[i].region);
   }
   free(graph->nodes);
   free(graph->inputs);

@@ -168,6 +168,18 @@ static void name_steps(tvmrt_schedule* s, draft* d) {
   }
 }
 
+/* Nodes say the symbol of their region by the attribute "region"; without it the function may be one. */
+static tvmrt_region* region_of_op(tvmrt_graph_executor* g, size_t op) {
+  const tvmrt_graph_node* n = node_of(g, op);
+  tvmrt_region* region = NULL;
+  if (n->func_name == NULL || n->device == NULL || strcmp(n->device, "cpu") == 0) return NULL;
+  if (tvmrt_region_find(g->base.library, n->region != NULL ? n->region : n->func_name, &region) !=
+      0) {
+    tvmrt__forget_error();
+  }
+  return region;
+}
+
 /* Steps and dependencies of an executor. Nodes say them by their attributes "device" and "after"
  * ("[2, 5]": numbers of nodes); without any "after" they follow from storages: who reads what
  * another wrote, who overwrites what another reads. */
@@ -176,7 +188,10 @@ static int make_schedule(tvmrt_graph_executor* g) {
   int rc;
   d.g = g;
   rc = g->num_ops > INT32_MAX ? tvmrt__fail_memory(g->num_ops) : make_draft(&d);
-  if (rc == 0) rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, (int32_t)g->num_ops, &g->schedule);
+  if (rc == 0) {
+    rc = tvmrt__schedule_new(g, tvmrt__graph_run_op, region_of_op, (int32_t)g->num_ops,
+                             &g->schedule);
+  }
   if (rc == 0) name_steps(g->schedule, &d);
   tvmrt__buf_free(&d.after);
   free(d.ends);

@@ -32,27 +32,116 @@ static void keep_fallback(tvmrt_step_time* time, uint64_t before) {
 static void forget_times(tvmrt_schedule* s) {
   int32_t i;
   if (s->times == NULL) return;
-  for (i = 0; i < s->plan.num_steps; ++i) free(s->times[i].fallback);
+  for (i = 0; i < s->plan.num_steps; ++i) {
+    free(s->times[i].fallback);
+    free(s->times[i].chosen);
+  }
   memset(s->times, 0, (size_t)s->plan.num_steps * sizeof(*s->times));
 }
 
-static int run_step(tvmrt_plan* plan, int32_t step) {
+static tvmrt_region* region_of_step(tvmrt_plan* plan, int32_t step) {
   tvmrt_schedule* s = plan->runtime;
-  const double begin = tvmrt__seconds();
+  return s->region_of_op(s->graph, (size_t)step);
+}
+
+/* Whom the region of a step asks for its device. */
+typedef struct asker {
+  tvmrt_schedule* schedule;
+  int32_t step;
+} asker;
+
+static tvmrt_device* choose_device(void* of, const tvmrt_region* region) {
+  const asker* a = of;
+  tvmrt_schedule* s = a->schedule;
+  tvmrt_device* device = s->scheduler.choose(&s->scheduler, &s->plan, a->step, region);
+  if (device == NULL || strcmp(device->name, s->steps[a->step].device) == 0) return device;
+  tvmrt__lock(&s->lock);
+  free(s->times[a->step].chosen);
+  /* lint: forget_times() frees it */
+  s->times[a->step].chosen = tvmrt__strdup(device->name); /* without memory the trace lacks it */
+  tvmrt__unlock(&s->lock);
+  return device;
+}
+
+static int call_op(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
+  tvmrt_thread* thread = tvmrt__thread();
+  asker who = {s, step};
+  int rc;
+  if (s->scheduler.choose != NULL) request->choose = choose_device;
+  request->asker = &who;
+  if (thread != NULL) thread->request = request;
+  rc = s->run_op(s->graph, (size_t)step);
+  if (thread != NULL) thread->request = NULL; /* steps of the CPU take none */
+  return rc == 0 ? 0 : -1;
+}
+
+static void note_end(tvmrt_schedule* s, int32_t step, int rc) {
+  tvmrt__lock(&s->lock);
+  s->times[step].end = tvmrt__seconds();
+  if (rc != 0) keep_failure(s, step);
+  tvmrt__unlock(&s->lock);
+}
+
+/* Run a step, or begin one: then request->started may go on. */
+static int begin(tvmrt_schedule* s, int32_t step, tvmrt_region_request* request) {
+  const double at = tvmrt__seconds();
   const uint64_t fallbacks = count_fallbacks();
   int rc;
   tvmrt__lock(&s->lock);
-  s->times[step].begin = begin;
+  s->times[step].begin = at;
   s->times[step].position = s->ended[s->device[step]]++;
   tvmrt__unlock(&s->lock); /* steps of other devices run meanwhile */
   tvmrt__forget_error();   /* of an earlier step on this thread */
-  rc = s->run_op(s->graph, (size_t)step);
+  rc = call_op(s, step, request);
   tvmrt__lock(&s->lock);
-  s->times[step].end = tvmrt__seconds();
   keep_fallback(&s->times[step], fallbacks);
-  if (rc != 0) keep_failure(s, step);
   tvmrt__unlock(&s->lock);
-  return rc == 0 ? 0 : -1;
+  if (request->started == NULL) note_end(s, step, rc);
+  return rc;
+}
+
+static int run_step(tvmrt_plan* plan, int32_t step) {
+  tvmrt_region_request request = {0};
+  return begin(plan->runtime, step, &request);
+}
+
+static int begin_step(tvmrt_plan* plan, int32_t step, tvmrt_event** out_event) {
+  tvmrt_schedule* s = plan->runtime;
+  tvmrt_event* event = &s->events[step];
+  tvmrt_region_request request = {0};
+  request.is_deferred = true;
+  *out_event = NULL;
+  TVMRT_RETURN_IF_ERROR(begin(s, step, &request));
+  event->started = request.started;
+  event->end = request.end;
+  event->rc = 0;
+  *out_event = event;
+  return 0;
+}
+
+static int end_step(tvmrt_plan* plan, tvmrt_event* event, int try_wait) {
+  tvmrt_schedule* s = plan->runtime;
+  int rc;
+  if (event->started == NULL) return event->rc;
+  rc = event->end(event->started, try_wait != 0);
+  if (rc == TVMRT_DEVICE_BUSY) return rc;
+  event->started = NULL;
+  event->rc = rc == 0 ? 0 : -1;
+  note_end(s, (int32_t)(event - s->events), event->rc);
+  return event->rc;
+}
+
+/* What a scheduler began and left: its tensors are the next run's, so it ends here. */
+static int end_what_is_left(tvmrt_schedule* s) {
+  const char* left = NULL;
+  int32_t i;
+  for (i = 0; i < s->plan.num_steps; ++i) {
+    if (s->events[i].started == NULL) continue;
+    left = s->steps[i].name;
+    (void)end_step(&s->plan, &s->events[i], 0);
+  }
+  if (left == NULL) return 0;
+  return tvmrt__fail("it began step '%.80s' and did not wait for its end; call end_step.", left);
 }
 
 static int is_cancelled(tvmrt_plan* plan) {
@@ -64,8 +153,21 @@ static int is_cancelled(tvmrt_plan* plan) {
   return result;
 }
 
-int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op, int32_t num_steps,
-                        tvmrt_schedule** out) {
+/* What the runtime offers to schedulers. */
+static void fill_plan(tvmrt_schedule* s, int32_t num_steps) {
+  s->plan.steps = s->steps;
+  s->plan.num_steps = num_steps;
+  s->plan.run_step = run_step;
+  s->plan.is_cancelled = is_cancelled;
+  s->plan.runtime = s;
+  s->plan.struct_bytes = sizeof(s->plan);
+  s->plan.region = region_of_step;
+  s->plan.begin_step = begin_step;
+  s->plan.end_step = end_step;
+}
+
+int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
+                        tvmrt_region_of_op region_of_op, int32_t num_steps, tvmrt_schedule** out) {
   const size_t count = (size_t)num_steps;
   tvmrt_schedule* s = tvmrt__calloc(1, sizeof(*s));
   int rc = -1;
@@ -75,18 +177,16 @@ int tvmrt__schedule_new(struct tvmrt_graph_executor* graph, tvmrt_run_op run_op,
   s->device = tvmrt__calloc(count, sizeof(*s->device));
   s->times = tvmrt__calloc(count, sizeof(*s->times));
   s->ended = tvmrt__calloc(count, sizeof(*s->ended));
-  if (s->steps != NULL && s->device != NULL && s->times != NULL && s->ended != NULL) {
+  s->events = tvmrt__calloc(count, sizeof(*s->events));
+  if (s->steps != NULL && s->device != NULL && s->times != NULL && s->ended != NULL &&
+      s->events != NULL) {
     rc = tvmrt__mutex_init(&s->lock) == 0 ? 0 : tvmrt__fail_memory(sizeof(s->lock));
   }
   s->has_lock = rc == 0;
   s->graph = graph;
   s->run_op = run_op;
-  s->plan.steps = s->steps;
-  s->plan.num_steps = num_steps;
-  s->plan.run_step = run_step;
-  s->plan.is_cancelled = is_cancelled;
-  s->plan.runtime = s;
-  s->plan.struct_bytes = sizeof(s->plan);
+  s->region_of_op = region_of_op;
+  fill_plan(s, num_steps);
   if (rc == 0) {
     *out = s;
   } else {
@@ -107,6 +207,7 @@ static void leave_scheduler(tvmrt_schedule* s) {
     set_cancelled(s, true);
     /* the thread's error stays that of whoever gives the executor up */
     if (s->scheduler.wait != NULL) (void)s->scheduler.wait(&s->scheduler, &s->plan, -1);
+    (void)end_what_is_left(s);
     s->is_running = false;
   }
   if (s->scheduler.post_run != NULL) s->scheduler.post_run(&s->scheduler, &s->plan);
@@ -124,13 +225,14 @@ void tvmrt__schedule_free(tvmrt_schedule* s) {
   forget_times(s);
   free(s->times);
   free(s->ended);
+  free(s->events);
   free(s->failure);
   free(s);
 }
 
 int tvmrt__schedule_choose(tvmrt_schedule* s, const tvmrt_scheduler* scheduler) {
   leave_scheduler(s);
-  s->scheduler = *scheduler;
+  tvmrt__scheduler_copy(&s->scheduler, scheduler); /* a device's own comes as the device has it */
   if (s->scheduler.pre_run != NULL) {
     TVMPackedFuncSetLastError("");
     if (s->scheduler.pre_run(&s->scheduler, &s->plan) != 0) {
@@ -173,14 +275,25 @@ int tvmrt__schedule_check_idle(const tvmrt_schedule* s, const char* who) {
   return tvmrt__fail("RuntimeError: %s: a run is under way; call wait() first.", who);
 }
 
+/* The end of a run that went like this. A failure that came first is the one that is told. */
+static int end_run(tvmrt_schedule* s, int rc) {
+  char* reason = rc == 0 ? NULL : tvmrt__strdup(TVMGetLastError());
+  if (end_what_is_left(s) != 0) rc = -1;
+  if (reason != NULL) TVMPackedFuncSetLastError(reason);
+  free(reason);
+  return rc == 0 ? 0 : fail_run(s);
+}
+
 int tvmrt__schedule_start(tvmrt_schedule* s) {
+  int rc;
   TVMRT_RETURN_IF_ERROR(tvmrt__schedule_check_idle(s, "run"));
   if (!s->is_chosen) return tvmrt__fail_value("choose a scheduler by set_scheduler.");
   begin_run(s);
   TVMPackedFuncSetLastError("");
-  if (s->scheduler.run(&s->scheduler, &s->plan) != 0) return fail_run(s);
-  s->is_running = true;
-  return 0;
+  rc = s->scheduler.run(&s->scheduler, &s->plan);
+  if (rc != 0 || s->scheduler.wait == NULL) rc = end_run(s, rc);
+  s->is_running = rc == 0;
+  return rc;
 }
 
 int tvmrt__schedule_wait(tvmrt_schedule* s, int64_t timeout_ms, bool* out_ended) {
@@ -194,5 +307,5 @@ int tvmrt__schedule_wait(tvmrt_schedule* s, int64_t timeout_ms, bool* out_ended)
     return 0;
   }
   s->is_running = false;
-  return rc == 0 ? 0 : fail_run(s);
+  return end_run(s, rc);
 }

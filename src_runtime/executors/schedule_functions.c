@@ -1,5 +1,6 @@
 /* The graph executor's functions about schedulers, and the list of schedulers. */
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,16 @@ int tvmrt__scheduler_find(const char* name, tvmrt_scheduler* out) {
       name);
 }
 
+/* What the first version of tvmrt_scheduler had. */
+#define FIRST_BYTES (offsetof(tvmrt_scheduler, privacy) + sizeof(void*))
+
+void tvmrt__scheduler_copy(tvmrt_scheduler* to, const tvmrt_scheduler* from) {
+  const size_t said = from->struct_bytes;
+  memset(to, 0, sizeof(*to));
+  memcpy(to, from, said < sizeof(*to) ? said : sizeof(*to));
+  to->struct_bytes = sizeof(*to);
+}
+
 static int add_scheduler(const tvmrt_scheduler* scheduler) {
   added* a;
   if (find_locked(scheduler->name) != NULL) {
@@ -61,8 +72,7 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
   }
   a = tvmrt__calloc(1, sizeof(*a));
   if (a == NULL) return -1;
-  a->scheduler = *scheduler; /* of a longer one what this runtime knows */
-  a->scheduler.struct_bytes = sizeof(a->scheduler);
+  tvmrt__scheduler_copy(&a->scheduler, scheduler);
   a->next = first;
   first = a;
   return 0;
@@ -70,12 +80,12 @@ static int add_scheduler(const tvmrt_scheduler* scheduler) {
 
 int tvmrt_scheduler_register(const tvmrt_scheduler* scheduler) {
   int rc;
-  if (scheduler == NULL || scheduler->struct_bytes < sizeof(*scheduler) ||
-      scheduler->name == NULL || scheduler->name[0] == '\0' || scheduler->run == NULL) {
+  if (scheduler == NULL || scheduler->struct_bytes < FIRST_BYTES || scheduler->name == NULL ||
+      scheduler->name[0] == '\0' || scheduler->run == NULL) {
     return tvmrt__fail_value(
         "tvmrt_scheduler_register: a scheduler needs struct_bytes of %zu or more, a name and the "
         "slot 'run'.",
-        sizeof(*scheduler));
+        FIRST_BYTES);
   }
   tvmrt__lock(&lock);
   rc = add_scheduler(scheduler);
@@ -154,6 +164,10 @@ static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt
         text, ", \"begin_us\": %" PRId64 ", \"end_us\": %" PRId64,
         (int64_t)((time->begin - s->started) * 1e6), (int64_t)((time->end - s->started) * 1e6)));
   }
+  if (time->chosen != NULL) {
+    TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"chosen\": "));
+    TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, time->chosen));
+  }
   if (time->fallback != NULL) {
     TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(text, ", \"fallback\": "));
     TVMRT_RETURN_IF_ERROR(tvmrt__json_write_string(text, time->fallback));
@@ -162,8 +176,8 @@ static int write_step(const tvmrt_schedule* s, int32_t i, bool with_times, tvmrt
 }
 
 /* ([with times]) -> JSON: scheduler and steps of the last run. Each step has its device and its
- * position among that device's steps, -1 if it did not run; "fallback" says why its device did not
- * do it, and the CPU will. Without times the same network gives
+ * position among that device's steps, -1 if it did not run; "chosen" is another device that the scheduler
+ * chose for it; "fallback" says why its device did not do it, and the CPU will. Without times the same network gives
  * the same text every time. */
 TVMRT_GRAPH_METHOD(get_trace, "get_trace") {
   const tvmrt_schedule* s = g->schedule;

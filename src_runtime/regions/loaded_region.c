@@ -192,6 +192,7 @@ static void free_others(loaded* self) {
 }
 
 void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
+  tvmrt__others_free(self);
   if (self->device != NULL) {
     free_others(self); /* which may hold weights of the first */
     release(self, &self->first);
@@ -204,22 +205,28 @@ void tvmrt__loaded_region_free(tvmrt_loaded_region* self) {
   forget_failure(self);
 }
 
-static int wait_until(const loaded* self, context* c) {
-  double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
-  for (;;) {
-    int rc = self->device->interface->async_wait(self->device, &c->region, 1);
-    if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, c, "async_wait");
-    if (tvmrt__seconds() >= c->deadline) break;
-    tvmrt__sleep(pause);
-    if (pause < 1e-3) pause *= 2;
-  }
+/* One look at a run that was started. */
+static int look(const loaded* self, context* c) {
+  const int rc = self->device->interface->async_wait(self->device, &c->region, 1);
+  if (rc != TVMRT_DEVICE_BUSY) return rc == 0 ? 0 : failed(self, c, "async_wait");
+  if (self->timeout_ms == 0 || tvmrt__seconds() < c->deadline) return TVMRT_DEVICE_BUSY;
   post_run(self, c); /* which stops the run, so that its tensors are the caller's again */
   TVMPackedFuncSetLastError("TimeoutError: the run did not end in time.");
   return failed(self, c, "async_wait");
 }
 
+static int wait_until(const loaded* self, context* c) {
+  double pause = 20e-6; /* grows to a millisecond: long runs cost no processor */
+  int rc;
+  while ((rc = look(self, c)) == TVMRT_DEVICE_BUSY) {
+    tvmrt__sleep(pause);
+    if (pause < 1e-3) pause *= 2;
+  }
+  return rc;
+}
+
 /* Start a run, or do it all where the device knows no other way. */
-static int start(const loaded* self, context* c) {
+int tvmrt__context_start(const loaded* self, context* c) {
   const tvmrt_device_interface* slots = self->device->interface;
   if (!c->is_prepared) TVMRT_RETURN_IF_ERROR(pre_run(self, c)); /* after a run that timed out */
   if (slots->async_run == NULL) return call_slot(self, c, "run", slots->run);
@@ -229,12 +236,19 @@ static int start(const loaded* self, context* c) {
   return 0;
 }
 
-static int finish(const loaded* self, context* c) {
+int tvmrt__context_finish(const loaded* self, context* c, bool only_look) {
+  int rc;
   if (!c->is_started) return 0;
-  c->is_started = false;
-  if (self->timeout_ms > 0) return wait_until(self, c);
-  if (self->device->interface->async_wait(self->device, &c->region, 0) == 0) return 0;
-  return failed(self, c, "async_wait");
+  if (only_look) {
+    rc = look(self, c);
+  } else if (self->timeout_ms > 0) {
+    rc = wait_until(self, c);
+  } else {
+    rc = self->device->interface->async_wait(self->device, &c->region, 0);
+    if (rc != 0) rc = failed(self, c, "async_wait");
+  }
+  c->is_started = rc == TVMRT_DEVICE_BUSY;
+  return rc;
 }
 
 /* One more context, whose table begins as the first one's does between calls: constants alone. That
@@ -371,8 +385,8 @@ static context* begin_call(loaded* self, const int64_t* sizes) {
   return c;
 }
 
-/* A context with the tensors of a call bound; NULL with the error if there is none. */
-static context* bound_context(loaded* self, const TVMValue* args, const int* codes, int num_args) {
+tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,
+                                          const int* codes, int num_args) {
   const int64_t* sizes;
   context* c;
   if (tvmrt__call_sizes(self, args, codes, num_args, &sizes) != 0) return NULL;
@@ -383,52 +397,10 @@ static context* bound_context(loaded* self, const TVMValue* args, const int* cod
   return NULL;
 }
 
-static int end_call(loaded* self, context* c, int rc) {
+int tvmrt__context_return(loaded* self, context* c, int rc) {
   tvmrt__context_unbind(c);
   return_context(self, c);
   return rc;
-}
-
-int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
-                              int* out_code, void* resource) {
-  loaded* self = resource;
-  context* c = bound_context(self, args, codes, num_args);
-  int rc = c == NULL ? -1 : start(self, c);
-  (void)out;
-  (void)out_code;
-  if (rc == 0) rc = finish(self, c);
-  if (c != NULL) rc = end_call(self, c, rc);
-  if (rc != 0 && self->falls_back) tvmrt__note_fallback(self);
-  return rc;
-}
-
-int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValue* out,
-                               int* out_code, void* resource) {
-  loaded* self = resource;
-  context* c = bound_context(self, args, codes, num_args);
-  int rc = c == NULL ? -1 : tvmrt__context_hold(c);
-  if (rc == 0) rc = start(self, c);
-  out->v_handle = NULL;
-  *out_code = kTVMNullptr;
-  if (rc == 0 && c->is_started) {
-    out->v_handle = c;
-    *out_code = kTVMOpaqueHandle;
-    return 0;
-  }
-  return c == NULL ? -1 : end_call(self, c, rc);
-}
-
-int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
-                              int* out_code, void* resource) {
-  loaded* self = resource;
-  context* c = num_args == 1 && codes[0] == kTVMOpaqueHandle ? args[0].v_handle : NULL;
-  (void)out;
-  (void)out_code;
-  if (c == NULL) {
-    return tvmrt__fail_value("region '%.100s': there is no run to wait for.",
-                             self->first.region.symbol);
-  }
-  return end_call(self, c, finish(self, c));
 }
 
 static int check_shapes(const tvmrt_region* region, const tvmrt_region_shape* shapes,
@@ -469,6 +441,7 @@ int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
   } else if (rc == 0) {
     forget_shapes(self);
     rc = prepare_shapes(self, tvmrt__infer_shapes(region, shapes, num_shapes, true));
+    if (rc == 0) tvmrt__others_reshape(self, shapes, num_shapes);
   }
   end_reshape(self);
   tvmrt__unlock(&self->lock);

@@ -49,7 +49,8 @@ typedef struct tvmrt_loaded_region {
   tvmrt_sizes sizes;
   const char* text; /* the region's JSON; owned by the module */
   size_t text_size;
-  const tvmrt_constants* constants; /* of the module */
+  const tvmrt_constants* constants;  /* of the module */
+  struct tvmrt_other_device* others; /* that were offered the region, too */
 } tvmrt_loaded_region;
 
 /* Take the draft over and prepare it on the device. `options` are those of the library. */
@@ -82,6 +83,25 @@ void tvmrt__note_fallback(tvmrt_loaded_region* self);
 /* Append a JSON object for each region that may fall back, with ", " between them. */
 int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, const char* device,
                            tvmrt_buf* text);
+
+/* A context with the tensors of a call bound; NULL with the error if there is none. */
+tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,
+                                          const int* codes, int num_args);
+/* Start a run, or do it all where the device knows no other way; wait for its end, or look whether it has
+ * come: else TVMRT_DEVICE_BUSY. A context that starts no run, or fails, has none under way. */
+int tvmrt__context_start(const tvmrt_loaded_region* self, tvmrt_region_context* c);
+int tvmrt__context_finish(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool only_look);
+/* The end of a call, with what came of it, which is returned. */
+int tvmrt__context_return(tvmrt_loaded_region* self, tvmrt_region_context* c, int rc);
+
+/* The region on another device, which prepares it first; NULL with the error where that cannot be. */
+tvmrt_loaded_region* tvmrt__region_on(tvmrt_loaded_region* self, tvmrt_device* device);
+/* Fails if the CPU has no code beside the region. */
+int tvmrt__region_on_cpu(const tvmrt_loaded_region* self);
+/* Follow the region, which was reshaped: what cannot answers its calls with the reason. With its lock. */
+void tvmrt__others_reshape(tvmrt_loaded_region* self, const tvmrt_region_shape* shapes,
+                           int32_t num_shapes);
+void tvmrt__others_free(tvmrt_loaded_region* self);
 
 /* The packed function below in two: the first starts a run and returns what the other, which waits for it, takes;
  * nothing where the run has ended already. Between them the memory of the tensors is the run's. */

@@ -50,8 +50,11 @@ static int enter_builtin(tvmrt_builtin_device* b) {
   return rc;
 }
 
+static tvmrt_builtin_device cpu = {"cpu", tvmrt__enter_cpu, false, false};
+
 static int enter_builtin_named(const char* name) {
   tvmrt_builtin_device* b;
+  if (strcmp(cpu.name, name) == 0) return enter_builtin(&cpu);
   for (b = tvmrt__builtin_devices; b->name != NULL; ++b) {
     if (strcmp(b->name, name) == 0) return enter_builtin(b);
   }
@@ -64,6 +67,7 @@ void tvmrt__devices_enter_builtin(void) {
   tvmrt_builtin_device* b;
   if (atomic_load_explicit(&is_done, memory_order_acquire)) return;
   lock_registry();
+  (void)enter_builtin(&cpu);
   for (b = tvmrt__builtin_devices; b->name != NULL; ++b) (void)enter_builtin(b);
   atomic_store_explicit(&is_done, true, memory_order_release);
   unlock_registry();

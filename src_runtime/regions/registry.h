@@ -25,6 +25,10 @@ void tvmrt__devices_enter_builtin(void);
 int tvmrt__device_take(const char* name, tvmrt_device** out);
 void tvmrt__device_put(tvmrt_device* device);
 
+/* The device "cpu", which is always there. */
+int tvmrt__enter_cpu(void);
+bool tvmrt__is_cpu(const tvmrt_device* device);
+
 /* Options for regions that are prepared from now on; NULL if nobody set any. *out is owned. */
 int tvmrt__device_options(tvmrt_device* device, char** out);
 int tvmrt__device_set_options(const char* name, const char* options);

@@ -379,6 +379,22 @@ TVM_DLL int tvmrt_region_find(TVMModuleHandle module, const char* symbol,
 TVM_DLL int tvmrt_region_reshape(tvmrt_region* region, const tvmrt_region_shape* shapes,
                                  int32_t num_shapes);
 
+/*!
+ * \brief Have another device prepare a region, too, so that a scheduler can choose between them run by
+ *        run; see tvmrt_scheduler.
+ *
+ * The device is asked by `evaluation`, then `allocate` and `pre_run`, with its own options. Constants
+ * are the same memory for all. What is prepared stays as long as the module; offering it again does
+ * nothing. The device "cpu" takes a region if the library has its code beside it (device_fallback).
+ *
+ * \param region [in] From tvmrt_region_find(), or of a plan.
+ * \param device [in] From tvmrt_device_find(). It cannot be unregistered while the module lives.
+ * Errors:  -1: the device refuses the region or fails to prepare it; it takes dense tensors alone and
+ *          the region's border has channels innermost.
+ * Threads: thread-safe.
+ */
+TVM_DLL int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device);
+
 /*! @} */
 /*!
  * \name Schedulers: the order in which a graph executor runs its steps
@@ -393,6 +409,9 @@ typedef struct tvmrt_step {
   int32_t num_after;
 } tvmrt_step;
 
+/*! \brief A step that has begun; the runtime's, valid until the end of the run. */
+typedef struct tvmrt_event tvmrt_event;
+
 /*! \brief The steps of one executor, and how a scheduler runs them. The runtime's. */
 typedef struct tvmrt_plan {
   const tvmrt_step* steps;
@@ -404,7 +423,23 @@ typedef struct tvmrt_plan {
   int (*is_cancelled)(struct tvmrt_plan* plan);
   void* privacy;       /*!< The scheduler's own, per executor. */
   void* runtime;       /*!< The runtime's own. */
-  size_t struct_bytes; /*!< Of this struct in the runtime. */
+  size_t struct_bytes; /*!< Of this struct in the runtime: what lies behind is not there. */
+  /*! The region that a step computes, for its operators and the types and shapes of its tensors; NULL:
+   * a step of the CPU. Borrowed; lives as long as the plan. Its `data` belongs to runs: see choose. */
+  tvmrt_region* (*region)(struct tvmrt_plan* plan, int32_t step);
+  /*!
+   * Begin a step, whose end `event` tells: a region whose device has `async_run` goes on while this
+   * returns; other steps, and regions with the CPU's code beside them, have ended by then. Rules are
+   * those of run_step. 0, or -1 with the error text: the step failed, and there is no event.
+   */
+  int (*begin_step)(struct tvmrt_plan* plan, int32_t step, tvmrt_event** out_event);
+  /*!
+   * Wait for a step that begin_step began; on any thread, one at a time per event. try_wait 0: block
+   * until it has ended; 1: do not block. 0: it has ended; TVMRT_DEVICE_BUSY: not yet (try_wait 1
+   * alone); -1: it failed. What has ended says so each time. Each event is to be waited for before
+   * the run ends: else the runtime does it, and the run fails.
+   */
+  int (*end_step)(struct tvmrt_plan* plan, tvmrt_event* event, int try_wait);
 } tvmrt_plan;
 
 /*! \brief A scheduler. Copied by tvmrt_scheduler_register(). Called by the executor's user, so by
@@ -423,6 +458,16 @@ typedef struct tvmrt_scheduler {
   /*! Optional. Free plan->privacy; no run is under way. */
   void (*post_run)(const struct tvmrt_scheduler* scheduler, tvmrt_plan* plan);
   void* privacy; /*!< The scheduler's own, shared by all executors. */
+  /*!
+   * Optional. Judge while the network runs which device computes a step's region: called by run_step
+   * and begin_step on their thread, whenever the region is about to run. `region` has in `data` the
+   * tensors of this very call, with the extents and the memory that they have now; what an input holds
+   * may be read where it lies in the host's memory. Returns a device, which is offered the region by
+   * tvmrt_region_offer() if it has not been (which takes time: see pre_run); or NULL: the device
+   * that the region was compiled for. What refuses the region fails the step, as a failing run does.
+   */
+  tvmrt_device* (*choose)(const struct tvmrt_scheduler* scheduler, tvmrt_plan* plan, int32_t step,
+                          const tvmrt_region* region);
 } tvmrt_scheduler;
 
 /*!

@@ -370,16 +370,19 @@ class _Graph:
         return [self.on_device.get(i, 1) for i in range(len(self.entries))]
 
     def _schedule(self, step: Step, index: int) -> dict[str, str]:
-        """What a scheduler must know: the step's device, and the nodes that it waits for."""
+        """What a scheduler must know: the device, the region, the nodes that the step waits for."""
         root = step.group.root
-        device = root.attrs["region"].device if root.op == "region" else "cpu"
+        known = {"device": "cpu"}
+        if root.op == "region":
+            region = root.attrs["region"]
+            known = {"device": region.device, "region": region.symbol}
         if not self.waits:
-            return {"device": device}
+            return known
         before = self.waits[index - self.first_operator]
         after = [self.first_operator + number for number in before]
         if step.dims():
             after.append(self.latest[SIZES][0])
-        return {"device": device, "after": json.dumps(after)}
+        return {**known, "after": json.dumps(after)}
 
 
 __all__ = ["INPUT", "graph_json", "print_entries"]

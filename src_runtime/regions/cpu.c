@@ -1,0 +1,27 @@
+/* The CPU as a device: always there, found by its name, and chosen by schedulers where a library has
+ * code for it beside a region. That code is the library's; no region is loaded for this device. */
+#include "registry.h"
+
+static const char name[] = "cpu";
+
+static int refuse(tvmrt_device* device, const tvmrt_region* region) {
+  (void)device;
+  return tvmrt__fail_value(
+      "the CPU runs what was compiled for it, and no region such as '%.100s'; compile the network "
+      "with device_fallback to have code for it beside the region.",
+      region->symbol);
+}
+
+static int run(tvmrt_device* device, tvmrt_region* region) { return refuse(device, region); }
+
+int tvmrt__enter_cpu(void) {
+  static const tvmrt_device_interface interface = {.run = run};
+  static const tvmrt_device_allocator allocator = {.evaluation = refuse};
+  static const tvmrt_device device = {.struct_bytes = sizeof(device),
+                                      .name = name,
+                                      .interface = &interface,
+                                      .allocator = &allocator};
+  return tvmrt_device_register(&device);
+}
+
+bool tvmrt__is_cpu(const tvmrt_device* device) { return strcmp(device->name, name) == 0; }

@@ -1,0 +1,169 @@
+/* Regions on other devices than their own, between which schedulers choose: each is read and prepared
+ * as if its library had been compiled for that device. */
+#include <stdlib.h>
+
+#include "loaded_region.h"
+
+typedef tvmrt_loaded_region loaded;
+
+typedef struct tvmrt_other_device {
+  loaded region;
+  tvmrt_buf json;       /* of a library with this region alone */
+  tvmrt_region_set set; /* what was read in it */
+  tvmrt_device* device; /* held */
+  bool is_told;
+  struct tvmrt_other_device* next;
+} other_device;
+
+static void free_other(other_device* o) {
+  tvmrt__loaded_region_free(&o->region);
+  tvmrt__device_put(o->device);
+  tvmrt__region_set_free(&o->set);
+  tvmrt__buf_free(&o->json);
+  free(o);
+}
+
+void tvmrt__others_free(loaded* self) {
+  while (self->others != NULL) {
+    other_device* o = self->others;
+    self->others = o->next;
+    free_other(o);
+  }
+}
+
+static int hold_device(other_device* o, tvmrt_device* device) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__device_take(device->name, &o->device));
+  if (o->device == device) return 0;
+  return tvmrt__fail_value(
+      "a region was offered a device that is not registered; take one that tvmrt_device_find "
+      "gives.");
+}
+
+static int read_again(other_device* o, const loaded* self) {
+  const tvmrt_constants* constants = self->constants;
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_printf(
+      &o->json,
+      "{\"format\": \"tvmrt-regions\", \"version\": 1, \"device\": \"%s\", \"regions\": [",
+      o->device->name));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_append(&o->json, self->text, self->text_size));
+  TVMRT_RETURN_IF_ERROR(tvmrt__buf_puts(&o->json, "]}"));
+  return tvmrt__region_set_read(o->json.data, o->json.size, constants->data, constants->size,
+                                &o->set);
+}
+
+static int check_layout(const other_device* o, const loaded* self) {
+  const tvmrt_region* r = &self->unused;
+  int32_t i;
+  for (i = 0; i < r->num_inputs + r->num_outputs; ++i) {
+    const int32_t t = i < r->num_inputs ? r->inputs[i] : r->outputs[i - r->num_inputs];
+    if (self->any_layout && !o->region.any_layout && r->tensors[t].ndim > 2) {
+      return tvmrt__fail_value(
+          "device '%s' takes dense tensors, and tensor '%.80s' of region '%.100s' has channels "
+          "innermost, as the region's own device wants it.",
+          o->device->name, r->tensors[t].name, r->symbol);
+    }
+  }
+  return 0;
+}
+
+/* The shapes that the region has by now. With its lock, so that they stay. */
+static int copy_shapes(other_device* o, const loaded* self) {
+  const tvmrt_region* from = &self->first.region;
+  tvmrt_region* to = &o->region.first.region;
+  tvmrt_region_shape* shapes;
+  int32_t i;
+  int rc;
+  if (self->sizes.count != 0 || tvmrt__region_is_open(from)) return 0; /* calls bring them */
+  shapes = tvmrt__calloc((size_t)from->num_inputs, sizeof(*shapes));
+  if (shapes == NULL) return -1;
+  for (i = 0; i < from->num_inputs; ++i) {
+    shapes[i].tensor = from->inputs[i];
+    shapes[i].shape = from->tensors[from->inputs[i]].shape;
+  }
+  rc = tvmrt_region_reshape(to, shapes, from->num_inputs);
+  free(shapes);
+  return rc;
+}
+
+static bool is_reshaped(const other_device* o, const loaded* self) {
+  const tvmrt_region* a = &self->first.region;
+  const tvmrt_region* b = &o->region.first.region;
+  int32_t i;
+  for (i = 0; i < a->num_inputs; ++i) {
+    const tvmrt_region_tensor* t = &a->tensors[a->inputs[i]];
+    const size_t bytes = (size_t)t->ndim * sizeof(*t->shape);
+    if (bytes != 0 && memcmp(t->shape, b->tensors[a->inputs[i]].shape, bytes) != 0) return true;
+  }
+  return false;
+}
+
+static int fill(other_device* o, const loaded* self, tvmrt_device* device) {
+  TVMRT_RETURN_IF_ERROR(hold_device(o, device));
+  TVMRT_RETURN_IF_ERROR(read_again(o, self));
+  o->region.is_told = &o->is_told;
+  o->region.text = o->json.data + o->set.regions[0].text_begin;
+  o->region.text_size = o->set.regions[0].text_size;
+  o->region.constants = self->constants;
+  TVMRT_RETURN_IF_ERROR(
+      tvmrt__loaded_region_init(&o->region, &o->set.regions[0], o->device, NULL, &o->set.arena));
+  TVMRT_RETURN_IF_ERROR(check_layout(o, self));
+  return is_reshaped(o, self) ? copy_shapes(o, self) : 0;
+}
+
+static loaded* find(const loaded* self, const tvmrt_device* device) {
+  other_device* o = self->others;
+  while (o != NULL && o->device != device) o = o->next;
+  return o == NULL ? NULL : &o->region;
+}
+
+/* With the region's lock, so that it is prepared once, at shapes that stay meanwhile. */
+static loaded* find_or_make(loaded* self, tvmrt_device* device) {
+  loaded* found = find(self, device);
+  other_device* o;
+  if (found != NULL) return found;
+  o = tvmrt__calloc(1, sizeof(*o));
+  if (o == NULL) return NULL;
+  if (fill(o, self, device) != 0) {
+    free_other(o);
+    return NULL;
+  }
+  o->next = self->others;
+  self->others = o;
+  return &o->region;
+}
+
+loaded* tvmrt__region_on(loaded* self, tvmrt_device* device) {
+  loaded* found;
+  tvmrt__lock(&self->lock);
+  found = find_or_make(self, device);
+  tvmrt__unlock(&self->lock);
+  return found;
+}
+
+int tvmrt__region_on_cpu(const loaded* self) {
+  if (self->falls_back) return 0;
+  return tvmrt__fail_value(
+      "region '%.100s' has no code for the CPU beside it: compile the network with "
+      "device_fallback.",
+      self->unused.symbol);
+}
+
+void tvmrt__others_reshape(loaded* self, const tvmrt_region_shape* shapes, int32_t num_shapes) {
+  other_device* o;
+  for (o = self->others; o != NULL; o = o->next) {
+    if (tvmrt_region_reshape(&o->region.first.region, shapes, num_shapes) != 0) {
+      tvmrt__forget_error();
+    }
+  }
+}
+
+int tvmrt_region_offer(tvmrt_region* region, tvmrt_device* device) {
+  loaded* self = region == NULL ? NULL : region->runtime;
+  if (self == NULL || device == NULL) {
+    return tvmrt__fail_value("tvmrt_region_offer: there is no %s.",
+                             self == NULL ? "region of a loaded library" : "device");
+  }
+  if (device == self->device) return 0;
+  if (tvmrt__is_cpu(device)) return tvmrt__region_on_cpu(self);
+  return tvmrt__region_on(self, device) == NULL ? -1 : 0;
+}

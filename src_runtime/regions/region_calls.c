@@ -1,0 +1,107 @@
+/* Regions as packed functions, and what a scheduler may want of them. */
+#include "../core/region_request.h"
+#include "loaded_region.h"
+
+typedef tvmrt_loaded_region loaded;
+typedef tvmrt_region_context context;
+
+/* What comes with the call, for it alone: a device may run other networks inside of it. */
+static tvmrt_region_request* take_request(void) {
+  tvmrt_thread* thread = tvmrt__thread();
+  tvmrt_region_request* request = thread == NULL ? NULL : thread->request;
+  if (request != NULL) thread->request = NULL;
+  return request;
+}
+
+static int run(const loaded* self, context* c) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__context_start(self, c));
+  return tvmrt__context_finish(self, c, false);
+}
+
+/* What was called may free its tensors meanwhile. */
+static int start_held(const loaded* self, context* c) {
+  TVMRT_RETURN_IF_ERROR(tvmrt__context_hold(c));
+  return tvmrt__context_start(self, c);
+}
+
+static int end_started(void* started, bool only_look) {
+  context* c = started;
+  loaded* self = c->region.runtime;
+  const int rc = tvmrt__context_finish(self, c, only_look);
+  return rc == TVMRT_DEVICE_BUSY ? rc : tvmrt__context_return(self, c, rc);
+}
+
+/* Another context in place of *c, on the chosen device; NULL where there is none, or the CPU is to do it:
+ * then *is_cpu. */
+static context* choose(loaded* self, context* c, tvmrt_region_request* r, const TVMValue* args,
+                       const int* codes, int num_args, bool* is_cpu) {
+  tvmrt_device* device = r->choose == NULL ? NULL : r->choose(r->asker, &c->region);
+  loaded* other;
+  if (device == NULL || device == self->device) return c;
+  (void)tvmrt__context_return(self, c, 0);
+  if (tvmrt__is_cpu(device)) {
+    *is_cpu = tvmrt__region_on_cpu(self) == 0;
+    return NULL;
+  }
+  other = tvmrt__region_on(self, device);
+  return other == NULL ? NULL : tvmrt__context_take(other, args, codes, num_args);
+}
+
+/* A call as a scheduler wants it. The code of the CPU beside a region must know how it ended. */
+static int run_requested(const loaded* self, context* c, tvmrt_region_request* r) {
+  loaded* on = c->region.runtime;
+  int rc;
+  if (!r->is_deferred || self->falls_back) return tvmrt__context_return(on, c, run(on, c));
+  rc = start_held(on, c);
+  if (rc != 0 || !c->is_started) return tvmrt__context_return(on, c, rc);
+  r->started = c;
+  r->end = end_started;
+  return 0;
+}
+
+int tvmrt__loaded_region_call(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource) {
+  loaded* self = resource;
+  tvmrt_region_request* request = take_request();
+  context* c = tvmrt__context_take(self, args, codes, num_args);
+  bool is_cpu = false;
+  int rc = -1;
+  (void)out;
+  (void)out_code;
+  if (c != NULL && request != NULL) c = choose(self, c, request, args, codes, num_args, &is_cpu);
+  if (c != NULL && request != NULL) {
+    rc = run_requested(self, c, request);
+  } else if (c != NULL) {
+    rc = tvmrt__context_return(self, c, run(self, c));
+  }
+  if (rc != 0 && self->falls_back && !is_cpu) tvmrt__note_fallback(self);
+  return rc;
+}
+
+int tvmrt__loaded_region_start(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                               int* out_code, void* resource) {
+  loaded* self = resource;
+  context* c = tvmrt__context_take(self, args, codes, num_args);
+  int rc = c == NULL ? -1 : start_held(self, c);
+  out->v_handle = NULL;
+  *out_code = kTVMNullptr;
+  if (rc == 0 && c->is_started) {
+    out->v_handle = c;
+    *out_code = kTVMOpaqueHandle;
+    return 0;
+  }
+  return c == NULL ? -1 : tvmrt__context_return(self, c, rc);
+}
+
+int tvmrt__loaded_region_wait(TVMValue* args, int* codes, int num_args, TVMValue* out,
+                              int* out_code, void* resource) {
+  const loaded* self = resource;
+  context* c = num_args == 1 && codes[0] == kTVMOpaqueHandle ? args[0].v_handle : NULL;
+  (void)out;
+  (void)out_code;
+  if (c == NULL) {
+    return tvmrt__fail_value("region '%.100s': there is no run to wait for.",
+                             self->first.region.symbol);
+  }
+  return end_started(c, false);
+}
