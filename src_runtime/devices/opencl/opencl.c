@@ -1,6 +1,8 @@
 /* The device "opencl": regions of a network on any OpenCL 1.2 device, through the ICD loader. */
 #include "opencl.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +25,35 @@ static int give_profile(TVMValue* args, int* type_codes, int num_args, TVMRetVal
   return rc;
 }
 
-static int register_profile(void) {
+static int give_moved(TVMValue* args, int* type_codes, int num_args, TVMRetValueHandle ret,
+                      void* resource) {
+  TVMValue value;
+  int code = kTVMStr;
+  char text[128];
+  (void)args;
+  (void)type_codes;
+  (void)num_args;
+  (void)resource;
+  (void)snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64 " %" PRIu64,
+                 opencl_moved(OPENCL_TO_DEVICE), opencl_moved(OPENCL_FROM_DEVICE),
+                 opencl_moved(OPENCL_WITHIN));
+  value.v_str = text;
+  return TVMCFuncSetReturn(ret, &value, &code, 1);
+}
+
+static int register_function(const char* name, TVMPackedCFunc fn) {
   TVMFunctionHandle function = NULL;
   int rc;
-  if (TVMFuncCreateFromCFunc(give_profile, NULL, NULL, &function) != 0) return -1;
-  rc = TVMFuncRegisterGlobal("device.opencl.profile", function, 1);
+  if (TVMFuncCreateFromCFunc(fn, NULL, NULL, &function) != 0) return -1;
+  rc = TVMFuncRegisterGlobal(name, function, 1);
   (void)TVMFuncFree(function);
   return rc;
+}
+
+/* What the device tells of its runs. */
+static int register_profile(void) {
+  if (register_function("device.opencl.moved", give_moved) != 0) return -1;
+  return register_function("device.opencl.profile", give_profile);
 }
 
 static int init(tvmrt_device* device) {

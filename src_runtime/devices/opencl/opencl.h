@@ -4,6 +4,7 @@
  *   context.c   the platform's device, one context for the process
  *   program.c   programs, built once and cached in the process and on disk
  *   memory.c    memory of kDLOpenCL tensors: allocation and copies
+ *   border.c    the inputs and outputs of a run: in their place on the device, or copied
  *   plan.c      a region as buffers and kernels
  *   opencl.c    the slots
  *
@@ -16,6 +17,7 @@
 #include <CL/cl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <tvm/runtime/c_runtime_api.h>
 #include <tvm/runtime/device.h>
 
@@ -80,5 +82,9 @@ void opencl_plan_free(opencl_plan* p);
 /* Profile: a line a kernel (region, node, kernel, calls, nanoseconds, with tabs between), of all regions that were
  * prepared with the option "profile"; owned by the caller (free()), NULL without memory. */
 char* opencl_profile_text(void);
+
+/* Bytes that runs of regions have copied: to the device, from it, within it. */
+enum { OPENCL_TO_DEVICE, OPENCL_FROM_DEVICE, OPENCL_WITHIN, OPENCL_WAYS };
+uint64_t opencl_moved(int way);
 
 #endif

@@ -17,13 +17,23 @@ static bool is_alias(const tvmrt_region_node* node) {
 
 /* Buffers --------------------------------------------------------------------------------------- */
 
+/* Borders get memory when a run brings a tensor of the host. */
+static int32_t add_border(opencl_plan* p, size_t bytes, int32_t tensor) {
+  buffer* b = &p->buffers[p->num_buffers];
+  b->bytes = bytes == 0 ? 1 : bytes;
+  b->last = INT32_MAX;
+  b->border = tensor;
+  return p->num_buffers++;
+}
+
 static int create_buffer(opencl_plan* p, size_t bytes, const void* data, int32_t* out) {
   /* constants are copied: the driver keeps no pointer into the library */
   cl_mem_flags flags = data == NULL ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR;
   cl_int status = CL_SUCCESS;
   buffer* b = &p->buffers[p->num_buffers];
   b->bytes = bytes == 0 ? 1 : bytes;
-  b->last = INT32_MAX; /* of constants and inputs, whose places no result takes */
+  b->last = INT32_MAX; /* of constants, whose places no result takes */
+  b->border = -1;
   b->memory = clCreateBuffer(p->context->context, flags, b->bytes, (void*)(uintptr_t)data, &status);
   if (opencl_check(status, "clCreateBuffer") != 0) return -1;
   *out = p->num_buffers++;
@@ -40,11 +50,26 @@ static int enter_constants_and_borders(opencl_plan* p) {
   }
   for (i = 0; i < r->num_inputs; ++i) {
     int32_t tensor = r->inputs[i];
-    if (create_buffer(p, (size_t)r->tensors[tensor].num_bytes, NULL, &p->place[tensor]) != 0) {
-      return -1;
-    }
+    p->place[tensor] = add_border(p, (size_t)r->tensors[tensor].num_bytes, tensor);
   }
   return 0;
+}
+
+/* Each output is computed where its caller wants it, unless it is an input, a constant or another output
+ * under a second name. */
+static void claim_outputs(opencl_plan* p) {
+  const tvmrt_region* r = p->region;
+  int32_t i;
+  for (i = 0; i < r->num_tensors; ++i) p->root[i] = i;
+  for (i = 0; i < r->num_nodes; ++i) {
+    const tvmrt_region_node* node = &r->nodes[i];
+    if (!is_alias(node) || node->num_inputs < 1 || node->inputs[0] < 0) continue;
+    p->root[node->outputs[0]] = p->root[node->inputs[0]];
+  }
+  for (i = 0; i < r->num_outputs; ++i) {
+    const int32_t root = p->root[r->outputs[i]];
+    if (root >= 0 && p->root[root] >= 0) p->root[root] = -1 - r->outputs[i];
+  }
 }
 
 /* The last reader of each tensor, through the reshapes that share its buffer. */
@@ -72,6 +97,10 @@ static void find_last_readers(opencl_plan* p) {
 static int place_result(opencl_plan* p, int32_t tensor, int32_t node) {
   size_t bytes = (size_t)p->region->tensors[tensor].num_bytes;
   int32_t best = -1, i;
+  if (p->root[tensor] < 0) {
+    p->place[tensor] = add_border(p, bytes, -1 - p->root[tensor]);
+    return 0;
+  }
   for (i = 0; i < p->num_buffers; ++i) {
     const buffer* b = &p->buffers[i];
     if (b->last >= node || b->bytes < bytes) continue;
@@ -142,21 +171,6 @@ static int set_scalars(const tvmrt_region_node* node, cl_kernel kernel, cl_uint 
   return 0;
 }
 
-static int set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, cl_kernel kernel,
-                       cl_uint* index) {
-  int32_t i;
-  for (i = 0; i < count; ++i) {
-    int32_t place = tensors[i] < 0 ? -1 : p->place[tensors[i]];
-    if (tensors[i] < 0) continue;
-    if (place < 0) return opencl_fail("an operand is read before it is computed");
-    if (opencl_check(clSetKernelArg(kernel, (*index)++, sizeof(cl_mem), &p->buffers[place].memory),
-                     "setting a parameter") != 0) {
-      return -1;
-    }
-  }
-  return 0;
-}
-
 static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, cl_kernel kernel) {
   cl_uint index = 0, expected = 0, scalars = 0;
   const char* at = tvmrt_node_text(node, "scalar_types", "");
@@ -172,8 +186,8 @@ static int set_arguments(opencl_plan* p, const tvmrt_region_node* node, cl_kerne
     return opencl_fail("the kernel takes %u parameters, the node has %u", (unsigned)expected,
                        (unsigned)scalars);
   }
-  if (set_buffers(p, node->inputs, node->num_inputs, kernel, &index) != 0) return -1;
-  if (set_buffers(p, node->outputs, node->num_outputs, kernel, &index) != 0) return -1;
+  if (opencl_set_buffers(p, node->inputs, node->num_inputs, kernel, &index) != 0) return -1;
+  if (opencl_set_buffers(p, node->outputs, node->num_outputs, kernel, &index) != 0) return -1;
   return set_scalars(node, kernel, index);
 }
 
@@ -270,6 +284,7 @@ static int build(opencl_plan* p) {
   if (opencl_check(status, "clCreateCommandQueue") != 0) return -1;
   for (i = 0; i < r->num_tensors; ++i) p->place[i] = -1;
   find_last_readers(p);
+  claim_outputs(p);
   if (enter_constants_and_borders(p) != 0) return -1;
   for (i = 0; i < r->num_nodes; ++i) {
     if (enter_node(p, i) != 0) return -1;
@@ -292,8 +307,10 @@ int opencl_plan_create(opencl_context* c, tvmrt_region* region, bool profile, op
   p->buffers = calloc(tensors, sizeof(buffer));
   p->place = calloc(tensors, sizeof(int32_t));
   p->last = calloc(tensors, sizeof(int32_t));
+  p->root = calloc(tensors, sizeof(int32_t));
   p->launches = calloc(nodes, sizeof(launch));
-  if (p->buffers == NULL || p->place == NULL || p->last == NULL || p->launches == NULL) {
+  if (p->buffers == NULL || p->place == NULL || p->last == NULL || p->root == NULL ||
+      p->launches == NULL) {
     opencl_plan_free(p);
     return opencl_fail("out of memory");
   }
@@ -314,39 +331,17 @@ void opencl_plan_free(opencl_plan* p) {
   for (i = 0; i < p->num_launches; ++i) {
     if (p->launches[i].kernel != NULL) clReleaseKernel(p->launches[i].kernel);
   }
-  for (i = 0; i < p->num_buffers; ++i) clReleaseMemObject(p->buffers[i].memory);
+  opencl_borders_free(p);
   if (p->queue != NULL) clReleaseCommandQueue(p->queue);
   free(p->buffers);
   free(p->place);
   free(p->last);
+  free(p->root);
   free(p->launches);
   free(p);
 }
 
 /* Running --------------------------------------------------------------------------------------- */
-
-/* Between the caller's tensor, on the host or on the device, and the region's buffer. The runtime has
- * made sure that the tensor is compact, since this device describes no layout of its own. */
-static int move(opencl_plan* p, int32_t tensor, bool in, cl_event* event) {
-  const DLTensor* t = p->region->data[tensor];
-  const buffer* b = &p->buffers[p->place[tensor]];
-  size_t bytes = (size_t)p->region->tensors[tensor].num_bytes, offset = 0;
-  char* address = (char*)t->data + t->byte_offset;
-  cl_mem other;
-  cl_int status;
-  if (bytes == 0) return 0;
-  if (t->device.device_type != kDLOpenCL) {
-    status =
-        in ? clEnqueueWriteBuffer(p->queue, b->memory, CL_FALSE, 0, bytes, address, 0, NULL, NULL)
-           : clEnqueueReadBuffer(p->queue, b->memory, CL_FALSE, 0, bytes, address, 0, NULL, event);
-    return opencl_check(status, in ? "writing an input" : "reading an output");
-  }
-  other = opencl_memory_find(address, &offset);
-  if (other == NULL) return opencl_fail("a tensor is said to be on the device and is not");
-  status = in ? clEnqueueCopyBuffer(p->queue, other, b->memory, offset, 0, bytes, 0, NULL, NULL)
-              : clEnqueueCopyBuffer(p->queue, b->memory, other, 0, offset, bytes, 0, NULL, event);
-  return opencl_check(status, "copying on the device");
-}
 
 static int launch_kernel(opencl_plan* p, launch* l) {
   p->region->failed_node = l->node;
@@ -360,15 +355,24 @@ static int launch_kernel(opencl_plan* p, launch* l) {
 static int enqueue(opencl_plan* p) {
   const tvmrt_region* r = p->region;
   int32_t i;
+  if (opencl_borders_bind(p) != 0) return -1;
   for (i = 0; i < r->num_inputs; ++i) {
-    if (move(p, r->inputs[i], true, NULL) != 0) return -1;
+    if (opencl_borders_move(p, r->inputs[i], true, NULL) != 0) return -1;
   }
   for (i = 0; i < p->num_launches; ++i) {
     if (launch_kernel(p, &p->launches[i]) != 0) return -1;
   }
   p->region->failed_node = -1;
   for (i = 0; i < r->num_outputs; ++i) {
-    if (move(p, r->outputs[i], false, i == r->num_outputs - 1 ? &p->done : NULL) != 0) return -1;
+    if (opencl_borders_move(p, r->outputs[i], false, i == r->num_outputs - 1 ? &p->done : NULL) !=
+        0) {
+      return -1;
+    }
+  }
+  if (p->done == NULL && /* the last output is there already */
+      opencl_check(clEnqueueMarkerWithWaitList(p->queue, 0, NULL, &p->done),
+                   "clEnqueueMarkerWithWaitList") != 0) {
+    return -1;
   }
   return opencl_check(clFlush(p->queue), "clFlush");
 }
@@ -395,9 +399,7 @@ void opencl_plan_stop(opencl_plan* p) {
 int opencl_plan_wait(opencl_plan* p, int try_wait) {
   cl_int state = CL_COMPLETE;
   int rc;
-  if (p->done == NULL) { /* no output holds an element */
-    rc = opencl_check(clFinish(p->queue), "running a region");
-  } else if (try_wait) {
+  if (try_wait) {
     rc = opencl_check(
         clGetEventInfo(p->done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(state), &state, NULL),
         "clGetEventInfo");

@@ -9,9 +9,14 @@
 #define MAX_SIZES 3
 
 typedef struct {
-  cl_mem memory;
+  cl_mem memory; /* NULL: not made yet */
   size_t bytes;
-  int32_t last; /* node that uses it last; INT32_MAX: lives as long as the plan */
+  int32_t last;   /* node that uses it last; INT32_MAX: lives as long as the plan */
+  int32_t border; /* the input or output whose place it is alone; -1: none */
+  cl_mem
+      bound; /* what kernels work on in its place: the border's tensor, where it is on the device */
+  cl_mem parent; /* and where that lies: the memory's buffer, and the place in it */
+  size_t offset;
 } buffer;
 
 typedef struct {
@@ -33,12 +38,24 @@ struct opencl_plan {
   int32_t num_buffers;
   int32_t* place; /* per tensor: its buffer, or -1 */
   int32_t* last;  /* per tensor: the last node that reads it */
+  int32_t*
+      root; /* per tensor: the one whose buffer it shares, itself if none; -1 - that of an output */
   launch* launches;
   int32_t num_launches;
   bool profile;
   cl_event done;            /* of the run under way: its last copy */
   struct opencl_plan* next; /* of those that are profiled */
 };
+
+/* Borders of a run: what lies on the device is worked on where it is, all else has a buffer of the plan.
+ * Kernels are given what has changed since the run before. */
+int opencl_borders_bind(opencl_plan* p);
+void opencl_borders_free(opencl_plan* p);
+/* Between the host and the region's buffers, and on the device where a tensor could not be worked on in its place. */
+int opencl_borders_move(opencl_plan* p, int32_t tensor, bool in, cl_event* event);
+/* The buffers of a node, from parameter *index on, which is counted on. */
+int opencl_set_buffers(opencl_plan* p, const int32_t* tensors, int32_t count, cl_kernel kernel,
+                       cl_uint* index);
 
 /* A plan joins those that are told of, if it is measured, and leaves them. */
 void opencl_profile_add(opencl_plan* p);
