@@ -9,6 +9,7 @@ import numpy as np
 
 from tvmrt import processor
 from tvmrt.ir import Node, Region, Value
+from tvmrt.ir.quantized import is_per_tensor
 from tvmrt.ir.region import DENSE_LAYOUT
 
 from .base import Context, Device
@@ -106,7 +107,7 @@ def _pool(node: Node) -> str | None:
             return "a window lies in the padding alone"
         if node.attrs.get("count_pads") and beyond > after:
             return "oneDNN would count elements beyond the padding"
-    if node.op == "qmax_pool":
+    if node.op in ("qmax_pool", "qavg_pool"):
         return None
     return _all_floats(node)
 
@@ -188,6 +189,20 @@ def _quantized(node: Node) -> str | None:
     return None
 
 
+def _is_byte(value: Value) -> bool:
+    return value.dtype.name in ("int8", "uint8")
+
+
+def _bytewise(node: Node) -> str | None:
+    """Between bytes, or between bytes and floats by one scale and one zero point."""
+    if node.op in ("quantize", "dequantize") and not is_per_tensor(node):
+        return "oneDNN's conversions have one constant scale and zero point here"
+    for value in (node.inputs[0], node.output):
+        if not _is_byte(value) and value.dtype.name != "float32":
+            return f"oneDNN converts no elements of type {value.dtype}"
+    return None
+
+
 def _multiplies_bytes_exactly() -> bool:
     """Whether oneDNN has 32-bit sums of products of bytes. Without VNNI it adds them in pairs of 16
     bits, which overflow, and halves the weights of signed inputs."""
@@ -217,7 +232,8 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(_REDUCTIONS, _reduction),
     **dict.fromkeys(("conv", "conv_transpose"), _conv),
-    **dict.fromkeys(("max_pool", "avg_pool", "qmax_pool"), _pool),
+    **dict.fromkeys(("max_pool", "avg_pool", "qmax_pool", "qavg_pool"), _pool),
+    **dict.fromkeys(("qadd", "quantize", "dequantize"), _bytewise),
     **dict.fromkeys(("reshape", "transpose", "concat", "identity"), _movable),
     **dict.fromkeys(("qconv", "qmatmul"), _quantized),
     **dict.fromkeys(_DEFAULT_ACTIVATIONS, _recurrent),

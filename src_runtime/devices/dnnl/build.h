@@ -94,6 +94,16 @@ dnnl_data_type_t build_dtype(plan* p, const tvmrt_region_node* node, int32_t ten
 /* An attribute of integers, exactly `count` of them. */
 int build_ints(plan* p, const tvmrt_region_node* node, const char* key, int count,
                const int64_t** out);
+/* The window of a pooling node. The caller sets `spatial`, at most BUILD_MAX_SPATIAL. */
+#define BUILD_MAX_SPATIAL 3
+typedef struct {
+  int spatial;
+  dnnl_alg_kind_t alg;
+  dnnl_dims_t kernel, strides, dilations, before, after;
+} build_window;
+/* x, y: spatial extents of operand and result. */
+int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
+                      build_window* w);
 const tvmrt_region_tensor* build_tensor(const plan* p, int32_t tensor);
 /* Number of an input, -1 if it is left out. */
 int32_t build_input(const tvmrt_region_node* node, int which);
@@ -117,6 +127,10 @@ int build_group_norm(plan* p, const tvmrt_region_node* node, const post* posts, 
 int build_lrn(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
 int build_concat(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
 int build_view(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_quantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_dequantize(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_qadd(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
+int build_qavg_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
 int build_cast(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts);
 /* Whether a recurrent cell computes this product itself, which stands in front of it. */
 bool build_cell_takes(const plan* p, const tvmrt_region_node* product,

@@ -3,8 +3,6 @@
 
 #include "build.h"
 
-#define MAX_SPATIAL 3
-
 /* Append a primitive from the node's first input to its result. */
 static int add_unary(plan* p, const api_op* op, const fused* f, int num_posts, const view* src) {
   plan_arg args[2] = {{DNNL_ARG_SRC, *src}, {DNNL_ARG_DST, *src}};
@@ -28,14 +26,8 @@ static int any_like(plan* p, const view* src, const int64_t* dims, layout* out) 
 
 /* Pooling --------------------------------------------------------------------------------------- */
 
-typedef struct {
-  int spatial;
-  dnnl_alg_kind_t alg;
-  dnnl_dims_t kernel, strides, dilations, before, after;
-} window;
-
-static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
-                       window* w) {
+int build_read_window(plan* p, const tvmrt_region_node* node, const int64_t* x, const int64_t* y,
+                      build_window* w) {
   const int64_t *kernel, *strides, *dilations, *before;
   int i;
   PLAN_TRY(build_ints(p, node, "kernel", w->spatial, &kernel));
@@ -53,7 +45,7 @@ static int read_window(plan* p, const tvmrt_region_node* node, const int64_t* x,
   return 0;
 }
 
-static int pool(plan* p, const tvmrt_region_node* node, const window* w, const view* src,
+static int pool(plan* p, const tvmrt_region_node* node, const build_window* w, const view* src,
                 const int64_t* dims, const post* posts, int num_posts) {
   layout dst;
   api_op op = {.kind = API_POOL,
@@ -77,13 +69,14 @@ static int pool(plan* p, const tvmrt_region_node* node, const window* w, const v
 
 int build_pool(plan* p, const tvmrt_region_node* node, const post* posts, int num_posts) {
   const tvmrt_region_tensor* y = build_tensor(p, node->outputs[0]);
-  window w = {.spatial = y->ndim - 2, .alg = dnnl_pooling_max};
+  build_window w = {.spatial = y->ndim - 2, .alg = dnnl_pooling_max};
   view src;
-  if (w.spatial < 1 || w.spatial > MAX_SPATIAL) return plan_fail(p, "%d spatial axes", w.spatial);
+  if (w.spatial < 1 || w.spatial > BUILD_MAX_SPATIAL)
+    return plan_fail(p, "%d spatial axes", w.spatial);
   PLAN_TRY(plan_source(p, node->inputs[0], &src));
   PLAN_TRY(layout_packed(p, &src, &src));
   if (src.md.ndims != y->ndim) return plan_fail(p, "operand and result differ in their axes");
-  PLAN_TRY(read_window(p, node, src.md.dims + 2, y->shape + 2, &w));
+  PLAN_TRY(build_read_window(p, node, src.md.dims + 2, y->shape + 2, &w));
   if (strcmp(node->op, "avg_pool") == 0) {
     w.alg = tvmrt_node_int(node, "count_pads", 0) != 0 ? dnnl_pooling_avg_include_padding
                                                        : dnnl_pooling_avg_exclude_padding;
@@ -183,7 +176,7 @@ static int fold_last(plan* p, dnnl_dims_t dims, view* src) {
 
 static int pool_all(plan* p, const tvmrt_region_node* node, dnnl_alg_kind_t alg, const view* src,
                     const int64_t* dims, const post* posts, int num_posts) {
-  window w = {.spatial = src->md.ndims - 2, .alg = alg};
+  build_window w = {.spatial = src->md.ndims - 2, .alg = alg};
   int i;
   for (i = 0; i < w.spatial; ++i) w.kernel[i] = w.strides[i] = src->md.dims[i + 2];
   return pool(p, node, &w, src, dims, posts, num_posts);
