@@ -55,8 +55,16 @@ bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given);
 /* Fails with what the port is, and what was given. */
 int tvmrt__port_fail_fit(const tvmrt_port* port, const char* kind, const DLTensor* given);
 
-/* Where runs choose extents: give the tensor in use these; note what its memory is for. */
-void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape);
+/* Where runs choose extents: give the tensor in use these; note what its memory is for. The first is part
+ * of each run: extents that differ are few, and a call of memcpy takes longer than to compare them. */
+static inline void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape) {
+  int64_t* extents = port->bound->dl.shape;
+  int32_t i;
+  if (port->about == NULL) return;
+  for (i = 0; i < port->about->rank; ++i) {
+    if (extents[i] != shape[i]) extents[i] = shape[i];
+  }
+}
 void tvmrt__port_note_room(tvmrt_port* port);
 
 /* Use argument i in place of the port's own memory. An NDArray is retained, a view is borrowed: it

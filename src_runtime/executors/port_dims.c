@@ -72,11 +72,6 @@ bool tvmrt__port_admits(const tvmrt_port* port, const DLTensor* given) {
   return true;
 }
 
-void tvmrt__port_resize(tvmrt_port* port, const int64_t* shape) {
-  if (port->about == NULL) return;
-  memcpy(port->bound->dl.shape, shape, (size_t)port->about->rank * sizeof(*shape));
-}
-
 void tvmrt__port_note_room(tvmrt_port* port) {
   if (port->about == NULL) return;
   memcpy(port->room, port->bound == port->own ? port->about->most : port->bound->dl.shape,

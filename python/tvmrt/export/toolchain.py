@@ -17,8 +17,10 @@ from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
 
-# Exact results matter more than the last percent: no -ffast-math. These three change no value
-# that C defines; without them loops with sqrt, min or exp do not become vector code.
+# Exact results matter more than the last percent: no -ffast-math. The next three change no value
+# that C defines; without them loops with sqrt, min or exp do not become vector code. Functions
+# begin with a line of the cache: how fast a short loop runs must not depend on what lies in front
+# of it. A network of 5 us has taken 10 % longer where its products began 16 bytes later.
 OPTIMISE = (
     "-O3",
     "-fno-math-errno",
@@ -26,6 +28,7 @@ OPTIMISE = (
     "-ffp-contract=fast",
     "-fopenmp-simd",
     "-DTVMRT_OPENMP_SIMD",
+    "-falign-functions=64",
 )
 # A pointer to another element type or a function without a header is an error of the generator's,
 # or of a custom operator's text; older compilers go on, and the network would fail as it runs.

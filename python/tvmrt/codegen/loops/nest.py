@@ -13,13 +13,14 @@ from tvmrt.ir import Strided, Value, dense
 from tvmrt.ir.extent import Whole, most, symbols_of
 from tvmrt.ir.program import Access, Step
 
-from ..c.text import GAP, call, plus, times
+from ..c.text import GAP, bytes_of, call, plus, times
 from ..c.writer import FunctionWriter
 from ..lowering import ANY, Lowering, lowers, same_place
 from .chain import measures_angle, print_chain, scalar_literal
 from .packed import element, store
 
 SHORTEST_TRANSPOSE = 8  # copies of fewer elements on a side go element by element
+SHORT_RUN = 64  # bytes that a few instructions copy
 PARALLEL_ELEMENTS = 1 << 16  # below this, waking a thread costs more than it saves
 ACCUMULATORS = 256  # partial sums kept on the stack at once
 
@@ -143,6 +144,9 @@ class PointwiseLowering(Lowering):
         if rows is not None:
             emit_transpose(f, operands.names[0], loops, rows)
             return
+        if self._copies_runs(step, operands, loops):
+            emit_runs(f, operands.names[0], loops)
+            return
         if self._packs:
             f.threads = False  # two of them would write to one byte
         else:
@@ -173,15 +177,30 @@ class PointwiseLowering(Lowering):
         plain = self.target.lanes > 1 and not self._angles and not self._packs
         return plain and len(loops) > 1 and bool(symbols_of(loops[-1].extent))
 
+    @property
+    def _copies(self) -> bool:
+        """Whether elements become others as they are."""
+        return all(n.op == "identity" for n in self.group.nodes) and not self._packs
+
+    def _copies_runs(self, step: Step, operands: Operands, loops: Sequence[Loop]) -> bool:
+        """Whether it copies short rows, as many as a run chooses: compilers would join them to
+        longer vectors, by more instructions than the rows themselves take."""
+        plain = self._copies and len(operands.values) == len(step.reads) == 1
+        if not plain or self.target.lanes == 1 or len(loops) < 2:
+            return False
+        extent, dtype = loops[-1].extent, step.reads[0].dtype
+        return (
+            bool(symbols_of(*(loop.extent for loop in loops[:-1])))
+            and not symbols_of(extent)
+            and loops[-1].strides == (1, 1)
+            and extent * dtype.itemsize <= SHORT_RUN
+            and not same_place(step.reads[0].at, step.writes[0].at)
+        )
+
     def _transposed_rows(self, operands: Operands, loops: Sequence[Loop]) -> int | None:
         """The loop along which a plain copy reads neighbours while it writes along the last."""
-        plain = all(n.op == "identity" for n in self.group.nodes) and len(operands.values) == 1
-        if (
-            self.group.root.output.dtype.is_packed
-            or not plain
-            or len(loops) < 2
-            or loops[-1].strides[1] != 1
-        ):
+        plain = self._copies and len(operands.values) == 1
+        if not plain or len(loops) < 2 or loops[-1].strides[1] != 1:
             return None
         if loops[-1].strides[0] in (0, 1) or most(loops[-1].extent) < SHORTEST_TRANSPOSE:
             return None
@@ -196,6 +215,17 @@ class PointwiseLowering(Lowering):
         print_chain(f, self.group.nodes, known, far)
         target = index(loops, names, len(operands.values))
         store(f, self.group.outputs[0].dtype, target, known[self.group.outputs[0]])
+
+
+def emit_runs(f: FunctionWriter, source: str, loops: Sequence[Loop]) -> None:
+    """Print a copy by whole rounds of the last loop, inside the others."""
+    *outer, run = loops
+
+    def print_copy(names: Sequence[str]) -> None:
+        x, y = plus(source, index(outer, names, 0)), plus(f.write(), index(outer, names, 1))
+        f.line(f"{call('memcpy', y, x, bytes_of(run.extent, f.writes[0].buffer.dtype.c))};")
+
+    emit_nest(f, outer, print_copy, sum_size(loops))
 
 
 def emit_transpose(f: FunctionWriter, source: str, loops: Sequence[Loop], rows: int) -> None:

@@ -9,9 +9,12 @@
 #define TVM_RUNTIME_KERNELS_OP_DIMS_H_
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <tvm/runtime/c_backend_api.h>
 #include <tvm/runtime/dims.h>
+
+#include "../scalar/compiler.h"
 
 #define TVMRT_DIMS_TEXT_BYTES 400
 
@@ -77,20 +80,30 @@ static inline int32_t tvmrt_check_extent(TVMValue arg, const char* name, int axi
   return -1;
 }
 
-/* Give an output the extent of this run; -1 where it has not as many elements. */
-static inline int32_t tvmrt_set_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
-  DLTensor* tensor = (DLTensor*)arg.v_handle;
+/* Whether an extent is one that its dimension may have. */
+static inline bool tvmrt_is_within(int64_t extent, int32_t least, int32_t most) {
+  return extent >= least && extent <= most;
+}
+
+TVMRT_COLD int32_t tvmrt_refuse_extent(const DLTensor* tensor, const char* name, int axis,
+                                       int64_t extent) {
   char text[TVMRT_DIMS_TEXT_BYTES];
-  if (axis < tensor->ndim && tensor->shape[axis] >= extent) {
-    tensor->shape[axis] = extent;
-    return 0;
-  }
   (void)snprintf(text, sizeof(text),
                  "ValueError: output '%.80s': axis %d has %" PRId64 " elements, the result %" PRId64
                  "; pass a tensor with room for the largest result.",
                  name, axis, axis < tensor->ndim ? tensor->shape[axis] : (int64_t)0, extent);
   TVMAPISetLastError(text);
   return -1;
+}
+
+/* Give an output the extent of this run; -1 where it has not as many elements. */
+static inline int32_t tvmrt_set_extent(TVMValue arg, const char* name, int axis, int64_t extent) {
+  DLTensor* tensor = (DLTensor*)arg.v_handle;
+  if (axis >= tensor->ndim || tensor->shape[axis] < extent) {
+    return tvmrt_refuse_extent(tensor, name, axis, extent);
+  }
+  tensor->shape[axis] = extent;
+  return 0;
 }
 
 #endif /* TVM_RUNTIME_KERNELS_OP_DIMS_H_ */

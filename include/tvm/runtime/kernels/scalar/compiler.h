@@ -39,6 +39,8 @@
 #define TVMRT_INLINE static inline __attribute__((always_inline))
 /*! \brief A function that is compiled once a file, however often it is called. */
 #define TVMRT_NOINLINE static __attribute__((noinline))
+/*! \brief A function that a program calls where something is wrong: small, and out of the way. */
+#define TVMRT_COLD static __attribute__((noinline, cold, unused))
 /*! \brief TVMRT_NOINLINE of a function whose assembly takes every register but the frame pointer: GCC
  * gives them out for all of it at a time, or beside a frame pointer it finds one too few. */
 #if defined(__clang__)
@@ -70,6 +72,7 @@
 #else
 #define TVMRT_INLINE static inline
 #define TVMRT_NOINLINE static
+#define TVMRT_COLD static inline
 #define TVMRT_NOINLINE_TIGHT static
 #define TVMRT_UNROLL(n)
 #define TVMRT_INDEPENDENT
