@@ -113,8 +113,20 @@ RULES = (
         UnsupportedError,
     ),
     Rule(
-        "max-error and calibration are for mixed-precision; choose one",
-        lambda r: r.mixed_precision is None and (r.max_error is not None or r.calibration),
+        "max-error and calibration are for mixed-precision, max-error alone also for weights; "
+        "choose one",
+        lambda r: (
+            r.mixed_precision is None
+            and (r.calibration or (r.max_error is not None and r.weights is None))
+        ),
+    ),
+    Rule(
+        "max-error is {max_error}; it must be a number above 0",
+        lambda r: r.weights is not None and r.max_error is not None and not r.max_error > 0,
+    ),
+    Rule(
+        "max-error would be for mixed-precision and for weights at once; compile with one of them",
+        lambda r: r.weights is not None and r.mixed_precision and r.max_error is not None,
     ),
 )
 

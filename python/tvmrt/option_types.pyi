@@ -20,6 +20,7 @@ class CompileOptions(TypedDict, total=False):
     device_fallback: bool
     schedule: str
     mixed_precision: str | None
+    weights: str | None
     max_error: float | None
     calibration: Sequence[Mapping[str, Any]]
     device_options: Mapping[str, Mapping[str, Any]] | None

@@ -36,11 +36,18 @@ from tvmrt.export.library import CompiledLibrary
 from tvmrt.frontend import onnx, tflite
 from tvmrt.ir import Graph, Node, limits
 from tvmrt.ir.extent import counts_in
+from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import MemoryPool, Program
 from tvmrt.partition import Partition, Reducer, partition
 from tvmrt.provenance import provenance_of
 from tvmrt.request import Request, documented, make
-from tvmrt.transform import expand_composed, infer_layouts, optimize, to_fixed_point
+from tvmrt.transform import (
+    expand_composed,
+    infer_layouts,
+    narrow_weights,
+    optimize,
+    to_fixed_point,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -113,12 +120,14 @@ def _draft(model: Any, asked: Request) -> _Draft:
             optimize(graph, dump.graph)
         if request.requantize == "fixed-point":
             to_fixed_point(graph)
+        narrowed = _narrowed(graph, request)
         infer_layouts(graph)
     if cuts.regions:
         dump.graph("partition", graph)
     with clock.stage("lower"):
         program = recovery.build_program(graph, machine, request.schedule == "async")
         program.labels, program.bundles = dict(graph.labels), dict(graph.bundles)
+        program.narrowed = narrowed
         if request.workspace_io:
             program = pool_options.with_io_in_pools(program)
         if request.runtime == "crt":
@@ -134,6 +143,13 @@ def _draft(model: Any, asked: Request) -> _Draft:
     need = Need(program, machine, _print_options(model, request, given), memories)
     bound = limits.RunBound(max_memory, limits.constant_bytes(graph))
     return _Draft(need, placement, clock, dump, request.cc, cuts, bound, family)
+
+
+def _narrowed(graph: Graph, request: Request) -> list[NarrowRow]:
+    """The weights that are stored in few bits: of what no device has taken."""
+    if request.weights is None:
+        return []
+    return narrow_weights(graph, request.weights, request.max_error)
 
 
 @contextmanager

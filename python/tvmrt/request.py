@@ -159,11 +159,21 @@ class Request:
         "types.",
         values=("bf16", "fp16", "int8"), flag="--mixed-precision",
     )
+    weights: str | None = _option(
+        None,
+        "Store the weights of products and the rows of tables in 8 or 4 bits, in blocks with a "
+        "factor each, and widen them in registers: what computes one row at a time, as decoders "
+        "do, is as fast as its weights are read. Results are those of the rounded weights.",
+        python="The summary's ``narrowed`` tells how far each is off.",
+        values=("int8", "int4"), flag="--weights",
+    )
     max_error: float | None = _option(
         None,
-        "How far results of a region may then be off, in parts of its largest value. Of a region "
-        "that is off further, fewer nodes are reduced.",
-        python="If none can be, UnsupportedError is raised.",
+        "With mixed-precision, how far results of a region may be off, in parts of its largest "
+        "value: of a region that is off further, fewer nodes are reduced. With weights, how far "
+        "those of a layer may be off, by the root of the mean square of the difference, in parts "
+        "of that of the weights: a layer that is off further keeps float32.",
+        python="If no region can be reduced, UnsupportedError is raised.",
         flag="--max-error", form="X", kind="float",
     )
     calibration: Sequence[Mapping[str, Any]] = _option(

@@ -33,9 +33,10 @@ NO_FOLDERS = (
 )
 @options.request_options(
     "executor", "interface_api", "unpacked_api", "abi", "runtime", "target", "levels", "board",
-    "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "max_error",
-    "calibration", "device_options", "operators", "shapes", "dims", "sequences", "requantize",
-    "tflite_rounding", "signature", "params", "pools", "workspace_io", "place", "max_memory",
+    "devices", "require_device", "device_fallback", "schedule", "mixed_precision", "weights",
+    "max_error", "calibration", "device_options", "operators", "shapes", "dims", "sequences",
+    "requantize", "tflite_rounding", "signature", "params", "pools", "workspace_io", "place",
+    "max_memory",
 )  # fmt: skip
 @options.request_option(
     "module_name",
@@ -313,6 +314,27 @@ def _operator_pairs(summary: Any) -> dict[str, Any]:
     return {"operators": len(summary.operators), **regions}
 
 
+def _narrow_pairs(summary: Any) -> dict[str, str]:
+    """What storing weights in few bits has saved and cost."""
+    narrow = [row for row in summary.narrowed if row.bits < 32]
+    kept = [row for row in summary.narrowed if row.bits == 32]
+    pairs = {}
+    if narrow:
+        before, after = (
+            console.format_bytes(sum(getattr(row, of) for row in narrow))
+            for of in ("before_bytes", "after_bytes")
+        )
+        worst = max(narrow, key=lambda row: row.error)
+        pairs["in few bits"] = (
+            f"{after} of {before} in {len(narrow)} layers; off by at most {worst.error:.2g} of "
+            f"their size ({worst.name})"
+        )
+    if kept:
+        said = ", ".join(f"{row.name} ({row.error:.2g})" for row in kept)
+        pairs["in float32 still"] = f"{said}: off by more than max-error"
+    return pairs
+
+
 def _memory_pairs(summary: Any) -> dict[str, str]:
     size = console.format_bytes
     devices = {
@@ -322,6 +344,7 @@ def _memory_pairs(summary: Any) -> dict[str, str]:
     }
     return {
         "weights": size(summary.weights_bytes),
+        **_narrow_pairs(summary),
         "memory": f"{size(summary.arena_bytes)} for tensors; "
         f"no plan can do with less than {size(summary.lower_bound_bytes)}",
         "scratch": f"{size(summary.scratch_bytes)} a thread",

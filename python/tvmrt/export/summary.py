@@ -9,6 +9,7 @@ from tvmrt.codegen.c.writer import Function
 from tvmrt.ir import TensorType
 from tvmrt.ir.custom import shown_op
 from tvmrt.ir.extent import Extent, Whole, most, shown
+from tvmrt.ir.narrow import NarrowRow
 from tvmrt.ir.program import ARENA, Buffer, MemoryPool, Program, Step
 from tvmrt.partition import BorderRow, NodeRow, RegionRow, border_rows
 from tvmrt.planner.lifetime import lifetimes
@@ -97,6 +98,7 @@ class Summary:
     regions: list[RegionRow] = field(default_factory=list)
     borders: list[BorderRow] = field(default_factory=list)
     pools: list[PoolSummary] = field(default_factory=list)
+    narrowed: list[NarrowRow] = field(default_factory=list)
 
 
 def summarise(program: Program, functions: Sequence[Function], weights_bytes: int) -> Summary:
@@ -123,6 +125,7 @@ def summarise(program: Program, functions: Sequence[Function], weights_bytes: in
         ],
         borders=border_rows(program),
         pools=[summary_of_pool(pool) for pool in program.pools],
+        narrowed=list(program.narrowed),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .contract import Contract, holds
 from .op import Op, register
 
@@ -31,3 +33,12 @@ class MatMulBlocks(Op):
         results=["y: float32[M N]"],
         example={"K": 40, "G": 2, "B": 16, "bits": 4, "block": 32},
     )
+
+
+def interleaved(numbers: np.ndarray, bits: int) -> np.ndarray:
+    """Of numbers [N, G, block] the bytes [N, G, B]: byte i of a block has its numbers i, i + B, ...
+    as kernels widen them."""
+    each = 8 // bits
+    parts = numbers.reshape(*numbers.shape[:2], each, -1)
+    shifts = (np.arange(each, dtype=np.uint8) * np.uint8(bits))[:, None]
+    return np.bitwise_or.reduce(parts << shifts, axis=2).astype(np.uint8)

@@ -12,6 +12,7 @@ from .bundle import Bundle
 from .dtype import DType
 from .extent import Symbol, Whole, most, symbols_of
 from .graph import Node, Value
+from .narrow import NarrowRow
 from .region import DeviceMemory
 from .strided import Strided, dense
 
@@ -237,7 +238,7 @@ class Program:
     ``lower_bound_bytes`` the most bytes that live there at one step: no plan in however many pools
     needs less. ``labels`` and
     ``bundles`` are those of the graph. ``states`` outlive a run: first the mark that is 0 before
-    the first one.
+    the first one. ``narrowed`` tells of weights in few bits.
     """
 
     name: str
@@ -257,6 +258,7 @@ class Program:
     labels: dict[str, list[str]] = field(default_factory=dict)
     bundles: dict[str, Bundle] = field(default_factory=dict)
     states: list[Buffer] = field(default_factory=list)
+    narrowed: list[NarrowRow] = field(default_factory=list)
 
     def dims(self) -> list[Symbol]:
         """The dimensions that a run may choose, in the order in which the inputs have them."""

@@ -3,6 +3,7 @@
 from .expand_composed import expand_composed
 from .fixed_point import to_fixed_point
 from .layouts import infer_layouts
+from .narrow_weights import narrow_weights
 from .optimize import optimize
 
-__all__ = ["expand_composed", "infer_layouts", "optimize", "to_fixed_point"]
+__all__ = ["expand_composed", "infer_layouts", "narrow_weights", "optimize", "to_fixed_point"]

@@ -55,6 +55,10 @@ REFUSED = {
         *BOARD, *C_INTERFACE, "--record", "--dim", "n=1..4",
     ),
     "max-error and calibration are for mixed-precision": ("--max-error", "0.1"),
+    "max-error is 0.0; it must be a number": ("--weights", "int8", "--max-error", "0"),
+    "max-error would be for mixed-precision and for weights": (
+        "--weights", "int8", "--max-error", "0.1", "--mixed-precision", "bf16",
+    ),
 }  # fmt: skip
 
 

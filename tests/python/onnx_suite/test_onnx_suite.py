@@ -41,7 +41,7 @@ def _passing(printed: str, kind: str) -> int:
 def test_some_cases():
     printed = _run("--operators", *FEW)
     assert _passing(printed, "node") >= 180
-    # Networks that do not go into one library are compiled one by one, which takes ten times as long.
+    # Networks that do not go into one library are compiled alone, which takes ten times as long.
     assert "batches run in halves: 0" in printed
 
 

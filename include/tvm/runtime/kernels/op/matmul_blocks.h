@@ -47,6 +47,13 @@ typedef struct {
   float* y;
 } tvmrt_matmul_blocks_job;
 
+/*! \brief Asks for the line of the cache at p, which need not exist. */
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
+#define TVMRT_PREFETCH(p) __builtin_prefetch(p)
+#else
+#define TVMRT_PREFETCH(p) (void)(p)
+#endif
+
 #if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
 typedef uint8_t tvmrt_block_bytes __attribute__((vector_size(TVMRT_SIMD_LANES_F32)));
 typedef int32_t tvmrt_block_numbers __attribute__((vector_size(4 * TVMRT_SIMD_LANES_F32)));
@@ -126,6 +133,79 @@ TVMRT_INLINE void tvmrt_add_block(const tvmrt_matmul_blocks_job* job, int bits, 
   }
 }
 
+/*! \brief So many numbers from byte ``w`` on, less the zero point. */
+TVMRT_INLINE tvmrt_f32v tvmrt_block_lanes(const uint8_t* w, int bits, int low, tvmrt_f32v point) {
+#if defined(__GNUC__) && TVMRT_SIMD_LANES_F32 > 1
+  const tvmrt_block_numbers wide = tvmrt_load_block_bytes(w);
+#ifdef __AVX512F__
+  if (bits == 4) { /* a table of all sixteen, whose places are the lowest bits of an index */
+    const tvmrt_f32v all = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (tvmrt_f32v)_mm512_permutexvar_ps((__m512i)(wide >> low), (__m512)(all - point));
+  }
+#endif
+  const tvmrt_block_numbers numbers = bits == 8 ? wide : (wide >> low) & ((1 << bits) - 1);
+  return __builtin_convertvector(numbers, tvmrt_f32v) - point;
+#else
+  return (float)((*w >> low) & ((1 << bits) - 1)) - point;
+#endif
+}
+
+/*! \brief Adds block g of so many columns for one row: numbers go from bytes to products in
+ * registers, and the scale of a block meets its sum alone. */
+TVMRT_INLINE void tvmrt_add_row_block(const tvmrt_matmul_blocks_job* job, const float* points,
+                                      int bits, int block, int g, int blocks, int32_t c,
+                                      int columns, const float* x, tvmrt_f32v* sums) {
+  enum { kLanes = TVMRT_SIMD_LANES_F32 };
+  const int bytes = block * bits / 8;
+  const int64_t first = (int64_t)c * blocks + g;
+  tvmrt_f32v found[TVMRT_BLOCK_COLUMNS], point[TVMRT_BLOCK_COLUMNS];
+  x += (int64_t)g * block;
+  TVMRT_UNROLL(4)
+  for (int j = 0; j < columns; j++) {
+    found[j] = TVMRT_F32V(splat)(0.0f);
+    point[j] = TVMRT_F32V(splat)(points ? points[first + j * blocks] : (float)(1 << (bits - 1)));
+  }
+  TVMRT_UNROLL(4)
+  for (int i = 0; i < bytes; i += kLanes) {
+    TVMRT_UNROLL(4)
+    for (int low = 0; low < 8; low += bits) {
+      const tvmrt_f32v from = TVMRT_F32V(load)(x + low / bits * bytes + i);
+      TVMRT_UNROLL(4)
+      for (int j = 0; j < columns; j++) {
+        const uint8_t* w = job->w + (first + j * blocks) * bytes + i;
+        /* Rows are too short for a processor to know them for streams before they end. */
+        if (i % 64 == 0 && low == 0) TVMRT_PREFETCH(w + (int64_t)columns * blocks * bytes);
+        found[j] = TVMRT_F32V(fma)(tvmrt_block_lanes(w, bits, low, point[j]), from, found[j]);
+      }
+    }
+  }
+  TVMRT_UNROLL(4)
+  for (int j = 0; j < columns; j++) {
+    const tvmrt_f32v scale = TVMRT_F32V(splat)(job->scales[first + j * blocks]);
+    sums[j] = TVMRT_F32V(fma)(found[j], scale, sums[j]);
+  }
+}
+
+/*! \brief The first ``count`` blocks of so many columns for one row. */
+TVMRT_INLINE void tvmrt_add_row_blocks(const tvmrt_matmul_blocks_job* job, int bits, int block,
+                                       int count, int blocks, int32_t c, int columns,
+                                       const float* x, tvmrt_block_sums* sums) {
+  tvmrt_f32v found[TVMRT_BLOCK_COLUMNS];
+  TVMRT_UNROLL(4)
+  for (int j = 0; j < columns; j++) found[j] = TVMRT_F32V(splat)(0.0f);
+  if (job->points != NULL) {
+    for (int g = 0; g < count; g++) {
+      tvmrt_add_row_block(job, job->points, bits, block, g, blocks, c, columns, x, found);
+    }
+  } else {
+    for (int g = 0; g < count; g++) {
+      tvmrt_add_row_block(job, NULL, bits, block, g, blocks, c, columns, x, found);
+    }
+  }
+  TVMRT_UNROLL(4)
+  for (int j = 0; j < columns; j++) sums->at[j][0] = found[j];
+}
+
 /*! \brief y for some columns from c on, and some rows from x and y on. */
 TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, int bits, int block,
                                            int32_t c, int columns, const float* x, int rows,
@@ -139,8 +219,12 @@ TVMRT_INLINE void tvmrt_matmul_blocks_tile(const tvmrt_matmul_blocks_job* job, i
     TVMRT_UNROLL(4)
     for (int r = 0; r < rows; r++) sums.at[j][r] = TVMRT_F32V(splat)(0.0f);
   }
-  for (int g = 0; g < whole; g++) {
-    tvmrt_add_block(job, bits, block, g, blocks, c, columns, x, rows, block, q, &sums);
+  if (rows == 1 && block * bits / 8 % TVMRT_SIMD_LANES_F32 == 0) {
+    tvmrt_add_row_blocks(job, bits, block, whole, blocks, c, columns, x, &sums);
+  } else {
+    for (int g = 0; g < whole; g++) {
+      tvmrt_add_block(job, bits, block, g, blocks, c, columns, x, rows, block, q, &sums);
+    }
   }
   if (rest > 0) {
     tvmrt_add_block(job, bits, block, whole, blocks, c, columns, x, rows, rest, q, &sums);

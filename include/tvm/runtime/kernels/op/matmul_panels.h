@@ -93,19 +93,12 @@ TVMRT_INLINE void tvmrt_widen_columns(uint8_t w[][TVMRT_PANEL_COLUMNS], int coun
 #endif
 }
 
-/* What each column needs next is asked for: they are more than processors follow by themselves. */
-#ifdef __GNUC__
-#define TVMRT_PANEL_NEXT_LINE(p) __builtin_prefetch((const char*)(p) + 64)
-#else
-#define TVMRT_PANEL_NEXT_LINE(p) (void)(p)
-#endif
-
 /*! \brief Those of block g, of ``there`` columns from c on. */
 TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, int g, int blocks,
                                           int32_t c, int there, tvmrt_panel_scales* of) {
   const int64_t at = (int64_t)c * blocks + g;
   for (int i = 0; g % 16 == 0 && g + 16 < blocks && i < there; i++) {
-    TVMRT_PANEL_NEXT_LINE(job->scales + at + (int64_t)i * blocks);
+    TVMRT_PREFETCH(job->scales + at + (int64_t)i * blocks + 16);
   }
   for (int i = 0; i < there; i++) of->scales[i] = job->scales[at + (int64_t)i * blocks];
   if (job->points == NULL) {
@@ -121,7 +114,8 @@ TVMRT_INLINE void tvmrt_load_panel_scales(const tvmrt_matmul_blocks_job* job, in
 /*! \brief The next bytes of a column into a row each; ``left`` of them are there. */
 TVMRT_INLINE void tvmrt_read_column(const uint8_t* column, int left, int i,
                                     uint8_t rows[][TVMRT_PANEL_COLUMNS][TVMRT_PANEL_COLUMNS]) {
-  if (left > 64) TVMRT_PANEL_NEXT_LINE(column);
+  /* What each column needs next: they are more than processors follow by themselves. */
+  if (left > 64) TVMRT_PREFETCH(column + 64);
   for (int j = 0; j < TVMRT_PANEL_PARTS && left > 0; j++, left -= 16) {
     if (left >= 16) { /* a length that is known needs no call */
       memcpy(rows[j][i], column + 16 * j, 16);

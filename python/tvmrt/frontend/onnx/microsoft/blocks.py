@@ -8,6 +8,7 @@ import numpy as np
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES, Value
+from tvmrt.ir.blocks import interleaved
 from tvmrt.ir.op import normalize_axis
 from tvmrt.ir.rounding import ceil_div
 
@@ -43,7 +44,7 @@ def matmul_n_bits(ctx: NodeContext) -> Value:
     numbers, scales, points = _weights(ctx, bits, block)
     if block <= MOST_IN_BLOCK and block % 16 == 0 and x.dtype.name == "float32":
         rows = ctx.reshape(x, (prod(x.shape[:-1]), x.shape[-1]))
-        operands = [rows, ctx.const(_interleaved(numbers, bits)), ctx.const(scales), None]
+        operands = [rows, ctx.const(interleaved(numbers, bits)), ctx.const(scales), None]
         if points is not None:
             operands[3] = ctx.const(points)
         y = ctx.emit("matmul_blocks", operands, bits=bits, block=block)
@@ -75,14 +76,6 @@ def _weights(
     if points is not None:
         points = points.reshape(rows, blocks).astype(np.float32)
     return numbers, scales.reshape(rows, blocks).astype(np.float32), points
-
-
-def _interleaved(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """Bytes whose number i of a block has its numbers i, i + bytes, ..., as kernels widen them."""
-    each = 8 // bits
-    parts = numbers.reshape(*numbers.shape[:2], each, -1)
-    shifts = (np.arange(each, dtype=np.uint8) * np.uint8(bits))[:, None]
-    return np.bitwise_or.reduce(parts << shifts, axis=2).astype(np.uint8)
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
