@@ -225,11 +225,13 @@ static int wait_until(const loaded* self, context* c) {
   return rc;
 }
 
-/* Start a run, or do it all where the device knows no other way. */
-int tvmrt__context_start(const loaded* self, context* c) {
+/* Start a run, or do it all: where the device knows no other way, or knows that way too and the caller
+ * waits at once, without a limit of time. */
+int tvmrt__context_start(const loaded* self, context* c, bool waits) {
   const tvmrt_device_interface* slots = self->device->interface;
+  const bool blocks = slots->run != NULL && waits && self->timeout_ms <= 0;
   if (!c->is_prepared) TVMRT_RETURN_IF_ERROR(pre_run(self, c)); /* after a run that timed out */
-  if (slots->async_run == NULL) return call_slot(self, c, "run", slots->run);
+  if (slots->async_run == NULL || blocks) return call_slot(self, c, "run", slots->run);
   c->deadline = tvmrt__seconds() + 1e-3 * (double)self->timeout_ms;
   TVMRT_RETURN_IF_ERROR(call_slot(self, c, "async_run", slots->async_run));
   c->is_started = true;

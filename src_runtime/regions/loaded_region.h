@@ -87,9 +87,10 @@ int tvmrt__write_fallbacks(const tvmrt_loaded_region* regions, size_t count, con
 /* A context with the tensors of a call bound; NULL with the error if there is none. */
 tvmrt_region_context* tvmrt__context_take(tvmrt_loaded_region* self, const TVMValue* args,
                                           const int* codes, int num_args);
-/* Start a run, or do it all where the device knows no other way; wait for its end, or look whether it has
- * come: else TVMRT_DEVICE_BUSY. A context that starts no run, or fails, has none under way. */
-int tvmrt__context_start(const tvmrt_loaded_region* self, tvmrt_region_context* c);
+/* Start a run, or do it all: where the device knows no other way, or knows that too and the caller waits
+ * at once. Wait for its end, or look whether it has come: else TVMRT_DEVICE_BUSY. A context that starts no
+ * run, or fails, has none under way. */
+int tvmrt__context_start(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool waits);
 int tvmrt__context_finish(const tvmrt_loaded_region* self, tvmrt_region_context* c, bool only_look);
 /* The end of a call, with what came of it, which is returned. */
 int tvmrt__context_return(tvmrt_loaded_region* self, tvmrt_region_context* c, int rc);

@@ -14,14 +14,14 @@ static tvmrt_region_request* take_request(void) {
 }
 
 static int run(const loaded* self, context* c) {
-  TVMRT_RETURN_IF_ERROR(tvmrt__context_start(self, c));
+  TVMRT_RETURN_IF_ERROR(tvmrt__context_start(self, c, true));
   return tvmrt__context_finish(self, c, false);
 }
 
 /* What was called may free its tensors meanwhile. */
 static int start_held(const loaded* self, context* c) {
   TVMRT_RETURN_IF_ERROR(tvmrt__context_hold(c));
-  return tvmrt__context_start(self, c);
+  return tvmrt__context_start(self, c, false);
 }
 
 static int end_started(void* started, bool only_look) {

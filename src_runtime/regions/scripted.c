@@ -3,20 +3,30 @@
  *   device.<name>.run(symbol, input..., output...)                       required
  *   device.<name>.pre_run(symbol, JSON of the region, constants, options)
  *   device.<name>.post_run(symbol)
+ *   device.<name>.start(symbol, input..., output...)
+ *   device.<name>.num_queues()
  *
  * A function that pre_run returns runs that region from then on, in place of device.<name>.run: two
- * libraries may have regions of one symbol.
+ * libraries may have regions of one symbol. Of two in an Array the second stands for start.
+ *
+ * start begins a run, whose tensors are valid until it has ended, and returns a function: called with
+ * 1 it returns whether the run is still under way, with 0 it waits for its end. It may return nothing
+ * where the run has ended. A device that registered start is asynchronous; a region whose pre_run
+ * returned one function has no start, and runs at once. num_queues tells how many runs may be under way.
  *
  * Tensors are views, valid during the call. The JSON is an element of "regions" (region_set.h), with
  * the shapes that the region is prepared for: at other shapes post_run and pre_run are called again.
  */
 #include <stdlib.h>
 
+#include "../core/container.h"
 #include "loaded_region.h"
 
 /* device_graph: the functions of one region. */
 typedef struct scripted_graph {
   tvmrt_func* run;
+  tvmrt_func* start; /* NULL: by run */
+  tvmrt_func* wait;  /* of the run that is under way; NULL if there is none */
   TVMValue* args;
   int* codes;
 } scripted_graph;
@@ -40,35 +50,65 @@ static int call(tvmrt_func* f, TVMValue* args, int* codes, int count) {
   return 0;
 }
 
+static void let_go(tvmrt_func** f) {
+  if (*f != NULL) tvmrt__release(&(*f)->base);
+  *f = NULL;
+}
+
 static int scripted_release_graph(tvmrt_device* device, void* device_graph) {
   scripted_graph* g = device_graph;
   (void)device;
-  if (g->run != NULL) tvmrt__release(&g->run->base);
+  let_go(&g->run);
+  let_go(&g->start);
+  let_go(&g->wait);
   free(g->args);
   free(g->codes);
   free(g);
   return 0;
 }
 
-static int make_graph(tvmrt_device* device, tvmrt_region* region) {
+static int make_graph(tvmrt_region* region) {
   const size_t count = (size_t)region->num_inputs + (size_t)region->num_outputs + 1;
   scripted_graph* g = tvmrt__calloc(1, sizeof(*g));
   if (g == NULL) return -1;
   region->device_graph = g;
   g->args = tvmrt__calloc(count, sizeof(*g->args));
   g->codes = tvmrt__calloc(count, sizeof(*g->codes));
-  if (g->args == NULL || g->codes == NULL) return -1;
+  return g->args != NULL && g->codes != NULL ? 0 : -1;
+}
+
+/* The functions of a device whose pre_run returns none. */
+static int find_functions(const tvmrt_device* device, scripted_graph* g) {
+  let_go(&g->run);
+  let_go(&g->start);
+  TVMRT_RETURN_IF_ERROR(find_slot(device, "start", &g->start));
   TVMRT_RETURN_IF_ERROR(find_slot(device, "run", &g->run));
   return g->run != NULL ? 0 : tvmrt__fail_value("device.%s.run was removed.", device->name);
 }
 
-static void keep_run(scripted_graph* g, TVMValue ret, int code) {
-  if (code == kTVMPackedFuncHandle) {
-    tvmrt__release(&g->run->base);
-    g->run = ret.v_handle; /* with the reference that the call returned */
-  } else {
-    tvmrt__release(tvmrt__value_object(&ret, code));
+/* Take over what pre_run returned: a function, or an Array of two. Anything else is dropped. */
+static void keep_functions(scripted_graph* g, TVMValue ret, int code) {
+  tvmrt_object* found = tvmrt__value_object(&ret, code);
+  tvmrt_object* own[2] = {NULL, NULL};
+  size_t i, count = 0;
+  if (found != NULL && found->type_index == TVMRT_TYPE_FUNCTION) {
+    own[count++] = found;
+  } else if (found != NULL && found->type_index == TVMRT_TYPE_ARRAY) {
+    const tvmrt_array* pair = (const tvmrt_array*)found;
+    for (i = 0; i < pair->size && i < 2 && pair->items[i] != NULL; ++i)
+      own[count++] = pair->items[i];
   }
+  for (i = 0; i < count; ++i) {
+    if (own[i]->type_index != TVMRT_TYPE_FUNCTION) count = 0;
+  }
+  if (count > 0) {
+    let_go(&g->run);
+    let_go(&g->start);
+    for (i = 0; i < count; ++i) tvmrt__retain(own[i]);
+    g->run = (tvmrt_func*)own[0];
+    g->start = (tvmrt_func*)own[1];
+  }
+  tvmrt__release(found);
 }
 
 static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options) {
@@ -85,7 +125,7 @@ static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options)
   args[2].v_handle = &constants;
   args[3].v_str = options;
   if (rc == 0) rc = TVMFuncCall(f, args, codes, 4, &ret, &code);
-  if (rc == 0) keep_run(region->device_graph, ret, code);
+  if (rc == 0) keep_functions(region->device_graph, ret, code);
   tvmrt__buf_free(&json);
   return rc;
 }
@@ -93,7 +133,8 @@ static int tell_region(tvmrt_func* f, tvmrt_region* region, const char* options)
 static int scripted_pre_run(tvmrt_device* device, tvmrt_region* region, const char* options) {
   tvmrt_func* f;
   int rc = 0;
-  if (region->device_graph == NULL) TVMRT_RETURN_IF_ERROR(make_graph(device, region));
+  if (region->device_graph == NULL) TVMRT_RETURN_IF_ERROR(make_graph(region));
+  TVMRT_RETURN_IF_ERROR(find_functions(device, region->device_graph));
   TVMRT_RETURN_IF_ERROR(find_slot(device, "pre_run", &f));
   if (f == NULL) return 0;
   rc = tell_region(f, region, options);
@@ -101,11 +142,10 @@ static int scripted_pre_run(tvmrt_device* device, tvmrt_region* region, const ch
   return rc;
 }
 
-static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
-  const scripted_graph* g = region->device_graph;
+/* The arguments of a call; returns their number. */
+static int set_args(const scripted_graph* g, const tvmrt_region* region) {
   int count = 1;
   int32_t i;
-  (void)device;
   g->args[0].v_str = region->symbol;
   g->codes[0] = kTVMStr;
   for (i = 0; i < region->num_inputs; ++i, ++count) {
@@ -116,14 +156,52 @@ static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
     g->args[count].v_handle = region->data[region->outputs[i]];
     g->codes[count] = kTVMDLTensorHandle;
   }
-  return call(g->run, g->args, g->codes, count);
+  return count;
 }
 
+static int scripted_run(tvmrt_device* device, tvmrt_region* region) {
+  const scripted_graph* g = region->device_graph;
+  (void)device;
+  return call(g->run, g->args, g->codes, set_args(g, region));
+}
+
+static int scripted_async_run(tvmrt_device* device, tvmrt_region* region) {
+  scripted_graph* g = region->device_graph;
+  TVMValue ret;
+  int code;
+  if (g->start == NULL) return scripted_run(device, region);
+  TVMRT_RETURN_IF_ERROR(TVMFuncCall(g->start, g->args, g->codes, set_args(g, region), &ret, &code));
+  if (code == kTVMPackedFuncHandle) {
+    g->wait = ret.v_handle; /* with the reference that the call returned */
+  } else {
+    tvmrt__release(tvmrt__value_object(&ret, code));
+  }
+  return 0;
+}
+
+static int scripted_async_wait(tvmrt_device* device, tvmrt_region* region, int try_wait) {
+  scripted_graph* g = region->device_graph;
+  TVMValue arg, ret;
+  int code = kTVMArgInt, ret_code, rc;
+  bool is_busy;
+  (void)device;
+  if (g->wait == NULL) return 0;
+  arg.v_int64 = try_wait;
+  rc = TVMFuncCall(g->wait, &arg, &code, 1, &ret, &ret_code);
+  is_busy = rc == 0 && try_wait != 0 && ret_code == kTVMArgInt && ret.v_int64 != 0;
+  if (rc == 0) tvmrt__release(tvmrt__value_object(&ret, ret_code));
+  if (is_busy) return TVMRT_DEVICE_BUSY;
+  let_go(&g->wait);
+  return rc;
+}
+
+/* A run that timed out is waited for all the same: its tensors are the caller's again behind this. */
 static int scripted_post_run(tvmrt_device* device, tvmrt_region* region) {
   tvmrt_func* f;
   TVMValue arg;
   int code = kTVMStr;
   int rc;
+  if (scripted_async_wait(device, region, 0) != 0) tvmrt__forget_error();
   TVMRT_RETURN_IF_ERROR(find_slot(device, "post_run", &f));
   if (f == NULL) return 0;
   arg.v_str = region->symbol;
@@ -132,23 +210,60 @@ static int scripted_post_run(tvmrt_device* device, tvmrt_region* region) {
   return rc;
 }
 
+/* How many runs may be under way, of the device's function; 0 if it has none. */
+static int ask_queues(const tvmrt_device* device, uint32_t* out) {
+  TVMValue ret;
+  int code;
+  tvmrt_func* f;
+  int rc;
+  *out = 0;
+  TVMRT_RETURN_IF_ERROR(find_slot(device, "num_queues", &f));
+  if (f == NULL) return 0;
+  rc = TVMFuncCall(f, NULL, NULL, 0, &ret, &code);
+  tvmrt__release(&f->base);
+  if (rc != 0) return -1;
+  if (code != kTVMArgInt || ret.v_int64 < 1 || ret.v_int64 > INT32_MAX) {
+    tvmrt__release(tvmrt__value_object(&ret, code));
+    return tvmrt__fail_value("device.%s.num_queues gave no number of 1 and more.", device->name);
+  }
+  *out = (uint32_t)ret.v_int64;
+  return 0;
+}
+
+/* Whether the front end registered a function. */
+static int has_slot(const tvmrt_device* device, const char* slot, bool* out) {
+  tvmrt_func* f;
+  TVMRT_RETURN_IF_ERROR(find_slot(device, slot, &f));
+  *out = f != NULL;
+  let_go(&f);
+  return 0;
+}
+
 int tvmrt__scripted_device(const char* name, tvmrt_device* out, bool* out_found) {
-  static const tvmrt_device_interface slots = {
+  static const tvmrt_device_interface blocking = {
       .pre_run = scripted_pre_run,
       .run = scripted_run,
       .post_run = scripted_post_run,
       .release_graph = scripted_release_graph,
   };
-  tvmrt_func* run;
+  static const tvmrt_device_interface deferred = {
+      .pre_run = scripted_pre_run,
+      .run = scripted_run,
+      .post_run = scripted_post_run,
+      .async_run = scripted_async_run,
+      .async_wait = scripted_async_wait,
+      .release_graph = scripted_release_graph,
+  };
+  bool has_start;
   *out_found = false;
   memset(out, 0, sizeof(*out));
   out->struct_bytes = sizeof(*out);
   out->name = name;
-  out->interface = &slots;
   out->version = UINT32_MAX;   /* one front end wrote both halves: no version is too new, */
   out->abilities = UINT64_MAX; /* and no ability is lacking */
-  TVMRT_RETURN_IF_ERROR(find_slot(out, "run", &run));
-  *out_found = run != NULL;
-  if (run != NULL) tvmrt__release(&run->base);
-  return 0;
+  TVMRT_RETURN_IF_ERROR(has_slot(out, "run", out_found));
+  if (!*out_found) return 0;
+  TVMRT_RETURN_IF_ERROR(has_slot(out, "start", &has_start));
+  out->interface = has_start ? &deferred : &blocking;
+  return ask_queues(out, &out->num_queues);
 }

@@ -172,8 +172,9 @@ typedef struct tvmrt_device_interface {
    * pre_run, before release_graph, and after a run that timed out. It must stop a run that is under
    * way: when it returns, the device no longer touches region->data. device_graph may stay. */
   int (*post_run)(tvmrt_device* device, tvmrt_region* region);
-  /*! Required unless there is run; used where it exists. Start a run and return; must not block on
-   * the result. The next async_run of the region comes after its async_wait. */
+  /*! Required unless there is run; used where it exists, but for calls that wait at once and without
+   * a limit of time, which take `run` where there is that as well. Start a run and return; must not
+   * block on the result. The next async_run of the region comes after its async_wait. */
   int (*async_run)(tvmrt_device* device, tvmrt_region* region);
   /*! Required if there is async_run. try_wait 0: block until the run has ended. try_wait 1: do not
    * block. Returns 0 when the run has ended, TVMRT_DEVICE_BUSY if it has not (try_wait 1 alone), or

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import importlib.util
 import json
@@ -13,14 +14,17 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from tvmrt.error import UnsupportedError
-from tvmrt.ir import Node, Region
+from tvmrt.ir import DTYPES, Node, Region, Value
 
 from .base import Context, Refusal
 from .python_device import PythonDevice
+from .quantized_to_onnx import BYTES, PRODUCTS, QUANTIZED_FORMS
 from .region_json import Constants, describe_region
 from .registry import register
 from .to_onnx import FORMS, region_to_onnx
 
+OPTIONS = {"threads": "INFERENCE_NUM_THREADS", "streams": "NUM_STREAMS"}
+MOST_RUNS = 8  # of different regions under way; a model with fewer streams lets them wait
 ABSENT = "the package openvino is not installed"
 
 
@@ -32,7 +36,10 @@ class OpenVino(PythonDevice):
     """
 
     name = "openvino"
-    heavy = frozenset({"conv", "matmul"})  # of which a region has one at least
+    # of which a region has one at least
+    heavy = frozenset({"conv", "matmul"}) | PRODUCTS
+    # what takes bytes as well as floats
+    moves = frozenset({"concat", "expand", "identity", "reshape", "slice", "transpose"})
 
     def __init__(self) -> None:
         self._compiled: WeakValueDictionary[bytes, _Compiled] = WeakValueDictionary()
@@ -50,11 +57,17 @@ class OpenVino(PythonDevice):
         if node.op not in FORMS or len(node.outputs) != 1:
             return f"openvino gets no {node.op}"
         for value in (*node.operands(), node.output):
-            if value.dtype.name != "float32":
-                return f"openvino gets float32 alone, not {value.dtype}"
+            if not self._takes(node.op, value):
+                return f"openvino gets no {node.op} of {value.dtype}"
             if value.type.rank > 5:
                 return "openvino gets at most five dimensions"
         return None
+
+    def _takes(self, op: str, value: Value) -> bool:
+        kind = value.dtype.name
+        if kind in BYTES:
+            return op in self.moves or op in QUANTIZED_FORMS
+        return kind == "float32" or (kind == "int32" and op in PRODUCTS and value.is_constant)
 
     def evaluate(self, region: Region) -> str | None:
         """Regions without heavy work are quicker in place; a node without a form is lost alone."""
@@ -71,14 +84,17 @@ class OpenVino(PythonDevice):
         """Register the run-time half in this process: one compiled model for all contexts."""
         from tvmrt.runtime import register_func
 
-        def pre_run(symbol: str, text: str, constants: Any, options: str) -> Callable[..., None]:
-            return _request(self._model(str(text), bytes(constants), str(options)))
+        def pre_run(symbol: str, text: str, constants: Any, options: str) -> list[Callable]:
+            request = _Request(self._model(str(text), bytes(constants), str(options)))
+            return [request.run, request.start]
 
-        def run(*_: Any) -> None:
+        def unprepared(*_: Any) -> None:
             raise RuntimeError("device openvino: a region was not prepared")
 
         register_func("device.openvino.pre_run", pre_run, override=True)
-        register_func("device.openvino.run", run, override=True)
+        register_func("device.openvino.run", unprepared, override=True)
+        register_func("device.openvino.start", unprepared, override=True)
+        register_func("device.openvino.num_queues", lambda: MOST_RUNS, override=True)
 
     def _model(self, text: str, constants: bytes, options: str) -> _Compiled:
         key = hashlib.sha256(f"{text}\0{options}\0".encode() + constants).digest()
@@ -99,35 +115,59 @@ class _Compiled:
     def __init__(self, core: Any, region: dict, constants: bytes, options: dict) -> None:
         model = core.read_model(region_to_onnx(region, constants).SerializeToString())
         config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-        if "threads" in options:
-            config["INFERENCE_NUM_THREADS"] = int(options["threads"])
+        for option, key in OPTIONS.items():
+            if option in options:
+                config[key] = int(options[option])
         self.model = core.compile_model(model, "CPU", config)
         self.num_inputs = len(region["inputs"])
+        borders = [region["tensors"][i] for i in (*region["inputs"], *region["outputs"])]
+        self.dtypes = [np.dtype(DTYPES[row["dtype"]].numpy) for row in borders]
 
 
-def _request(compiled: _Compiled) -> Callable[..., None]:
-    """A region's function in one context: its inputs are read, its outputs written in place."""
-    import openvino
+class _Request:
+    """A region in one context: its inputs are read, its outputs written in place."""
 
-    request = compiled.model.create_infer_request()
-    count = compiled.num_inputs
-    bound: list[int] = [0] * (count + len(compiled.model.outputs))
+    def __init__(self, compiled: _Compiled) -> None:
+        import openvino
 
-    def bind(place: int, tensor: Any) -> None:
-        whole = (ctypes.c_float * tensor.size).from_address(tensor.data_address)
-        array = np.frombuffer(whole, np.float32).reshape(tensor.shape)
+        self._compiled = compiled  # which lives as long as the context
+        self._request = compiled.model.create_infer_request()
+        self._bound = [0] * len(compiled.dtypes)
+        # what lies below the package's own infer() makes no dictionary of results
+        below = super(openvino.InferRequest, self._request).infer
+        self._infer = functools.partial(below, {}, True, False)
+
+    def _bind(self, place: int, tensor: Any) -> None:
+        import openvino
+
+        dtype, count = self._compiled.dtypes[place], self._compiled.num_inputs
+        whole = (ctypes.c_byte * (tensor.size * dtype.itemsize)).from_address(tensor.data_address)
+        array = np.frombuffer(whole, dtype).reshape(tensor.shape)
         memory = openvino.Tensor(array, shared_memory=True)
         if place < count:
-            request.set_input_tensor(place, memory)
+            self._request.set_input_tensor(place, memory)
         else:
-            request.set_output_tensor(place - count, memory)
-        bound[place] = tensor.data_address
+            self._request.set_output_tensor(place - count, memory)
+        self._bound[place] = tensor.data_address
 
-    def run(symbol: str, *tensors: Any) -> None:
+    def run(self, symbol: str, *tensors: Any) -> None:
+        """Compute on this thread."""
+        bound = self._bound
         for place, tensor in enumerate(tensors):
             if tensor.data_address != bound[place]:  # executors' tensors stay where they are
-                bind(place, tensor)
-        request.infer()
+                self._bind(place, tensor)
+        self._infer()
 
-    run.compiled = compiled  # which lives as long as the context
-    return run
+    def start(self, symbol: str, *tensors: Any) -> Callable[[int], int]:
+        """Begin a run in one of the model's streams."""
+        for place, tensor in enumerate(tensors):
+            if tensor.data_address != self._bound[place]:
+                self._bind(place, tensor)
+        self._request.start_async()
+        return self._wait
+
+    def _wait(self, only_asks: int) -> int:
+        if only_asks:
+            return int(not self._request.wait_for(0))
+        self._request.wait()
+        return 0

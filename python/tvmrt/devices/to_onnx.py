@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from tvmrt.error import UnsupportedError
 from tvmrt.ir import DTYPES
 
-from .region_json import constants_of
+from .onnx_writer import Form, Writer, pool, window
+from .quantized_to_onnx import QUANTIZED_FORMS, scales_of
 
 OPSET = 18
 IR_VERSION = 9
@@ -31,87 +32,39 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-class _Writer:
-    """The nodes and constants of a model under construction; a tensor's name is its number."""
-
-    def __init__(self, region: Mapping[str, Any]) -> None:
-        self.region = region
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
-        self._made = 0
-
-    def shape(self, number: int) -> list[int]:
-        return self.region["tensors"][number]["shape"]
-
-    def fresh(self) -> str:
-        self._made += 1
-        return f"v{self._made}"
-
-    def numbers(self, values: Sequence[int]) -> str:
-        """A constant of integers, by its name."""
-        name = self.fresh()
-        self.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
-        return name
-
-    def add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
-        self.nodes.append(helper.make_node(op, inputs, [output], **attributes))
-
-
-def _plain(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _plain(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add(PLAIN[node["op"]], inputs, output)
 
 
-def _matmul(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _matmul(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     product = output if len(inputs) < 3 or not inputs[2] else w.fresh()
     w.add("MatMul", inputs[:2], product)
     if product != output:
         w.add("Add", [product, inputs[2]], output)
 
 
-def _window(attrs: Mapping) -> dict[str, list[int]]:
-    pads = [*attrs["pads_before"], *attrs["pads_after"]]
-    return {"strides": attrs["strides"], "dilations": attrs["dilations"], "pads": pads}
-
-
-def _conv(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _conv(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
-    w.add("Conv", inputs, output, group=attrs["groups"], **_window(attrs))
+    w.add("Conv", inputs, output, group=attrs["groups"], **window(attrs))
 
 
-def _pool(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
-    attrs = node["attrs"]
-    window = {"kernel_shape": attrs["kernel"], **_window(attrs)}
-    if node["op"] == "avg_pool" and any(step != 1 for step in window.pop("dilations")):
-        raise UnsupportedError(f"{node['name']}: its windows are dilated")
-    x, places = w.shape(node["inputs"][0])[2:], w.shape(node["outputs"][0])[2:]
-    for i, (n, out) in enumerate(zip(x, places)):
-        reach = attrs["dilations"][i] * (attrs["kernel"][i] - 1) + 1
-        room = n + attrs["pads_before"][i] + attrs["pads_after"][i] - reach
-        if room // attrs["strides"][i] + 1 != out:
-            raise UnsupportedError(f"{node['name']}: its last window lies beyond the padding")
-    if node["op"] == "max_pool":
-        w.add("MaxPool", inputs, output, **window)
-    else:
-        w.add("AveragePool", inputs, output, count_include_pad=attrs["count_pads"], **window)
-
-
-def _reshape(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _reshape(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Reshape", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output, allowzero=1)
 
 
-def _expand(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _expand(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Expand", [inputs[0], w.numbers(w.shape(node["outputs"][0]))], output)
 
 
-def _transpose(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _transpose(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Transpose", inputs, output, perm=node["attrs"]["perm"])
 
 
-def _concat(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _concat(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Concat", inputs, output, axis=node["attrs"]["axis"])
 
 
-def _slice(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _slice(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     starts, steps = node["attrs"]["starts"], node["attrs"]["steps"]
     if any(step < 1 for step in steps):
         raise UnsupportedError(f"{node['name']}: it goes backwards")
@@ -120,7 +73,7 @@ def _slice(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Slice", [inputs[0], *(w.numbers(list(row)) for row in rows)], output)
 
 
-def _pad(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _pad(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
     pads = w.numbers([*attrs["before"], *attrs["after"]])
     value = inputs[1:2] if attrs["mode"] == "constant" else []
@@ -129,23 +82,22 @@ def _pad(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
     w.add("Pad", [inputs[0], pads, *value], output, mode=attrs["mode"])
 
 
-def _reduce(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _reduce(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
     axes = w.numbers(attrs["axes"])
     w.add(REDUCTIONS[node["op"]], [inputs[0], axes], output, keepdims=attrs["keepdims"])
 
 
-def _softmax(w: _Writer, node: Mapping, inputs: list[str], output: str) -> None:
+def _softmax(w: Writer, node: Mapping, inputs: list[str], output: str) -> None:
     attrs = node["attrs"]
     w.add("LogSoftmax" if attrs["log"] else "Softmax", inputs, output, axis=attrs["axis"])
 
 
-Form = Callable[[_Writer, Mapping, "list[str]", str], None]
 FORMS: dict[str, Form] = {
     **dict.fromkeys(PLAIN, _plain), **dict.fromkeys(REDUCTIONS, _reduce),
-    "avg_pool": _pool, "concat": _concat, "conv": _conv, "expand": _expand, "matmul": _matmul,
-    "max_pool": _pool, "pad": _pad, "reshape": _reshape, "slice": _slice, "softmax": _softmax,
-    "transpose": _transpose,
+    "avg_pool": pool, "concat": _concat, "conv": _conv, "expand": _expand, "matmul": _matmul,
+    "max_pool": pool, "pad": _pad, "reshape": _reshape, "slice": _slice, "softmax": _softmax,
+    "transpose": _transpose, **QUANTIZED_FORMS,
 }  # fmt: skip
 
 
@@ -165,9 +117,8 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
         For an operator, or a use of it, that has no form in ONNX here; the text names the node, and
         ``place`` is its number.
     """
-    writer = _Writer(region)
-    for number, array in constants_of(region, constants).items():
-        writer.constants.append(numpy_helper.from_array(array, f"t{number}"))
+    writer = Writer(region, constants)
+    writer.scales = scales_of(region, writer.arrays)
     for place, node in enumerate(region["nodes"]):
         try:
             _write_node(writer, node)
@@ -179,13 +130,13 @@ def region_to_onnx(region: Mapping[str, Any], constants: bytes) -> onnx.ModelPro
         region["name"],
         [_info(region, number) for number in region["inputs"]],
         [_info(region, number) for number in region["outputs"]],
-        writer.constants,
+        writer.constants(),
     )
     opsets = [helper.make_opsetid("", OPSET)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def _write_node(writer: _Writer, node: Mapping[str, Any]) -> None:
+def _write_node(writer: Writer, node: Mapping[str, Any]) -> None:
     form = FORMS.get(node["op"])
     if form is None or len(node["outputs"]) != 1:
         raise UnsupportedError(f"{node['name']}: {node['op']} has no form in ONNX here")

@@ -7,6 +7,7 @@ import mmap
 
 import numpy as np
 import pytest
+from bytes_case import bytes_network
 from device_here import have
 from dnnl_case import judge, network, normal, region_ops
 from sample_devices import run_library
@@ -92,35 +93,6 @@ def test_networks_are_one_region_and_right(tmp_path, case, executor):
     library, (found,) = run(model, feeds, tmp_path, executor)
     assert len(region_ops(library)) == 1
     np.testing.assert_allclose(found, judge(model, feeds)[0], 1e-4, 1e-5)
-
-
-def bytes_network(to: str, weights_zero: int, scales: np.ndarray):
-    """QLinearConv twice around a residual sum, a mean of all pixels and a product."""
-    rng = np.random.default_rng(3)
-    span = (-60, 60) if to == "int8" else (60, 200)
-    draw = lambda *shape: rng.integers(*span, shape).astype(to)  # noqa: E731
-    zero = np.array(5 if to == "int8" else 131, to)
-    weights = {
-        "s": np.float32(0.05), "z": zero, "ws": scales, "m": draw(6, 4),
-        "wz": np.full(scales.shape, weights_zero, to), "one": np.array(weights_zero, to),
-        "w": draw(6, 6, 3, 3), "b": rng.integers(-500, 500, 6).astype(np.int32),
-        "ys": np.float32(0.7), "ps": np.float32(0.02), "shape": np.array([1, 6]),
-    }  # fmt: skip
-    conv = ["x", "s", "z", "w", "ws", "wz", "ys", "z", "b"]
-    nodes = [
-        ("DequantizeLinear", ["x", "s", "z"], "xf", {}),
-        ("QLinearConv", conv, "c", {"pads": [1, 1, 1, 1]}),
-        ("DequantizeLinear", ["c", "ys", "z"], "cf", {}),
-        ("Add", ["xf", "cf"], "sum", {}),
-        ("QuantizeLinear", ["sum", "ys", "z"], "d", {}),
-        ("DequantizeLinear", ["d", "ys", "z"], "df", {}),
-        ("GlobalAveragePool", ["df"], "ef", {}),
-        ("QuantizeLinear", ["ef", "ys", "z"], "e", {}),
-        ("Reshape", ["e", "shape"], "f", {}),
-        ("QLinearMatMul", ["f", "ys", "z", "m", "s", "one", "ps", "z"], "y", {}),
-    ]
-    feeds = {"x": draw(1, 6, 7, 5)}
-    return network(nodes, feeds, weights, {"y": to}), feeds
 
 
 @pytest.mark.parametrize(

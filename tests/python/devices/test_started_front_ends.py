@@ -1,0 +1,178 @@
+"""Devices of a front end whose runs are started and waited for: they overlap, fail and end as those
+of devices in C."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import math
+import threading
+import time
+
+import numpy as np
+import onnx
+import pytest
+from test_region_to_onnx import with_openvino
+from unary import HEADER, executor_of
+
+import tvmrt
+from tvmrt import devices
+
+SLEEP = 0.1
+X = np.array([-1, 2, -3, 4], np.float32)
+TEXT = """g (float[4] x) => (float[4] y)
+{ a = Neg(x) b = Relu(a) c = Abs(x) d = Neg(c) y = Mul(b, d) }"""
+GOLDEN = np.maximum(-X, 0) * -np.abs(X)
+
+
+class Later(devices.PythonDevice):
+    """Negates, some time after it was asked to."""
+
+    name = "later"
+    ways = ()  # how regions were run
+
+    def supports(self, node):
+        return None if node.op == "neg" else f"later takes no {node.op}"
+
+    def enter_runtime(self):
+        names = {"pre_run": self.pre_run, "run": None, "start": None, "num_queues": lambda: 4}
+        for slot, function in names.items():
+            tvmrt.register_func(
+                f"device.later.{slot}", function or (lambda *_: None), override=True
+            )
+
+    def pre_run(self, symbol, text, constants, options):
+        return [self.run, self.start]
+
+    def run(self, symbol, x, y):
+        self.ways += ("run",)
+        y.copyfrom(-x.numpy())
+
+    def start(self, symbol, x, y):
+        self.ways += ("start",)
+        results, memory = -x.numpy(), y.data_address  # which is the run's until its end
+        write = functools.partial(ctypes.memmove, memory, results.tobytes(), results.nbytes)
+        timer = threading.Timer(SLEEP, write)
+        timer.start()
+
+        def wait(only_asks):
+            if only_asks:
+                return timer.is_alive()
+            timer.join()
+            return 0
+
+        return wait
+
+
+@pytest.fixture
+def later():
+    device = Later()
+    devices.register(device)
+    yield device
+    gc.collect()  # libraries that use it
+    devices.unregister("later")
+    tvmrt.get_global_func("tvmrt.device.unregister")("later")
+    for slot in ("pre_run", "run", "start", "num_queues"):
+        tvmrt.runtime.packed_func.remove_global_func(f"device.later.{slot}")
+
+
+def network(tmp_path, **options):
+    model = onnx.parser.parse_model(HEADER + TEXT)
+    options = {"executor": "aot", "schedule": "async", **options}
+    library = tvmrt.compile(model, devices=["later"], **options)
+    library.export_library(tmp_path / "n.so")
+    assert len(library.summary.regions) == 2
+    return tvmrt.runtime.load_module(tmp_path / "n.so")
+
+
+def test_started_runs_overlap(later, tmp_path):
+    library = network(tmp_path)
+    net = executor_of(library, "aot")
+    begin = time.perf_counter()
+    net.run(x=X)
+    taken = time.perf_counter() - begin
+    np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
+    assert later.ways == ("start", "start")
+    assert SLEEP <= taken < 1.8 * SLEEP
+
+
+def test_who_waits_at_once_runs_on_its_own_thread(later, tmp_path):
+    library = network(tmp_path, schedule="sync")
+    net = executor_of(library, "aot")
+    net.run(x=X)
+    np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
+    assert later.ways == ("run", "run")
+
+
+def test_a_limit_of_time_holds_and_the_run_is_over_behind_it(later, tmp_path):
+    library = network(tmp_path, schedule="sync", device_options={"later": {"timeout_ms": 10}})
+    net = executor_of(library, "aot")
+    with pytest.raises(tvmrt.TVMError, match=r"device 'later'.*did not end in time"):
+        net.run(x=X)
+    assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
+
+
+def test_a_failure_is_told_and_a_run_may_have_ended_at_once(later, tmp_path, monkeypatch):
+    def fail(only_asks):
+        raise ValueError("the line is cut")
+
+    ends = [lambda x, y: fail]
+    at_once = lambda x, y: y.copyfrom(-x.numpy()) and None  # noqa: E731
+    monkeypatch.setattr(later, "start", lambda _, x, y: (ends.pop() if ends else at_once)(x, y))
+    net = executor_of(network(tmp_path), "aot")
+    with pytest.raises(tvmrt.TVMError, match=r"device 'later': async_wait.*the line is cut"):
+        net.run(x=X)
+    net.run()
+    np.testing.assert_array_equal(net.get_output(0).numpy(), GOLDEN)
+
+
+def test_queues_must_be_a_number(later):
+    tvmrt.register_func("device.later.num_queues", lambda: 0, override=True)
+    with pytest.raises(ValueError, match=r"device\.later\.num_queues gave no number of 1 and more"):
+        tvmrt.get_global_func("tvmrt.device.find")("later")
+    tvmrt.register_func("device.later.num_queues", lambda: 2, override=True)
+    assert tvmrt.get_global_func("tvmrt.device.find")("later")
+
+
+BRANCHES = """g (float[1,8] x, float[8,8] v, float[8,8] w) => (float[1,8] y)
+{ a = MatMul(x, v) b = Erf(a) c = MatMul(x, w) d = Sin(c) y = Mul(b, d) }"""
+
+
+@with_openvino
+def test_openvino_computes_branches_in_streams(tmp_path, monkeypatch):
+    import tvmrt.devices.openvino as device
+
+    started, made = [], []
+    plain, compiled = device._Request.start, device._Compiled.__init__
+
+    def start(self, symbol, *tensors):
+        started.append(symbol)
+        return plain(self, symbol, *tensors)
+
+    def init(self, *args):
+        compiled(self, *args)
+        made.append(self.model)
+
+    monkeypatch.setattr(device._Request, "start", start)
+    monkeypatch.setattr(device._Compiled, "__init__", init)
+    monkeypatch.setattr(device.OpenVino, "most_nodes", 1)  # so that there are two regions
+    options = {"openvino": {"streams": 2, "threads": 2}}
+    library = tvmrt.compile(
+        onnx.parser.parse_model(HEADER + BRANCHES),
+        devices=["openvino"],
+        executor="aot",
+        schedule="async",
+        device_options=options,
+    )
+    library.export_library(tmp_path / "n.so")
+    net = executor_of(tvmrt.runtime.load_module(tmp_path / "n.so"), "aot")
+    x, v, w = (
+        np.random.default_rng(1).normal(size=s).astype("f") for s in ((1, 8), (8, 8), (8, 8))
+    )
+    golden = np.vectorize(math.erf)(x @ v) * np.sin(x @ w)
+    for _ in range(3):
+        net.run(x=x, v=v, w=w)
+        np.testing.assert_allclose(net.get_output(0).numpy(), golden, rtol=1e-4, atol=1e-5)
+    assert len(set(started)) == 2
+    assert made[0].get_property("NUM_STREAMS") == 2
