@@ -111,13 +111,22 @@ _OTHER_HOMES = {
 absent.install()
 
 
+def _import(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        from tvmrt import extras
+
+        raise extras.told(error) from error
+
+
 def __getattr__(name: str) -> Any:
     """Import what a name stands for when it is first used."""
     if name in _MODULES:
-        return importlib.import_module(f"tvmrt.{name}")
+        return _import(f"tvmrt.{name}")
     if name not in __all__:
         raise AttributeError(absent.answer(name) or f"module 'tvmrt' has no attribute '{name}'")
-    home = importlib.import_module(_OTHER_HOMES.get(name, "tvmrt.runtime"))
+    home = _import(_OTHER_HOMES.get(name, "tvmrt.runtime"))
     value = getattr(home, name)
     globals()[name] = value
     return value

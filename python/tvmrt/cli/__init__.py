@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+
+from tvmrt import extras
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 done, 1 the result is wrong (``verify``), 2 the request cannot be met; then one sentence
         on standard error says what, where and what to do next.
     """
-    from tvmrt.cli.app import run
-
+    try:
+        from tvmrt.cli.app import run
+    except ModuleNotFoundError as error:
+        print(f"tvmrt: error: {extras.told(error)}", file=sys.stderr)
+        return 2
     return run(arguments)

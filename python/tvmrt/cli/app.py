@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from tvmrt import extras
 from tvmrt.error import Remark
 
 DONE, WRONG_RESULT, CANNOT = 0, 1, 2
@@ -90,6 +91,8 @@ def one_line(error: BaseException) -> str:
         text = f"out of memory ({error})" if str(error) else "out of memory"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
+    elif isinstance(error, ModuleNotFoundError):
+        text = extras.sentence(error) or str(error)
     else:
         text = str(error)
     return " ".join(text.split()) or type(error).__name__

@@ -38,6 +38,7 @@ TOOLS = {
 }  # fmt: skip
 # Modules by what they are for; the package on the index that has each.
 MODULES = {
+    "compile": ("onnx", "onnx"),
     "verify and bench": ("onnxruntime", "onnxruntime"),
     "verify .tflite": ("ai_edge_litert", "ai-edge-litert"),
     "report": ("jinja2", "jinja2"),
@@ -58,8 +59,7 @@ def _versions() -> Iterator[Check]:
 
     yield Check("tvmrt", "ok", __version__)
     yield Check("Python", "ok", f"{platform.python_version()} on {platform.platform()}")
-    for name in ("numpy", "onnx"):
-        yield Check(name, "ok", importlib.metadata.version(name))
+    yield Check("numpy", "ok", importlib.metadata.version("numpy"))
 
 
 def _compiler() -> Check:

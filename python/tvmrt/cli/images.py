@@ -46,7 +46,7 @@ def load(
         from PIL import Image, UnidentifiedImageError
     except ImportError:
         raise ImportError(
-            f"{path} is read by Pillow: 'pip install pillow', or give an .npz"
+            f"{path} is read by Pillow: 'pip install tvmrt[images]', or give an .npz"
         ) from None
     if len(infos) != 1:
         names = ", ".join(info.name for info in infos)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from tvmrt import extras
 from tvmrt.network import identity
 from tvmrt.network.cache import Cache
 from tvmrt.network.facts import Facts, facts_of, read_facts
@@ -157,8 +158,10 @@ def _compile(source: _Source, asked: Request, folder: Path) -> None:
 
 
 def _library_of(source: _Source, asked: Request) -> CompiledLibrary:
-    from tvmrt.pipeline import compile as compile_network
-
+    try:
+        from tvmrt.pipeline import compile as compile_network
+    except ModuleNotFoundError as error:
+        raise extras.told(error) from error
     return compile_network(source.model, asked)
 
 
@@ -187,8 +190,8 @@ def _network_of(model: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any
         from skl2onnx.common.data_types import FloatTensorType
     except ImportError:
         raise ImportError(
-            f"a {type(model).__name__} is compiled by way of ONNX: 'pip install skl2onnx', or give "
-            "the ONNX network"
+            f"a {type(model).__name__} is compiled by way of ONNX: "
+            "'pip install tvmrt[sklearn]', or give the ONNX network"
         ) from None
     maps = {"zipmap": False} if hasattr(model, "predict_proba") else None
     types: Any = [("X", FloatTensorType([None, features]))]

@@ -32,6 +32,7 @@ MAY_IMPORT = {
         "report",
         "request",
         "runtime",
+        "extras",
     },
     "report": {"export", "ir", "libinfo", "runtime"},
     "rpc": {"error", "runtime"},
