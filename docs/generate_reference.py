@@ -1,7 +1,8 @@
 """Write the reference pages that are made from the sources: ``python docs/generate_reference.py``.
 
-``docs/reference/command-line.md`` comes from the command's own help, ``docs/reference/python.md``
-from the docstrings, ``docs/reference/c.md`` from the headers, ``docs/reference/operators.md`` and
+``docs/reference/command-line.md`` comes from the command's own help, ``json.md`` from the schemas
+of its output, ``docs/reference/python.md`` from the docstrings, ``docs/reference/c.md`` from the
+headers, ``docs/reference/operators.md`` and
 ``microsoft-operators.md`` from the operators' contracts. A test fails when a page no longer is what
 this script writes.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import c_reference
 import click
+import json_reference
 import microsoft_reference
 import operator_reference
 import python_reference
@@ -27,7 +29,8 @@ HEAD = """# The command line
 
 Made by `docs/generate_reference.py` from the command itself: `tvmrt COMMAND --help` says the same.
 
-Every command prints text for people, or with `--json` one JSON object for programs. Progress goes
+Every command prints text for people, or with `--json` one JSON object for programs,
+whose members have [schemas](json.md). Progress goes
 to standard error and only to a terminal. Exit codes:
 
 | code | meaning |
@@ -96,6 +99,7 @@ def command_line() -> str:
 PAGES = {
     "c.md": c_reference.page,
     "command-line.md": command_line,
+    "json.md": json_reference.page,
     "microsoft-operators.md": microsoft_reference.page,
     "operators.md": operator_reference.page,
     "python.md": python_reference.page,

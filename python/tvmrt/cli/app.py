@@ -37,6 +37,7 @@ COMMANDS = {
     "config": "tvmrt.cli.config",
     "doctor": "tvmrt.cli.doctor",
     "explain": "tvmrt.cli.explain",
+    "schema": "tvmrt.cli.schema",
     "device": "tvmrt.cli.device",
     "rpc-proxy": "tvmrt.cli.rpc_proxy",
     "rpc-server": "tvmrt.cli.rpc_server",

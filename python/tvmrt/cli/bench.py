@@ -103,7 +103,7 @@ def command(
                 report("networks", done, len(models))
             results += _measure(model, rivals, inputs_file, seconds, threads, choices)
     if as_json:
-        console.print_json(_as_dict(results, threads))
+        console.print_json("bench", _as_dict(results, threads))
     else:
         _print(results, threads)
 

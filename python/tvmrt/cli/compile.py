@@ -127,7 +127,7 @@ def command(
         files.save_text(memory_plan, memory_picture.svg(memory_picture.of_libraries(libraries)))
     costs = measure_code(compiled, asked["cc"]) if libraries[0].options.firmware else None
     if as_json:
-        console.print_json(_as_json(compiled, output, seconds, costs))
+        console.print_json("compile", _as_json(compiled, output, seconds, costs))
         return
     for library in libraries:
         if explain:

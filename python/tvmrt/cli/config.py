@@ -48,7 +48,7 @@ def command(as_json: bool, **asked: bool) -> None:
     }
     chosen = {name: values[name] for name, wanted in asked.items() if wanted}
     if as_json:
-        console.print_json(chosen or values)
+        console.print_json("config", chosen or values)
     elif chosen:
         click.echo(" ".join(chosen.values()))
     else:

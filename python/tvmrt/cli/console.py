@@ -7,6 +7,7 @@ Redirected output is never wrapped or decorated, so that other programs can read
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,15 +36,26 @@ def _console(stderr: bool = False):
     )
 
 
-def print_json(value: Mapping[str, Any]) -> None:
-    """Print a result for machines; numpy scalars become numbers."""
+def print_json(form: str, value: Mapping[str, Any]) -> None:
+    """Print a result for machines, which has the schema of that name."""
+    from tvmrt.cli.schemas import tag
 
-    def plain(item: Any) -> Any:
-        if hasattr(item, "tolist"):
-            return item.tolist()
-        return str(item)
+    click.echo(json.dumps({"schema": tag(form), **_plain(value)}, indent=2, allow_nan=False))
 
-    click.echo(json.dumps(value, default=plain, indent=2))
+
+def _plain(item: Any) -> Any:
+    """A value as JSON has it: scalars of numpy are numbers, those that JSON lacks are words."""
+    if isinstance(item, Mapping):
+        return {str(name): _plain(each) for name, each in item.items()}
+    if isinstance(item, (list, tuple)):
+        return [_plain(each) for each in item]
+    if hasattr(item, "tolist"):
+        return _plain(item.tolist())
+    if isinstance(item, float) and not math.isfinite(item):
+        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
+    if item is None or isinstance(item, (bool, int, float, str)):
+        return item
+    return str(item)
 
 
 def print_table(

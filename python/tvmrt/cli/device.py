@@ -22,7 +22,7 @@ def list_devices(as_json: bool) -> None:
     cannot run some."""
     rows = described()
     if as_json:
-        console.print_json({"devices": rows})
+        console.print_json("device-list", {"devices": rows})
         return
     columns = ("device", "layout", "precisions", "what it is")
     table = [
@@ -77,7 +77,7 @@ def new(name: str, python: bool, output: Path, as_json: bool) -> None:
 
     written = write_skeleton(name, output, python)
     if as_json:
-        console.print_json({"files": [str(path) for path in written]})
+        console.print_json("device-new", {"files": [str(path) for path in written]})
         return
     for path in written:
         click.echo(f"wrote {path}")
@@ -123,7 +123,9 @@ def test(
     failed = [finding for finding in found if not finding.passed]
     if as_json:
         rows = [vars(finding) for finding in found]
-        console.print_json({"device": target, "passed": not failed, "findings": rows})
+        console.print_json(
+            "device-test", {"device": target, "passed": not failed, "findings": rows}
+        )
     else:
         rows = [(f.check, f.subject, "pass" if f.passed else "FAIL", f.detail) for f in found]
         columns = ("check", "of", "result", "detail")

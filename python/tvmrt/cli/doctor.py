@@ -51,7 +51,7 @@ def command(paths: Sequence[Path], as_json: bool) -> int:
         objects += known["libtvm_runtime.so"]
     findings = examine(objects, known)
     if as_json:
-        console.print_json({"findings": [asdict(finding) for finding in findings]})
+        console.print_json("doctor-files", {"findings": [asdict(finding) for finding in findings]})
     elif findings:
         rows = [
             (f.symbol, f.state, ", ".join(f.needed_by) or "-", ", ".join(f.supplied_by))
@@ -69,7 +69,7 @@ def _machine(as_json: bool) -> int:
 
     checks = environment.examine()
     if as_json:
-        console.print_json({"checks": [asdict(check) for check in checks]})
+        console.print_json("doctor", {"checks": [asdict(check) for check in checks]})
     else:
         columns = ("what", "state", "found", "what to do")
         rows = [(c.what, c.state, c.found, c.remedy) for c in checks]

@@ -20,7 +20,7 @@ def command(code: str, as_json: bool) -> None:
     """
     name, cause, remedy = explain(code)
     if as_json:
-        console.print_json({"error": name, "cause": cause, "remedy": remedy})
+        console.print_json("explain", {"error": name, "cause": cause, "remedy": remedy})
     else:
         console.print_pairs({"error": name, "cause": cause, "remedy": remedy})
 

@@ -21,10 +21,10 @@ def command(file: Path, as_json: bool) -> None:
     files.check_file(file)
     description = describe(file)
     if as_json:
-        console.print_json({"file": str(file), **description.as_dict()})
+        console.print_json("inspect", {"file": str(file), **description.as_dict()})
         return
     facts = {name: _fact(name, value) for name, value in description.facts.items()}
-    console.print_pairs({"file": file, **facts})
+    console.print_pairs({"file": file, **facts, **description.texts})
     if description.manifest:
         click.echo("\nmanifest")
         console.print_pairs(dict(_lines_of(description.manifest)))

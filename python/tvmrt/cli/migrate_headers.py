@@ -82,7 +82,9 @@ def command(paths: Sequence[Path], rewrite: bool, as_json: bool) -> None:
                 aside.write_text(rewritten(text, own), encoding="utf-8", errors="surrogateescape")
         uses += found
     if as_json:
-        console.print_json({"rewritten": rewrite, "uses": [asdict(use) for use in uses]})
+        console.print_json(
+            "migrate-headers", {"rewritten": rewrite, "uses": [asdict(use) for use in uses]}
+        )
     else:
         _print(uses, rewrite)
 

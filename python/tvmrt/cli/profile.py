@@ -67,7 +67,7 @@ def command(
         files.save_text(trace_file, json.dumps(chrome_trace(model.name, timed, operators, threads)))
     rows = _rows(timed, operators)
     if as_json:
-        console.print_json({"runs": runs, "threads": threads, "operators": rows})
+        console.print_json("profile", {"runs": runs, "threads": threads, "operators": rows})
     else:
         _print(rows, trace_file)
 

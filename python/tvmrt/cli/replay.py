@@ -84,7 +84,7 @@ def command(
     text, wrong = _finding(rows, host is not None)
     if as_json:
         listed = [asdict(row) for row in rows]
-        console.print_json({"run": number, "runs": len(noted.runs), "finding": text,
+        console.print_json("replay", {"run": number, "runs": len(noted.runs), "finding": text,
                             "wrong": wrong, "records": listed})  # fmt: skip
     else:
         _print(rows, noted, host is not None)

@@ -64,7 +64,7 @@ def command(
         with files.writing(target):
             page.write(target, data, old)
     if as_json:
-        console.print_json(data)
+        console.print_json("report", data)
     else:
         console.print_pairs({"wrote": target, "operators": len(data["operators"])})
 

@@ -96,7 +96,7 @@ def command(
     if outputs_file:
         files.save_arrays(outputs_file, outputs)
     if as_json:
-        console.print_json(_as_dict(outputs, times, operators, outputs_file))
+        console.print_json("run", _as_dict(outputs, times, operators, outputs_file))
     else:
         _print(outputs, times, operators, outputs_file)
 

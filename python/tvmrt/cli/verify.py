@@ -103,7 +103,7 @@ def as_dict(rows: list[Row], judge: str) -> dict[str, Any]:
 def _report(rows: list[Row], judge: str, show_all: bool, as_json: bool) -> int:
     wrong = [row for row in rows if not row.verdict.right]
     if as_json:
-        console.print_json(as_dict(rows, judge))
+        console.print_json("verify", as_dict(rows, judge))
     else:
         _print(rows, wrong, judge, show_all)
     return app.WRONG_RESULT if wrong else app.DONE

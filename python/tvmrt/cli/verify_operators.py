@@ -39,7 +39,10 @@ def check(path: Path, as_json: bool) -> int:
     judged = [(row, _verdict(row)) for row in rows]
     wrong = [row for row, verdict in judged if not verdict.right]
     if as_json:
-        console.print_json({"wrong": len(wrong), "bodies": [_as_dict(*pair) for pair in judged]})
+        console.print_json(
+            "verify-operators",
+            {"wrong": len(wrong), "bodies": [_as_dict(*pair) for pair in judged]},
+        )
     else:
         _print(judged, len(wrong))
         if composed:

@@ -53,7 +53,8 @@ def test_inspect_prints_every_share(archive):
     for row in pools.values():
         assert row["gap"] == row["used"] - row["at least"] >= 0
     bound = module["memory"]["lower_bound_bytes"]
-    assert f"less than {bound:,} B" in described["RAM"]
+    assert described["memory"]["default"]["lower_bound_bytes"] == bound
+    assert f"less than {bound:,} B" in describe(archive).texts["RAM"]
     flash = {row["flash"]: row["bytes"] for row in described["flash, in bytes"]}
     assert flash["weights of default"] > 3000
     assert flash["code of operators"] > 0
@@ -65,14 +66,15 @@ def test_inspect_prints_every_share(archive):
         assert row["stack"] >= row["frame"] >= 0
         assert row["code"] > 0
     assert max(row["live"] for row in operators) <= bound
-    assert described["compiler"].startswith(COMPILER)
+    assert described["footprint"]["compiler"].startswith(COMPILER)
     functions = {row["function of C"]: row for row in described["functions, in bytes"]}
     assert {"tvmgen_default_run", "tvmgen_default_step", "tvmgen_default_conv1"} <= set(functions)
     run = functions["tvmgen_default_run"]
     assert run["stack"] >= max(row["stack"] for row in operators)
     assert all(row["stack"] >= row["frame"] for row in functions.values())
-    stack = described["stack of default"]
-    assert "tvmgen_default_run > tvmgen_default___tvm_main__ > tvmgen_default_" in stack
+    stack = described["footprint"]["stack"]["default"]
+    assert stack["bytes"] == run["stack"]
+    assert stack["path"][:2] == ["tvmgen_default_run", "tvmgen_default___tvm_main__"]
 
 
 @needs_compiler
@@ -86,7 +88,7 @@ def test_files_that_need_a_vendors_headers_are_named(archive, tmp_path):
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
     described = describe(tmp_path / "net.tar").as_dict()
-    assert "no_such_vendor.h" in described["not measured, vendor.c"]
+    assert "no_such_vendor.h" in described["footprint"]["left_out"]["vendor.c"]
     assert {row["code"] for row in described["operators of default, in bytes"]} != {"-"}
 
 
@@ -95,8 +97,9 @@ def test_inspect_says_plainly_that_there_is_no_compiler(archive, monkeypatch):
     if shutil.which(COMPILER):
         pytest.skip("the compiler is beside Python")
     described = describe(archive).as_dict()
-    said = described["code and stack"]
-    assert said.startswith(f"not measured: C compiler {COMPILER} for cortex-m4 is not installed")
+    assert described["footprint"]["measured"] is False
+    said = described["footprint"]["reason"]
+    assert said.startswith(f"C compiler {COMPILER} for cortex-m4 is not installed")
     assert described["RAM of default, in bytes"]
     assert {row["code"] for row in described["operators of default, in bytes"]} == {"-"}
 
@@ -168,7 +171,7 @@ def test_an_archive_with_other_targets_or_contents_is_still_described(archive, t
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
     described = describe(tmp_path / "net.tar").as_dict()
-    assert "target ../../etc is not known" in described["code and stack"]
+    assert "target ../../etc is not known" in described["footprint"]["reason"]
     assert not (tmp_path.parent / "outside.c").exists()
 
 

@@ -34,11 +34,14 @@ class Table:
 @dataclass
 class Description:
     """Facts by name, and tables by title: data, of which tuples are shapes; and the manifest of
-    what tvmrt compiled, of several networks by their names."""
+    what tvmrt compiled, of several networks by their names. ``texts`` are lines for people alone,
+    ``data`` is what they are made of."""
 
     facts: dict[str, Any]
     tables: dict[str, Table] = field(default_factory=dict)
     manifest: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for machines: each table is a list of objects under its title."""
@@ -46,7 +49,8 @@ class Description:
             title: [dict(zip(table.columns, row)) for row in table.rows]
             for title, table in self.tables.items()
         }
-        return {**self.facts, **({"manifest": self.manifest} if self.manifest else {}), **tables}
+        manifest = {"manifest": self.manifest} if self.manifest else {}
+        return {**self.facts, **self.data, **manifest, **tables}
 
 
 def describe(path: Path) -> Description:

@@ -84,7 +84,8 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
     ours = {n: m for n, m in modules.items() if "pools" in m.get("memory", {})}
     if not ours or not _has_member(archive, "Makefile"):
         return
-    description.facts.update(memory_report.memory_pairs({**metadata, "modules": ours}))
+    description.texts.update(memory_report.memory_pairs({**metadata, "modules": ours}))
+    description.data["memory"] = {name: _memory(m["memory"]) for name, m in ours.items()}
     name = str(next(iter(ours.values()))["target"][0]).rpartition("-device=")[2]
     with tempfile.TemporaryDirectory(prefix="tvmrt-") as folder:
         try:
@@ -95,14 +96,25 @@ def _add_report(archive: tarfile.TarFile, metadata, modules: dict[str, Any], des
             sources, includes = _unpack_code(archive, Path(folder))
             result = memory_report.measured(sources, includes, target)
     if result.footprint is None:
-        description.facts["code and stack"] = f"not measured: {result.reason}"
+        description.texts["code and stack"] = f"not measured: {result.reason}"
     else:
-        description.facts["compiler"] = result.footprint.compiler
-        description.facts.update(memory_report.left_out_pairs(result.footprint))
+        description.texts["compiler"] = result.footprint.compiler
+        description.texts.update(memory_report.left_out_pairs(result.footprint))
         for module_name, module in ours.items():
             text = memory_report.stack_text(result.stack(module), result.footprint.outside)
-            description.facts[f"stack of {module_name}"] = text
+            description.texts[f"stack of {module_name}"] = text
+    description.data["footprint"] = memory_report.as_dict(ours, result)
     description.tables.update(memory_report.tables(ours, result))
+
+
+def _memory(memory: dict[str, Any]) -> dict[str, Any]:
+    """What a network's metadata tell of its RAM and weights, without the functions' shares."""
+    (main,) = memory["functions"]["main"]
+    sizes = {
+        "workspace_bytes": main["workspace_size_bytes"],
+        "weights_bytes": main["constants_size_bytes"],
+    }
+    return {**{name: part for name, part in memory.items() if name != "functions"}, **sizes}
 
 
 def _unpack_code(archive: tarfile.TarFile, folder: Path) -> tuple[list[Path], list[Path]]:

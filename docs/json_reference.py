@@ -1,0 +1,76 @@
+"""The reference page of JSON output, from the schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tvmrt.cli.schemas import FORMS, tag
+
+HEAD = """# JSON output
+
+Made by `docs/generate_reference.py` from the schemas, which `tvmrt schema NAME` prints.
+
+With `--json` a command prints one JSON object on standard output, and nothing else there. Its
+member `schema` names the form and its number: that grows when a member goes or changes its meaning,
+new members do not change it, so that a reader takes what it knows and leaves the rest. Sizes are
+bytes, times seconds. JSON has no number for what is not finite: `"NaN"`, `"Infinity"` and
+`"-Infinity"` stand there. A request that cannot be met prints no object, and the exit code is 2.
+
+```sh
+tvmrt schema compile > compile.schema.json
+tvmrt compile examples/digits/digits_f32.onnx -o digits.so --json > digits.json
+```
+
+`tvmrt inspect digits.so --json` and the like are held to their schemas by tests, with the package
+`jsonschema`; any validator of draft 2020-12 does the same. A `?` stands behind members that may be
+absent.
+"""
+
+
+def _type(of: dict[str, Any]) -> str:
+    if "const" in of:
+        return f"`{of['const']}`"
+    if "enum" in of:
+        return " or ".join(f"`{each}`" for each in of["enum"])
+    for several in ("anyOf", "oneOf"):
+        if several in of:
+            return " or ".join(dict.fromkeys(map(_type, of[several])))
+    name = of.get("type", "any value")
+    if name == "array":
+        return f"list of {_type(of['items'])}"
+    if name == "object" and isinstance(of.get("additionalProperties"), dict):
+        return f"object by name of {_type(of['additionalProperties'])}"
+    return " or ".join(name) if isinstance(name, list) else name
+
+
+def _members(of: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Rows of a table: each member by its path, its type, what it is."""
+    for name, member in of.get("properties", {}).items():
+        here = f"{path}{name}" + ("" if name in of["required"] else "?")
+        text = " ".join(member.get("description", "").split())
+        yield f"| `{here}` | {_type(member)} | {text} |"
+        yield from _below(member, here)
+
+
+def _below(of: dict[str, Any], path: str) -> Iterator[str]:
+    for several in ("anyOf", "oneOf"):
+        for each in of.get(several, ()):
+            yield from _below(each, path)
+    if of.get("type") == "array":
+        yield from _below(of["items"], f"{path}[]")
+    elif isinstance(of.get("additionalProperties"), dict):
+        yield from _below(of["additionalProperties"], f"{path}.*")
+    elif "properties" in of:
+        yield from _members(of, f"{path}.")
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD.rstrip()]
+    for name, form in FORMS.items():
+        rows = dict.fromkeys(_members(form))
+        more = " Other members may be there." if form["additionalProperties"] is True else ""
+        parts.append(f"## {tag(name)}\n\n{form['description']}{more}")
+        parts.append("\n".join(["| member | type | what it is |", "|---|---|---|", *rows]))
+    return "\n\n".join(parts) + "\n"

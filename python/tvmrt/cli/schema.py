@@ -1,0 +1,24 @@
+"""``tvmrt schema``: the JSON Schemas of what ``--json`` prints."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tvmrt.cli.schemas import FORMS, schema
+
+
+@click.command("schema")
+@click.argument("name", required=False, metavar="[NAME]", type=click.Choice(tuple(FORMS)))
+def command(name: str | None) -> None:
+    """Print the JSON Schema of what --json prints, or the names of all.
+
+    NAME is that of the command: compile, run, device-list. The member "schema" of an output says
+    which one it has.
+    """
+    if name is None:
+        for each, form in FORMS.items():
+            click.echo(f"{each:<17} {form['description'].splitlines()[0]}")
+    else:
+        click.echo(json.dumps(schema(name), indent=2))

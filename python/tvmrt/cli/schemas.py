@@ -1,0 +1,380 @@
+"""What ``--json`` prints, as JSON Schemas (draft 2020-12), one for each form of output.
+
+``tvmrt schema NAME`` prints one, and the reference page of JSON output is made of them. A form's
+number grows when a member is left out or changes its meaning; new members keep it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+VERSION = 1
+
+
+def tag(name: str) -> str:
+    """What the member ``schema`` of an output says."""
+    return f"tvmrt/{name}/{VERSION}"
+
+
+def schema(name: str) -> Schema:
+    """The schema of a form. Raises ValueError for a name that none has."""
+    if name not in FORMS:
+        raise ValueError(f"there is no JSON output '{name}'; there are {', '.join(FORMS)}")
+    form = FORMS[name]
+    members = {"schema": {"const": tag(name), "description": "The form of this output."}}
+    return {
+        "$schema": DRAFT,
+        "title": tag(name),
+        **form,
+        "properties": {**members, **form["properties"]},
+        "required": ["schema", *form["required"]],
+    }
+
+
+def _said(of: Schema, text: str) -> Schema:
+    return {**of, "description": text} if text else of
+
+
+def _list(of: Schema, text: str = "") -> Schema:
+    return _said({"type": "array", "items": of}, text)
+
+
+def _by_name(of: Schema, text: str = "") -> Schema:
+    return _said({"type": "object", "additionalProperties": of}, text)
+
+
+def _or_null(of: Schema, text: str = "") -> Schema:
+    return _said({"anyOf": [of, {"type": "null"}]}, text)
+
+
+def _record(text: str = "", /, open: bool = False, **members: Schema) -> Schema:
+    """An object; members whose names end in ``_`` may be left out, ``open`` takes others too."""
+    return _said(
+        {
+            "type": "object",
+            "properties": {name.rstrip("_"): member for name, member in members.items()},
+            "required": [name for name in members if not name.endswith("_")],
+            "additionalProperties": open,
+        },
+        text,
+    )
+
+
+def _text(text: str = "") -> Schema:
+    return _said({"type": "string"}, text)
+
+
+def _whole(text: str = "") -> Schema:
+    return _said({"type": "integer"}, text)
+
+
+def _bytes(text: str = "") -> Schema:
+    return _said({"type": "integer", "minimum": 0}, text)
+
+
+def _flag(text: str = "") -> Schema:
+    return _said({"type": "boolean"}, text)
+
+
+def _number(text: str = "") -> Schema:
+    """A number; what JSON has no number for is a word."""
+    words = {"enum": ["NaN", "Infinity", "-Infinity"]}
+    return _said({"anyOf": [{"type": "number"}, words]}, text)
+
+
+def _seconds(text: str = "") -> Schema:
+    return _said({"type": "number", "minimum": 0}, text)
+
+
+WORDS = _list(_text())
+SHAPE = _list(
+    {"type": ["integer", "string"]}, "Extents; one that a run chooses by its name or expression."
+)
+TENSOR = _record(name=_text(), shape=SHAPE, dtype=_text(), nbytes=_bytes("At the largest sizes."))
+LABELLED = _record(
+    name=_text(), shape=SHAPE, dtype=_text(), nbytes=_bytes("At the largest sizes."),
+    labels=_list(_text(), "Names that the elements are places of, or that the columns stand for."),
+)  # fmt: skip
+POOL = _record(
+    name=_text(),
+    used_bytes=_bytes(),
+    capacity_bytes=_or_null(_bytes(), "null where none was given."),
+    lower_bound_bytes=_bytes("What no plan can go below."),
+    kept_bytes=_bytes("Weights that are copied there, of what is used."),
+    lent=_flag("The caller of the network lends it."),
+    section=_or_null(_text(), "Of the linker."),
+    device=_text("That has the memory; empty for the host's."),
+)
+PLAN_ROW = _record(
+    buffer=_text(), offset=_bytes(), size=_bytes(),
+    first=_whole("The step that writes it; -1 for an input."), last=_whole("The last that reads."),
+    pool=_text(),
+)  # fmt: skip
+REGION = _record(
+    symbol=_text(), device=_text(), onnx_nodes=WORDS, operators=WORDS, input_bytes=_bytes(),
+    output_bytes=_bytes(), code=_text("What the device makes of it, in words."),
+    precision=_text(), error=_or_null(_number(), "Measured, of a lower precision."),
+    weights_bytes=_bytes(),
+)  # fmt: skip
+DEPTH = _record(
+    bytes=_or_null(_bytes(), "null where no bound is known."), path=_list(_text(), "Of calls.")
+)
+FOOTPRINT = {
+    "oneOf": [
+        _record(measured={"const": False}, reason=_text()),
+        _record(
+            measured={"const": True},
+            compiler=_text(),
+            run_code_bytes=_by_name(_bytes(), "Code that a run needs, by network."),
+            code_bytes=_bytes("With all entries."),
+            constant_bytes=_bytes("Without weights."),
+            run_constant_bytes=_bytes(),
+            data_bytes=_bytes(),
+            bss_bytes=_bytes(),
+            stack=_by_name(DEPTH, "The deepest path, by network."),
+            stack_not_counted=_list(_text(), "Functions outside, whose stack is not in it."),
+            left_out=_by_name(_text(), "C files that were not measured, with the reason."),
+            functions=_list(
+                _record(
+                    name=_text(),
+                    code_bytes=_bytes(),
+                    frame_bytes=_bytes(),
+                    stack_bytes=_or_null(_bytes()),
+                )
+            ),
+        ),
+    ],
+    "description": "Code, constants and stack on the target, by its C compiler.",
+}
+_SUMMARY = {
+    "arena_bytes": _bytes("Memory for tensors."),
+    "lower_bound_bytes": _bytes("What no plan of it can go below."),
+    "weights_bytes": _bytes(),
+    "scratch_bytes": _bytes("The most that one operator needs besides, on each thread."),
+    "inputs": _list(LABELLED),
+    "outputs": _list(LABELLED),
+    "operators": _list(
+        _record(
+            name=_text(), op=_text(), onnx_nodes=WORDS, macs=_whole("Multiply-adds."),
+            out_shape=SHAPE, symbol=_text("Of the C function."), live_bytes=_bytes(),
+            scratch_bytes=_bytes(), weights_bytes=_bytes(),
+        ),
+        "The C functions, in the order in which they run.",
+    ),
+    "plan": _list(PLAN_ROW, "Where each tensor lies, and from which step to which."),
+    "nodes": _list(
+        _record(
+            name=_text(), op_type=_text(), device=_text("cpu, or several separated by commas."),
+            reason=_text("Why a device has not got it."), region=_text(),
+        ),
+        "Of the network as it was read.",
+    ),
+    "regions": _list(REGION, "What devices have."),
+    "borders": _list(
+        _record(
+            tensor=_text(), source=_text(), target=_text(), nbytes=_bytes(), copied=_flag(),
+            stays_in=_text("A device in whose memory it lies all the time; else empty."),
+        )
+    ),
+    "pools": _list(POOL),
+}  # fmt: skip
+_STAGES = _by_name(_seconds(), "Seconds of each stage of the compiler.")
+_SUMMARY_OF_ONE = _record(**_SUMMARY, seconds=_STAGES)
+TIMING = _record(
+    runtime=_text(), median=_seconds("Of a call."), fastest=_seconds(),
+    speed=_seconds("tvmrt's as a multiple of this one's: the median over rounds."),
+    speed_of_fastest=_seconds(),
+)  # fmt: skip
+VERDICT = _record(
+    error=_number(), allowed=_number("In the same unit."),
+    excess=_number("Their worst ratio; at most 1 is right."), problem=_text(),
+)  # fmt: skip
+FINDING = _record(check=_text(), subject=_text(), passed=_flag(), detail=_text())
+# the columns of tables that inspect prints have names for people
+_ROWS = _list({"type": "object"})
+
+FORMS: dict[str, Schema] = {
+    "compile": _record(
+        "tvmrt compile --json. Several networks in one image are under `networks`, one has its "
+        "members here.",
+        output=_text("The file or folder that was written."),
+        seconds={"anyOf": [_seconds(), _STAGES]},
+        networks_=_by_name(_SUMMARY_OF_ONE),
+        image_={"type": "object", "description": "What the networks of one image share."},
+        footprint_=FOOTPRINT,
+        **{f"{name}_": member for name, member in _SUMMARY.items()},
+    ),
+    "run": _record(
+        "tvmrt run --json.",
+        outputs=_by_name(
+            _record(
+                dtype=_text(), shape=_list(_bytes()),
+                values_={"description": "Nested lists, as deep as the shape is long; left out with "
+                         "--outputs. Numbers, true and false, or texts; NaN, Infinity and "
+                         "-Infinity are words."},
+            )
+        ),
+        seconds=_list(_seconds(), "Of each run, with --repeat."),
+        operators=_list(
+            _record(name=_text(), count=_whole("Calls."), seconds=_seconds(), open=True),
+            "With --profile.",
+        ),
+    ),
+    "verify": _record(
+        "tvmrt verify --json of a network.",
+        judge=_text("Who said what is right."),
+        wrong=_whole("How many tensors are."),
+        tensors=_list(
+            _record(
+                part=_text(), tensor=_text(), made_by=_text(), dtype=_text(), shape=SHAPE,
+                verdict=VERDICT, right=_flag(),
+            )
+        ),
+    ),
+    "verify-operators": _record(
+        "tvmrt verify --json of a file with operators.",
+        wrong=_whole(),
+        bodies=_list(
+            _record(
+                operator=_text(), body=_text(), judge=_text(), operands=_text(), output=_text(),
+                skipped=_text("Why it was not checked; else empty."), problem=_text(),
+                error=_number(), allowed=_number(), right=_flag(),
+            )
+        ),
+    ),
+    "bench": _record(
+        "tvmrt bench --json.",
+        threads=_whole(),
+        networks=_list(
+            _record(
+                network=_text("With its sizes where a run chooses them."),
+                timings=_list(TIMING, "tvmrt's own first."), rounds=_whole(),
+                compile_seconds=_seconds("0 of what was compiled before."),
+            )
+        ),
+        speed=_by_name(_record(geometric_mean=_seconds(), least=_seconds()), "By rival."),
+    ),
+    "profile": _record(
+        "tvmrt profile --json.",
+        runs=_whole(),
+        threads=_whole(),
+        operators=_list(
+            _record(
+                name=_text(), function=_text("Its symbol."), seconds=_seconds("The median."),
+                device_=_text(), operator_=_text(), nodes_=WORDS, macs_=_whole(),
+            ),
+            "In the order of a run; of a library names alone are known.",
+        ),
+    ),
+    "report": _record(
+        "tvmrt report --json, and the file that `tvmrt report -o OUT.json` writes.",
+        open=True,
+        format={"const": "tvmrt-report"},
+        version=_whole(),
+        tvmrt=_text(),
+        network=_text(),
+        target=_text(),
+        executor=_text(),
+        inputs=_list(TENSOR),
+        outputs=_list(TENSOR),
+        memory=_record(
+            arena_bytes=_bytes(), lower_bound_bytes=_bytes(), weights_bytes=_bytes(),
+            scratch_bytes=_bytes(), pools=_list(POOL), tensors=_list(PLAN_ROW),
+        ),
+        operators=_list(
+            _record(
+                open=True, name=_text(), symbol=_text(), kind=_text(), op=_text(), fused=WORDS,
+                device=_text(), onnx_nodes=WORDS, macs=_whole(), moved_bytes=_bytes(),
+                weights_bytes=_bytes(), scratch_bytes=_bytes(), live_bytes=_bytes(),
+            )
+        ),
+        nodes=_list({"type": "object"}),
+        regions=_list(REGION),
+        edges=_list(_list(_whole()), "Who reads what who has written, by numbers of vertices: "
+                    "inputs, operators, outputs."),
+        stages=_STAGES,
+        footprint_=FOOTPRINT,
+    ),
+    "inspect": _record(
+        "tvmrt inspect --json. Which members there are depends on the file's format; tables have "
+        "the titles under which they are printed.",
+        open=True,
+        file=_text(),
+        format=_text(),
+        manifest_={"type": "object", "description": "What tvmrt wrote of itself."},
+        inputs_=_list(_record(open=True, name=_text(), dtype=_text(), shape=SHAPE)),
+        outputs_=_list(_record(open=True, name=_text(), dtype=_text(), shape=SHAPE)),
+        functions_=_ROWS,
+        can_be_imported_=_flag("Of networks; if not, `why_not` says why."),
+        why_not_=_text(),
+        opset_=_by_name(_whole()),
+        needs_libraries_=WORDS,
+        needs_of_runtime_=WORDS,
+        weights_bytes_=_bytes(),
+        file_bytes_=_bytes(),
+        memory_=_by_name(
+            _record(
+                open=True, pools=_list(POOL), lower_bound_bytes=_bytes(),
+                workspace_bytes=_bytes(), weights_bytes=_bytes(),
+            ),
+            "RAM of an archive for a board, by network.",
+        ),
+        footprint_=FOOTPRINT,
+    ),
+    "doctor": _record(
+        "tvmrt doctor --json of this machine.",
+        checks=_list(
+            _record(
+                what=_text(), state={"enum": ["ok", "absent", "missing"]}, found=_text(),
+                remedy=_text("What to install; empty where all is well."),
+            )
+        ),
+    ),
+    "doctor-files": _record(
+        "tvmrt doctor FILE... --json.",
+        findings=_list(
+            _record(symbol=_text(), state=_text(), needed_by=WORDS, supplied_by=WORDS)
+        ),
+    ),
+    "config": _record(
+        "tvmrt config --json: all, or those that were asked for.",
+        cflags_=_text(), libs_=_text(), includes_=_text(), prefix_=_text(), backend_lib_=_text(),
+        firmware_sources_=_text(), cmake_=_text(),
+    ),
+    "explain": _record(
+        "tvmrt explain CODE --json.", error=_text(), cause=_text(), remedy=_text()
+    ),
+    "replay": _record(
+        "tvmrt replay --json.",
+        run=_whole(), runs=_whole(), finding=_text(), wrong=_flag(),
+        records=_list(
+            _record(
+                operator=_or_null(_whole()), name=_text(), nodes=WORDS, cycles=_or_null(_whole()),
+                hash=_or_null(_whole()), low=_or_null(_number()), high=_or_null(_number()),
+                host_hash=_or_null(_whole()), host_low=_or_null(_number()),
+                host_high=_or_null(_number()), verdict=_text(),
+            )
+        ),
+    ),
+    "device-list": _record(
+        "tvmrt device list --json.",
+        devices=_list(
+            _record(
+                name=_text(), layout=_text(), precisions=WORDS, text=_text(),
+                absent=_or_null(_text(), "Why this machine cannot run it; null if it can."),
+            )
+        ),
+    ),
+    "device-new": _record("tvmrt device new --json.", files=WORDS),
+    "device-test": _record(
+        "tvmrt device test --json.", device=_text(), passed=_flag(), findings=_list(FINDING)
+    ),
+    "migrate-headers": _record(
+        "tvmrt migrate-headers --json.",
+        rewritten=_flag(),
+        uses=_list(_record(file=_text(), line=_whole(), old=_text(), new=_text(), reason=_text())),
+    ),
+}  # fmt: skip

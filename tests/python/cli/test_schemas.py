@@ -1,0 +1,168 @@
+"""What ``--json`` prints has the schema that ``tvmrt schema`` prints, by the package jsonschema."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tvmrt.cli import console, main
+from tvmrt.cli.schemas import FORMS
+
+jsonschema = pytest.importorskip("jsonschema")
+ROOT = Path(__file__).parents[3]
+DIGITS = ROOT / "examples" / "digits" / "digits_f32.onnx"
+TFLITE = ROOT / "examples" / "keras" / "digits_int8.tflite"
+
+
+@pytest.fixture
+def held(capsys):
+    """Run a command with --json, hold what it prints to the schema of that form, and return it."""
+
+    def run(form, *arguments, code=0):
+        capsys.readouterr()
+        assert main([*map(str, arguments), "--json"]) == code
+        printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert main(["schema", form]) == 0
+        schema = json.loads(capsys.readouterr().out)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.Draft202012Validator(schema).validate(printed)
+        return printed
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with digits.so, digits.tar for a board, and inputs."""
+    path = tmp_path_factory.mktemp("schemas")
+    assert main(["compile", str(DIGITS), "-o", str(path / "digits.so")]) == 0
+    board = ["--target", "cortex-m4", "--interface-api", "c"]
+    assert main(["compile", str(DIGITS), "-o", str(path / "digits.tar"), *board]) == 0
+    return path
+
+
+def test_compile(held, tmp_path):
+    printed = held("compile", "compile", DIGITS, "-o", tmp_path / "net")
+    assert {"arena_bytes", "operators", "plan"} <= set(printed)
+    assert isinstance(printed["seconds"], dict)
+
+
+def test_compile_several_for_a_board(held, tmp_path):
+    second = tmp_path / "second.onnx"
+    shutil.copy(DIGITS, second)
+    board = ["--target", "cortex-m4", "--interface-api", "c"]
+    printed = held("compile", "compile", DIGITS, second, "-o", tmp_path / "net.tar", *board)
+    assert list(printed["networks"]) == ["digits_f32", "second"]
+    assert "footprint" in printed
+
+
+def test_run_profile_and_bench(held, folder):
+    library = folder / "digits.so"
+    printed = held("run", "run", library, "--random", "--repeat", "3", "--profile")
+    assert np.shape(printed["outputs"]["probabilities"]["values"]) == (1, 10)
+    assert len(printed["seconds"]) == 3
+    held("profile", "profile", library)
+    held("bench", "bench", library, "--seconds", "0.01")
+
+
+@pytest.mark.parametrize("name", ["digits.so", "digits.tar", DIGITS, TFLITE], ids=str)
+def test_inspect(held, folder, name):
+    printed = held("inspect", "inspect", folder / name)
+    if name == "digits.tar":
+        pools = printed["memory"]["digits_f32" if "digits_f32" in printed["memory"] else "default"]
+        assert pools["workspace_bytes"] >= pools["lower_bound_bytes"] > 0
+        assert "RAM workspace" not in printed
+    assert printed["file"] == str(folder / name)
+
+
+def test_inspect_params_and_graphs(held, folder, tmp_path):
+    from tvmrt import save_param_dict
+    from tvmrt.runtime import load_module
+
+    (tmp_path / "net.params").write_bytes(save_param_dict({"w": np.zeros((2, 3), np.float32)}))
+    (tmp_path / "net.json").write_text(load_module(folder / "digits.so")["get_graph_json"]())
+    held("inspect", "inspect", tmp_path / "net.params")
+    held("inspect", "inspect", tmp_path / "net.json")
+
+
+def test_verify(held):
+    pytest.importorskip("onnxruntime")
+    printed = held("verify", "verify", DIGITS)
+    assert printed["wrong"] == 0
+    operators = ROOT / "examples" / "custom_ops" / "hard_swish.py"
+    assert held("verify-operators", "verify", operators)["bodies"]
+
+
+def test_report(held, tmp_path):
+    pytest.importorskip("jinja2")
+    path = tmp_path / "report.json"
+    printed = held("report", "report", DIGITS, "-o", path)
+    written = json.loads(path.read_text())
+    assert {**written, "schema": printed["schema"]} == printed
+
+
+def test_small_commands(held, folder, tmp_path):
+    held("config", "config")
+    assert set(held("config", "config", "--prefix")) == {"schema", "prefix"}
+    held("explain", "explain", "0x0503")
+    held("device-list", "device", "list")
+    held("device-new", "device", "new", "mine", "-o", tmp_path)
+    held("doctor-files", "doctor", folder / "digits.so")
+    source = tmp_path / "old.c"
+    source.write_text("#include <tvm/runtime/c_runtime_api.h>\nTVMArray x;\n")
+    held("migrate-headers", "migrate-headers", source)
+
+
+def test_doctor(held, monkeypatch):
+    monkeypatch.setenv("CC", shutil.which("cc") or "gcc")
+    held("doctor", "doctor")
+
+
+def test_device_test(held):
+    held("device-test", "device", "test", "examplejson", "--check", "operators", "--only", "Add")
+
+
+def test_every_form_is_listed_with_what_prints_it(capsys):
+    assert main(["schema"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(FORMS)
+    assert all("tvmrt " in line for line in lines)
+
+
+def test_what_json_has_no_number_for_is_a_word(held, tmp_path):
+    """Divisions by zero, whose quotients IEEE 754 tells."""
+    graph = helper.make_graph(
+        [helper.make_node("Div", ["x", "y"], ["z"])],
+        "quotients",
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy"],
+        [helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [4])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "net.onnx")
+    np.savez(tmp_path / "in.npz", x=np.float32([1, -1, 0, 3]), y=np.float32([0, 0, 0, 2]))
+    assert main(["compile", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "net.so")]) == 0
+    printed = held("run", "run", tmp_path / "net.so", "--inputs", tmp_path / "in.npz")
+    assert printed["outputs"]["z"]["values"] == ["Infinity", "-Infinity", "NaN", 1.5]
+
+
+def test_an_output_that_breaks_its_schema_is_found():
+    """The schemas say something: a member too many, one too few, a text for a number."""
+    from tvmrt.cli.schemas import schema
+
+    right = {"schema": "tvmrt/explain/1", "error": "a", "cause": "b", "remedy": "c"}
+    validator = jsonschema.Draft202012Validator(schema("explain"))
+    assert validator.is_valid(right)
+    for wrong in ({**right, "more": 1}, {**right, "cause": 1}, {"schema": right["schema"]}):
+        assert not validator.is_valid(wrong)
+
+
+def test_numbers_of_numpy_are_numbers(capsys):
+    console.print_json("explain", {"a": np.float32(1.5), "b": np.int64(2), "c": (np.bool_(True),)})
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["a"], printed["b"], printed["c"]) == (1.5, 2, [True])
