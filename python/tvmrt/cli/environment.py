@@ -32,7 +32,7 @@ TOOLS = {
     "emulated Cortex-M": ("qemu-system-arm", "qemu-system-arm"),
     "emulated RISC-V": ("qemu-system-riscv32", "qemu-system-misc"),
     "Linux on aarch64": ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
-    "Linux on riscv64": ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
+    "Linux on riscv64": ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu clang"),
     "Linux on armv7": ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
     "Windows on x86-64": ("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64"),
 }  # fmt: skip

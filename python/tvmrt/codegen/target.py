@@ -94,14 +94,30 @@ ARM_LEVELS = (
     Target("dot", (_DOT,), 4, 32, "neon_dot"),
     Target("i8mm", (f"{_DOT}+i8mm",), 4, 32, "neon_i8mm"),
 )
-LEVELS = {"x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS}
 
-# Other systems and processors, for every one of a family; Windows from the level v2 on. GCC has no
-# vectors of floats on 32-bit ARM (NEON rounds small numbers to zero), and RISC-V promises none.
+# Levels of 32-bit ARM. NEON rounds the smallest numbers to zero (below 1.2e-38).
+_VFP = ("-march=armv7-a+fp",)
+ARMV7_LEVELS = (
+    Target("vfp", _VFP),
+    Target("neon", ("-march=armv7-a+simd",), 4, 16, "neon32"),
+)
+
+# Levels of RISC-V. Eight lanes are two registers of 128 bits, the least that vectors have.
+RISCV_LEVELS = (
+    Target("rv64"),
+    Target("rvv", ("-march=rv64gcv",), 8, 16, "rvv"),
+)
+LEVELS = {
+    "x86-64": X86_LEVELS, "aarch64-linux": ARM_LEVELS, "armv7-linux": ARMV7_LEVELS,
+    "riscv64-linux": RISCV_LEVELS,
+}  # fmt: skip
+
+# Other systems and processors, for every one of a family; Windows from the level v2 on. RISC-V
+# promises no vectors.
 _OTHERS = (
     Target("aarch64-linux", (), 4, 32, "neon", triple="aarch64-linux-gnu"),
     Target("riscv64-linux", (), triple="riscv64-linux-gnu"),
-    Target("armv7-linux", ("-march=armv7-a+fp",), triple="arm-linux-gnueabihf"),
+    Target("armv7-linux", _VFP, triple="arm-linux-gnueabihf"),
     # wider vectors are not kept at their alignment on the stack by GCC there
     Target("x86_64-windows", _V2, 4, 16, "sse41", triple="x86_64-w64-mingw32"),
     Target("aarch64-macos", (), 4, 32, "neon", triple="aarch64-macos"),
@@ -147,8 +163,8 @@ def _family(name: str, all_levels: Sequence[Target], wanted: Sequence[str]) -> T
     chosen = [level for level in all_levels if not wanted or level.name in wanted]
     widest = chosen[-1]
     levels = (*(replace(level, widest=widest) for level in chosen[:-1]), widest)
-    triple = CROSS[name].triple if name in CROSS else ""
-    return replace(widest, name=name, flags=(), levels=levels, triple=triple)
+    everybody = CROSS.get(name, Target(name))
+    return replace(widest, name=name, flags=everybody.flags, levels=levels, triple=everybody.triple)
 
 
 def _native() -> Target:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shlex
 import shutil
@@ -16,6 +15,8 @@ from pathlib import Path
 from tvmrt.codegen.target import Target
 from tvmrt.error import CompileError
 from tvmrt.libinfo import find_include_path
+
+from . import dialects
 
 # Exact results matter more than the last percent: no -ffast-math. The next three change no value
 # that C defines; without them loops with sqrt, min or exp do not become vector code. Functions
@@ -41,8 +42,6 @@ COMMON = (
     "-D_POSIX_C_SOURCE=200809L",
 )
 _OWN_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-# What a system's own compilers are called is not always how zig calls the system.
-ZIG_TRIPLES = {"x86_64-w64-mingw32": "x86_64-windows-gnu"}
 # Libraries that are no ELF files name what they ask for when they are linked: late_calls.py.
 SYSTEM_FLAGS = {".dll": ("-DTVM_EXPORTS",)}
 LINK_FLAGS = {
@@ -69,9 +68,8 @@ def find_compiler(cc: str | None = None, triple: str = "") -> list[str]:
     for name in (f"{triple}-gcc",) if triple else ("cc", "gcc", "clang"):
         if shutil.which(name):
             return [name]
-    if importlib.util.find_spec("ziglang") is not None:
-        zig = ZIG_TRIPLES.get(triple, triple)
-        return [sys.executable, "-m", "ziglang", "cc", *(("-target", zig) if zig else ())]
+    if zig := dialects.zig(triple):
+        return zig
     if triple:
         raise CompileError(
             f"no C compiler for {triple} is found (tried {triple}-gcc and the ziglang package); "
@@ -105,16 +103,17 @@ def build_library(
     command = find_compiler(cc, target.triple)
     includes = [f"-I{folder}" for folder in find_include_path()]
     system = target.library_suffix if target.triple else _OWN_SUFFIX
-    flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *target.flags, *includes]
+    flags = [*COMMON, *SYSTEM_FLAGS.get(system, ()), *OPTIMISE, *includes]
     objects = [source.with_suffix(source.suffix + ".o") for source in sources]
 
     calls = _Calls()
 
     def compile_one(pair: tuple[Path, Path]) -> None:
         source, object_file = pair
-        more = [*(file_flags or {}).get(source.name, ()), *further_flags()]
+        own = (file_flags or {}).get(source.name, ())
+        compiler = dialects.for_level(command, target.triple, [*target.flags, *own])
         files = ["-c", source.name, "-o", object_file.name]
-        calls.call([*command, *flags, *more, *files], source.parent)
+        calls.call([*compiler, *flags, *further_flags(), *files], source.parent)
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         try:

@@ -234,6 +234,12 @@ int arm_levels(uint64_t hwcap, uint64_t hwcap2) {
   tvmrt_arm_processor(hwcap, hwcap2, &processor);
   return processor.count;
 }
+int vector_levels(uint64_t arm, uint64_t riscv) {
+  tvmrt_processor one, other;
+  tvmrt_arm32_processor(arm, &one);
+  tvmrt_riscv_processor(riscv, &other);
+  return 10 * one.count + other.count;
+}
 """
 
 
@@ -267,6 +273,11 @@ def test_levels_are_told_by_the_registers_of_processors(tmp_path):
         3,
     ]
     assert arm_levels(0x8FB, 0x2000) == 1  # no products of four bytes
+    # by AT_HWCAP of a Tegra 2 and a Cortex-A9, of a SiFive U74 and a SpacemiT X60
+    vector_levels = ctypes.CDLL(str(tmp_path / "level.so")).vector_levels
+    vector_levels.argtypes = [ctypes.c_uint64] * 2
+    assert vector_levels(0xE8D7 & ~0x1000, 0x112D) == 11
+    assert vector_levels(0x1FB0D7, 0x20112D) == 22
 
 
 def test_the_table_of_levels_is_that_of_the_header():

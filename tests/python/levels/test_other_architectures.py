@@ -1,4 +1,7 @@
-"""Libraries for Linux on other processors, run there by an emulator, as RPC has them run."""
+"""Libraries for Linux on AArch64, run there by an emulator, as RPC has them run.
+
+Those for 32-bit ARM and RISC-V are in test_vector_levels.py.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,14 @@ from tvmrt.cli import app
 
 ROOT = Path(__file__).parents[3]
 DIGITS = ROOT / "examples" / "digits"
-# machines as the loader calls them
-NAMES = {"aarch64-linux": "aarch64", "riscv64-linux": "riscv64", "armv7-linux": "32-bit ARM"}
-PARAMS = [
-    name if name.startswith("aarch64") else pytest.param(name, marks=pytest.mark.slow)
-    for name in NAMES
-]
 
 
-@pytest.fixture(scope="module", params=PARAMS)
-def machine(request, machines):
+@pytest.fixture(scope="module")
+def machine(machines):
     """A target, and a server on such a machine."""
-    with machines.serve(request.param) as port:
-        name = NAMES[request.param]
+    with machines.serve("aarch64-linux") as port:
         place = ["--rpc", f"127.0.0.1:{port}"]
-        yield SimpleNamespace(target=request.param, name=name, place=place)
+        yield SimpleNamespace(target="aarch64-linux", name="aarch64", place=place)
 
 
 @pytest.mark.parametrize("network", ["digits_f32", "digits_int8"])

@@ -18,6 +18,14 @@
  *     neon    those of every such processor
  *     dot     products of four bytes (SDOT, UDOT)
  *     i8mm    products of matrices of bytes (SMMLA, UMMLA)
+ *
+ *     32-bit ARM
+ *     vfp     floats in registers of their own, one at a time
+ *     neon    vectors of 128 bits
+ *
+ *     RISC-V
+ *     rv64    RV64GC: no vectors
+ *     rvv     the vector extension 1.0 (V), registers of 128 bits or more
  */
 #ifndef TVM_RUNTIME_KERNELS_LEVELS_H_
 #define TVM_RUNTIME_KERNELS_LEVELS_H_
@@ -29,7 +37,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
+#elif (defined(__aarch64__) || defined(__arm__) || defined(__riscv)) && defined(__linux__)
 #include <sys/auxv.h>
 #endif
 
@@ -139,12 +147,38 @@ static inline void tvmrt_arm_processor(uint64_t hwcap, uint64_t hwcap2, tvmrt_pr
   if ((hwcap2 >> 13 & 1) != 0) out->levels[out->count++] = "i8mm";
 }
 
+/*!
+ * \brief The levels of a 32-bit ARM processor that has floats in registers, as ARMv7 programs need.
+ * \param hwcap Linux's AT_HWCAP, of which bit 12 is NEON.
+ */
+static inline void tvmrt_arm32_processor(uint64_t hwcap, tvmrt_processor* out) {
+  memset(out, 0, sizeof(*out));
+  out->family = "ARMv7";
+  out->levels[out->count++] = "vfp";
+  if ((hwcap >> 12 & 1) != 0) out->levels[out->count++] = "neon";
+}
+
+/*!
+ * \brief The levels of a RISC-V processor of 64 bits.
+ * \param hwcap Linux's AT_HWCAP, of which bit 21 is V: with it, registers have 128 bits or more.
+ */
+static inline void tvmrt_riscv_processor(uint64_t hwcap, tvmrt_processor* out) {
+  memset(out, 0, sizeof(*out));
+  out->family = "RISC-V";
+  out->levels[out->count++] = "rv64";
+  if ((hwcap >> 21 & 1) != 0) out->levels[out->count++] = "rvv";
+}
+
 /*! \brief Asks this processor; no levels where the program is compiled for another family. */
 static inline void tvmrt_processor_ask(tvmrt_processor* out) {
 #if defined(__aarch64__) && defined(__linux__)
   tvmrt_arm_processor(getauxval(16), getauxval(26), out);
 #elif defined(__aarch64__)
   tvmrt_arm_processor(0, 0, out);
+#elif defined(__arm__) && defined(__linux__)
+  tvmrt_arm32_processor(getauxval(16), out);
+#elif defined(__riscv) && defined(__linux__)
+  tvmrt_riscv_processor(getauxval(16), out);
 #else
   tvmrt_x86 x86;
   tvmrt_x86_ask(&x86);

@@ -35,6 +35,10 @@
 #define TVMRT_NEEDS "i8mm"
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)
 #define TVMRT_NEEDS "dot"
+#elif defined(__arm__) && defined(__ARM_NEON)
+#define TVMRT_NEEDS "neon"
+#elif defined(__riscv_vector)
+#define TVMRT_NEEDS "rvv"
 #elif TVMRT_HAS_V4 && defined(__AVX512VNNI__) && defined(__AVX512VBMI__)
 #define TVMRT_NEEDS "v4vbmi"
 #elif TVMRT_HAS_V4 && defined(__AVX512VNNI__)

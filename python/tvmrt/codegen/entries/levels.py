@@ -30,6 +30,9 @@ _DEFINED = {
     "neon": "__ARM_NEON",
     "dot": "__ARM_FEATURE_DOTPROD",
     "i8mm": "__ARM_FEATURE_MATMUL_INT8",
+    "vfp": "__ARM_FP",
+    "rv64": "__riscv_flen",
+    "rvv": "__riscv_vector",
 }
 NAMES = ("level", "level_in_use", "no_level", "levels")  # what follows the prefix in symbols
 TEXT_BYTES = 512  # of the sentence that says why no level fits

@@ -44,6 +44,8 @@ class Format:
         Whether quads are widened to two vectors when they are loaded.
     pairs
         Whether an instruction multiplies two pixels, and eight bytes of each.
+    widens
+        Whether each byte of a quad is a vector of its own, and a number of the input.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Format:
     halves: tuple[tuple[int, int], tuple[int, int]] | None = None
     splits: bool = False
     pairs: bool = False
+    widens: bool = False
 
     def offset(self, x_signed: bool) -> int:
         """What the kernel adds to every activation before it multiplies."""
@@ -91,6 +94,8 @@ _FORMATS = (
         False,
         True,
     ),
+    Format("neon32", "TVMRT_I8_NEON32", 4, 16, False, True, 16, 2.0, 4.0, False, None, True),
+    Format("rvv", "TVMRT_I8_RVV", 8, 16, False, None, 16, 4.0, 8.0, widens=True),
 )
 FORMATS = {each.name: each for each in _FORMATS}
 
@@ -101,6 +106,8 @@ SHARED = {
     "vnni512": {"sse41": "sse41", "avx2": "avx2_shared"},
     "neon_dot": _ARM,
     "neon_i8mm": _ARM,
+    "neon32": {"plain": "plain"},
+    "rvv": {"plain": "plain"},
 }
 
 
@@ -125,6 +132,8 @@ def choose_tile(fmt: Format, vectors: int, width: int, unit: int = 0) -> tuple[i
         for wt in range(1, min(16, width) + 1):
             # weights, inputs, a product
             others = 2 * ob + 3 if fmt.wide or fmt.splits else ob + 1
+            if fmt.widens:
+                others = 4 * ob
             if fmt.pairs and width > 1:
                 others = wt // 2 + 4  # inputs; two quads, zipped
             if ob * wt + others > fmt.registers:
@@ -143,6 +152,8 @@ def _tile_cost(fmt: Format, vectors: int, width: int, ob: int, wt: int) -> float
         if not o or not t:
             return 0.0
         loads = o * (3 if fmt.splits else 2 if fmt.wide else 1) + t
+        if fmt.widens:
+            loads = 8 * o + 4 * t
         if fmt.pairs and t > 1:  # zips beside loads of weights, and half as many of inputs
             loads, t = o * 2 + ceil_div(t, 2), round_up(t, 2)
         return max(o * t * fmt.dot_cycles, fmt.least_cycles, loads) + 0.5

@@ -85,7 +85,7 @@
 
 #if defined(__AVX512F__)
 #define TVMRT_SIMD_LANES_F32 16
-#elif defined(__AVX__)
+#elif defined(__AVX__) || defined(__riscv_vector)
 #define TVMRT_SIMD_LANES_F32 8
 #elif defined(__GNUC__) &&                       \
     (defined(__SSE2__) || defined(__ARM_NEON) || \

@@ -1,6 +1,6 @@
 /*!
  * \file tile/neon_i8.h
- * \brief The vector operations of AArch64's formats, 4 lanes; a part of tile/simd_i8.h.
+ * \brief The vector operations of ARM's formats, 4 lanes; a part of tile/simd_i8.h.
  */
 #ifndef TVM_RUNTIME_KERNELS_TILE_NEON_I8_H_
 #define TVM_RUNTIME_KERNELS_TILE_NEON_I8_H_
@@ -21,7 +21,7 @@ TVMRT_INLINE uint32_t tvmrt_i8_four_signed(const uint8_t* p, int is_signed) {
   return is_signed ? four : four ^ 0x80808080u;
 }
 
-#if TVMRT_I8_FORMAT != TVMRT_I8_NEON
+#if TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT || TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM
 typedef int8x16_t tvmrt_i8_weights;
 typedef int8x16_t tvmrt_i8_quad;
 TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) { return vld1q_s8(p); }
@@ -36,6 +36,16 @@ typedef struct tvmrt_i8_quad {
   int8x8_t first, second; /* bytes 0 and 1, bytes 2 and 3, each pair repeated */
 } tvmrt_i8_quad;
 typedef tvmrt_i8_quad tvmrt_i8_weights; /* those bytes of each lane */
+#if TVMRT_I8_FORMAT == TVMRT_I8_NEON32
+/* int8 [lane][4], the pairs taken apart */
+TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
+  const int16x4x2_t v = vld2_s16((const int16_t*)(const void*)p);
+  tvmrt_i8_weights w;
+  w.first = vreinterpret_s8_s16(v.val[0]);
+  w.second = vreinterpret_s8_s16(v.val[1]);
+  return w;
+}
+#else
 TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_weights_load(const int8_t* p) {
   tvmrt_i8_weights w;
   w.first = vld1_s8(p);
@@ -51,6 +61,7 @@ TVMRT_INLINE tvmrt_i8_weights tvmrt_i8_bytes_load(const int8_t* p) {
   w.second = vreinterpret_s8_s16(vget_low_s16(vuzp2q_s16(v, v)));
   return w;
 }
+#endif
 TVMRT_INLINE tvmrt_i8_quad tvmrt_i8_quad_load(const uint8_t* p, int is_signed) {
   uint32_t four = tvmrt_i8_four_signed(p, is_signed);
   tvmrt_i8_quad quad;
@@ -68,9 +79,21 @@ TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_add_shifted(tvmrt_i8_acc acc, const int32_t* 
                                                int32_t sum) {
   return vmlaq_n_s32(acc, vld1q_s32(shift), sum);
 }
+#if TVMRT_I8_FORMAT == TVMRT_I8_NEON32
+/* No instruction rounds to the nearest: a sum does, of numbers that are small enough, since what is
+ * beyond the range of a byte is cut off anyway. */
+TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
+  const float32x4_t bound = vdupq_n_f32(1048576.0f);
+  float32x4_t v = vmulq_f32(vcvtq_f32_s32(acc), vld1q_f32(scale));
+  v = vmaxq_f32(vminq_f32(v, bound), vnegq_f32(bound));
+  v = vaddq_f32(v, vdupq_n_f32(TVMRT_I8_ROUND));
+  return vsubq_s32(vreinterpretq_s32_f32(v), vdupq_n_s32(0x4B400000));
+}
+#else
 TVMRT_INLINE tvmrt_i8_acc tvmrt_i8_rescale(tvmrt_i8_acc acc, const float* scale) {
   return vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(acc), vld1q_f32(scale)));
 }
+#endif
 TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc b, tvmrt_i8_acc c,
                                        tvmrt_i8_acc d, const tvmrt_i8_range* range, int n) {
   int offset = range->is_signed ? 128 : 0;

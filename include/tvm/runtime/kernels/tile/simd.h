@@ -34,7 +34,7 @@
 
 #if defined(__AVX2__) || defined(__AVX512F__)
 #include <immintrin.h>
-#elif defined(__ARM_NEON) && defined(__aarch64__)
+#elif defined(__ARM_NEON)
 #include <arm_neon.h>
 #endif
 
@@ -193,9 +193,13 @@ TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_min(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
   return (tvmrt_f32x4)_mm_min_ps((__m128)bound, (__m128)v);
 }
-#elif defined(__ARM_NEON) && defined(__aarch64__)
+#elif defined(__ARM_NEON)
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_fma(tvmrt_f32x4 a, tvmrt_f32x4 b, tvmrt_f32x4 c) {
+#if defined(__ARM_FEATURE_FMA)
   return (tvmrt_f32x4)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+  return (tvmrt_f32x4)vmlaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#endif
 }
 TVMRT_INLINE tvmrt_f32x4 tvmrt_f32x4_max(tvmrt_f32x4 v, tvmrt_f32x4 bound) {
   return (tvmrt_f32x4)vmaxq_f32((float32x4_t)v, (float32x4_t)bound);

@@ -20,6 +20,8 @@
  *     TVMRT_I8_NEON            4  int8         int8 [lane][w0, w1], then int8 [lane][w2, w3]
  *     TVMRT_I8_NEON_DOT        4  int8         int8 [lane][4]
  *     TVMRT_I8_NEON_I8MM       4  int8         int8 [lane][4]
+ *     TVMRT_I8_NEON32          4  int8         int8 [lane][4]
+ *     TVMRT_I8_RVV             8  as they are  int8 [lane][4]
  *
  * "activations uint8" means that the format multiplies unsigned bytes: signed ones are shifted by
  * 128 while they are loaded (their top bit is flipped), and the folded bias contains the
@@ -49,6 +51,8 @@
 #define TVMRT_I8_NEON_DOT 5
 #define TVMRT_I8_X86_SSE41 6
 #define TVMRT_I8_NEON_I8MM 7
+#define TVMRT_I8_NEON32 8
+#define TVMRT_I8_RVV 9
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #define TVMRT_I8_CAN_VNNI 1
@@ -81,6 +85,18 @@
 #define TVMRT_I8_CAN_NEON_I8MM 0
 #endif
 
+#if defined(__arm__) && defined(__ARM_NEON)
+#define TVMRT_I8_CAN_NEON32 1
+#else
+#define TVMRT_I8_CAN_NEON32 0
+#endif
+
+#if defined(__riscv_vector)
+#define TVMRT_I8_CAN_RVV 1
+#else
+#define TVMRT_I8_CAN_RVV 0
+#endif
+
 #ifndef TVMRT_I8_FORMAT
 #if TVMRT_I8_CAN_VNNI
 #define TVMRT_I8_FORMAT TVMRT_I8_X86_VNNI
@@ -92,6 +108,10 @@
 #define TVMRT_I8_FORMAT TVMRT_I8_NEON_DOT
 #elif TVMRT_I8_CAN_NEON
 #define TVMRT_I8_FORMAT TVMRT_I8_NEON
+#elif TVMRT_I8_CAN_NEON32
+#define TVMRT_I8_FORMAT TVMRT_I8_NEON32
+#elif TVMRT_I8_CAN_RVV
+#define TVMRT_I8_FORMAT TVMRT_I8_RVV
 #else
 #define TVMRT_I8_FORMAT TVMRT_I8_PLAIN
 #endif
@@ -109,6 +129,10 @@
 #error "The weights are packed for NEON dot products: compile with +dotprod."
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM && !TVMRT_I8_CAN_NEON_I8MM
 #error "The weights are packed for NEON matrix products: compile with +dotprod+i8mm."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_NEON32 && !TVMRT_I8_CAN_NEON32
+#error "The weights are packed for NEON of 32-bit ARM: compile with -march=armv7-a+simd."
+#elif TVMRT_I8_FORMAT == TVMRT_I8_RVV && !TVMRT_I8_CAN_RVV
+#error "The weights are packed for RISC-V's vectors: compile with -march=rv64gcv."
 #endif
 
 /*! \brief 2 ^ 23 + 2 ^ 22: adding it to a small float leaves the nearest integer (ties to even) in
@@ -131,6 +155,8 @@ TVMRT_INLINE float tvmrt_i8_product(float product) {
   __asm__("" : "+w"(product));
 #elif defined(__GNUC__) && defined(__arm__) && defined(__ARM_FP)
   __asm__("" : "+t"(product));
+#elif defined(__GNUC__) && defined(__riscv_vector)
+  __asm__("" : "+f"(product));
 #elif defined(__GNUC__) && defined(__FP_FAST_FMAF)
   __asm__("" : "+m"(product));
 #endif
@@ -294,12 +320,18 @@ TVMRT_INLINE void tvmrt_i8_store_bytes(uint8_t* y, tvmrt_i8_acc a, tvmrt_i8_acc 
 
 #include "sse_i8.h"
 
-/* ---- AArch64: 4 lanes ---- */
+/* ---- ARM: 4 lanes ---- */
 
 #elif TVMRT_I8_FORMAT == TVMRT_I8_NEON || TVMRT_I8_FORMAT == TVMRT_I8_NEON_DOT || \
-    TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM
+    TVMRT_I8_FORMAT == TVMRT_I8_NEON_I8MM || TVMRT_I8_FORMAT == TVMRT_I8_NEON32
 
 #include "neon_i8.h"
+
+/* ---- RISC-V: 8 lanes ---- */
+
+#elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
+
+#include "rvv_i8.h"
 
 /* ---- plain C: 1 lane ---- */
 
@@ -401,6 +433,9 @@ TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_clamp(tvmrt_i8_floats v, float lo, 
                                         _mm256_set1_ps(hi));
 #elif TVMRT_I8_FORMAT == TVMRT_I8_X86_SSE41
   return (tvmrt_i8_floats)_mm_min_ps(_mm_max_ps((__m128)v, _mm_set1_ps(lo)), _mm_set1_ps(hi));
+#elif TVMRT_I8_FORMAT == TVMRT_I8_RVV
+  return (tvmrt_i8_floats)tvmrt_f32x8_min(tvmrt_f32x8_max((tvmrt_f32x8)v, tvmrt_f32x8_splat(lo)),
+                                          tvmrt_f32x8_splat(hi));
 #else
   return (tvmrt_i8_floats)vminq_f32(vmaxq_f32((float32x4_t)v, vdupq_n_f32(lo)), vdupq_n_f32(hi));
 #endif
@@ -422,8 +457,10 @@ TVMRT_INLINE void tvmrt_i8_floats_store(uint8_t* y, tvmrt_i8_floats v,
 }
 /*! \brief The value itself, which the compiler cannot merge with a sum that follows. */
 TVMRT_INLINE tvmrt_i8_floats tvmrt_i8_floats_product(tvmrt_i8_floats product) {
-#if defined(__aarch64__)
+#if defined(__aarch64__) || defined(__arm__)
   __asm__("" : "+w"(product));
+#elif defined(__riscv)
+  __asm__("" : "+m"(product));
 #else
   __asm__("" : "+v"(product));
 #endif
